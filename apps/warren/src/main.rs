@@ -1,0 +1,2 @@
+//! The one binary: server, ctl and tools.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The one API that sessions and management call: control plane, data plane, queue cells.

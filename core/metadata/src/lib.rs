@@ -1,0 +1,1 @@
+//! Vhosts, users, permissions, exchanges, queues and bindings as one deterministic machine.

@@ -1,0 +1,1 @@
+//! Queue types as pure machines: events in, effects out.

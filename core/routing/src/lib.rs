@@ -1,0 +1,1 @@
+//! Exchange types and immutable routing tables. Knows neither queues' contents nor sockets.

@@ -1,0 +1,1 @@
+//! Listeners, connection tasks, outboxes and heartbeats: where sockets live.

@@ -1,0 +1,1 @@
+//! Sans-I/O protocol sessions, one folder per protocol; none imports another.

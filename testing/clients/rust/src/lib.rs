@@ -1,0 +1,1 @@
+//! Warren under the Rust client libraries that applications use.

@@ -1,0 +1,2 @@
+//! Repository automation: `cargo xtask <command>`.
+fn main() {}

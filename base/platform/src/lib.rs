@@ -1,1 +1,16 @@
 //! The only door to clock, disk, randomness and threads: a real side and a simulated side.
+//!
+//! Everything above takes `Arc<dyn Disk>`, `Arc<dyn Clock>` or `Arc<dyn Random>`, so that a test can run the same code from
+//! a seed with a disk that forgets unsynced writes. This crate refuses to know file formats, retries and policies: it does
+//! what it is told and reports what the operating system said. Principal type: [`Disk`].
+
+pub mod clock;
+pub mod disk;
+pub mod random;
+pub mod thread;
+
+pub use clock::{Clock, Monotonic, RealClock, SimClock};
+pub use disk::real::RealDisk;
+pub use disk::sim::SimDisk;
+pub use disk::{Disk, DiskFile, OpenMode};
+pub use random::{Random, RealRandom, SeededRandom};

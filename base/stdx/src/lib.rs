@@ -1,1 +1,6 @@
 //! Identifiers and small data structures that every layer may use. Knows nothing of the broker's domain beyond names of ids, does no I/O.
+
+pub mod hamt;
+mod ids;
+
+pub use ids::{ConnectionId, ExchangeId, QueueId};

@@ -1,0 +1,175 @@
+//! The operating system's files. Knows nothing of formats.
+//!
+//! There is no `fallocate` here: on ext4 an `fdatasync` into allocated but never written blocks costs the same as one that
+//! extends the file (the extent has to be marked written); only blocks that were written before are cheaper. The figures are
+//! in `docs/formats/log.md`.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Disk, DiskFile, OpenMode};
+
+/// The real file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+/// A file of the real file system.
+struct RealFile {
+    file: File,
+}
+
+impl DiskFile for RealFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut at = offset;
+        for part in parts {
+            self.file.write_all_at(part, at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+}
+
+/// The options that belong to a mode.
+fn options_of(mode: OpenMode) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    match mode {
+        OpenMode::Read => {}
+        OpenMode::ReadWrite => {
+            options.write(true);
+        }
+        OpenMode::CreateNew => {
+            options.write(true).create_new(true);
+        }
+        OpenMode::CreateEmpty => {
+            options.write(true).create(true).truncate(true);
+        }
+    }
+    options
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile { file: options_of(mode).open(path)? }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> =
+            dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+        std::fs::create_dir_all(dir)?;
+        for created in missing {
+            match created.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => self.sync_dir(parent)?,
+                _ => self.sync_dir(Path::new("."))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(path)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Arc::new(RealFile { file }))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_written_in_parts_are_read_back_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = RealDisk.open(&path, OpenMode::CreateNew).unwrap();
+        file.write_all_at(2, &[b"ab", b"", b"cde"]).unwrap();
+        file.sync_data().unwrap();
+        let mut bytes = [9; 7];
+        file.read_exact_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"\0\0abcde");
+        assert_eq!(file.read_exact_at(1, &mut bytes).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        file.truncate(3).unwrap();
+        assert_eq!(file.len().unwrap(), 3);
+        assert!(RealDisk.open(&path, OpenMode::CreateNew).is_err());
+        assert!(RealDisk.open(&path, OpenMode::CreateEmpty).unwrap().is_empty().unwrap());
+    }
+
+    #[test]
+    fn names_are_listed_sorted_and_without_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        RealDisk.create_dir_all(&dir.path().join("x/y/z")).unwrap();
+        for name in ["b", "a"] {
+            RealDisk.open(&dir.path().join(name), OpenMode::CreateNew).unwrap();
+        }
+        assert_eq!(RealDisk.list(dir.path()).unwrap(), ["a", "b"]);
+        RealDisk.rename(&dir.path().join("a"), &dir.path().join("c")).unwrap();
+        RealDisk.remove(&dir.path().join("b")).unwrap();
+        RealDisk.sync_dir(dir.path()).unwrap();
+        assert_eq!(RealDisk.list(dir.path()).unwrap(), ["c"]);
+        assert!(RealDisk.free_bytes(dir.path()).unwrap() > 0);
+    }
+
+    #[test]
+    fn a_lock_is_exclusive_until_its_handle_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = RealDisk.try_lock(&path).unwrap();
+        assert!(held.is_some());
+        assert!(RealDisk.try_lock(&path).unwrap().is_none());
+        drop(held);
+        assert!(RealDisk.try_lock(&path).unwrap().is_some());
+    }
+}

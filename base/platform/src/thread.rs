@@ -1,0 +1,43 @@
+//! Threads whose panic ends the process. Knows nothing of what runs on them.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+/// Aborts the process if it is dropped while its thread unwinds.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The panic hook has already written the message and the place.
+            std::process::abort();
+        }
+    }
+}
+
+/// Starts a named thread for storage work: a panic on it aborts the process, because nobody can say which bytes are on disk
+/// after a bug in the code that writes them (architecture: "storage code aborts").
+///
+/// # Errors
+/// When the operating system refuses another thread.
+pub fn spawn_or_abort(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    Builder::new().name(name.to_owned()).spawn(move || {
+        let _guard = AbortOnPanic;
+        body();
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_runs_under_its_name() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let handle = spawn_or_abort("wal-0", move || {
+            sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
+        });
+        handle.unwrap().join().unwrap();
+        assert_eq!(receiver.recv().unwrap().as_deref(), Some("wal-0"));
+    }
+}

@@ -1,0 +1,37 @@
+//! Replays the fuzz targets' stored corpus on the stable toolchain: once found, never lost.
+
+use std::path::Path;
+use std::{fs, panic};
+
+/// Gives every file of the target's corpus to it; there must be some.
+fn replay(target: &str, run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut count = 0;
+    for file in fs::read_dir(&folder).expect("the corpus is part of the repository") {
+        let path = file.expect("a readable folder").path();
+        let input = fs::read(&path).expect("a readable file");
+        assert!(panic::catch_unwind(|| run(&input)).is_ok(), "{} fails", path.display());
+        count += 1;
+    }
+    assert!(count > 0, "no corpus in {}", folder.display());
+}
+
+#[test]
+fn the_frame_corpus_passes() {
+    replay("amqp091_frame", wire::fuzzing::amqp091_frame);
+}
+
+#[test]
+fn the_method_corpus_passes() {
+    replay("amqp091_method", wire::fuzzing::amqp091_method);
+}
+
+#[test]
+fn the_table_corpus_passes() {
+    replay("amqp091_table", wire::fuzzing::amqp091_table);
+}
+
+#[test]
+fn the_properties_corpus_passes() {
+    replay("amqp091_properties", wire::fuzzing::amqp091_properties);
+}

@@ -1,1 +1,27 @@
-//! Append-only log with group commit, per-queue segment files and recovery. Does not know what a message is.
+//! Append-only log with group commit, per-stream segment files and snapshot files, with recovery of each.
+//!
+//! Does not know what a message, a queue or a confirm is: a record is a stream number, a kind and bytes; a block is bytes. It
+//! refuses to guess: what it cannot prove to be an unfinished write is reported as damage, with file and offset, and left
+//! alone. Formats are drawn in `docs/formats/`. Principal types: [`Log`], [`Segments`] with [`SegmentIo`] before it,
+//! [`write_snapshot`] and [`read_latest_snapshot`], [`DataDir`].
+
+mod bytes;
+mod data_dir;
+mod failure;
+mod log;
+mod position;
+mod segment;
+mod snapshot;
+
+pub use data_dir::{DataDir, DataDirError, DataDirLock};
+pub use failure::IoFailure;
+pub use log::{
+    Damage, DurableListener, Log, LogError, LogOptions, LogWriter, PAYLOAD_BYTES_MAX, Record, Recovered,
+    Step, SyncPolicy,
+};
+pub use position::Position;
+pub use segment::{
+    BLOCK_BYTES_MAX, BlockLocation, ScanEnd, SegmentError, SegmentIo, SegmentListener, SegmentOptions,
+    Segments,
+};
+pub use snapshot::{Snapshot, SnapshotError, read_latest_snapshot, write_snapshot};

@@ -1,0 +1,24 @@
+//! An input or output operation that failed, with what was tried on which path. Knows nothing of what follows from it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What was tried, where, and what the operating system said. Cheap to clone, as one failure is told to many.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("cannot {action} {}: {source}", path.display())]
+pub struct IoFailure {
+    /// What was tried, as a verb: "write", "sync", "rename".
+    pub action: &'static str,
+    /// The file or directory.
+    pub path: PathBuf,
+    /// The reason.
+    pub source: Arc<io::Error>,
+}
+
+impl IoFailure {
+    /// For `map_err`: `.map_err(IoFailure::of("read", path))`.
+    pub(crate) fn of<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
+        move |source| Self { action, path: path.to_owned(), source: Arc::new(source) }
+    }
+}

@@ -1,0 +1,241 @@
+//! The handle that callers hold: append, ask, wait, drop old files, close. Knows nothing of what records mean.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use platform::{Disk, thread};
+
+use super::file::{ActiveFile, FileRules};
+use super::format::begin_record;
+use super::recovery::recover;
+use super::shared::{Mode, Pending, Shared};
+use super::{DurableListener, LogError, LogOptions, LogWriter, Recovered, SyncPolicy};
+use crate::{IoFailure, Position};
+
+/// One append-only log: a directory and a writer thread. Share it between threads; every method takes `&self`.
+pub struct Log {
+    shared: Arc<Shared>,
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// One caller at a time drops files, and nobody after a failure: which removals are durable is unknown then, and
+    /// removing more could leave an older file behind a gap.
+    dropping: Mutex<Result<(), IoFailure>>,
+}
+
+impl Log {
+    /// Opens or creates the log in `dir` and starts its writer thread. The end of an unfinished write is cut off the newest
+    /// file. New records go to a new file; [`Recovered`] reads the old ones.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], [`LogError::Gap`] and [`LogError::Version`] when what is there cannot be what was written,
+    /// [`LogError::Io`].
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions) -> Result<(Self, Recovered), LogError> {
+        let (log, mut writer, recovered) = Self::open_driven(disk, dir, options)?;
+        let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or("log");
+        let handle = thread::spawn_or_abort(&format!("log-{name}"), move || writer.run())
+            .map_err(IoFailure::of("start the writer of", dir))?;
+        *log.writer.lock() = Some(handle);
+        Ok((log, recovered))
+    }
+
+    /// As [`Self::open`], but nothing is written until the caller calls [`LogWriter::step`]. [`Self::sync_barrier`] and
+    /// [`Self::close`] then wait for steps made by another thread.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_driven(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: LogOptions,
+    ) -> Result<(Self, LogWriter, Recovered), LogError> {
+        disk.create_dir_all(dir).map_err(IoFailure::of("create", dir))?;
+        let (recovered, mut files) = recover(&disk, dir)?;
+        let end = recovered.end();
+        let file = ActiveFile::create(&*disk, dir, end, FileRules::of(&options))?;
+        // A newest file without records has just been replaced.
+        if files.last().is_some_and(|last| last.first == end) {
+            files.pop();
+        }
+        files.push(file.listed());
+        let shared = Arc::new(Shared::new(options, end, files));
+        let writer = LogWriter::new(shared.clone(), disk.clone(), dir.to_owned(), file);
+        let dir = dir.to_owned();
+        let log = Self { shared, disk, dir, writer: Mutex::new(None), dropping: Mutex::new(Ok(())) };
+        Ok((log, writer, recovered))
+    }
+
+    /// Sets who is told of progress, in place of who was. What became durable before is not told again: read
+    /// [`Self::durable`] after this call. A listener set after the failure is told of it at once.
+    pub fn set_listener(&self, listener: Arc<dyn DurableListener>) {
+        self.shared.listener.set(Some(listener));
+    }
+
+    /// Appends a record whose payload `write` appends to the buffer it is given, at most
+    /// [`crate::PAYLOAD_BYTES_MAX`] bytes. Never waits for the disk: the record is durable once [`Self::durable`] has
+    /// reached the position returned. Records are ordered as the calls are.
+    ///
+    /// `write` runs under the log's lock: it must be short and must not call the log.
+    ///
+    /// When the log has failed or is closed, `write` is not called and [`Position::NEVER`] is returned.
+    ///
+    /// # Panics
+    /// When `write` removes bytes that were there before, or writes too many.
+    pub fn append(&self, stream: u64, kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Position {
+        let mut pending = self.shared.pending.lock();
+        if !matches!(pending.mode, Mode::Open) {
+            return Position::NEVER;
+        }
+        begin_record(&mut pending.bytes, stream, kind, write);
+        let end = pending.end();
+        self.shared.end.store(end.0, Ordering::Release);
+        self.release_and_wake(pending);
+        end
+    }
+
+    /// Unlocks, and wakes the writer if it sleeps.
+    fn release_and_wake(&self, mut pending: parking_lot::MutexGuard<'_, Pending>) {
+        let wake = std::mem::take(&mut pending.writer_idle);
+        drop(pending);
+        if wake {
+            self.shared.work.notify_one();
+        }
+    }
+
+    /// Everything up to here is durable, as the sync policy understands it. Never goes back.
+    pub fn durable(&self) -> Position {
+        self.shared.durable()
+    }
+
+    /// The end of the last record appended; after a failure, of the last durable one.
+    pub fn end(&self) -> Position {
+        Position(self.shared.end.load(Ordering::Acquire))
+    }
+
+    /// Bytes appended but not yet durable.
+    pub fn pending_bytes(&self) -> u64 {
+        let durable = self.durable();
+        self.end().0.saturating_sub(durable.0)
+    }
+
+    /// Whether more is pending than `LogOptions::pending_bytes_max`: callers should stop taking work in until it is not.
+    pub fn over_bound(&self) -> bool {
+        self.pending_bytes() > self.shared.options.pending_bytes_max
+    }
+
+    /// Why the log has failed; `None` while it works.
+    pub fn failure(&self) -> Option<IoFailure> {
+        match &self.shared.pending.lock().mode {
+            Mode::Failed(failure) => Some(failure.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits until everything appended before this call is synced to the disk, whatever the policy, and returns up to where.
+    /// Not to be called on the writer thread (from a listener).
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] when the log fails before that, [`LogError::Closed`] when it is closed.
+    pub fn sync_barrier(&self) -> Result<Position, LogError> {
+        let mut pending = self.shared.pending.lock();
+        let goal = pending.end();
+        if matches!(pending.mode, Mode::Open) && self.shared.synced() < goal {
+            pending.sync_wanted |= self.shared.options.sync != SyncPolicy::Fsync;
+            if std::mem::take(&mut pending.writer_idle) {
+                self.shared.work.notify_one();
+            }
+        }
+        loop {
+            match &pending.mode {
+                Mode::Failed(failure) => return Err(LogError::Poisoned(failure.clone())),
+                _ if self.shared.synced() >= goal => return Ok(goal),
+                Mode::Closed => return Err(LogError::Closed),
+                Mode::Open | Mode::Closing => self.shared.settled.wait(&mut pending),
+            }
+        }
+    }
+
+    /// Removes the files all of whose records end at or before `position`, oldest first, and returns how many. The newest
+    /// file always stays. Waits for the disk: not for hot paths. After a power cut right afterwards removed files may be there
+    /// again.
+    ///
+    /// # Errors
+    /// [`LogError::Io`], and the same from then on: files pile up until the log is opened anew.
+    pub fn drop_files_below(&self, position: Position) -> Result<usize, LogError> {
+        let mut usable = self.dropping.lock();
+        usable.clone()?;
+        let mut dropped = 0;
+        loop {
+            let oldest = {
+                let files = self.shared.files.lock();
+                files.front().filter(|file| files.len() > 1 && file.end <= position).cloned()
+            };
+            let Some(oldest) = oldest else { return Ok(dropped) };
+            if let Err(failure) = self.remove_durably(&oldest.path) {
+                *usable = Err(failure.clone());
+                return Err(failure.into());
+            }
+            self.shared.files.lock().pop_front();
+            dropped += 1;
+        }
+    }
+
+    /// Removes one file and syncs that, so that a power cut cannot bring back a file older than one that stays removed.
+    fn remove_durably(&self, path: &Path) -> Result<(), IoFailure> {
+        self.disk.remove(path).map_err(IoFailure::of("remove", path))?;
+        self.disk.sync_dir(&self.dir).map_err(IoFailure::of("sync", &self.dir))
+    }
+
+    /// Where the oldest kept file begins, and how many files there are.
+    pub fn kept(&self) -> (Position, usize) {
+        let files = self.shared.files.lock();
+        (files.front().map_or(Position(0), |file| file.first), files.len())
+    }
+
+    /// Writes and syncs what was appended, ends the writer and lets go of the listener. Later appends return
+    /// [`Position::NEVER`]. Calling it again does nothing. Dropping the log closes it too, without a word on errors.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] when not everything could be made durable.
+    pub fn close(&self) -> Result<(), LogError> {
+        {
+            let mut pending = self.shared.pending.lock();
+            if matches!(pending.mode, Mode::Open) {
+                pending.mode = Mode::Closing;
+            }
+            self.release_and_wake(pending);
+        }
+        let writer = self.writer.lock().take();
+        if let Some(writer) = writer {
+            if writer.thread().id() == std::thread::current().id() {
+                // A listener held the last handle: the writer closes the log as soon as it is back in its loop.
+                return Ok(());
+            }
+            let joined = writer.join();
+            assert!(joined.is_ok(), "a panic of the writer ends the process");
+        }
+        let mut pending = self.shared.pending.lock();
+        while matches!(pending.mode, Mode::Closing) {
+            self.shared.settled.wait(&mut pending);
+        }
+        let failure = match &pending.mode {
+            Mode::Failed(failure) => Some(failure.clone()),
+            _ => None,
+        };
+        drop(pending);
+        self.shared.listener.set(None);
+        failure.map_or(Ok(()), |failure| Err(LogError::Poisoned(failure)))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // A driven log has nobody left to make the steps that `close` would wait for.
+        if self.writer.lock().is_some() {
+            let _already_told_to_the_listener = self.close();
+        }
+    }
+}

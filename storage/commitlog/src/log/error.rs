@@ -1,0 +1,70 @@
+//! What can go wrong with a log. Knows nothing of what the broker does about it.
+
+use std::path::PathBuf;
+
+use crate::{IoFailure, Position};
+
+/// How stored bytes differ from what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// The file does not begin with the magic number.
+    #[error("it does not begin with a log file's magic number")]
+    Magic,
+    /// The file header's checksum does not match.
+    #[error("the file header's checksum does not match")]
+    HeaderChecksum,
+    /// The file is shorter than its header, or ends within a record.
+    #[error("the file ends too early")]
+    Truncated,
+    /// The file's name and its header tell different first positions.
+    #[error("the file's name does not match its header")]
+    Name,
+    /// A record's header cannot be one (a length or position that does not fit, or reserved bytes that are not zero).
+    #[error("a record's header makes no sense")]
+    RecordHeader,
+    /// A record's checksum does not match.
+    #[error("a record's checksum does not match")]
+    RecordChecksum,
+}
+
+/// What can go wrong with a log.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LogError {
+    /// The operating system refused an operation.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
+    /// Stored bytes have changed. Nothing was skipped or removed: restore the file from a copy or another node.
+    #[error("damaged log file {} at byte {offset}: {damage}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Bytes from the file's start.
+        offset: u64,
+        /// What does not match.
+        damage: Damage,
+    },
+    /// A file, or the end of one, is missing between two others.
+    #[error("the log has a gap: {} begins at position {found}, but the file before it ends at {expected}", file.display())]
+    Gap {
+        /// The file after the gap.
+        file: PathBuf,
+        /// Where it should begin.
+        expected: Position,
+        /// Where it begins.
+        found: Position,
+    },
+    /// The file was written by a later version of Warren.
+    #[error("log file {} has format version {version}, which this version of Warren cannot read", file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its format version.
+        version: u32,
+    },
+    /// An earlier write or sync failed; nothing appended since will be durable.
+    #[error("the log has failed: {0}")]
+    Poisoned(IoFailure),
+    /// The log was closed.
+    #[error("the log is closed")]
+    Closed,
+}

@@ -1,0 +1,66 @@
+//! Whom the log tells of its progress. Knows nothing of confirms.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+use super::LogError;
+use crate::Position;
+
+/// Told of a log's progress, on its writer thread: must be quick and must not wait for the log.
+pub trait DurableListener: Send + Sync {
+    /// Every record up to here is durable. Comes with growing positions, at least once for each write.
+    fn durable(&self, up_to: Position);
+
+    /// A file was sealed: every record up to here lies in sealed files.
+    fn file_sealed(&self, up_to: Position);
+
+    /// The log has failed: nothing beyond [`crate::Log::durable`] will ever become durable. Comes once.
+    fn failed(&self, error: &LogError);
+}
+
+/// The place for the listener, and what it must not be told twice.
+#[derive(Default)]
+pub(super) struct ListenerSlot {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    listener: Option<Arc<dyn DurableListener>>,
+    failure: Option<LogError>,
+}
+
+impl ListenerSlot {
+    /// Sets the listener; one that comes after the failure is told of it at once.
+    pub(super) fn set(&self, listener: Option<Arc<dyn DurableListener>>) {
+        let failure = {
+            let mut inner = self.inner.lock();
+            inner.listener.clone_from(&listener);
+            inner.failure.clone()
+        };
+        if let (Some(listener), Some(failure)) = (listener, failure) {
+            listener.failed(&failure);
+        }
+    }
+
+    /// Calls the listener, if there is one, without holding the lock.
+    pub(super) fn tell(&self, call: impl FnOnce(&dyn DurableListener)) {
+        let listener = self.inner.lock().listener.clone();
+        if let Some(listener) = listener {
+            call(&*listener);
+        }
+    }
+
+    /// Tells of the failure, now or when a listener comes.
+    pub(super) fn fail(&self, error: &LogError) {
+        let listener = {
+            let mut inner = self.inner.lock();
+            assert!(inner.failure.is_none(), "a log fails once");
+            inner.failure = Some(error.clone());
+            inner.listener.clone()
+        };
+        if let Some(listener) = listener {
+            listener.failed(error);
+        }
+    }
+}

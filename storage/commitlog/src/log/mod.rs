@@ -1,0 +1,24 @@
+//! The log: many appenders, one writer, one `fdatasync` for all that has gathered. Does not know what a record means.
+//!
+//! Reading order: `format` (bytes), `append` (the handle that callers hold), `writer` (the thread behind it), `file` (one file
+//! being written), `reader` and `recovery` (the way back).
+
+mod append;
+mod error;
+mod file;
+mod format;
+mod listener;
+mod options;
+mod reader;
+mod recovery;
+mod shared;
+mod writer;
+
+pub use append::Log;
+pub use error::{Damage, LogError};
+pub use format::PAYLOAD_BYTES_MAX;
+pub use listener::DurableListener;
+pub use options::{LogOptions, SyncPolicy};
+pub use reader::Record;
+pub use recovery::Recovered;
+pub use writer::{LogWriter, Step};

@@ -1,0 +1,117 @@
+//! What the appenders and the writer share. Knows nothing of files.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::file::SealedFile;
+use super::listener::ListenerSlot;
+use super::{LogError, LogOptions};
+use crate::bytes::offset_of;
+use crate::{IoFailure, Position};
+
+/// The capacity a buffer for gathering records begins with, and is brought back to after a rush.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Whether the log takes records.
+pub(super) enum Mode {
+    Open,
+    Closing,
+    Closed,
+    Failed(IoFailure),
+}
+
+/// What has gathered since the last write began.
+pub(super) struct Pending {
+    pub(super) bytes: Vec<u8>,
+    /// The position of the first of `bytes`.
+    pub(super) start: Position,
+    /// A barrier waits for a sync that the policy would not make.
+    pub(super) sync_wanted: bool,
+    /// The writer sleeps and must be woken.
+    pub(super) writer_idle: bool,
+    pub(super) mode: Mode,
+}
+
+/// The shared part of a log. The mutexes are leaves: nothing is called and no other lock is taken under them.
+pub(super) struct Shared {
+    pub(super) options: LogOptions,
+    pub(super) pending: Mutex<Pending>,
+    /// There is something to write, or the log closes.
+    pub(super) work: Condvar,
+    /// Something became durable, or the log failed.
+    pub(super) settled: Condvar,
+    /// The end of all that was appended.
+    pub(super) end: AtomicU64,
+    /// The end of what is durable as the policy understands it.
+    pub(super) durable: AtomicU64,
+    /// The end of what was synced.
+    pub(super) synced: AtomicU64,
+    pub(super) listener: ListenerSlot,
+    /// Oldest first; the last is the one being written, whose end is not kept up to date.
+    pub(super) files: Mutex<VecDeque<SealedFile>>,
+}
+
+impl Shared {
+    /// A log that goes on at `end`; everything before is durable.
+    pub(super) fn new(options: LogOptions, end: Position, files: Vec<SealedFile>) -> Self {
+        let pending = Pending {
+            bytes: Vec::with_capacity(BUFFER_BYTES),
+            start: end,
+            sync_wanted: false,
+            writer_idle: false,
+            mode: Mode::Open,
+        };
+        Self {
+            options,
+            pending: Mutex::new(pending),
+            work: Condvar::new(),
+            settled: Condvar::new(),
+            end: AtomicU64::new(end.0),
+            durable: AtomicU64::new(end.0),
+            synced: AtomicU64::new(end.0),
+            listener: ListenerSlot::default(),
+            files: Mutex::new(files.into()),
+        }
+    }
+
+    pub(super) fn durable(&self) -> Position {
+        Position(self.durable.load(Ordering::Acquire))
+    }
+
+    pub(super) fn synced(&self) -> Position {
+        Position(self.synced.load(Ordering::Acquire))
+    }
+
+    /// Records the failure, forgets what will never be written, wakes who waits, tells the listener.
+    pub(super) fn fail(&self, failure: IoFailure) {
+        {
+            let mut pending = self.pending.lock();
+            pending.mode = Mode::Failed(failure.clone());
+            pending.bytes = Vec::new();
+            self.end.store(self.durable.load(Ordering::Acquire), Ordering::Release);
+        }
+        self.settled.notify_all();
+        self.listener.fail(&LogError::Io(failure));
+    }
+}
+
+impl Pending {
+    /// The end of all that was appended.
+    pub(super) fn end(&self) -> Position {
+        self.start.plus(offset_of(self.bytes.len()))
+    }
+
+    /// Takes what has gathered and leaves `spare`, emptied, in its place. Returns its first position.
+    pub(super) fn swap(&mut self, spare: &mut Vec<u8>) -> Position {
+        spare.clear();
+        if spare.capacity() > 4 * BUFFER_BYTES && self.bytes.len() < spare.capacity() / 4 {
+            *spare = Vec::with_capacity(BUFFER_BYTES);
+        }
+        let first = self.start;
+        self.start = self.end();
+        std::mem::swap(&mut self.bytes, spare);
+        first
+    }
+}

@@ -1,0 +1,36 @@
+//! What can go wrong with segments. Knows nothing of what the broker does about it.
+
+use std::path::PathBuf;
+
+use crate::{IoFailure, SnapshotError};
+
+/// What can go wrong with segments.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The operating system refused an operation.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
+    /// The file's header, or the block, is not as it was written, or the location does not belong to this stream.
+    #[error("damaged segment file {} at byte {offset}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Bytes from the file's start.
+        offset: u64,
+    },
+    /// The file was written by a later version of Warren.
+    #[error("segment file {} has format version {version}, which this version of Warren cannot read", file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Its format version.
+        version: u32,
+    },
+    /// An earlier sync of this stream's files failed: what was written since the last good one may be lost, and nothing more
+    /// is written until the segments are opened anew.
+    #[error("the stream's segments have failed: {0}")]
+    Poisoned(IoFailure),
+    /// The file that numbers the lives of the directory cannot be used.
+    #[error(transparent)]
+    Epoch(#[from] SnapshotError),
+}

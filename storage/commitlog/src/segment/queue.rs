@@ -1,0 +1,96 @@
+//! What waits for one I/O thread. Knows nothing of files.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{BlockLocation, SegmentError};
+
+/// A block that is to be written, in whatever form the caller has it.
+pub(super) type Block = Box<dyn AsRef<[u8]> + Send>;
+
+/// One operation.
+pub(super) enum Job {
+    Write { stream: u64, token: u64, block: Block },
+    Read { stream: u64, token: u64, location: BlockLocation },
+    Sync { streams: Vec<u64>, group: Arc<SyncGroup> },
+    DeleteSegment { stream: u64, segment: u64 },
+    DeleteStream { stream: u64 },
+}
+
+/// One `submit_sync`, spread over the threads.
+pub(super) struct SyncGroup {
+    pub(super) token: u64,
+    state: Mutex<SyncState>,
+}
+
+struct SyncState {
+    parts_left: usize,
+    failures: Vec<(u64, SegmentError)>,
+}
+
+impl SyncGroup {
+    pub(super) fn new(token: u64, parts: usize) -> Self {
+        Self { token, state: Mutex::new(SyncState { parts_left: parts, failures: Vec::new() }) }
+    }
+
+    /// Notes that a part is done. The last one gets the failures of all.
+    pub(super) fn finish_part(&self, failures: Vec<(u64, SegmentError)>) -> Option<Vec<(u64, SegmentError)>> {
+        let mut state = self.state.lock();
+        state.failures.extend(failures);
+        state.parts_left -= 1;
+        (state.parts_left == 0).then(|| std::mem::take(&mut state.failures))
+    }
+}
+
+/// A first-in-first-out queue for one thread.
+#[derive(Default)]
+pub(super) struct JobQueue {
+    state: Mutex<QueueState>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl JobQueue {
+    /// Adds a job.
+    ///
+    /// # Panics
+    /// When the queue is closed.
+    pub(super) fn push(&self, job: Job) {
+        let mut state = self.state.lock();
+        assert!(!state.closed, "nothing is submitted after closing");
+        state.jobs.push_back(job);
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// The next job, if there is one.
+    pub(super) fn try_pop(&self) -> Option<Job> {
+        self.state.lock().jobs.pop_front()
+    }
+
+    /// The next job, waiting for it; `None` once the queue is closed and empty.
+    pub(super) fn pop(&self) -> Option<Job> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            self.work.wait(&mut state);
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.work.notify_all();
+    }
+}

@@ -1,1 +1,32 @@
-//! Exchange types and immutable routing tables. Knows neither queues' contents nor sockets.
+//! Exchange types and immutable routing tables. Knows neither queues' contents, nor sockets, nor permissions.
+//!
+//! An [`Exchange`] points to a [`Table`] that never changes once published. Whoever writes (there is one writer) takes
+//! the current table, binds and unbinds on a copy that shares everything it does not touch, and publishes the copy with
+//! one pointer store; readers load the pointer once per batch and never wait. [`route`] walks from an exchange over
+//! exchange-to-exchange bindings and alternate exchanges and lists each matching queue once.
+//!
+//! Queues are handles that can be cloned, hashed and compared, nothing more: [`QueueHandle`].
+//!
+//! Invariants:
+//! - a change costs the length of the binding key and the logarithm of the table's size, never the number of bindings;
+//! - routing does not allocate once a [`Scratch`] and the result list have grown to what the traffic needs;
+//! - the order of results is a function of the bindings and of the handles' hashes, not of the process.
+//!
+//! Exchange types: one file each in `types`, one registration list in `table.rs`.
+
+mod destination_set;
+mod exchange;
+mod key;
+mod retired;
+mod sink;
+mod table;
+mod targets;
+mod types;
+mod walk;
+
+pub use destination_set::{Chunks, DestinationSet};
+pub use exchange::{Destination, Exchange, QueueHandle};
+pub use retired::Retired;
+pub use table::{BindingError, ExchangeKind, Lookup, Message, Table};
+pub use types::{TooManyHashes, topic_key_check};
+pub use walk::{Alternates, Scratch, route, route_on};

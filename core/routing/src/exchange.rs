@@ -1,0 +1,166 @@
+//! An exchange as routing sees it: what it is, its alternate exchange, and the pointer to its current table.
+//!
+//! Refuses to know permissions, policies and who may declare or delete it; those belong to metadata and broker.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+
+use crate::{ExchangeKind, Table};
+
+/// What stands for a queue: cheap to clone, hashed and compared by identity.
+pub trait QueueHandle: Clone + Eq + Hash + Send + Sync + 'static {}
+
+impl<Q: Clone + Eq + Hash + Send + Sync + 'static> QueueHandle for Q {}
+
+/// Where a binding leads.
+#[derive(Clone)]
+pub enum Destination<Q: QueueHandle> {
+    /// To a queue.
+    Queue(Q),
+    /// To another exchange, which routes on with the same key and headers.
+    Exchange(Arc<Exchange<Q>>),
+}
+
+/// An exchange. Two are equal if their ids are.
+///
+/// Exchange-to-exchange bindings hold the destination alive, and cycles of them hold each other alive: whoever deletes
+/// an exchange removes the bindings from and to it, or calls [`Exchange::clear`].
+pub struct Exchange<Q: QueueHandle> {
+    /// Unique for ever, never reused.
+    pub id: u64,
+    /// Name, unique in its vhost; at most 255 bytes.
+    pub name: Box<[u8]>,
+    /// Type.
+    pub kind: ExchangeKind,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Goes away with its last binding (B54); the caller does that.
+    pub auto_delete: bool,
+    /// Refuses publishes of clients (B57); the caller does that.
+    pub internal: bool,
+    alternate: ArcSwapOption<Box<[u8]>>,
+    table: ArcSwap<Table<Q>>,
+}
+
+impl<Q: QueueHandle> Exchange<Q> {
+    /// A transient exchange without bindings; set the public fields before sharing it.
+    #[must_use]
+    pub fn new(id: u64, name: &[u8], kind: ExchangeKind) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            kind,
+            durable: false,
+            auto_delete: false,
+            internal: false,
+            alternate: ArcSwapOption::empty(),
+            table: ArcSwap::from_pointee(Table::new(kind)),
+        }
+    }
+
+    /// The current table, for one batch of messages: one pointer load. Not to be kept across waiting.
+    #[inline]
+    #[must_use]
+    pub fn load(&self) -> Guard<Arc<Table<Q>>> {
+        self.table.load()
+    }
+
+    /// The current table, to be kept.
+    #[must_use]
+    pub fn table(&self) -> Arc<Table<Q>> {
+        self.table.load_full()
+    }
+
+    /// Makes a table the current one and returns the one before. Give that to [`Retired`] so that no publisher ends up
+    /// freeing it. There must be one writer at a time.
+    ///
+    /// # Panics
+    /// If the table was made for another exchange type.
+    #[must_use = "dropping the old table here is fine only if nobody else may hold it"]
+    pub fn publish(&self, table: Table<Q>) -> Arc<Table<Q>> {
+        assert_eq!(table.kind(), self.kind, "a table of another exchange type");
+        self.table.swap(Arc::new(table))
+    }
+
+    /// Applies changes to a copy of the table and publishes it: one writer, any number of changes, one store. Returns
+    /// what the changes returned and the table before.
+    pub fn edit<R>(&self, changes: impl FnOnce(&mut Table<Q>) -> R) -> (R, Arc<Table<Q>>) {
+        let mut table = Table::clone(&self.table.load());
+        let result = changes(&mut table);
+        (result, self.publish(table))
+    }
+
+    /// Removes all bindings from this exchange, and so every handle it holds. Returns the table before.
+    #[must_use = "see publish"]
+    pub fn clear(&self) -> Arc<Table<Q>> {
+        self.publish(Table::new(self.kind))
+    }
+
+    /// Name of the alternate exchange, which need not exist (B93).
+    #[must_use]
+    pub fn alternate(&self) -> Option<Arc<Box<[u8]>>> {
+        self.alternate.load_full()
+    }
+
+    /// Sets or removes the alternate exchange: arguments and policies decide it, and policies change.
+    pub fn set_alternate(&self, name: Option<&[u8]>) {
+        self.alternate.store(name.map(|name| Arc::new(name.into())));
+    }
+}
+
+impl<Q: QueueHandle> PartialEq for Exchange<Q> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl<Q: QueueHandle> Eq for Exchange<Q> {}
+
+impl<Q: QueueHandle> Hash for Exchange<Q> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl<Q: QueueHandle> std::fmt::Debug for Exchange<Q> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} exchange {:?} ({})", self.kind.name(), String::from_utf8_lossy(&self.name), self.id)
+    }
+}
+
+impl<Q: QueueHandle> From<&Arc<Exchange<Q>>> for Destination<Q> {
+    fn from(exchange: &Arc<Exchange<Q>>) -> Self {
+        Destination::Exchange(Arc::clone(exchange))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::amqp091::Table as Arguments;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_keeps_the_table_it_loaded_while_another_is_published() {
+        let exchange = Exchange::new(1, b"x", ExchangeKind::Fanout);
+        let before = exchange.load();
+        let (changed, old) = exchange.edit(|table| table.bind(b"", Arguments::EMPTY, &Destination::Queue(7)));
+        assert!(changed);
+        assert!(Arc::ptr_eq(&before, &old));
+        assert!(before.is_empty());
+        assert!(!exchange.load().is_empty());
+    }
+
+    #[test]
+    fn clearing_breaks_a_cycle_of_exchanges() {
+        let exchanges = [1, 2].map(|id| Arc::new(Exchange::<u32>::new(id, b"x", ExchangeKind::Fanout)));
+        for (from, to) in [(0, 1), (1, 0)] {
+            exchanges[from].edit(|table| table.bind(b"", Arguments::EMPTY, &(&exchanges[to]).into()));
+        }
+        assert_eq!(Arc::strong_count(&exchanges[1]), 2);
+        drop(exchanges[0].clear());
+        assert_eq!(Arc::strong_count(&exchanges[1]), 1);
+    }
+}

@@ -1,1 +1,49 @@
-//! Vhosts, users, permissions, exchanges, queues and bindings as one deterministic machine.
+//! Vhosts, users, permissions, exchanges, queues, bindings, parameters and policies as one deterministic machine.
+//!
+//! [`State::apply`] takes a [`Command`] and gives an [`Outcome`] or a [`Refusal`]; into [`Applied`] it puts the
+//! [`Change`]s that the broker's runtime tables follow and the durable [`Fact`]s that belong into the log.
+//! [`State::replay`] puts facts back, [`State::encode_snapshot`] writes the durable part as a whole.
+//!
+//! What it refuses to know: clocks, randomness, I/O, threads, routing tables, regular expressions, JSON, reply codes
+//! and texts. Nothing depends on the order of a hash table.
+
+mod apply;
+mod arguments;
+mod bindings;
+mod changes;
+mod codec;
+mod command;
+mod definitions;
+mod equivalence;
+mod facts;
+mod names;
+mod passwords;
+mod records;
+mod refusal;
+mod snapshot;
+mod state;
+#[cfg(test)]
+mod testing;
+mod vhost;
+
+pub use apply::Contradiction;
+pub use arguments::{ArgumentValue, Arguments, values_equivalent};
+pub use changes::{Applied, Change, Outcome};
+pub use codec::DecodeError;
+pub use command::{
+    AddUser, AddVhost, Batch, Bind, ChangePassword, ClearGlobalParameter, ClearParameter, ClearPassword,
+    ClearPermissions, ClearPolicy, ClearTopicPermissions, Command, Credentials, DeclareExchange,
+    DeclareQueue, DeleteExchange, DeleteExclusiveQueues, DeleteQueue, DeleteUser, DeleteVhost, DeleteWhen,
+    DestinationName, Name, PutUser, QueueType, SetGlobalParameter, SetParameter, SetPermissions, SetPolicy,
+    SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostMetadata, Unbind, VhostMetadata,
+};
+pub use definitions::Definitions;
+pub use facts::{ExchangeFact, Fact, IdsFact, NameInVhost, QueueFact};
+pub use passwords::{HashError, Hashing, SALT_BYTES};
+pub use records::{
+    Binding, Destination, ExchangeRecord, Permissions, Policy, QueueRecord, TopicPermissions, User, VhostName,
+};
+pub use refusal::{Compared, Kind, Refusal};
+pub use snapshot::{SNAPSHOT_MAGIC, SNAPSHOT_VERSION};
+pub use state::State;
+pub use vhost::Vhost;

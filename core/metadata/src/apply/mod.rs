@@ -1,0 +1,14 @@
+//! What each command does, one file a kind of thing.
+
+mod bindings;
+mod exchanges;
+mod parameters;
+mod queues;
+mod replay;
+mod users;
+mod vhosts;
+
+#[cfg(test)]
+mod tests;
+
+pub use replay::Contradiction;

@@ -1,0 +1,82 @@
+//! Queues: declared and deleted, one by one or all exclusive ones of a connection.
+
+use std::sync::Arc;
+
+use stdx::QueueId;
+
+use super::exchanges::{auto_delete, auto_delete_sources};
+use crate::changes::{Applied, Change, Outcome};
+use crate::command::{DeclareQueue, DeleteExclusiveQueues, DeleteQueue};
+use crate::equivalence::check_queue;
+use crate::facts::Fact;
+use crate::records::QueueRecord;
+use crate::refusal::Refusal;
+use crate::state::State;
+
+impl State {
+    pub(crate) fn declare_queue(
+        &mut self,
+        declare: &DeclareQueue,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        if let Some(current) = self.vhost_mut(&declare.vhost)?.queue(&declare.name) {
+            check_queue(current, declare)?;
+            return Ok(Outcome::QueueExists(current.clone()));
+        }
+        let id = QueueId(self.ids.next(declare.is_stored_durable()));
+        let vhost = self.vhost_mut(&declare.vhost)?;
+        let record = Arc::new(QueueRecord::of_declare(id, vhost.name().clone(), declare));
+        vhost.add_queue(record.clone());
+        if let Some(owner) = record.exclusive_owner {
+            self.exclusive.insert((owner, id), record.clone());
+        }
+        applied.changes.push(Change::QueueAdded(record.clone()));
+        if record.durable {
+            applied.facts.push(Fact::queue_added(&record));
+        }
+        Ok(Outcome::QueueCreated(record))
+    }
+
+    pub(crate) fn delete_queue(
+        &mut self,
+        delete: &DeleteQueue,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        let vhost = self.vhost_mut(&delete.vhost)?;
+        let Some(queue) = vhost.queue(&delete.name).cloned() else { return Ok(Outcome::Unchanged) };
+        if delete.id.is_some_and(|id| id != queue.id) {
+            return Ok(Outcome::Unchanged);
+        }
+        self.remove_queue(&queue, applied);
+        Ok(Outcome::Changed)
+    }
+
+    pub(crate) fn delete_exclusive_queues(
+        &mut self,
+        delete: &DeleteExclusiveQueues,
+        applied: &mut Applied,
+    ) -> Outcome {
+        let queues: Vec<_> = self.exclusive_queues(delete.owner).cloned().collect();
+        for queue in &queues {
+            self.remove_queue(queue, applied);
+        }
+        if queues.is_empty() { Outcome::Unchanged } else { Outcome::Changed }
+    }
+
+    /// Removes a queue that exists, and the exchanges that go with it.
+    fn remove_queue(&mut self, queue: &QueueRecord, applied: &mut Applied) {
+        if let Some(owner) = queue.exclusive_owner {
+            self.exclusive.remove(&(owner, queue.id));
+        }
+        let vhost =
+            self.vhosts.get_mut(&queue.vhost).expect("the vhost of a queue exists as long as the queue");
+        let Some((record, bindings)) = vhost.take_queue(&queue.name) else { return };
+        let sources = auto_delete_sources(&bindings);
+        applied.changes.extend(bindings.into_iter().map(Change::BindingRemoved));
+        if record.durable {
+            applied.facts.push(Fact::queue_deleted(&record));
+        }
+        applied.changes.push(Change::QueueDeleted(record));
+        auto_delete(vhost, sources, applied);
+    }
+}

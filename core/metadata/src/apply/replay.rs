@@ -1,0 +1,189 @@
+//! Facts from a log or snapshot put back into the state: exactly what they say, with no consequence and no check but
+//! that they fit.
+
+use std::sync::Arc;
+
+use crate::changes::Applied;
+use crate::command::{AddVhost, Bind, DeclareExchange, DeclareQueue, Unbind};
+use crate::facts::{ExchangeFact, Fact, QueueFact};
+use crate::records::{ExchangeRecord, Permissions, QueueRecord, TopicPermissions, VhostName};
+use crate::refusal::Refusal;
+use crate::state::State;
+use crate::vhost::Vhost;
+
+/// A fact that contradicts the state: the log is damaged, incomplete or of another snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    /// It speaks of a vhost that is not there.
+    #[error("no such vhost")]
+    NoVhost,
+    /// It speaks of a user that is not there.
+    #[error("no such user")]
+    NoUser,
+    /// It speaks of an exchange that is not there.
+    #[error("no such exchange")]
+    NoExchange,
+    /// It speaks of a queue that is not there.
+    #[error("no such queue")]
+    NoQueue,
+    /// It speaks of a binding that is not there.
+    #[error("no such binding")]
+    NoBinding,
+    /// It adds what is already there.
+    #[error("it is already there")]
+    AlreadyThere,
+    /// It adds something that is not durable.
+    #[error("it is not durable")]
+    NotDurable,
+    /// Its identifier is not one of a durable thing.
+    #[error("its identifier is out of range")]
+    BadId,
+}
+
+impl State {
+    /// Puts back one fact.
+    ///
+    /// # Errors
+    /// [`Contradiction`] when it does not fit; the state is as before.
+    pub fn replay(&mut self, fact: &Fact) -> Result<(), Contradiction> {
+        let ignored = &mut Applied::default();
+        match fact {
+            Fact::VhostSet(set) => self.replay_vhost(set),
+            Fact::VhostDeleted(deleted) => {
+                self.drop_vhost(&deleted.name).ok_or(Contradiction::NoVhost)?;
+            }
+            Fact::UserSet(put) => self.store_user(put),
+            Fact::UserDeleted(deleted) => {
+                self.users.remove(&deleted.name).ok_or(Contradiction::NoUser)?;
+            }
+            Fact::PermissionsSet(_)
+            | Fact::PermissionsCleared(_)
+            | Fact::TopicPermissionsSet(_)
+            | Fact::TopicPermissionsCleared(_) => self.replay_permissions(fact)?,
+            Fact::ExchangeAdded(added) => self.replay_exchange(added)?,
+            Fact::ExchangeDeleted(gone) => {
+                self.replayed(&gone.vhost)?.take_exchange(&gone.name).ok_or(Contradiction::NoExchange)?;
+            }
+            Fact::QueueAdded(added) => self.replay_queue(added)?,
+            Fact::QueueDeleted(gone) => {
+                self.replayed(&gone.vhost)?.take_queue(&gone.name).ok_or(Contradiction::NoQueue)?;
+            }
+            Fact::BindingAdded(bind) => self.replay_binding(bind)?,
+            Fact::BindingRemoved(unbind) => self.replay_unbinding(unbind)?,
+            Fact::ParameterSet(set) => fits(self.set_parameter(set, ignored))?,
+            Fact::ParameterCleared(clear) => fits(self.clear_parameter(clear, ignored))?,
+            Fact::GlobalParameterSet(set) => drop(self.set_global_parameter(set, ignored)),
+            Fact::GlobalParameterCleared(clear) => drop(self.clear_global_parameter(clear, ignored)),
+            Fact::PolicySet(set) => fits(self.set_policy(set, ignored))?,
+            Fact::PolicyCleared(clear) => fits(self.clear_policy(clear, ignored))?,
+            Fact::IdsUsed(ids) => self.use_ids_below(ids.next)?,
+        }
+        Ok(())
+    }
+
+    fn replayed(&mut self, vhost: &[u8]) -> Result<&mut Vhost, Contradiction> {
+        self.vhosts.get_mut(vhost).ok_or(Contradiction::NoVhost)
+    }
+
+    fn replay_vhost(&mut self, set: &AddVhost) {
+        if let Some(vhost) = self.vhosts.get_mut(&*set.name) {
+            vhost.metadata = set.metadata.clone();
+            return;
+        }
+        let name: VhostName = set.name.as_ref().into();
+        self.vhosts.insert(name.clone(), Vhost::new(name, set.metadata.clone()));
+    }
+
+    fn replay_permissions(&mut self, fact: &Fact) -> Result<(), Contradiction> {
+        let (user, vhost) = match fact {
+            Fact::PermissionsSet(set) => (&set.user, &set.vhost),
+            Fact::PermissionsCleared(clear) => (&clear.user, &clear.vhost),
+            Fact::TopicPermissionsSet(set) => (&set.user, &set.vhost),
+            Fact::TopicPermissionsCleared(clear) => (&clear.user, &clear.vhost),
+            _ => return Ok(()),
+        };
+        self.replayed(vhost)?;
+        let user = self.users.get_mut(user).ok_or(Contradiction::NoUser)?;
+        match fact.clone() {
+            Fact::PermissionsSet(set) => {
+                let granted = Permissions { configure: set.configure, write: set.write, read: set.read };
+                user.permissions.insert(set.vhost, granted);
+            }
+            Fact::PermissionsCleared(clear) => {
+                user.permissions.remove(&clear.vhost);
+            }
+            Fact::TopicPermissionsSet(set) => {
+                let granted = TopicPermissions { write: set.write, read: set.read };
+                user.topic_permissions.insert((set.vhost, set.exchange), granted);
+            }
+            Fact::TopicPermissionsCleared(clear) => {
+                user.drop_topic_permissions(&clear);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn replay_exchange(&mut self, added: &ExchangeFact) -> Result<(), Contradiction> {
+        let DeclareExchange { vhost, name, durable, .. } = &added.exchange;
+        let vhost = self.replayed(vhost)?;
+        if vhost.exchange(name).is_some() {
+            return Err(Contradiction::AlreadyThere);
+        }
+        if !durable {
+            return Err(Contradiction::NotDurable);
+        }
+        let record = Arc::new(ExchangeRecord::of_declare(added.id, vhost.name().clone(), &added.exchange));
+        self.use_id(added.id.0)?;
+        self.replayed(&record.vhost)?.add_exchange(record);
+        Ok(())
+    }
+
+    fn replay_queue(&mut self, added: &QueueFact) -> Result<(), Contradiction> {
+        let DeclareQueue { vhost, name, .. } = &added.queue;
+        let vhost = self.replayed(vhost)?;
+        if vhost.queue(name).is_some() {
+            return Err(Contradiction::AlreadyThere);
+        }
+        if !added.queue.is_stored_durable() {
+            return Err(Contradiction::NotDurable);
+        }
+        let record = Arc::new(QueueRecord::of_declare(added.id, vhost.name().clone(), &added.queue));
+        self.use_id(added.id.0)?;
+        self.replayed(&record.vhost)?.add_queue(record);
+        Ok(())
+    }
+
+    fn replay_binding(&mut self, bind: &Bind) -> Result<(), Contradiction> {
+        let added = self.replayed(&bind.vhost)?.add_binding(
+            &bind.source,
+            &bind.destination,
+            &bind.key,
+            &bind.arguments,
+        );
+        match added {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Contradiction::AlreadyThere),
+            Err(missing) if missing.kind == crate::Kind::Queue => Err(Contradiction::NoQueue),
+            Err(_) => Err(Contradiction::NoExchange),
+        }
+    }
+
+    fn replay_unbinding(&mut self, unbind: &Unbind) -> Result<(), Contradiction> {
+        let vhost = self.replayed(&unbind.vhost)?;
+        let slot = vhost
+            .find_binding(&unbind.source, &unbind.destination, &unbind.key, &unbind.arguments)
+            .ok_or(Contradiction::NoBinding)?;
+        vhost.take_binding(slot);
+        Ok(())
+    }
+
+    fn use_id(&mut self, id: u64) -> Result<(), Contradiction> {
+        self.use_ids_below(id.checked_add(1).ok_or(Contradiction::BadId)?)
+    }
+}
+
+/// A step whose only refusal is a missing vhost.
+fn fits<T>(result: Result<T, Refusal>) -> Result<(), Contradiction> {
+    result.map(drop).map_err(|_| Contradiction::NoVhost)
+}

@@ -1,0 +1,183 @@
+//! Definitions: what RabbitMQ exports and imports (B171), as typed lists. Knows no JSON.
+//!
+//! Entries are the commands that make them, so an import is the lists one after the other. It merges: nothing is
+//! deleted, and exchanges and queues that exist stay as they are.
+
+use crate::command::{
+    AddVhost, Batch, Bind, Command, DeclareExchange, DeclareQueue, Name, PutUser, SetGlobalParameter,
+    SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostMetadata,
+};
+use crate::records::{Binding, Destination, QueueRecord};
+use crate::snapshot::{permission_commands, policy_command, topic_permission_commands};
+use crate::state::State;
+use crate::vhost::Vhost;
+
+/// Definitions of a broker, or of one vhost: then `users`, `vhosts`, permissions and global parameters are empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Definitions {
+    /// `users`
+    pub users: Vec<PutUser>,
+    /// `vhosts`
+    pub vhosts: Vec<AddVhost>,
+    /// `permissions`
+    pub permissions: Vec<SetPermissions>,
+    /// `topic_permissions`
+    pub topic_permissions: Vec<SetTopicPermissions>,
+    /// `parameters`
+    pub parameters: Vec<SetParameter>,
+    /// `global_parameters`
+    pub global_parameters: Vec<SetGlobalParameter>,
+    /// `policies`
+    pub policies: Vec<SetPolicy>,
+    /// `queues`, without exclusive ones.
+    pub queues: Vec<DeclareQueue>,
+    /// `exchanges`, without the default and `amq.*` ones.
+    pub exchanges: Vec<DeclareExchange>,
+    /// `bindings`, without those of exclusive queues.
+    pub bindings: Vec<Bind>,
+}
+
+impl Definitions {
+    /// All of a broker.
+    #[must_use]
+    pub fn of_state(state: &State) -> Self {
+        let mut definitions = Self::default();
+        for (name, user) in state.users() {
+            definitions.users.push(user.to_put(name));
+            definitions.permissions.extend(permission_commands(name, user));
+            definitions.topic_permissions.extend(topic_permission_commands(name, user));
+        }
+        for vhost in state.vhosts() {
+            let name = vhost.name().as_ref().into();
+            definitions.vhosts.push(AddVhost { name, metadata: vhost.metadata().clone() });
+            definitions.add_contents(vhost);
+        }
+        for (name, value) in state.global_parameters() {
+            definitions.global_parameters.push(SetGlobalParameter { name: name.into(), value: value.into() });
+        }
+        definitions
+    }
+
+    /// What is in one vhost.
+    #[must_use]
+    pub fn of_vhost(vhost: &Vhost) -> Self {
+        let mut definitions = Self::default();
+        definitions.add_contents(vhost);
+        definitions
+    }
+
+    fn add_contents(&mut self, vhost: &Vhost) {
+        let name: Name = vhost.name().as_ref().into();
+        self.exchanges.extend(
+            vhost
+                .exchanges()
+                .into_iter()
+                .filter(|exchange| !is_predeclared(&exchange.name))
+                .map(|it| it.to_declare()),
+        );
+        self.queues
+            .extend(vhost.queues().into_iter().filter(|queue| is_exported(queue)).map(|it| it.to_declare()));
+        self.bindings
+            .extend(vhost.bindings().into_iter().filter(|it| ends_are_exported(it)).map(|it| it.to_bind()));
+        for ((component, parameter), value) in vhost.parameters() {
+            let (component, parameter) = (component.clone(), parameter.clone());
+            let value = value.into();
+            self.parameters.push(SetParameter { vhost: name.clone(), component, name: parameter, value });
+        }
+        self.policies
+            .extend(vhost.policies().map(|(policy_name, policy)| policy_command(&name, policy_name, policy)));
+    }
+
+    /// The commands of an import, in an order in which each finds what it needs. [`Command::ImportBatch`] of them
+    /// applies all that can be applied and tells what was refused.
+    #[must_use]
+    pub fn into_commands(self) -> Vec<Command> {
+        let vhosts = self.vhosts.into_iter().flat_map(|add| {
+            let set = SetVhostMetadata { name: add.name.clone(), metadata: add.metadata.clone() };
+            [Command::AddVhost(add), Command::SetVhostMetadata(set)]
+        });
+        let users = self.users.into_iter().map(Command::PutUser);
+        users
+            .chain(vhosts)
+            .chain(self.permissions.into_iter().map(Command::SetPermissions))
+            .chain(self.topic_permissions.into_iter().map(Command::SetTopicPermissions))
+            .chain(self.parameters.into_iter().map(Command::SetParameter))
+            .chain(self.global_parameters.into_iter().map(Command::SetGlobalParameter))
+            .chain(self.policies.into_iter().map(Command::SetPolicy))
+            .chain(self.queues.into_iter().map(Command::DeclareQueue))
+            .chain(self.exchanges.into_iter().map(Command::DeclareExchange))
+            .chain(self.bindings.into_iter().map(Command::Bind))
+            .collect()
+    }
+
+    /// The import as one command.
+    #[must_use]
+    pub fn into_batch(self) -> Command {
+        Command::ImportBatch(Batch { commands: self.into_commands() })
+    }
+}
+
+fn is_predeclared(exchange: &[u8]) -> bool {
+    exchange.is_empty() || exchange.starts_with(b"amq.")
+}
+
+fn is_exported(queue: &QueueRecord) -> bool {
+    queue.exclusive_owner.is_none()
+}
+
+fn ends_are_exported(binding: &Binding) -> bool {
+    match &binding.destination {
+        Destination::Queue(queue) => is_exported(queue),
+        Destination::Exchange(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::Arguments;
+    use crate::testing::{Machine, bind, exchange, queue};
+
+    #[test]
+    fn an_export_imported_elsewhere_is_the_same_export() {
+        let mut source = Machine::with_vhost("/");
+        source.ok(&exchange("x", "topic"));
+        source.ok(&queue("q"));
+        source.ok(&bind("x", "q", "a.#"));
+        source.ok(&bind("amq.topic", "q", "b"));
+        source.ok(&crate::testing::exclusive_queue("mine", 7));
+        source.ok(&bind("x", "mine", "c"));
+        let exported = Definitions::of_state(&source.state);
+        assert_eq!((exported.exchanges.len(), exported.queues.len(), exported.bindings.len()), (1, 1, 2));
+
+        let mut target = Machine::new();
+        assert_eq!(target.ok(&exported.clone().into_batch()), crate::Outcome::Imported { refused: vec![] });
+        assert_eq!(Definitions::of_state(&target.state), exported);
+        assert!(target.applied_nothing(&exported.into_batch()), "importing twice changes nothing");
+    }
+
+    #[test]
+    fn an_import_keeps_what_differs_and_tells_so() {
+        let mut machine = Machine::with_vhost("/");
+        machine.ok(&exchange("x", "topic"));
+        let mut definitions = Definitions::of_state(&machine.state);
+        definitions.exchanges[0].kind = "direct".into();
+        definitions.queues.push(DeclareQueue {
+            vhost: b"/".as_slice().into(),
+            name: b"new".as_slice().into(),
+            durable: true,
+            auto_delete: false,
+            exclusive_owner: None,
+            arguments: Arguments::default(),
+            queue_type: crate::QueueType::Classic,
+        });
+        let crate::Outcome::Imported { refused } = machine.ok(&definitions.into_batch()) else { panic!() };
+        assert!(
+            matches!(refused[..], [(_, crate::Refusal::Inequivalent { what: "type", .. })]),
+            "{refused:?}"
+        );
+        let vhost = machine.state.vhost(b"/").unwrap();
+        assert_eq!(&*vhost.exchange(b"x").unwrap().kind, "topic");
+        assert!(vhost.queue(b"new").is_some());
+    }
+}

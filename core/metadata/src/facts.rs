@@ -1,0 +1,151 @@
+//! Durable facts: what the log and snapshots hold.
+//!
+//! The log records what happened, not what was asked. Commands depend on things that are never logged: a durable
+//! auto-delete exchange lives on because of a transient queue's binding, an `if-unused` deletion is refused because
+//! of one, and an identifier depends on how many transient queues came before. Replaying commands without those
+//! things would give another state; replaying facts cannot. A fact also implies no other: the deletion of a queue
+//! takes its bindings along, but an exchange that went because of it has a fact of its own.
+
+use stdx::{ExchangeId, QueueId};
+
+use crate::codec::{Codec, DecodeError, Reader, coded, record};
+use crate::command::{
+    AddVhost, Bind, ClearGlobalParameter, ClearParameter, ClearPermissions, ClearPolicy,
+    ClearTopicPermissions, DeclareExchange, DeclareQueue, DeleteUser, DeleteVhost, Name, PutUser,
+    SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, Unbind,
+};
+use crate::records::{Binding, ExchangeRecord, QueueRecord};
+
+impl Codec for ExchangeId {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Codec::get(from).map(Self)
+    }
+}
+
+record! {
+    /// A durable exchange was made.
+    pub struct ExchangeFact {
+        /// The identifier it got.
+        pub id: ExchangeId,
+        /// All else.
+        pub exchange: DeclareExchange,
+    }
+
+    /// A durable queue was made.
+    pub struct QueueFact {
+        /// The identifier it got.
+        pub id: QueueId,
+        /// All else.
+        pub queue: DeclareQueue,
+    }
+
+    /// Something with a name in a vhost.
+    pub struct NameInVhost {
+        /// Vhost.
+        pub vhost: Name,
+        /// Name.
+        pub name: Name,
+    }
+
+    /// How far identifiers have been given out.
+    pub struct IdsFact {
+        /// The next durable identifier is not below this.
+        pub next: u64,
+    }
+}
+
+coded! {
+    /// One durable change of the state. Codes of the encoding are never used again for something else.
+    pub enum Fact: u16 as "metadata fact" {
+        /// A vhost was made or its metadata replaced; its exchanges have facts of their own.
+        1 => VhostSet(AddVhost),
+        /// A vhost went with all in it, and all permissions on it.
+        2 => VhostDeleted(DeleteVhost),
+        /// A user was made or replaced; permissions stay.
+        3 => UserSet(PutUser),
+        /// A user went with its permissions.
+        4 => UserDeleted(DeleteUser),
+        /// Permissions were granted.
+        5 => PermissionsSet(SetPermissions),
+        /// Permissions were taken away.
+        6 => PermissionsCleared(ClearPermissions),
+        /// Topic permissions were set.
+        7 => TopicPermissionsSet(SetTopicPermissions),
+        /// Topic permissions were cleared.
+        8 => TopicPermissionsCleared(ClearTopicPermissions),
+        /// An exchange was made.
+        9 => ExchangeAdded(ExchangeFact),
+        /// An exchange went with its bindings.
+        10 => ExchangeDeleted(NameInVhost),
+        /// A queue was made.
+        11 => QueueAdded(QueueFact),
+        /// A queue went with its bindings.
+        12 => QueueDeleted(NameInVhost),
+        /// A binding was made.
+        13 => BindingAdded(Bind),
+        /// A binding went.
+        14 => BindingRemoved(Unbind),
+        /// A parameter was set.
+        15 => ParameterSet(SetParameter),
+        /// A parameter was cleared.
+        16 => ParameterCleared(ClearParameter),
+        /// A global parameter was set.
+        17 => GlobalParameterSet(SetGlobalParameter),
+        /// A global parameter was cleared.
+        18 => GlobalParameterCleared(ClearGlobalParameter),
+        /// A policy was set.
+        19 => PolicySet(SetPolicy),
+        /// A policy was cleared.
+        20 => PolicyCleared(ClearPolicy),
+        /// Identifiers below this were given out, also to things that are gone.
+        21 => IdsUsed(IdsFact),
+    }
+}
+
+impl Fact {
+    /// Appends the encoding.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.put(out);
+    }
+
+    /// Reads facts until the bytes end: one log record holds those of one or more commands.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for anything but bytes that [`Fact::encode`] writes.
+    pub fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let mut facts = Vec::new();
+        while !reader.is_empty() {
+            facts.push(Self::get(&mut reader)?);
+        }
+        Ok(facts)
+    }
+
+    pub(crate) fn exchange_added(record: &ExchangeRecord) -> Self {
+        Self::ExchangeAdded(ExchangeFact { id: record.id, exchange: record.to_declare() })
+    }
+
+    pub(crate) fn queue_added(record: &QueueRecord) -> Self {
+        Self::QueueAdded(QueueFact { id: record.id, queue: record.to_declare() })
+    }
+
+    pub(crate) fn exchange_deleted(record: &ExchangeRecord) -> Self {
+        Self::ExchangeDeleted(NameInVhost { vhost: record.vhost.as_ref().into(), name: record.name.clone() })
+    }
+
+    pub(crate) fn queue_deleted(record: &QueueRecord) -> Self {
+        Self::QueueDeleted(NameInVhost { vhost: record.vhost.as_ref().into(), name: record.name.clone() })
+    }
+
+    pub(crate) fn binding_added(binding: &Binding) -> Self {
+        Self::BindingAdded(binding.to_bind())
+    }
+
+    pub(crate) fn binding_removed(binding: &Binding) -> Self {
+        let Bind { vhost, source, destination, key, arguments } = binding.to_bind();
+        Self::BindingRemoved(Unbind { vhost, source, destination, key, arguments })
+    }
+}

@@ -1,0 +1,301 @@
+//! What the machine remembers of each thing. Records of exchanges, queues and bindings never change once made and
+//! are shared with the broker's runtime tables; a redeclared name gets a new record with a new id.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stdx::{ConnectionId, ExchangeId, QueueId};
+
+use crate::arguments::Arguments;
+use crate::command::{
+    Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Name, PutUser, QueueType,
+};
+
+/// The name of a vhost, shared by all records in it.
+pub type VhostName = Arc<[u8]>;
+
+/// An exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeRecord {
+    /// Unique for ever among durable exchanges, see [`crate::State::begin_incarnation`] for transient ones.
+    pub id: ExchangeId,
+    /// Its vhost.
+    pub vhost: VhostName,
+    /// Name; empty for the default exchange.
+    pub name: Name,
+    /// Type name.
+    pub kind: Box<str>,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Goes with its last source-side binding (B54).
+    pub auto_delete: bool,
+    /// Clients cannot publish to it (B57).
+    pub internal: bool,
+    /// As declared.
+    pub arguments: Arguments,
+}
+
+/// A queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueRecord {
+    /// Unique for ever among durable queues, see [`crate::State::begin_incarnation`] for transient ones.
+    pub id: QueueId,
+    /// Its vhost.
+    pub vhost: VhostName,
+    /// Name.
+    pub name: Name,
+    /// Survives a restart; false for exclusive queues whatever was asked (B67).
+    pub durable: bool,
+    /// Goes with its last consumer (B68).
+    pub auto_delete: bool,
+    /// The only connection that may use it.
+    pub exclusive_owner: Option<ConnectionId>,
+    /// As declared.
+    pub arguments: Arguments,
+    /// What implements it.
+    pub queue_type: QueueType,
+}
+
+/// The receiving end of a binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// A queue.
+    Queue(Arc<QueueRecord>),
+    /// An exchange.
+    Exchange(Arc<ExchangeRecord>),
+}
+
+/// A binding. Its identity is source, destination, key **and arguments** (B84). The implicit bindings of the default
+/// exchange (B86) are not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// Where messages come from.
+    pub source: Arc<ExchangeRecord>,
+    /// Where they go.
+    pub destination: Destination,
+    /// Routing key.
+    pub key: Name,
+    /// As bound.
+    pub arguments: Arguments,
+}
+
+impl ExchangeRecord {
+    /// The declaration that would make it again.
+    #[must_use]
+    pub fn to_declare(&self) -> DeclareExchange {
+        DeclareExchange {
+            vhost: self.vhost.as_ref().into(),
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            durable: self.durable,
+            auto_delete: self.auto_delete,
+            internal: self.internal,
+            arguments: self.arguments.clone(),
+        }
+    }
+
+    /// The record of a declaration; the declaration's own vhost name is not looked at.
+    pub(crate) fn of_declare(id: ExchangeId, vhost: VhostName, declare: &DeclareExchange) -> Self {
+        Self {
+            id,
+            vhost,
+            name: declare.name.clone(),
+            kind: declare.kind.clone(),
+            durable: declare.durable,
+            auto_delete: declare.auto_delete,
+            internal: declare.internal,
+            arguments: declare.arguments.clone(),
+        }
+    }
+}
+
+impl QueueRecord {
+    /// The declaration that would make it again.
+    #[must_use]
+    pub fn to_declare(&self) -> DeclareQueue {
+        DeclareQueue {
+            vhost: self.vhost.as_ref().into(),
+            name: self.name.clone(),
+            durable: self.durable,
+            auto_delete: self.auto_delete,
+            exclusive_owner: self.exclusive_owner,
+            arguments: self.arguments.clone(),
+            queue_type: self.queue_type,
+        }
+    }
+
+    /// The record of a declaration; the declaration's own vhost name is not looked at.
+    pub(crate) fn of_declare(id: QueueId, vhost: VhostName, declare: &DeclareQueue) -> Self {
+        Self {
+            id,
+            vhost,
+            name: declare.name.clone(),
+            durable: declare.is_stored_durable(),
+            auto_delete: declare.auto_delete,
+            exclusive_owner: declare.exclusive_owner,
+            arguments: declare.arguments.clone(),
+            queue_type: declare.queue_type,
+        }
+    }
+}
+
+impl DeclareQueue {
+    /// Exclusive queues are stored as not durable whatever was asked (B67).
+    #[must_use]
+    pub fn is_stored_durable(&self) -> bool {
+        self.durable && self.exclusive_owner.is_none()
+    }
+}
+
+impl Destination {
+    /// Kind and name.
+    #[must_use]
+    pub fn to_name(&self) -> DestinationName {
+        match self {
+            Self::Queue(queue) => DestinationName::Queue(queue.name.clone()),
+            Self::Exchange(exchange) => DestinationName::Exchange(exchange.name.clone()),
+        }
+    }
+
+    /// Whether the end survives a restart.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        match self {
+            Self::Queue(queue) => queue.durable,
+            Self::Exchange(exchange) => exchange.durable,
+        }
+    }
+
+    /// Exchanges before queues, then by name.
+    fn sort_key(&self) -> (u8, &[u8]) {
+        match self {
+            Self::Exchange(exchange) => (0, &exchange.name),
+            Self::Queue(queue) => (1, &queue.name),
+        }
+    }
+}
+
+impl Binding {
+    /// Bindings survive a restart only when both ends do.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.source.durable && self.destination.is_durable()
+    }
+
+    /// The command that would make it again.
+    #[must_use]
+    pub fn to_bind(&self) -> Bind {
+        Bind {
+            vhost: self.source.vhost.as_ref().into(),
+            source: self.source.name.clone(),
+            destination: self.destination.to_name(),
+            key: self.key.clone(),
+            arguments: self.arguments.clone(),
+        }
+    }
+
+    /// The identity within a vhost as comparable bytes.
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        let (kind, destination) = self.destination.sort_key();
+        Identity {
+            source: &self.source.name,
+            kind,
+            destination,
+            key: &self.key,
+            arguments: self.arguments.raw(),
+        }
+    }
+
+    /// The order in which lists of bindings are given: source, destination, key, arguments.
+    #[must_use]
+    pub fn order(&self, other: &Self) -> Ordering {
+        self.identity().cmp(&other.identity())
+    }
+}
+
+/// What makes a binding different from others of its vhost (B84).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Identity<'a> {
+    source: &'a [u8],
+    kind: u8,
+    destination: &'a [u8],
+    key: &'a [u8],
+    arguments: &'a [u8],
+}
+
+impl<'a> Identity<'a> {
+    pub(crate) fn new(
+        source: &'a [u8],
+        to: &'a DestinationName,
+        key: &'a [u8],
+        arguments: &'a Arguments,
+    ) -> Self {
+        let (kind, destination) = match to {
+            DestinationName::Exchange(name) => (0, name),
+            DestinationName::Queue(name) => (1, name),
+        };
+        Self { source, kind, destination, key, arguments: arguments.raw() }
+    }
+}
+
+/// Permissions of a user on a vhost: regular expressions, opaque here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permissions {
+    /// Names that may be created and deleted.
+    pub configure: Box<str>,
+    /// Names that may be written to.
+    pub write: Box<str>,
+    /// Names that may be read from.
+    pub read: Box<str>,
+}
+
+/// Permissions of a user on keys of a topic exchange (B82): regular expressions, opaque here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPermissions {
+    /// Keys that may be published.
+    pub write: Box<str>,
+    /// Keys that may be bound.
+    pub read: Box<str>,
+}
+
+/// A user with what it may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Password.
+    pub credentials: Credentials,
+    /// Tags, such as `administrator`.
+    pub tags: Vec<Box<str>>,
+    /// Limits as JSON text, empty for none.
+    pub limits: Box<str>,
+    /// By vhost.
+    pub permissions: BTreeMap<Name, Permissions>,
+    /// By vhost and exchange.
+    pub topic_permissions: BTreeMap<(Name, Name), TopicPermissions>,
+}
+
+impl User {
+    /// The command that would make it again, without permissions.
+    #[must_use]
+    pub fn to_put(&self, name: &[u8]) -> PutUser {
+        PutUser {
+            name: name.into(),
+            credentials: self.credentials.clone(),
+            tags: self.tags.clone(),
+            limits: self.limits.clone(),
+        }
+    }
+}
+
+/// A policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Regular expression over names, opaque here.
+    pub pattern: Box<str>,
+    /// `queues`, `exchanges`, `all`, ...
+    pub apply_to: Box<str>,
+    /// The highest wins.
+    pub priority: i64,
+    /// JSON text, opaque here.
+    pub definition: Box<str>,
+}

@@ -1,0 +1,189 @@
+//! The metadata machine: all vhosts, users and what is in them, changed by [`State::apply`] and nothing else.
+//!
+//! No clock, randomness, I/O, threads, routing tables or regular expressions. Two states that were given the same
+//! commands are the same, and so are all outcomes, changes and facts on the way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stdx::{ConnectionId, QueueId};
+
+use crate::apply::Contradiction;
+use crate::changes::{Applied, Outcome};
+use crate::command::{Batch, Command, Name};
+use crate::records::{QueueRecord, User, VhostName};
+use crate::refusal::{Kind, Refusal};
+use crate::vhost::Vhost;
+
+/// Set in the identifiers of transient exchanges and queues.
+const TRANSIENT: u64 = 1 << 63;
+/// Bits of a transient identifier that count within one incarnation: more than a lifetime of declarations.
+const TRANSIENT_COUNT_BITS: u32 = 43;
+/// Bits of a transient identifier that tell the incarnation.
+const INCARNATION_MASK: u64 = (1 << 20) - 1;
+
+/// Where identifiers come from. Transient ones are counted apart: they are not logged, and must not make the
+/// identifiers of durable things differ after a replay.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    pub(crate) durable_next: u64,
+    transient_next: u64,
+}
+
+impl Ids {
+    /// A new identifier for something that is logged or not.
+    pub(crate) fn next(&mut self, durable: bool) -> u64 {
+        let counter = if durable { &mut self.durable_next } else { &mut self.transient_next };
+        let id = *counter;
+        *counter += 1;
+        id
+    }
+}
+
+/// All metadata of a broker.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) vhosts: BTreeMap<VhostName, Vhost>,
+    pub(crate) users: BTreeMap<Name, User>,
+    pub(crate) global_parameters: BTreeMap<Box<str>, Box<str>>,
+    /// Exclusive queues by owner, oldest first.
+    pub(crate) exclusive: BTreeMap<(ConnectionId, QueueId), Arc<QueueRecord>>,
+    pub(crate) ids: Ids,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl State {
+    /// Without any vhost or user.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            vhosts: BTreeMap::new(),
+            users: BTreeMap::new(),
+            global_parameters: BTreeMap::new(),
+            exclusive: BTreeMap::new(),
+            ids: Ids { durable_next: 1, transient_next: TRANSIENT },
+        }
+    }
+
+    /// Keeps identifiers of transient exchanges and queues apart from those of earlier lives: to be called once after
+    /// loading, before the first command, with a number that grows with every start (its low 20 bits are used).
+    pub fn begin_incarnation(&mut self, incarnation: u32) {
+        let incarnation = u64::from(incarnation) & INCARNATION_MASK;
+        self.ids.transient_next = TRANSIENT | (incarnation << TRANSIENT_COUNT_BITS);
+    }
+
+    /// Does what the command asks, or refuses it and changes nothing. What must follow is appended to `applied`.
+    ///
+    /// # Errors
+    /// [`Refusal`], with the state as before.
+    pub fn apply(&mut self, command: &Command, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        match command {
+            Command::AddVhost(add) => Ok(self.add_vhost(add, applied)),
+            Command::SetVhostMetadata(set) => self.set_vhost_metadata(set, applied),
+            Command::DeleteVhost(delete) => self.delete_vhost(delete, applied),
+            Command::AddUser(add) => self.add_user(add, applied),
+            Command::PutUser(put) => Ok(self.put_user(put, applied)),
+            Command::DeleteUser(delete) => self.delete_user(delete, applied),
+            Command::ChangePassword(change) => self.change_password(change, applied),
+            Command::ClearPassword(clear) => self.clear_password(clear, applied),
+            Command::SetUserTags(set) => self.set_user_tags(set, applied),
+            Command::SetUserLimits(set) => self.set_user_limits(set, applied),
+            Command::SetPermissions(set) => self.set_permissions(set, applied),
+            Command::ClearPermissions(clear) => self.clear_permissions(clear, applied),
+            Command::SetTopicPermissions(set) => self.set_topic_permissions(set, applied),
+            Command::ClearTopicPermissions(clear) => self.clear_topic_permissions(clear, applied),
+            Command::DeclareExchange(declare) => self.declare_exchange(declare, applied),
+            Command::DeleteExchange(delete) => self.delete_exchange(delete, applied),
+            Command::DeclareQueue(declare) => self.declare_queue(declare, applied),
+            Command::DeleteQueue(delete) => self.delete_queue(delete, applied),
+            Command::Bind(bind) => self.bind(bind, applied),
+            Command::Unbind(unbind) => self.unbind(unbind, applied),
+            Command::DeleteExclusiveQueues(delete) => Ok(self.delete_exclusive_queues(delete, applied)),
+            Command::SetParameter(set) => self.set_parameter(set, applied),
+            Command::ClearParameter(clear) => self.clear_parameter(clear, applied),
+            Command::SetGlobalParameter(set) => Ok(self.set_global_parameter(set, applied)),
+            Command::ClearGlobalParameter(clear) => Ok(self.clear_global_parameter(clear, applied)),
+            Command::SetPolicy(set) => self.set_policy(set, applied),
+            Command::ClearPolicy(clear) => self.clear_policy(clear, applied),
+            Command::ImportBatch(batch) => self.import(batch, applied),
+        }
+    }
+
+    fn import(&mut self, batch: &Batch, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        if batch.commands.iter().any(|command| matches!(command, Command::ImportBatch(_))) {
+            return Err(Refusal::NestedBatch);
+        }
+        let mut refused = Vec::new();
+        for (position, command) in batch.commands.iter().enumerate() {
+            if let Err(refusal) = self.apply(command, applied) {
+                refused.push((position, refusal));
+            }
+        }
+        Ok(Outcome::Imported { refused })
+    }
+}
+
+/// Details.
+impl State {
+    /// Never gives out durable identifiers below this.
+    pub(crate) fn use_ids_below(&mut self, next: u64) -> Result<(), Contradiction> {
+        if next >= TRANSIENT {
+            return Err(Contradiction::BadId);
+        }
+        self.ids.durable_next = self.ids.durable_next.max(next);
+        Ok(())
+    }
+}
+
+/// Reading.
+impl State {
+    /// The vhost of that name.
+    #[must_use]
+    pub fn vhost(&self, name: &[u8]) -> Option<&Vhost> {
+        self.vhosts.get(name)
+    }
+
+    /// All vhosts by name.
+    pub fn vhosts(&self) -> impl ExactSizeIterator<Item = &Vhost> {
+        self.vhosts.values()
+    }
+
+    /// The user of that name.
+    #[must_use]
+    pub fn user(&self, name: &[u8]) -> Option<&User> {
+        self.users.get(name)
+    }
+
+    /// All users by name.
+    pub fn users(&self) -> impl ExactSizeIterator<Item = (&Name, &User)> {
+        self.users.iter()
+    }
+
+    /// Global runtime parameters by name; values are JSON text.
+    pub fn global_parameters(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.global_parameters.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// The exclusive queues of a connection, oldest first.
+    pub fn exclusive_queues(&self, owner: ConnectionId) -> impl Iterator<Item = &Arc<QueueRecord>> {
+        self.exclusive.range((owner, QueueId(0))..=(owner, QueueId(u64::MAX))).map(|(_, queue)| queue)
+    }
+
+    pub(crate) fn vhost_mut(&mut self, name: &[u8]) -> Result<&mut Vhost, Refusal> {
+        self.vhosts.get_mut(name).ok_or_else(|| not_found(Kind::Vhost, name))
+    }
+
+    pub(crate) fn user_mut(&mut self, name: &[u8]) -> Result<&mut User, Refusal> {
+        self.users.get_mut(name).ok_or_else(|| not_found(Kind::User, name))
+    }
+}
+
+/// A vhost or user is missing.
+pub(crate) fn not_found(kind: Kind, name: &[u8]) -> Refusal {
+    Refusal::NotFound { kind, name: name.into(), vhost: None }
+}

@@ -1,1 +1,20 @@
-//! Queue types as pure machines: events in, effects out.
+//! Queue types as pure machines: events and the time in, effects out.
+//!
+//! Principal type: [`classic::Classic`]. A machine decides order, limits, expiry, who gets what, and what must be
+//! stored; its driver (the broker's queue cell) does it through [`Effects`].
+//!
+//! Refuses to know: sockets, protocols, files, clocks, locks, other queues.
+mod arguments;
+pub mod classic;
+mod effects;
+mod message;
+pub mod record;
+
+pub use arguments::{ArgumentError, ArgumentReason, Overflow, QueueConfig, TIMER_MS_MAX};
+pub use classic::{Classic, Gone, PublishOutcome, Recovering};
+pub use effects::{BlockToken, DeadReason, Effects, GetToken};
+pub use message::{
+    ConsumerId, ConsumerSpec, Delivery, GotMessage, IncomingMessage, MessageSeq, MessageView, QueueCounts,
+    QueueStats, SettleHow, SettleRun,
+};
+pub use record::{BlockPlace, RecordKind};

@@ -1,0 +1,257 @@
+//! Arguments of classic queues: what they mean and when they are refused (B68, B72, B73, B76).
+
+use wire::amqp091::{Table, Value};
+
+/// An argument that cannot be accepted, with the data of RabbitMQ's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgumentError {
+    /// The argument's name, such as `x-message-ttl`.
+    pub name: Box<str>,
+    /// Why.
+    pub reason: ArgumentReason,
+}
+
+/// Why an argument is refused; the comment gives the text behind `invalid arg 'x' for queue 'q' in vhost '/'`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgumentReason {
+    /// `: {value_negative,-1}`
+    Negative(i64),
+    /// `: {value_zero,0}`
+    Zero,
+    /// `: {value_too_large,N}`
+    TooLarge(i64),
+    /// `: {max_value_exceeded,N}`
+    MaxExceeded(i64),
+    /// `: {unacceptable_type,longstr}`
+    UnacceptableType(&'static str),
+    /// `: "expected integer, got longstr"`
+    ExpectedInteger(&'static str),
+    /// `: invalid_overflow` and the like: an atom.
+    Atom(&'static str),
+    /// `: "unsupported queue version '3'"`: a text in quotes
+    Text(Box<str>),
+    /// ` of queue type rabbit_classic_queue` (B73)
+    OtherQueueType,
+}
+
+/// What to do when a length limit is reached (`x-overflow`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Drop from the head, dead-lettering with `maxlen`.
+    #[default]
+    DropHead,
+    /// Refuse the publish (basic.nack).
+    RejectPublish,
+    /// Refuse the publish and dead-letter it.
+    RejectPublishDlx,
+}
+
+/// What a queue was declared with, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Survives a restart; its persistent messages are logged.
+    pub durable: bool,
+    /// Goes with its last consumer.
+    pub auto_delete: bool,
+    /// `x-expires`: unused time after which the queue goes, milliseconds.
+    pub expires_ms: Option<u64>,
+    /// `x-message-ttl`, milliseconds.
+    pub message_ttl_ms: Option<u64>,
+    /// `x-max-length`: ready messages.
+    pub max_length: Option<u64>,
+    /// `x-max-length-bytes`: bytes of ready bodies.
+    pub max_length_bytes: Option<u64>,
+    /// `x-overflow`.
+    pub overflow: Overflow,
+    /// `x-max-priority`; 0 is a queue without priorities.
+    pub max_priority: u8,
+    /// `x-single-active-consumer`.
+    pub single_active: bool,
+    /// A dead-letter exchange is set: dead messages are handed out rather than dropped.
+    pub dead_letters: bool,
+    /// Bytes of message data kept in memory before blocks go to disk.
+    pub memory_bytes_max: usize,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        QueueConfig {
+            durable: false,
+            auto_delete: false,
+            expires_ms: None,
+            message_ttl_ms: None,
+            max_length: None,
+            max_length_bytes: None,
+            overflow: Overflow::DropHead,
+            max_priority: 0,
+            single_active: false,
+            dead_letters: false,
+            memory_bytes_max: 4 << 20,
+        }
+    }
+}
+
+/// Longest time to live or expiry, milliseconds: ten years, as RabbitMQ's timers allow.
+pub const TIMER_MS_MAX: i64 = 315_360_000_000;
+
+/// Arguments that classic queues understand, in the order in which they are checked and compared.
+pub(crate) const CLASSIC_ARGUMENTS: &[&str] = &[
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-overflow",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-queue-master-locator",
+    "x-queue-leader-locator",
+];
+
+/// Arguments of the other queue types: refused rather than ignored (B73).
+const FOREIGN_ARGUMENTS: &[&str] = &[
+    "x-dead-letter-strategy",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+    "x-delivery-limit",
+    "x-consumer-disconnected-timeout",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-stream-filter-size-bytes",
+    "x-initial-cluster-size",
+];
+
+fn refused(name: &str, reason: ArgumentReason) -> ArgumentError {
+    ArgumentError { name: name.into(), reason }
+}
+
+/// An argument as an integer, whatever its width (B63).
+fn integer(name: &str, value: &Value<'_>) -> Result<i64, ArgumentError> {
+    match *value {
+        Value::I8(n) => Ok(n.into()),
+        Value::U8(n) => Ok(n.into()),
+        Value::I16(n) => Ok(n.into()),
+        Value::U16(n) => Ok(n.into()),
+        Value::I32(n) => Ok(n.into()),
+        Value::U32(n) => Ok(n.into()),
+        Value::I64(n) => Ok(n),
+        ref other => Err(refused(name, ArgumentReason::ExpectedInteger(other.type_name()))),
+    }
+}
+
+fn natural(name: &str, value: &Value<'_>) -> Result<i64, ArgumentError> {
+    match integer(name, value)? {
+        n if n < 0 => Err(refused(name, ArgumentReason::Negative(n))),
+        n => Ok(n),
+    }
+}
+
+fn timer(name: &str, value: &Value<'_>) -> Result<u64, ArgumentError> {
+    match natural(name, value)? {
+        n if n > TIMER_MS_MAX => Err(refused(name, ArgumentReason::TooLarge(n))),
+        n => Ok(n as u64),
+    }
+}
+
+fn text<'a>(name: &str, value: &Value<'a>) -> Result<&'a [u8], ArgumentError> {
+    match value {
+        Value::LongStr(text) => Ok(text),
+        other => Err(refused(name, ArgumentReason::UnacceptableType(other.type_name()))),
+    }
+}
+
+fn one_of(
+    name: &str,
+    value: &Value<'_>,
+    allowed: &[&[u8]],
+    otherwise: &'static str,
+) -> Result<(), ArgumentError> {
+    match allowed.contains(&text(name, value)?) {
+        true => Ok(()),
+        false => Err(refused(name, ArgumentReason::Atom(otherwise))),
+    }
+}
+
+impl QueueConfig {
+    /// Reads the arguments of a classic queue, refusing as RabbitMQ does. Unknown arguments are ignored.
+    pub fn from_arguments(arguments: Table<'_>) -> Result<QueueConfig, ArgumentError> {
+        let mut config = QueueConfig::default();
+        for name in CLASSIC_ARGUMENTS {
+            if let Some(value) = arguments.get(name) {
+                config.read(name, &value, arguments)?;
+            }
+        }
+        for name in FOREIGN_ARGUMENTS {
+            if arguments.get(name).is_some() {
+                return Err(refused(name, ArgumentReason::OtherQueueType));
+            }
+        }
+        Ok(config)
+    }
+
+    fn read(&mut self, name: &str, value: &Value<'_>, all: Table<'_>) -> Result<(), ArgumentError> {
+        match name {
+            "x-expires" => match timer(name, value)? {
+                0 => return Err(refused(name, ArgumentReason::Zero)),
+                ms => self.expires_ms = Some(ms),
+            },
+            "x-message-ttl" => self.message_ttl_ms = Some(timer(name, value)?),
+            "x-dead-letter-exchange" => {
+                text(name, value)?;
+                self.dead_letters = true;
+            }
+            "x-dead-letter-routing-key" => {
+                text(name, value)?;
+                if all.get("x-dead-letter-exchange").is_none() {
+                    return Err(refused(name, ArgumentReason::Atom("routing_key_but_no_dlx_defined")));
+                }
+            }
+            "x-max-length" => self.max_length = Some(natural(name, value)? as u64),
+            "x-max-length-bytes" => self.max_length_bytes = Some(natural(name, value)? as u64),
+            "x-max-priority" => match natural(name, value)? {
+                n if n > 255 => return Err(refused(name, ArgumentReason::MaxExceeded(n))),
+                n => self.max_priority = n as u8,
+            },
+            "x-overflow" => {
+                self.overflow = match text(name, value)? {
+                    b"drop-head" => Overflow::DropHead,
+                    b"reject-publish" => Overflow::RejectPublish,
+                    b"reject-publish-dlx" => Overflow::RejectPublishDlx,
+                    _ => return Err(refused(name, ArgumentReason::Atom("invalid_overflow"))),
+                }
+            }
+            // Not checked since RabbitMQ 4.
+            "x-queue-mode" => {
+                text(name, value)?;
+            }
+            "x-queue-leader-locator" => {
+                one_of(name, value, &[b"client-local", b"balanced"], "invalid_queue_locator_arg")?;
+            }
+            "x-queue-version" => match natural(name, value)? {
+                2 => {}
+                n => {
+                    return Err(refused(
+                        name,
+                        ArgumentReason::Text(format!("unsupported queue version '{n}'").into()),
+                    ));
+                }
+            },
+            "x-single-active-consumer" => match value {
+                Value::Bool(on) => self.single_active = *on,
+                other => return Err(refused(name, ArgumentReason::UnacceptableType(other.type_name()))),
+            },
+            _ => {
+                text(name, value)?;
+            }
+        }
+        Ok(())
+    }
+}

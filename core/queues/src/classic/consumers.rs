@@ -1,0 +1,199 @@
+//! The consumers of a queue: who may be served next (B116, B120, B133, B134).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::message::{ConsumerId, ConsumerSpec, ConsumerStats};
+
+/// A consumer and its window.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) spec: ConsumerSpec,
+    /// Deliveries not settled.
+    pub(crate) unacked: u32,
+    /// Its outbox or channel took less than offered; waits for `resume`.
+    paused: bool,
+    /// It stands in the line of those that may be served.
+    queued: bool,
+}
+
+impl Consumer {
+    /// How many deliveries it may get now.
+    pub(crate) fn window(&self) -> usize {
+        match (self.spec.ack_required, self.spec.prefetch) {
+            (false, _) | (true, 0) => usize::MAX,
+            (true, prefetch) => prefetch.saturating_sub(self.unacked) as usize,
+        }
+    }
+}
+
+/// All consumers of one queue; serves equal priorities round-robin, higher ones first.
+#[derive(Debug, Default)]
+pub(crate) struct Consumers {
+    slots: Vec<Option<Consumer>>,
+    by_id: HashMap<ConsumerId, usize>,
+    /// Registration order, for single active consumer.
+    order: Vec<usize>,
+    /// Slots that may be served, by descending priority; an empty line is removed.
+    eligible: BTreeMap<Reverse<i64>, VecDeque<usize>>,
+    /// `Some` when the queue has a single active consumer: its slot.
+    single_active: Option<usize>,
+    is_single_active: bool,
+}
+
+impl Consumers {
+    /// For a queue, with or without `x-single-active-consumer`.
+    pub(crate) fn new(is_single_active: bool) -> Consumers {
+        Consumers { is_single_active, ..Consumers::default() }
+    }
+
+    /// Number of consumers.
+    pub(crate) fn count(&self) -> u32 {
+        self.by_id.len() as u32
+    }
+
+    /// Whether a consumer with this wish may join (B116).
+    pub(crate) fn admits(&self, exclusive: bool) -> bool {
+        match exclusive {
+            // An exclusive consumer and a single active one exclude each other.
+            true => self.by_id.is_empty() && !self.is_single_active,
+            false => !self.order.iter().any(|slot| self.at(*slot).spec.exclusive),
+        }
+    }
+
+    fn at(&self, slot: usize) -> &Consumer {
+        self.slots[slot].as_ref().expect("slots in use hold a consumer")
+    }
+
+    fn at_mut(&mut self, slot: usize) -> &mut Consumer {
+        self.slots[slot].as_mut().expect("slots in use hold a consumer")
+    }
+
+    /// Adds a consumer, paused until its first `resume`.
+    pub(crate) fn add(&mut self, spec: ConsumerSpec) {
+        let id = spec.id;
+        let consumer = Consumer { spec, unacked: 0, paused: true, queued: false };
+        let slot = match self.slots.iter().position(Option::is_none) {
+            Some(free) => {
+                self.slots[free] = Some(consumer);
+                free
+            }
+            None => {
+                self.slots.push(Some(consumer));
+                self.slots.len() - 1
+            }
+        };
+        let previous = self.by_id.insert(id, slot);
+        assert!(previous.is_none(), "consumer ids are unique");
+        self.order.push(slot);
+        if self.is_single_active && self.single_active.is_none() {
+            self.single_active = Some(slot);
+        }
+    }
+
+    /// Removes a consumer. Its unacked deliveries stay the channel's.
+    pub(crate) fn remove(&mut self, id: ConsumerId) -> Option<Consumer> {
+        let slot = self.by_id.remove(&id)?;
+        self.leave_line(slot);
+        self.order.retain(|other| *other != slot);
+        let gone = self.slots[slot].take();
+        if self.single_active == Some(slot) {
+            // The next one is the oldest of the highest priority (B134).
+            self.single_active =
+                self.order.iter().copied().min_by_key(|slot| Reverse(self.at(*slot).spec.priority));
+            if let Some(next) = self.single_active {
+                self.join_line(next);
+            }
+        }
+        gone
+    }
+
+    /// All ids, in order of registration.
+    pub(crate) fn ids(&self) -> Vec<ConsumerId> {
+        self.order.iter().map(|slot| self.at(*slot).spec.id).collect()
+    }
+
+    fn join_line(&mut self, slot: usize) {
+        let active = !self.is_single_active || self.single_active == Some(slot);
+        let consumer = self.at_mut(slot);
+        if consumer.queued || consumer.paused || consumer.window() == 0 || !active {
+            return;
+        }
+        consumer.queued = true;
+        let priority = consumer.spec.priority;
+        self.eligible.entry(Reverse(priority)).or_default().push_back(slot);
+    }
+
+    fn leave_line(&mut self, slot: usize) {
+        let consumer = self.at_mut(slot);
+        if !consumer.queued {
+            return;
+        }
+        consumer.queued = false;
+        let key = Reverse(consumer.spec.priority);
+        if let Some(line) = self.eligible.get_mut(&key) {
+            line.retain(|other| *other != slot);
+            if line.is_empty() {
+                self.eligible.remove(&key);
+            }
+        }
+    }
+
+    /// The consumer to serve next: its slot, and whether it is alone in its line.
+    pub(crate) fn next(&self) -> Option<(usize, bool)> {
+        let (_, line) = self.eligible.first_key_value()?;
+        Some((*line.front()?, line.len() == 1))
+    }
+
+    /// Read access to a slot that `next` returned.
+    pub(crate) fn peek(&self, slot: usize) -> &Consumer {
+        self.at(slot)
+    }
+
+    /// `taken` deliveries were made to the one at the head of the line; `full` when it took fewer than offered.
+    pub(crate) fn served(&mut self, slot: usize, taken: u32, full: bool) {
+        let consumer = self.at_mut(slot);
+        if consumer.spec.ack_required {
+            consumer.unacked += taken;
+        }
+        consumer.paused |= full;
+        let stays = !consumer.paused && consumer.window() > 0;
+        let key = Reverse(consumer.spec.priority);
+        consumer.queued = stays;
+        let line = self.eligible.get_mut(&key).expect("it stood in this line");
+        let head = line.pop_front();
+        debug_assert_eq!(head, Some(slot));
+        if stays {
+            line.push_back(slot);
+        } else if line.is_empty() {
+            self.eligible.remove(&key);
+        }
+    }
+
+    /// The consumer can take deliveries again.
+    pub(crate) fn resume(&mut self, id: ConsumerId) {
+        if let Some(slot) = self.by_id.get(&id).copied() {
+            self.at_mut(slot).paused = false;
+            self.join_line(slot);
+        }
+    }
+
+    /// Deliveries of a consumer were settled; unknown (cancelled) consumers are fine.
+    pub(crate) fn settled(&mut self, id: ConsumerId, count: u32) {
+        if let Some(slot) = self.by_id.get(&id).copied() {
+            let consumer = self.at_mut(slot);
+            consumer.unacked = consumer.unacked.saturating_sub(count);
+            self.join_line(slot);
+        }
+    }
+
+    /// What listings show.
+    pub(crate) fn stats(&self) -> Vec<ConsumerStats> {
+        let active = |slot: usize| !self.is_single_active || self.single_active == Some(slot);
+        let stats = |slot: &usize| {
+            let consumer = self.at(*slot);
+            ConsumerStats { spec: consumer.spec.clone(), unacked: consumer.unacked, active: active(*slot) }
+        };
+        self.order.iter().map(stats).collect()
+    }
+}

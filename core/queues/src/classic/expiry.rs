@@ -1,0 +1,110 @@
+//! What leaves the queue by rule: time to live, length limits, the queue's own expiry (B139-B142).
+
+use super::machine::{Classic, Gone};
+use crate::effects::{DeadReason, Effects};
+use crate::message::MessageSeq;
+
+/// Messages expired or dropped in one go before others get their turn.
+const BATCH_MAX: u64 = 4096;
+
+impl Classic {
+    /// Time passed: expires messages, and the queue itself when it is unused.
+    pub fn tick(&mut self, now_ms: u64, fx: &mut impl Effects) {
+        self.wake_ms = u64::MAX;
+        if let Some(expires_ms) = self.config.expires_ms
+            && self.consumers.count() == 0
+            && now_ms >= self.last_used_ms.saturating_add(expires_ms)
+        {
+            fx.gone(Gone::Unused);
+            return;
+        }
+        self.expire(now_ms, fx);
+        self.trim(fx);
+        self.serve(now_ms, fx);
+        self.watch_expires(fx);
+        self.relieve(fx);
+    }
+
+    /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
+    /// until it is the head (B139).
+    pub(super) fn expire(&mut self, now_ms: u64, fx: &mut impl Effects) -> u64 {
+        if !self.may_expire {
+            return 0;
+        }
+        let mut dropped = 0;
+        while let Some(level) = self.top_level() {
+            let number = self.levels[level].head().expect("it has ready messages");
+            let block = self.levels[level].block(number).expect("ready messages have a block");
+            if !block.expires {
+                break;
+            }
+            let Some(stored) = block.stored(number) else {
+                self.fetch_head(level, fx);
+                break;
+            };
+            let Some(expiry_ms) = stored.expiry_ms else { break };
+            if expiry_ms > now_ms {
+                self.want_wake(expiry_ms, fx);
+                break;
+            }
+            if dropped == BATCH_MAX {
+                self.want_wake(now_ms, fx);
+                break;
+            }
+            self.drop_head(level, DeadReason::Expired, fx);
+            dropped += 1;
+        }
+        self.settle_log(fx);
+        dropped
+    }
+
+    /// Drops from the head, the oldest message of the highest level, until the limits hold (B142 as 4.3.6 does it).
+    pub(super) fn trim(&mut self, fx: &mut impl Effects) {
+        let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
+        if max_length.is_none() && max_bytes.is_none() {
+            return;
+        }
+        while max_length.is_some_and(|max| self.ready > max)
+            || max_bytes.is_some_and(|max| self.ready_bytes > max)
+        {
+            let Some(level) = self.top_level() else {
+                return;
+            };
+            let number = self.levels[level].head().expect("it has ready messages");
+            let block = self.levels[level].block(number).expect("ready messages have a block");
+            if !block.is_resident() {
+                self.fetch_head(level, fx);
+                return;
+            }
+            self.drop_head(level, DeadReason::MaxLength, fx);
+        }
+    }
+
+    /// Drops the head of a level, which is in memory.
+    fn drop_head(&mut self, level: usize, reason: DeadReason, fx: &mut impl Effects) {
+        let number = self.take_one(level);
+        if self.config.dead_letters {
+            let block = self.levels[level].block(number).expect("it was just taken");
+            let stored = block.stored(number).expect("the caller saw it in memory");
+            fx.dead_letter(reason, stored.message, stored.annotations);
+        }
+        self.drop_unacked(MessageSeq::new(level as u8, number), 1);
+    }
+
+    /// Asks to be woken, unless an earlier wake-up is on its way.
+    pub(super) fn want_wake(&mut self, time_ms: u64, fx: &mut impl Effects) {
+        if time_ms < self.wake_ms {
+            self.wake_ms = time_ms;
+            fx.wake_at(time_ms);
+        }
+    }
+
+    /// With `x-expires` and no consumer: asks to be woken when the queue would be unused for long enough.
+    pub fn watch_expires(&mut self, fx: &mut impl Effects) {
+        if let Some(expires_ms) = self.config.expires_ms
+            && self.consumers.count() == 0
+        {
+            self.want_wake(self.last_used_ms.saturating_add(expires_ms), fx);
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! One priority level: blocks in order, a cursor behind which everything was handed out, and what came back.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::block::Block;
+use crate::message::{Delivery, IncomingMessage, MessageSeq};
+use crate::record;
+
+/// A hole longer than this begins a new block instead of placeholders.
+const HOLE_MAX: u64 = 256;
+
+/// Messages of one priority, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Level {
+    blocks: VecDeque<Block>,
+    /// Number the next message gets.
+    next: u64,
+    /// Everything below was handed out, dropped or is in `returned`.
+    cursor: u64,
+    /// Numbers below the cursor that are ready again.
+    returned: BTreeSet<u64>,
+    /// First numbers of closed blocks whose bytes are in memory: what can be moved to disk.
+    resident: BTreeSet<u64>,
+    level: u8,
+}
+
+/// What settling freed.
+#[derive(Debug, Default)]
+pub(crate) struct Freed {
+    /// Segment and bytes of each freed block that had a place on disk.
+    pub(crate) segments: Vec<(u64, u32)>,
+    /// Bytes of message data that left memory.
+    pub(crate) bytes: usize,
+}
+
+/// What is known of a message at the moment it is settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SettledMessage {
+    /// Body bytes.
+    pub(crate) body_bytes: u64,
+    /// Delivery mode 2.
+    pub(crate) persistent: bool,
+}
+
+impl Level {
+    /// An empty level.
+    pub(crate) fn new(level: u8) -> Level {
+        Level { level, ..Level::default() }
+    }
+
+    /// Ready messages.
+    pub(crate) fn ready(&self) -> u64 {
+        self.returned.len() as u64 + (self.next - self.cursor)
+    }
+
+    fn seq(&self, number: u64) -> MessageSeq {
+        MessageSeq::new(self.level, number)
+    }
+
+    /// Number the next message will get.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Recovery only: numbers below are never used again.
+    pub(crate) fn skip_to(&mut self, next: u64) {
+        self.next = self.next.max(next);
+    }
+
+    fn position(&self, number: u64) -> Option<usize> {
+        let at = self.blocks.partition_point(|block| block.end() <= number);
+        (at < self.blocks.len() && self.blocks[at].first <= number).then_some(at)
+    }
+
+    /// The block holding a number.
+    pub(crate) fn block(&self, number: u64) -> Option<&Block> {
+        self.position(number).map(|at| &self.blocks[at])
+    }
+
+    /// The block holding a number, to change it.
+    pub(crate) fn block_mut(&mut self, number: u64) -> Option<&mut Block> {
+        self.position(number).map(|at| &mut self.blocks[at])
+    }
+
+    /// All blocks, oldest first.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter()
+    }
+
+    /// First numbers of closed blocks in memory, newest first: those needed last come first.
+    pub(crate) fn movable(&self) -> impl Iterator<Item = u64> {
+        self.resident.iter().rev().copied()
+    }
+
+    /// Drops a block's bytes from memory, which must be on disk; returns how many there were.
+    pub(crate) fn evict(&mut self, number: u64) -> usize {
+        let Some(block) = self.block_mut(number) else { return 0 };
+        let (first, bytes) = (block.first, block.data_bytes());
+        block.evict();
+        self.resident.remove(&first);
+        bytes
+    }
+
+    /// A block's bytes came back. False when they are not what was written.
+    pub(crate) fn fill(&mut self, number: u64, bytes: Vec<u8>) -> bool {
+        let Some(block) = self.block_mut(number) else { return true };
+        let first = block.first;
+        let is_whole = block.fill(bytes);
+        self.resident.insert(first);
+        is_whole
+    }
+
+    /// Blocks from the one that holds `number` on.
+    pub(crate) fn blocks_from(&self, number: u64) -> impl Iterator<Item = &Block> {
+        let at = self.blocks.partition_point(|block| block.end() <= number);
+        self.blocks.range(at..)
+    }
+
+    /// All blocks, oldest first, to change them.
+    pub(crate) fn blocks_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Block> {
+        self.blocks.iter_mut()
+    }
+
+    fn begin_block(&mut self, first: u64) {
+        if let Some(last) = self.blocks.back_mut() {
+            last.close();
+            if last.is_resident() {
+                self.resident.insert(last.first);
+            }
+        }
+        self.blocks.push_back(Block::new(first));
+    }
+
+    fn open_block(&mut self) -> &mut Block {
+        if !self.blocks.back().is_some_and(|block| block.is_open() && block.end() == self.next) {
+            self.begin_block(self.next);
+        }
+        self.blocks.back_mut().expect("one was pushed")
+    }
+
+    /// Enqueues a message; returns its number. The newest block afterwards is the one that holds it.
+    pub(crate) fn push(&mut self, incoming: &IncomingMessage<'_>, expiry_ms: Option<u64>) -> u64 {
+        let block = self.open_block();
+        block.push(incoming.persistent, expiry_ms.is_some(), incoming.message.body.len(), |out| {
+            record::store(out, incoming, expiry_ms);
+        });
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The newest block.
+    pub(crate) fn newest_mut(&mut self) -> Option<&mut Block> {
+        self.blocks.back_mut()
+    }
+
+    /// Recovery only: a message from the log goes where it was. Known numbers are passed over.
+    pub(crate) fn restore(&mut self, number: u64, stored: &[u8]) {
+        let Some((parsed, _)) = record::parse(stored) else { return };
+        if number < self.next && self.next > 0 {
+            return;
+        }
+        let follows = self.blocks.back().is_some_and(|block| block.is_open() && block.end() == self.next);
+        if follows && number - self.next <= HOLE_MAX {
+            let block = self.blocks.back_mut().expect("it follows");
+            (self.next..number).for_each(|_| block.push_hole());
+        } else {
+            self.begin_block(number);
+        }
+        let block = self.blocks.back_mut().expect("just begun or continued");
+        let body_bytes = parsed.message.body.len();
+        block.push(parsed.persistent, parsed.expiry_ms.is_some(), body_bytes, |out| {
+            out.extend_from_slice(stored);
+        });
+        self.next = number + 1;
+    }
+
+    /// Recovery only: a block that lies in a segment.
+    pub(crate) fn restore_block(&mut self, block: Block) {
+        self.next = self.next.max(block.end());
+        if let Some(last) = self.blocks.back_mut() {
+            last.close();
+        }
+        self.blocks.push_back(block);
+    }
+
+    /// Recovery is over: everything not settled is ready, in order.
+    pub(crate) fn recovered(&mut self) {
+        self.blocks.retain(|block| block.live > 0);
+        let older = self.blocks.len().saturating_sub(1);
+        self.resident =
+            self.blocks.range(..older).filter(|block| block.is_resident()).map(|block| block.first).collect();
+        // The cursor begins at the longest dense tail; whatever lives before it is "returned".
+        self.cursor = self.next;
+        for block in self.blocks.iter().rev() {
+            if block.end() != self.cursor || block.live != block.count {
+                break;
+            }
+            self.cursor = block.first;
+        }
+        let sparse = self.blocks.iter().take_while(|block| block.first < self.cursor);
+        self.returned =
+            sparse.flat_map(|b| (b.first..b.end()).filter(move |number| !b.is_settled(*number))).collect();
+    }
+
+    /// Number of the first ready message.
+    pub(crate) fn head(&self) -> Option<u64> {
+        match self.returned.first() {
+            Some(number) => Some(*number),
+            None if self.cursor < self.next => Some(self.cursor),
+            None => None,
+        }
+    }
+
+    /// Fills `run` with ready messages from the head, at most `count`; stops before a block that is not in memory
+    /// and before a message that expired before `now_ms` (B139).
+    pub(crate) fn peek<'a, const N: usize>(
+        &'a self,
+        count: usize,
+        now_ms: u64,
+        run: &mut smallvec::SmallVec<[Delivery<'a>; N]>,
+    ) {
+        let numbers = self.returned.iter().copied().chain(self.cursor..self.next).take(count);
+        let mut current: Option<&Block> = None;
+        for number in numbers {
+            let block = match current {
+                Some(block) if (block.first..block.end()).contains(&number) => block,
+                _ => match self.block(number) {
+                    Some(block) => block,
+                    None => return,
+                },
+            };
+            current = Some(block);
+            let Some(stored) = block.stored(number) else { return };
+            if stored.expiry_ms.is_some_and(|expiry| expiry < now_ms) {
+                return;
+            }
+            run.push(Delivery {
+                seq: self.seq(number),
+                redelivered: block.is_redelivered(number),
+                message: stored.message,
+            });
+        }
+    }
+
+    /// The first ready message, if it is in memory and not expired.
+    pub(crate) fn peek_one(&self, now_ms: u64) -> Option<Delivery<'_>> {
+        let mut run: smallvec::SmallVec<[Delivery<'_>; 1]> = smallvec::SmallVec::new();
+        self.peek(1, now_ms, &mut run);
+        run.first().copied()
+    }
+
+    /// Takes `count` ready messages off the head, calling `each` with number and body bytes.
+    pub(crate) fn take(&mut self, count: usize, mut each: impl FnMut(&mut Block, u64)) {
+        let mut left = count as u64;
+        while left > 0 && !self.returned.is_empty() {
+            let number = self.returned.pop_first().expect("not empty");
+            if let Some(block) = self.block_mut(number) {
+                block.unacked += 1;
+                each(block, number);
+            }
+            left -= 1;
+        }
+        while left > 0 && self.cursor < self.next {
+            let Some(at) = self.position(self.cursor) else {
+                self.cursor += 1;
+                continue;
+            };
+            let block = &mut self.blocks[at];
+            let end = block.end().min(self.cursor + left);
+            left -= end - self.cursor;
+            for number in self.cursor..end {
+                block.unacked += 1;
+                each(block, number);
+            }
+            self.cursor = end;
+        }
+    }
+
+    /// Whether a number is handed out and not settled.
+    pub(crate) fn is_unacked(&self, number: u64) -> bool {
+        number < self.cursor
+            && !self.returned.contains(&number)
+            && self.block(number).is_some_and(|block| !block.is_settled(number))
+    }
+
+    /// Puts a handed-out message back in its place.
+    pub(crate) fn put_back(&mut self, number: u64) {
+        if let Some(block) = self.block_mut(number) {
+            block.unacked -= 1;
+            block.mark_redelivered(number);
+        }
+        self.returned.insert(number);
+    }
+
+    /// Settles handed-out messages for good: `count` numbers from `first`. Numbers that are not handed out are passed
+    /// over. `each` is called per settled message; freed segments are counted in `freed`.
+    pub(crate) fn settle_run(
+        &mut self,
+        first: u64,
+        count: u64,
+        freed: &mut Freed,
+        mut each: impl FnMut(u64, SettledMessage),
+    ) {
+        let end = first.saturating_add(count).min(self.cursor);
+        let mut number = first;
+        while number < end {
+            let Some(at) = self.position(number) else {
+                // Between blocks: go to the next one.
+                match self.blocks.iter().find(|block| block.first > number) {
+                    Some(block) => number = block.first,
+                    None => return,
+                }
+                continue;
+            };
+            let block = &mut self.blocks[at];
+            let stop = block.end().min(end);
+            for number in number..stop {
+                if !self.returned.is_empty() && self.returned.contains(&number) {
+                    continue;
+                }
+                if block.settle(number) {
+                    block.unacked -= 1;
+                    let body_bytes = block.body_bytes(number);
+                    each(number, SettledMessage { body_bytes, persistent: block.is_persistent(number) });
+                }
+            }
+            number = stop;
+            if block.live == 0 && block.end() <= self.cursor {
+                self.free_block(at, freed);
+            }
+        }
+    }
+
+    /// A block holds nothing any more: the newest one begins anew, others go.
+    fn free_block(&mut self, at: usize, freed: &mut Freed) {
+        // A block being written is kept until the answer comes, so that its place is known and can be freed.
+        if self.blocks[at].writing || self.blocks[at].reading {
+            return;
+        }
+        if at + 1 == self.blocks.len() && self.blocks[at].place.is_none() {
+            freed.bytes += self.blocks[at].data_bytes();
+            self.blocks[at].begin_anew(self.next);
+            return;
+        }
+        let block = self.blocks.remove(at).expect("it was found");
+        self.resident.remove(&block.first);
+        freed.bytes += block.data_bytes();
+        freed.segments.extend(block.place.map(|place| (place.segment, place.bytes)));
+    }
+
+    /// Frees a fully settled block after its write or read ended.
+    pub(crate) fn free_if_dead(&mut self, number: u64, freed: &mut Freed) {
+        if let Some(at) = self.position(number)
+            && self.blocks[at].live == 0
+            && self.blocks[at].end() <= self.cursor
+        {
+            self.free_block(at, freed);
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.blocks.iter().map(Block::heap_bytes).sum::<usize>()
+            + self.blocks.capacity() * size_of::<Block>()
+            + self.returned.len() * 16
+    }
+}

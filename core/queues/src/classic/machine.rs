@@ -1,0 +1,448 @@
+//! The machine itself: enqueue, settle, consumers, counters.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::consumers::Consumers;
+use super::level::{Freed, Level, SettledMessage};
+use crate::arguments::{Overflow, QueueConfig};
+use crate::effects::{DeadReason, Effects, GetToken};
+use crate::message::{
+    ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, QueueStats, SettleHow, SettleRun,
+};
+use crate::record::{self, RecordKind};
+
+/// Why a queue deletes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Its last consumer left and it is auto-delete (B68).
+    LastConsumer,
+    /// Unused for `x-expires` (B141).
+    Unused,
+}
+
+/// What became of a batch of publishes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PublishOutcome {
+    /// Indices in the batch that a length limit refused (B107, B142).
+    pub rejected: Vec<u32>,
+    /// Log position that must be durable before the batch is confirmed; 0 when nothing was logged.
+    pub log_position: u64,
+}
+
+/// A classic queue.
+#[derive(Debug)]
+pub struct Classic {
+    pub(super) config: QueueConfig,
+    pub(super) levels: Vec<Level>,
+    pub(super) consumers: Consumers,
+    pub(super) gets: VecDeque<GetToken>,
+    /// Rejected deliveries whose block must come back from disk before they can be dead-lettered.
+    pub(super) rejects: Vec<(MessageSeq, u32)>,
+    /// Blocks in each segment.
+    pub(super) segments: BTreeMap<u64, u32>,
+    /// Settlements of persistent messages not yet logged, merged into runs.
+    pub(super) unlogged: Vec<(MessageSeq, u32)>,
+    pub(super) ready: u64,
+    pub(super) ready_bytes: u64,
+    pub(super) unacked: u64,
+    pub(super) unacked_bytes: u64,
+    /// Persistent messages in the queue.
+    pub(super) persistent: u64,
+    /// Bytes of message data in memory.
+    pub(super) memory_bytes: usize,
+    pub(super) disk_bytes: u64,
+    pub(super) has_dead_segments: bool,
+    /// Some message may carry an expiry.
+    pub(super) may_expire: bool,
+    /// Latest wake-up asked for.
+    pub(super) wake_ms: u64,
+    pub(super) last_used_ms: u64,
+    /// Log position of the oldest record this queue needs; 0 when none.
+    pub(super) oldest_log: u64,
+    pub(super) checkpoint: super::spill::Checkpoint,
+    had_consumer: bool,
+    pub(super) totals: Totals,
+    logged: Vec<MessageSeq>,
+}
+
+/// Counters since start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) published: u64,
+    pub(super) delivered: u64,
+    pub(super) acked: u64,
+    pub(super) redelivered: u64,
+}
+
+impl Classic {
+    /// An empty queue. `now_ms` starts the clock of `x-expires`.
+    pub fn new(config: QueueConfig, now_ms: u64) -> Classic {
+        let levels = (0..=config.max_priority).map(Level::new).collect();
+        let consumers = Consumers::new(config.single_active);
+        Classic {
+            config,
+            levels,
+            consumers,
+            gets: VecDeque::new(),
+            rejects: Vec::new(),
+            segments: BTreeMap::new(),
+            unlogged: Vec::new(),
+            ready: 0,
+            ready_bytes: 0,
+            unacked: 0,
+            unacked_bytes: 0,
+            persistent: 0,
+            memory_bytes: 0,
+            disk_bytes: 0,
+            has_dead_segments: false,
+            may_expire: false,
+            wake_ms: u64::MAX,
+            last_used_ms: now_ms,
+            oldest_log: 0,
+            checkpoint: super::spill::Checkpoint::default(),
+            had_consumer: false,
+            totals: Totals::default(),
+            logged: Vec::new(),
+        }
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &QueueConfig {
+        &self.config
+    }
+
+    /// Enqueues a batch in order and serves consumers.
+    pub fn publish(
+        &mut self,
+        batch: &[IncomingMessage<'_>],
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> PublishOutcome {
+        self.totals.published += batch.len() as u64;
+        self.expire(now_ms, fx);
+        let mut outcome = PublishOutcome::default();
+        let passed = self.pass_through(batch, fx);
+        for (index, incoming) in batch.iter().enumerate().skip(passed) {
+            if self.refuses(incoming, fx) {
+                outcome.rejected.push(index as u32);
+            } else {
+                self.enqueue(incoming, now_ms);
+            }
+        }
+        outcome.log_position = self.log_enqueued(fx);
+        self.trim(fx);
+        self.settle_log(fx);
+        self.serve(now_ms, fx);
+        self.expire(now_ms, fx);
+        self.relieve(fx);
+        outcome
+    }
+
+    /// Hands messages straight to a lone no-ack consumer of an empty queue; returns how many were passed on.
+    fn pass_through(&mut self, batch: &[IncomingMessage<'_>], fx: &mut impl Effects) -> usize {
+        const RUN: usize = 64;
+        let mut passed = 0;
+        while passed < batch.len() && self.ready == 0 && self.gets.is_empty() {
+            let Some((slot, alone)) = self.consumers.next() else { break };
+            let consumer = self.consumers.peek(slot);
+            if consumer.spec.ack_required {
+                break;
+            }
+            let count = if alone { RUN.min(batch.len() - passed) } else { 1 };
+            let id = consumer.spec.id;
+            let run: smallvec::SmallVec<[crate::Delivery<'_>; RUN]> = batch[passed..passed + count]
+                .iter()
+                .map(|incoming| crate::Delivery {
+                    seq: MessageSeq(0),
+                    redelivered: false,
+                    message: incoming.message,
+                })
+                .collect();
+            let taken = fx.deliver(id, &run);
+            self.totals.delivered += taken as u64;
+            self.consumers.served(slot, taken as u32, taken < count);
+            passed += taken;
+        }
+        passed
+    }
+
+    /// Applies `x-overflow` reject-publish (B142); dead-letters what reject-publish-dlx refuses.
+    fn refuses(&mut self, incoming: &IncomingMessage<'_>, fx: &mut impl Effects) -> bool {
+        if self.config.overflow == Overflow::DropHead {
+            return false;
+        }
+        let body_bytes = incoming.message.body.len() as u64;
+        let over_count = self.config.max_length.is_some_and(|max| self.ready + 1 > max);
+        let over_bytes = self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max);
+        let refused = over_count || over_bytes;
+        if refused && self.config.overflow == Overflow::RejectPublishDlx && self.config.dead_letters {
+            fx.dead_letter(DeadReason::MaxLength, incoming.message, incoming.annotations);
+        }
+        refused
+    }
+
+    fn enqueue(&mut self, incoming: &IncomingMessage<'_>, now_ms: u64) {
+        let level = usize::from(incoming.priority.min(self.config.max_priority));
+        let ttl_ms = match (self.config.message_ttl_ms, incoming.ttl_ms) {
+            (Some(queue), Some(message)) => Some(queue.min(message)),
+            (queue, message) => queue.or(message),
+        };
+        let expiry_ms = ttl_ms.map(|ttl| now_ms.saturating_add(ttl));
+        self.may_expire |= expiry_ms.is_some();
+        let before = self.levels[level].newest_mut().map_or(0, |block| block.data_bytes());
+        let number = self.levels[level].push(incoming, expiry_ms);
+        let newest = self.levels[level].newest_mut().expect("the message is in it");
+        let after = newest.data_bytes();
+        self.memory_bytes += if newest.count == 1 { after } else { after - before };
+        self.ready += 1;
+        self.ready_bytes += incoming.message.body.len() as u64;
+        if incoming.persistent {
+            self.persistent += 1;
+            if self.config.durable {
+                self.logged.push(MessageSeq::new(level as u8, number));
+            }
+        }
+    }
+
+    /// One log record for all persistent messages of the batch.
+    fn log_enqueued(&mut self, fx: &mut impl Effects) -> u64 {
+        if self.logged.is_empty() {
+            return 0;
+        }
+        let (levels, logged) = (&self.levels, &self.logged);
+        let position = fx.append(RecordKind::Enqueue, &mut |out| {
+            for seq in logged {
+                let block = levels[usize::from(seq.level())].block(seq.number()).expect("just enqueued");
+                let stored = block.stored_bytes(seq.number()).expect("the newest blocks are in memory");
+                record::write_enqueued(out, *seq, stored);
+            }
+        });
+        for seq in &self.logged {
+            if let Some(block) = self.levels[usize::from(seq.level())].block_mut(seq.number())
+                && block.log_position == 0
+            {
+                block.log_position = position;
+            }
+        }
+        if self.oldest_log == 0 {
+            self.oldest_log = position;
+        }
+        self.logged.clear();
+        position
+    }
+
+    /// Settles deliveries. Runs that were never handed out are passed over.
+    pub fn settle(&mut self, how: SettleHow, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects) {
+        for run in runs {
+            let settled = match how {
+                SettleHow::Ack => {
+                    let settled = self.drop_unacked(run.first, run.count);
+                    self.totals.acked += settled;
+                    settled
+                }
+                SettleHow::Requeue => self.requeue(run),
+                SettleHow::Reject => self.reject(run.first, run.count, fx),
+            };
+            if let Some(consumer) = run.consumer {
+                self.consumers.settled(consumer, settled as u32);
+            }
+        }
+        self.settle_log(fx);
+        self.trim(fx);
+        self.expire(now_ms, fx);
+        self.serve(now_ms, fx);
+        self.relieve(fx);
+    }
+
+    /// Removes handed-out messages for good; returns how many there were.
+    pub(super) fn drop_unacked(&mut self, first: MessageSeq, count: u32) -> u64 {
+        let Some(level) = self.levels.get_mut(usize::from(first.level())) else { return 0 };
+        let mut freed = Freed::default();
+        let (mut settled, mut bytes, mut persistent) = (0, 0, 0);
+        let unlogged = &mut self.unlogged;
+        let durable = self.config.durable;
+        level.settle_run(first.number(), u64::from(count), &mut freed, |number, message: SettledMessage| {
+            settled += 1;
+            bytes += message.body_bytes;
+            persistent += u64::from(message.persistent);
+            if message.persistent && durable {
+                push_run(unlogged, MessageSeq::new(first.level(), number));
+            }
+        });
+        self.unacked -= settled;
+        self.unacked_bytes = self.unacked_bytes.saturating_sub(bytes);
+        self.persistent -= persistent;
+        self.release(&freed);
+        settled
+    }
+
+    /// Puts deliveries back where they were (B129); returns how many there were.
+    fn requeue(&mut self, run: &SettleRun) -> u64 {
+        let Some(level) = self.levels.get_mut(usize::from(run.first.level())) else { return 0 };
+        let mut returned = 0;
+        let first = run.first.number();
+        for number in first..first.saturating_add(u64::from(run.count)) {
+            if !level.is_unacked(number) {
+                continue;
+            }
+            level.put_back(number);
+            returned += 1;
+            let body_bytes = level.block(number).map_or(0, |block| block.body_bytes(number));
+            self.unacked -= 1;
+            self.unacked_bytes = self.unacked_bytes.saturating_sub(body_bytes);
+            self.ready += 1;
+            self.ready_bytes += body_bytes;
+        }
+        returned
+    }
+
+    /// Dead-letters deliveries whose content is at hand; the others wait for their block. Returns how many there were.
+    pub(super) fn reject(&mut self, first: MessageSeq, count: u32, fx: &mut impl Effects) -> u64 {
+        if !self.config.dead_letters {
+            return self.drop_unacked(first, count);
+        }
+        let mut rejected = 0;
+        for offset in 0..u64::from(count) {
+            let seq = MessageSeq(first.0 + offset);
+            let Some(level) = self.levels.get(usize::from(seq.level())) else { break };
+            if !level.is_unacked(seq.number()) {
+                continue;
+            }
+            rejected += 1;
+            let block = level.block(seq.number()).expect("unacked messages have a block");
+            if let Some(stored) = block.stored(seq.number()) {
+                fx.dead_letter(DeadReason::Rejected, stored.message, stored.annotations);
+                self.drop_unacked(seq, 1);
+            } else {
+                self.rejects.push((seq, 1));
+                self.request_block(seq, fx);
+            }
+        }
+        rejected
+    }
+
+    /// Logs gathered settlements as one record.
+    pub(super) fn settle_log(&mut self, fx: &mut impl Effects) {
+        self.delete_dead_segments(fx);
+        if self.unlogged.is_empty() {
+            return;
+        }
+        let runs = &self.unlogged;
+        fx.append(RecordKind::Settle, &mut |out| {
+            runs.iter().for_each(|(first, count)| record::write_settled(out, *first, *count));
+        });
+        self.unlogged.clear();
+        if self.persistent == 0 {
+            // Nothing of this queue in the log matters any more.
+            self.oldest_log = 0;
+        }
+    }
+
+    /// Adds a consumer, paused until [`Classic::resume`]. False when exclusiveness forbids it (B116).
+    pub fn add_consumer(&mut self, spec: ConsumerSpec, now_ms: u64) -> bool {
+        if !self.consumers.admits(spec.exclusive) {
+            return false;
+        }
+        self.had_consumer = true;
+        self.last_used_ms = now_ms;
+        self.consumers.add(spec);
+        true
+    }
+
+    /// Removes a consumer; its deliveries stay unacked (B118). An auto-delete queue goes with its last one (B68).
+    pub fn cancel(&mut self, consumer: ConsumerId, now_ms: u64, fx: &mut impl Effects) {
+        if self.consumers.remove(consumer).is_none() {
+            return;
+        }
+        self.last_used_ms = now_ms;
+        if self.consumers.count() == 0 && self.had_consumer && self.config.auto_delete {
+            fx.gone(Gone::LastConsumer);
+            return;
+        }
+        self.watch_expires(fx);
+        self.serve(now_ms, fx);
+    }
+
+    /// A consumer can take deliveries (again).
+    pub fn resume(&mut self, consumer: ConsumerId, now_ms: u64, fx: &mut impl Effects) {
+        self.consumers.resume(consumer);
+        self.expire(now_ms, fx);
+        self.serve(now_ms, fx);
+        self.relieve(fx);
+    }
+
+    /// The queue was declared again or looked at: `x-expires` starts over (B141).
+    pub fn touch(&mut self, now_ms: u64) {
+        self.last_used_ms = now_ms;
+    }
+
+    /// Removes all ready messages without dead-lettering; returns how many (B80).
+    pub fn purge(&mut self, fx: &mut impl Effects) -> u64 {
+        let purged = self.ready;
+        for level in (0..self.levels.len()).rev() {
+            while self.levels[level].ready() > 0 {
+                let number = self.take_one(level);
+                self.drop_unacked(MessageSeq::new(level as u8, number), 1);
+            }
+        }
+        self.settle_log(fx);
+        purged
+    }
+
+    /// The queue is deleted: tells its consumers. The driver removes what is stored.
+    pub fn delete(&mut self, fx: &mut impl Effects) -> u64 {
+        for id in self.consumers.ids() {
+            fx.consumer_cancelled(id);
+        }
+        while let Some(get) = self.gets.pop_front() {
+            fx.got(get, None);
+        }
+        self.ready
+    }
+
+    /// Counts for declare-ok (B70).
+    pub fn counts(&self) -> QueueCounts {
+        QueueCounts { ready: self.ready, consumers: self.consumers.count() }
+    }
+
+    /// Unacked deliveries; a queue with some is not empty for nobody but itself.
+    pub fn unacked(&self) -> u64 {
+        self.unacked
+    }
+
+    /// Log position of the oldest record needed to recover this queue; 0 when none is.
+    pub fn oldest_log_position(&self) -> u64 {
+        self.oldest_log
+    }
+
+    /// Everything listings show.
+    pub fn stats(&self) -> QueueStats {
+        let consumers = self.consumers.stats();
+        let active = consumers.iter().find(|consumer| consumer.active && self.config.single_active);
+        let exclusive = consumers.iter().find(|consumer| consumer.spec.exclusive);
+        QueueStats {
+            ready: self.ready,
+            unacked: self.unacked,
+            ready_bytes: self.ready_bytes,
+            unacked_bytes: self.unacked_bytes,
+            persistent: self.persistent,
+            memory_bytes: self.levels.iter().map(Level::heap_bytes).sum::<usize>() as u64,
+            disk_bytes: self.disk_bytes,
+            single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),
+            exclusive_tag: exclusive.map(|consumer| consumer.spec.tag.clone()),
+            published_total: self.totals.published,
+            delivered_total: self.totals.delivered,
+            acked_total: self.totals.acked,
+            redelivered_total: self.totals.redelivered,
+            consumers,
+        }
+    }
+}
+
+/// Adds one number to runs, extending the latest when it follows.
+pub(super) fn push_run(runs: &mut Vec<(MessageSeq, u32)>, seq: MessageSeq) {
+    match runs.last_mut() {
+        Some((first, count)) if first.0 + u64::from(*count) == seq.0 && *count < u32::MAX => *count += 1,
+        _ => runs.push((seq, 1)),
+    }
+}

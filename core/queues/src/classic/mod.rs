@@ -1,0 +1,24 @@
+//! The classic queue: a pure machine over blocks of messages.
+//!
+//! A message has a number within its priority level. Numbers below the level's cursor were handed out; those that came
+//! back wait in an ordered set, so that a requeued message stands where it stood (B129). Blocks beyond the memory
+//! bound go to segments and come back when the cursor reaches them. Persistent messages of durable queues are also in
+//! the shared log, which a checkpoint relieves by writing the queue's state anew.
+//!
+//! Invariants: numbers from the cursor on are all present and unsettled; a settled message is never delivered again;
+//! a block is freed only when all its messages are settled.
+mod bitmap;
+mod block;
+mod consumers;
+mod expiry;
+mod level;
+mod machine;
+mod recovery;
+mod serve;
+mod spill;
+
+#[cfg(test)]
+mod tests;
+
+pub use machine::{Classic, Gone, PublishOutcome};
+pub use recovery::Recovering;

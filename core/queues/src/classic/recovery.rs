@@ -1,0 +1,227 @@
+//! A queue rebuilt from its log records, and the state record that shortens the log.
+//!
+//! State record (integers big-endian), see `docs/formats/queue-records.md`:
+//!
+//! ```text
+//! version u8 = 1 | levels u8 | per level: next number u64 | blocks u32 | per block:
+//!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | words u32 | settled words u64...
+//!   2 | messages u32 | per message: number u64, stored message
+//! ```
+
+use super::bitmap::Bitmap;
+use super::block::Block;
+use super::level::Level;
+use super::machine::Classic;
+use crate::arguments::QueueConfig;
+use crate::record::{self, BlockPlace, RecordKind};
+
+const VERSION: u8 = 1;
+const PLACED: u8 = 1;
+const INLINE: u8 = 2;
+
+/// A record that cannot be what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged;
+
+/// Writes the durable state of all levels.
+pub(super) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
+    out.push(VERSION);
+    out.push(levels.len() as u8);
+    for level in levels {
+        out.extend_from_slice(&level.next_number().to_be_bytes());
+        let kept = || level.blocks().filter(|block| block.live > 0 && block.persistent > 0);
+        out.extend_from_slice(&(kept().count() as u32).to_be_bytes());
+        kept().for_each(|block| write_block(out, block));
+    }
+}
+
+fn write_block(out: &mut Vec<u8>, block: &Block) {
+    let gone = block.settled_or_transient();
+    if let Some(place) = block.place {
+        out.push(PLACED);
+        out.extend_from_slice(&block.first.to_be_bytes());
+        out.extend_from_slice(&block.count.to_be_bytes());
+        out.push(u8::from(block.expires));
+        out.extend_from_slice(&place.segment.to_be_bytes());
+        out.extend_from_slice(&place.offset.to_be_bytes());
+        out.extend_from_slice(&place.bytes.to_be_bytes());
+        out.extend_from_slice(&(gone.words().len() as u32).to_be_bytes());
+        gone.words().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+        return;
+    }
+    out.push(INLINE);
+    let kept = || {
+        (0..block.count).filter(|index| !gone.contains(*index)).map(|index| block.first + u64::from(index))
+    };
+    out.extend_from_slice(&(kept().count() as u32).to_be_bytes());
+    for number in kept() {
+        out.extend_from_slice(&number.to_be_bytes());
+        out.extend_from_slice(block.stored_bytes(number).expect("a block that is not on disk is in memory"));
+    }
+}
+
+/// Reads big-endian fields off the front of a record.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
+        let (head, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn u8(&mut self) -> Result<u8, Damaged> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    fn u32(&mut self) -> Result<u32, Damaged> {
+        Ok(u32::from_be_bytes(self.bytes(4)?.try_into().expect("four bytes")))
+    }
+
+    fn u64(&mut self) -> Result<u64, Damaged> {
+        Ok(u64::from_be_bytes(self.bytes(8)?.try_into().expect("eight bytes")))
+    }
+}
+
+/// A queue being rebuilt: feed it its records in log order, then finish.
+#[derive(Debug)]
+pub struct Recovering {
+    levels: Vec<Level>,
+    oldest_log: u64,
+}
+
+impl Default for Recovering {
+    fn default() -> Self {
+        Recovering { levels: vec![Level::new(0)], oldest_log: 0 }
+    }
+}
+
+impl Recovering {
+    /// Applies one record that ends at `position` of the log.
+    pub fn apply(&mut self, kind: RecordKind, payload: &[u8], position: u64) -> Result<(), Damaged> {
+        if self.oldest_log == 0 {
+            self.oldest_log = position;
+        }
+        match kind {
+            RecordKind::Enqueue => {
+                for entry in record::enqueued(payload) {
+                    let (seq, stored) = entry.ok_or(Damaged)?;
+                    self.level(seq.level()).restore(seq.number(), stored);
+                }
+            }
+            RecordKind::Settle => {
+                for entry in record::settled(payload) {
+                    let (first, count) = entry.ok_or(Damaged)?;
+                    self.level(first.level()).restore_settled(first.number(), count);
+                }
+            }
+            RecordKind::State => {
+                self.read_state(payload)?;
+                self.oldest_log = position;
+            }
+        }
+        Ok(())
+    }
+
+    fn level(&mut self, level: u8) -> &mut Level {
+        while self.levels.len() <= usize::from(level) {
+            self.levels.push(Level::new(self.levels.len() as u8));
+        }
+        &mut self.levels[usize::from(level)]
+    }
+
+    fn read_state(&mut self, payload: &[u8]) -> Result<(), Damaged> {
+        let mut reader = Reader(payload);
+        if reader.u8()? != VERSION {
+            return Err(Damaged);
+        }
+        self.levels.clear();
+        for level in 0..reader.u8()? {
+            let next = reader.u64()?;
+            for _ in 0..reader.u32()? {
+                read_block(&mut reader, self.level(level))?;
+            }
+            self.level(level).skip_to(next);
+        }
+        self.level(0);
+        if reader.0.is_empty() { Ok(()) } else { Err(Damaged) }
+    }
+
+    /// The queue as it was: everything that lives is ready.
+    pub fn finish(mut self, config: QueueConfig, now_ms: u64) -> Classic {
+        let mut queue = Classic::new(config, now_ms);
+        let levels = usize::from(queue.config.max_priority) + 1;
+        while self.levels.len() < levels {
+            self.levels.push(Level::new(self.levels.len() as u8));
+        }
+        for level in &mut self.levels {
+            level.recovered();
+            queue.ready += level.ready();
+            for block in level.blocks() {
+                queue.memory_bytes += block.data_bytes();
+                queue.may_expire |= block.expires;
+                queue.persistent += u64::from(block.live);
+                if let Some(place) = block.place {
+                    queue.disk_bytes += u64::from(place.bytes);
+                    *queue.segments.entry(place.segment).or_insert(0) += 1;
+                }
+                queue.ready_bytes += block.live_body_bytes();
+            }
+        }
+        queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
+        queue.levels = self.levels;
+        queue
+    }
+
+    /// Segments the queue still needs; all others of it can be deleted.
+    pub fn segments(&self) -> impl Iterator<Item = u64> + '_ {
+        self.levels.iter().flat_map(Level::blocks).filter_map(|block| block.place.map(|place| place.segment))
+    }
+}
+
+fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), Damaged> {
+    match reader.u8()? {
+        PLACED => {
+            let (first, count, expires) = (reader.u64()?, reader.u32()?, reader.u8()? != 0);
+            let place = BlockPlace { segment: reader.u64()?, offset: reader.u64()?, bytes: reader.u32()? };
+            let words = reader.u32()? as usize;
+            let bytes = reader.bytes(words.checked_mul(8).ok_or(Damaged)?)?;
+            let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("chunks of eight"));
+            let settled = Bitmap::from_words(bytes.chunks_exact(8).map(word).collect());
+            level.restore_block(Block::on_disk(first, count, place, settled, expires));
+        }
+        INLINE => {
+            for _ in 0..reader.u32()? {
+                let number = reader.u64()?;
+                let (_, taken) = record::parse(reader.0).ok_or(Damaged)?;
+                let stored = reader.bytes(taken)?;
+                if number >> 56 != 0 {
+                    return Err(Damaged);
+                }
+                level.restore(number, stored);
+            }
+        }
+        _ => return Err(Damaged),
+    }
+    Ok(())
+}
+
+impl Level {
+    /// A settle record: marks what is there, passes over what is not.
+    fn restore_settled(&mut self, first: u64, count: u32) {
+        let mut number = first;
+        let end = first.saturating_add(u64::from(count));
+        while number < end {
+            match self.block_mut(number) {
+                Some(block) => {
+                    block.settle(number);
+                    number += 1;
+                }
+                None => match self.blocks_from(number).next().map(|block| block.first) {
+                    Some(next) => number = next.max(number + 1),
+                    None => return,
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Serving consumers and gets from the head of the queue.
+
+use smallvec::SmallVec;
+
+use super::machine::{Classic, push_run};
+use crate::effects::{Effects, GetToken};
+use crate::message::{Delivery, MessageSeq};
+
+/// Deliveries offered to one consumer at once.
+const RUN: usize = 64;
+
+/// Blocks asked back from disk before the head reaches them, the head's own included.
+pub(super) const READ_AHEAD_BLOCKS: usize = 4;
+
+impl Classic {
+    /// basic.get: answered through [`Effects::got`], at once unless the head is on disk. The message is unacked
+    /// afterwards; a no-ack get settles it right away.
+    pub fn get(&mut self, get: GetToken, now_ms: u64, fx: &mut impl Effects) {
+        self.last_used_ms = now_ms;
+        self.expire(now_ms, fx);
+        self.gets.push_back(get);
+        self.serve(now_ms, fx);
+    }
+
+    /// The highest level with ready messages.
+    pub(super) fn top_level(&self) -> Option<usize> {
+        (0..self.levels.len()).rev().find(|level| self.levels[*level].ready() > 0)
+    }
+
+    /// Serves whoever waits, as long as there are messages at hand.
+    pub(super) fn serve(&mut self, now_ms: u64, fx: &mut impl Effects) {
+        self.serve_gets(now_ms, fx);
+        let mut expired_before = u64::MAX;
+        while self.gets.is_empty() {
+            let Some(level) = self.top_level() else { break };
+            let Some((slot, alone)) = self.consumers.next() else { break };
+            if self.serve_one(level, slot, alone, now_ms, fx) {
+                continue;
+            }
+            // Nothing was at hand: the head expired, or its block is on disk.
+            if self.may_expire && self.ready < expired_before {
+                expired_before = self.ready;
+                self.expire(now_ms, fx);
+                continue;
+            }
+            self.fetch_head(level, fx);
+            break;
+        }
+        self.settle_log(fx);
+    }
+
+    /// One run to one consumer; false when no message was at hand.
+    fn serve_one(
+        &mut self,
+        level: usize,
+        slot: usize,
+        alone: bool,
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> bool {
+        let consumer = self.consumers.peek(slot);
+        let count = if alone { consumer.window().min(RUN) } else { 1 };
+        let (id, ack_required) = (consumer.spec.id, consumer.spec.ack_required);
+        let mut run: SmallVec<[Delivery<'_>; RUN]> = SmallVec::new();
+        self.levels[level].peek(count, now_ms, &mut run);
+        if run.is_empty() {
+            return false;
+        }
+        let taken = fx.deliver(id, &run);
+        debug_assert!(taken <= run.len());
+        let full = taken < run.len();
+        self.totals.redelivered += run[..taken].iter().filter(|delivery| delivery.redelivered).count() as u64;
+        self.totals.delivered += taken as u64;
+        let mut runs: SmallVec<[(MessageSeq, u32); 4]> = SmallVec::new();
+        if !ack_required {
+            let mut settled = Vec::new();
+            run[..taken].iter().for_each(|delivery| push_run(&mut settled, delivery.seq));
+            runs.extend(settled);
+        }
+        drop(run);
+        self.take(level, taken);
+        for (first, count) in runs {
+            self.drop_unacked(first, count);
+        }
+        self.consumers.served(slot, taken as u32, full);
+        self.prefetch_blocks(level, fx);
+        true
+    }
+
+    /// Moves `count` messages from ready to unacked.
+    fn take(&mut self, level: usize, count: usize) {
+        let mut bytes = 0;
+        self.levels[level].take(count, |block, number| bytes += block.body_bytes(number));
+        self.ready -= count as u64;
+        self.ready_bytes = self.ready_bytes.saturating_sub(bytes);
+        self.unacked += count as u64;
+        self.unacked_bytes += bytes;
+    }
+
+    /// Takes the head of a level, which must have one; returns its number.
+    pub(super) fn take_one(&mut self, level: usize) -> u64 {
+        let number = self.levels[level].head().expect("the caller saw a ready message");
+        self.take(level, 1);
+        number
+    }
+
+    fn serve_gets(&mut self, now_ms: u64, fx: &mut impl Effects) {
+        while let Some(get) = self.gets.front().copied() {
+            let Some(level) = self.top_level() else {
+                self.gets.pop_front();
+                fx.got(get, None);
+                continue;
+            };
+            let Some(delivery) = self.levels[level].peek_one(now_ms) else {
+                if self.may_expire && self.expire(now_ms, fx) > 0 {
+                    continue;
+                }
+                self.fetch_head(level, fx);
+                return;
+            };
+            self.totals.delivered += 1;
+            self.totals.redelivered += u64::from(delivery.redelivered);
+            fx.got(get, Some((delivery, self.ready - 1)));
+            self.gets.pop_front();
+            self.take(level, 1);
+        }
+    }
+
+    /// Asks for the block of a level's head when it is on disk.
+    pub(super) fn fetch_head(&mut self, level: usize, fx: &mut impl Effects) {
+        if let Some(number) = self.levels[level].head() {
+            self.request_block(MessageSeq::new(level as u8, number), fx);
+        }
+    }
+
+    /// Asks for the next blocks on disk before the head reaches them.
+    fn prefetch_blocks(&mut self, level: usize, fx: &mut impl Effects) {
+        if self.disk_bytes == 0 {
+            return;
+        }
+        let Some(head) = self.levels[level].head() else { return };
+        let firsts: SmallVec<[u64; READ_AHEAD_BLOCKS]> = self.levels[level]
+            .blocks_from(head)
+            .take(READ_AHEAD_BLOCKS)
+            .filter(|b| !b.is_resident())
+            .map(|b| b.first)
+            .collect();
+        for first in firsts {
+            self.request_block(MessageSeq::new(level as u8, first), fx);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Blocks between memory and disk, and the checkpoint that frees the shared log.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::serve::READ_AHEAD_BLOCKS;
+
+use super::block::Block;
+use super::level::Freed;
+use super::machine::Classic;
+use crate::effects::{BlockToken, Effects};
+use crate::message::MessageSeq;
+use crate::record::{BlockPlace, RecordKind};
+
+/// Live blocks smaller than this go into the state record itself; larger ones into a segment.
+const INLINE_BYTES_MAX: usize = 16 * 1024;
+
+/// A checkpoint under way.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Checkpoint {
+    #[default]
+    Idle,
+    /// Blocks are being written; this many answers are missing.
+    Writing(u32),
+    /// All are written; the answer to the sync is missing.
+    Syncing,
+}
+
+fn token(level: usize, block: &Block) -> BlockToken {
+    BlockToken(MessageSeq::new(level as u8, block.first).0)
+}
+
+impl Classic {
+    /// Moves message data out of memory while there is more than the bound: closed blocks behind the head go to disk,
+    /// newest first, because the oldest are needed first.
+    pub(super) fn relieve(&mut self, fx: &mut impl Effects) {
+        if self.memory_bytes <= self.config.memory_bytes_max {
+            return;
+        }
+        let mut excess = self.memory_bytes - self.config.memory_bytes_max;
+        for at in 0..self.levels.len() {
+            let needed = self.needed_soon(at);
+            let movable: SmallVec<[u64; 16]> = self.levels[at].movable().collect();
+            for first in movable {
+                if excess == 0 {
+                    return;
+                }
+                excess = excess.saturating_sub(self.move_out(at, first, &needed, fx));
+            }
+        }
+    }
+
+    /// Numbers at the head and in the read-ahead, which stay in memory.
+    fn needed_soon(&self, at: usize) -> Range<u64> {
+        let level = &self.levels[at];
+        let Some(head) = level.head() else { return u64::MAX..u64::MAX };
+        let end = level.blocks_from(head).nth(READ_AHEAD_BLOCKS).map_or(u64::MAX, |block| block.first);
+        head..end
+    }
+
+    /// Drops a block from memory when it is on disk, else writes it; returns the bytes that are or will be free.
+    fn move_out(&mut self, at: usize, first: u64, needed: &Range<u64>, fx: &mut impl Effects) -> usize {
+        let Some(block) = self.levels[at].block_mut(first) else { return 0 };
+        let is_needed = block.end() > needed.start && block.first < needed.end;
+        if block.live == 0 || is_needed || block.reading {
+            return 0;
+        }
+        let bytes = block.data_bytes();
+        if block.place.is_some() {
+            self.memory_bytes -= self.levels[at].evict(first);
+        } else if !block.writing {
+            let Some(shared) = block.shared_bytes() else { return 0 };
+            block.writing = true;
+            fx.write_block(token(at, block), shared);
+        }
+        bytes
+    }
+
+    /// Asks for the block that holds a message, unless it is here or on its way.
+    pub(super) fn request_block(&mut self, seq: MessageSeq, fx: &mut impl Effects) {
+        let at = usize::from(seq.level());
+        let Some(block) = self.levels[at].block_mut(seq.number()) else { return };
+        if block.is_resident() || block.reading {
+            return;
+        }
+        block.reading = true;
+        let place = block.place.expect("a block that is not in memory is on disk");
+        fx.read_block(token(at, block), place);
+    }
+
+    /// A block is written to `place`, or could not be (it then stays in memory).
+    pub fn block_written(&mut self, token: BlockToken, place: Option<BlockPlace>, fx: &mut impl Effects) {
+        let seq = MessageSeq(token.0);
+        let over = self.memory_bytes > self.config.memory_bytes_max;
+        if usize::from(seq.level()) >= self.levels.len() {
+            return;
+        }
+        let needed = self.needed_soon(usize::from(seq.level()));
+        let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return };
+        let mut freed = Freed::default();
+        if let Some(block) = level.block_mut(seq.number()) {
+            block.writing = false;
+            if let Some(place) = place {
+                block.place = Some(place);
+                self.disk_bytes += u64::from(place.bytes);
+                *self.segments.entry(place.segment).or_insert(0) += 1;
+                let is_needed = block.end() > needed.start && block.first < needed.end;
+                if over && !is_needed && block.live > 0 && block.is_resident() {
+                    freed.bytes += level.evict(seq.number());
+                }
+            }
+        }
+        level.free_if_dead(seq.number(), &mut freed);
+        self.release_to(&freed, fx);
+        if let Checkpoint::Writing(missing) = &mut self.checkpoint {
+            *missing -= 1;
+            if *missing == 0 {
+                self.checkpoint = Checkpoint::Syncing;
+                fx.sync_blocks();
+            }
+        }
+    }
+
+    /// A block came back from disk. False when its bytes are not what was written: the queue cannot go on.
+    #[must_use]
+    pub fn block_read(
+        &mut self,
+        token: BlockToken,
+        bytes: Vec<u8>,
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> bool {
+        let seq = MessageSeq(token.0);
+        let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return true };
+        let Some(block) = level.block_mut(seq.number()) else { return true };
+        block.reading = false;
+        let mut freed = Freed::default();
+        if block.live > 0 && !block.is_resident() {
+            let length = bytes.len();
+            if !level.fill(seq.number(), bytes) {
+                return false;
+            }
+            self.memory_bytes += length;
+        }
+        level.free_if_dead(seq.number(), &mut freed);
+        self.release_to(&freed, fx);
+        for (first, count) in std::mem::take(&mut self.rejects) {
+            self.reject(first, count, fx);
+        }
+        self.trim(fx);
+        self.expire(now_ms, fx);
+        self.serve(now_ms, fx);
+        self.relieve(fx);
+        true
+    }
+
+    /// Accounts for what settling freed; segments are deleted at the next chance.
+    pub(super) fn release(&mut self, freed: &Freed) {
+        self.memory_bytes -= freed.bytes;
+        for (segment, bytes) in &freed.segments {
+            self.disk_bytes -= u64::from(*bytes);
+            *self.segments.get_mut(segment).expect("blocks are counted when written") -= 1;
+        }
+        self.has_dead_segments |= !freed.segments.is_empty();
+    }
+
+    fn release_to(&mut self, freed: &Freed, fx: &mut impl Effects) {
+        self.release(freed);
+        self.delete_dead_segments(fx);
+    }
+
+    /// Deletes segments that hold no block any more.
+    pub(super) fn delete_dead_segments(&mut self, fx: &mut impl Effects) {
+        if !std::mem::take(&mut self.has_dead_segments) {
+            return;
+        }
+        self.segments.retain(|segment, blocks| {
+            if *blocks == 0 {
+                fx.delete_segment(*segment);
+            }
+            *blocks > 0
+        });
+    }
+
+    /// Makes everything before `position` in the log superfluous for this queue; answered by
+    /// [`Effects::checkpointed`], at once when nothing before it is needed.
+    pub fn checkpoint(&mut self, position: u64, fx: &mut impl Effects) {
+        if self.oldest_log == 0 || self.oldest_log > position || !self.config.durable {
+            fx.checkpointed();
+            return;
+        }
+        if self.checkpoint != Checkpoint::Idle {
+            return;
+        }
+        let mut missing = 0;
+        for at in 0..self.levels.len() {
+            for block in self.levels[at].blocks_mut() {
+                if block.place.is_some() || block.live == 0 || block.persistent == 0 {
+                    continue;
+                }
+                if block.writing {
+                    missing += 1;
+                } else if block.data_bytes() > INLINE_BYTES_MAX {
+                    block.close();
+                    block.writing = true;
+                    missing += 1;
+                    let shared = block.shared_bytes().expect("just closed");
+                    fx.write_block(token(at, block), shared);
+                }
+            }
+        }
+        if missing > 0 {
+            self.checkpoint = Checkpoint::Writing(missing);
+        } else {
+            self.checkpoint = Checkpoint::Syncing;
+            fx.sync_blocks();
+        }
+    }
+
+    /// Written blocks are durable: the state record may refer to them.
+    pub fn blocks_synced(&mut self, fx: &mut impl Effects) {
+        if std::mem::take(&mut self.checkpoint) != Checkpoint::Syncing {
+            return;
+        }
+        self.settle_log(fx);
+        if self.persistent == 0 {
+            self.oldest_log = 0;
+        } else {
+            let levels = &self.levels;
+            let position = fx.append(RecordKind::State, &mut |out| super::recovery::write_state(out, levels));
+            self.oldest_log = position;
+            for level in &mut self.levels {
+                level.blocks_mut().for_each(|block| block.log_position = position);
+            }
+        }
+        fx.checkpointed();
+    }
+}

@@ -1,0 +1,289 @@
+//! Behaviour of the classic queue machine: events in, effects out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stdx::ConnectionId;
+
+use super::{Classic, Gone, Recovering};
+use crate::record::{BlockPlace, RecordKind};
+use crate::{
+    BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, IncomingMessage,
+    MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun,
+};
+
+/// Everything the machine asked for, and a log to recover from.
+#[derive(Default)]
+struct World {
+    delivered: Vec<(u32, MessageSeq, bool, Vec<u8>)>,
+    /// Deliveries a consumer takes before it is full; none is no limit.
+    room: Option<usize>,
+    dead: Vec<(DeadReason, Vec<u8>)>,
+    log: Vec<(RecordKind, Vec<u8>)>,
+    writes: Vec<(BlockToken, Arc<[u8]>)>,
+    reads: Vec<(BlockToken, BlockPlace)>,
+    got: Vec<Option<Vec<u8>>>,
+    wakes: Vec<u64>,
+    gone: Vec<Gone>,
+    syncs: usize,
+    checkpoints: usize,
+}
+
+impl Effects for World {
+    fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
+        let taken = self.room.unwrap_or(run.len()).min(run.len());
+        if let Some(room) = &mut self.room {
+            *room -= taken;
+        }
+        let log = |one: &Delivery<'_>| (consumer.token, one.seq, one.redelivered, one.message.body.to_vec());
+        self.delivered.extend(run[..taken].iter().map(log));
+        taken
+    }
+    fn got(&mut self, _: GetToken, message: Option<(Delivery<'_>, u64)>) {
+        self.got.push(message.map(|(delivery, _)| delivery.message.body.to_vec()));
+    }
+    fn consumer_cancelled(&mut self, _: ConsumerId) {}
+    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+        let mut payload = Vec::new();
+        write(&mut payload);
+        self.log.push((kind, payload));
+        self.log.len() as u64
+    }
+    fn dead_letter(&mut self, reason: DeadReason, message: MessageView<'_>, _: &[u8]) {
+        self.dead.push((reason, message.body.to_vec()));
+    }
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
+        self.writes.push((token, bytes));
+    }
+    fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
+        self.reads.push((token, place));
+    }
+    fn sync_blocks(&mut self) {
+        self.syncs += 1;
+    }
+    fn delete_segment(&mut self, _: u64) {}
+    fn wake_at(&mut self, time_ms: u64) {
+        self.wakes.push(time_ms);
+    }
+    fn gone(&mut self, why: Gone) {
+        self.gone.push(why);
+    }
+    fn checkpointed(&mut self) {
+        self.checkpoints += 1;
+    }
+}
+
+fn message(body: &[u8]) -> IncomingMessage<'_> {
+    let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
+    IncomingMessage { message, persistent: true, priority: 0, ttl_ms: None, annotations: &[] }
+}
+
+fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {
+    ConsumerSpec {
+        id: ConsumerId { connection: ConnectionId(1), token },
+        tag: b"tag"[..].into(),
+        channel: 1,
+        ack_required: true,
+        prefetch,
+        priority: 0,
+        exclusive: false,
+        arguments: Box::default(),
+    }
+}
+
+/// A queue, its world, and a clock that stands still unless moved.
+struct Bench {
+    queue: Classic,
+    world: World,
+    now_ms: u64,
+    /// Segment contents by offset.
+    disk: BTreeMap<u64, Arc<[u8]>>,
+}
+
+impl Bench {
+    fn new(config: QueueConfig) -> Bench {
+        Bench { queue: Classic::new(config, 0), world: World::default(), now_ms: 0, disk: BTreeMap::new() }
+    }
+
+    fn publish(&mut self, batch: &[IncomingMessage<'_>]) -> Vec<u32> {
+        self.queue.publish(batch, self.now_ms, &mut self.world).rejected
+    }
+
+    fn consume(&mut self, spec: ConsumerSpec) {
+        let id = spec.id;
+        assert!(self.queue.add_consumer(spec, self.now_ms));
+        self.queue.resume(id, self.now_ms, &mut self.world);
+    }
+
+    fn settle(&mut self, how: SettleHow, seq: MessageSeq, count: u32) {
+        let consumer = Some(ConsumerId { connection: ConnectionId(1), token: 1 });
+        self.queue.settle(how, &[SettleRun { consumer, first: seq, count }], self.now_ms, &mut self.world);
+    }
+
+    /// Does what the machine asked of the disk until it asks no more.
+    fn run_disk(&mut self) {
+        while !self.world.writes.is_empty() || !self.world.reads.is_empty() {
+            for (token, bytes) in std::mem::take(&mut self.world.writes) {
+                let place = BlockPlace { segment: 1, offset: token.0, bytes: bytes.len() as u32 };
+                self.disk.insert(token.0, bytes);
+                self.queue.block_written(token, Some(place), &mut self.world);
+            }
+            for (token, place) in std::mem::take(&mut self.world.reads) {
+                let bytes = self.disk[&place.offset].to_vec();
+                assert!(self.queue.block_read(token, bytes, self.now_ms, &mut self.world));
+            }
+        }
+    }
+
+    fn bodies(&self) -> Vec<&[u8]> {
+        self.world.delivered.iter().map(|(_, _, _, body)| &body[..]).collect()
+    }
+
+    fn restarted(&self) -> Classic {
+        let mut recovering = Recovering::default();
+        for (at, (kind, payload)) in self.world.log.iter().enumerate() {
+            recovering.apply(*kind, payload, at as u64 + 1).expect("what was written is read");
+        }
+        recovering.finish(self.queue.config().clone(), self.now_ms)
+    }
+}
+
+fn durable() -> QueueConfig {
+    QueueConfig { durable: true, ..QueueConfig::default() }
+}
+
+#[test]
+fn messages_come_in_the_order_they_went_in_and_wait_for_the_window() {
+    let mut bench = Bench::new(durable());
+    bench.publish(&[message(b"1"), message(b"2"), message(b"3")]);
+    bench.consume(consumer(1, 2));
+    assert_eq!(bench.bodies(), [b"1", b"2"]);
+    bench.settle(SettleHow::Ack, MessageSeq(0), 1);
+    assert_eq!(bench.bodies(), [b"1", b"2", b"3"]);
+    assert_eq!(bench.queue.counts().ready, 0);
+}
+
+#[test]
+fn a_requeued_message_stands_where_it_stood_and_is_marked() {
+    let mut bench = Bench::new(durable());
+    bench.publish(&[message(b"1"), message(b"2"), message(b"3")]);
+    bench.consume(consumer(1, 2));
+    bench.settle(SettleHow::Requeue, MessageSeq(0), 1);
+    let (_, seq, redelivered, body) = bench.world.delivered.last().expect("redelivered");
+    assert_eq!((*seq, *redelivered, &body[..]), (MessageSeq(0), true, &b"1"[..]));
+}
+
+#[test]
+fn settling_twice_or_what_was_never_handed_out_changes_nothing() {
+    let mut bench = Bench::new(durable());
+    bench.publish(&[message(b"1"), message(b"2")]);
+    bench.consume(consumer(1, 1));
+    bench.settle(SettleHow::Ack, MessageSeq(1), 5);
+    assert_eq!((bench.queue.counts().ready, bench.queue.unacked()), (1, 1));
+    bench.settle(SettleHow::Ack, MessageSeq(0), 1);
+    bench.settle(SettleHow::Ack, MessageSeq(0), 1);
+    assert_eq!(bench.queue.unacked(), 1);
+}
+
+#[test]
+fn equal_consumers_take_turns_and_a_full_one_is_passed_over() {
+    let mut bench = Bench::new(durable());
+    bench.consume(consumer(1, 1));
+    bench.consume(consumer(2, 0));
+    bench.publish(&[message(b"1"), message(b"2"), message(b"3"), message(b"4")]);
+    let tokens: Vec<u32> = bench.world.delivered.iter().map(|(token, ..)| *token).collect();
+    assert_eq!(tokens, [1, 2, 2, 2]);
+}
+
+#[test]
+fn what_a_full_outbox_refuses_stays_ready_until_it_resumes() {
+    let mut bench = Bench::new(durable());
+    bench.world.room = Some(1);
+    bench.consume(consumer(1, 0));
+    bench.publish(&[message(b"1"), message(b"2")]);
+    assert_eq!(bench.queue.counts().ready, 1);
+    bench.world.room = None;
+    bench.queue.resume(ConsumerId { connection: ConnectionId(1), token: 1 }, 0, &mut bench.world);
+    assert_eq!(bench.bodies(), [b"1", b"2"]);
+}
+
+#[test]
+fn limits_drop_from_the_head_or_refuse() {
+    let mut bench = Bench::new(QueueConfig { max_length: Some(1), dead_letters: true, ..durable() });
+    assert!(bench.publish(&[message(b"1"), message(b"2")]).is_empty());
+    assert_eq!(bench.world.dead, [(DeadReason::MaxLength, b"1".to_vec())]);
+    let overflow = crate::Overflow::RejectPublish;
+    let mut bench = Bench::new(QueueConfig { max_length: Some(1), overflow, ..durable() });
+    assert_eq!(bench.publish(&[message(b"1"), message(b"2")]), [1]);
+}
+
+#[test]
+fn expired_messages_die_at_the_head_and_the_machine_asks_to_be_woken() {
+    let mut bench = Bench::new(QueueConfig { message_ttl_ms: Some(50), dead_letters: true, ..durable() });
+    bench.publish(&[message(b"1")]);
+    assert_eq!(bench.world.wakes, [50]);
+    bench.now_ms = 50;
+    bench.queue.tick(50, &mut bench.world);
+    assert_eq!(bench.world.dead, [(DeadReason::Expired, b"1".to_vec())]);
+}
+
+#[test]
+fn a_backlog_beyond_the_bound_goes_to_disk_and_comes_back_in_order() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 256 << 10, ..durable() });
+    let bodies: Vec<Vec<u8>> =
+        (0..4000u32).map(|number| [&number.to_be_bytes()[..], &[7; 500]].concat()).collect();
+    for chunk in bodies.chunks(50) {
+        let batch: Vec<_> = chunk.iter().map(|body| message(body)).collect();
+        bench.publish(&batch);
+        bench.run_disk();
+    }
+    let stats = bench.queue.stats();
+    assert!(stats.memory_bytes < 1 << 20, "{} bytes in memory", stats.memory_bytes);
+    assert!(stats.disk_bytes > 1 << 20);
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert!(bench.bodies().into_iter().eq(bodies.iter().map(|body| &body[..])));
+}
+
+#[test]
+fn a_restart_brings_back_what_was_not_settled_and_nothing_else() {
+    let mut bench = Bench::new(durable());
+    let transient = IncomingMessage { persistent: false, ..message(b"transient") };
+    bench.publish(&[message(b"1"), message(b"2"), transient, message(b"3")]);
+    bench.consume(consumer(1, 4));
+    bench.settle(SettleHow::Ack, MessageSeq(1), 1);
+    let mut again = bench.restarted();
+    assert_eq!(again.counts().ready, 2);
+    let mut world = World::default();
+    for get in 0..2 {
+        again.get(GetToken(get), 0, &mut world);
+    }
+    assert_eq!(world.got, [Some(b"1".to_vec()), Some(b"3".to_vec())]);
+}
+
+#[test]
+fn a_checkpoint_replaces_all_records_before_it() {
+    let mut bench = Bench::new(durable());
+    bench.publish(&[message(b"1"), message(b"2"), message(&[5; 40_000]), message(b"3")]);
+    bench.consume(consumer(1, 1));
+    bench.settle(SettleHow::Ack, MessageSeq(0), 1);
+    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.run_disk();
+    assert_eq!(bench.world.syncs, 1);
+    bench.queue.blocks_synced(&mut bench.world);
+    assert_eq!(bench.world.checkpoints, 1);
+    let state =
+        bench.world.log.iter().rposition(|(kind, _)| *kind == RecordKind::State).expect("a state record");
+    bench.world.log.drain(..state);
+    assert_eq!(bench.restarted().counts().ready, 3);
+}
+
+#[test]
+fn an_auto_delete_queue_goes_with_its_last_consumer_and_not_before_it_had_one() {
+    let mut bench = Bench::new(QueueConfig { auto_delete: true, ..QueueConfig::default() });
+    bench.queue.tick(0, &mut bench.world);
+    assert!(bench.world.gone.is_empty());
+    bench.consume(consumer(1, 0));
+    bench.queue.cancel(ConsumerId { connection: ConnectionId(1), token: 1 }, 0, &mut bench.world);
+    assert_eq!(bench.world.gone, [Gone::LastConsumer]);
+}

@@ -1,0 +1,67 @@
+//! What a queue machine asks of the world.
+
+use std::sync::Arc;
+
+use crate::classic::Gone;
+use crate::message::{ConsumerId, Delivery, MessageView};
+use crate::record::{BlockPlace, RecordKind};
+
+/// Names a block of messages of one queue in requests to and answers from storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockToken(pub u64);
+
+/// Names a basic.get until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GetToken(pub u64);
+
+/// Why a message is dead-lettered (B150).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadReason {
+    /// Rejected without requeue.
+    Rejected,
+    /// Its time to live ran out.
+    Expired,
+    /// Dropped, or refused, by a length limit.
+    MaxLength,
+}
+
+/// What a machine may ask for. Called while the machine runs; implementations must not call back into it.
+pub trait Effects {
+    /// Offers a run to a consumer; returns how many it took, from the front. Fewer than offered means the consumer
+    /// cannot take more until it is resumed.
+    fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize;
+
+    /// Answers a get: the message and how many are ready after it, or nothing.
+    fn got(&mut self, get: GetToken, message: Option<(Delivery<'_>, u64)>);
+
+    /// The consumer is cancelled by the queue, which is deleted: tell it (B119).
+    fn consumer_cancelled(&mut self, consumer: ConsumerId);
+
+    /// Appends a record about this queue to the durable log; `write` adds its bytes to the buffer handed to it.
+    /// Returns the log position after the record: nothing before it is lost once that position is durable.
+    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
+
+    /// A message leaves the queue dead. Called before its removal is logged.
+    fn dead_letter(&mut self, reason: DeadReason, message: MessageView<'_>, annotations: &[u8]);
+
+    /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>);
+
+    /// Reads a block back; answered by [`crate::Classic::block_read`].
+    fn read_block(&mut self, token: BlockToken, place: BlockPlace);
+
+    /// Makes all written blocks durable; answered by [`crate::Classic::blocks_synced`].
+    fn sync_blocks(&mut self);
+
+    /// A segment holds nothing of this queue any more.
+    fn delete_segment(&mut self, segment: u64);
+
+    /// Wants [`crate::Classic::tick`] at this time (milliseconds since the epoch).
+    fn wake_at(&mut self, time_ms: u64);
+
+    /// The queue's own rules delete it.
+    fn gone(&mut self, why: Gone);
+
+    /// What a checkpoint asked for is done: no record of this queue before its latest state record is needed.
+    fn checkpointed(&mut self);
+}

@@ -1,0 +1,195 @@
+//! What goes in and out of a queue machine: messages, deliveries, settlements.
+
+use stdx::ConnectionId;
+
+/// A message as raw bytes; properties are the AMQP 0-9-1 flags word(s) and list exactly as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageView<'a> {
+    /// Exchange it was published to.
+    pub exchange: &'a [u8],
+    /// Routing key it was published with.
+    pub routing_key: &'a [u8],
+    /// Raw properties: flags and list.
+    pub properties: &'a [u8],
+    /// Body.
+    pub body: &'a [u8],
+}
+
+/// A message's place in its queue: priority level in the top byte, then a number that grows with every enqueue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageSeq(pub u64);
+
+impl MessageSeq {
+    const LEVEL_SHIFT: u32 = 56;
+
+    /// The `number`th message of a priority level (0 is the lowest).
+    pub fn new(level: u8, number: u64) -> MessageSeq {
+        debug_assert!(number < 1 << Self::LEVEL_SHIFT);
+        MessageSeq(u64::from(level) << Self::LEVEL_SHIFT | number)
+    }
+
+    /// Priority level.
+    pub fn level(self) -> u8 {
+        (self.0 >> Self::LEVEL_SHIFT) as u8
+    }
+
+    /// Number within the level.
+    pub fn number(self) -> u64 {
+        self.0 & ((1 << Self::LEVEL_SHIFT) - 1)
+    }
+
+    /// The one after it in the same level.
+    pub fn next(self) -> MessageSeq {
+        MessageSeq(self.0 + 1)
+    }
+}
+
+/// A message on its way to a consumer.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// Its place in the queue; handed back to settle it.
+    pub seq: MessageSeq,
+    /// It was delivered before and came back (B130).
+    pub redelivered: bool,
+    /// The message.
+    pub message: MessageView<'a>,
+}
+
+/// A message handed in by a publisher, with what the machine needs to know already read from the properties.
+#[derive(Clone, Copy, Debug)]
+pub struct IncomingMessage<'a> {
+    /// The bytes.
+    pub message: MessageView<'a>,
+    /// delivery-mode 2.
+    pub persistent: bool,
+    /// `priority`, 0 when absent.
+    pub priority: u8,
+    /// `expiration` in milliseconds, if any (already validated, B99).
+    pub ttl_ms: Option<u64>,
+    /// Broker-side death history, encoded by the broker; empty for fresh messages.
+    pub annotations: &'a [u8],
+}
+
+/// A consumer, unique in the node: its connection and a number the session chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConsumerId {
+    /// The connection it lives on.
+    pub connection: ConnectionId,
+    /// Chosen by the session; never reused on the same connection while deliveries may be outstanding.
+    pub token: u32,
+}
+
+/// How a consumer wants to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerSpec {
+    /// Identity.
+    pub id: ConsumerId,
+    /// Tag shown in listings.
+    pub tag: Box<[u8]>,
+    /// Channel number shown in listings.
+    pub channel: u16,
+    /// Deliveries need settling (`no-ack` false).
+    pub ack_required: bool,
+    /// Largest number of unsettled deliveries; 0 is no limit. Ignored when `ack_required` is false.
+    pub prefetch: u32,
+    /// `x-priority`, higher first.
+    pub priority: i64,
+    /// No other consumer allowed.
+    pub exclusive: bool,
+    /// Raw consumer arguments, for listings.
+    pub arguments: Box<[u8]>,
+}
+
+/// What to do with settled deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettleHow {
+    /// basic.ack.
+    Ack,
+    /// basic.nack / reject with requeue, recover, or the channel is gone: back to the original position (B129).
+    Requeue,
+    /// basic.nack / reject without requeue: dead-letter or drop.
+    Reject,
+}
+
+/// Consecutive deliveries of one consumer, settled together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettleRun {
+    /// Who had them; `None` for basic.get.
+    pub consumer: Option<ConsumerId>,
+    /// First of the run.
+    pub first: MessageSeq,
+    /// Number of consecutive sequence numbers, at least 1.
+    pub count: u32,
+}
+
+/// A message fetched by basic.get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GotMessage {
+    /// Place in the queue, to settle it.
+    pub seq: MessageSeq,
+    /// Delivered before.
+    pub redelivered: bool,
+    /// Exchange.
+    pub exchange: Box<[u8]>,
+    /// Routing key.
+    pub routing_key: Box<[u8]>,
+    /// Raw properties.
+    pub properties: Box<[u8]>,
+    /// Body.
+    pub body: Box<[u8]>,
+    /// Ready messages left in the queue.
+    pub ready_left: u64,
+}
+
+/// What declare-ok tells (B70).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Ready messages, unacked ones not counted.
+    pub ready: u64,
+    /// Consumers.
+    pub consumers: u32,
+}
+
+/// Everything listings show of a queue's contents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueStats {
+    /// Messages ready for delivery.
+    pub ready: u64,
+    /// Delivered and not yet settled.
+    pub unacked: u64,
+    /// Bytes of bodies ready.
+    pub ready_bytes: u64,
+    /// Bytes of bodies unacked.
+    pub unacked_bytes: u64,
+    /// Persistent messages among ready and unacked.
+    pub persistent: u64,
+    /// Resident bytes of message data.
+    pub memory_bytes: u64,
+    /// Bytes of message data on disk in segments.
+    pub disk_bytes: u64,
+    /// Consumers, with what listings show of each.
+    pub consumers: Vec<ConsumerStats>,
+    /// Tag of the single active consumer.
+    pub single_active_tag: Option<Box<[u8]>>,
+    /// Tag of the exclusive consumer.
+    pub exclusive_tag: Option<Box<[u8]>>,
+    /// Messages ever enqueued, delivered, acked, redelivered, expired and dropped in this process.
+    pub published_total: u64,
+    /// Deliveries ever made.
+    pub delivered_total: u64,
+    /// Acks ever received.
+    pub acked_total: u64,
+    /// Redeliveries ever made.
+    pub redelivered_total: u64,
+}
+
+/// One line of `list_consumers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConsumerStats {
+    /// The consumer.
+    pub spec: ConsumerSpec,
+    /// Deliveries it has not settled.
+    pub unacked: u32,
+    /// It may be served (not waiting behind a single active consumer).
+    pub active: bool,
+}

@@ -1,0 +1,239 @@
+//! Bytes of messages and queue records: the one layout used in memory, in the log and in segments.
+//!
+//! A stored message (integers big-endian):
+//!
+//! ```text
+//! 0        4       5            6              7           8                 12                 16
+//! | length | flags | exchange # | routing key # | reserved | properties bytes | annotation bytes |
+//! | expiry ms u64, only with flag 4 | exchange | routing key | properties | annotations | body ... |
+//! ```
+//!
+//! `length` counts everything after itself. The body is what is left. Documented in `docs/formats/queue-records.md`.
+
+use crate::message::{IncomingMessage, MessageSeq, MessageView};
+
+/// Kinds of records about a queue in the durable log. A code is never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// Messages were enqueued: repeated (sequence u64, stored message).
+    Enqueue = 1,
+    /// Messages are settled: repeated (first sequence u64, count u32).
+    Settle = 2,
+    /// The queue's whole durable state; replaces everything before it.
+    State = 3,
+}
+
+impl RecordKind {
+    /// The kind behind a code.
+    pub fn from_code(code: u8) -> Option<RecordKind> {
+        match code {
+            1 => Some(RecordKind::Enqueue),
+            2 => Some(RecordKind::Settle),
+            3 => Some(RecordKind::State),
+            _ => None,
+        }
+    }
+}
+
+/// Where a block lies on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// Segment number within the queue.
+    pub segment: u64,
+    /// Byte offset in the segment.
+    pub offset: u64,
+    /// Bytes of the block.
+    pub bytes: u32,
+}
+
+const FIXED_BYTES: usize = 16;
+const FLAG_PERSISTENT: u8 = 1;
+const FLAG_EXPIRES: u8 = 4;
+
+/// A stored message, parsed in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored<'a> {
+    /// The message.
+    pub message: MessageView<'a>,
+    /// Broker-side death history.
+    pub annotations: &'a [u8],
+    /// Delivery mode 2.
+    pub persistent: bool,
+    /// Absolute expiry, milliseconds since the epoch.
+    pub expiry_ms: Option<u64>,
+}
+
+/// Appends a message in stored form.
+pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Option<u64>) {
+    let view = &incoming.message;
+    let expiry_bytes = if expiry_ms.is_some() { 8 } else { 0 };
+    let length = FIXED_BYTES - 4
+        + expiry_bytes
+        + view.exchange.len()
+        + view.routing_key.len()
+        + view.properties.len()
+        + incoming.annotations.len()
+        + view.body.len();
+    let mut flags = 0;
+    if incoming.persistent {
+        flags |= FLAG_PERSISTENT;
+    }
+    if expiry_ms.is_some() {
+        flags |= FLAG_EXPIRES;
+    }
+    let mut fixed = [0u8; FIXED_BYTES];
+    fixed[..4].copy_from_slice(&u32::try_from(length).expect("a message is below 4 GiB").to_be_bytes());
+    fixed[4] = flags;
+    fixed[5] = u8::try_from(view.exchange.len()).expect("exchange names are short strings");
+    fixed[6] = u8::try_from(view.routing_key.len()).expect("routing keys are short strings");
+    fixed[8..12].copy_from_slice(&(view.properties.len() as u32).to_be_bytes());
+    fixed[12..].copy_from_slice(&(incoming.annotations.len() as u32).to_be_bytes());
+    out.reserve(length + 4);
+    out.extend_from_slice(&fixed);
+    if let Some(expiry) = expiry_ms {
+        out.extend_from_slice(&expiry.to_be_bytes());
+    }
+    out.extend_from_slice(view.exchange);
+    out.extend_from_slice(view.routing_key);
+    out.extend_from_slice(view.properties);
+    out.extend_from_slice(incoming.annotations);
+    out.extend_from_slice(view.body);
+}
+
+/// Appends a placeholder for a message that is not there: keeps numbering dense within a block.
+pub fn store_hole(out: &mut Vec<u8>) {
+    let mut fixed = [0u8; FIXED_BYTES];
+    fixed[..4].copy_from_slice(&(FIXED_BYTES as u32 - 4).to_be_bytes());
+    out.extend_from_slice(&fixed);
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Parses the stored message at the start of `bytes`; also returns how many bytes it takes. `None` when damaged.
+pub fn parse(bytes: &[u8]) -> Option<(Stored<'_>, usize)> {
+    let length = u32_at(bytes, 0)? as usize;
+    let whole = bytes.get(..length.checked_add(4)?)?;
+    let flags = *whole.get(4)?;
+    let exchange_bytes = usize::from(*whole.get(5)?);
+    let key_bytes = usize::from(*whole.get(6)?);
+    let properties_bytes = u32_at(whole, 8)? as usize;
+    let annotation_bytes = u32_at(whole, 12)? as usize;
+    let (expiry_ms, mut at) = match flags & FLAG_EXPIRES {
+        0 => (None, FIXED_BYTES),
+        _ => (Some(u64_at(whole, FIXED_BYTES)?), FIXED_BYTES + 8),
+    };
+    let mut part = |bytes: usize| {
+        let slice = whole.get(at..at.checked_add(bytes)?)?;
+        at += bytes;
+        Some(slice)
+    };
+    let exchange = part(exchange_bytes)?;
+    let routing_key = part(key_bytes)?;
+    let properties = part(properties_bytes)?;
+    let annotations = part(annotation_bytes)?;
+    let body = &whole[at..];
+    let message = MessageView { exchange, routing_key, properties, body };
+    Some((Stored { message, annotations, persistent: flags & FLAG_PERSISTENT != 0, expiry_ms }, length + 4))
+}
+
+/// Appends one entry of a [`RecordKind::Enqueue`] record.
+pub fn write_enqueued(out: &mut Vec<u8>, seq: MessageSeq, stored: &[u8]) {
+    out.extend_from_slice(&seq.0.to_be_bytes());
+    out.extend_from_slice(stored);
+}
+
+/// Walks the entries of an [`RecordKind::Enqueue`] record; yields `None` once where it is damaged.
+pub fn enqueued(mut payload: &[u8]) -> impl Iterator<Item = Option<(MessageSeq, &[u8])>> {
+    std::iter::from_fn(move || {
+        if payload.is_empty() {
+            return None;
+        }
+        let entry = (|| {
+            let seq = MessageSeq(u64_at(payload, 0)?);
+            let rest = &payload[8..];
+            let (_, bytes) = parse(rest)?;
+            Some((seq, &rest[..bytes], &rest[bytes..]))
+        })();
+        Some(match entry {
+            Some((seq, stored, rest)) => {
+                payload = rest;
+                Some((seq, stored))
+            }
+            None => {
+                payload = &[];
+                None
+            }
+        })
+    })
+}
+
+/// Appends one entry of a [`RecordKind::Settle`] record.
+pub fn write_settled(out: &mut Vec<u8>, first: MessageSeq, count: u32) {
+    out.extend_from_slice(&first.0.to_be_bytes());
+    out.extend_from_slice(&count.to_be_bytes());
+}
+
+/// Walks the entries of a [`RecordKind::Settle`] record; a partial entry at the end is `None`.
+pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<(MessageSeq, u32)>> + '_ {
+    payload.chunks(12).map(|entry| Some((MessageSeq(u64_at(entry, 0)?), u32_at(entry, 8)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample<'a>() -> IncomingMessage<'a> {
+        let message =
+            MessageView { exchange: b"x", routing_key: b"key", properties: &[0, 0], body: b"hello" };
+        IncomingMessage { message, persistent: true, priority: 3, ttl_ms: None, annotations: b"died" }
+    }
+
+    #[test]
+    fn a_stored_message_parses_to_what_was_stored() {
+        let mut bytes = Vec::new();
+        store(&mut bytes, &sample(), Some(77));
+        let (stored, taken) = parse(&bytes).expect("whole");
+        assert_eq!(taken, bytes.len());
+        assert_eq!(stored.message, sample().message);
+        assert_eq!(stored.annotations, b"died");
+        assert!(stored.persistent);
+        assert_eq!(stored.expiry_ms, Some(77));
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let mut bytes = Vec::new();
+        store(&mut bytes, &sample(), None);
+        for end in 0..bytes.len() {
+            assert!(parse(&bytes[..end]).is_none(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn lying_lengths_are_refused() {
+        let mut bytes = Vec::new();
+        store(&mut bytes, &sample(), None);
+        bytes[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
+        assert!(parse(&bytes).is_none());
+    }
+
+    #[test]
+    fn an_enqueue_record_yields_its_entries_in_order() {
+        let mut stored = Vec::new();
+        store(&mut stored, &sample(), None);
+        let mut payload = Vec::new();
+        write_enqueued(&mut payload, MessageSeq(5), &stored);
+        write_enqueued(&mut payload, MessageSeq(9), &stored);
+        let seqs: Vec<_> = enqueued(&payload).map(|entry| entry.expect("whole").0).collect();
+        assert_eq!(seqs, [MessageSeq(5), MessageSeq(9)]);
+        payload.pop();
+        assert!(enqueued(&payload).last().expect("two").is_none());
+    }
+}

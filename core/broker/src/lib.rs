@@ -1,1 +1,43 @@
-//! The one API that sessions and management call: control plane, data plane, queue cells.
+//! The one API that protocol sessions and management call.
+//!
+//! Principal type: [`Broker`]. The control plane (declare, bind, delete, users, vhosts) goes through the metadata
+//! machine and its log; the data plane (publish, deliver, settle, confirm) goes straight to queue cells.
+//!
+//! Refuses to know: protocols (no reply codes, no frames), sockets, files' layouts, JSON.
+pub mod access;
+mod background;
+mod broker;
+mod call;
+mod cell;
+mod checkpointer;
+mod connections;
+pub mod control;
+pub mod data;
+mod effects;
+mod options;
+mod recovery;
+mod refused;
+mod services;
+mod vhost;
+
+pub use access::{Permission, Principal, User};
+pub use broker::{Broker, OpenError, StartError};
+pub use call::Call;
+pub use cell::{Queue, QueueRef};
+pub use connections::{ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, Connections};
+pub use control::bindings::{BindRequest, DestinationName};
+pub use control::exchanges::ExchangeDeclare;
+pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};
+pub use data::confirms::{ConfirmRange, ConfirmSink};
+pub use data::consume::{ConsumeRequest, ConsumerSink};
+pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};
+pub use options::{BrokerOptions, DefaultObjects};
+pub use refused::{Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
+pub use vhost::Vhost;
+
+// What sessions need from the layers below, under one roof.
+pub use queues::{
+    ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, Delivery, GotMessage, MessageSeq, MessageView,
+    QueueCounts, QueueStats, SettleHow, SettleRun,
+};
+pub use stdx::ConnectionId;

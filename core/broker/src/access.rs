@@ -1,0 +1,273 @@
+//! Who may do what: users, their permissions on vhosts, the check that every request passes (B82, B83).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use regex::bytes::Regex;
+use stdx::ConnectionId;
+
+use crate::cell::Queue;
+use crate::refused::{Refused, Resource};
+use crate::vhost::Vhost;
+
+/// The three permissions of RabbitMQ's model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Create and delete.
+    Configure,
+    /// Publish, bind to a queue.
+    Write,
+    /// Consume, bind from an exchange.
+    Read,
+}
+
+/// A pattern of names. RabbitMQ: an unanchored regular expression; the empty one stands for `^$`.
+#[derive(Clone, Debug)]
+enum Pattern {
+    Everything,
+    Nothing,
+    Matches(Box<Regex>),
+    /// Not a valid expression: matches nothing.
+    Broken,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Pattern {
+        match text {
+            ".*" | "^.*$" | "^.*" | ".*$" => Pattern::Everything,
+            "" | "^$" => Pattern::Nothing,
+            _ => Regex::new(text).map_or(Pattern::Broken, |regex| Pattern::Matches(Box::new(regex))),
+        }
+    }
+
+    fn allows(&self, name: &[u8]) -> bool {
+        match self {
+            Pattern::Everything => true,
+            Pattern::Nothing => name.is_empty(),
+            Pattern::Matches(regex) => regex.is_match(name),
+            Pattern::Broken => false,
+        }
+    }
+}
+
+/// What a user may do in one vhost.
+#[derive(Clone, Debug)]
+pub(crate) struct Grants {
+    configure: Pattern,
+    write: Pattern,
+    read: Pattern,
+}
+
+impl Grants {
+    /// From three expressions.
+    pub(crate) fn new(configure: &str, write: &str, read: &str) -> Grants {
+        Grants { configure: Pattern::new(configure), write: Pattern::new(write), read: Pattern::new(read) }
+    }
+
+    fn of(&self, permission: Permission) -> &Pattern {
+        match permission {
+            Permission::Configure => &self.configure,
+            Permission::Write => &self.write,
+            Permission::Read => &self.read,
+        }
+    }
+}
+
+/// A user's topic permissions on one exchange: expressions with `{username}`, `{vhost}`, `{client_id}`.
+#[derive(Clone, Debug)]
+pub(crate) struct TopicGrants {
+    pub(crate) write: Box<str>,
+    pub(crate) read: Box<str>,
+}
+
+#[derive(Default)]
+struct Rights {
+    vhosts: HashMap<Box<str>, Grants>,
+    topics: HashMap<(Box<str>, Box<[u8]>), TopicGrants>,
+}
+
+/// A user at run time. Changes of permissions are seen by the sessions that hold it.
+pub struct User {
+    /// Name.
+    pub name: Box<str>,
+    tags: RwLock<Vec<Box<str>>>,
+    rights: RwLock<Rights>,
+    version: AtomicU64,
+}
+
+impl User {
+    /// Without any permission.
+    pub(crate) fn new(name: &str, tags: Vec<Box<str>>) -> User {
+        User {
+            name: name.into(),
+            tags: RwLock::new(tags),
+            rights: RwLock::default(),
+            version: AtomicU64::new(1),
+        }
+    }
+
+    /// Whether the user has a tag, such as `administrator` or `impersonator`.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.read().iter().any(|own| &**own == tag)
+    }
+
+    pub(crate) fn set_tags(&self, tags: Vec<Box<str>>) {
+        *self.tags.write() = tags;
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Grows with every change of rights.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Replaces everything the user may do.
+    pub(crate) fn set_rights(
+        &self,
+        vhosts: HashMap<Box<str>, Grants>,
+        topics: HashMap<(Box<str>, Box<[u8]>), TopicGrants>,
+    ) {
+        *self.rights.write() = Rights { vhosts, topics };
+        self.changed();
+    }
+
+    /// Whether the user may open a vhost: any permission row will do.
+    pub(crate) fn may_open(&self, vhost: &str) -> bool {
+        self.rights.read().vhosts.contains_key(vhost)
+    }
+
+    /// Whether any topic permission exists for the user.
+    pub(crate) fn has_topic_permissions(&self) -> bool {
+        !self.rights.read().topics.is_empty()
+    }
+
+    fn allows(&self, vhost: &str, permission: Permission, name: &[u8]) -> bool {
+        self.rights.read().vhosts.get(vhost).is_some_and(|grants| grants.of(permission).allows(name))
+    }
+
+    fn allows_topic(&self, vhost: &str, exchange: &[u8], permission: Permission, key: &[u8]) -> bool {
+        let rights = self.rights.read();
+        let Some(grants) = rights.topics.get(&(Box::from(vhost), Box::from(exchange))) else { return true };
+        let text = if permission == Permission::Write { &grants.write } else { &grants.read };
+        let text =
+            text.replace("{username}", &regex::escape(&self.name)).replace("{vhost}", &regex::escape(vhost));
+        Pattern::new(&text).allows(key)
+    }
+}
+
+/// On whose behalf a session acts.
+#[derive(Clone)]
+pub struct Principal {
+    /// The user.
+    pub user: Arc<User>,
+    /// The vhost that connection.open chose.
+    pub vhost: Arc<Vhost>,
+    /// The connection; owner of exclusive queues.
+    pub connection: ConnectionId,
+}
+
+impl Principal {
+    fn check(
+        &self,
+        permission: Permission,
+        resource: impl FnOnce() -> Resource,
+        name: &[u8],
+    ) -> Result<(), Refused> {
+        if self.user.allows(self.vhost.name(), permission, name) {
+            return Ok(());
+        }
+        Err(Refused::Access { permission, resource: resource(), user: self.user.name.clone() })
+    }
+
+    /// The permission on an exchange; the default one is checked as `amq.default` (B51).
+    pub fn check_exchange(&self, permission: Permission, name: &[u8]) -> Result<(), Refused> {
+        let name = if name.is_empty() { &b"amq.default"[..] } else { name };
+        self.check(permission, || Resource::exchange(self.vhost.name(), name), name)
+    }
+
+    /// The permission on a queue.
+    pub fn check_queue(&self, permission: Permission, name: &[u8]) -> Result<(), Refused> {
+        self.check(permission, || Resource::queue(self.vhost.name(), name), name)
+    }
+
+    /// Any one permission on a name (passive declare, B56).
+    pub(crate) fn check_any(&self, resource: &Resource) -> Result<(), Refused> {
+        let all = [Permission::Configure, Permission::Write, Permission::Read];
+        if all.iter().any(|permission| self.user.allows(self.vhost.name(), *permission, &resource.name)) {
+            return Ok(());
+        }
+        let (permission, user) = (Permission::Configure, self.user.name.clone());
+        Err(Refused::Access { permission, resource: resource.clone(), user })
+    }
+
+    /// The topic permission for a key on a topic exchange.
+    pub(crate) fn check_topic(
+        &self,
+        permission: Permission,
+        exchange: &[u8],
+        key: &[u8],
+    ) -> Result<(), Refused> {
+        if self.user.allows_topic(self.vhost.name(), exchange, permission, key) {
+            return Ok(());
+        }
+        Err(Refused::TopicAccess {
+            permission,
+            routing_key: key.into(),
+            exchange: Resource::exchange(self.vhost.name(), exchange),
+            user: self.user.name.clone(),
+        })
+    }
+
+    /// A queue that exists and is not another connection's exclusive one (B65).
+    pub(crate) fn usable_queue(&self, name: &[u8]) -> Result<Arc<Queue>, Refused> {
+        let resource = || Resource::queue(self.vhost.name(), name);
+        let queue = self.vhost.queue(name).ok_or_else(|| Refused::NotFound(resource()))?;
+        match queue.exclusive_owner {
+            Some(owner) if owner != self.connection => Err(Refused::Locked(resource())),
+            _ => Ok(queue),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(configure: &str) -> User {
+        let user = User::new("u", Vec::new());
+        user.set_rights(HashMap::from([("/".into(), Grants::new(configure, "", ".*"))]), HashMap::new());
+        user
+    }
+
+    #[test]
+    fn patterns_are_unanchored_and_the_empty_one_matches_only_the_empty_name() {
+        let user = user("^a-");
+        assert!(user.allows("/", Permission::Configure, b"a-1"));
+        assert!(!user.allows("/", Permission::Configure, b"b-a-1"));
+        assert!(!user.allows("/", Permission::Write, b"x"));
+        assert!(user.allows("/", Permission::Write, b""));
+        assert!(user.allows("/", Permission::Read, b"anything"));
+        assert!(!user.allows("other", Permission::Read, b"anything"));
+    }
+
+    #[test]
+    fn a_broken_expression_allows_nothing() {
+        assert!(!user("(").allows("/", Permission::Configure, b"("));
+    }
+
+    #[test]
+    fn topic_patterns_may_name_the_user() {
+        let user = user(".*");
+        let grants = TopicGrants { write: "^{username}\\.".into(), read: ".*".into() };
+        user.set_rights(HashMap::new(), HashMap::from([(("/".into(), b"t"[..].into()), grants)]));
+        assert!(user.allows_topic("/", b"t", Permission::Write, b"u.x"));
+        assert!(!user.allows_topic("/", b"t", Permission::Write, b"v.x"));
+        assert!(user.allows_topic("/", b"other", Permission::Write, b"v.x"));
+    }
+}

@@ -1,0 +1,131 @@
+//! One thread for what nobody should wait for: timers of queues, overlong inboxes, queues that delete themselves.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use platform::Clock;
+use queues::Gone;
+
+use crate::cell::{Event, Queue};
+
+/// Work for the background thread.
+pub(crate) enum Job {
+    /// Drain this queue's inbox.
+    Run(Arc<Queue>),
+    /// This queue deletes itself.
+    Gone(Arc<Queue>, Gone),
+    /// Stop.
+    Stop,
+}
+
+#[derive(Default)]
+struct Work {
+    jobs: VecDeque<Job>,
+    timers: BinaryHeap<Reverse<Timer>>,
+    sequence: u64,
+}
+
+struct Timer {
+    at_ms: u64,
+    sequence: u64,
+    queue: Weak<Queue>,
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at_ms, self.sequence) == (other.at_ms, other.sequence)
+    }
+}
+
+impl Eq for Timer {}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at_ms, self.sequence).cmp(&(other.at_ms, other.sequence))
+    }
+}
+
+/// Hands work to the thread.
+#[derive(Clone, Default)]
+pub(crate) struct Background(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    work: Mutex<Work>,
+    wake: Condvar,
+}
+
+impl Background {
+    /// Adds a job.
+    pub(crate) fn submit(&self, job: Job) {
+        self.0.work.lock().jobs.push_back(job);
+        self.0.wake.notify_one();
+    }
+
+    /// Ticks a queue at a time (milliseconds since the epoch).
+    pub(crate) fn at(&self, at_ms: u64, queue: Weak<Queue>) {
+        let mut work = self.0.work.lock();
+        let sequence = work.sequence;
+        work.sequence += 1;
+        let is_first = work.timers.peek().is_none_or(|Reverse(first)| at_ms < first.at_ms);
+        work.timers.push(Reverse(Timer { at_ms, sequence, queue }));
+        if is_first {
+            self.0.wake.notify_one();
+        }
+    }
+
+    /// The thread's life: until [`Job::Stop`].
+    pub(crate) fn run(&self, clock: &dyn Clock, gone: impl Fn(Arc<Queue>)) {
+        loop {
+            match self.next(clock) {
+                Next::Job(Job::Run(queue)) => queue.run(),
+                Next::Job(Job::Gone(queue, why)) => {
+                    tracing::debug!(queue = %String::from_utf8_lossy(queue.name()), ?why, "queue deletes itself");
+                    gone(queue);
+                }
+                Next::Job(Job::Stop) => return,
+                Next::Tick(queue) => {
+                    if let Some(queue) = queue.upgrade() {
+                        queue.submit(Event::Tick);
+                    }
+                }
+            }
+        }
+    }
+
+    fn next(&self, clock: &dyn Clock) -> Next {
+        let mut work = self.0.work.lock();
+        loop {
+            if let Some(job) = work.jobs.pop_front() {
+                return Next::Job(job);
+            }
+            let now_ms = clock.wall_ms();
+            match work.timers.peek() {
+                Some(Reverse(first)) if first.at_ms <= now_ms => {
+                    let Reverse(timer) = work.timers.pop().expect("just seen");
+                    return Next::Tick(timer.queue);
+                }
+                // Wall time may jump: look again at least once a second.
+                Some(Reverse(first)) => {
+                    let wait = Duration::from_millis((first.at_ms - now_ms).min(1000));
+                    self.0.wake.wait_for(&mut work, wait);
+                }
+                None => self.0.wake.wait(&mut work),
+            }
+        }
+    }
+}
+
+enum Next {
+    Job(Job),
+    Tick(Weak<Queue>),
+}

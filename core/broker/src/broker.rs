@@ -1,0 +1,234 @@
+//! The broker: what opens, recovers, holds and closes everything below.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::JoinHandle;
+
+use commitlog::DataDirLock;
+use metadata::{Command, DeleteExclusiveQueues, Outcome};
+use parking_lot::{Mutex, RwLock};
+use stdx::ConnectionId;
+
+use crate::access::{Principal, User};
+use crate::background::Job;
+use crate::call::Call;
+use crate::connections::{CloseReason, ConnectionControl, Connections};
+use crate::control::committing::Committing;
+use crate::control::writer::Writer;
+use crate::options::BrokerOptions;
+use crate::refused::Refused;
+use crate::services::Services;
+use crate::vhost::Vhost;
+
+/// A running broker. Cheap to clone.
+#[derive(Clone)]
+pub struct Broker(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) options: BrokerOptions,
+    pub(crate) services: Arc<Services>,
+    pub(crate) vhosts: RwLock<HashMap<String, Arc<Vhost>>>,
+    pub(crate) users: RwLock<HashMap<String, Arc<User>>>,
+    pub(crate) connections: Connections,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) committing: Arc<Committing>,
+    pub(crate) next_connection: AtomicU64,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) _lock: DataDirLock,
+}
+
+/// Why a data directory cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another process has it.
+    #[error("{0}")]
+    InUse(String),
+    /// Log, segments or snapshot cannot be read or written.
+    #[error("storage: {0}")]
+    Storage(String),
+    /// The metadata do not fit together.
+    #[error("metadata: {0}")]
+    Metadata(String),
+}
+
+impl StartError {
+    pub(crate) fn storage(error: impl std::fmt::Display) -> StartError {
+        StartError::Storage(error.to_string())
+    }
+
+    pub(crate) fn metadata(error: impl std::fmt::Display) -> StartError {
+        StartError::Metadata(error.to_string())
+    }
+}
+
+/// Why a connection may not open a vhost (B24, B25).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// 530 `vhost foo not found`.
+    VhostNotFound(String),
+    /// 530 `access to vhost 'v' refused for user 'u'`.
+    AccessRefused,
+    /// 530 `connection refused: node connection limit (N) is reached`.
+    NodeLimit(u64),
+    /// 530 `access to vhost 'v' refused for user 'u': connection limit (N) is reached`.
+    VhostLimit(u64),
+    /// 530 `connection refused for user 'u': user connection limit (N) is reached`.
+    UserLimit(u64),
+}
+
+/// Where queue cells find the control plane.
+pub(crate) type ControlPlane = OnceLock<Weak<Inner>>;
+
+impl Inner {
+    /// Applies a command and lets the runtime tables follow; returns the outcome and the log position that makes it
+    /// durable (0 when nothing was logged).
+    pub(crate) fn commit_at(&self, command: &Command) -> Result<(Outcome, u64), Refused> {
+        let mut writer = self.writer.lock();
+        let (outcome, changes, position) = writer.apply(command)?;
+        self.follow(&writer.state, changes);
+        Ok((outcome, position))
+    }
+}
+
+impl Broker {
+    /// Opens a data directory: locks it, recovers metadata and messages, creates the default objects when it is new.
+    pub fn open(data_dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
+        crate::recovery::open(data_dir, options)
+    }
+
+    /// The options it runs with.
+    pub fn options(&self) -> &BrokerOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.0.services
+    }
+
+    pub(crate) fn commit_at(&self, command: &Command) -> Result<(Outcome, u64), Refused> {
+        self.0.commit_at(command)
+    }
+
+    /// Applies a command; the call is answered when it is durable.
+    pub(crate) fn commit(&self, command: &Command) -> Result<(Outcome, Call<()>), Refused> {
+        let (outcome, position) = self.commit_at(command)?;
+        if position == 0 {
+            return Ok((outcome, Call::ready(())));
+        }
+        let (reply, call) = Call::pair();
+        self.0.committing.when_durable(position, Box::new(move || reply.send(())));
+        Ok((outcome, call))
+    }
+
+    /// A vhost by name.
+    pub fn vhost(&self, name: &str) -> Option<Arc<Vhost>> {
+        self.0.vhosts.read().get(name).cloned()
+    }
+
+    /// All vhosts, by name.
+    pub fn vhosts(&self) -> Vec<Arc<Vhost>> {
+        let mut all: Vec<_> = self.0.vhosts.read().values().cloned().collect();
+        all.sort_by(|one, other| one.name().cmp(other.name()));
+        all
+    }
+
+    pub(crate) fn queue_count(&self) -> u64 {
+        self.0.vhosts.read().values().map(|vhost| vhost.queue_count() as u64).sum()
+    }
+
+    pub(crate) fn exchange_count(&self) -> u64 {
+        self.0.vhosts.read().values().map(|vhost| vhost.exchange_count() as u64).sum()
+    }
+
+    /// Who is connected.
+    pub fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    /// Reads the metadata under the writer's lock; keep it short.
+    pub fn read_metadata<T>(&self, read: impl FnOnce(&metadata::State) -> T) -> T {
+        read(&self.0.writer.lock().state)
+    }
+
+    /// A new connection's number.
+    pub fn next_connection_id(&self) -> ConnectionId {
+        ConnectionId(self.0.next_connection.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Checks a user name and password, and that `loopback_users` only come from loopback (B16).
+    /// `None` is a refusal whose reason is in the log only.
+    pub fn authenticate(&self, user: &str, password: &[u8], from_loopback: bool) -> Option<Arc<User>> {
+        let credentials =
+            self.read_metadata(|state| state.user(user.as_bytes()).map(|user| user.credentials.clone()));
+        let Some(credentials) = credentials else {
+            tracing::warn!(user, "login refused: no such user");
+            return None;
+        };
+        if !credentials.verify(password) {
+            tracing::warn!(user, "login refused: wrong password");
+            return None;
+        }
+        if !from_loopback && self.0.options.loopback_users.iter().any(|name| name == user) {
+            tracing::warn!(
+                user,
+                "login refused: this user may only connect from loopback addresses; add another user"
+            );
+            return None;
+        }
+        self.0.users.read().get(user).cloned()
+    }
+
+    /// connection.open: limits and access in the order of B24; registers the connection for listings.
+    pub fn open_connection(
+        &self,
+        user: Arc<User>,
+        vhost: &str,
+        connection: ConnectionId,
+        control: Arc<dyn ConnectionControl>,
+    ) -> Result<Principal, OpenError> {
+        if let Some(max) = self.0.options.connections_max
+            && self.0.connections.count() as u64 >= max
+        {
+            return Err(OpenError::NodeLimit(max));
+        }
+        let vhost = self.vhost(vhost).ok_or_else(|| OpenError::VhostNotFound(vhost.into()))?;
+        if !user.may_open(vhost.name()) {
+            return Err(OpenError::AccessRefused);
+        }
+        self.0.connections.add(connection, control);
+        Ok(Principal { user, vhost, connection })
+    }
+
+    /// The connection is gone: its exclusive queues are deleted, it leaves the listings. Consumers and unacked
+    /// deliveries are the session's to release (cancel, settle with requeue) before this.
+    pub fn close_connection(&self, principal: &Principal) {
+        self.0.connections.remove(principal.connection);
+        let command = Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner: principal.connection });
+        if let Err(error) = self.commit_at(&command) {
+            tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
+        }
+    }
+
+    /// Asks all connections to close; used at shutdown.
+    pub fn close_all_connections(&self, reason: &CloseReason) {
+        self.0.connections.close_where(reason, |_| true);
+    }
+
+    /// Flushes and closes logs. Every connection must be gone.
+    pub fn shutdown(&self) {
+        self.0.services.background.submit(Job::Stop);
+        self.0.services.checkpointer.stop();
+        for thread in self.0.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a background thread has panicked");
+            }
+        }
+        self.0.services.segments.close();
+        if let Err(error) = self.0.services.log.close() {
+            tracing::error!(%error, "the message log could not be closed");
+        }
+        self.0.writer.lock().close();
+    }
+}

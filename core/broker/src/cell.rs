@@ -1,0 +1,434 @@
+//! The queue cell: an inbox of event batches and a pure machine behind a lock that is only ever tried.
+//!
+//! Whoever brings an event and gets the lock runs the machine until the inbox is empty; whoever does not get it leaves
+//! the event and goes. Nobody waits. Effects on other queues (dead letters) and on metadata (auto-delete) run after the
+//! cell is released.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+use parking_lot::Mutex;
+use queues::{
+    BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, QueueConfig,
+    QueueCounts, QueueStats, SettleHow, SettleRun,
+};
+use smallvec::SmallVec;
+use stdx::{ConnectionId, QueueId};
+use wire::amqp091::TableBuf;
+
+use crate::call::Reply;
+use crate::control::queues::DeletedQueue;
+use crate::data::batch::Handover;
+use crate::data::consume::ConsumerSink;
+use crate::effects::{Aftermath, CellEffects};
+use crate::refused::{Refused, Resource};
+use crate::services::Services;
+use crate::vhost::Vhost;
+
+/// Bytes of publishes waiting in an inbox above which publishers stop reading their sockets.
+const INBOX_BYTES_MAX: usize = 4 << 20;
+
+/// Rounds one visitor drains before the rest goes to the background: no publisher is captured.
+const ROUNDS_MAX: usize = 16;
+
+/// Where dead letters go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeadLetterTarget {
+    pub(crate) exchange: Box<[u8]>,
+    pub(crate) routing_key: Option<Box<[u8]>>,
+}
+
+/// A queue at run time.
+pub struct Queue {
+    pub(crate) id: QueueId,
+    pub(crate) name: Box<[u8]>,
+    pub(crate) vhost_name: Arc<str>,
+    pub(crate) vhost: Weak<Vhost>,
+    pub(crate) durable: bool,
+    pub(crate) auto_delete: bool,
+    pub(crate) exclusive_owner: Option<ConnectionId>,
+    pub(crate) arguments: TableBuf,
+    pub(crate) config: QueueConfig,
+    pub(crate) dead_letter: Option<DeadLetterTarget>,
+    pub(crate) services: Arc<Services>,
+    inbox: Mutex<Vec<Event>>,
+    inbox_bytes: AtomicUsize,
+    /// Publishers that wait for room in the inbox.
+    crowd: Mutex<Vec<Waker>>,
+    state: Mutex<CellState>,
+    /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
+    oldest_log: AtomicU64,
+    /// Deleted, or out of service after a fault.
+    closed: AtomicBool,
+}
+
+/// What only the one who runs the machine touches.
+struct CellState {
+    machine: Classic,
+    sinks: HashMap<ConsumerId, Arc<dyn ConsumerSink>, foldhash::fast::RandomState>,
+    gets: HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
+    next_get: u64,
+    checkpoints: Vec<Reply<()>>,
+}
+
+/// Who asked for a message, and how.
+pub(crate) struct GetReply {
+    pub(crate) reply: Reply<Result<Option<GotMessage>, Refused>>,
+    pub(crate) ack_required: bool,
+}
+
+/// What can happen to a queue.
+pub(crate) enum Event {
+    Publish(Handover),
+    Settle(SettleHow, SmallVec<[SettleRun; 4]>),
+    Consume(Box<ConsumerSpec>, Arc<dyn ConsumerSink>, Reply<Result<(), Refused>>),
+    Cancel(ConsumerId, Reply<()>),
+    Resume(ConsumerId),
+    Get(bool, Reply<Result<Option<GotMessage>, Refused>>),
+    Purge(Reply<u64>),
+    Counts(Reply<QueueCounts>),
+    Touch,
+    Stats(Reply<QueueStats>),
+    Tick,
+    BlockWritten(BlockToken, Option<BlockPlace>),
+    BlockRead(BlockToken, Option<Vec<u8>>),
+    BlocksSynced,
+    Checkpoint(u64, Reply<()>),
+    Delete {
+        if_unused: bool,
+        if_empty: bool,
+        reply: Reply<Result<DeletedQueue, Refused>>,
+    },
+    /// The metadata say it is deleted.
+    Close,
+}
+
+/// The lasting facts of a queue.
+pub(crate) struct QueueFacts {
+    pub(crate) id: QueueId,
+    pub(crate) name: Box<[u8]>,
+    pub(crate) durable: bool,
+    pub(crate) auto_delete: bool,
+    pub(crate) exclusive_owner: Option<ConnectionId>,
+    pub(crate) arguments: TableBuf,
+    pub(crate) config: QueueConfig,
+    pub(crate) dead_letter: Option<DeadLetterTarget>,
+}
+
+impl Queue {
+    /// A cell around a machine.
+    pub(crate) fn new(
+        facts: QueueFacts,
+        machine: Classic,
+        vhost: &Arc<Vhost>,
+        services: Arc<Services>,
+    ) -> Arc<Queue> {
+        let oldest_log = AtomicU64::new(machine.oldest_log_position());
+        Arc::new(Queue {
+            id: facts.id,
+            name: facts.name,
+            vhost_name: vhost.shared_name(),
+            vhost: Arc::downgrade(vhost),
+            durable: facts.durable,
+            auto_delete: facts.auto_delete,
+            exclusive_owner: facts.exclusive_owner,
+            arguments: facts.arguments,
+            config: facts.config,
+            dead_letter: facts.dead_letter,
+            services,
+            inbox: Mutex::new(Vec::new()),
+            inbox_bytes: AtomicUsize::new(0),
+            crowd: Mutex::new(Vec::new()),
+            state: Mutex::new(CellState {
+                machine,
+                sinks: HashMap::default(),
+                gets: HashMap::default(),
+                next_get: 0,
+                checkpoints: Vec::new(),
+            }),
+            oldest_log,
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The vhost it is in.
+    pub fn vhost_name(&self) -> &str {
+        &self.vhost_name
+    }
+
+    /// Survives a restart.
+    pub fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// Goes with its last consumer.
+    pub fn is_auto_delete(&self) -> bool {
+        self.auto_delete
+    }
+
+    /// The connection it belongs to, if it is exclusive.
+    pub fn exclusive_owner(&self) -> Option<ConnectionId> {
+        self.exclusive_owner
+    }
+
+    /// Arguments as declared.
+    pub fn arguments(&self) -> &TableBuf {
+        &self.arguments
+    }
+
+    /// Whether it is deleted or out of service.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn resource(&self) -> Resource {
+        Resource::queue(&self.vhost_name, &self.name)
+    }
+
+    /// Log position of the oldest record needed; 0 when none.
+    pub(crate) fn oldest_log_position(&self) -> u64 {
+        self.oldest_log.load(Ordering::Acquire)
+    }
+
+    /// Whether publishers should wait before handing over more.
+    pub(crate) fn is_over_bound(&self) -> bool {
+        self.inbox_bytes.load(Ordering::Relaxed) > INBOX_BYTES_MAX
+    }
+
+    /// Wakes a publisher when the inbox was emptied.
+    pub(crate) fn wake_when_taken(&self, waker: &Waker) {
+        self.crowd.lock().push(waker.clone());
+    }
+
+    /// Brings an event; runs the machine if nobody else does.
+    pub(crate) fn submit(self: &Arc<Self>, event: Event) {
+        if let Event::Publish(handover) = &event {
+            self.inbox_bytes.fetch_add(handover.batch.bytes(), Ordering::Relaxed);
+        }
+        self.inbox.lock().push(event);
+        self.run();
+    }
+
+    /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
+    pub(crate) fn run(self: &Arc<Self>) {
+        for _ in 0..ROUNDS_MAX {
+            let Some(mut state) = self.state.try_lock() else { return };
+            let events = std::mem::take(&mut *self.inbox.lock());
+            if events.is_empty() {
+                drop(state);
+                // An event may have come after the look and before the unlock, its bringer finding the lock taken.
+                if self.inbox.lock().is_empty() {
+                    return;
+                }
+                continue;
+            }
+            let mut aftermath = Aftermath::default();
+            let now_ms = self.services.now_ms();
+            for event in events {
+                self.handle(&mut state, event, now_ms, &mut aftermath);
+            }
+            self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
+            drop(state);
+            aftermath.apply(self);
+            if !self.is_over_bound() {
+                std::mem::take(&mut *self.crowd.lock()).into_iter().for_each(Waker::wake);
+            }
+        }
+        self.services.run_later(self.clone());
+    }
+
+    fn handle(self: &Arc<Self>, state: &mut CellState, event: Event, now_ms: u64, aftermath: &mut Aftermath) {
+        if self.is_closed() {
+            self.handle_closed(state, event, aftermath);
+            return;
+        }
+        let CellState { machine, sinks, gets, next_get, checkpoints } = state;
+        let mut fx = CellEffects { queue: self, sinks, gets, aftermath };
+        match event {
+            Event::Publish(handover) => self.publish(machine, &handover, now_ms, &mut fx),
+            Event::Settle(how, runs) => machine.settle(how, &runs, now_ms, &mut fx),
+            Event::Resume(consumer) => machine.resume(consumer, now_ms, &mut fx),
+            Event::Consume(spec, sink, reply) => {
+                let id = spec.id;
+                let added = machine.add_consumer(*spec, now_ms);
+                if added {
+                    fx.sinks.insert(id, sink);
+                }
+                reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
+            }
+            Event::Cancel(consumer, reply) => {
+                machine.cancel(consumer, now_ms, &mut fx);
+                fx.sinks.remove(&consumer);
+                reply.send(());
+            }
+            Event::Get(ack_required, reply) => {
+                let token = GetToken(*next_get);
+                *next_get += 1;
+                fx.gets.insert(token, GetReply { reply, ack_required });
+                machine.get(token, now_ms, &mut fx);
+            }
+            Event::Purge(reply) => reply.send(machine.purge(&mut fx)),
+            Event::Counts(reply) => reply.send(machine.counts()),
+            Event::Touch => {
+                machine.touch(now_ms);
+                machine.watch_expires(&mut fx);
+            }
+            Event::Stats(reply) => reply.send(machine.stats()),
+            Event::Tick => machine.tick(now_ms, &mut fx),
+            Event::BlockWritten(token, place) => machine.block_written(token, place, &mut fx),
+            Event::BlockRead(token, Some(bytes)) => {
+                if !machine.block_read(token, bytes, now_ms, &mut fx) {
+                    fx.aftermath.fault = Some("a block read back does not hold what was written");
+                }
+            }
+            Event::BlockRead(_, None) => fx.aftermath.fault = Some("a block cannot be read back"),
+            Event::BlocksSynced => machine.blocks_synced(&mut fx),
+            Event::Checkpoint(position, reply) => {
+                checkpoints.push(reply);
+                machine.checkpoint(position, &mut fx);
+            }
+            Event::Delete { if_unused, if_empty, reply } => {
+                self.delete(machine, if_unused, if_empty, reply, &mut fx);
+            }
+            Event::Close => {
+                self.close(machine, &mut fx);
+            }
+        }
+        let got = std::mem::take(&mut fx.aftermath.got_without_ack);
+        if !got.is_empty() {
+            machine.settle(SettleHow::Ack, &got, now_ms, &mut fx);
+        }
+        let stranded = std::mem::take(&mut fx.aftermath.got_by_nobody);
+        if !stranded.is_empty() {
+            machine.settle(SettleHow::Requeue, &stranded, now_ms, &mut fx);
+        }
+        if std::mem::take(&mut fx.aftermath.checkpointed) {
+            checkpoints.drain(..).for_each(|reply| reply.send(()));
+        }
+    }
+
+    /// Feeds a handover to the machine and answers its confirms.
+    fn publish(
+        self: &Arc<Self>,
+        machine: &mut Classic,
+        handover: &Handover,
+        now_ms: u64,
+        fx: &mut CellEffects<'_>,
+    ) {
+        self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
+        let picks = &handover.picks;
+        let batch: SmallVec<[queues::IncomingMessage<'_>; 32]> =
+            (0..picks.len() as u32).map(|nth| handover.batch.incoming(picks.nth(nth))).collect();
+        let outcome = machine.publish(&batch, now_ms, fx);
+        let Some(confirms) = &handover.confirms else { return };
+        for nth in outcome.rejected {
+            let entry = handover.batch.entry(picks.nth(nth));
+            confirms.reject(entry.group, entry.publish);
+        }
+        if confirms.answered(outcome.log_position) {
+            self.services.confirm_when_durable(confirms);
+        }
+    }
+
+    fn delete(
+        &self,
+        machine: &mut Classic,
+        if_unused: bool,
+        if_empty: bool,
+        reply: Reply<Result<DeletedQueue, Refused>>,
+        fx: &mut CellEffects<'_>,
+    ) {
+        let counts = machine.counts();
+        // RabbitMQ looks at if-empty first (seen with 4.3.6).
+        if if_empty && counts.ready > 0 {
+            reply.send(Err(Refused::NotEmpty(self.resource())));
+            return;
+        }
+        if if_unused && counts.consumers > 0 {
+            reply.send(Err(Refused::InUse(self.resource())));
+            return;
+        }
+        let ready = self.close(machine, fx);
+        fx.aftermath.deleted = Some((ready, reply));
+    }
+
+    /// Cancels consumers and forgets all messages; returns how many were ready.
+    fn close(&self, machine: &mut Classic, fx: &mut CellEffects<'_>) -> u64 {
+        self.closed.store(true, Ordering::Release);
+        let ready = machine.delete(fx);
+        fx.sinks.clear();
+        *machine = Classic::new(self.config.clone(), 0);
+        ready
+    }
+
+    /// A deleted queue still answers what was on its way: publishes are confirmed (B108), the rest finds nothing.
+    fn handle_closed(&self, state: &mut CellState, event: Event, aftermath: &mut Aftermath) {
+        match event {
+            Event::Publish(handover) => {
+                self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
+                if let Some(confirms) = &handover.confirms
+                    && confirms.answered(0)
+                {
+                    self.services.confirm_when_durable(confirms);
+                }
+            }
+            Event::Consume(_, _, reply) => reply.send(Err(Refused::NotFound(self.resource()))),
+            Event::Cancel(_, reply) => reply.send(()),
+            Event::Get(_, reply) => reply.send(Err(Refused::NotFound(self.resource()))),
+            Event::Purge(reply) => reply.send(0),
+            Event::Counts(reply) => reply.send(QueueCounts::default()),
+            Event::Stats(reply) => reply.send(QueueStats::default()),
+            Event::Checkpoint(_, reply) => reply.send(()),
+            Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),
+            Event::BlocksSynced => {
+                state.checkpoints.drain(..).for_each(|reply| reply.send(()));
+                aftermath.checkpointed = false;
+            }
+            Event::Settle(..)
+            | Event::Resume(_)
+            | Event::Touch
+            | Event::Close
+            | Event::Tick
+            | Event::BlockWritten(..)
+            | Event::BlockRead(..) => {}
+        }
+    }
+
+    /// A fault in stored data: the queue refuses to go on rather than lose or invent messages.
+    pub(crate) fn take_out_of_service(&self, why: &str) {
+        tracing::error!(queue = %String::from_utf8_lossy(&self.name), vhost = %self.vhost_name, "queue is out of service: {why}");
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+/// A queue as a destination in routing tables: equal and hashed by identity.
+#[derive(Clone)]
+pub struct QueueRef(pub Arc<Queue>);
+
+impl PartialEq for QueueRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for QueueRef {}
+
+impl Hash for QueueRef {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id.hash(state);
+    }
+}
+
+impl std::fmt::Debug for QueueRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "queue {}", String::from_utf8_lossy(&self.0.name))
+    }
+}

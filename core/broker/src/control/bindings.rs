@@ -1,0 +1,132 @@
+//! Binding and unbinding queues and exchanges.
+
+use metadata::{Arguments, Bind, Command, Unbind};
+use routing::{BindingError, ExchangeKind};
+use wire::amqp091::{Table, TableBuf, Value};
+
+use super::queues::clean_name;
+use crate::access::Permission;
+use crate::call::Call;
+use crate::refused::Refused;
+use crate::{Broker, Principal};
+
+/// The receiving end of a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DestinationName<'a> {
+    /// A queue.
+    Queue(&'a [u8]),
+    /// An exchange (exchange.bind).
+    Exchange(&'a [u8]),
+}
+
+/// queue.bind/unbind or exchange.bind/unbind. Empty-name defaulting (B60) is the session's.
+#[derive(Clone, Copy, Debug)]
+pub struct BindRequest<'a> {
+    /// Source exchange.
+    pub source: &'a [u8],
+    /// Where matching messages go.
+    pub destination: DestinationName<'a>,
+    /// Binding key.
+    pub routing_key: &'a [u8],
+    /// Arguments: part of the binding's identity (B84).
+    pub arguments: Table<'a>,
+}
+
+/// Arguments by name: their order does not make another binding (B84, seen with 4.3.6).
+fn sorted(arguments: Table<'_>) -> Arguments {
+    let mut entries: Vec<_> = arguments.entries().flatten().collect();
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut table = TableBuf::new();
+    for entry in &entries {
+        table.push_entry(entry);
+    }
+    Arguments::from(table)
+}
+
+/// B89: `type signedint (value 1)`.
+fn invalid_match_type(value: &Value<'_>) -> Refused {
+    let shown = value.as_i64().map_or_else(|| format!("{value:?}"), |number| number.to_string());
+    Refused::InvalidMatch { received: format!("type {} (value {shown})", value.type_name()).into() }
+}
+
+/// Names of a request, cleaned.
+struct Ends {
+    source: Box<[u8]>,
+    destination: metadata::DestinationName,
+}
+
+impl Broker {
+    /// Adds a binding; twice is a no-op (B84). The call is answered when it is durable.
+    pub fn bind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Call<()>, Refused> {
+        let ends = self.check_ends(principal, &request)?;
+        if let Some(source) = principal.vhost.exchange(&ends.source) {
+            source.kind.check_binding(request.routing_key, request.arguments).map_err(
+                |error| match error {
+                    BindingError::TooManyHashes(_) => Refused::TooManyHashes(request.routing_key.into()),
+                    BindingError::XMatchValue(value) => {
+                        Refused::InvalidMatch { received: String::from_utf8_lossy(value).into() }
+                    }
+                    BindingError::XMatchType(value) => invalid_match_type(&value),
+                },
+            )?;
+        }
+        let command = Command::Bind(Bind {
+            vhost: principal.vhost.name().as_bytes().into(),
+            source: ends.source,
+            destination: ends.destination,
+            key: request.routing_key.into(),
+            arguments: sorted(request.arguments),
+        });
+        self.commit(&command).map(|(_, call)| call)
+    }
+
+    /// Removes a binding; a missing one is fine (B85).
+    pub fn unbind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Call<()>, Refused> {
+        let ends = self.check_ends(principal, &request)?;
+        let command = Command::Unbind(Unbind {
+            vhost: principal.vhost.name().as_bytes().into(),
+            source: ends.source,
+            destination: ends.destination,
+            key: request.routing_key.into(),
+            arguments: sorted(request.arguments),
+        });
+        self.commit(&command).map(|(_, call)| call)
+    }
+
+    /// Permissions on both ends (B82), the default exchange (B51), other connections' exclusive queues (B65).
+    fn check_ends(&self, principal: &Principal, request: &BindRequest<'_>) -> Result<Ends, Refused> {
+        let source = clean_name(request.source);
+        let destination = match request.destination {
+            DestinationName::Queue(name) => {
+                let name = clean_name(name);
+                if self.reply_exists(principal, &name) {
+                    return Err(Refused::VolatileQueue);
+                }
+                principal.check_queue(Permission::Write, &name)?;
+                metadata::DestinationName::Queue(name)
+            }
+            DestinationName::Exchange(name) => {
+                let name = clean_name(name);
+                if name.is_empty() {
+                    return Err(Refused::DefaultExchange);
+                }
+                principal.check_exchange(Permission::Write, &name)?;
+                metadata::DestinationName::Exchange(name)
+            }
+        };
+        if source.is_empty() {
+            return Err(Refused::DefaultExchange);
+        }
+        principal.check_exchange(Permission::Read, &source)?;
+        if let metadata::DestinationName::Queue(name) = &destination {
+            if let Err(Refused::Locked(resource)) = principal.usable_queue(name) {
+                return Err(Refused::Locked(resource));
+            }
+            let topic = principal.vhost.exchange(&source).filter(|found| found.kind == ExchangeKind::Topic);
+            if topic.is_some() && principal.user.has_topic_permissions() {
+                principal.check_topic(Permission::Read, &source, request.routing_key)?;
+            }
+        }
+        Ok(Ends { source, destination })
+    }
+}

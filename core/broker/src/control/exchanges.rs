@@ -1,0 +1,109 @@
+//! Declaring and deleting exchanges.
+
+use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen};
+use routing::ExchangeKind;
+use wire::amqp091::{Table, Value};
+
+use super::queues::{clean_name, is_reserved};
+use crate::access::Permission;
+use crate::call::Call;
+use crate::refused::{LimitScope, Refused, Resource};
+use crate::{Broker, Principal};
+
+/// exchange.declare with passive=false.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangeDeclare<'a> {
+    /// Name as received; CR and LF are stripped by the broker (B50).
+    pub name: &'a [u8],
+    /// Type name, such as `topic`.
+    pub kind: &'a [u8],
+    /// Survives a restart.
+    pub durable: bool,
+    /// Goes with its last source-side binding (B54).
+    pub auto_delete: bool,
+    /// Cannot be published to by clients.
+    pub internal: bool,
+    /// Arguments.
+    pub arguments: Table<'a>,
+}
+
+impl Broker {
+    /// Declares an exchange or checks equivalence with an existing one. The call is answered when it is durable.
+    pub fn declare_exchange(
+        &self,
+        principal: &Principal,
+        declare: ExchangeDeclare<'_>,
+    ) -> Result<Call<()>, Refused> {
+        let name = clean_name(declare.name);
+        if name.is_empty() {
+            return Err(Refused::DefaultExchange);
+        }
+        if ExchangeKind::by_name(declare.kind).is_none() {
+            return Err(Refused::UnknownExchangeType(declare.kind.into()));
+        }
+        principal.check_exchange(Permission::Configure, &name)?;
+        let resource = Resource::exchange(principal.vhost.name(), &name);
+        match declare.arguments.get("alternate-exchange") {
+            None => {}
+            Some(Value::LongStr(alternate)) => {
+                principal.check_exchange(Permission::Read, &name)?;
+                principal.check_exchange(Permission::Write, alternate)?;
+            }
+            Some(other) => {
+                return Err(Refused::AlternateExchangeType { resource, received: other.type_name() });
+            }
+        }
+        if principal.vhost.exchange(&name).is_none() {
+            if is_reserved(&name) {
+                return Err(Refused::ReservedPrefix(resource));
+            }
+            if let Some(limit) = self.options().exchanges_max.filter(|max| self.exchange_count() >= *max) {
+                return Err(Refused::LimitReached { resource, scope: LimitScope::Cluster, limit });
+            }
+        }
+        let command = Command::DeclareExchange(DeclareExchange {
+            vhost: principal.vhost.name().as_bytes().into(),
+            name,
+            kind: String::from_utf8_lossy(declare.kind).into(),
+            durable: declare.durable,
+            auto_delete: declare.auto_delete,
+            internal: declare.internal,
+            arguments: Arguments::from(declare.arguments),
+        });
+        self.commit(&command).map(|(_, call)| call)
+    }
+
+    /// Passive declare (B56).
+    pub fn check_exchange(&self, principal: &Principal, name: &[u8]) -> Result<(), Refused> {
+        let name = clean_name(name);
+        if name.is_empty() {
+            return Err(Refused::DefaultExchange);
+        }
+        let resource = Resource::exchange(principal.vhost.name(), &name);
+        principal.check_any(&resource)?;
+        match principal.vhost.exchange(&name) {
+            Some(_) => Ok(()),
+            None => Err(Refused::NotFound(resource)),
+        }
+    }
+
+    /// Deletes an exchange; a missing one is fine (B53).
+    pub fn delete_exchange(
+        &self,
+        principal: &Principal,
+        name: &[u8],
+        if_unused: bool,
+    ) -> Result<Call<()>, Refused> {
+        let name = clean_name(name);
+        if name.is_empty() {
+            return Err(Refused::DefaultExchange);
+        }
+        if is_reserved(&name) {
+            return Err(Refused::SystemExchange(Resource::exchange(principal.vhost.name(), &name)));
+        }
+        principal.check_exchange(Permission::Configure, &name)?;
+        let when = if if_unused { DeleteWhen::Unused } else { DeleteWhen::Always };
+        let vhost = principal.vhost.name().as_bytes().into();
+        self.commit(&Command::DeleteExchange(DeleteExchange { vhost, name, when })).map(|(_, call)| call)
+    }
+}

@@ -1,0 +1,194 @@
+//! Runtime tables follow the metadata machine's changes, in its order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, State};
+use queues::{Classic, QueueConfig, Recovering};
+use routing::{Exchange, ExchangeKind};
+use stdx::QueueId;
+use wire::amqp091::{TableBuf, Value};
+
+use crate::access::{Grants, TopicGrants, User};
+use crate::broker::Inner;
+use crate::cell::{DeadLetterTarget, Event, Queue, QueueFacts, QueueRef};
+use crate::vhost::Vhost;
+
+/// Recovered contents of queues, by id.
+pub(crate) type Contents = HashMap<QueueId, Recovering>;
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl Inner {
+    /// Applies changes to the runtime tables.
+    pub(crate) fn follow(&self, state: &State, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::VhostAdded(name) => {
+                    let name = text(&name);
+                    self.vhosts.write().insert(name.clone(), Vhost::new(&name));
+                }
+                Change::VhostDeleted(name) => {
+                    self.vhosts.write().remove(&text(&name));
+                }
+                Change::ExchangeAdded(record) => self.add_exchange(&record),
+                Change::ExchangeDeleted(record) => self.remove_exchange(&record),
+                Change::QueueAdded(record) => self.add_queue(&record, None),
+                Change::QueueDeleted(record) => self.remove_queue(&record),
+                Change::BindingAdded(binding) => self.change_binding(&binding, Way::Add),
+                Change::BindingRemoved(binding) => self.change_binding(&binding, Way::Remove),
+                Change::UserChanged(name) => self.refresh_user(state, &name),
+                Change::PermissionsChanged { user, .. } | Change::TopicPermissionsChanged { user, .. } => {
+                    self.refresh_user(state, &user);
+                }
+                Change::UserDeleted(name) => {
+                    self.users.write().remove(&text(&name));
+                }
+                Change::VhostChanged(_)
+                | Change::ParameterChanged { .. }
+                | Change::GlobalParameterChanged { .. }
+                | Change::PolicyChanged { .. } => {}
+            }
+        }
+    }
+
+    /// Builds the runtime tables of a loaded state.
+    pub(crate) fn follow_all(&self, state: &State, mut contents: Contents) {
+        for vhost in state.vhosts() {
+            let name = text(vhost.name());
+            self.vhosts.write().insert(name.clone(), Vhost::new(&name));
+            vhost.exchanges().into_iter().for_each(|record| self.add_exchange(record));
+            for record in vhost.queues() {
+                self.add_queue(record, contents.remove(&record.id));
+            }
+            vhost.bindings().into_iter().for_each(|binding| self.change_binding(binding, Way::Add));
+        }
+        for (name, _) in state.users() {
+            self.refresh_user(state, name);
+        }
+    }
+
+    fn vhost_of(&self, name: &[u8]) -> Option<Arc<Vhost>> {
+        self.vhosts.read().get(&text(name)).cloned()
+    }
+
+    fn add_exchange(&self, record: &Arc<ExchangeRecord>) {
+        let Some(vhost) = self.vhost_of(&record.vhost) else { return };
+        let Some(kind) = ExchangeKind::by_name(record.kind.as_bytes()) else {
+            tracing::warn!(exchange = %text(&record.name), kind = %record.kind, "an exchange of a type this build does not have routes nothing");
+            return;
+        };
+        let mut exchange = Exchange::new(record.id.0, &record.name, kind);
+        exchange.durable = record.durable;
+        exchange.auto_delete = record.auto_delete;
+        exchange.internal = record.internal;
+        if let Some(Value::LongStr(name)) = record.arguments.as_table().get("alternate-exchange") {
+            exchange.set_alternate(Some(name));
+        }
+        vhost.add_exchange(Arc::new(exchange));
+    }
+
+    fn remove_exchange(&self, record: &ExchangeRecord) {
+        let Some(vhost) = self.vhost_of(&record.vhost) else { return };
+        if let Some(exchange) = vhost.exchange(&record.name) {
+            vhost.remove_exchange(&record.name);
+            drop(exchange.clear());
+        }
+    }
+
+    fn add_queue(&self, record: &Arc<QueueRecord>, contents: Option<Recovering>) {
+        let Some(vhost) = self.vhost_of(&record.vhost) else { return };
+        let arguments = record.arguments.as_table();
+        let mut config = QueueConfig::from_arguments(arguments).unwrap_or_default();
+        config.durable = record.durable;
+        config.auto_delete = record.auto_delete;
+        config.memory_bytes_max = self.options.queue_memory_bytes_max;
+        let dead_letter = match arguments.get("x-dead-letter-exchange") {
+            Some(Value::LongStr(exchange)) => {
+                let routing_key = match arguments.get("x-dead-letter-routing-key") {
+                    Some(Value::LongStr(key)) => Some(key.into()),
+                    _ => None,
+                };
+                Some(DeadLetterTarget { exchange: exchange.into(), routing_key })
+            }
+            _ => None,
+        };
+        let now_ms = self.services.now_ms();
+        let machine = match contents {
+            Some(contents) => contents.finish(config.clone(), now_ms),
+            None => Classic::new(config.clone(), now_ms),
+        };
+        let facts = QueueFacts {
+            id: record.id,
+            name: record.name.clone(),
+            durable: record.durable,
+            auto_delete: record.auto_delete,
+            exclusive_owner: record.exclusive_owner,
+            arguments: TableBuf::from(arguments),
+            config,
+            dead_letter,
+        };
+        let queue = Queue::new(facts, machine, &vhost, self.services.clone());
+        self.services.register(&queue);
+        vhost.add_queue(queue.clone());
+        // Starts the clocks of expiry, and drops what expired while the node was down.
+        queue.submit(Event::Tick);
+    }
+
+    fn remove_queue(&self, record: &QueueRecord) {
+        let Some(vhost) = self.vhost_of(&record.vhost) else { return };
+        if let Some(queue) = vhost.remove_queue(&record.name) {
+            queue.submit(Event::Close);
+            self.services.unregister(&queue);
+        }
+    }
+
+    fn change_binding(&self, binding: &Binding, way: Way) {
+        let Some(vhost) = self.vhost_of(&binding.source.vhost) else { return };
+        let Some(source) = vhost.exchange(&binding.source.name) else { return };
+        let destination = match &binding.destination {
+            Destination::Queue(record) => {
+                vhost.queue(&record.name).map(|queue| routing::Destination::Queue(QueueRef(queue)))
+            }
+            Destination::Exchange(record) => vhost.exchange(&record.name).map(routing::Destination::Exchange),
+        };
+        let Some(destination) = destination else { return };
+        let arguments = binding.arguments.as_table();
+        let ((), _old) = source.edit(|table| {
+            match way {
+                Way::Add => table.bind(&binding.key, arguments, &destination),
+                Way::Remove => table.unbind(&binding.key, arguments, &destination),
+            };
+        });
+        if matches!(binding.destination, Destination::Exchange(_)) {
+            vhost.count_exchange_binding(matches!(way, Way::Add));
+        }
+        vhost.changed();
+    }
+
+    fn refresh_user(&self, state: &State, name: &[u8]) {
+        let Some(record) = state.user(name) else { return };
+        let key = text(name);
+        let user = {
+            let mut users = self.users.write();
+            users.entry(key.clone()).or_insert_with(|| Arc::new(User::new(&key, Vec::new()))).clone()
+        };
+        user.set_tags(record.tags.clone());
+        let grants = record.permissions.iter().map(|(vhost, permissions)| {
+            (text(vhost).into(), Grants::new(&permissions.configure, &permissions.write, &permissions.read))
+        });
+        let topics = record.topic_permissions.iter().map(|((vhost, exchange), grants)| {
+            let grants = TopicGrants { write: grants.write.clone(), read: grants.read.clone() };
+            ((text(vhost).into(), exchange.clone()), grants)
+        });
+        user.set_rights(grants.collect(), topics.collect());
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Add,
+    Remove,
+}

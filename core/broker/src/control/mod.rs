@@ -1,0 +1,10 @@
+//! The control plane: everything that changes metadata.
+pub mod bindings;
+pub(crate) mod committing;
+pub mod exchanges;
+pub(crate) mod follow;
+pub mod operator;
+pub mod queues;
+pub(crate) mod translate;
+pub mod users;
+pub(crate) mod writer;

@@ -1,0 +1,215 @@
+//! Declaring, deleting and purging queues.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, Outcome, QueueType};
+use queues::{ArgumentError, ArgumentReason, QueueConfig, QueueCounts};
+use wire::amqp091::{Table, Value};
+
+use crate::access::Permission;
+use crate::call::{Call, Reply};
+use crate::cell::{Event, Queue};
+use crate::refused::{LimitScope, Refused, Resource};
+use crate::{Broker, Principal};
+
+/// queue.declare with passive=false.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueDeclare<'a> {
+    /// Name as received; empty asks for a generated one (B59).
+    pub name: &'a [u8],
+    /// Survives a restart.
+    pub durable: bool,
+    /// Only for this connection, and gone with it (B67).
+    pub exclusive: bool,
+    /// Goes with its last consumer (B68).
+    pub auto_delete: bool,
+    /// Arguments.
+    pub arguments: Table<'a>,
+}
+
+/// A queue that was declared or found.
+pub struct DeclaredQueue {
+    /// Its name, generated or as given.
+    pub name: Box<[u8]>,
+    /// The queue.
+    pub queue: Arc<Queue>,
+    /// Answered when the declaration is durable, with the counts of declare-ok (B70).
+    pub counts: Call<QueueCounts>,
+}
+
+/// Result of queue.delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletedQueue {
+    /// Ready messages that went with it; 0 when there was no such queue (B78).
+    pub ready: u64,
+}
+
+/// A name without CR and LF (B50).
+pub(crate) fn clean_name(name: &[u8]) -> Box<[u8]> {
+    name.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
+}
+
+/// The type asked for; what is not a known name is classic (B64).
+fn queue_type(arguments: Table<'_>) -> QueueType {
+    match arguments.get("x-queue-type") {
+        Some(Value::LongStr(name)) => QueueType::from_name(name).unwrap_or(QueueType::Classic),
+        _ => QueueType::Classic,
+    }
+}
+
+/// Names clients may not create (B49).
+pub(crate) fn is_reserved(name: &[u8]) -> bool {
+    name.starts_with(b"amq.")
+}
+
+impl Broker {
+    /// Declares a queue or checks equivalence with an existing one (order of B61).
+    pub fn declare_queue(
+        &self,
+        principal: &Principal,
+        declare: QueueDeclare<'_>,
+    ) -> Result<DeclaredQueue, Refused> {
+        let vhost = &principal.vhost;
+        let mut name = clean_name(declare.name);
+        if name.is_empty() {
+            let random = URL_SAFE_NO_PAD.encode(self.services().random_bytes::<16>());
+            name = format!("amq.gen-{random}").into_bytes().into();
+        } else if is_reserved(&name) {
+            return Err(Refused::ReservedPrefix(Resource::queue(vhost.name(), &name)));
+        }
+        let resource = Resource::queue(vhost.name(), &name);
+        let transient_shared = !declare.durable && !declare.exclusive;
+        if transient_shared && !self.options().transient_queues {
+            return Err(Refused::TransientQueueDenied);
+        }
+        principal.check_queue(Permission::Configure, &name)?;
+        self.check_arguments(principal, &resource, declare.arguments)?;
+        self.check_limits(principal, &resource)?;
+        let command = Command::DeclareQueue(DeclareQueue {
+            vhost: vhost.name().as_bytes().into(),
+            name: name.clone(),
+            durable: declare.durable,
+            auto_delete: declare.auto_delete,
+            exclusive_owner: declare.exclusive.then_some(principal.connection),
+            arguments: Arguments::from(declare.arguments),
+            queue_type: queue_type(declare.arguments),
+        });
+        let (outcome, position) = self.commit_at(&command)?;
+        let queue = vhost.queue(&name).ok_or(Refused::NotFound(resource))?;
+        if matches!(outcome, Outcome::QueueExists(_)) {
+            queue.submit(Event::Touch);
+        }
+        let (reply, counts) = Call::pair();
+        let asked = queue.clone();
+        self.0.committing.when_durable(position, Box::new(move || asked.submit(Event::Counts(reply))));
+        Ok(DeclaredQueue { name, queue, counts })
+    }
+
+    fn check_arguments(
+        &self,
+        principal: &Principal,
+        resource: &Resource,
+        all: Table<'_>,
+    ) -> Result<(), Refused> {
+        let refuse = |error| Refused::Argument { resource: resource.clone(), error };
+        if let Some(Value::LongStr(kind)) = all.get("x-queue-type")
+            && !matches!(kind, b"classic" | b"" | b"undefined")
+        {
+            let name = String::from_utf8_lossy(kind);
+            let text = match QueueType::from_name(kind) {
+                // The comparison with the queue that exists says what is wrong (B64).
+                Some(_) if principal.vhost.queue(&resource.name).is_some() => return Ok(()),
+                Some(_) => format!("queue type '{name}' is not available in this version of Warren"),
+                None => format!("unsupported queue type '{name}'"),
+            };
+            let reason = ArgumentReason::Text(text.into());
+            return Err(refuse(ArgumentError { name: "x-queue-type".into(), reason }));
+        }
+        QueueConfig::from_arguments(all).map_err(refuse)?;
+        if let Some(Value::LongStr(exchange)) = all.get("x-dead-letter-exchange") {
+            principal.check_queue(Permission::Read, &resource.name)?;
+            principal.check_exchange(Permission::Write, exchange)?;
+        }
+        Ok(())
+    }
+
+    /// B77: only new queues count.
+    fn check_limits(&self, principal: &Principal, resource: &Resource) -> Result<(), Refused> {
+        let Some(limit) = self.options().queues_max else { return Ok(()) };
+        if principal.vhost.queue(&resource.name).is_none() && self.queue_count() >= limit {
+            return Err(Refused::LimitReached {
+                resource: resource.clone(),
+                scope: LimitScope::Cluster,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// Passive declare (B71).
+    pub fn check_queue(&self, principal: &Principal, name: &[u8]) -> Result<DeclaredQueue, Refused> {
+        let name = clean_name(name);
+        let resource = Resource::queue(principal.vhost.name(), &name);
+        principal.check_any(&resource)?;
+        let queue = principal.usable_queue(&name)?;
+        queue.submit(Event::Touch);
+        Ok(DeclaredQueue { name, counts: queue.counts(), queue })
+    }
+
+    /// Deletes a queue; a missing one is fine (B78). Answered when it is gone and that is durable.
+    pub fn delete_queue(
+        &self,
+        principal: &Principal,
+        name: &[u8],
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Result<Call<Result<DeletedQueue, Refused>>, Refused> {
+        let name = clean_name(name);
+        principal.check_queue(Permission::Configure, &name)?;
+        let queue = match principal.usable_queue(&name) {
+            Ok(queue) => queue,
+            Err(Refused::NotFound(_)) => return Ok(Call::ready(Ok(DeletedQueue { ready: 0 }))),
+            Err(refused) => return Err(refused),
+        };
+        let (reply, call) = Call::pair();
+        queue.submit(Event::Delete { if_unused, if_empty, reply });
+        Ok(call)
+    }
+
+    /// Removes all ready messages; answers how many (B80).
+    pub fn purge_queue(&self, principal: &Principal, name: &[u8]) -> Result<Call<u64>, Refused> {
+        let name = clean_name(name);
+        principal.check_queue(Permission::Read, &name)?;
+        let queue = principal.usable_queue(&name)?;
+        let (reply, call) = Call::pair();
+        queue.submit(Event::Purge(reply));
+        Ok(call)
+    }
+}
+
+impl crate::broker::Inner {
+    /// A cell has agreed to its deletion, or deletes itself: the metadata follow. Answers when that is durable.
+    pub(crate) fn finish_delete(
+        &self,
+        queue: &Queue,
+        ready: u64,
+        reply: Option<Reply<Result<DeletedQueue, Refused>>>,
+    ) {
+        let command = Command::DeleteQueue(DeleteQueue {
+            vhost: queue.vhost_name().as_bytes().into(),
+            name: queue.name().into(),
+            id: Some(queue.id),
+        });
+        let committed = self.commit_at(&command);
+        let Some(reply) = reply else { return };
+        match committed {
+            Ok((_, position)) => {
+                let answer = move || reply.send(Ok(DeletedQueue { ready }));
+                self.committing.when_durable(position, Box::new(answer));
+            }
+            Err(refused) => reply.send(Err(refused)),
+        }
+    }
+}

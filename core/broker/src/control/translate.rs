@@ -1,0 +1,70 @@
+//! Between the metadata machine's words and the broker's.
+
+use metadata::{Kind, Refusal};
+
+use crate::refused::{Compared, Difference, Refused, Resource};
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn resource(kind: Kind, vhost: &[u8], name: &[u8]) -> Resource {
+    match kind {
+        Kind::Exchange => Resource::exchange(&text(vhost), name),
+        _ => Resource::queue(&text(vhost), name),
+    }
+}
+
+fn compared(side: metadata::Compared) -> Compared {
+    match side {
+        metadata::Compared::Flag(flag) => Compared::Flag(flag),
+        metadata::Compared::Text(name) => Compared::Name(name),
+        metadata::Compared::Argument(argument) => {
+            let value = argument.value();
+            Compared::Value { value: rendered(&value).into(), kind: value.type_name() }
+        }
+        metadata::Compared::Absent => Compared::Absent,
+    }
+}
+
+/// A value as RabbitMQ prints it in an inequivalence text.
+fn rendered(value: &wire::amqp091::Value<'_>) -> String {
+    use wire::amqp091::Value;
+    match value {
+        Value::LongStr(bytes) | Value::Bytes(bytes) => text(bytes),
+        Value::Bool(flag) => flag.to_string(),
+        Value::F32(number) => number.to_string(),
+        Value::F64(number) => number.to_string(),
+        Value::Timestamp(seconds) => seconds.to_string(),
+        Value::Void => "undefined".into(),
+        other => other.as_i64().map_or_else(|| format!("{other:?}"), |number| number.to_string()),
+    }
+}
+
+/// A refusal of the machine as one of the broker.
+pub(crate) fn refused(refusal: Refusal) -> Refused {
+    match refusal {
+        Refusal::NotFound { kind: Kind::Vhost, name, .. } => Refused::NoSuchVhost(text(&name).into()),
+        Refusal::NotFound { kind: Kind::User, name, .. } => Refused::NoSuchUser(text(&name).into()),
+        Refusal::NotFound { kind, name, vhost } => {
+            Refused::NotFound(resource(kind, vhost.as_deref().unwrap_or_default(), &name))
+        }
+        Refusal::AlreadyExists { name, .. } => Refused::AlreadyExists(text(&name).into()),
+        Refusal::Inequivalent { kind, vhost, name, what, received, current } => Refused::Inequivalent {
+            resource: resource(kind, &vhost, &name),
+            difference: Difference {
+                what: what.into(),
+                received: compared(received),
+                current: compared(current),
+            },
+        },
+        Refusal::Locked { vhost, name } => Refused::Locked(resource(Kind::Queue, &vhost, &name)),
+        Refusal::InUse { vhost, name } => Refused::InUse(resource(Kind::Exchange, &vhost, &name)),
+        Refusal::SystemExchange { vhost, name } => {
+            Refused::SystemExchange(resource(Kind::Exchange, &vhost, &name))
+        }
+        Refusal::DefaultExchange => Refused::DefaultExchange,
+        Refusal::ProtectedVhost { name } => Refused::AlreadyExists(text(&name).into()),
+        Refusal::NestedBatch => Refused::Unavailable,
+    }
+}

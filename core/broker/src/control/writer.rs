@@ -1,0 +1,101 @@
+//! The one writer of metadata: machine, log, snapshots.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use commitlog::{Log, LogOptions, Position, read_latest_snapshot, write_snapshot};
+use metadata::{Applied, Command, Outcome, State};
+use platform::Disk;
+
+use super::committing::Committing;
+use super::translate::refused;
+use crate::broker::StartError;
+use crate::refused::Refused;
+
+/// Bytes of log after which a snapshot is written.
+const SNAPSHOT_EVERY_BYTES: u64 = 32 << 20;
+
+/// Kind of the only record in the metadata log: encoded facts.
+const FACTS: u8 = 1;
+
+/// The metadata machine and where its facts go.
+pub(crate) struct Writer {
+    pub(crate) state: State,
+    log: Log,
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    snapshot_at: u64,
+    applied: Applied,
+}
+
+impl Writer {
+    /// Loads snapshot and log; the flag tells whether there was anything.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        committing: &Arc<Committing>,
+        incarnation: u32,
+    ) -> Result<(Writer, bool), StartError> {
+        let snapshot = read_latest_snapshot(&*disk, dir, "metadata").map_err(StartError::storage)?;
+        let (mut state, from) = match &snapshot {
+            Some(snapshot) => {
+                (State::decode_snapshot(&snapshot.bytes).map_err(StartError::metadata)?, snapshot.position.0)
+            }
+            None => (State::new(), 0),
+        };
+        let (log, mut recovered) =
+            Log::open(disk.clone(), dir, LogOptions::default()).map_err(StartError::storage)?;
+        let mut known = snapshot.is_some();
+        while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
+            if record.position.0 > from {
+                state.replay_encoded(record.payload).map_err(StartError::metadata)?;
+                known = true;
+            }
+        }
+        state.begin_incarnation(incarnation);
+        log.set_listener(committing.clone());
+        let end = log.end().0;
+        commitlog::DurableListener::durable(&**committing, log.durable());
+        let writer =
+            Writer { state, log, disk, dir: dir.to_owned(), snapshot_at: end, applied: Applied::default() };
+        Ok((writer, known))
+    }
+
+    /// Applies a command; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
+    pub(crate) fn apply(
+        &mut self,
+        command: &Command,
+    ) -> Result<(Outcome, Vec<metadata::Change>, u64), Refused> {
+        self.applied.clear();
+        let outcome = self.state.apply(command, &mut self.applied).map_err(refused)?;
+        let mut position = 0;
+        if self.applied.is_durable() {
+            let facts = &self.applied.facts;
+            position = self.log.append(0, FACTS, |out| facts.iter().for_each(|fact| fact.encode(out))).0;
+            if position >= self.snapshot_at.saturating_add(SNAPSHOT_EVERY_BYTES) {
+                self.snapshot(position);
+            }
+        }
+        Ok((outcome, std::mem::take(&mut self.applied.changes), position))
+    }
+
+    fn snapshot(&mut self, position: u64) {
+        self.snapshot_at = position;
+        let mut bytes = Vec::new();
+        self.state.encode_snapshot(&mut bytes);
+        let written = write_snapshot(&*self.disk, &self.dir, "metadata", Position(position), &bytes);
+        let dropped = written
+            .map_err(|error| error.to_string())
+            .and_then(|below| self.log.drop_files_below(below).map_err(|error| error.to_string()));
+        if let Err(error) = dropped {
+            tracing::warn!(%error, "no metadata snapshot could be written; the log is kept");
+        }
+    }
+
+    /// Flushes and closes the log.
+    pub(crate) fn close(&self) {
+        if let Err(error) = self.log.close() {
+            tracing::error!(%error, "the metadata log could not be closed");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What one read of a connection publishes: one arena, handed to each queue by reference.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use queues::{IncomingMessage, MessageView};
+
+use super::confirms::{ConfirmRange, ConfirmSink};
+
+/// A piece of the arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Piece {
+    at: u32,
+    bytes: u32,
+}
+
+/// One message of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    exchange: Piece,
+    routing_key: Piece,
+    properties: Piece,
+    body: Piece,
+    annotations: Piece,
+    /// `expiration` in milliseconds; `u64::MAX` is none.
+    ttl_ms: u64,
+    priority: u8,
+    persistent: bool,
+    /// Index of its confirm group in the batch's confirms; `u32::MAX` is none.
+    pub(crate) group: u32,
+    /// Publish sequence number within the group's channel.
+    pub(crate) publish: u64,
+}
+
+/// Facts about a message that were read from its properties once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) persistent: bool,
+    pub(crate) priority: u8,
+    pub(crate) ttl_ms: Option<u64>,
+}
+
+/// Messages and their bytes. Filled by one connection, then shared, unchanging, by the queues it is handed to.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    arena: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Batch {
+    /// Bytes gathered.
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// Messages gathered.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Piece {
+        let at = u32::try_from(self.arena.len()).expect("a batch is flushed long before 4 GiB");
+        self.arena.extend_from_slice(bytes);
+        Piece { at, bytes: bytes.len() as u32 }
+    }
+
+    /// Adds bytes unless the previous message has the same there: names repeat.
+    fn add_or_share(&mut self, bytes: &[u8], previous: Option<Piece>) -> Piece {
+        match previous {
+            Some(piece) if self.piece(piece) == bytes => piece,
+            _ => self.add(bytes),
+        }
+    }
+
+    fn piece(&self, piece: Piece) -> &[u8] {
+        &self.arena[piece.at as usize..piece.at as usize + piece.bytes as usize]
+    }
+
+    /// Copies a message in; returns its index.
+    pub(crate) fn push(&mut self, message: MessageView<'_>, facts: Facts, annotations: &[u8]) -> u32 {
+        let previous = self.entries.last().copied();
+        let exchange = self.add_or_share(message.exchange, previous.map(|entry| entry.exchange));
+        let routing_key = self.add_or_share(message.routing_key, previous.map(|entry| entry.routing_key));
+        let properties = self.add_or_share(message.properties, previous.map(|entry| entry.properties));
+        let body = self.add(message.body);
+        let annotations = self.add(annotations);
+        self.entries.push(Entry {
+            exchange,
+            routing_key,
+            properties,
+            body,
+            annotations,
+            ttl_ms: facts.ttl_ms.unwrap_or(u64::MAX),
+            priority: facts.priority,
+            persistent: facts.persistent,
+            group: u32::MAX,
+            publish: 0,
+        });
+        (self.entries.len() - 1) as u32
+    }
+
+    /// Gives the newest message its place among the confirms.
+    pub(crate) fn number_newest(&mut self, group: u32, publish: u64) {
+        let newest = self.entries.last_mut().expect("a message was pushed");
+        newest.group = group;
+        newest.publish = publish;
+    }
+
+    /// One entry.
+    pub(crate) fn entry(&self, index: u32) -> &Entry {
+        &self.entries[index as usize]
+    }
+
+    /// One message as a queue takes it.
+    pub(crate) fn incoming(&self, index: u32) -> IncomingMessage<'_> {
+        let entry = self.entry(index);
+        IncomingMessage {
+            message: MessageView {
+                exchange: self.piece(entry.exchange),
+                routing_key: self.piece(entry.routing_key),
+                properties: self.piece(entry.properties),
+                body: self.piece(entry.body),
+            },
+            persistent: entry.persistent,
+            priority: entry.priority,
+            ttl_ms: (entry.ttl_ms != u64::MAX).then_some(entry.ttl_ms),
+            annotations: self.piece(entry.annotations),
+        }
+    }
+}
+
+/// Which messages of a batch one queue gets.
+#[derive(Clone, Debug)]
+pub(crate) enum Picks {
+    /// All of `first .. first + count`.
+    Range { first: u32, count: u32 },
+    /// These, ascending.
+    List(Arc<Vec<u32>>),
+}
+
+impl Picks {
+    /// Just one.
+    pub(crate) fn one(index: u32) -> Picks {
+        Picks::Range { first: index, count: 1 }
+    }
+
+    /// From ascending indices, at least one.
+    pub(crate) fn from_sorted(list: &[u32]) -> Picks {
+        let (first, last) = (list[0], list[list.len() - 1]);
+        if (last - first) as usize + 1 == list.len() {
+            return Picks::Range { first, count: list.len() as u32 };
+        }
+        Picks::List(Arc::new(list.to_vec()))
+    }
+
+    /// Adds an index greater than all before.
+    pub(crate) fn push(&mut self, index: u32) {
+        match self {
+            Picks::Range { first, count } if *first + *count == index => *count += 1,
+            Picks::Range { first, count } => {
+                let mut list: Vec<u32> = (*first..*first + *count).collect();
+                list.push(index);
+                *self = Picks::List(Arc::new(list));
+            }
+            Picks::List(list) => Arc::make_mut(list).push(index),
+        }
+    }
+
+    /// The `nth` index.
+    pub(crate) fn nth(&self, nth: u32) -> u32 {
+        match self {
+            Picks::Range { first, .. } => first + nth,
+            Picks::List(list) => list[nth as usize],
+        }
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Picks::Range { count, .. } => *count as usize,
+            Picks::List(list) => list.len(),
+        }
+    }
+}
+
+/// A batch on its way into one queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Handover {
+    pub(crate) batch: Arc<Batch>,
+    pub(crate) picks: Picks,
+    pub(crate) confirms: Option<Arc<BatchConfirms>>,
+}
+
+/// Publishes of one channel within a batch.
+struct Group {
+    sink: Arc<dyn ConfirmSink>,
+    first: u64,
+    last: u64,
+}
+
+/// Counts down the queues a batch went to; when all have it, and what they logged is durable, the channels are told.
+pub(crate) struct BatchConfirms {
+    groups: Vec<Group>,
+    /// Queues (and the publisher itself) that have not answered.
+    pending: AtomicU32,
+    /// Latest log position any of them needs.
+    position: AtomicU64,
+    /// (group, publish) refused by some queue.
+    rejected: Mutex<Vec<(u32, u64)>>,
+}
+
+impl std::fmt::Debug for BatchConfirms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchConfirms").field("pending", &self.pending).finish_non_exhaustive()
+    }
+}
+
+impl BatchConfirms {
+    /// With one pending answer: the publisher's own.
+    pub(crate) fn new() -> BatchConfirms {
+        BatchConfirms {
+            groups: Vec::new(),
+            pending: AtomicU32::new(1),
+            position: AtomicU64::new(0),
+            rejected: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Adds the next publish of a channel; returns the group's index.
+    pub(crate) fn number(&mut self, sink: &Arc<dyn ConfirmSink>, publish: u64) -> u32 {
+        let same = |group: &Group| Arc::ptr_eq(&group.sink, sink);
+        let index = match self.groups.iter().rposition(same) {
+            Some(index) => index,
+            None => {
+                self.groups.push(Group { sink: sink.clone(), first: publish, last: publish });
+                self.groups.len() - 1
+            }
+        };
+        self.groups[index].last = publish;
+        index as u32
+    }
+
+    /// One more queue will answer.
+    pub(crate) fn expect_one(&self) {
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A queue refused a message.
+    pub(crate) fn reject(&self, group: u32, publish: u64) {
+        if group != u32::MAX {
+            self.rejected.lock().push((group, publish));
+        }
+    }
+
+    /// A queue has its part, logged up to `position` (0: nothing logged). True when it was the last answer.
+    #[must_use]
+    pub(crate) fn answered(&self, position: u64) -> bool {
+        self.position.fetch_max(position, Ordering::Relaxed);
+        self.pending.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Log position that must be durable before [`BatchConfirms::complete`].
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    /// Tells the channels.
+    pub(crate) fn complete(&self) {
+        let mut rejected = std::mem::take(&mut *self.rejected.lock());
+        rejected.sort_unstable();
+        rejected.dedup();
+        for (index, group) in self.groups.iter().enumerate() {
+            let of_group = |(of, publish): &(u32, u64)| (*of == index as u32).then_some(*publish);
+            let rejected = rejected.iter().filter_map(of_group).collect();
+            group.sink.confirmed(ConfirmRange { first: group.first, last: group.last, rejected });
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Consumers: how a session attaches one to a queue, how deliveries reach it and are settled.
+
+use std::sync::Arc;
+
+use queues::{ConsumerId, Delivery, GotMessage, QueueCounts, QueueStats, SettleHow, SettleRun};
+
+use crate::access::Permission;
+use crate::call::Call;
+use crate::cell::{Event, Queue};
+use crate::refused::Refused;
+use crate::{Broker, Principal};
+
+/// A session's side of its consumers. One object per connection serves all its consumers.
+///
+/// Called with the queue's cell held: implementations encode into the connection's outbox under a leaf lock and
+/// return; they never call the broker.
+pub trait ConsumerSink: Send + Sync {
+    /// Encodes deliveries for a consumer of this connection, in order; returns how many were taken from the front
+    /// (fewer when the outbox is full or the channel's prefetch is used up; then the session calls
+    /// [`Queue::resume`] when it can take more). `token` is the consumer's [`ConsumerId::token`].
+    fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize;
+
+    /// The queue cancels the consumer because it is deleted (B119).
+    fn cancelled(&self, token: u32);
+}
+
+/// basic.consume, as the broker sees it.
+#[derive(Clone, Debug)]
+pub struct ConsumeRequest<'a> {
+    /// Queue name; never empty.
+    pub queue: &'a [u8],
+    /// Identity, tag, prefetch, priority and the like.
+    pub spec: queues::ConsumerSpec,
+}
+
+impl Broker {
+    /// Attaches a consumer. Checks existence, read permission, exclusive owner (B65), then asks the queue, which may
+    /// refuse with [`Refused::ExclusiveUse`]. The consumer starts **paused**: after writing consume-ok the session
+    /// calls [`Queue::resume`], so that consume-ok precedes the first delivery (B117).
+    pub fn consume(
+        &self,
+        principal: &Principal,
+        request: ConsumeRequest<'_>,
+        sink: Arc<dyn ConsumerSink>,
+    ) -> Result<(Arc<Queue>, Call<Result<(), Refused>>), Refused> {
+        principal.check_queue(Permission::Read, request.queue)?;
+        let queue = principal.usable_queue(request.queue)?;
+        let (reply, call) = Call::pair();
+        queue.submit(Event::Consume(Box::new(request.spec), sink, reply));
+        Ok((queue, call))
+    }
+
+    /// basic.get: takes the first ready message. With `ack_required` it stays unacked until settled with
+    /// `SettleRun { consumer: None, .. }`.
+    pub fn get(
+        &self,
+        principal: &Principal,
+        queue: &[u8],
+        ack_required: bool,
+    ) -> Result<(Arc<Queue>, Call<Result<Option<GotMessage>, Refused>>), Refused> {
+        principal.check_queue(Permission::Read, queue)?;
+        let queue = principal.usable_queue(queue)?;
+        let (reply, call) = Call::pair();
+        queue.submit(Event::Get(ack_required, reply));
+        Ok((queue, call))
+    }
+}
+
+impl Queue {
+    /// The consumer can take deliveries (again).
+    pub fn resume(self: &Arc<Self>, consumer: ConsumerId) {
+        self.submit(Event::Resume(consumer));
+    }
+
+    /// Detaches a consumer; deliveries already made stay unacked (B118). Answered after the last delivery to it.
+    pub fn cancel(self: &Arc<Self>, consumer: ConsumerId) -> Call<()> {
+        let (reply, call) = Call::pair();
+        self.submit(Event::Cancel(consumer, reply));
+        call
+    }
+
+    /// Settles deliveries: one call per queue and batch.
+    pub fn settle(self: &Arc<Self>, how: SettleHow, runs: &[SettleRun]) {
+        if !runs.is_empty() {
+            self.submit(Event::Settle(how, runs.into()));
+        }
+    }
+
+    /// Ready messages and consumers now.
+    pub fn counts(self: &Arc<Self>) -> Call<QueueCounts> {
+        let (reply, call) = Call::pair();
+        self.submit(Event::Counts(reply));
+        call
+    }
+
+    /// Everything listings show of the contents.
+    pub fn stats(self: &Arc<Self>) -> Call<QueueStats> {
+        let (reply, call) = Call::pair();
+        self.submit(Event::Stats(reply));
+        call
+    }
+}

@@ -1,0 +1,208 @@
+//! Dead letters: what leaves a queue dead is published again to its dead-letter exchange (B144-B150).
+
+use std::sync::Arc;
+
+use queues::{DeadReason, MessageView};
+use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
+
+use super::batch::{Batch, Facts};
+use super::handovers::Handovers;
+use super::history::History;
+use crate::cell::{Queue, QueueRef};
+
+/// A message on its way out of a queue.
+pub(crate) struct DeadLetter {
+    reason: DeadReason,
+    exchange: Box<[u8]>,
+    routing_key: Box<[u8]>,
+    properties: Box<[u8]>,
+    body: Box<[u8]>,
+    /// What the broker kept beside it, see [`History`].
+    annotations: Box<[u8]>,
+}
+
+impl DeadLetter {
+    /// Copies what the machine shows.
+    pub(crate) fn new(reason: DeadReason, message: MessageView<'_>, annotations: &[u8]) -> DeadLetter {
+        DeadLetter {
+            reason,
+            exchange: message.exchange.into(),
+            routing_key: message.routing_key.into(),
+            properties: message.properties.into(),
+            body: message.body.into(),
+            annotations: annotations.into(),
+        }
+    }
+}
+
+fn reason_name(reason: DeadReason) -> &'static [u8] {
+    match reason {
+        DeadReason::Rejected => b"rejected",
+        DeadReason::Expired => b"expired",
+        DeadReason::MaxLength => b"maxlen",
+    }
+}
+
+/// Routes dead letters of one queue and hands them on. A missing exchange drops them silently (B144).
+pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
+    let Some(target) = &queue.dead_letter else { return };
+    let Some(vhost) = queue.vhost.upgrade() else { return };
+    let Some(exchange) = vhost.exchange(&target.exchange) else { return };
+    let now_s = queue.services.now_ms() / 1000;
+    let mut batch = Batch::default();
+    let mut handovers = Handovers::default();
+    let mut scratch = routing::Scratch::default();
+    for letter in letters {
+        let died = died(&letter, queue, now_s);
+        let key = target.routing_key.as_deref().unwrap_or(&letter.routing_key);
+        let properties = Properties::new(&died.properties);
+        let copies = carbon_copies(&properties);
+        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![key];
+        if target.routing_key.is_none() {
+            keys.extend(copies.iter().map(|copy| &**copy));
+            keys.extend(History::new(&letter.annotations).hidden());
+        }
+        let mut queues: Vec<QueueRef> = Vec::new();
+        vhost.route(&exchange, &keys, properties.headers(), &mut scratch, &mut queues);
+        queues.retain(|to| !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));
+        if queues.is_empty() {
+            continue;
+        }
+        let view = MessageView {
+            exchange: &target.exchange,
+            routing_key: key,
+            properties: &died.properties,
+            body: &letter.body,
+        };
+        let facts = Facts {
+            persistent: properties.delivery_mode() == Some(2),
+            priority: properties.priority().unwrap_or(0),
+            ttl_ms: None,
+        };
+        let index = batch.push(view, facts, &History::with_deaths(Array::from_raw(&died.deaths)));
+        handovers.add(&Arc::from(queues), index);
+    }
+    handovers.send(&Arc::new(batch), None, |_| {});
+}
+
+/// Properties and history after a death.
+struct Died {
+    properties: Vec<u8>,
+    deaths: Vec<u8>,
+}
+
+/// Rewrites headers and history (B145-B147).
+fn died(letter: &DeadLetter, queue: &Queue, now_s: u64) -> Died {
+    let properties = Properties::new(&letter.properties);
+    let deaths = add_death(letter, queue, &properties, now_s);
+    let reason = reason_name(letter.reason);
+    let mut headers = TableBuf::new();
+    let keep_first = History::new(&letter.annotations).deaths().iter().next().is_some();
+    if let Some(table) = properties.headers() {
+        for entry in table.entries().flatten() {
+            let name: &[u8] = &entry.name;
+            let replaced = name == b"x-death"
+                || name.starts_with(b"x-last-death-")
+                || (name.starts_with(b"x-first-death-") && !keep_first)
+                || name == b"BCC";
+            if !replaced {
+                headers.push_entry(&entry);
+            }
+        }
+    }
+    if !keep_first {
+        push_death_names(&mut headers, "first", queue, reason, &letter.exchange);
+    }
+    push_death_names(&mut headers, "last", queue, reason, &letter.exchange);
+    headers.push_array("x-death", Array::from_raw(&deaths));
+    let edits = [Edit::Headers(headers.as_table()), Edit::Remove(Property::Expiration)];
+    Died { properties: rewrite(&letter.properties, &edits), deaths }
+}
+
+fn push_death_names(headers: &mut TableBuf, which: &str, queue: &Queue, reason: &[u8], exchange: &[u8]) {
+    headers.push_str(format!("x-{which}-death-exchange"), exchange);
+    headers.push_str(format!("x-{which}-death-queue"), &queue.name);
+    headers.push_str(format!("x-{which}-death-reason"), reason);
+}
+
+/// The history with this death in front: a repeated {queue, reason} is counted and moved (B146).
+fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, now_s: u64) -> Vec<u8> {
+    let reason = reason_name(letter.reason);
+    let mut rest = ArrayBuf::new();
+    let mut repeated = None;
+    for death in History::new(&letter.annotations).deaths().iter() {
+        let Value::Table(table) = death else { continue };
+        let same = table.get("queue") == Some(Value::LongStr(&queue.name))
+            && table.get("reason") == Some(Value::LongStr(reason));
+        if same {
+            repeated = Some(table);
+        } else {
+            rest.push_table(table);
+        }
+    }
+    let mut death = TableBuf::new();
+    match repeated {
+        Some(table) => {
+            let count = table.get("count").and_then(|count| count.as_i64()).unwrap_or(0);
+            for entry in table.entries().flatten() {
+                if *entry.name == *b"count" {
+                    death.push_i64("count", count + 1);
+                } else {
+                    death.push_entry(&entry);
+                }
+            }
+        }
+        None => {
+            let mut keys = ArrayBuf::new();
+            keys.push_str(&letter.routing_key);
+            carbon_copies(properties).iter().for_each(|key| {
+                keys.push_str(key);
+            });
+            // First in RabbitMQ 4.3, last before.
+            if let Some(expiration) = properties.expiration() {
+                death.push_str("original-expiration", expiration);
+            }
+            death
+                .push_i64("count", 1)
+                .push_str("reason", reason)
+                .push_str("queue", &queue.name)
+                .push_timestamp("time", now_s)
+                .push_str("exchange", &letter.exchange)
+                .push_array("routing-keys", keys.as_array());
+        }
+    }
+    let mut all = ArrayBuf::new();
+    all.push_table(death.as_table());
+    for death in rest.as_array().iter() {
+        all.push(death);
+    }
+    all.as_array().raw().to_vec()
+}
+
+/// Keys of a CC header; anything malformed was refused when the message was published.
+fn carbon_copies(properties: &Properties<'_>) -> Vec<Box<[u8]>> {
+    match properties.headers().and_then(|headers| headers.get("CC")) {
+        Some(Value::Array(keys)) => {
+            let key = |value| if let Value::LongStr(key) = value { Some(Box::from(key)) } else { None };
+            keys.iter().filter_map(key).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// B149: the message would come back to a queue where it died, with no rejection since then.
+fn is_cycle(to: &Queue, reason: DeadReason, deaths: Array<'_>) -> bool {
+    if reason == DeadReason::Rejected {
+        return false;
+    }
+    for death in deaths.iter() {
+        let Value::Table(table) = death else { continue };
+        if table.get("reason") == Some(Value::LongStr(b"rejected")) {
+            return false;
+        }
+        if table.get("queue") == Some(Value::LongStr(&to.name)) {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,49 @@
+//! What the broker keeps beside a message: where it died before, and its hidden copies (BCC).
+//!
+//! Stored as the message's annotations: a field table with `deaths` (the array clients see as `x-death`, made here only,
+//! B148) and `bcc` (an array of routing keys).
+
+use wire::amqp091::{Array, Table, TableBuf, Value};
+
+/// A view of annotations.
+#[derive(Clone, Copy)]
+pub(crate) struct History<'a>(Table<'a>);
+
+impl<'a> History<'a> {
+    /// From the bytes beside a message; empty is a message without history.
+    pub(crate) fn new(annotations: &'a [u8]) -> History<'a> {
+        History(Table::from_raw(annotations))
+    }
+
+    /// Deaths, latest first.
+    pub(crate) fn deaths(self) -> Array<'a> {
+        match self.0.get("deaths") {
+            Some(Value::Array(deaths)) => deaths,
+            _ => Array::from_raw(&[]),
+        }
+    }
+
+    /// Keys of BCC.
+    pub(crate) fn hidden(self) -> Vec<&'a [u8]> {
+        match self.0.get("bcc") {
+            Some(Value::Array(keys)) => keys.iter().filter_map(|key| key.as_long_str()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Annotations of a fresh message with BCC.
+    pub(crate) fn with_hidden(keys: &Value<'_>) -> Vec<u8> {
+        let mut table = TableBuf::new();
+        if let Value::Array(keys) = keys {
+            table.push_array("bcc", *keys);
+        }
+        table.into_raw()
+    }
+
+    /// Annotations after a death; BCC ends with the first one.
+    pub(crate) fn with_deaths(deaths: Array<'_>) -> Vec<u8> {
+        let mut table = TableBuf::new();
+        table.push_array("deaths", deaths);
+        table.into_raw()
+    }
+}

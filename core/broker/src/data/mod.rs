@@ -1,0 +1,10 @@
+//! The data plane: publish, consume, settle, confirm.
+pub(crate) mod batch;
+pub mod confirms;
+pub mod consume;
+pub(crate) mod dead_letter;
+pub(crate) mod handovers;
+pub(crate) mod history;
+pub mod publish;
+pub mod reply;
+pub(crate) mod routes;

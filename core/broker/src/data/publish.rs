@@ -1,0 +1,307 @@
+//! Publishing: check, route, group by queue, hand over once per queue and batch.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use queues::MessageView;
+use routing::ExchangeKind;
+use wire::amqp091::{Edit, Properties, Property, ShortStr, rewrite};
+
+use super::batch::{Batch, BatchConfirms, Facts};
+use super::confirms::ConfirmSink;
+use super::handovers::Handovers;
+use super::reply::REPLY_QUEUE;
+use super::routes::{ChannelRoutes, Route};
+use crate::Broker;
+use crate::access::{Permission, Principal};
+use crate::cell::Queue;
+use crate::refused::{Refused, Resource};
+
+/// Bytes of publishes gathered before they are handed over without waiting for the end of the read.
+const BATCH_BYTES_MAX: usize = 512 * 1024;
+
+/// Longest time to live, milliseconds: ten years (B99).
+const TTL_MS_MAX: u64 = queues::TIMER_MS_MAX as u64;
+
+/// One complete publish as the session received it. Bytes are borrowed from the read buffer; the publisher copies
+/// what must outlive the call.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Exchange name; empty is the default exchange.
+    pub exchange: &'a [u8],
+    /// Routing key.
+    pub routing_key: &'a [u8],
+    /// Raw properties: flags and list, validated by the session.
+    pub properties: &'a [u8],
+    /// Whole body.
+    pub body: &'a [u8],
+}
+
+/// What became of a publish's routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routed {
+    /// At least one queue (or an alternate exchange's queue, or a reply consumer) gets it.
+    Yes,
+    /// Nobody gets it: with `mandatory`, send basic.return now (it precedes the confirm, B102).
+    No,
+}
+
+/// What the broker keeps per channel for publishing: caches of exchanges and permissions, confirm state.
+#[derive(Default)]
+pub struct PublishChannel {
+    confirms: Option<Arc<dyn ConfirmSink>>,
+    latest_publish: u64,
+    reply_address: Option<Box<[u8]>>,
+    pub(crate) routes: ChannelRoutes,
+}
+
+impl PublishChannel {
+    /// A channel without confirms.
+    pub fn new() -> PublishChannel {
+        PublishChannel::default()
+    }
+
+    /// confirm.select: from now on publishes are numbered from 1 and settled through `sink`.
+    pub fn enable_confirms(&mut self, sink: Arc<dyn ConfirmSink>) {
+        self.confirms = Some(sink);
+    }
+
+    /// Number of the latest publish; 0 before the first or without confirms.
+    pub fn latest_publish(&self) -> u64 {
+        self.latest_publish
+    }
+
+    /// The channel consumes from `amq.rabbitmq.reply-to`: publishes with that reply-to property are rewritten to this
+    /// address (B154). `None` when the reply consumer is gone.
+    pub fn set_reply_address(&mut self, address: Option<Box<[u8]>>) {
+        self.reply_address = address;
+    }
+}
+
+/// The publishing half of a connection: gathers what one read brought and hands it over once per queue.
+pub struct Publisher {
+    broker: Broker,
+    principal: Principal,
+    batch: Batch,
+    confirms: Option<BatchConfirms>,
+    handovers: Handovers,
+    /// Queues whose inbox was over its bound at the latest flush.
+    crowded: Vec<Arc<Queue>>,
+}
+
+impl Publisher {
+    /// For one connection.
+    pub fn new(broker: &Broker, principal: &Principal) -> Publisher {
+        Publisher {
+            broker: broker.clone(),
+            principal: principal.clone(),
+            batch: Batch::default(),
+            confirms: None,
+            handovers: Handovers::default(),
+            crowded: Vec::new(),
+        }
+    }
+
+    /// Checks (in the order of B97, from size to routing), numbers and routes one message; nothing is handed to a
+    /// queue before [`Publisher::flush`]. On an error the number is not used and the session closes the channel.
+    pub fn publish(
+        &mut self,
+        channel: &mut PublishChannel,
+        message: Incoming<'_>,
+    ) -> Result<Routed, Refused> {
+        // Before this message is numbered: its return must precede its confirm (B103).
+        if self.batch.bytes() > BATCH_BYTES_MAX {
+            self.flush();
+        }
+        let max = self.broker.options().message_size_max;
+        if message.body.len() as u64 > max {
+            return Err(Refused::MessageTooLarge { size: message.body.len() as u64, max });
+        }
+        channel.routes.enter(&self.principal, message.exchange)?;
+        let properties = Properties::new(message.properties);
+        let rewritten = self.rewrite_reply_to(channel, &properties)?;
+        let raw = rewritten.as_deref().unwrap_or(message.properties);
+        let facts = facts_of(&properties)?;
+        let copies = channel.routes.carbon_copies(&self.principal, message.routing_key, raw)?;
+        self.check_user_id(&properties)?;
+        let route = channel.routes.route(&self.principal, message.routing_key, raw, &copies);
+        let raw = copies.stripped.as_deref().unwrap_or(raw);
+        let annotations = copies.hidden.as_deref().unwrap_or_default();
+        let view = MessageView {
+            exchange: message.exchange,
+            routing_key: message.routing_key,
+            properties: raw,
+            body: message.body,
+        };
+        Ok(self.take(channel, view, &Extras { facts, annotations }, route))
+    }
+
+    /// Numbers the message and gathers it for its queues.
+    fn take(
+        &mut self,
+        channel: &mut PublishChannel,
+        view: MessageView<'_>,
+        extras: &Extras<'_>,
+        route: Route,
+    ) -> Routed {
+        let number = channel.confirms.as_ref().map(|sink| {
+            channel.latest_publish += 1;
+            let confirms = self.confirms.get_or_insert_with(BatchConfirms::new);
+            (confirms.number(sink, channel.latest_publish), channel.latest_publish)
+        });
+        match route {
+            Route::Queues(queues) if queues.is_empty() => Routed::No,
+            Route::Queues(queues) => {
+                let index = self.batch.push(view, extras.facts, extras.annotations);
+                if let Some((group, publish)) = number {
+                    self.batch.number_newest(group, publish);
+                }
+                self.handovers.add(&queues, index);
+                Routed::Yes
+            }
+            Route::Reply(reply) => {
+                reply.deliver(view);
+                Routed::Yes
+            }
+        }
+    }
+
+    /// B153-B154: the pseudo address becomes the channel's own.
+    fn rewrite_reply_to(
+        &self,
+        channel: &PublishChannel,
+        properties: &Properties<'_>,
+    ) -> Result<Option<Vec<u8>>, Refused> {
+        if !properties.has(Property::ReplyTo) {
+            return Ok(None);
+        }
+        match properties.reply_to() {
+            Some(reply_to) if *reply_to == *REPLY_QUEUE => {
+                let address = channel.reply_address.as_deref().ok_or(Refused::NoReplyConsumer)?;
+                Ok(Some(rewrite(properties.raw(), &[Edit::ReplyTo(ShortStr::bounded(address))])))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// B100: a claimed user-id must be the authenticated one, unless the user may impersonate.
+    fn check_user_id(&self, properties: &Properties<'_>) -> Result<(), Refused> {
+        if !properties.has(Property::UserId) {
+            return Ok(());
+        }
+        let user = &self.principal.user;
+        match properties.user_id() {
+            Some(claimed) if *claimed != *user.name.as_bytes() && !user.has_tag("impersonator") => {
+                Err(Refused::UserId { claimed: (*claimed).into(), user: user.name.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands everything gathered to the queues. Call after each read, before any other broker call of this
+    /// connection that must come after the publishes (ack, get, purge, delete, close), and before dropping.
+    pub fn flush(&mut self) {
+        if self.batch.len() == 0 && self.confirms.is_none() {
+            return;
+        }
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        let confirms = self.confirms.take().map(Arc::new);
+        self.crowded.clear();
+        let crowded = &mut self.crowded;
+        self.handovers.send(&batch, confirms.as_ref(), |queue| {
+            if queue.is_over_bound() {
+                crowded.push(queue.clone());
+            }
+        });
+        if let Some(confirms) = confirms
+            && confirms.answered(0)
+        {
+            self.broker.services().confirm_when_durable(&confirms);
+        }
+    }
+
+    /// Ready when queues and log can take more; otherwise wakes the task later. The session stops reading meanwhile.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(queue) = self.crowded.last() {
+            if queue.is_over_bound() && !queue.is_closed() {
+                queue.wake_when_taken(cx.waker());
+                if queue.is_over_bound() {
+                    return Poll::Pending;
+                }
+            }
+            self.crowded.pop();
+        }
+        if self.broker.services().poll_pressure(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// What goes along with a message.
+struct Extras<'a> {
+    facts: Facts,
+    annotations: &'a [u8],
+}
+
+/// What queues need to know, read from the flags word when absent (the common case).
+fn facts_of(properties: &Properties<'_>) -> Result<Facts, Refused> {
+    let persistent = properties.has(Property::DeliveryMode) && properties.delivery_mode() == Some(2);
+    let priority = if properties.has(Property::Priority) { properties.priority().unwrap_or(0) } else { 0 };
+    let ttl_ms = match properties.has(Property::Expiration) {
+        true => properties.expiration().map(|text| parse_expiration(&text)).transpose()?,
+        false => None,
+    };
+    Ok(Facts { persistent, priority, ttl_ms })
+}
+
+/// B99: digits only, at most ten years.
+fn parse_expiration(text: &[u8]) -> Result<u64, Refused> {
+    let refused = || Refused::InvalidExpiration(text.into());
+    // Erlang's reader takes a leading plus.
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(refused());
+    }
+    let digits = std::str::from_utf8(digits).map_err(|_| refused())?;
+    match digits.parse::<u64>() {
+        Ok(ms) if ms <= TTL_MS_MAX => Ok(ms),
+        _ => Err(refused()),
+    }
+}
+
+/// The exchange a publish may not go to, or its write permission (B57, B82, B96).
+pub(crate) fn check_publish(
+    principal: &Principal,
+    name: &[u8],
+    exchange: &routing::Exchange<crate::QueueRef>,
+) -> Result<(), Refused> {
+    principal.check_exchange(Permission::Write, name)?;
+    if exchange.internal {
+        return Err(Refused::InternalExchange(Resource::exchange(principal.vhost.name(), name)));
+    }
+    Ok(())
+}
+
+/// Whether topic permissions apply to an exchange.
+pub(crate) fn is_topic(kind: &ExchangeKind) -> bool {
+    matches!(kind, ExchangeKind::Topic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expiration_is_digits_of_at_most_ten_years() {
+        assert_eq!(parse_expiration(b"0"), Ok(0));
+        assert_eq!(parse_expiration(b"1000"), Ok(1000));
+        assert_eq!(parse_expiration(b"+1000"), Ok(1000));
+        for bad in [&b""[..], b"-1", b"1.5", b"abc", b"12 ", b"315360000001", b"99999999999999999999999"] {
+            assert_eq!(parse_expiration(bad), Err(Refused::InvalidExpiration(bad.into())));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! From exchange and routing key to queues, with what a channel remembers between publishes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use routing::{Exchange, Scratch};
+use wire::amqp091::{Edit, TableBuf, Value, headers_of, rewrite};
+
+use super::handovers::QueueList;
+use super::history::History;
+use super::publish::{check_publish, is_topic};
+use super::reply::{ReplyConsumer, is_generated, is_reply_address};
+use crate::access::{Permission, Principal};
+use crate::cell::QueueRef;
+use crate::refused::{Refused, Resource};
+
+/// Routes a channel remembers; beyond that it starts over.
+const REMEMBERED_MAX: usize = 256;
+
+/// Where a message goes.
+pub(crate) enum Route {
+    /// To these queues; empty is nowhere.
+    Queues(QueueList),
+    /// Straight to a direct reply-to consumer.
+    Reply(Arc<ReplyConsumer>),
+}
+
+/// CC and BCC of a message (B94).
+#[derive(Default)]
+pub(crate) struct CarbonCopies {
+    keys: Vec<Box<[u8]>>,
+    /// Keys of BCC, kept beside the message for its dead letters.
+    pub(crate) hidden: Option<Vec<u8>>,
+    /// Properties without BCC, when there was one.
+    pub(crate) stripped: Option<Vec<u8>>,
+}
+
+/// What a channel remembers: the latest exchange, and where its keys lead.
+#[derive(Default)]
+pub(crate) struct ChannelRoutes {
+    exchange: Option<Arc<Exchange<QueueRef>>>,
+    /// Version of the vhost's tables and of the permissions under which the exchange was entered.
+    versions: (u64, u64),
+    /// Version under which routes are remembered.
+    generation: u64,
+    remembered: HashMap<Box<[u8]>, QueueList, foldhash::fast::RandomState>,
+    latest: Option<(Box<[u8]>, QueueList)>,
+    scratch: Scratch<QueueRef>,
+    none: Option<QueueList>,
+}
+
+impl ChannelRoutes {
+    /// Makes `name` the exchange of the next publish: it must exist, be writable and not internal.
+    pub(crate) fn enter(&mut self, principal: &Principal, name: &[u8]) -> Result<(), Refused> {
+        let versions = (principal.vhost.generation(), principal.user.version());
+        let same = self.exchange.as_ref().is_some_and(|exchange| &*exchange.name == name);
+        if same && self.versions == versions {
+            return Ok(());
+        }
+        // Write permission is checked before existence (B97); the order shows when both fail.
+        principal.check_exchange(Permission::Write, name)?;
+        let exchange = principal
+            .vhost
+            .exchange(name)
+            .ok_or_else(|| Refused::NotFound(Resource::exchange(principal.vhost.name(), name)))?;
+        check_publish(principal, name, &exchange)?;
+        if !same || self.generation != versions.0 {
+            self.remembered.clear();
+            self.latest = None;
+        }
+        self.generation = versions.0;
+        self.versions = versions;
+        self.exchange = Some(exchange);
+        Ok(())
+    }
+
+    fn entered(&self) -> &Arc<Exchange<QueueRef>> {
+        self.exchange.as_ref().expect("an exchange was entered")
+    }
+
+    /// Reads CC and BCC, checks topic permissions of all keys (B82, B94).
+    pub(crate) fn carbon_copies(
+        &self,
+        principal: &Principal,
+        routing_key: &[u8],
+        properties: &[u8],
+    ) -> Result<CarbonCopies, Refused> {
+        let mut copies = CarbonCopies::default();
+        if let Some(headers) = headers_of(properties) {
+            for header in ["CC", "BCC"] {
+                if let Some(value) = headers.get(header) {
+                    read_copies(header, &value, &mut copies.keys)?;
+                    if header == "BCC" {
+                        copies.hidden = Some(History::with_hidden(&value));
+                        let mut rest = TableBuf::from(headers);
+                        rest.remove("BCC");
+                        copies.stripped = Some(rewrite(properties, &[Edit::Headers(rest.as_table())]));
+                    }
+                }
+            }
+        }
+        let exchange = self.entered();
+        if is_topic(&exchange.kind) && principal.user.has_topic_permissions() {
+            principal.check_topic(Permission::Write, &exchange.name, routing_key)?;
+            for key in &copies.keys {
+                principal.check_topic(Permission::Write, &exchange.name, key)?;
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Where the message goes.
+    pub(crate) fn route(
+        &mut self,
+        principal: &Principal,
+        routing_key: &[u8],
+        properties: &[u8],
+        copies: &CarbonCopies,
+    ) -> Route {
+        let exchange = self.exchange.clone().expect("an exchange was entered");
+        if exchange.name.is_empty() && is_reply_address(routing_key) {
+            if let Some(reply) = principal.vhost.replies.get(routing_key) {
+                return Route::Reply(reply);
+            }
+            if is_generated(routing_key) {
+                // Replies to requesters that are gone are lost silently (B155).
+                return Route::Reply(ReplyConsumer::nobody());
+            }
+            return Route::Queues(self.none.get_or_insert_with(|| Arc::from([])).clone());
+        }
+        let cacheable = copies.keys.is_empty() && principal.vhost.routes_are_plain(&exchange);
+        if cacheable {
+            if let Some((key, queues)) = &self.latest
+                && &**key == routing_key
+            {
+                return Route::Queues(queues.clone());
+            }
+            if let Some(queues) = self.remembered.get(routing_key) {
+                return Route::Queues(queues.clone());
+            }
+        }
+        let queues = self.look_up(principal, &exchange, routing_key, properties, copies);
+        if cacheable {
+            self.remember(routing_key, &queues);
+        }
+        Route::Queues(queues)
+    }
+
+    fn look_up(
+        &mut self,
+        principal: &Principal,
+        exchange: &Arc<Exchange<QueueRef>>,
+        routing_key: &[u8],
+        properties: &[u8],
+        copies: &CarbonCopies,
+    ) -> QueueList {
+        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![routing_key];
+        keys.extend(copies.keys.iter().map(|key| &**key));
+        let mut queues = Vec::new();
+        principal.vhost.route(exchange, &keys, headers_of(properties), &mut self.scratch, &mut queues);
+        if queues.is_empty() {
+            return self.none.get_or_insert_with(|| Arc::from([])).clone();
+        }
+        Arc::from(queues)
+    }
+
+    fn remember(&mut self, routing_key: &[u8], queues: &QueueList) {
+        if self.remembered.len() >= REMEMBERED_MAX {
+            self.remembered.clear();
+        }
+        if let Some((key, queues)) = self.latest.take() {
+            self.remembered.insert(key, queues);
+        }
+        self.latest = Some((routing_key.into(), queues.clone()));
+    }
+}
+
+/// A CC or BCC header: an array of longstr, nothing else.
+fn read_copies(header: &'static str, value: &Value<'_>, keys: &mut Vec<Box<[u8]>>) -> Result<(), Refused> {
+    let refused = |received: &str| Refused::InvalidCarbonCopy { header, received: received.into() };
+    let Value::Array(array) = value else { return Err(refused(value.type_name())) };
+    // Elements of other types are passed over, as RabbitMQ does.
+    keys.extend(array.iter().filter_map(|element| match element {
+        Value::LongStr(key) => Some(Box::from(key)),
+        _ => None,
+    }));
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! What the machine asks for, done: deliveries and log records at once, the rest after the cell is released.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use queues::{
+    BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage,
+    MessageView, RecordKind, SettleRun,
+};
+use smallvec::SmallVec;
+
+use crate::call::Reply;
+use crate::cell::{GetReply, Queue};
+use crate::control::queues::DeletedQueue;
+use crate::data::consume::ConsumerSink;
+use crate::data::dead_letter::DeadLetter;
+use crate::refused::Refused;
+
+/// The driver's side of [`Effects`] while a machine runs.
+pub(crate) struct CellEffects<'a> {
+    pub(crate) queue: &'a Arc<Queue>,
+    pub(crate) sinks: &'a mut HashMap<ConsumerId, Arc<dyn ConsumerSink>, foldhash::fast::RandomState>,
+    pub(crate) gets: &'a mut HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
+    pub(crate) aftermath: &'a mut Aftermath,
+}
+
+/// What has to wait until the cell is released.
+#[derive(Default)]
+pub(crate) struct Aftermath {
+    dead_letters: Vec<DeadLetter>,
+    /// Settle records of dead letters: logged after the letters are handed to their queues.
+    late_settles: Vec<Vec<u8>>,
+    gone: Option<Gone>,
+    pub(crate) deleted: Option<(u64, Reply<Result<DeletedQueue, Refused>>)>,
+    /// Gets without ack: settled by the caller right after the get.
+    pub(crate) got_without_ack: SmallVec<[SettleRun; 1]>,
+    /// Messages for gets whose connection is gone: put back by the caller.
+    pub(crate) got_by_nobody: SmallVec<[SettleRun; 1]>,
+    pub(crate) checkpointed: bool,
+    pub(crate) fault: Option<&'static str>,
+}
+
+impl Aftermath {
+    /// Does what had to wait.
+    pub(crate) fn apply(self, queue: &Arc<Queue>) {
+        if !self.dead_letters.is_empty() {
+            crate::data::dead_letter::send(queue, self.dead_letters);
+        }
+        for record in self.late_settles {
+            queue.services.append(queue.id, RecordKind::Settle, &mut |out| out.extend_from_slice(&record));
+        }
+        if let Some(why) = self.gone {
+            queue.services.queue_gone(queue.clone(), why);
+        }
+        if let Some((ready, reply)) = self.deleted {
+            queue.services.queue_deleted(queue, ready, reply);
+        }
+        if let Some(why) = self.fault {
+            queue.take_out_of_service(why);
+        }
+    }
+}
+
+impl Effects for CellEffects<'_> {
+    fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
+        match self.sinks.get(&consumer) {
+            Some(sink) => sink.deliver(consumer.token, run),
+            None => 0,
+        }
+    }
+
+    fn got(&mut self, get: GetToken, message: Option<(Delivery<'_>, u64)>) {
+        let Some(GetReply { reply, ack_required }) = self.gets.remove(&get) else { return };
+        let got = message.map(|(delivery, ready_left)| {
+            let run = SettleRun { consumer: None, first: delivery.seq, count: 1 };
+            if reply.is_abandoned() {
+                // The connection ended meanwhile: the message must not stay unacked for nobody.
+                self.aftermath.got_by_nobody.push(run);
+            } else if !ack_required {
+                self.aftermath.got_without_ack.push(run);
+            }
+            GotMessage {
+                seq: delivery.seq,
+                redelivered: delivery.redelivered,
+                exchange: delivery.message.exchange.into(),
+                routing_key: delivery.message.routing_key.into(),
+                properties: delivery.message.properties.into(),
+                body: delivery.message.body.into(),
+                ready_left,
+            }
+        });
+        reply.send(Ok(got));
+    }
+
+    fn consumer_cancelled(&mut self, consumer: ConsumerId) {
+        if let Some(sink) = self.sinks.get(&consumer) {
+            sink.cancelled(consumer.token);
+        }
+    }
+
+    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+        if kind == RecordKind::Settle && !self.aftermath.dead_letters.is_empty() {
+            let mut record = Vec::new();
+            write(&mut record);
+            self.aftermath.late_settles.push(record);
+            return 0;
+        }
+        self.queue.services.append(self.queue.id, kind, write)
+    }
+
+    fn dead_letter(&mut self, reason: DeadReason, message: MessageView<'_>, annotations: &[u8]) {
+        self.aftermath.dead_letters.push(DeadLetter::new(reason, message, annotations));
+    }
+
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
+        self.queue.services.write_block(self.queue, token, bytes);
+    }
+
+    fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
+        self.queue.services.read_block(self.queue, token, place);
+    }
+
+    fn sync_blocks(&mut self) {
+        self.queue.services.sync_blocks(self.queue);
+    }
+
+    fn delete_segment(&mut self, segment: u64) {
+        self.queue.services.delete_segment(self.queue.id, segment);
+    }
+
+    fn wake_at(&mut self, time_ms: u64) {
+        self.queue.services.wake_at(self.queue, time_ms);
+    }
+
+    fn gone(&mut self, why: Gone) {
+        self.aftermath.gone = Some(why);
+    }
+
+    fn checkpointed(&mut self) {
+        self.aftermath.checkpointed = true;
+    }
+}

@@ -1,0 +1,73 @@
+//! What can be set about a broker; typed, with the defaults of RabbitMQ.
+
+/// Options of one broker. Every duration and size names its unit.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    /// Name shown to clients as `cluster_name`. Default `warren@<host>` is set by the application.
+    pub cluster_name: String,
+    /// Largest body accepted, bytes (B98). Default 16 MiB, maximum 512 MiB.
+    pub message_size_max: u64,
+    /// Confirm persistent messages after `fdatasync` (true, default) or after `write` (false: `os` durability).
+    pub fsync: bool,
+    /// What a fresh data directory starts with.
+    pub defaults: DefaultObjects,
+    /// Users that may only connect from loopback addresses. Default `guest` (B16).
+    pub loopback_users: Vec<String>,
+    /// Accept durable=false, exclusive=false queues (RabbitMQ 4.3 does not). Default true.
+    pub transient_queues: bool,
+    /// Largest number of queues in the node; `None` is no limit (B77).
+    pub queues_max: Option<u64>,
+    /// Largest number of exchanges in the node; `None` is no limit (B58).
+    pub exchanges_max: Option<u64>,
+    /// Largest number of vhosts; `None` is no limit.
+    pub vhosts_max: Option<u64>,
+    /// Largest number of client connections; `None` is no limit (B25).
+    pub connections_max: Option<u64>,
+    /// Bytes of backlog a queue keeps in memory before its middle goes to disk. Default 4 MiB.
+    pub queue_memory_bytes_max: usize,
+}
+
+/// Objects created when the data directory is empty (B17).
+#[derive(Clone, Debug)]
+pub struct DefaultObjects {
+    /// Default `/`.
+    pub vhost: String,
+    /// Default `guest`.
+    pub user: String,
+    /// Default `guest`.
+    pub password: String,
+    /// Default `administrator`.
+    pub tags: Vec<String>,
+    /// Configure, write and read patterns. Default `.*` each.
+    pub permissions: [String; 3],
+}
+
+impl Default for BrokerOptions {
+    fn default() -> Self {
+        BrokerOptions {
+            cluster_name: "warren@localhost".into(),
+            message_size_max: 16 << 20,
+            fsync: true,
+            defaults: DefaultObjects::default(),
+            loopback_users: vec!["guest".into()],
+            transient_queues: true,
+            queues_max: None,
+            exchanges_max: None,
+            vhosts_max: None,
+            connections_max: None,
+            queue_memory_bytes_max: 4 << 20,
+        }
+    }
+}
+
+impl Default for DefaultObjects {
+    fn default() -> Self {
+        DefaultObjects {
+            vhost: "/".into(),
+            user: "guest".into(),
+            password: "guest".into(),
+            tags: vec!["administrator".into()],
+            permissions: [".*".into(), ".*".into(), ".*".into()],
+        }
+    }
+}

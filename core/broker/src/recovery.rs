@@ -1,0 +1,175 @@
+//! Opening a data directory: lock, metadata, messages, runtime tables, threads.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use commitlog::{
+    DataDir, DataDirError, Log, LogOptions, Recovered, SegmentIo, SegmentOptions, Segments, SyncPolicy,
+};
+use parking_lot::{Mutex, RwLock};
+use platform::{Clock, Disk, RealClock, RealDisk, RealRandom};
+use queues::{RecordKind, Recovering};
+use stdx::QueueId;
+
+use crate::background::Background;
+use crate::broker::{Broker, Inner, StartError};
+use crate::checkpointer::Checkpointer;
+use crate::connections::Connections;
+use crate::control::committing::Committing;
+use crate::control::follow::Contents;
+use crate::control::writer::Writer;
+use crate::options::BrokerOptions;
+use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
+
+/// Threads that read and write segments.
+const SEGMENT_THREADS: usize = 2;
+
+/// See [`Broker::open`].
+pub(crate) fn open(data_dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let lock = DataDir::lock(&*disk, data_dir, std::process::id()).map_err(|error| match error {
+        DataDirError::AlreadyRunning { .. } => StartError::InUse(error.to_string()),
+        DataDirError::Io(_) => StartError::storage(error),
+    })?;
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+    let committing = Arc::new(Committing::default());
+    // Seconds since the epoch grow from start to start.
+    let incarnation = (clock.wall_ms() / 1000) as u32;
+    let (writer, is_known) = Writer::open(disk.clone(), &data_dir.join("meta"), &committing, incarnation)?;
+    let log_options = LogOptions {
+        sync: if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os },
+        ..LogOptions::default()
+    };
+    let (log, recovered) =
+        Log::open(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
+    let contents = read_messages(recovered, &writer)?;
+    let segments = Segments::open(disk, &data_dir.join("segments"), SegmentOptions::default())
+        .map_err(StartError::storage)?;
+    drop_unneeded(&segments, &contents)?;
+    let services = start_services(log, Arc::new(segments), clock)?;
+    let inner = Arc::new(Inner {
+        options,
+        services,
+        vhosts: RwLock::default(),
+        users: RwLock::default(),
+        connections: Connections::default(),
+        writer: Mutex::new(writer),
+        committing,
+        next_connection: AtomicU64::new(1),
+        threads: Mutex::default(),
+        _lock: lock,
+    });
+    let is_first = inner.services.control.set(Arc::downgrade(&inner)).is_ok();
+    assert!(is_first, "services belong to one broker");
+    inner.follow_all(&inner.writer.lock().state, contents);
+    start_threads(&inner).map_err(StartError::storage)?;
+    let broker = Broker(inner);
+    if !is_known {
+        create_defaults(&broker)?;
+    }
+    Ok(broker)
+}
+
+/// Folds the message log into queues that still exist.
+fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, StartError> {
+    let mut contents: Contents = HashMap::new();
+    for vhost in writer.state.vhosts() {
+        for queue in vhost.queues() {
+            contents.insert(queue.id, Recovering::default());
+        }
+    }
+    while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
+        let Some(queue) = contents.get_mut(&QueueId(record.stream)) else { continue };
+        let kind = RecordKind::from_code(record.kind)
+            .ok_or_else(|| StartError::Storage(format!("unknown record kind {} in the log", record.kind)))?;
+        queue.apply(kind, record.payload, record.position.0).map_err(|_| {
+            StartError::Storage(format!(
+                "a record of queue {} before position {} is damaged",
+                record.stream, record.position.0
+            ))
+        })?;
+    }
+    if recovered.bytes_cut() > 0 {
+        tracing::warn!(
+            bytes = recovered.bytes_cut(),
+            "an unfinished write was cut off the end of the message log"
+        );
+    }
+    Ok(contents)
+}
+
+/// Deletes segments that no queue refers to: transient backlogs of an earlier life, deleted queues.
+fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<(), StartError> {
+    let needed =
+        |stream: u64| contents.get(&QueueId(stream)).is_some_and(|queue| queue.segments().next().is_some());
+    segments.retain(needed).map_err(StartError::storage)?;
+    for (id, queue) in contents.iter().filter(|(id, _)| needed(id.0)) {
+        let kept: std::collections::HashSet<u64> = queue.segments().collect();
+        for segment in segments.segments_of(id.0) {
+            if !kept.contains(&segment) {
+                segments.delete_segment(id.0, segment).map_err(StartError::storage)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn start_services(
+    log: Log,
+    segments: Arc<Segments>,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<Services>, StartError> {
+    let checkpointer = Checkpointer::default();
+    let waiting = Arc::new(Waiting::new(checkpointer.clone()));
+    log.set_listener(waiting.clone());
+    let by_id = QueuesById::default();
+    let answers = SegmentAnswers { queues: by_id.clone(), waiting: waiting.clone() };
+    let io = SegmentIo::start(segments, Arc::new(answers), SEGMENT_THREADS).map_err(StartError::storage)?;
+    Ok(Arc::new(Services {
+        log,
+        segments: io,
+        clock,
+        random: Arc::new(RealRandom),
+        background: Background::default(),
+        checkpointer,
+        waiting,
+        by_id,
+        control: OnceLock::new(),
+    }))
+}
+
+fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
+    let weak = Arc::downgrade(inner);
+    let services = inner.services.clone();
+    let background = platform::thread::spawn_or_abort("background", move || {
+        services.background.run(&*services.clock, |queue| {
+            if let Some(inner) = weak.upgrade() {
+                inner.finish_delete(&queue, 0, None);
+            }
+        });
+    })?;
+    let services = inner.services.clone();
+    let checkpointer = platform::thread::spawn_or_abort("checkpointer", move || {
+        services.checkpointer.run(&services);
+    })?;
+    inner.threads.lock().extend([background, checkpointer]);
+    Ok(())
+}
+
+/// B17.
+fn create_defaults(broker: &Broker) -> Result<(), StartError> {
+    let defaults = broker.options().defaults.clone();
+    let created = broker
+        .add_vhost(&defaults.vhost)
+        .and_then(|_| broker.add_user(&defaults.user, &defaults.password, &defaults.tags))
+        .and_then(|_| broker.set_permissions(&defaults.user, &defaults.vhost, &defaults.permissions));
+    match created {
+        Ok(call) => {
+            call.wait();
+            Ok(())
+        }
+        Err(refused) => Err(StartError::Metadata(format!("default objects: {refused:?}"))),
+    }
+}

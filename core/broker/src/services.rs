@@ -1,0 +1,296 @@
+//! What queue cells share: the log, segments, confirms waiting for the disk, timers, the background thread.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+use commitlog::{DurableListener, Log, LogError, Position, SegmentIo};
+use parking_lot::{Mutex, RwLock};
+use platform::{Clock, Random};
+use queues::{BlockPlace, BlockToken, Gone, RecordKind};
+use stdx::QueueId;
+
+use crate::background::{Background, Job};
+use crate::broker::ControlPlane;
+use crate::call::Reply;
+use crate::cell::{Event, Queue};
+use crate::checkpointer::Checkpointer;
+use crate::control::queues::DeletedQueue;
+use crate::data::batch::BatchConfirms;
+use crate::refused::Refused;
+
+/// Bytes of blocks on their way to or from disk above which publishers wait.
+const SEGMENT_BYTES_MAX: usize = 64 << 20;
+
+/// Shared by all cells of a broker.
+pub(crate) struct Services {
+    pub(crate) log: Log,
+    pub(crate) segments: SegmentIo,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) background: Background,
+    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) by_id: QueuesById,
+    pub(crate) checkpointer: Checkpointer,
+    pub(crate) control: ControlPlane,
+}
+
+/// What waits for positions of the message log to become durable.
+pub(crate) struct Waiting {
+    confirms: Mutex<BinaryHeap<Reverse<ByPosition>>>,
+    /// Publishers that wait for the log or the segments to take more.
+    pressed: Mutex<Vec<Waker>>,
+    failed: AtomicBool,
+    checkpointer: Checkpointer,
+}
+
+struct ByPosition {
+    position: u64,
+    confirms: Arc<BatchConfirms>,
+}
+
+impl PartialEq for ByPosition {
+    fn eq(&self, other: &Self) -> bool {
+        self.position == other.position
+    }
+}
+
+impl Eq for ByPosition {}
+
+impl PartialOrd for ByPosition {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByPosition {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.position.cmp(&other.position)
+    }
+}
+
+impl Waiting {
+    /// Nothing waits yet.
+    pub(crate) fn new(checkpointer: Checkpointer) -> Waiting {
+        Waiting {
+            confirms: Mutex::default(),
+            pressed: Mutex::default(),
+            failed: AtomicBool::new(false),
+            checkpointer,
+        }
+    }
+
+    /// Completes everything up to a durable position.
+    fn settle(&self, durable: u64) {
+        let mut done = Vec::new();
+        {
+            let mut waiting = self.confirms.lock();
+            while waiting.peek().is_some_and(|Reverse(first)| first.position <= durable) {
+                done.extend(waiting.pop());
+            }
+        }
+        for Reverse(entry) in done {
+            entry.confirms.complete();
+        }
+    }
+
+    fn wake_pressed(&self) {
+        let pressed = std::mem::take(&mut *self.pressed.lock());
+        pressed.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl DurableListener for Waiting {
+    fn durable(&self, up_to: Position) {
+        self.settle(up_to.0);
+        self.wake_pressed();
+    }
+
+    fn file_sealed(&self, up_to: Position) {
+        self.checkpointer.sealed(up_to.0);
+    }
+
+    fn failed(&self, error: &LogError) {
+        self.failed.store(true, Ordering::Release);
+        tracing::error!(%error, "the message log has failed; nothing persistent is confirmed any more, restart the node once the disk is healthy");
+    }
+}
+
+impl Services {
+    /// Milliseconds since the epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.wall_ms()
+    }
+
+    /// Appends a record of a queue; returns its end position.
+    pub(crate) fn append(
+        &self,
+        queue: QueueId,
+        kind: RecordKind,
+        write: &mut dyn FnMut(&mut Vec<u8>),
+    ) -> u64 {
+        // After a failure the position is never durable: whoever waits for it is never confirmed.
+        self.log.append(queue.0, kind as u8, write).0
+    }
+
+    /// Tells the channels of a batch as soon as what it logged is durable.
+    pub(crate) fn confirm_when_durable(&self, confirms: &Arc<BatchConfirms>) {
+        let position = confirms.position();
+        if position <= self.log.durable().0 {
+            confirms.complete();
+            return;
+        }
+        self.waiting.confirms.lock().push(Reverse(ByPosition { position, confirms: confirms.clone() }));
+        // The writer may have passed the position between the look and the push.
+        self.waiting.settle(self.log.durable().0);
+    }
+
+    /// Registers a waker unless log and segments can take more; true when they can.
+    pub(crate) fn poll_pressure(&self, waker: &Waker) -> bool {
+        if !self.is_pressed() {
+            return true;
+        }
+        self.waiting.pressed.lock().push(waker.clone());
+        // It may have eased meanwhile; a spurious wake is harmless.
+        !self.is_pressed()
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.log.over_bound() || self.segments.queued_bytes() as usize > SEGMENT_BYTES_MAX
+    }
+
+    /// Adds a queue for answers of the disk.
+    pub(crate) fn register(&self, queue: &Arc<Queue>) {
+        self.by_id.0.write().insert(queue.id, Arc::downgrade(queue));
+    }
+
+    /// Forgets a deleted queue and deletes what it had on disk.
+    pub(crate) fn unregister(&self, queue: &Queue) {
+        self.by_id.0.write().remove(&queue.id);
+        self.segments.submit_delete_stream(queue.id.0);
+    }
+
+    pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<[u8]>) {
+        self.segments.submit_write(queue.id.0, token.0, bytes);
+    }
+
+    pub(crate) fn read_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
+        let offset = u32::try_from(place.offset).expect("segments are far below 4 GiB");
+        let location = commitlog::BlockLocation { segment: place.segment, offset, len: place.bytes };
+        self.segments.submit_read(queue.id.0, token.0, location);
+    }
+
+    pub(crate) fn sync_blocks(&self, queue: &Arc<Queue>) {
+        self.segments.submit_sync(&[queue.id.0], queue.id.0);
+    }
+
+    pub(crate) fn delete_segment(&self, queue: QueueId, segment: u64) {
+        self.segments.submit_delete_segment(queue.0, segment);
+    }
+
+    /// Ticks a queue at a time.
+    pub(crate) fn wake_at(&self, queue: &Arc<Queue>, time_ms: u64) {
+        self.background.at(time_ms, Arc::downgrade(queue));
+    }
+
+    /// Runs a queue's inbox on the background thread.
+    pub(crate) fn run_later(&self, queue: Arc<Queue>) {
+        self.background.submit(Job::Run(queue));
+    }
+
+    /// A queue deletes itself: the control plane does it, on the background thread.
+    pub(crate) fn queue_gone(&self, queue: Arc<Queue>, why: Gone) {
+        self.background.submit(Job::Gone(queue, why));
+    }
+
+    /// All queues that exist.
+    pub(crate) fn all_queues(&self) -> Vec<Arc<Queue>> {
+        self.by_id.0.read().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A cell has agreed to its deletion: the metadata follow, then the answer.
+    pub(crate) fn queue_deleted(
+        &self,
+        queue: &Queue,
+        ready: u64,
+        reply: Reply<Result<DeletedQueue, Refused>>,
+    ) {
+        if let Some(control) = self.control.get().and_then(Weak::upgrade) {
+            control.finish_delete(queue, ready, Some(reply));
+        }
+    }
+
+    /// Random bytes, for names and salts.
+    pub(crate) fn random_bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.random.fill(&mut bytes);
+        bytes
+    }
+}
+
+/// Queues by id: where answers of the disk find them.
+#[derive(Clone, Default)]
+pub(crate) struct QueuesById(Arc<RwLock<HashMap<QueueId, Weak<Queue>, foldhash::fast::RandomState>>>);
+
+impl QueuesById {
+    fn submit(&self, stream: u64, event: Event) {
+        let queue = self.0.read().get(&QueueId(stream)).and_then(Weak::upgrade);
+        if let Some(queue) = queue {
+            queue.submit(event);
+        }
+    }
+}
+
+/// Answers of the segment threads, passed to the cells.
+pub(crate) struct SegmentAnswers {
+    pub(crate) queues: QueuesById,
+    pub(crate) waiting: Arc<Waiting>,
+}
+
+impl commitlog::SegmentListener for SegmentAnswers {
+    fn written(
+        &self,
+        stream: u64,
+        token: u64,
+        result: Result<commitlog::BlockLocation, commitlog::SegmentError>,
+    ) {
+        let place = match result {
+            Ok(at) => Some(BlockPlace { segment: at.segment, offset: u64::from(at.offset), bytes: at.len }),
+            Err(error) => {
+                tracing::error!(%error, queue = stream, "a block of messages cannot be written; it stays in memory");
+                None
+            }
+        };
+        self.queues.submit(stream, Event::BlockWritten(BlockToken(token), place));
+        self.waiting.wake_pressed();
+    }
+
+    fn read(&self, stream: u64, token: u64, result: Result<Vec<u8>, commitlog::SegmentError>) {
+        let bytes = match result {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                tracing::error!(%error, queue = stream, "a block of messages cannot be read");
+                None
+            }
+        };
+        self.queues.submit(stream, Event::BlockRead(BlockToken(token), bytes));
+        self.waiting.wake_pressed();
+    }
+
+    fn synced(&self, token: u64, result: Result<(), Vec<(u64, commitlog::SegmentError)>>) {
+        match result {
+            Ok(()) => self.queues.submit(token, Event::BlocksSynced),
+            Err(failed) => {
+                for (stream, error) in failed {
+                    tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");
+                }
+            }
+        }
+    }
+
+    fn delete_failed(&self, stream: u64, error: &commitlog::SegmentError) {
+        tracing::warn!(%error, queue = stream, "a segment could not be deleted; it goes at the next start");
+    }
+}

@@ -1,0 +1,143 @@
+//! A vhost at run time: its exchanges and queues by name, and the way from one to the other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use routing::{Exchange, ExchangeKind, Scratch};
+use wire::amqp091::Table;
+
+use crate::cell::{Queue, QueueRef};
+use crate::data::reply::Replies;
+
+type Named<T> = RwLock<HashMap<Box<[u8]>, Arc<T>, foldhash::fast::RandomState>>;
+
+/// A vhost.
+pub struct Vhost {
+    name: Arc<str>,
+    exchanges: Named<Exchange<QueueRef>>,
+    queues: Named<Queue>,
+    /// Grows with every change of exchanges, queues or bindings: what sessions remember is valid while it stands.
+    generation: AtomicU64,
+    /// Exchange-to-exchange bindings in the vhost.
+    exchange_bindings: AtomicUsize,
+    pub(crate) replies: Replies,
+}
+
+impl Vhost {
+    /// An empty vhost.
+    pub(crate) fn new(name: &str) -> Arc<Vhost> {
+        Arc::new(Vhost {
+            name: name.into(),
+            exchanges: Named::default(),
+            queues: Named::default(),
+            generation: AtomicU64::new(1),
+            exchange_bindings: AtomicUsize::new(0),
+            replies: Replies::default(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.name.clone()
+    }
+
+    /// An exchange by name; the default exchange is the empty name.
+    pub fn exchange(&self, name: &[u8]) -> Option<Arc<Exchange<QueueRef>>> {
+        self.exchanges.read().get(name).cloned()
+    }
+
+    /// A queue by name.
+    pub fn queue(&self, name: &[u8]) -> Option<Arc<Queue>> {
+        self.queues.read().get(name).cloned()
+    }
+
+    /// All queues, in no order.
+    pub fn queues(&self) -> Vec<Arc<Queue>> {
+        self.queues.read().values().cloned().collect()
+    }
+
+    /// Number of queues.
+    pub fn queue_count(&self) -> usize {
+        self.queues.read().len()
+    }
+
+    /// Number of exchanges, the default one included.
+    pub fn exchange_count(&self) -> usize {
+        self.exchanges.read().len()
+    }
+
+    /// Version of everything that decides routes.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Something that decides routes has changed.
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn add_exchange(&self, exchange: Arc<Exchange<QueueRef>>) {
+        self.exchanges.write().insert(exchange.name.clone(), exchange);
+        self.changed();
+    }
+
+    pub(crate) fn remove_exchange(&self, name: &[u8]) {
+        self.exchanges.write().remove(name);
+        self.changed();
+    }
+
+    pub(crate) fn add_queue(&self, queue: Arc<Queue>) {
+        self.queues.write().insert(queue.name.clone(), queue);
+        self.changed();
+    }
+
+    pub(crate) fn remove_queue(&self, name: &[u8]) -> Option<Arc<Queue>> {
+        let gone = self.queues.write().remove(name);
+        self.changed();
+        gone
+    }
+
+    pub(crate) fn count_exchange_binding(&self, added: bool) {
+        if added {
+            self.exchange_bindings.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.exchange_bindings.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a route from this exchange depends on nothing but its key and the tables as they are.
+    pub(crate) fn routes_are_plain(&self, exchange: &Exchange<QueueRef>) -> bool {
+        let by_key =
+            matches!(exchange.kind, ExchangeKind::Direct | ExchangeKind::Fanout | ExchangeKind::Topic);
+        by_key && exchange.alternate().is_none() && self.exchange_bindings.load(Ordering::Acquire) == 0
+    }
+
+    /// All queues a message reaches, each once (B87).
+    pub(crate) fn route(
+        &self,
+        exchange: &Arc<Exchange<QueueRef>>,
+        keys: &[&[u8]],
+        headers: Option<Table<'_>>,
+        scratch: &mut Scratch<QueueRef>,
+        out: &mut Vec<QueueRef>,
+    ) {
+        if exchange.name.is_empty() {
+            // The default exchange has no table: keys are queue names (B86).
+            let queues = self.queues.read();
+            for (at, key) in keys.iter().enumerate() {
+                if let Some(queue) = queues.get(*key).filter(|_| !keys[..at].contains(key)) {
+                    out.push(QueueRef(queue.clone()));
+                }
+            }
+            return;
+        }
+        let message = routing::Message { keys, headers };
+        routing::route(exchange, &message, &|name| self.exchange(name), scratch, out);
+    }
+}

@@ -1,1 +1,14 @@
-//! Sans-I/O protocol sessions, one folder per protocol; none imports another.
+//! Protocol sessions without I/O: bytes and the time in, bytes and broker calls out. One folder per protocol.
+//!
+//! Principal type: [`amqp091::Session`], one AMQP 0-9-1 connection. [`Outbox`] is the output side of a connection,
+//! the same for every protocol.
+//!
+//! Refuses to know: sockets, TLS, tasks, clocks, threads; how queues, routing and storage work behind the broker's API.
+//! No protocol's folder imports another's.
+
+pub mod amqp091;
+mod now;
+mod outbox;
+
+pub use now::Now;
+pub use outbox::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, Outbox, Output, OutputBytes};

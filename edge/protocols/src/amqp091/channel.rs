@@ -1,0 +1,134 @@
+//! A channel's state on the session's side; the delivery side is in `deliver.rs`.
+//!
+//! Refuses to know how methods work on it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use broker::{PublishChannel, Queue};
+
+use super::content::Assembly;
+use super::transaction::Transaction;
+
+/// Whether a channel takes methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChannelState {
+    Open,
+    /// channel.close is sent; everything is discarded until close-ok (B41).
+    Closing,
+}
+
+/// What publishing on the channel means.
+pub(crate) enum Mode {
+    Plain,
+    /// confirm.select was done; holds the number of the latest publish, for listings.
+    Confirm(Arc<AtomicU64>),
+    /// tx.select was done.
+    Transaction(Box<Transaction>),
+}
+
+/// What a consumer tag stands for.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) token: u32,
+    pub(crate) source: u32,
+    /// Address of a reply consumer (B153); `None` for consumers of queues.
+    pub(crate) reply_address: Option<Box<[u8]>>,
+}
+
+/// The source of basic.get deliveries in use, with its queue.
+pub(crate) struct Getter {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) source: u32,
+}
+
+/// A channel.
+pub(crate) struct Channel {
+    pub(crate) state: ChannelState,
+    /// See [`super::deliver::ChannelOutput::serial`].
+    pub(crate) serial: u64,
+    pub(crate) assembly: Assembly,
+    pub(crate) publish: PublishChannel,
+    pub(crate) mode: Mode,
+    pub(crate) consumers: HashMap<Box<[u8]>, Consumer>,
+    /// For empty queue names (B60).
+    pub(crate) queue_last_declared: Option<Box<[u8]>>,
+    /// Prefetch of later consumers; 0 is no limit (B120).
+    pub(crate) prefetch: u32,
+    pub(crate) getter: Option<Getter>,
+    /// Properties that were found valid last; most publishers repeat theirs.
+    pub(crate) properties_valid: Vec<u8>,
+}
+
+impl Channel {
+    pub(crate) fn new(serial: u64) -> Channel {
+        Channel {
+            state: ChannelState::Open,
+            serial,
+            assembly: Assembly::default(),
+            publish: PublishChannel::new(),
+            mode: Mode::Plain,
+            consumers: HashMap::new(),
+            queue_last_declared: None,
+            prefetch: 0,
+            getter: None,
+            properties_valid: Vec::new(),
+        }
+    }
+
+    /// The reply consumer's address, if there is one.
+    pub(crate) fn reply_consumer(&self) -> Option<&Consumer> {
+        self.consumers.values().find(|consumer| consumer.reply_address.is_some())
+    }
+}
+
+/// A connection's channels by number.
+#[derive(Default)]
+pub(crate) struct Channels {
+    by_number: Vec<Option<Box<Channel>>>,
+    count: usize,
+}
+
+impl Channels {
+    #[inline]
+    pub(crate) fn get(&mut self, number: u16) -> Option<&mut Channel> {
+        self.by_number.get_mut(usize::from(number))?.as_deref_mut()
+    }
+
+    /// Whether the channel takes methods.
+    #[inline]
+    pub(crate) fn is_open(&self, number: u16) -> bool {
+        let channel = self.by_number.get(usize::from(number)).and_then(Option::as_deref);
+        channel.is_some_and(|channel| channel.state == ChannelState::Open)
+    }
+
+    /// Channels in use, closing ones too.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn insert(&mut self, number: u16, channel: Channel) {
+        let index = usize::from(number);
+        if self.by_number.len() <= index {
+            self.by_number.resize_with(index + 1, || None);
+        }
+        self.count += usize::from(self.by_number[index].is_none());
+        self.by_number[index] = Some(Box::new(channel));
+    }
+
+    pub(crate) fn remove(&mut self, number: u16) {
+        if let Some(slot) = self.by_number.get_mut(usize::from(number)) {
+            self.count -= usize::from(slot.take().is_some());
+        }
+    }
+
+    /// Numbers in use.
+    pub(crate) fn numbers(&self) -> Vec<u16> {
+        (0..)
+            .zip(&self.by_number)
+            .filter(|(_, channel)| channel.is_some())
+            .map(|(number, _)| number)
+            .collect()
+    }
+}

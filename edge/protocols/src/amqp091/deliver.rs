@@ -1,0 +1,511 @@
+//! The delivery side of a connection: who consumes, the next delivery tags, what is unacked. It lives under the
+//! outbox's lock, so a queue cell hands over a whole run of deliveries with one lock.
+//!
+//! Refuses to know the broker: queues appear as numbers of sources only. Nothing here allocates per message, except the
+//! growth of the outbox and of the unacked list.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use broker::{Delivery, GotMessage};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use wire::amqp091::methods::basic;
+use wire::amqp091::{ShortStr, encode_deliver, encode_get_ok};
+
+use super::confirms::ConfirmProgress;
+use super::unacked::{Entry, Unacked};
+use crate::outbox::{Outbox, Output};
+
+/// Token of sources that are not consumers (basic.get).
+pub(crate) const NO_TOKEN: u32 = 0;
+
+/// Where deliveries of this connection come from: a consumer, or basic.get on one queue by one channel.
+#[derive(Debug)]
+pub(crate) struct Source {
+    token: u32,
+    channel: u16,
+    tag: Box<[u8]>,
+    ack_required: bool,
+    /// May get deliveries; `false` once cancelled. Unacked ones may still refer to it.
+    attached: bool,
+    /// consume-ok is written.
+    announced: bool,
+    /// The queue was deleted before consume-ok was written.
+    cancelled_early: bool,
+    paused: bool,
+    outstanding: u32,
+    /// How long a delivery may stay unacked, milliseconds (B135); 0 is for ever.
+    timeout_ms: u64,
+}
+
+/// A channel's share of the delivery side.
+#[derive(Debug)]
+pub(crate) struct ChannelOutput {
+    /// Differs between two channels that used the same number one after the other.
+    pub(crate) serial: u64,
+    latest_tag: u64,
+    pub(crate) unacked: Unacked,
+    /// Unacked deliveries to consumers of the whole channel; 0 is no limit.
+    global_prefetch: u32,
+    global_outstanding: u32,
+    pub(crate) confirms: ConfirmProgress,
+    /// For listings.
+    pub(crate) facts: ChannelFacts,
+}
+
+/// What listings show of a channel and only the session knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChannelFacts {
+    pub(crate) transactional: bool,
+    pub(crate) confirm: bool,
+    pub(crate) consumer_count: usize,
+    pub(crate) prefetch: u32,
+    pub(crate) global_prefetch: u32,
+    pub(crate) messages_uncommitted: usize,
+    pub(crate) acks_uncommitted: usize,
+    /// Number of the latest publish on a confirming channel.
+    pub(crate) published_latest: Arc<AtomicU64>,
+}
+
+/// A consumer that its queue cancelled; the session forgets it at its next turn.
+#[derive(Debug)]
+pub(crate) struct CancelledConsumer {
+    pub(crate) channel: u16,
+    pub(crate) token: u32,
+    pub(crate) tag: Box<[u8]>,
+}
+
+/// The delivery side of all channels.
+#[derive(Debug)]
+pub(crate) struct Deliveries {
+    /// Largest frame of the connection, bytes with overhead; 0 is no limit.
+    pub(crate) frame_size_max: usize,
+    /// Clients that do not know server-sent cancels get none (B10, B119).
+    pub(crate) cancel_notify: bool,
+    /// Deliveries from now on count as made then: tenths of a second on the session's clock.
+    delivered_ds: u32,
+    channels: Vec<Option<Box<ChannelOutput>>>,
+    sources: Vec<Option<Source>>,
+    free_sources: Vec<u32>,
+    /// Sources that were forgotten since the session last looked.
+    pub(crate) forgotten: Vec<u32>,
+    by_token: HashMap<u32, u32, FixedState>,
+    paused_tokens: Vec<u32>,
+    pub(crate) cancelled: Vec<CancelledConsumer>,
+    serial_latest: u64,
+}
+
+/// A new consumer.
+#[derive(Debug)]
+pub(crate) struct NewConsumer<'a> {
+    pub(crate) token: u32,
+    pub(crate) channel: u16,
+    pub(crate) tag: &'a [u8],
+    pub(crate) ack_required: bool,
+}
+
+/// What is to be said after consume-ok.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// Deliveries may start.
+    Live,
+    /// The queue is gone already; the cancel was written if the client understands it.
+    AlreadyCancelled,
+}
+
+impl Deliveries {
+    pub(crate) fn new() -> Deliveries {
+        Deliveries {
+            frame_size_max: 0,
+            cancel_notify: false,
+            delivered_ds: 0,
+            channels: Vec::new(),
+            sources: Vec::new(),
+            free_sources: Vec::new(),
+            forgotten: Vec::new(),
+            by_token: HashMap::with_hasher(FixedState::default()),
+            paused_tokens: Vec::new(),
+            cancelled: Vec::new(),
+            serial_latest: 0,
+        }
+    }
+
+    /// Opens a channel's side; returns its serial.
+    pub(crate) fn open_channel(&mut self, number: u16) -> u64 {
+        let index = usize::from(number);
+        if self.channels.len() <= index {
+            self.channels.resize_with(index + 1, || None);
+        }
+        self.serial_latest += 1;
+        self.channels[index] = Some(Box::new(ChannelOutput {
+            serial: self.serial_latest,
+            latest_tag: 0,
+            unacked: Unacked::default(),
+            global_prefetch: 0,
+            global_outstanding: 0,
+            confirms: ConfirmProgress::default(),
+            facts: ChannelFacts::default(),
+        }));
+        self.serial_latest
+    }
+
+    /// An open channel's side.
+    #[inline]
+    pub(crate) fn channel(&mut self, number: u16) -> Option<&mut ChannelOutput> {
+        self.channels.get_mut(usize::from(number))?.as_deref_mut()
+    }
+
+    /// All open channels with their numbers.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = (u16, &ChannelOutput)> {
+        (0..).zip(&self.channels).filter_map(|(number, channel)| Some((number, channel.as_deref()?)))
+    }
+
+    /// Closes a channel's side: its unacked deliveries go to `each` in order. Detach its sources first.
+    pub(crate) fn close_channel(&mut self, number: u16, mut each: impl FnMut(Entry)) {
+        let Some(mut channel) = self.channels.get_mut(usize::from(number)).and_then(Option::take) else {
+            return;
+        };
+        let mut entries = Vec::with_capacity(channel.unacked.len());
+        channel.unacked.take_all(|entry| entries.push(entry));
+        for entry in entries {
+            self.settled(entry.source);
+            each(entry);
+        }
+    }
+
+    /// Adds a consumer; returns its source's number. It gets nothing before [`Deliveries::announce`].
+    pub(crate) fn add_consumer(&mut self, new: &NewConsumer<'_>) -> u32 {
+        let index = self.add_source(Source {
+            token: new.token,
+            channel: new.channel,
+            tag: new.tag.into(),
+            ack_required: new.ack_required,
+            attached: true,
+            announced: false,
+            cancelled_early: false,
+            paused: false,
+            outstanding: 0,
+            timeout_ms: 0,
+        });
+        self.by_token.insert(new.token, index);
+        index
+    }
+
+    /// Adds a source for basic.get.
+    pub(crate) fn add_getter(&mut self, channel: u16) -> u32 {
+        self.add_source(Source {
+            token: NO_TOKEN,
+            channel,
+            tag: Box::default(),
+            ack_required: true,
+            attached: true,
+            announced: true,
+            cancelled_early: false,
+            paused: false,
+            outstanding: 0,
+            timeout_ms: 0,
+        })
+    }
+
+    /// Sets how long deliveries from a source may stay unacked, milliseconds; 0 is for ever (B135).
+    pub(crate) fn set_timeout(&mut self, index: u32, timeout_ms: u64) {
+        if let Some(source) = self.sources.get_mut(index as usize).and_then(Option::as_mut) {
+            source.timeout_ms = timeout_ms;
+        }
+    }
+
+    /// Says when deliveries from now on count as made, tenths of a second: not earlier than they are.
+    pub(crate) fn set_delivered(&mut self, delivered_ds: u32) {
+        self.delivered_ds = self.delivered_ds.max(delivered_ds);
+    }
+
+    fn add_source(&mut self, source: Source) -> u32 {
+        if let Some(index) = self.free_sources.pop() {
+            self.sources[index as usize] = Some(source);
+            return index;
+        }
+        self.sources.push(Some(source));
+        u32::try_from(self.sources.len() - 1).expect("fewer sources than tokens")
+    }
+
+    /// A source gets no more deliveries; it is forgotten when its last unacked delivery is settled.
+    pub(crate) fn detach(&mut self, index: u32) {
+        let Some(source) = self.sources.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        source.attached = false;
+        self.by_token.remove(&source.token);
+        if source.outstanding == 0 {
+            self.forget(index);
+        }
+    }
+
+    fn forget(&mut self, index: u32) {
+        self.sources[index as usize] = None;
+        self.free_sources.push(index);
+        self.forgotten.push(index);
+    }
+
+    /// Whether the source's number is still in use.
+    pub(crate) fn is_known(&self, index: u32) -> bool {
+        self.sources.get(index as usize).is_some_and(Option::is_some)
+    }
+
+    /// One delivery less is unacked at a source.
+    #[inline]
+    fn settled(&mut self, index: u32) {
+        let source = self.sources[index as usize].as_mut().expect("a source outlives its unacked deliveries");
+        source.outstanding -= 1;
+        if source.outstanding == 0 && !source.attached {
+            self.forget(index);
+        }
+    }
+
+    /// Settles what the client names; each entry goes to `each`. `false` if the tag is unknown (B127).
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        number: u16,
+        tag: u64,
+        multiple: bool,
+        mut each: impl FnMut(Entry),
+    ) -> bool {
+        let Some(channel) = self.channels.get_mut(usize::from(number)).and_then(Option::as_deref_mut) else {
+            return false;
+        };
+        let sources = &mut self.sources;
+        let mut emptied = Vec::new();
+        let mut take = |entry: Entry| {
+            let source =
+                sources[entry.source as usize].as_mut().expect("a source outlives its unacked deliveries");
+            source.outstanding -= 1;
+            if source.outstanding == 0 && !source.attached {
+                emptied.push(entry.source);
+            }
+            channel.global_outstanding =
+                channel.global_outstanding.saturating_sub(u32::from(source.token != NO_TOKEN));
+            each(entry);
+        };
+        let known = match (multiple, tag) {
+            (true, 0) => {
+                channel.unacked.take_all(&mut take);
+                true
+            }
+            (true, _) => channel.unacked.take_through(tag, &mut take),
+            (false, _) => channel.unacked.take(tag).map(&mut take).is_some(),
+        };
+        emptied.into_iter().for_each(|index| self.forget(index));
+        known
+    }
+
+    /// Like [`Deliveries::settle`] of one or many tags inside a transaction: they leave the list, but keep counting
+    /// against prefetch and their source until the transaction ends.
+    pub(crate) fn set_aside(
+        &mut self,
+        number: u16,
+        tag: u64,
+        multiple: bool,
+        mut each: impl FnMut(Entry),
+    ) -> bool {
+        let Some(channel) = self.channel(number) else { return false };
+        match (multiple, tag) {
+            (true, 0) => {
+                channel.unacked.take_all(each);
+                true
+            }
+            (true, _) => channel.unacked.take_through(tag, each),
+            (false, _) => channel.unacked.take(tag).map(&mut each).is_some(),
+        }
+    }
+
+    /// A delivery set aside is settled after all (tx.commit, or its channel is gone).
+    pub(crate) fn settle_set_aside(&mut self, number: u16, source: u32) {
+        let counts = self.sources[source as usize].as_ref().is_some_and(|source| source.token != NO_TOKEN);
+        if let Some(channel) = self.channel(number) {
+            channel.global_outstanding = channel.global_outstanding.saturating_sub(u32::from(counts));
+        }
+        self.settled(source);
+    }
+
+    /// Sets the limit of the whole channel (basic.qos global); 0 is no limit.
+    pub(crate) fn set_global_prefetch(&mut self, number: u16, count: u32) {
+        if let Some(channel) = self.channel(number) {
+            channel.global_prefetch = count;
+        }
+    }
+
+    /// Takes the tokens of paused consumers whose channel has room again, with their sources.
+    pub(crate) fn take_resumable(&mut self, out: &mut Vec<(u32, u32)>) {
+        let mut kept = 0;
+        for at in 0..self.paused_tokens.len() {
+            let token = self.paused_tokens[at];
+            let Some(&index) = self.by_token.get(&token) else { continue };
+            let source = self.sources[index as usize].as_mut().expect("tokens lead to sources");
+            let channel = self.channels[usize::from(source.channel)].as_ref();
+            if channel.is_some_and(|channel| channel.has_window(source.ack_required)) {
+                source.paused = false;
+                out.push((index, token));
+            } else {
+                self.paused_tokens[kept] = token;
+                kept += 1;
+            }
+        }
+        self.paused_tokens.truncate(kept);
+    }
+
+    /// The first channel on which a delivery is unacked for longer than its consumer may take, with that time in
+    /// milliseconds (B135).
+    pub(crate) fn overdue(&self, now_ds: u32) -> Option<(u16, u64)> {
+        self.channels().find_map(|(number, channel)| {
+            let overdue = channel.unacked.iter().find_map(|entry| {
+                let timeout_ms = self.sources[entry.source as usize].as_ref()?.timeout_ms;
+                let age_ms = u64::from(now_ds.saturating_sub(entry.delivered_ds)) * 100;
+                (timeout_ms != 0 && age_ms >= timeout_ms).then_some(timeout_ms)
+            });
+            overdue.map(|timeout_ms| (number, timeout_ms))
+        })
+    }
+
+    /// Whether any consumer was refused and waits to be resumed.
+    pub(crate) fn has_paused(&self) -> bool {
+        !self.paused_tokens.is_empty()
+    }
+}
+
+impl ChannelOutput {
+    #[inline]
+    fn has_window(&self, ack_required: bool) -> bool {
+        !ack_required || self.global_prefetch == 0 || self.global_outstanding < self.global_prefetch
+    }
+}
+
+/// Where the broker's queues hand deliveries over: the outbox, and a flag that tells the session to look for cancels.
+#[derive(Debug)]
+pub(crate) struct DeliverySink {
+    pub(crate) outbox: Arc<Outbox<Deliveries>>,
+    pub(crate) has_cancelled: AtomicBool,
+}
+
+impl broker::ConsumerSink for DeliverySink {
+    fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
+        self.outbox.write(|output| deliver_run(output, token, run))
+    }
+
+    fn cancelled(&self, token: u32) {
+        self.outbox.write(|output| cancel_from_queue(output, token));
+        self.has_cancelled.store(true, Ordering::Release);
+        self.outbox.wake();
+    }
+}
+
+/// Encodes as many deliveries of the run as there is room and prefetch for.
+fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]) -> usize {
+    let (bytes, side, limit) = output.parts();
+    let Some(&index) = side.by_token.get(&token) else { return 0 };
+    let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
+    let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return 0 };
+    let ack_required = source.ack_required;
+    let mut taken = 0;
+    for delivery in run {
+        if bytes.len() >= limit || !channel.has_window(ack_required) {
+            if !source.paused {
+                source.paused = true;
+                side.paused_tokens.push(token);
+            }
+            break;
+        }
+        channel.latest_tag += 1;
+        let message = &delivery.message;
+        encode_deliver(
+            bytes,
+            source.channel,
+            &source.tag,
+            channel.latest_tag,
+            delivery.redelivered,
+            message.exchange,
+            message.routing_key,
+            message.properties,
+            message.body,
+            side.frame_size_max,
+        );
+        if ack_required {
+            source.outstanding += 1;
+            channel.global_outstanding += 1;
+            let tag = channel.latest_tag;
+            channel.unacked.push(Entry {
+                tag,
+                seq: delivery.seq,
+                source: index,
+                delivered_ds: side.delivered_ds,
+            });
+        }
+        taken += 1;
+    }
+    taken
+}
+
+/// The queue is gone: tells the client if it understands, and the session.
+fn cancel_from_queue(output: &mut Output<Deliveries>, token: u32) {
+    let (bytes, side, _) = output.parts();
+    let Some(&index) = side.by_token.get(&token) else { return };
+    let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
+    if !source.announced {
+        source.cancelled_early = true;
+        return;
+    }
+    if side.cancel_notify {
+        let cancel = basic::Cancel { consumer_tag: ShortStr::bounded(&source.tag), nowait: true };
+        cancel.encode_frame(source.channel, bytes);
+    }
+    side.cancelled.push(CancelledConsumer { channel: source.channel, token, tag: source.tag.clone() });
+    side.detach(index);
+}
+
+/// Writes consume-ok unless it was not wanted, then a cancel if the queue has gone meanwhile (B117).
+pub(crate) fn announce(output: &mut Output<Deliveries>, index: u32, nowait: bool) -> Announced {
+    let (bytes, side, _) = output.parts();
+    let Some(source) = side.sources.get_mut(index as usize).and_then(Option::as_mut) else {
+        return Announced::AlreadyCancelled;
+    };
+    source.announced = true;
+    if !nowait {
+        let ok = basic::ConsumeOk { consumer_tag: ShortStr::bounded(&source.tag) };
+        ok.encode_frame(source.channel, bytes);
+    }
+    if !source.cancelled_early {
+        return Announced::Live;
+    }
+    let token = source.token;
+    cancel_from_queue(output, token);
+    Announced::AlreadyCancelled
+}
+
+/// Writes get-ok with its content; records it as unacked when it has a source.
+pub(crate) fn deliver_got(
+    output: &mut Output<Deliveries>,
+    number: u16,
+    source: Option<u32>,
+    got: &GotMessage,
+) {
+    let (bytes, side, _) = output.parts();
+    let (frame_size_max, delivered_ds) = (side.frame_size_max, side.delivered_ds);
+    let Some(channel) = side.channels[usize::from(number)].as_deref_mut() else { return };
+    channel.latest_tag += 1;
+    let tag = channel.latest_tag;
+    let left = u32::try_from(got.ready_left).unwrap_or(u32::MAX);
+    encode_get_ok(
+        bytes,
+        number,
+        tag,
+        got.redelivered,
+        &got.exchange,
+        &got.routing_key,
+        left,
+        &got.properties,
+        &got.body,
+        frame_size_max,
+    );
+    if let Some(index) = source {
+        channel.unacked.push(Entry { tag, seq: got.seq, source: index, delivered_ds });
+        side.sources[index as usize].as_mut().expect("the session holds this source").outstanding += 1;
+    }
+}

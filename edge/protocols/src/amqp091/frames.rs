@@ -1,0 +1,216 @@
+//! Which frame may come now: from frames to methods and messages.
+//!
+//! Refuses to know what methods do. A message whose frames lie together in the read buffer is published from there;
+//! others go through the channel's assembly.
+
+use wire::amqp091::methods::{basic, channel};
+use wire::amqp091::{
+    ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method, Parsed,
+    parse_frame,
+};
+
+use super::channel::ChannelState;
+use super::content::{Content, PUBLISH, Progress};
+use super::errors::{Failure, Outcome, ReplyCode};
+use super::running::Running;
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is dealt with.
+    Frame,
+    /// It and this many bytes after it are dealt with.
+    FrameAnd(usize),
+    /// It must wait for replies that are on the way; nothing was done.
+    Wait,
+}
+
+/// Refuses frames that no state of a connection expects: unknown kinds, heartbeats that are none.
+pub(crate) fn check_kind(frame: &Frame<'_>) -> Outcome {
+    let header_bytes_min = 12;
+    match frame.kind {
+        FRAME_METHOD | FRAME_BODY => Ok(()),
+        FRAME_HEADER if frame.payload.len() >= header_bytes_min => Ok(()),
+        FRAME_HEARTBEAT if frame.payload.is_empty() && frame.channel == 0 => Ok(()),
+        FRAME_HEARTBEAT if frame.payload.is_empty() => Err(Failure::unexpected_frame(frame)),
+        _ => Err(Failure::unknown_frame(frame)),
+    }
+}
+
+impl Running {
+    /// A frame on a channel other than 0; `rest` are the bytes that have arrived behind it.
+    pub(crate) fn channel_frame(&mut self, frame: &Frame<'_>, rest: &[u8]) -> Outcome<Taken> {
+        if frame.kind != FRAME_METHOD {
+            check_kind(frame)?;
+            return self.content_frame(frame);
+        }
+        let method = Method::decode(frame.payload).map_err(|error| Failure::bad_method(error, frame))?;
+        if !self.pending.is_empty() && !is_pipelined(&method) {
+            self.barrier = true;
+            return Ok(Taken::Wait);
+        }
+        let number = frame.channel;
+        let Some(channel) = self.channels.get(number) else {
+            return self.method_on_closed(number, &method).map(|()| Taken::Frame);
+        };
+        if !channel.assembly.is_idle() {
+            let bytes_max = self.broker.options().message_size_max;
+            channel.assembly.frame(frame, bytes_max)?;
+        }
+        if let Method::BasicPublish(publish) = &method {
+            return self.publish_method(number, publish, rest);
+        }
+        if channel.state == ChannelState::Closing {
+            return self.method_on_closing(number, &method).map(|()| Taken::Frame);
+        }
+        match self.method(number, &method) {
+            Ok(()) => Ok(Taken::Frame),
+            Err(failure) => self.fail(number, failure).map(|()| Taken::Frame),
+        }
+    }
+
+    fn method_on_closed(&mut self, number: u16, method: &Method<'_>) -> Outcome {
+        match method {
+            Method::ChannelOpen(_) => {
+                self.sync();
+                self.open_channel(number)
+            }
+            _ => Err(Failure::channel_not_open(method)),
+        }
+    }
+
+    /// channel.close is sent: only its answer, or a close that crossed it, count (B41).
+    fn method_on_closing(&mut self, number: u16, method: &Method<'_>) -> Outcome {
+        match method {
+            Method::ChannelCloseOk(_) => {
+                self.forget_channel(number);
+                Ok(())
+            }
+            Method::ChannelClose(_) => {
+                self.reply(number, channel::CloseOk {});
+                Ok(())
+            }
+            Method::ChannelOpen(_) => Err(second_open(method)),
+            _ => Ok(()),
+        }
+    }
+
+    /// basic.publish: takes the whole message at once if it lies behind the method.
+    fn publish_method(&mut self, number: u16, publish: &basic::Publish<'_>, rest: &[u8]) -> Outcome<Taken> {
+        self.settle_gathered();
+        if let Some((content, consumed)) = self.whole_content(number, publish, rest) {
+            self.content(number, &content)?;
+            return Ok(Taken::FrameAnd(consumed));
+        }
+        self.channel(number).assembly.begin(publish);
+        Ok(Taken::Frame)
+    }
+
+    /// The message behind a publish, if all its frames are there and in order and the body is in one. Anything odd is
+    /// left to the assembly.
+    #[inline]
+    fn whole_content<'a>(
+        &self,
+        number: u16,
+        publish: &basic::Publish<'a>,
+        rest: &'a [u8],
+    ) -> Option<(Content<'a>, usize)> {
+        let (header_frame, header_bytes) = next_of(rest, FRAME_HEADER, number, self.payload_bytes_max)?;
+        let header = ContentHeader::decode(header_frame.payload).ok()?;
+        if header.class_id != PUBLISH.0 || header.weight != 0 {
+            return None;
+        }
+        let (body, consumed) = if header.body_size == 0 {
+            (&[][..], header_bytes)
+        } else {
+            let (frame, bytes) = next_of(&rest[header_bytes..], FRAME_BODY, number, self.payload_bytes_max)?;
+            if frame.payload.len() as u64 != header.body_size {
+                return None;
+            }
+            (frame.payload, header_bytes + bytes)
+        };
+        let content = Content {
+            exchange: publish.exchange.as_bytes(),
+            routing_key: publish.routing_key.as_bytes(),
+            mandatory: publish.mandatory,
+            immediate: publish.immediate,
+            properties: header.properties,
+            body,
+            body_size: header.body_size,
+        };
+        Some((content, consumed))
+    }
+
+    /// A header or body frame on its own.
+    fn content_frame(&mut self, frame: &Frame<'_>) -> Outcome<Taken> {
+        if !self.pending.is_empty() {
+            self.barrier = true;
+            return Ok(Taken::Wait);
+        }
+        let number = frame.channel;
+        let bytes_max = self.broker.options().message_size_max;
+        let Some(channel) = self.channels.get(number) else {
+            let text = "expected method frame, got non method frame instead";
+            return Err(Failure::new(ReplyCode::UnexpectedFrame, text));
+        };
+        let before = channel.assembly.gathered_bytes();
+        let progress = channel.assembly.frame(frame, bytes_max)?;
+        let gathered = channel.assembly.gathered_bytes();
+        self.count_partial(gathered - before)?;
+        let in_frame = match progress {
+            Progress::More => return Ok(Taken::Frame),
+            Progress::InFrame => Some(frame.payload),
+            Progress::Gathered => None,
+        };
+        let mut assembly = std::mem::take(&mut self.channel(number).assembly);
+        let outcome = self.content(number, &assembly.content(in_frame));
+        self.partial_bytes -= gathered;
+        assembly.finish();
+        if let Some(channel) = self.channels.get(number) {
+            channel.assembly = assembly;
+        }
+        outcome.map(|()| Taken::Frame)
+    }
+
+    /// Incomplete bodies of one connection may not fill the memory: the channels' messages add up.
+    fn count_partial(&mut self, arrived: usize) -> Outcome {
+        self.partial_bytes += arrived;
+        let message_bytes_max = usize::try_from(self.broker.options().message_size_max).unwrap_or(usize::MAX);
+        let limit = self.settings.partial_bodies_bytes_max.max(message_bytes_max);
+        if self.partial_bytes <= limit {
+            return Ok(());
+        }
+        let text = format!("incomplete messages on this connection hold more than {limit} bytes");
+        Err(Failure::new(ReplyCode::ResourceError, text).in_method(PUBLISH))
+    }
+}
+
+/// The next frame if it is whole and of this kind and channel, with its size on the wire.
+#[inline]
+fn next_of(bytes: &[u8], kind: u8, channel: u16, payload_bytes_max: usize) -> Option<(Frame<'_>, usize)> {
+    match parse_frame(bytes, payload_bytes_max) {
+        Ok(Parsed::Complete { frame, consumed }) if frame.kind == kind && frame.channel == channel => {
+            Some((frame, consumed))
+        }
+        _ => None,
+    }
+}
+
+/// Methods whose replies may be on the way at the same time, answered in order.
+fn is_pipelined(method: &Method<'_>) -> bool {
+    match method {
+        Method::ExchangeDeclare(declare) => !declare.passive,
+        Method::QueueDeclare(declare) => !declare.passive,
+        Method::ExchangeDelete(_)
+        | Method::ExchangeBind(_)
+        | Method::ExchangeUnbind(_)
+        | Method::QueueBind(_)
+        | Method::QueueUnbind(_) => true,
+        _ => false,
+    }
+}
+
+/// B37.
+pub(crate) fn second_open(method: &Method<'_>) -> Failure {
+    Failure::new(ReplyCode::ChannelError, "second 'channel.open' seen").in_method(method.id())
+}

@@ -1,0 +1,286 @@
+//! Replies that are awaited from the broker, in the order of their requests.
+//!
+//! Requests that change metadata may follow each other without waiting (their log writes share one sync); everything
+//! else waits until the list is empty. Refuses to know how requests are made; see `methods/`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use broker::{Call, ConsumerId, DeletedQueue, GotMessage, Queue, QueueCounts, Refused, SettleHow, SettleRun};
+use wire::amqp091::methods::{basic, queue, tx};
+use wire::amqp091::{Method, ShortStr};
+
+use super::deliver::{Announced, announce, deliver_got};
+use super::errors::{Failure, MethodId, NO_METHOD, Outcome, ReplyCode};
+use super::running::Running;
+use super::transaction::CommitSink;
+
+/// Most requests on the way at once; the next one waits.
+pub(crate) const PENDING_MAX: usize = 4096;
+
+/// Whether the client wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Wanted,
+    /// The method had nowait set.
+    Unwanted,
+}
+
+impl Answer {
+    pub(crate) fn unless(nowait: bool) -> Answer {
+        if nowait { Answer::Unwanted } else { Answer::Wanted }
+    }
+
+    pub(crate) fn is_wanted(self) -> bool {
+        self == Answer::Wanted
+    }
+}
+
+/// A request on the way.
+pub(crate) struct Pending {
+    pub(crate) channel: u16,
+    /// To blame if it fails.
+    pub(crate) method: MethodId,
+    pub(crate) what: Awaited,
+}
+
+/// What is awaited, and what is done then.
+pub(crate) enum Awaited {
+    /// Exchange and binding changes: one fixed reply.
+    Done {
+        call: Call<()>,
+        reply: Option<Method<'static>>,
+    },
+    Declared {
+        call: Call<QueueCounts>,
+        name: Box<[u8]>,
+        answer: Answer,
+    },
+    Deleted {
+        call: Call<Result<DeletedQueue, Refused>>,
+        answer: Answer,
+    },
+    Purged {
+        call: Call<u64>,
+        answer: Answer,
+    },
+    Consumed {
+        call: Call<Result<(), Refused>>,
+        queue: Arc<Queue>,
+        token: u32,
+        source: u32,
+        tag: Box<[u8]>,
+        answer: Answer,
+    },
+    Cancelled {
+        call: Call<()>,
+        tag: Box<[u8]>,
+        source: u32,
+        answer: Answer,
+    },
+    Got {
+        call: Call<Result<Option<GotMessage>, Refused>>,
+        queue: Arc<Queue>,
+        ack_required: bool,
+    },
+    Committed {
+        sink: Arc<CommitSink>,
+        through: u64,
+    },
+    /// A request that failed at once while earlier ones were on the way.
+    Failed(Failure),
+}
+
+impl Pending {
+    pub(crate) fn failed(channel: u16, failure: Failure) -> Pending {
+        Pending { channel, method: NO_METHOD, what: Awaited::Failed(failure) }
+    }
+}
+
+impl Running {
+    /// Adds a request that others of its kind may follow.
+    pub(crate) fn pipeline(&mut self, channel: u16, method: MethodId, what: Awaited) -> Outcome {
+        self.pending.push_back(Pending { channel, method, what });
+        self.try_pending()?;
+        self.barrier |= self.pending.len() >= PENDING_MAX;
+        Ok(())
+    }
+
+    /// Adds a request that everything after it waits for.
+    pub(crate) fn await_alone(&mut self, channel: u16, method: MethodId, what: Awaited) -> Outcome {
+        self.barrier = true;
+        self.pending.push_back(Pending { channel, method, what });
+        self.try_pending()
+    }
+
+    /// Completes what is answered already, without registering to be woken; `poll` follows every `receive`.
+    pub(crate) fn try_pending(&mut self) -> Outcome {
+        self.poll_pending(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    /// Completes what is answered, in order.
+    pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>) -> Outcome {
+        while let Some(mut pending) = self.pending.pop_front() {
+            let completed = match self.complete(&mut pending, cx) {
+                Poll::Ready(completed) => completed,
+                Poll::Pending => {
+                    self.pending.push_front(pending);
+                    return Ok(());
+                }
+            };
+            let Err(failure) = completed else { continue };
+            if failure.is_hard() {
+                return Err(failure);
+            }
+            self.fail_channel(pending.channel, &failure);
+        }
+        self.barrier = false;
+        Ok(())
+    }
+
+    fn complete(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let (channel, method) = (pending.channel, pending.method);
+        let blame = |refused: Refused| Failure::from(refused).in_method(method);
+        // The channel may have been closed meanwhile, by an earlier request or an overdue delivery: then the request was
+        // made, but nobody is told.
+        let is_open = self.channels.is_open(channel);
+        let outcome = match &mut pending.what {
+            Awaited::Done { call, reply } => {
+                std::task::ready!(poll(call, cx));
+                if let Some(reply) = reply.take().filter(|_| is_open) {
+                    self.reply(channel, reply);
+                }
+                Ok(())
+            }
+            Awaited::Declared { call, name, answer } => {
+                let counts = std::task::ready!(poll(call, cx));
+                if answer.is_wanted() && is_open {
+                    self.declare_ok(channel, name, counts);
+                }
+                Ok(())
+            }
+            Awaited::Deleted { call, answer } => {
+                let deleted = std::task::ready!(poll(call, cx)).map_err(blame);
+                let answer = if is_open { *answer } else { Answer::Unwanted };
+                deleted.map(|deleted| self.deleted(channel, deleted, answer))
+            }
+            Awaited::Purged { call, answer } => {
+                let message_count = clamp(std::task::ready!(poll(call, cx)));
+                if answer.is_wanted() && is_open {
+                    self.reply(channel, queue::PurgeOk { message_count });
+                }
+                Ok(())
+            }
+            Awaited::Consumed { call, queue, token, source, tag, answer } => {
+                let consumed = std::task::ready!(poll(call, cx)).map_err(blame);
+                self.consumed(channel, consumed, queue, (*token, *source), tag, *answer)
+            }
+            Awaited::Cancelled { call, tag, source, answer } => {
+                std::task::ready!(poll(call, cx));
+                let answer = if is_open { *answer } else { Answer::Unwanted };
+                self.cancelled(channel, tag, *source, answer);
+                Ok(())
+            }
+            Awaited::Got { call, queue, ack_required } => {
+                let got = std::task::ready!(poll(call, cx)).map_err(blame);
+                got.map(|got| match got {
+                    Some(got) if !is_open => give_back(queue, &got, *ack_required),
+                    got => self.got(channel, got, queue, *ack_required),
+                })
+            }
+            Awaited::Committed { sink, through } => {
+                let is_whole = std::task::ready!(sink.poll(*through));
+                if is_open { self.committed(channel, is_whole) } else { Ok(()) }
+            }
+            Awaited::Failed(failure) => Err(failure.clone()),
+        };
+        Poll::Ready(outcome)
+    }
+
+    pub(crate) fn declare_ok(&mut self, channel: u16, name: &[u8], counts: QueueCounts) {
+        let ok = queue::DeclareOk {
+            queue: ShortStr::clipped(name),
+            message_count: clamp(counts.ready),
+            consumer_count: counts.consumers,
+        };
+        self.reply(channel, ok);
+    }
+
+    fn deleted(&mut self, channel: u16, deleted: DeletedQueue, answer: Answer) {
+        // The queue has cancelled its consumers; their tags are free before the client reads the answer.
+        self.forget_cancelled();
+        if answer.is_wanted() {
+            self.reply(channel, queue::DeleteOk { message_count: clamp(deleted.ready) });
+        }
+    }
+
+    fn consumed(
+        &mut self,
+        channel: u16,
+        consumed: Outcome,
+        queue: &Arc<Queue>,
+        (token, source): (u32, u32),
+        tag: &[u8],
+        answer: Answer,
+    ) -> Outcome {
+        if let Err(failure) = consumed {
+            self.channel(channel).consumers.remove(tag);
+            self.write(|output| output.state().detach(source));
+            self.release_forgotten();
+            return Err(failure);
+        }
+        match self.write(|output| announce(output, source, !answer.is_wanted())) {
+            // consume-ok is written: deliveries may follow (B117).
+            Announced::Live => queue.resume(ConsumerId { connection: self.principal.connection, token }),
+            Announced::AlreadyCancelled => {
+                self.channel(channel).consumers.remove(tag);
+                self.release_forgotten();
+            }
+        }
+        self.count_consumers(channel);
+        Ok(())
+    }
+
+    fn cancelled(&mut self, channel: u16, tag: &[u8], source: u32, answer: Answer) {
+        self.write(|output| output.state().detach(source));
+        self.release_forgotten();
+        if answer.is_wanted() {
+            self.reply(channel, basic::CancelOk { consumer_tag: ShortStr::bounded(tag) });
+        }
+        self.count_consumers(channel);
+    }
+
+    fn got(&mut self, channel: u16, got: Option<GotMessage>, queue: &Arc<Queue>, ack_required: bool) {
+        let Some(got) = got else {
+            return self.reply(channel, basic::GetEmpty::default());
+        };
+        let source = ack_required.then(|| self.getter(channel, queue));
+        self.write(|output| deliver_got(output, channel, source, &got));
+    }
+
+    fn committed(&mut self, channel: u16, is_whole: bool) -> Outcome {
+        if !is_whole {
+            let failure = Failure::new(ReplyCode::PreconditionFailed, "partial tx completion");
+            return Err(failure.in_method(tx::Commit::ID));
+        }
+        self.reply(channel, tx::CommitOk {});
+        Ok(())
+    }
+}
+
+/// A message that basic.get has fetched and nobody will see goes back.
+pub(crate) fn give_back(queue: &Arc<Queue>, got: &GotMessage, ack_required: bool) {
+    if ack_required {
+        queue.settle(SettleHow::Requeue, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
+    }
+}
+
+fn poll<T: Unpin>(call: &mut Call<T>, cx: &mut Context<'_>) -> Poll<T> {
+    Pin::new(call).poll(cx)
+}
+
+fn clamp(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

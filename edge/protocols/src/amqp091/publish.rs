@@ -1,0 +1,110 @@
+//! A complete message from the client: checks that need the channel, then the broker, or the open transaction.
+//!
+//! Refuses to know frames and queues. Nothing here allocates per message outside transactions and returns.
+
+use std::sync::atomic::Ordering;
+
+use broker::{Incoming, Refused, Routed};
+use wire::amqp091::{Properties, encode_return};
+
+use super::channel::{ChannelState, Mode};
+use super::content::{Content, PUBLISH};
+use super::errors::{Failure, Outcome, ReplyCode};
+use super::running::Running;
+
+/// Properties longer than this are checked anew for every message.
+const PROPERTIES_REMEMBERED_MAX: usize = 256;
+
+impl Running {
+    /// A complete message. On a channel that is closing it is dropped (B41).
+    pub(crate) fn content(&mut self, number: u16, content: &Content<'_>) -> Outcome {
+        if self.alarm.reason.is_some() {
+            self.heed_alarm();
+        }
+        let channel = self.channel(number);
+        if channel.state == ChannelState::Closing {
+            return Ok(());
+        }
+        match self.publish(number, content) {
+            Ok(()) => Ok(()),
+            Err(failure) => self.fail(number, failure),
+        }
+    }
+
+    fn publish(&mut self, number: u16, content: &Content<'_>) -> Outcome {
+        if content.immediate {
+            return Err(Failure::new(ReplyCode::NotImplemented, "immediate=true").in_method(PUBLISH));
+        }
+        if content.body.len() as u64 != content.body_size {
+            let (size, max) = (content.body_size, self.broker.options().message_size_max);
+            return Err(blame(Refused::MessageTooLarge { size, max }));
+        }
+        self.check_properties(number, content.properties)?;
+        let channel = self.channels.get(number).expect("checked by the caller");
+        if let Mode::Transaction(_) = channel.mode {
+            return self.publish_in_transaction(number, content);
+        }
+        let routed = self.publisher.publish(&mut channel.publish, content.incoming()).map_err(blame)?;
+        if let Mode::Confirm(latest) = &channel.mode {
+            latest.store(channel.publish.latest_publish(), Ordering::Relaxed);
+        }
+        if routed == Routed::No && content.mandatory {
+            self.return_unroutable(number, content);
+        }
+        Ok(())
+    }
+
+    /// Properties are forwarded as they came, so what cannot be decoded must not get in. RabbitMQ stumbles over it: 541
+    /// without a text.
+    #[inline]
+    fn check_properties(&mut self, number: u16, properties: &[u8]) -> Outcome {
+        let channel = self.channels.get(number).expect("checked by the caller");
+        if channel.properties_valid == properties {
+            return Ok(());
+        }
+        if let Err(error) = Properties::new(properties).validate() {
+            let text = format!("cannot decode the properties of a message: {error}");
+            return Err(Failure::new(ReplyCode::FrameError, text).in_method(PUBLISH));
+        }
+        if properties.len() <= PROPERTIES_REMEMBERED_MAX {
+            channel.properties_valid.clear();
+            channel.properties_valid.extend_from_slice(properties);
+        }
+        Ok(())
+    }
+
+    /// basic.return (B102): before the confirm, because the broker confirms at the end of the batch at the earliest.
+    pub(crate) fn return_unroutable(&mut self, number: u16, content: &Content<'_>) {
+        self.write(|output| {
+            let frame_size_max = output.state().frame_size_max;
+            encode_return(
+                output.bytes(),
+                number,
+                ReplyCode::NoRoute.number(),
+                ReplyCode::NoRoute.name().as_bytes(),
+                content.exchange,
+                content.routing_key,
+                content.properties,
+                content.body,
+                frame_size_max,
+            );
+        });
+    }
+}
+
+impl<'a> Content<'a> {
+    /// As the broker takes it.
+    pub(crate) fn incoming(&self) -> Incoming<'a> {
+        Incoming {
+            exchange: self.exchange,
+            routing_key: self.routing_key,
+            properties: self.properties,
+            body: self.body,
+        }
+    }
+}
+
+/// A refusal of basic.publish.
+pub(crate) fn blame(refused: Refused) -> Failure {
+    Failure::from(refused).in_method(PUBLISH)
+}

@@ -1,0 +1,86 @@
+//! Texts about declarations: differences, arguments, types, limits.
+
+use broker::{ArgumentError, ArgumentReason, Compared, Difference, LimitScope, Resource};
+
+use super::{kind_of, name_of, render};
+use crate::amqp091::errors::erlang_binary;
+
+/// B47, B62: two values are shown bare, a value against none with its type.
+pub(super) fn inequivalent(resource: &Resource, difference: &Difference) -> String {
+    let Difference { what, received, current } = difference;
+    let bare = *received != Compared::Absent && *current != Compared::Absent;
+    let received = compared(received, bare);
+    let current = compared(current, bare);
+    format!(
+        "inequivalent arg '{what}' for {}: received {received} but current is {current}",
+        render(resource)
+    )
+}
+
+fn compared(side: &Compared, bare: bool) -> String {
+    match side {
+        Compared::Flag(flag) => format!("'{flag}'"),
+        Compared::Name(name) => format!("'{name}'"),
+        Compared::Value { value, .. } if bare => format!("'{value}'"),
+        Compared::Value { value, kind } => format!("the value '{value}' of type '{kind}'"),
+        Compared::Absent => "none".into(),
+    }
+}
+
+/// B72, B73.
+pub(super) fn argument(resource: &Resource, error: &ArgumentError) -> String {
+    let reason = match &error.reason {
+        ArgumentReason::Negative(value) => format!(": {{value_negative,{value}}}"),
+        ArgumentReason::Zero => ": {value_zero,0}".into(),
+        ArgumentReason::TooLarge(value) => format!(": {{value_too_large,{value}}}"),
+        ArgumentReason::MaxExceeded(value) => format!(": {{max_value_exceeded,{value}}}"),
+        // B72: a dead-letter exchange of a wrong type has a text of its own.
+        ArgumentReason::UnacceptableType(kind) if &*error.name == "x-dead-letter-exchange" => {
+            return format!("invalid type '{kind}' for arg '{}' in {}", error.name, render(resource));
+        }
+        ArgumentReason::UnacceptableType(kind) => format!(": {{unacceptable_type,{kind}}}"),
+        ArgumentReason::ExpectedInteger(kind) => format!(": \"expected integer, got {kind}\""),
+        ArgumentReason::Atom(atom) => format!(": {atom}"),
+        ArgumentReason::Text(text) => format!(": \"{text}\""),
+        ArgumentReason::OtherQueueType => " of queue type rabbit_classic_queue".into(),
+    };
+    format!("invalid arg '{}' for {}{reason}", error.name, render(resource))
+}
+
+/// B48. RabbitMQ says `invalid` when the name happens to be an atom of its virtual machine; such words are not worth
+/// a list, except those of other object kinds that people mix up.
+pub(super) fn unknown_exchange_type(kind: &[u8]) -> String {
+    format!("unknown exchange type '{}'", String::from_utf8_lossy(kind))
+}
+
+/// B89: `received` is the value as it came, or `type signedint (value 1)` for one of a wrong type.
+pub(super) fn invalid_match(received: &str) -> String {
+    if received.starts_with("type ") {
+        return format!("Invalid x-match field {received}; expected longstr");
+    }
+    let received = erlang_binary(received.as_bytes());
+    format!("Invalid x-match field value {received}; expected all, any, all-with-x, or any-with-x")
+}
+
+/// B88.
+pub(super) fn too_many_hashes(key: &[u8]) -> String {
+    let count = key.split(|byte| *byte == b'.').filter(|word| *word == b"#").count();
+    let key = String::from_utf8_lossy(key);
+    format!("Topic binding key '{key}' uses {count} '#' wildcards, at most 2 are allowed")
+}
+
+/// B58, B77.
+pub(super) fn limit_reached(resource: &Resource, scope: LimitScope, limit: u64) -> String {
+    let (kind, name, vhost) = (kind_of(resource), name_of(resource), &resource.vhost);
+    match (kind, scope) {
+        ("exchange", _) => {
+            format!("cannot declare {}: exchange limit of {limit} is reached", render(resource))
+        }
+        (_, LimitScope::Vhost) => {
+            format!("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")
+        }
+        (_, LimitScope::Cluster) => {
+            format!("cannot declare queue '{name}': queue limit in cluster ({limit}) is reached")
+        }
+    }
+}

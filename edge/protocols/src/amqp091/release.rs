@@ -1,0 +1,118 @@
+//! Letting go: closing a channel, from either side, and everything a connection holds when it ends.
+//!
+//! Refuses to know why. What a channel holds is given back before the answer is written, as in RabbitMQ: who reads
+//! close-ok may rely on the messages being in their queues again.
+
+use broker::{ConsumerId, SettleHow};
+use wire::amqp091::methods::channel;
+
+use super::channel::{ChannelState, Mode};
+use super::deliver::ChannelFacts;
+use super::errors::Failure;
+use super::pending::{Awaited, give_back};
+use super::running::Running;
+
+impl Running {
+    /// Closes a channel with an error; what comes on it is discarded until close-ok (B41).
+    pub(crate) fn fail_channel(&mut self, number: u16, failure: &Failure) {
+        if !self.channels.is_open(number) {
+            return;
+        }
+        tracing::info!(connection = %self.principal.connection, channel = number, "{}", failure.reply_text());
+        self.channel(number).state = ChannelState::Closing;
+        self.release_channel(number);
+        self.write(|output| failure.encode_channel_close(number, output.bytes()));
+    }
+
+    /// channel.close from the client.
+    pub(crate) fn close_channel(&mut self, number: u16) {
+        self.sync();
+        self.release_channel(number);
+        self.forget_channel(number);
+        self.reply(number, channel::CloseOk {});
+    }
+
+    /// The number is free again.
+    pub(crate) fn forget_channel(&mut self, number: u16) {
+        if let Some(channel) = self.channels.get(number) {
+            self.partial_bytes -= channel.assembly.gathered_bytes();
+        }
+        self.channels.remove(number);
+    }
+
+    /// Cancels the channel's consumers and requeues what is unacked (B45).
+    fn release_channel(&mut self, number: u16) {
+        // Publishes and acks that came before the end still count.
+        self.submit();
+        let Some(channel) = self.channels.get(number) else { return };
+        let consumers = std::mem::take(&mut channel.consumers);
+        let getter = channel.getter.take();
+        let aside = match &mut channel.mode {
+            Mode::Transaction(transaction) => transaction.take_settled(),
+            _ => Vec::new(),
+        };
+        channel.mode = Mode::Plain;
+        channel.publish.set_reply_address(None);
+        for consumer in consumers.values() {
+            if let Some(address) = &consumer.reply_address {
+                self.broker.unregister_reply(&self.principal, address);
+            } else if let Some(queue) = self.settlements.queue(consumer.source) {
+                // Nobody waits for the answer: the requeued messages come behind it in the queue's inbox.
+                drop(
+                    queue.cancel(ConsumerId { connection: self.principal.connection, token: consumer.token }),
+                );
+            }
+        }
+        self.settle_as(SettleHow::Requeue);
+        let mut output = self.sink.outbox.lock();
+        let side = output.state();
+        let settlements = &mut self.settlements;
+        for (entry, _) in aside {
+            side.settle_set_aside(number, entry.source);
+            settlements.add(entry.source, entry.seq);
+        }
+        for source in
+            consumers.values().map(|consumer| consumer.source).chain(getter.map(|getter| getter.source))
+        {
+            side.detach(source);
+        }
+        side.close_channel(number, |entry| settlements.add(entry.source, entry.seq));
+        drop(output);
+        self.submit();
+        self.release_forgotten();
+    }
+
+    /// The connection ends: every channel is released. Requests on the way are abandoned.
+    pub(crate) fn release_all(&mut self) {
+        self.settle_gathered();
+        for pending in std::mem::take(&mut self.pending) {
+            if let Awaited::Got { mut call, queue, ack_required } = pending.what
+                && let Some(Ok(Some(got))) = call.try_take()
+            {
+                give_back(&queue, &got, ack_required);
+            }
+        }
+        for number in self.channels.numbers() {
+            if self.channels.is_open(number) {
+                self.release_channel(number);
+            }
+            self.forget_channel(number);
+        }
+        self.submit();
+        self.broker.close_connection(&self.principal);
+    }
+
+    /// Notes something for listings.
+    pub(crate) fn note<R>(&mut self, number: u16, note: impl FnOnce(&mut ChannelFacts) -> R) {
+        if let Some(channel) = self.sink.outbox.lock().state().channel(number) {
+            note(&mut channel.facts);
+        }
+    }
+
+    pub(crate) fn count_consumers(&mut self, number: u16) {
+        if let Some(channel) = self.channels.get(number) {
+            let count = channel.consumers.len();
+            self.note(number, |facts| facts.consumer_count = count);
+        }
+    }
+}

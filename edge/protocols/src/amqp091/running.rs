@@ -1,0 +1,197 @@
+//! An open connection: its channels, what is on the way to the broker, and what is awaited from it.
+//!
+//! Refuses to know the handshake, heartbeats and how the socket is driven; `session.rs` does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use broker::{Broker, Principal, Publisher};
+use wire::amqp091::Method;
+use wire::amqp091::methods::connection;
+
+use super::channel::{Channel, Channels};
+use super::deliver::{Deliveries, DeliverySink};
+use super::errors::{Failure, Outcome, ReplyCode};
+use super::overdue::Overdue;
+use super::pending::Pending;
+use super::settings::Settings;
+use super::settle::{Settlement, Settlements};
+use crate::OUTPUT_BYTES_MAX;
+use crate::outbox::Output;
+
+/// An alarm of the broker (B27).
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    pub(crate) reason: Option<String>,
+    /// The connection published while the alarm was on: nothing is read until it clears.
+    pub(crate) holds: bool,
+}
+
+/// An open connection.
+pub(crate) struct Running {
+    pub(crate) broker: Broker,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) principal: Principal,
+    pub(crate) sink: Arc<DeliverySink>,
+    pub(crate) publisher: Publisher,
+    pub(crate) channels: Channels,
+    /// Negotiated; 0 is no limit.
+    pub(crate) channel_max: u16,
+    /// Largest frame payload taken, bytes (B22).
+    pub(crate) payload_bytes_max: usize,
+    pub(crate) settlements: Settlements,
+    pub(crate) gathered: Vec<Settlement>,
+    pub(crate) pending: VecDeque<Pending>,
+    /// Nothing may be parsed before `pending` is empty.
+    pub(crate) barrier: bool,
+    pub(crate) overdue: Overdue,
+    pub(crate) token_latest: u32,
+    pub(crate) random: u64,
+    /// Bytes of incomplete bodies on all channels.
+    pub(crate) partial_bytes: usize,
+    pub(crate) has_freed_window: bool,
+    pub(crate) publisher_full: bool,
+    pub(crate) output_full: bool,
+    pub(crate) alarm: Alarm,
+    /// The client understands connection.blocked (B10).
+    pub(crate) blocked_capability: bool,
+    /// Scratch.
+    pub(crate) resumable: Vec<(u32, u32)>,
+}
+
+impl Running {
+    /// Whether parsing must stop.
+    #[inline]
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.barrier || self.publisher_full || self.output_full || self.alarm.holds
+    }
+
+    /// Writes a method.
+    pub(crate) fn reply<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) {
+        self.write(|output| method.into().encode_frame(channel, output.bytes()));
+    }
+
+    /// Writes anything; notices when the outbox has become full.
+    pub(crate) fn write<R>(&mut self, write: impl FnOnce(&mut Output<Deliveries>) -> R) -> R {
+        let mut output = self.sink.outbox.lock();
+        let result = write(&mut output);
+        self.output_full |= output.pending_bytes() >= OUTPUT_BYTES_MAX;
+        result
+    }
+
+    /// channel.open (B37-B39).
+    pub(crate) fn open_channel(&mut self, number: u16) -> Outcome {
+        let limit = usize::from(self.channel_max);
+        if limit != 0 && self.channels.count() >= limit {
+            let text = format!(
+                "number of channels opened ({limit}) has reached the negotiated channel_max ({limit})"
+            );
+            return Err(Failure::new(ReplyCode::NotAllowed, text));
+        }
+        let serial = self.write(|output| output.state().open_channel(number));
+        self.channels.insert(number, Channel::new(serial));
+        self.reply(number, wire::amqp091::methods::channel::OpenOk::default());
+        Ok(())
+    }
+
+    /// An open channel; handlers are called for such only.
+    pub(crate) fn channel(&mut self, number: u16) -> &mut Channel {
+        self.channels.get(number).expect("methods are dispatched to channels that exist")
+    }
+
+    /// A failure of a channel's method: closes the channel, or gives the failure back if it ends the connection.
+    pub(crate) fn fail(&mut self, number: u16, failure: Failure) -> Outcome {
+        if failure.is_hard() {
+            return Err(failure);
+        }
+        if self.pending.is_empty() {
+            self.fail_channel(number, &failure);
+        } else {
+            // Replies to earlier requests come first.
+            self.pending.push_back(Pending::failed(number, failure));
+            self.barrier = true;
+        }
+        Ok(())
+    }
+
+    /// Everything that one read brought goes to the queues.
+    pub(crate) fn end_batch(&mut self) {
+        self.settle_gathered();
+        self.submit();
+        if self.has_freed_window {
+            self.has_freed_window = false;
+            self.resume_paused();
+        }
+        self.publisher_full = self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
+        self.output_full = self.sink.outbox.lock().pending_bytes() >= OUTPUT_BYTES_MAX;
+    }
+
+    /// Before anything that must find earlier publishes and settlements done.
+    pub(crate) fn sync(&mut self) {
+        self.settle_gathered();
+        self.submit();
+        self.forget_cancelled();
+    }
+
+    /// Drives what is awaited. Ready when parsing may go on.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Outcome<Poll<()>> {
+        self.forget_cancelled();
+        self.poll_pending(cx)?;
+        if self.publisher_full {
+            self.publisher_full = self.publisher.poll_ready(cx).is_pending();
+        }
+        if self.has_freed_window {
+            self.has_freed_window = false;
+            self.resume_paused();
+        }
+        Ok(if self.is_stalled() { Poll::Pending } else { Poll::Ready(()) })
+    }
+
+    /// Forgets consumers that their queues cancelled.
+    pub(crate) fn forget_cancelled(&mut self) {
+        if !self.sink.has_cancelled.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let cancelled = std::mem::take(&mut self.sink.outbox.lock().state().cancelled);
+        for gone in cancelled {
+            let Some(channel) = self.channels.get(gone.channel) else { continue };
+            if channel.consumers.get(&gone.tag).is_some_and(|consumer| consumer.token == gone.token) {
+                channel.consumers.remove(&gone.tag);
+                self.count_consumers(gone.channel);
+            }
+        }
+        self.release_forgotten();
+    }
+
+    /// An alarm goes on (`Some`) or off (B27).
+    pub(crate) fn alarm(&mut self, reason: Option<String>) {
+        if reason.is_none() && self.alarm.holds {
+            self.alarm.holds = false;
+            if self.blocked_capability {
+                self.reply(0, connection::Unblocked {});
+            }
+        }
+        self.alarm.reason = reason;
+    }
+
+    /// The connection publishes: while an alarm is on, that is where it stops.
+    pub(crate) fn heed_alarm(&mut self) {
+        let Some(reason) = self.alarm.reason.clone() else { return };
+        if self.blocked_capability {
+            let reason = wire::amqp091::ShortStr::clipped(reason.as_bytes());
+            self.reply(0, connection::Blocked { reason });
+        }
+        self.alarm.holds = true;
+    }
+
+    /// The next number of a sequence that looks random (SplitMix64); only unguessability of generated tags hangs on it.
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,436 @@
+//! One AMQP 0-9-1 connection: phases, the frame loop, closing, time.
+//!
+//! Refuses to know sockets and tasks. Whoever drives it does, on one task:
+//!
+//! ```text
+//!  bytes arrive        receive(bytes)          -> consumed, needed; keep the rest
+//!  then, and on wakes  poll_stalled(cx)        -> Ready: receive() may be called (again, with the rest)
+//!  always after those  outbox().take(buffer)   -> write it; bytes_sent(n) for every write
+//!  outbox got low      output_drained()
+//!  at next_tick_ms()   tick(now)
+//!  state() Draining    write what is left, shut the socket's sending side down, read until the end, drop the session
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use broker::{Broker, ConnectionInfo, User};
+use wire::amqp091::methods::connection;
+use wire::amqp091::{FRAME_METHOD, FRAME_OVERHEAD, Frame, Method, Parsed, parse_frame};
+
+use super::control::{Control, forced};
+use super::deliver::{Deliveries, DeliverySink};
+use super::errors::{Failure, Outcome};
+use super::frames::{Taken, check_kind};
+use super::handshake::{Client, Greeting, Limits, encode_start, greet};
+use super::running::Running;
+use super::settings::{Mechanism, Peer, Settings};
+use crate::outbox::{Outbox, OutputBytes};
+use crate::{Now, OUTPUT_BYTES_LOW};
+
+mod clock;
+mod opening;
+
+/// Bytes of a protocol header.
+const HEADER_BYTES: usize = 8;
+
+/// Payload bytes a frame may have beyond the negotiated limit (B22).
+const PAYLOAD_TOLERANCE_BYTES: usize = 8;
+
+/// What [`Session::receive`] made of its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes consumed from the front. Hand the rest in again, with what arrives behind it.
+    pub consumed: usize,
+    /// Length the rest must have before another call can do anything; bounded by the largest frame. 0 while stalled.
+    pub needed: usize,
+}
+
+/// What is to be done with the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Read and write.
+    Running,
+    /// Write what the outbox holds, then end the connection; input is ignored.
+    Draining,
+    /// End the connection at once, without writing anything.
+    Closed,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Header,
+    Starting,
+    Tuning,
+    Opening,
+    Running,
+    /// connection.close is sent, close-ok awaited (B35).
+    Closing,
+    Draining,
+    Closed,
+}
+
+impl Phase {
+    /// RabbitMQ's name, as in its texts.
+    const fn name(self) -> &'static str {
+        match self {
+            Phase::Header | Phase::Starting => "starting",
+            Phase::Tuning => "tuning",
+            Phase::Opening => "opening",
+            Phase::Running => "running",
+            Phase::Closing | Phase::Draining => "closing",
+            Phase::Closed => "closed",
+        }
+    }
+}
+
+/// One AMQP 0-9-1 connection, server side.
+pub struct Session {
+    broker: Broker,
+    settings: Arc<Settings>,
+    peer: Peer,
+    outbox: Arc<Outbox<Deliveries>>,
+    sink: Arc<DeliverySink>,
+    control: Arc<Control>,
+    phase: Phase,
+    running: Option<Box<Running>>,
+    client: Client,
+    login: Option<(Arc<User>, Mechanism)>,
+    limits: Limits,
+    payload_bytes_max: usize,
+    alarm: Option<String>,
+    now: Now,
+    started: Now,
+    received: Now,
+    sent: Now,
+    ticked: Now,
+    /// When close-ok must be there; set by the first tick after the close.
+    close_deadline_ms: Option<u64>,
+}
+
+impl Session {
+    /// A connection that was just accepted at `now`. Nothing is written before the client's protocol header.
+    #[must_use]
+    pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
+        let outbox = Arc::new(Outbox::new(Deliveries::new()));
+        let sink = Arc::new(DeliverySink { outbox: outbox.clone(), has_cancelled: AtomicBool::new(false) });
+        let info = ConnectionInfo {
+            name: peer.connection_name(),
+            peer_host: peer.remote.ip().to_string(),
+            peer_port: peer.remote.port(),
+            host: peer.local.ip().to_string(),
+            port: peer.local.port(),
+            protocol: "AMQP 0-9-1".into(),
+            state: Phase::Header.name().into(),
+            connected_at_ms: now.unix_ms,
+            ..ConnectionInfo::default()
+        };
+        let control = Arc::new(Control::new(outbox.clone(), info));
+        let limits = Limits { channel_max: 0, frame_size_max: 0, heartbeat_s: 0 };
+        let payload_bytes_max = settings.initial_frame_size_max as usize;
+        let (phase, client) = (Phase::Header, Client::default());
+        Session {
+            broker,
+            settings,
+            peer,
+            outbox,
+            sink,
+            control,
+            phase,
+            running: None,
+            client,
+            login: None,
+            limits,
+            payload_bytes_max,
+            alarm: None,
+            now,
+            started: now,
+            received: now,
+            sent: now,
+            ticked: now,
+            close_deadline_ms: None,
+        }
+    }
+
+    /// Takes what has arrived, as far as it is whole. Consumes nothing while stalled; call [`Session::poll_stalled`]
+    /// after every call, and look at the outbox.
+    pub fn receive(&mut self, input: &[u8], now: Now) -> Progress {
+        self.now = now;
+        self.received = now;
+        self.heed_close();
+        let now_ds = self.now_ds();
+        if let Some(running) = &mut self.running {
+            running.overdue.set_now(now_ds);
+        }
+        let mut consumed = 0;
+        let mut needed = 0;
+        while !self.is_stalled() {
+            let rest = &input[consumed..];
+            match self.step(rest) {
+                Step::Took(count) => consumed += count,
+                Step::Needs(count) => {
+                    needed = count;
+                    break;
+                }
+                Step::Waits => break,
+            }
+        }
+        if let Some(running) = &mut self.running {
+            running.end_batch();
+        }
+        self.control.recv_bytes.fetch_add(consumed as u64, Ordering::Relaxed);
+        Progress { consumed, needed }
+    }
+
+    fn step(&mut self, input: &[u8]) -> Step {
+        match self.phase {
+            Phase::Header => return self.header(input),
+            Phase::Draining | Phase::Closed if input.is_empty() => return Step::Needs(1),
+            Phase::Draining | Phase::Closed => return Step::Took(input.len()),
+            _ => {}
+        }
+        match parse_frame(input, self.payload_bytes_max) {
+            Ok(Parsed::Complete { frame, consumed }) => match self.frame(&frame, &input[consumed..]) {
+                Ok(Taken::Frame) => Step::Took(consumed),
+                Ok(Taken::FrameAnd(more)) => Step::Took(consumed + more),
+                Ok(Taken::Wait) => Step::Waits,
+                Err(failure) => {
+                    self.fail(&failure);
+                    Step::Took(consumed)
+                }
+            },
+            Ok(Parsed::Incomplete { needed }) => Step::Needs(needed),
+            Err(error) => {
+                let limit = self.payload_bytes_max.saturating_sub(self.tolerance_bytes());
+                // What comes behind a damaged frame cannot be understood: no close-ok is awaited.
+                let payload = input.get(7..).unwrap_or_default();
+                let size = match error {
+                    wire::amqp091::FrameError::BadEnd { size, .. } => size,
+                    wire::amqp091::FrameError::TooLarge { size, .. } => size,
+                };
+                let payload = &payload[..size.min(payload.len())];
+                let failure = Failure::bad_frame(error, input[0], payload, limit);
+                self.fail(&failure);
+                self.enter(Phase::Draining);
+                Step::Took(input.len())
+            }
+        }
+    }
+
+    fn tolerance_bytes(&self) -> usize {
+        if self.login.is_some() { PAYLOAD_TOLERANCE_BYTES } else { 0 }
+    }
+
+    fn header(&mut self, input: &[u8]) -> Step {
+        let Some(header) = input.first_chunk::<HEADER_BYTES>() else { return Step::Needs(HEADER_BYTES) };
+        let mut output = self.outbox.lock();
+        match greet(*header) {
+            Greeting::Accepted => {
+                encode_start(&self.settings, &self.broker.options().cluster_name, output.bytes());
+                drop(output);
+                self.enter(Phase::Starting);
+            }
+            Greeting::Refused(answer) => {
+                output.bytes().extend_from_slice(&answer);
+                drop(output);
+                tracing::info!(connection = %self.peer.connection_name(), ?header, "protocol not supported");
+                self.enter(Phase::Draining);
+            }
+        }
+        Step::Took(HEADER_BYTES)
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, rest: &[u8]) -> Outcome<Taken> {
+        match (&mut self.running, self.phase) {
+            (Some(running), Phase::Running) if frame.channel != 0 => {
+                return running.channel_frame(frame, rest);
+            }
+            (_, Phase::Closing) => return Ok(self.closing_frame(frame)),
+            _ => check_kind(frame)?,
+        }
+        if frame.kind == wire::amqp091::FRAME_HEARTBEAT {
+            return Ok(Taken::Frame);
+        }
+        if frame.kind != FRAME_METHOD || frame.channel != 0 {
+            return Err(Failure::unexpected_frame(frame));
+        }
+        let method = Method::decode(frame.payload).map_err(|error| Failure::bad_method(error, frame))?;
+        if let Some(running) = &mut self.running {
+            if !running.pending.is_empty() {
+                running.barrier = true;
+                return Ok(Taken::Wait);
+            }
+            running.sync();
+        }
+        self.connection_method(&method).map(|()| Taken::Frame)
+    }
+
+    /// After the server's close only its answer counts, or a close that crossed it (B35).
+    fn closing_frame(&mut self, frame: &Frame<'_>) -> Taken {
+        if frame.channel == 0 && frame.kind == FRAME_METHOD {
+            match Method::decode(frame.payload) {
+                Ok(Method::ConnectionCloseOk(_)) => self.enter(Phase::Draining),
+                Ok(Method::ConnectionClose(_)) => {
+                    connection::CloseOk {}.encode_frame(0, self.outbox.lock().bytes());
+                }
+                _ => {}
+            }
+        }
+        Taken::Frame
+    }
+
+    /// A method on channel 0.
+    fn connection_method(&mut self, method: &Method<'_>) -> Outcome {
+        match (self.phase, method) {
+            (Phase::Starting, Method::ConnectionStartOk(start_ok)) => self.start_ok(start_ok),
+            (Phase::Tuning, Method::ConnectionTuneOk(tune_ok)) => self.tune_ok(tune_ok),
+            (Phase::Opening, Method::ConnectionOpen(open)) => self.open(open),
+            (Phase::Running, Method::ConnectionUpdateSecret(_)) => {
+                // B29: nothing to refresh with users of our own; tokens come with their own backend.
+                self.write(connection::UpdateSecretOk {});
+                Ok(())
+            }
+            (Phase::Running | Phase::Opening | Phase::Tuning, Method::ConnectionClose(_)) => {
+                self.release();
+                self.write(connection::CloseOk {});
+                self.enter(Phase::Draining);
+                Ok(())
+            }
+            _ => Err(Failure::unexpected_method(method, self.phase.name())),
+        }
+    }
+
+    fn write<'a>(&mut self, method: impl Into<Method<'a>>) {
+        method.into().encode_frame(0, self.outbox.lock().bytes());
+    }
+
+    /// Ends the connection with a reason; everything it holds is given back first.
+    fn fail(&mut self, failure: &Failure) {
+        if matches!(self.phase, Phase::Closing | Phase::Draining | Phase::Closed) {
+            return;
+        }
+        tracing::warn!(connection = %self.peer.connection_name(), phase = self.phase.name(), "{}", failure.reply_text());
+        self.release();
+        failure.encode_connection_close(self.outbox.lock().bytes());
+        self.enter(Phase::Closing);
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.control.set_state(phase.name());
+    }
+
+    fn heed_close(&mut self) {
+        if let Some(reason) = self.control.take_close() {
+            self.fail(&forced(reason));
+        }
+    }
+
+    /// Drives what the session waits for, and hears what other threads want of it. Ready when [`Session::receive`] may
+    /// be called. Registers the task with the outbox, so it is woken by output, answers and close requests alike.
+    pub fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outbox.register(cx.waker());
+        self.heed_close();
+        let Some(running) = &mut self.running else { return Poll::Ready(()) };
+        match running.poll(cx) {
+            Ok(poll) => poll,
+            Err(failure) => {
+                self.fail(&failure);
+                Poll::Ready(())
+            }
+        }
+    }
+
+    /// Whether [`Session::receive`] would consume nothing.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.is_stalled())
+    }
+
+    /// The outbox has been written out, or nearly: consumers that were refused go on, and so does parsing. Cheap when
+    /// nothing was refused; does nothing above [`OUTPUT_BYTES_LOW`].
+    pub fn output_drained(&mut self) {
+        if self.outbox.pending_bytes() >= OUTPUT_BYTES_LOW {
+            return;
+        }
+        if let Some(running) = &mut self.running {
+            running.output_full = false;
+            running.resume_paused();
+        }
+    }
+
+    /// The socket took `count` bytes of the output.
+    pub fn bytes_sent(&mut self, count: usize, now: Now) {
+        if count == 0 {
+            return;
+        }
+        self.sent = now;
+        self.outbox.written(count);
+        self.control.send_bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// The output side, for the socket's writer.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<dyn OutputBytes> {
+        self.outbox.clone()
+    }
+
+    /// What is to be done with the socket.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.phase {
+            Phase::Draining => State::Draining,
+            Phase::Closed => State::Closed,
+            _ => State::Running,
+        }
+    }
+
+    /// An alarm of the broker goes on, with its reason (`low on memory`), or off (B27). A connection that publishes while
+    /// it is on is told once and not read from until it is off.
+    pub fn alarm(&mut self, reason: Option<&str>) {
+        self.alarm = reason.map(Into::into);
+        if let Some(running) = &mut self.running {
+            running.alarm(self.alarm.clone());
+        }
+    }
+
+    /// The socket is gone: consumers are cancelled, unacked deliveries requeued, exclusive queues deleted. May be called
+    /// again; dropping does it too.
+    pub fn released(&mut self) {
+        self.release();
+        self.enter(Phase::Closed);
+    }
+
+    fn release(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            running.release_all();
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// One step of the frame loop.
+enum Step {
+    Took(usize),
+    Needs(usize),
+    Waits,
+}
+
+/// Largest frame payload accepted when `frame_size_max` was negotiated; 0 is no limit, and then RabbitMQ's largest
+/// message bounds it.
+fn payload_bytes_max(frame_size_max: u32) -> usize {
+    match frame_size_max as usize {
+        0 => 512 << 20,
+        size => size.saturating_sub(FRAME_OVERHEAD) + PAYLOAD_TOLERANCE_BYTES,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Time: heartbeats both ways, the handshake's limit, the wait for close-ok, consumers that take too long.
+
+use wire::amqp091::HEARTBEAT;
+
+use super::{Phase, Session};
+use crate::Now;
+use crate::outbox::OutputBytes;
+
+/// Output buffers above this are given back when nothing was written for a whole interval between ticks.
+const IDLE_BUFFER_BYTES_KEPT: usize = 4096;
+
+/// A moment that never comes.
+const NEVER: u64 = u64::MAX;
+
+impl Session {
+    /// Does what time demands. Call at [`Session::next_tick_ms`], or earlier and more often.
+    pub fn tick(&mut self, now: Now) {
+        let idle_ms = now.since_ms(self.sent);
+        let interval_ms = now.since_ms(self.ticked);
+        self.now = now;
+        self.ticked = now;
+        self.heed_close();
+        match self.phase {
+            Phase::Header | Phase::Starting | Phase::Tuning | Phase::Opening => {
+                if now.since_ms(self.started) >= self.settings.handshake_timeout_ms {
+                    // B5: without a word.
+                    self.enter(Phase::Closed);
+                }
+            }
+            Phase::Running => {
+                self.heartbeat();
+                let now_ds = self.now_ds();
+                if let Some(running) = &mut self.running {
+                    running.close_overdue(now_ds);
+                }
+                if idle_ms > interval_ms {
+                    self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
+                }
+            }
+            Phase::Closing | Phase::Draining => {
+                let timeout_ms = self.settings.close_timeout_ms;
+                let deadline_ms = *self.close_deadline_ms.get_or_insert(now.monotonic_ms + timeout_ms);
+                if now.monotonic_ms >= deadline_ms {
+                    self.enter(Phase::Closed);
+                }
+            }
+            Phase::Closed => {}
+        }
+    }
+
+    /// When [`Session::tick`] is due: milliseconds of [`Now::monotonic_ms`]; `u64::MAX` is never. Cheap; it may come
+    /// nearer with any input (a login, a consumer with a timeout), so look after every [`Session::receive`].
+    #[must_use]
+    pub fn next_tick_ms(&self) -> u64 {
+        match self.phase {
+            Phase::Header | Phase::Starting | Phase::Tuning | Phase::Opening => {
+                self.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
+            }
+            Phase::Running => self.heartbeat_due_ms().min(self.overdue_look_ms()),
+            Phase::Closing | Phase::Draining => self.close_deadline_ms.unwrap_or(0),
+            Phase::Closed => NEVER,
+        }
+    }
+
+    /// Half the interval: when a heartbeat is due if nothing else is sent, and how often silence is looked for (B21).
+    fn half_heartbeat_ms(&self) -> Option<u64> {
+        let heartbeat_s = u64::from(self.limits.heartbeat_s);
+        (heartbeat_s != 0).then_some(heartbeat_s * 500)
+    }
+
+    fn heartbeat_due_ms(&self) -> u64 {
+        let Some(half_ms) = self.half_heartbeat_ms() else { return NEVER };
+        let send_ms = self.sent.monotonic_ms + half_ms;
+        let silence_ms = self.received.monotonic_ms + 4 * half_ms;
+        // Never sooner than a quarter of the interval after the last tick: output that cannot be written must not make
+        // this spin.
+        send_ms.min(silence_ms).max(self.ticked.monotonic_ms + half_ms / 2)
+    }
+
+    /// Sends a heartbeat when nothing was sent for half the interval; ends the connection after two silent intervals.
+    fn heartbeat(&mut self) {
+        let Some(half_ms) = self.half_heartbeat_ms() else { return };
+        if self.is_stalled() {
+            // Nothing is read meanwhile, so silence says nothing (B27).
+            self.received = self.now;
+        }
+        if self.now.since_ms(self.received) >= 4 * half_ms {
+            tracing::warn!(connection = %self.peer.connection_name(), "missed heartbeats from client");
+            self.released();
+            return;
+        }
+        if self.now.since_ms(self.sent) >= half_ms && self.outbox.pending_bytes() == 0 {
+            self.outbox.lock().bytes().extend_from_slice(&HEARTBEAT);
+        }
+    }
+
+    /// Tenths of a second since the connection was accepted.
+    pub(super) fn now_ds(&self) -> u32 {
+        u32::try_from(self.now.since_ms(self.started) / 100).unwrap_or(u32::MAX)
+    }
+
+    fn overdue_look_ms(&self) -> u64 {
+        let look_ds = self.running.as_ref().and_then(|running| running.overdue.look_next_ds());
+        look_ds.map_or(NEVER, |look_ds| self.started.monotonic_ms + u64::from(look_ds) * 100)
+    }
+}

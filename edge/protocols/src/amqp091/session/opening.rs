@@ -1,0 +1,101 @@
+//! start-ok, tune-ok, open: what a session does at each step of the handshake.
+
+use std::collections::VecDeque;
+
+use broker::Publisher;
+use wire::amqp091::methods::connection::{Open, OpenOk, StartOk, TuneOk};
+
+use super::super::channel::Channels;
+use super::super::errors::Outcome;
+use super::super::handshake::{Client, LoginError, encode_tune, login, negotiate};
+use super::super::overdue::Overdue;
+use super::super::refusals::open_failure;
+use super::super::running::{Alarm, Running};
+use super::super::settle::Settlements;
+use super::{Phase, Session, payload_bytes_max};
+
+impl Session {
+    pub(super) fn start_ok(&mut self, start_ok: &StartOk<'_>) -> Outcome {
+        self.client = Client::of(start_ok.client_properties);
+        self.outbox.lock().state().cancel_notify = self.client.consumer_cancel_notify;
+        {
+            let mut info = self.control.info.lock();
+            info.client_properties = start_ok.client_properties.raw().into();
+            info.user_provided_name.clone_from(&self.client.connection_name);
+            info.auth_mechanism = start_ok.mechanism.str_lossy().into_owned();
+        }
+        match login(&self.broker, &self.settings, &self.peer, start_ok) {
+            Ok((user, mechanism)) => {
+                self.control.info.lock().user = user.name.to_string();
+                self.login = Some((user, mechanism));
+                encode_tune(&self.settings, self.outbox.lock().bytes());
+                self.enter(Phase::Tuning);
+                Ok(())
+            }
+            // B15: told only to those that asked for it.
+            Err(LoginError::Refused(failure)) if !self.client.authentication_failure_close => {
+                tracing::warn!(connection = %self.peer.connection_name(), "{}", failure.reply_text());
+                self.enter(Phase::Closed);
+                Ok(())
+            }
+            Err(LoginError::Refused(failure)) => {
+                self.fail(&failure);
+                // As RabbitMQ: no answer is awaited from someone who is not let in.
+                self.enter(Phase::Draining);
+                Ok(())
+            }
+            Err(LoginError::Malformed(failure)) => Err(failure),
+        }
+    }
+
+    pub(super) fn tune_ok(&mut self, tune_ok: &TuneOk) -> Outcome {
+        self.limits = negotiate(&self.settings, tune_ok)?;
+        self.payload_bytes_max = payload_bytes_max(self.limits.frame_size_max);
+        self.outbox.lock().state().frame_size_max = self.limits.frame_size_max as usize;
+        let mut info = self.control.info.lock();
+        info.heartbeat_s = self.limits.heartbeat_s;
+        info.frame_max = self.limits.frame_size_max;
+        info.channel_max = self.limits.channel_max;
+        drop(info);
+        self.enter(Phase::Opening);
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self, open: &Open<'_>) -> Outcome {
+        let (user, _) = self.login.clone().expect("nobody gets to opening without a login");
+        let vhost = open.virtual_host.str_lossy().into_owned();
+        self.control.info.lock().vhost.clone_from(&vhost);
+        let name = user.name.clone();
+        let id = self.broker.next_connection_id();
+        let opened = self.broker.open_connection(user, &vhost, id, self.control.clone());
+        let principal = opened.map_err(|error| open_failure(&error, &name, &vhost).in_method(Open::ID))?;
+        self.running = Some(Box::new(Running {
+            broker: self.broker.clone(),
+            settings: self.settings.clone(),
+            publisher: Publisher::new(&self.broker, &principal),
+            principal,
+            sink: self.sink.clone(),
+            channels: Channels::default(),
+            channel_max: self.limits.channel_max,
+            payload_bytes_max: self.payload_bytes_max,
+            settlements: Settlements::new(),
+            gathered: Vec::new(),
+            pending: VecDeque::new(),
+            barrier: false,
+            overdue: Overdue::default(),
+            token_latest: 0,
+            random: self.peer.seed,
+            partial_bytes: 0,
+            has_freed_window: false,
+            publisher_full: false,
+            output_full: false,
+            alarm: Alarm { reason: self.alarm.clone(), holds: false },
+            blocked_capability: self.client.blocked,
+            resumable: Vec::new(),
+        }));
+        self.write(OpenOk::default());
+        self.enter(Phase::Running);
+        tracing::debug!(connection = %id, name = %self.peer.connection_name(), user = %name, vhost = %vhost, "open");
+        Ok(())
+    }
+}

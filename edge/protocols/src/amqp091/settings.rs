@@ -1,0 +1,165 @@
+//! What can be set about AMQP 0-9-1 connections, and who the peer of one is.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// SASL mechanisms (B6). EXTERNAL comes with TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// User and password as `NUL user NUL password` (B13).
+    Plain,
+    /// User and password in a field table (B14).
+    AmqPlain,
+    /// No credentials: the anonymous user of [`Settings::anonymous`].
+    Anonymous,
+}
+
+impl Mechanism {
+    /// Its name in connection.start.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mechanism::Plain => "PLAIN",
+            Mechanism::AmqPlain => "AMQPLAIN",
+            Mechanism::Anonymous => "ANONYMOUS",
+        }
+    }
+}
+
+/// As whom clients act that log in with ANONYMOUS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anonymous {
+    /// User name; `guest` in RabbitMQ.
+    pub user: String,
+    /// Password.
+    pub password: String,
+}
+
+/// What `basic.qos` with global=true means (B121).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GlobalQos {
+    /// A limit for the whole channel, as RabbitMQ had it until 4.2.
+    #[default]
+    Honoured,
+    /// The same as global=false, as RabbitMQ 4.3 has it.
+    PerConsumer,
+}
+
+/// Settings of AMQP 0-9-1 connections. Defaults are RabbitMQ's unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Heartbeat interval proposed, seconds; the client's answer wins (B18, B21). Default 60.
+    pub heartbeat_s: u16,
+    /// Largest frame proposed and accepted, bytes with 8 bytes of overhead; 0 is no limit (B18, B20). Default 131,072.
+    pub frame_size_max: u32,
+    /// Smallest `frame_max` a client may choose, bytes (B19). Default 4096 as before RabbitMQ 4.1; strict is 8192.
+    pub frame_size_min: u32,
+    /// Largest frame payload before the client is authenticated, bytes (B22). Default 8192.
+    pub initial_frame_size_max: u32,
+    /// Largest number of channels proposed and accepted; 0 is no limit (B18, B20). Default 2047.
+    pub channel_max: u16,
+    /// Time for everything from the first byte to connection.open, milliseconds (B5). Default 10,000.
+    pub handshake_timeout_ms: u64,
+    /// How long the client may take to answer connection.close, milliseconds. Default 10,000.
+    pub close_timeout_ms: u64,
+    /// How long a delivery may stay unacked, milliseconds; `None` for ever (B135). Default 1,800,000.
+    pub consumer_timeout_ms: Option<u64>,
+    /// Largest number of consumers on one channel; `None` is no limit (B136). Default none.
+    pub consumers_per_channel_max: Option<usize>,
+    /// Bytes a transaction may hold until its commit; beyond it the channel is closed with 406. RabbitMQ has no such
+    /// bound. Default 64 MiB.
+    pub transaction_bytes_max: usize,
+    /// Bytes of incomplete bodies one connection may have on all its channels; beyond it the connection is closed with
+    /// 506. One message of the broker's largest size always fits. RabbitMQ has no such bound. Default 64 MiB.
+    pub partial_bodies_bytes_max: usize,
+    /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
+    pub mechanisms: Vec<Mechanism>,
+    /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
+    pub anonymous: Option<Anonymous>,
+    /// What `basic.qos` global=true does. Default: honoured.
+    pub global_qos: GlobalQos,
+    /// `product` of the server properties; clients compare it to `RabbitMQ` (B9).
+    pub product: String,
+    /// `version` of the server properties: which RabbitMQ clients should take this for (B9). Default 4.3.6.
+    pub version: String,
+    /// `warren_version` of the server properties.
+    pub warren_version: String,
+    /// `platform` of the server properties.
+    pub platform: String,
+    /// Further server properties: name and text (B7).
+    pub server_properties: Vec<(String, String)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let guest = Anonymous { user: "guest".into(), password: "guest".into() };
+        Settings {
+            heartbeat_s: 60,
+            frame_size_max: 131_072,
+            frame_size_min: 4096,
+            initial_frame_size_max: 8192,
+            channel_max: 2047,
+            handshake_timeout_ms: 10_000,
+            close_timeout_ms: 10_000,
+            consumer_timeout_ms: Some(1_800_000),
+            consumers_per_channel_max: None,
+            transaction_bytes_max: 64 << 20,
+            partial_bodies_bytes_max: 64 << 20,
+            mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
+            anonymous: Some(guest),
+            global_qos: GlobalQos::default(),
+            product: "RabbitMQ".into(),
+            version: "4.3.6".into(),
+            warren_version: env!("CARGO_PKG_VERSION").into(),
+            platform: "Rust".into(),
+            server_properties: Vec::new(),
+        }
+    }
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The client.
+    pub remote: SocketAddr,
+    /// Our end.
+    pub local: SocketAddr,
+    /// A random number drawn for this connection; generated consumer tags come from it.
+    pub seed: u64,
+}
+
+impl Peer {
+    /// Whether the client is on this machine; IPv4 loopback mapped into IPv6 counts (B16).
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        match self.remote.ip() {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+        }
+    }
+
+    /// Name of the connection in listings: `127.0.0.1:50000 -> 127.0.0.1:5672`.
+    #[must_use]
+    pub fn connection_name(&self) -> String {
+        format!("{} -> {}", self.remote, self.local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_loopback_counts_as_loopback() {
+        let peer = |remote: &str| Peer {
+            remote: remote.parse().unwrap(),
+            local: "127.0.0.1:5672".parse().unwrap(),
+            seed: 0,
+        };
+        assert!(peer("127.0.0.1:1").is_loopback());
+        assert!(peer("127.8.0.1:1").is_loopback());
+        assert!(peer("[::1]:1").is_loopback());
+        assert!(peer("[::ffff:127.0.0.1]:1").is_loopback());
+        assert!(!peer("10.0.0.1:1").is_loopback());
+        assert_eq!(peer("10.0.0.1:1").connection_name(), "10.0.0.1:1 -> 127.0.0.1:5672");
+    }
+}

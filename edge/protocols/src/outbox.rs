@@ -1,0 +1,214 @@
+//! The output side of one connection: bytes that wait for the socket, behind one leaf lock.
+//!
+//! Whoever has something for the client appends to it from any thread: queue cells encode deliveries, confirms come
+//! from the log's thread, the session writes replies. The connection's task swaps the bytes out and writes them.
+//! Beside the bytes lives `S`, the state that must change together with them (delivery tags, what is unacked), so that
+//! a run of deliveries takes one lock.
+//!
+//! Refuses to know: sockets, protocols, and what `S` is. The lock is a leaf: nobody calls the broker while holding it.
+//!
+//! Bound: deliveries are refused while [`OUTPUT_BYTES_MAX`] bytes or more wait or are being written; replies are always
+//! taken, because the session stops parsing at the same bound.
+
+use std::task::Waker;
+
+use atomic_waker::AtomicWaker;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Bytes waiting or being written above which deliveries are refused and the session stops parsing. One message more
+/// than this may be there, whatever its size.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes waiting or being written below which refused consumers are resumed.
+pub const OUTPUT_BYTES_LOW: usize = 256 << 10;
+
+/// Buffers larger than this are given back once they are empty: a few large messages must not pin memory for ever.
+const BUFFER_BYTES_KEPT: usize = 2 * OUTPUT_BYTES_MAX;
+
+/// Output bytes and the state that changes with them.
+#[derive(Debug)]
+pub struct Outbox<S> {
+    output: Mutex<Output<S>>,
+    waker: AtomicWaker,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+pub struct Output<S> {
+    bytes: Vec<u8>,
+    in_flight_bytes: usize,
+    state: S,
+}
+
+/// The connection task's view of an outbox, whatever the protocol keeps beside the bytes.
+pub trait OutputBytes: Send + Sync {
+    /// Swaps the waiting bytes into `buffer`, which must be empty; its allocation is used for the next bytes. They
+    /// count as being written until [`OutputBytes::written`].
+    fn take(&self, buffer: &mut Vec<u8>);
+
+    /// The socket has taken this many bytes of those taken out.
+    fn written(&self, count: usize);
+
+    /// Bytes waiting or being written.
+    fn pending_bytes(&self) -> usize;
+
+    /// Whom to wake when something arrives in an empty outbox, or when the session wants attention. Register before
+    /// looking with [`OutputBytes::take`], or a wake may be missed.
+    fn register(&self, waker: &Waker);
+
+    /// Gives back buffers that are empty and larger than `bytes_kept`. For idle connections.
+    fn release_buffer(&self, bytes_kept: usize);
+}
+
+impl<S> Outbox<S> {
+    /// An empty outbox.
+    #[must_use]
+    pub fn new(state: S) -> Outbox<S> {
+        let output = Output { bytes: Vec::new(), in_flight_bytes: 0, state };
+        Outbox { output: Mutex::new(output), waker: AtomicWaker::new() }
+    }
+
+    /// For the session itself, on the connection's task: bytes written under this guard wake nobody, because whoever
+    /// calls a session looks at the outbox afterwards.
+    pub fn lock(&self) -> MutexGuard<'_, Output<S>> {
+        self.output.lock()
+    }
+
+    /// For everyone else: runs `write`, and wakes the connection's task if it put the first bytes into an empty outbox.
+    #[inline]
+    pub fn write<R>(&self, write: impl FnOnce(&mut Output<S>) -> R) -> R {
+        let mut output = self.output.lock();
+        let was_empty = output.bytes.is_empty();
+        let result = write(&mut output);
+        let wake = was_empty && !output.bytes.is_empty();
+        drop(output);
+        if wake {
+            self.waker.wake();
+        }
+        result
+    }
+
+    /// Wakes the connection's task, so that it polls the session.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+}
+
+impl<S: Send> OutputBytes for Outbox<S> {
+    fn take(&self, buffer: &mut Vec<u8>) {
+        debug_assert!(buffer.is_empty(), "bytes that were not written yet would be lost");
+        if buffer.capacity() > BUFFER_BYTES_KEPT {
+            *buffer = Vec::new();
+        }
+        let mut output = self.output.lock();
+        std::mem::swap(&mut output.bytes, buffer);
+        output.in_flight_bytes += buffer.len();
+    }
+
+    fn written(&self, count: usize) {
+        let mut output = self.output.lock();
+        output.in_flight_bytes = output.in_flight_bytes.saturating_sub(count);
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.output.lock().pending_bytes()
+    }
+
+    fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    fn release_buffer(&self, bytes_kept: usize) {
+        let mut output = self.output.lock();
+        if output.bytes.is_empty() && output.bytes.capacity() > bytes_kept {
+            output.bytes = Vec::new();
+        }
+    }
+}
+
+impl<S> Output<S> {
+    /// The bytes, to append to.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// The state beside them.
+    pub fn state(&mut self) -> &mut S {
+        &mut self.state
+    }
+
+    /// Bytes, state, and how many bytes may be appended before [`OUTPUT_BYTES_MAX`] is reached (counted from now).
+    #[inline]
+    pub fn parts(&mut self) -> (&mut Vec<u8>, &mut S, usize) {
+        // Bytes being written count as if they were in the buffer: the limit is on both.
+        let limit = OUTPUT_BYTES_MAX.saturating_sub(self.in_flight_bytes);
+        (&mut self.bytes, &mut self.state, limit)
+    }
+
+    /// Bytes waiting or being written.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.bytes.len() + self.in_flight_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn only_the_first_bytes_in_an_empty_outbox_wake() {
+        let outbox = Outbox::new(());
+        let wakes = Arc::new(Count::default());
+        outbox.register(&Waker::from(wakes.clone()));
+        outbox.write(|_| ());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        outbox.write(|output| output.bytes().push(1));
+        outbox.register(&Waker::from(wakes.clone()));
+        outbox.write(|output| output.bytes().push(2));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn taken_bytes_count_until_they_are_written() {
+        let outbox = Outbox::new(());
+        outbox.write(|output| output.bytes().extend_from_slice(&[0; 10]));
+        let mut buffer = Vec::new();
+        outbox.take(&mut buffer);
+        assert_eq!((buffer.len(), outbox.pending_bytes()), (10, 10));
+        outbox.written(4);
+        assert_eq!(outbox.pending_bytes(), 6);
+        assert_eq!(outbox.lock().parts().2, OUTPUT_BYTES_MAX - 6);
+    }
+
+    #[test]
+    fn the_writers_buffer_is_used_again() {
+        let outbox = Outbox::new(());
+        let mut buffer = Vec::with_capacity(100);
+        outbox.take(&mut buffer);
+        outbox.write(|output| {
+            assert_eq!(output.bytes().capacity(), 100);
+        });
+    }
+
+    #[test]
+    fn a_huge_buffer_is_given_back() {
+        let outbox = Outbox::new(());
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES_KEPT + 1);
+        outbox.take(&mut buffer);
+        outbox.write(|output| assert_eq!(output.bytes().capacity(), 0));
+    }
+}

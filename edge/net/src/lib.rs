@@ -1,1 +1,11 @@
-//! Listeners, connection tasks, outboxes and heartbeats: where sockets live.
+//! Listeners and connection tasks: where sockets live.
+//!
+//! Principal types: [`Listener`], which accepts, and the connection task that drives one protocol session: reads
+//! greedily, hands bytes in, writes what has gathered with one call, and ticks the session's clock.
+//!
+//! Refuses to know: frames, methods, queues. What a session says it needs is what happens.
+mod connection;
+mod listener;
+
+pub use connection::serve;
+pub use listener::{Listener, ListenerOptions};

@@ -1,0 +1,107 @@
+//! A listening socket and the tasks of the connections it accepts.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use broker::Broker;
+use platform::{Clock, Random};
+use protocols::amqp091::{Peer, Session, Settings};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::connection::{now_of, serve};
+
+/// Socket options of a listener and what it accepts.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// Connections the kernel queues. Default 128 (B193).
+    pub backlog: i32,
+    /// Sends small segments at once. Default true.
+    pub nodelay: bool,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        ListenerOptions { backlog: 128, nodelay: true }
+    }
+}
+
+/// A bound socket.
+pub struct Listener {
+    socket: TcpListener,
+    options: ListenerOptions,
+}
+
+impl Listener {
+    /// Binds the first address that can be bound. Must be called within the runtime.
+    pub fn bind(candidates: &[SocketAddr], options: ListenerOptions) -> io::Result<Listener> {
+        let mut last = io::Error::other("no address to listen on");
+        for address in candidates {
+            match bind_one(*address, &options) {
+                Ok(socket) => return Ok(Listener { socket, options }),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Where it listens; tells the port when 0 was asked for.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Accepts until dropped.
+    pub async fn accept_amqp091(
+        self,
+        broker: Broker,
+        settings: Arc<Settings>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) {
+        loop {
+            match self.socket.accept().await {
+                Ok((stream, remote)) => {
+                    if let Err(error) =
+                        start(&self.options, stream, remote, &broker, &settings, &clock, &*random)
+                    {
+                        tracing::debug!(%error, %remote, "a connection ended before it began");
+                    }
+                }
+                Err(error) => {
+                    // Out of file descriptors, most likely: wait for some to come back rather than spin.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+fn bind_one(address: SocketAddr, options: &ListenerOptions) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(options.backlog)?;
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn start(
+    options: &ListenerOptions,
+    stream: TcpStream,
+    remote: SocketAddr,
+    broker: &Broker,
+    settings: &Arc<Settings>,
+    clock: &Arc<dyn Clock>,
+    random: &dyn Random,
+) -> io::Result<()> {
+    stream.set_nodelay(options.nodelay)?;
+    let peer = Peer { remote, local: stream.local_addr()?, seed: random.next_u64() };
+    let session = Session::new(broker.clone(), settings.clone(), peer, now_of(&**clock));
+    tokio::spawn(serve(stream, session, clock.clone()));
+    Ok(())
+}

@@ -1,1 +1,28 @@
 //! The control socket behind the command-line tools; the only place that knows JSON.
+//!
+//! ```text
+//!  warren ctl ──► client ──► <data-dir>/ctl.sock ──► server ──► commands ──► broker
+//!     ▲                                                            │
+//!     └──────────────── format ◄── Answer: rows, text or error ◄───┘
+//! ```
+//!
+//! One request line, one answer line, both JSON; see [`Request`] and [`Answer`]. Refuses to know AMQP sessions,
+//! command lines and terminals.
+
+mod access;
+mod client;
+mod columns;
+mod commands;
+mod connections;
+mod format;
+mod objects;
+mod protocol;
+mod queues;
+mod server;
+mod topology;
+mod values;
+
+pub use client::{CallError, call};
+pub use format::{Format, Headers, render};
+pub use protocol::{Answer, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
+pub use server::{SOCKET_NAME, serve_control};

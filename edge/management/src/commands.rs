@@ -1,0 +1,89 @@
+//! From a command's name to what does it. Knows RabbitMQ's names and texts; blocks until changes are durable.
+
+use broker::{Broker, Call, Refused};
+
+use crate::protocol::{Answer, Exit, Failure, Request};
+use crate::{access, connections, objects, queues, topology};
+
+/// What every command gives.
+pub(crate) type Outcome = Result<Answer, Failure>;
+
+/// Runs one command; never on a thread that runs connections.
+pub(crate) fn run(broker: &Broker, request: &Request) -> Answer {
+    dispatch(broker, request).unwrap_or_else(Answer::Failed)
+}
+
+fn dispatch(broker: &Broker, request: &Request) -> Outcome {
+    match request.command.as_str() {
+        "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),
+        "stop" | "shutdown" => Ok(Answer::done()),
+        "status" => Ok(objects::status(broker)),
+        "add_user" => access::add_user(broker, request),
+        "delete_user" => access::delete_user(broker, request),
+        "change_password" => access::change_password(broker, request),
+        "clear_password" => access::clear_password(broker, request),
+        "authenticate_user" => access::authenticate_user(broker, request),
+        "set_user_tags" => access::set_user_tags(broker, request),
+        "list_users" => Ok(access::list_users(broker)),
+        "set_permissions" => access::set_permissions(broker, request),
+        "clear_permissions" => access::clear_permissions(broker, request),
+        "list_permissions" => access::list_permissions(broker, request),
+        "list_user_permissions" => access::list_user_permissions(broker, request),
+        "set_topic_permissions" => access::set_topic_permissions(broker, request),
+        "clear_topic_permissions" => access::clear_topic_permissions(broker, request),
+        "list_topic_permissions" => access::list_topic_permissions(broker, request),
+        "list_user_topic_permissions" => access::list_user_topic_permissions(broker, request),
+        "add_vhost" => objects::add_vhost(broker, request),
+        "delete_vhost" => objects::delete_vhost(broker, request),
+        "list_vhosts" => topology::list_vhosts(broker, request),
+        "list_exchanges" => topology::list_exchanges(broker, request),
+        "list_bindings" => topology::list_bindings(broker, request),
+        "list_queues" => queues::list_queues(broker, request),
+        "list_consumers" => queues::list_consumers(broker, request),
+        "delete_queue" => objects::delete_queue(broker, request),
+        "purge_queue" => objects::purge_queue(broker, request),
+        "list_connections" => connections::list_connections(broker, request),
+        "list_channels" => connections::list_channels(broker, request),
+        "close_connection" => connections::close_connection(broker, request),
+        "close_all_connections" => connections::close_all_connections(broker, request),
+        unknown => Err(Failure::new(
+            Exit::USAGE,
+            format!("\nCommand '{unknown}' not found. \nSee `warren ctl help`."),
+        )),
+    }
+}
+
+/// Exactly this many positional arguments.
+pub(crate) fn arguments<const N: usize>(request: &Request) -> Result<[&str; N], Failure> {
+    let given: Vec<&str> = request.args.iter().map(String::as_str).collect();
+    let few = given.len() < N;
+    given.try_into().map_err(|_| usage(if few { "not enough arguments." } else { "too many arguments." }))
+}
+
+/// Wrong arguments.
+pub(crate) fn usage(text: &str) -> Failure {
+    Failure::new(Exit::USAGE, format!("Error (argument validation): {text}"))
+}
+
+/// Waits until a change is durable.
+pub(crate) fn settle(call: Result<Call<()>, Refused>) -> Outcome {
+    call.map_err(refused)?.wait();
+    Ok(Answer::done())
+}
+
+/// RabbitMQ's texts and codes.
+pub(crate) fn refused(refused: Refused) -> Failure {
+    let (exit, text) = match refused {
+        Refused::NoSuchVhost(name) => (Exit::UNAVAILABLE, format!("Virtual host {name} does not exist")),
+        Refused::NoSuchUser(name) => (Exit::NO_USER, format!("User {name} does not exist")),
+        Refused::AlreadyExists(name) => (Exit::SOFTWARE, format!("User \"{name}\" already exists")),
+        Refused::NotEmpty(_) => (Exit::UNAVAILABLE, "The queue is not empty".into()),
+        Refused::InUse(_) => (Exit::UNAVAILABLE, "The queue is in use".into()),
+        Refused::NotFound(_) => (Exit::DATA, "Object (queue, stream, exchange, etc) was not found".into()),
+        Refused::Unavailable => {
+            (Exit::UNAVAILABLE, "The metadata log has failed; see the server's log".into())
+        }
+        other => (Exit::SOFTWARE, format!("{other:?}")),
+    };
+    Failure::new(exit, format!("Error:\n{text}"))
+}

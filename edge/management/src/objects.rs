@@ -1,0 +1,68 @@
+//! Vhosts and queues: made, emptied and deleted by an operator. Refuses to know how.
+
+use std::sync::Arc;
+
+use broker::control::operator::DeleteConditions;
+use broker::{Broker, Queue};
+
+use crate::commands::{Outcome, arguments, refused, settle, usage};
+use crate::protocol::{Answer, Exit, Failure, Request};
+
+/// What is running, as text.
+pub(crate) fn status(broker: &Broker) -> Answer {
+    let vhosts = broker.vhosts();
+    let queues: usize = vhosts.iter().map(|vhost| vhost.queue_count()).sum();
+    let ok = format!(
+        "Runtime\n\nOS PID: {}\nWarren version: {}\nCluster name: {}\n\nTotals\n\nConnection count: {}\n\
+         Queue count: {queues}\nVirtual host count: {}",
+        std::process::id(),
+        env!("CARGO_PKG_VERSION"),
+        broker.options().cluster_name,
+        broker.connections().count(),
+        vhosts.len(),
+    );
+    Answer::Done { ok }
+}
+
+/// One that exists is fine.
+pub(crate) fn add_vhost(broker: &Broker, request: &Request) -> Outcome {
+    let [vhost] = arguments(request)?;
+    if vhost.is_empty() {
+        return Err(usage("vhost name cannot be empty"));
+    }
+    settle(broker.add_vhost(vhost))
+}
+
+/// With all in it; its connections are closed (B191).
+pub(crate) fn delete_vhost(broker: &Broker, request: &Request) -> Outcome {
+    let [vhost] = arguments(request)?;
+    match broker.delete_vhost(vhost) {
+        Err(broker::Refused::NoSuchVhost(_)) => {
+            Err(Failure::new(Exit::DATA, format!("Virtual host '{vhost}' does not exist")))
+        }
+        other => settle(other),
+    }
+}
+
+fn find(broker: &Broker, vhost: &str, queue: &str) -> Option<Arc<Queue>> {
+    broker.vhost(vhost)?.queue(queue.as_bytes())
+}
+
+/// `--if-unused` and `--if-empty` as with queue.delete (B78).
+pub(crate) fn delete_queue(broker: &Broker, request: &Request) -> Outcome {
+    let [queue] = arguments(request)?;
+    let missing = || Failure::new(Exit::USAGE, "Error:\nNo such queue was found");
+    let queue = find(broker, request.vhost(), queue).ok_or_else(missing)?;
+    let when = DeleteConditions { if_unused: request.has("if-unused"), if_empty: request.has("if-empty") };
+    let deleted = queue.delete_by_operator(when).wait().map_err(refused)?;
+    Ok(Answer::Done { ok: format!("Queue was successfully deleted with {} ready messages", deleted.ready) })
+}
+
+/// Ready messages only (B80).
+pub(crate) fn purge_queue(broker: &Broker, request: &Request) -> Outcome {
+    let [queue] = arguments(request)?;
+    let missing = || Failure::new(Exit::DATA, "Object (queue, stream, exchange, etc) was not found");
+    let queue = find(broker, request.vhost(), queue).ok_or_else(missing)?;
+    queue.purge_by_operator().wait();
+    Ok(Answer::done())
+}

@@ -1,0 +1,179 @@
+//! The listening end of the control socket. Refuses to know what commands do.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::Broker;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, Semaphore};
+
+use crate::commands;
+use crate::protocol::{Answer, Exit, Failure, LINE_BYTES_MAX, Request};
+
+/// Name of the socket in the data directory.
+pub const SOCKET_NAME: &str = "ctl.sock";
+
+/// Commands that run at once; more wait in the listen queue.
+const COMMANDS_MAX: usize = 16;
+
+/// How long a client may take to send its line.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause after a failed accept, such as out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers commands on a Unix socket, mode 0600, until one of them asks the server to stop: then it returns `Ok`.
+/// A socket that is there already is replaced; the lock of the data directory keeps two servers apart.
+///
+/// # Errors
+/// The socket cannot be made: no write permission, or a path longer than a socket address takes (107 bytes).
+pub async fn serve_control(broker: Broker, socket: PathBuf) -> io::Result<()> {
+    let listener = bind(&socket)?;
+    let slots = Arc::new(Semaphore::new(COMMANDS_MAX));
+    let stop = Arc::new(Notify::new());
+    loop {
+        let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.notified() => return Ok(()),
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "the control socket could not accept");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let (broker, stop) = (broker.clone(), stop.clone());
+        tokio::spawn(async move {
+            if let Err(error) = serve_one(stream, broker, &stop).await {
+                tracing::debug!(%error, "a control client went away");
+            }
+            drop(slot);
+        });
+    }
+}
+
+/// Binds inside a folder that only the owner may enter, so that nobody can connect before the mode is set.
+fn bind(socket: &Path) -> io::Result<UnixListener> {
+    let cradle = socket.with_extension("new");
+    let inner = cradle.join("s");
+    let _ = std::fs::remove_file(&inner);
+    let _ = std::fs::remove_dir(&cradle);
+    std::fs::DirBuilder::new().mode(0o700).create(&cradle)?;
+    let listener = UnixListener::bind(&inner)?;
+    std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&inner, socket)?;
+    std::fs::remove_dir(&cradle)?;
+    Ok(listener)
+}
+
+async fn serve_one(mut stream: UnixStream, broker: Broker, stop: &Notify) -> io::Result<()> {
+    let mut line = Vec::new();
+    let mut reader = BufReader::new((&mut stream).take(LINE_BYTES_MAX));
+    tokio::time::timeout(READ_TIMEOUT, reader.read_until(b'\n', &mut line)).await??;
+    let request = match serde_json::from_slice::<Request>(&line) {
+        Ok(request) => request,
+        Err(error) => {
+            let failure = Failure::new(Exit::USAGE, format!("Error: not a request: {error}"));
+            return answer(&mut stream, &Answer::Failed(failure)).await;
+        }
+    };
+    let stopping = request.command == "stop" || request.command == "shutdown";
+    let run = tokio::task::spawn_blocking(move || commands::run(&broker, &request));
+    let reply = run.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a control command has failed");
+        Answer::Failed(Failure::new(Exit::SOFTWARE, "Error: the command has failed; see the server's log"))
+    });
+    let stopping = stopping && matches!(reply, Answer::Done { .. });
+    answer(&mut stream, &reply).await?;
+    if stopping {
+        tracing::info!("stopping: asked by the control socket");
+        stop.notify_one();
+    }
+    Ok(())
+}
+
+async fn answer(stream: &mut UnixStream, answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{CallError, call};
+    use broker::BrokerOptions;
+
+    fn request(line: &[&str]) -> Request {
+        let mut words = line.iter().map(|word| (*word).to_owned());
+        Request { command: words.next().unwrap(), args: words.collect(), ..Request::default() }
+    }
+
+    /// Serves until the commands are through; gives their answers. The last must be `stop`.
+    fn answers(folder: &Path, commands: &[&[&str]]) -> Vec<Answer> {
+        let broker = Broker::open(&folder.join("data"), BrokerOptions::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let socket = folder.join(SOCKET_NAME);
+        let requests: Vec<Request> = commands.iter().map(|line| request(line)).collect();
+        let (answers, served) = runtime.block_on(async {
+            let serving = tokio::spawn(serve_control(broker.clone(), socket.clone()));
+            while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+                tokio::task::yield_now().await;
+            }
+            let calling = tokio::task::spawn_blocking(move || {
+                requests.iter().map(|request| call(&socket, request, None).unwrap()).collect()
+            });
+            (calling.await.unwrap(), serving.await.unwrap())
+        });
+        served.unwrap();
+        broker.shutdown();
+        answers
+    }
+
+    fn exit(answer: &Answer) -> u8 {
+        if let Answer::Failed(failure) = answer { failure.exit } else { 0 }
+    }
+
+    #[test]
+    fn commands_are_answered_with_rabbitmqs_codes_until_one_stops_the_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let commands: &[&[&str]] = &[
+            &["add_user", "u", "pw"],
+            &["add_user", "u", "pw"],
+            &["set_permissions", "u", ".*", "", "("],
+            &["set_permissions", "u", ".*", "", ".*"],
+            &["set_permissions", "nobody", ".*", "", ".*"],
+            &["authenticate_user", "u", "pw"],
+            &["authenticate_user", "u", "wrong"],
+            &["no_such_command"],
+            &["add_user"],
+            &["list_queues", "no_such_column"],
+            &["delete_queue", "none"],
+            &["stop"],
+        ];
+        let codes: Vec<u8> = answers(folder.path(), commands).iter().map(exit).collect();
+        assert_eq!(codes, [0, 70, 69, 0, 67, 0, 65, 64, 64, 64, 64, 0]);
+        let gone = call(&folder.path().join(SOCKET_NAME), &request(&["ping"]), None);
+        assert!(matches!(gone, Err(CallError::Unreachable(_))));
+    }
+
+    #[test]
+    fn only_the_owner_may_connect_and_an_old_socket_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join(SOCKET_NAME);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        drop(bind(&socket).unwrap());
+        let _again = bind(&socket).unwrap();
+        assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!folder.path().join("ctl.new").exists());
+    }
+}

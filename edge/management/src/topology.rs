@@ -1,0 +1,118 @@
+//! Lists of vhosts, exchanges and bindings, read from the metadata. Refuses to know what they route.
+
+use std::sync::Arc;
+
+use broker::{Broker, Vhost};
+use metadata::{Binding, Destination, ExchangeRecord, QueueRecord};
+use serde_json::Value;
+
+use crate::columns::{Column, chosen, rows};
+use crate::commands::Outcome;
+use crate::protocol::Request;
+use crate::values::{table, text};
+
+const VHOST_COLUMNS: &[Column<Arc<Vhost>>] = &[
+    ("name", |it| it.name().into()),
+    ("tracing", |_| false.into()),
+    ("cluster_state", |_| "running".into()),
+    ("description", |_| "".into()),
+    ("tags", |_| Value::Array(Vec::new())),
+    ("default_queue_type", |_| "classic".into()),
+    ("protected_from_deletion", |_| false.into()),
+];
+
+/// All vhosts by name.
+pub(crate) fn list_vhosts(broker: &Broker, request: &Request) -> Outcome {
+    Ok(rows(&chosen(request, VHOST_COLUMNS, &["name"])?, broker.vhosts()))
+}
+
+const EXCHANGE_COLUMNS: &[Column<Arc<ExchangeRecord>>] = &[
+    ("name", |it| text(&it.name)),
+    ("type", |it| (*it.kind).into()),
+    ("durable", |it| it.durable.into()),
+    ("auto_delete", |it| it.auto_delete.into()),
+    ("internal", |it| it.internal.into()),
+    ("arguments", |it| table(it.arguments.raw())),
+    ("policy", |_| "".into()),
+    ("user_who_performed_action", |_| "".into()),
+];
+
+/// Exchanges of a vhost by name, the default one first.
+pub(crate) fn list_exchanges(broker: &Broker, request: &Request) -> Outcome {
+    let columns = chosen(request, EXCHANGE_COLUMNS, &["name", "type"])?;
+    let all: Vec<Arc<ExchangeRecord>> = broker.read_metadata(|state| {
+        let vhost = state.vhost(request.vhost().as_bytes());
+        vhost.map(|vhost| vhost.exchanges().into_iter().cloned().collect()).unwrap_or_default()
+    });
+    Ok(rows(&columns, all))
+}
+
+/// A binding, or the implicit one of the default exchange to a queue (B86).
+enum Line {
+    Implicit(Arc<QueueRecord>),
+    Explicit(Arc<Binding>),
+}
+
+impl Line {
+    fn source(&self) -> &[u8] {
+        match self {
+            Line::Implicit(_) => b"",
+            Line::Explicit(binding) => &binding.source.name,
+        }
+    }
+
+    fn destination(&self) -> (&[u8], &'static str) {
+        match self {
+            Line::Implicit(queue) => (&queue.name, "queue"),
+            Line::Explicit(binding) => match &binding.destination {
+                Destination::Queue(queue) => (&queue.name, "queue"),
+                Destination::Exchange(exchange) => (&exchange.name, "exchange"),
+            },
+        }
+    }
+
+    fn key(&self) -> &[u8] {
+        match self {
+            Line::Implicit(queue) => &queue.name,
+            Line::Explicit(binding) => &binding.key,
+        }
+    }
+
+    fn vhost(&self) -> &[u8] {
+        match self {
+            Line::Implicit(queue) => &queue.vhost,
+            Line::Explicit(binding) => &binding.source.vhost,
+        }
+    }
+
+    fn arguments(&self) -> &[u8] {
+        match self {
+            Line::Implicit(_) => &[],
+            Line::Explicit(binding) => binding.arguments.raw(),
+        }
+    }
+}
+
+const BINDING_COLUMNS: &[Column<Line>] = &[
+    ("source_name", |it| text(it.source())),
+    ("source_kind", |_| "exchange".into()),
+    ("destination_name", |it| text(it.destination().0)),
+    ("destination_kind", |it| it.destination().1.into()),
+    ("routing_key", |it| text(it.key())),
+    ("arguments", |it| table(it.arguments())),
+    ("vhost", |it| text(it.vhost())),
+];
+
+const BINDING_DEFAULTS: &[&str] =
+    &["source_name", "source_kind", "destination_name", "destination_kind", "routing_key", "arguments"];
+
+/// Bindings of a vhost, the implicit ones first.
+pub(crate) fn list_bindings(broker: &Broker, request: &Request) -> Outcome {
+    let columns = chosen(request, BINDING_COLUMNS, BINDING_DEFAULTS)?;
+    let lines: Vec<Line> = broker.read_metadata(|state| {
+        let Some(vhost) = state.vhost(request.vhost().as_bytes()) else { return Vec::new() };
+        let implicit = vhost.queues().into_iter().map(|queue| Line::Implicit(queue.clone()));
+        implicit.chain(vhost.bindings().into_iter().map(|it| Line::Explicit(it.clone()))).collect()
+    });
+    Ok(rows(&columns, lines))
+}

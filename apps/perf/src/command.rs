@@ -1,0 +1,43 @@
+//! The two commands: what their arguments lead to. Refuses to know how load is made or bytes are forwarded.
+
+use crate::load::{self, Options};
+use crate::null_broker::{self as null, NullOptions};
+use clap::Parser;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs `warren perf`: makes load and prints what it saw. `args` come without the program's and the command's name.
+///
+/// Progress goes to stderr once a second; the summary goes to stdout, or to stderr when `--json` puts its one line
+/// on stdout. The exit code is 0, 2 for wrong arguments (clap has printed why).
+///
+/// # Errors
+/// The broker cannot be reached, refuses an operation, or closes a connection or channel; queues and exchanges that
+/// were declared are deleted first where that is still possible.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    match Options::parse_args(args) {
+        Ok(options) => load::run(&options),
+        Err(error) => Ok(explain(&error)),
+    }
+}
+
+/// Runs `warren null-broker` until it is killed. `args` come without the program's and the command's name.
+///
+/// When it listens it prints `ready amqp=HOST:PORT data=none pid=N` on stdout.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub fn null_broker(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let name = OsString::from("warren null-broker");
+    match NullOptions::try_parse_from(std::iter::once(name).chain(args)) {
+        Ok(options) => null::serve(&options),
+        Err(error) => Ok(explain(&error)),
+    }
+}
+
+/// Prints clap's text: help to stdout with code 0, mistakes to stderr with code 2.
+fn explain(error: &clap::Error) -> ExitCode {
+    // Nobody is left to tell when the terminal is gone.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}

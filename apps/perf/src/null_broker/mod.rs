@@ -1,0 +1,19 @@
+//! The null broker: the floor that a broker's cost per message is held against.
+//!
+//! It reads 64 KiB at a time, parses each publish, frames its bytes again as a delivery and writes once per wake-up,
+//! as a good broker does, and does nothing else: no routing, no queue, no storage, no permissions, one thread. What a
+//! real broker costs more than this is what its features cost.
+//!
+//! ```text
+//!  server (sockets, readiness) ─► session (one connection's protocol) ─► relay (consumers and their outboxes)
+//! ```
+
+mod options;
+mod relay;
+mod server;
+mod session;
+
+pub(crate) use options::NullOptions;
+#[cfg(test)]
+pub(crate) use server::Server;
+pub(crate) use server::serve;

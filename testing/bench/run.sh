@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# make bench: builds the release binary, then runs every workload against Warren, the null broker and, where there is
+# one, real RabbitMQ, in turn in one run; prints a table and keeps the figures in bench-results/.
+#
+#   SECONDS_PER_TEST  seconds per workload and broker (10)
+#   WORKLOADS         names, separated by commas (all); `testing/bench/run.sh --list` shows them
+#   BROKERS           warren,null,rabbitmq (all)
+#   PEER              command that runs a RabbitMQ: `PEER start|stop|ctl rabbitmq4 ...` and `PEER perf-test ARGS`;
+#                     without it RabbitMQ and PerfTest are skipped
+#   WARREN            a binary to measure instead of building one
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+exec python3 testing/bench/bench.py "$@"

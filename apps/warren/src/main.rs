@@ -1,2 +1,47 @@
 //! The one binary: server, ctl and tools.
-fn main() {}
+
+use std::io::Write;
+use std::process::ExitCode;
+use warren::cli::{self, Command, ConfigArgs, ServerArgs};
+use warren::{config, ctl, logging, server};
+
+fn main() -> ExitCode {
+    let result = match cli::parse(std::env::args_os()) {
+        Err(error) => error.exit(),
+        Ok(Command::Server(args)) => serve(&args).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Config(args)) => print_or_check(&args).map(|()| ExitCode::SUCCESS),
+        Ok(Command::NullBroker(rest)) => perf::null_broker(rest),
+        Ok(Command::Ctl(rest)) => ctl::run(rest),
+        Ok(Command::Perf(rest)) => perf::run(rest),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "warren: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: &ServerArgs) -> anyhow::Result<()> {
+    let options = args.options(&environment)?;
+    logging::init(&options.log)?;
+    server::run(&options)
+}
+
+fn print_or_check(args: &ConfigArgs) -> anyhow::Result<()> {
+    let text = match &args.check {
+        Some(path) => {
+            config::load(path, &environment)?;
+            format!("{}: no problems\n", path.display())
+        }
+        None if args.markdown => config::markdown(),
+        None => config::plain(),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

@@ -1,0 +1,252 @@
+//! The command line of the one binary: which tool is called, and the server's flags and environment variables.
+//!
+//! Refuses to know what the tools do. Precedence of every server setting: flag, environment variable, file, default.
+
+use crate::config::{self, ConfigError, Listener, Options};
+use crate::logging::{LogFilter, LogFormat};
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Which tool to run, with its arguments.
+#[derive(Debug, PartialEq)]
+pub enum Command {
+    /// Run the broker.
+    Server(ServerArgs),
+    /// Talk to a running broker, with these arguments as `rabbitmqctl` takes them.
+    Ctl(Vec<OsString>),
+    /// Generate load, with these arguments.
+    Perf(Vec<OsString>),
+    /// Run the broker that routes and stores nothing, with these arguments: the floor of benchmarks.
+    NullBroker(Vec<OsString>),
+    /// Print or check configuration.
+    Config(ConfigArgs),
+}
+
+#[derive(Parser)]
+#[command(
+    name = "warren",
+    version,
+    about = "A message broker that RabbitMQ's applications use unchanged",
+    after_help = "Start a broker with built-in defaults:  warren server\n\
+                  Called as `rabbitmqctl`, this program behaves as `warren ctl`.",
+    arg_required_else_help = true,
+    propagate_version = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand)]
+enum Tool {
+    /// Run the broker
+    Server(ServerArgs),
+    /// Manage a running broker: the commands of rabbitmqctl
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Ctl(Rest),
+    /// Generate load and measure
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Perf(Rest),
+    /// The floor of benchmarks: a broker that routes and stores nothing
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    NullBroker(Rest),
+    /// List every configuration key, or check a file
+    Config(ConfigArgs),
+}
+
+/// Arguments that another parser reads.
+#[derive(Args)]
+struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    rest: Vec<OsString>,
+}
+
+/// Flags of `warren server`; `None` or empty where neither flag nor environment variable is given.
+#[derive(Args, Debug, Clone, PartialEq, Default)]
+pub struct ServerArgs {
+    /// Configuration file in rabbitmq.conf syntax [default: none]
+    #[arg(long, value_name = "FILE", env = "WARREN_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Folder for everything that lasts [default: ./warren-data]
+    #[arg(long, value_name = "DIR", env = "WARREN_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Address for AMQP clients, repeatable; a port alone means all interfaces [default: 127.0.0.1:5672]
+    #[arg(long, value_name = "ADDR:PORT", env = "WARREN_LISTEN", value_delimiter = ',')]
+    pub listen: Vec<Listener>,
+    /// Least important log lines to show: debug, info, warning, error, none; or e.g. info,net=debug
+    #[arg(long, value_name = "LEVEL", env = "WARREN_LOG", value_parser = LogFilter::directives)]
+    pub log: Option<LogFilter>,
+    /// Shape of log lines [default: human]
+    #[arg(long, value_name = "FORMAT", env = "WARREN_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// Flags of `warren config`.
+#[derive(Args, Debug, Clone, PartialEq, Default)]
+pub struct ConfigArgs {
+    /// Read this file and report its problems; start nothing
+    #[arg(long, value_name = "FILE")]
+    pub check: Option<PathBuf>,
+    /// Print the list of keys as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Reads a command line, the program's name first. Called as `rabbitmqctl` everything after the name goes to `ctl`.
+///
+/// # Errors
+/// clap's error: a text with a hint, or the text of `--help` or `--version`; `exit()` on it prints to the right stream
+/// and ends the process with the right code.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.first().is_some_and(|name| is_called(name, "rabbitmqctl")) {
+        return Ok(Command::Ctl(arguments[1..].to_vec()));
+    }
+    Ok(match Cli::try_parse_from(arguments)?.tool {
+        Tool::Server(args) => Command::Server(args),
+        Tool::Ctl(Rest { rest }) => Command::Ctl(rest),
+        Tool::Perf(Rest { rest }) => Command::Perf(rest),
+        Tool::NullBroker(Rest { rest }) => Command::NullBroker(rest),
+        Tool::Config(args) => Command::Config(args),
+    })
+}
+
+fn is_called(program: &OsString, name: &str) -> bool {
+    Path::new(program).file_stem().is_some_and(|stem| stem == name)
+}
+
+impl ServerArgs {
+    /// The server's options: defaults, then the file, then environment and flags. `env` looks up environment variables
+    /// for `$(NAME)` in the file.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn options(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Options, ConfigError> {
+        let mut options = match &self.config {
+            Some(path) => config::load(path, env)?,
+            None => Options::default(),
+        };
+        if let Some(data_dir) = &self.data_dir {
+            options.node.data_dir.clone_from(data_dir);
+        }
+        if !self.listen.is_empty() {
+            options.network.listeners.clone_from(&self.listen);
+        }
+        if let Some(filter) = &self.log {
+            options.log.console.filter = filter.clone();
+        }
+        if let Some(format) = self.log_format {
+            options.log.console.format = format;
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Command, clap::Error> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    fn server(line: &str) -> ServerArgs {
+        match run(line).unwrap() {
+            Command::Server(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn os(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn server_flags_are_read() {
+        let args = server(
+            "warren server --config a.conf --data-dir /d --listen 127.0.0.1:0 --listen 5673 --log info,net=debug \
+             --log-format json",
+        );
+        assert_eq!(args.config, Some(PathBuf::from("a.conf")));
+        assert_eq!(args.data_dir, Some(PathBuf::from("/d")));
+        assert_eq!(args.listen, ["127.0.0.1:0".parse().unwrap(), Listener::Everywhere(5673)]);
+        assert_eq!(args.log.unwrap().as_str(), "info,net=debug");
+        assert_eq!(args.log_format, Some(LogFormat::Json));
+    }
+
+    #[test]
+    fn every_server_flag_has_its_environment_variable() {
+        use clap::CommandFactory;
+        let command = Cli::command();
+        let server = command.find_subcommand("server").unwrap();
+        for flag in
+            server.get_arguments().filter(|flag| !["help", "version"].contains(&flag.get_id().as_str()))
+        {
+            let name = format!("WARREN_{}", flag.get_id().as_str().to_uppercase());
+            assert_eq!(flag.get_env(), Some(OsString::from(name).as_os_str()));
+        }
+    }
+
+    #[test]
+    fn ctl_and_perf_get_their_arguments_untouched() {
+        let ctl = run("warren ctl -q list_queues --formatter=json name --help").unwrap();
+        assert_eq!(ctl, Command::Ctl(os(&["-q", "list_queues", "--formatter=json", "name", "--help"])));
+        assert_eq!(run("warren perf --help").unwrap(), Command::Perf(os(&["--help"])));
+        assert_eq!(run("warren ctl --version").unwrap(), Command::Ctl(os(&["--version"])));
+    }
+
+    #[test]
+    fn called_as_rabbitmqctl_it_is_ctl() {
+        let ctl = run("/usr/sbin/rabbitmqctl -p / list_queues").unwrap();
+        assert_eq!(ctl, Command::Ctl(os(&["-p", "/", "list_queues"])));
+        assert_eq!(run("rabbitmqctl").unwrap(), Command::Ctl(vec![]));
+    }
+
+    #[test]
+    fn mistakes_say_what_to_do() {
+        let text = |line: &str| run(line).unwrap_err().to_string();
+        assert!(text("warren").contains("Usage"));
+        assert!(text("warren servr").contains("server"));
+        assert!(text("warren server --listen localhost").contains("expected a port"));
+        assert!(text("warren server --log inof").contains("debug, info"));
+        assert!(text("warren server --log-format xml").contains("json"));
+        assert!(text("warren --version").contains(env!("CARGO_PKG_VERSION")));
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rabbitmq.conf");
+        std::fs::write(&path, "listeners.tcp.1 = 1\nwarren.data_dir = /file\nlog.console.level = error\n")
+            .unwrap();
+        let from_file = ServerArgs { config: Some(path), ..ServerArgs::default() };
+        let options = from_file.options(&|_| None).unwrap();
+        assert_eq!(options.network.listeners, [Listener::Everywhere(1)]);
+        assert_eq!(options.node.data_dir, PathBuf::from("/file"));
+        assert_eq!(options.network.heartbeat_s, 60);
+        let flags = ServerArgs {
+            data_dir: Some(PathBuf::from("/flag")),
+            listen: vec![Listener::Everywhere(2)],
+            log: Some(LogFilter::level("debug").unwrap()),
+            log_format: Some(LogFormat::Json),
+            ..from_file
+        };
+        let options = flags.options(&|_| None).unwrap();
+        assert_eq!(options.network.listeners, [Listener::Everywhere(2)]);
+        assert_eq!(options.node.data_dir, PathBuf::from("/flag"));
+        assert_eq!(options.log.console.filter.as_str(), "debug");
+        assert_eq!(options.log.console.format, LogFormat::Json);
+    }
+
+    #[test]
+    fn without_flags_the_server_runs_on_defaults() {
+        assert_eq!(ServerArgs::default().options(&|_| None).unwrap(), Options::default());
+    }
+}

@@ -1,0 +1,12 @@
+//! The table of all configuration keys, one module per section. To add a key, add its definition to a section and its
+//! field to [`super::Options`]; parser, reference and tests follow.
+
+mod access;
+mod limits;
+mod logging;
+mod network;
+mod node;
+mod queues;
+mod table;
+
+pub use table::{all, sections};

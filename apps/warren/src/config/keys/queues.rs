@@ -1,0 +1,59 @@
+//! Keys of queue behaviour that is not set per queue.
+
+use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::options::QueueType;
+
+pub(super) static SECTION: Section = Section {
+    title: "Queues",
+    about: "Queue behaviour that is not set per queue, and client patterns that RabbitMQ 4.3 no longer allows.",
+    keys: KEYS,
+};
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "consumer_timeout",
+        alias: None,
+        take: Take::Integer {
+            min: 1,
+            max: u64::MAX,
+            unit: Unit::Milliseconds,
+            set: |options, n| options.queues.consumer_timeout_ms = n,
+        },
+        default: "1800000",
+        doc: "How long a delivery may stay without ack, nack or reject before its consumer is cut off and the message \
+              goes back to the queue.",
+        example: "consumer_timeout = 3600000",
+    },
+    Key {
+        name: "default_queue_type",
+        alias: None,
+        take: Take::Choice {
+            of: &["classic"],
+            not_yet: &["quorum", "stream"],
+            set: |options, _| options.queues.default_queue_type = QueueType::Classic,
+        },
+        default: "classic",
+        doc: "Type of a queue that is declared without `x-queue-type`, in a virtual host without a default of its own.",
+        example: "default_queue_type = classic",
+    },
+    Key {
+        name: "deprecated_features.permit.transient_nonexcl_queues",
+        alias: None,
+        take: Take::Boolean {
+            set: |options, permitted| options.queues.transient_nonexclusive = permitted.into(),
+        },
+        default: "true",
+        doc: "Allows queues that are neither durable nor exclusive. Warren allows them unless told otherwise; `false` \
+              refuses them as RabbitMQ 4.3 does.",
+        example: "deprecated_features.permit.transient_nonexcl_queues = false",
+    },
+    Key {
+        name: "deprecated_features.permit.global_qos",
+        alias: None,
+        take: Take::Boolean { set: |options, permitted| options.queues.global_qos = permitted.into() },
+        default: "true",
+        doc: "Allows `basic.qos` with `global=true`, one prefetch for the whole channel. Warren allows it unless told \
+              otherwise; `false` refuses it as RabbitMQ 4.3 does.",
+        example: "deprecated_features.permit.global_qos = false",
+    },
+];

@@ -1,0 +1,27 @@
+//! The sections in the order of the reference.
+
+use crate::config::key::{Key, Section};
+
+static SECTIONS: [&Section; 6] = [
+    &super::network::SECTION,
+    &super::limits::SECTION,
+    &super::access::SECTION,
+    &super::queues::SECTION,
+    &super::node::SECTION,
+    &super::logging::SECTION,
+];
+
+/// All sections, in the order of the reference.
+pub fn sections() -> impl Iterator<Item = &'static Section> {
+    SECTIONS.iter().copied()
+}
+
+/// All keys, in the order of the reference.
+pub fn all() -> impl Iterator<Item = &'static Key> {
+    sections().flat_map(|section| section.keys)
+}
+
+/// Converts a number that the table's bounds have already checked.
+pub(super) fn narrow<T: TryFrom<u64>>(number: u64) -> T {
+    T::try_from(number).ok().expect("the bounds in the table fit the field; a test applies both")
+}

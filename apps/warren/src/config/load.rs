@@ -1,0 +1,130 @@
+//! From a file to [`Options`]: reads, substitutes, matches keys against the table, stores values. Refuses to know any
+//! single key.
+
+use super::error::{ConfigError, Problem, ProblemKind};
+use super::key::{Key, Take};
+use super::options::Options;
+use super::substitute::{Environment, substitute};
+use super::syntax::{Setting, settings};
+use super::{keys, nearest};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Largest configuration file, bytes; a larger one is a mistake (a log, a binary) and is not parsed.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Reads a configuration file on top of the defaults. `env` looks up environment variables for `$(NAME)`.
+///
+/// # Errors
+/// [`ConfigError::Unreadable`] if the file cannot be read, [`ConfigError::Invalid`] with every problem it has.
+pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Options, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    let invalid = |problems| ConfigError::Invalid { path: path.to_owned(), problems };
+    let whole_file = |kind| invalid(vec![Problem { line: 1, kind }]);
+    let length = std::fs::metadata(path).map_err(unreadable)?.len();
+    if length > FILE_BYTES_MAX as u64 {
+        return Err(whole_file(ProblemKind::TooLarge { bytes_max: FILE_BYTES_MAX }));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|_| whole_file(ProblemKind::NotText))?;
+    parse(&text, env).map_err(invalid)
+}
+
+/// Reads configuration text on top of the defaults; `env` as for [`load`]. On failure returns every problem, in order
+/// of lines, never none.
+///
+/// # Errors
+/// The problems of the text.
+pub fn parse(text: &str, env: Environment<'_>) -> Result<Options, Vec<Problem>> {
+    let (settings, mut problems) = settings(text);
+    let settings = substitute(settings, env, &mut problems);
+    let chosen = choose(settings, &mut problems);
+    let mut options = Options::default();
+    store(&mut options, chosen, &mut problems);
+    if problems.is_empty() {
+        return Ok(options);
+    }
+    problems.sort_by_key(|problem| problem.line);
+    Err(problems)
+}
+
+/// A setting with the key it belongs to.
+struct Chosen {
+    /// Position of the key in the whole table.
+    rank: usize,
+    key: &'static Key,
+    /// What stands for `$word`; empty for other keys.
+    word: String,
+    setting: Setting,
+}
+
+/// Finds each setting's key. Of several lines for one key the last wins; a key wins over its alias.
+fn choose(settings: Vec<Setting>, problems: &mut Vec<Problem>) -> Vec<Chosen> {
+    let mut chosen: HashMap<(usize, String), (bool, Chosen)> = HashMap::new();
+    for setting in settings {
+        let Some((rank, key, word, by_alias)) = find(&setting.words) else {
+            let (nearest, not_yet) = nearest::advice(&setting.key());
+            let kind = ProblemKind::UnknownKey { key: setting.key(), nearest, not_yet };
+            problems.push(Problem { line: setting.line, kind });
+            continue;
+        };
+        let place = (rank, word.clone());
+        if by_alias && chosen.get(&place).is_some_and(|(earlier_by_alias, _)| !earlier_by_alias) {
+            continue;
+        }
+        chosen.insert(place, (by_alias, Chosen { rank, key, word, setting }));
+    }
+    let mut chosen: Vec<Chosen> = chosen.into_values().map(|(_, chosen)| chosen).collect();
+    chosen.sort_by(|a, b| (a.rank, &a.word).cmp(&(b.rank, &b.word)));
+    chosen
+}
+
+/// The key for these words: its place in the table, what stands for `$word`, and whether it was found by its alias.
+fn find(words: &[String]) -> Option<(usize, &'static Key, String, bool)> {
+    for (rank, key) in keys::all().enumerate() {
+        if let Some(word) = fits(key.name, words) {
+            return Some((rank, key, word, false));
+        }
+        if let Some(word) = key.alias.and_then(|alias| fits(alias, words)) {
+            return Some((rank, key, word, true));
+        }
+    }
+    None
+}
+
+/// Whether words fit a pattern; the result is what stands for `$word`, or empty.
+fn fits(pattern: &str, words: &[String]) -> Option<String> {
+    let mut wild = String::new();
+    let mut remaining = words.iter();
+    for expected in pattern.split('.') {
+        let word = remaining.next()?;
+        if expected.starts_with('$') {
+            wild.clone_from(word);
+        } else if expected != word {
+            return None;
+        }
+    }
+    remaining.next().is_none().then_some(wild)
+}
+
+/// Stores the values in the order of the table.
+fn store(options: &mut Options, chosen: Vec<Chosen>, problems: &mut Vec<Problem>) {
+    let mut cleared = None;
+    for Chosen { rank, key, word, setting } in chosen {
+        if let Take::List { clear, .. } = key.take
+            && cleared != Some(rank)
+        {
+            clear(options);
+            cleared = Some(rank);
+        }
+        if let Err(reason) = key.take.store(options, &word, &setting.value) {
+            let secret = key.name.ends_with("_pass");
+            let value = if secret { String::new() } else { setting.value.clone() };
+            let kind = ProblemKind::BadValue { key: setting.key(), value, reason };
+            problems.push(Problem { line: setting.line, kind });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! The configuration: RabbitMQ's `rabbitmq.conf` text in, typed [`Options`] out.
+//!
+//! One [`Key`] per setting (name, type, bounds, default, documentation, example) lives in [`keys`]; the parser, the
+//! error texts, the printed reference and the tests all read that one table. This module refuses to know what the
+//! options are for: it opens no socket, sets no global, and hands a plain struct to whoever asked.
+//!
+//! Invariants: a file is accepted whole or not at all; every problem of a file is reported at once, with its line;
+//! a key without a definition is an error, never ignored.
+
+mod error;
+mod key;
+pub mod keys;
+mod load;
+mod nearest;
+mod options;
+mod reference;
+mod substitute;
+mod syntax;
+
+pub use error::{ConfigError, Problem, ProblemKind};
+pub use key::{Key, Section, Take, Unit};
+pub use load::{load, parse};
+pub use options::{
+    AccessOptions, ConsoleLog, DefaultPermissions, Durability, FileLog, LimitOptions, Linger, Listener,
+    LogOptions, Mechanism, NetworkOptions, NodeOptions, Options, PasswordHashing, Permit, QueueOptions,
+    QueueType, Secret, Switch, TcpOptions,
+};
+pub use reference::{markdown, plain};

@@ -1,0 +1,130 @@
+//! For a key that nobody knows: the known key that looks most like it, or the part of RabbitMQ it belongs to.
+//! Refuses to know the values.
+
+use super::keys;
+
+/// Parts of RabbitMQ that Warren does not have yet, by the first words of their keys. A key of theirs gets told so
+/// rather than a wild guess at a misspelling.
+const NOT_YET: &[(&str, &str)] = &[
+    ("amqp10_client.", "the AMQP 1.0 client"),
+    ("amqp_client.", "the internal AMQP client"),
+    ("auth_backends.", "the choice of authentication backends"),
+    ("auth_cache.", "the authentication cache"),
+    ("auth_http.", "the HTTP authentication backend"),
+    ("auth_ldap.", "the LDAP authentication backend"),
+    ("auth_oauth2.", "the OAuth 2 authentication backend"),
+    ("cluster_formation.", "clustering"),
+    ("cluster_partition_handling", "clustering"),
+    ("collect_statistics", "statistics collection"),
+    ("default_limits.", "default limits of vhosts"),
+    ("default_policies.", "default operator policies"),
+    ("default_users.", "the creation of several first users"),
+    ("definitions.", "definitions from other sources than load_definitions"),
+    ("disk_free_limit.", "the disk alarm"),
+    ("federation.", "federation"),
+    ("listeners.ssl", "TLS"),
+    ("log.exchange", "the log exchange"),
+    ("log.file.rotation.", "log rotation (use logrotate with copytruncate)"),
+    ("log.journald", "logging to journald"),
+    ("log.syslog", "logging to syslog"),
+    ("management.", "the management API"),
+    ("management_agent.", "the management API"),
+    ("message_interceptors.", "message interceptors"),
+    ("mqtt.", "MQTT"),
+    ("prometheus.", "Prometheus metrics"),
+    ("proxy_protocol", "the PROXY protocol"),
+    ("quorum_queue.", "quorum queues"),
+    ("raft.", "quorum queues"),
+    ("shovel.", "shovels"),
+    ("ssl_cert_login", "TLS"),
+    ("ssl_handshake_timeout", "TLS"),
+    ("ssl_options.", "TLS"),
+    ("stomp.", "STOMP"),
+    ("stream.", "streams"),
+    ("vm_memory_", "the memory alarm"),
+    ("web_mqtt.", "MQTT over WebSockets"),
+    ("web_stomp.", "STOMP over WebSockets"),
+];
+
+/// What to say of an unknown key: the nearest known key, and the part of RabbitMQ it belongs to.
+pub(super) fn advice(key: &str) -> (Option<&'static str>, Option<&'static str>) {
+    let nearest = nearest(key);
+    let typo = nearest.is_some_and(|(_, distance)| distance <= 2);
+    let part = NOT_YET.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, part)| *part);
+    (nearest.map(|(name, _)| name), part.filter(|_| !typo))
+}
+
+/// The known key with the smallest edit distance, if it is small enough to be a slip: at most a third of the key,
+/// and never less than 2.
+fn nearest(key: &str) -> Option<(&'static str, usize)> {
+    let close_enough = (key.chars().count() / 3).max(2);
+    keys::all()
+        .flat_map(|known| [Some(known.name), known.alias].into_iter().flatten())
+        .map(|name| (name, distance_to_pattern(key, name)))
+        .min_by_key(|(_, distance)| *distance)
+        .filter(|(_, distance)| *distance <= close_enough)
+}
+
+/// Edit distance where the last word of a `$word` pattern costs nothing.
+fn distance_to_pattern(key: &str, pattern: &str) -> usize {
+    match (key.rsplit_once('.'), pattern.split_once(".$")) {
+        (Some((head, _)), Some((fixed, _))) => distance(head, fixed),
+        _ => distance(key, pattern),
+    }
+}
+
+/// Edits (insert, delete, replace, each 1) between two texts.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replace = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_counts_edits() {
+        for (a, b, edits) in
+            [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("ab", "ba", 2)]
+        {
+            assert_eq!(distance(a, b), edits, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_slip_finds_its_key() {
+        for (slip, key) in [
+            ("hearbeat", "heartbeat"),
+            ("listener.tcp.default", "listeners.tcp.$name"),
+            ("default_password", "default_pass"),
+            ("channels_max", "channel_max"),
+            ("warren.durabilty", "warren.durability"),
+            ("log.console.fromatter", "log.console.formatter"),
+        ] {
+            assert_eq!(advice(slip), (Some(key), None), "{slip}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_a_missing_part_is_told_so() {
+        assert_eq!(advice("management.tcp.port").1, Some("the management API"));
+        assert_eq!(advice("ssl_options.cacertfile").1, Some("TLS"));
+        assert_eq!(advice("listeners.ssl.default").1, Some("TLS"));
+    }
+
+    #[test]
+    fn nonsense_gets_no_advice() {
+        assert_eq!(advice("zzzzzzzzzzzz"), (None, None));
+    }
+}

@@ -1,0 +1,484 @@
+//! The result of configuration: plain structs with documented fields and RabbitMQ's defaults.
+//!
+//! Refuses to know where a value came from (file, flag, environment) and what consumes it. `Option` on a number means
+//! "no limit" when it is `None`.
+
+use crate::logging::{LogFilter, LogFormat};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Everything the server can be told. `Options::default()` is what a server without any configuration runs with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Options {
+    /// Listeners, frames, heartbeats, socket options.
+    pub network: NetworkOptions,
+    /// How much of each thing may exist.
+    pub limits: LimitOptions,
+    /// First user, first vhost, who may log in and how.
+    pub access: AccessOptions,
+    /// Queue behaviour that is not set per queue.
+    pub queues: QueueOptions,
+    /// Data folder, durability, names.
+    pub node: NodeOptions,
+    /// Where log lines go.
+    pub log: LogOptions,
+}
+
+/// Listeners, frames, heartbeats, socket options.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkOptions {
+    /// Addresses that accept AMQP 0-9-1 in clear text; empty means none. Default `127.0.0.1:5672`.
+    pub listeners: Vec<Listener>,
+    /// From accepting a socket to `connection.open`, milliseconds; `None` waits for ever. Default 10,000.
+    pub handshake_timeout_ms: Option<u64>,
+    /// Heartbeat interval offered in `connection.tune`, seconds; 0 switches heartbeats off. Default 60.
+    pub heartbeat_s: u16,
+    /// Largest frame offered in `connection.tune`, bytes. Default 131,072.
+    pub frame_size_max: u32,
+    /// Largest frame accepted before tuning is done, bytes. Default 8,192.
+    pub frame_size_initial_max: u32,
+    /// Smallest `frame_max` a client may ask for, bytes. Default 4,096 (the specification's minimum); 8,192 is what
+    /// RabbitMQ 4.1 and later insist on.
+    pub frame_size_negotiable_min: u32,
+    /// Channels of one connection offered in `connection.tune`; 0 means the protocol's own limit of 65,535.
+    /// Default 2,047.
+    pub channels_per_connection_max: u16,
+    /// Options of accepted and listening sockets.
+    pub tcp: TcpOptions,
+}
+
+impl Default for NetworkOptions {
+    fn default() -> Self {
+        Self {
+            listeners: vec![Listener::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5672))],
+            handshake_timeout_ms: Some(10_000),
+            heartbeat_s: 60,
+            frame_size_max: 131_072,
+            frame_size_initial_max: 8_192,
+            frame_size_negotiable_min: 4_096,
+            channels_per_connection_max: 2_047,
+            tcp: TcpOptions::default(),
+        }
+    }
+}
+
+/// One address to listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listener {
+    /// All interfaces, IPv6 and IPv4, on this port; 0 lets the operating system choose.
+    Everywhere(u16),
+    /// One address and port; port 0 lets the operating system choose.
+    At(SocketAddr),
+}
+
+impl Listener {
+    /// Addresses to try in order: the first that binds is the listener. For [`Listener::Everywhere`] that is
+    /// `[::]` (which takes IPv4 too where the system has dual-stack sockets), then `0.0.0.0` on hosts without IPv6.
+    pub fn candidates(self) -> Vec<SocketAddr> {
+        match self {
+            Self::At(address) => vec![address],
+            Self::Everywhere(port) => vec![
+                SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port),
+                SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
+            ],
+        }
+    }
+}
+
+impl FromStr for Listener {
+    type Err = String;
+
+    /// `5672`, `127.0.0.1:5672`, `::1:5672` (RabbitMQ's way of writing IPv6) or `[::1]:5672`. Host names are refused,
+    /// as in RabbitMQ: what they resolve to may change between two starts.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const SHAPE: &str = "expected a port (5672) or an IP address and a port (127.0.0.1:5672, [::1]:5672)";
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self::Everywhere(port));
+        }
+        let (host, port) = text.rsplit_once(':').ok_or(SHAPE)?;
+        let port = port.parse::<u16>().map_err(|_| SHAPE)?;
+        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        let host = host.parse::<IpAddr>().map_err(|_| SHAPE)?;
+        Ok(Self::At(SocketAddr::new(host, port)))
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everywhere(port) => write!(f, "{port}"),
+            Self::At(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Something that is either on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// Enabled.
+    On,
+    /// Disabled.
+    Off,
+}
+
+impl From<bool> for Switch {
+    fn from(on: bool) -> Self {
+        if on { Self::On } else { Self::Off }
+    }
+}
+
+/// Options of sockets; the defaults are RabbitMQ's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TcpOptions {
+    /// Connections the kernel may hold before they are accepted. Default 128.
+    pub backlog: u32,
+    /// `TCP_NODELAY`: send small segments at once. Default on.
+    pub nodelay: Switch,
+    /// `SO_KEEPALIVE`. Default off (heartbeats do this job).
+    pub keepalive: Switch,
+    /// `SO_LINGER`. Default on with 0 seconds, so that a closed socket leaves no `TIME_WAIT` behind.
+    pub linger: Linger,
+    /// `SO_SNDBUF`, bytes; `None` leaves it to the kernel. Default `None`.
+    pub send_buffer_bytes: Option<u32>,
+    /// `SO_RCVBUF`, bytes; `None` leaves it to the kernel. Default `None`.
+    pub receive_buffer_bytes: Option<u32>,
+}
+
+impl Default for TcpOptions {
+    fn default() -> Self {
+        Self {
+            backlog: 128,
+            nodelay: Switch::On,
+            keepalive: Switch::Off,
+            linger: Linger { switch: Switch::On, timeout_s: 0 },
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        }
+    }
+}
+
+/// `SO_LINGER` of accepted sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Linger {
+    /// Whether the option is set.
+    pub switch: Switch,
+    /// How long a close may wait for unsent bytes, seconds.
+    pub timeout_s: u32,
+}
+
+/// How much of each thing may exist; `None` is no limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitOptions {
+    /// Client connections of this node. Default no limit.
+    pub connections_max: Option<u64>,
+    /// Consumers of one channel. Default no limit.
+    pub consumers_per_channel_max: Option<u64>,
+    /// Largest message body, bytes, 1 ..= 536,870,912. Default 16,777,216.
+    pub message_bytes_max: u64,
+    /// Virtual hosts. Default no limit.
+    pub vhosts_max: Option<u64>,
+    /// Queues of the whole cluster. Default no limit.
+    pub queues_max: Option<u64>,
+    /// Exchanges of the whole cluster. Default no limit.
+    pub exchanges_max: Option<u64>,
+}
+
+impl Default for LimitOptions {
+    fn default() -> Self {
+        Self {
+            connections_max: None,
+            consumers_per_channel_max: None,
+            message_bytes_max: 16_777_216,
+            vhosts_max: None,
+            queues_max: None,
+            exchanges_max: None,
+        }
+    }
+}
+
+/// A password: printable nowhere by accident.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a password.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The password itself; the caller keeps it out of logs and errors.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// First user, first vhost, who may log in and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessOptions {
+    /// Vhost created on the first start with an empty data folder. Default `/`.
+    pub default_vhost: String,
+    /// User created on the first start. Default `guest`.
+    pub default_user: String,
+    /// Its password. Default `guest`.
+    pub default_pass: Secret,
+    /// Its tags. Default `administrator`.
+    pub default_user_tags: Vec<String>,
+    /// Its permissions in the default vhost. Default `.*` three times.
+    pub default_permissions: DefaultPermissions,
+    /// Users that may only connect from a loopback address. Default `guest`.
+    pub loopback_users: Vec<String>,
+    /// SASL mechanisms in the order they are announced. Default PLAIN, AMQPLAIN, ANONYMOUS.
+    pub mechanisms: Vec<Mechanism>,
+    /// The user an ANONYMOUS login becomes; `None` refuses such logins. Default `guest`.
+    pub anonymous_login_user: Option<String>,
+    /// That user's password. Default `guest`.
+    pub anonymous_login_pass: Secret,
+    /// Hash of newly set passwords. Default SHA-256.
+    pub password_hashing: PasswordHashing,
+}
+
+impl Default for AccessOptions {
+    fn default() -> Self {
+        Self {
+            default_vhost: "/".to_owned(),
+            default_user: "guest".to_owned(),
+            default_pass: Secret::new("guest"),
+            default_user_tags: vec!["administrator".to_owned()],
+            default_permissions: DefaultPermissions::default(),
+            loopback_users: vec!["guest".to_owned()],
+            mechanisms: vec![Mechanism::Plain, Mechanism::AmqPlain, Mechanism::Anonymous],
+            anonymous_login_user: Some("guest".to_owned()),
+            anonymous_login_pass: Secret::new("guest"),
+            password_hashing: PasswordHashing::Sha256,
+        }
+    }
+}
+
+/// Permission patterns (regular expressions) of the default user in the default vhost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultPermissions {
+    /// Names it may declare and delete.
+    pub configure: String,
+    /// Names it may publish to and bind from.
+    pub write: String,
+    /// Names it may consume from and bind to.
+    pub read: String,
+}
+
+impl Default for DefaultPermissions {
+    fn default() -> Self {
+        Self { configure: ".*".to_owned(), write: ".*".to_owned(), read: ".*".to_owned() }
+    }
+}
+
+/// A SASL mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// User and password in one string (RFC 4616).
+    Plain,
+    /// The same in an AMQP table: what very old clients send.
+    AmqPlain,
+    /// No credentials: acts as [`AccessOptions::anonymous_login_user`].
+    Anonymous,
+}
+
+impl Mechanism {
+    /// The name in `connection.start`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::AmqPlain => "AMQPLAIN",
+            Self::Anonymous => "ANONYMOUS",
+        }
+    }
+}
+
+/// Hash of newly set passwords; stored ones say themselves which they use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PasswordHashing {
+    /// Salted SHA-256 (`rabbit_password_hashing_sha256`).
+    Sha256,
+    /// Salted SHA-512 (`rabbit_password_hashing_sha512`).
+    Sha512,
+}
+
+/// Whether an old client pattern is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// Works as it did in RabbitMQ 3.
+    Permitted,
+    /// Refused as RabbitMQ 4.3 refuses it.
+    Denied,
+}
+
+impl From<bool> for Permit {
+    fn from(permitted: bool) -> Self {
+        if permitted { Self::Permitted } else { Self::Denied }
+    }
+}
+
+/// A queue type that exists here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueType {
+    /// One copy, on one node.
+    Classic,
+}
+
+/// Queue behaviour that is not set per queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueOptions {
+    /// How long a delivery may stay unsettled before its consumer is cut off, milliseconds, at least 1.
+    /// Default 1,800,000 (30 minutes).
+    pub consumer_timeout_ms: u64,
+    /// The type of a queue declared without `x-queue-type`. Default classic.
+    pub default_queue_type: QueueType,
+    /// Queues that are neither durable nor exclusive. Default permitted.
+    pub transient_nonexclusive: Permit,
+    /// `basic.qos` with `global=true`. Default permitted.
+    pub global_qos: Permit,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self {
+            consumer_timeout_ms: 1_800_000,
+            default_queue_type: QueueType::Classic,
+            transient_nonexclusive: Permit::Permitted,
+            global_qos: Permit::Permitted,
+        }
+    }
+}
+
+/// What a publisher's confirm of a persistent message in a durable queue promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// On disk: survives a power cut.
+    Fsync,
+    /// With the operating system: survives the process, not a power cut. RabbitMQ's classic queues promise this.
+    Os,
+}
+
+/// Data folder, durability, names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeOptions {
+    /// Folder of everything that lasts; relative to the working directory. Default `warren-data`.
+    pub data_dir: PathBuf,
+    /// What a confirm promises. Default [`Durability::Fsync`].
+    pub durability: Durability,
+    /// The name clients see in `connection.start`; `None` lets the node choose. Default `None`.
+    pub cluster_name: Option<String>,
+    /// A definitions file (JSON) to import at every start; `None` imports nothing. Default `None`.
+    pub load_definitions: Option<PathBuf>,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("warren-data"),
+            durability: Durability::Fsync,
+            cluster_name: None,
+            load_definitions: None,
+        }
+    }
+}
+
+/// Where log lines go.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LogOptions {
+    /// Standard error.
+    pub console: ConsoleLog,
+    /// A file.
+    pub file: FileLog,
+}
+
+/// Log lines on standard error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConsoleLog {
+    /// Default on. (RabbitMQ's own default is off, with a file instead.)
+    pub switch: Switch,
+    /// Which lines. Default `info`.
+    pub filter: LogFilter,
+    /// Default [`LogFormat::Human`].
+    pub format: LogFormat,
+}
+
+impl Default for ConsoleLog {
+    fn default() -> Self {
+        Self { switch: Switch::On, filter: LogFilter::default(), format: LogFormat::Human }
+    }
+}
+
+/// Log lines in a file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FileLog {
+    /// The file's name or path; relative to `dir` if that is set. `None` with a `dir` means `warren.log`.
+    pub name: Option<PathBuf>,
+    /// Folder of log files. Default `None`.
+    pub dir: Option<PathBuf>,
+    /// True once `log.file = false` was read: no file even if `dir` is set.
+    pub refused: bool,
+    /// Which lines. Default `info`.
+    pub filter: LogFilter,
+    /// Default [`LogFormat::Human`].
+    pub format: LogFormat,
+}
+
+impl FileLog {
+    /// The file to append to, or `None` for no log file.
+    pub fn path(&self) -> Option<PathBuf> {
+        if self.refused || (self.name.is_none() && self.dir.is_none()) {
+            return None;
+        }
+        let name = self.name.clone().unwrap_or_else(|| PathBuf::from("warren.log"));
+        Some(self.dir.as_ref().map_or_else(|| name.clone(), |dir| dir.join(&name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_a_port_or_an_ip_address_with_a_port() {
+        assert_eq!("5672".parse(), Ok(Listener::Everywhere(5672)));
+        for text in ["::1:5672", "[::1]:5672"] {
+            assert_eq!(text.parse(), Ok(Listener::At("[::1]:5672".parse().unwrap())), "{text}");
+        }
+        assert_eq!("127.0.0.1:0".parse(), Ok(Listener::At("127.0.0.1:0".parse().unwrap())));
+        for text in ["", "localhost:5672", "70000", "127.0.0.1", "127.0.0.1:", ":5672", "[::1:5672"] {
+            assert!(text.parse::<Listener>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_listener_everywhere_falls_back_to_ipv4() {
+        let hosts: Vec<_> = Listener::Everywhere(1).candidates().iter().map(ToString::to_string).collect();
+        assert_eq!(hosts, ["[::]:1", "0.0.0.0:1"]);
+    }
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        assert_eq!(format!("{:?}", Secret::new("hare")), "Secret(..)");
+        assert!(!format!("{:?}", Options::default()).contains("Secret(\"guest"));
+    }
+
+    #[test]
+    fn the_log_file_is_found_in_the_log_folder() {
+        let mut log = FileLog::default();
+        assert_eq!(log.path(), None);
+        log.dir = Some(PathBuf::from("/var/log"));
+        assert_eq!(log.path(), Some(PathBuf::from("/var/log/warren.log")));
+        log.name = Some(PathBuf::from("a.log"));
+        assert_eq!(log.path(), Some(PathBuf::from("/var/log/a.log")));
+        log.refused = true;
+        assert_eq!(log.path(), None);
+    }
+}

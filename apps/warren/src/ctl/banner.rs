@@ -1,0 +1,50 @@
+//! The line that says what is being done, in RabbitMQ's words. Scripts read past it, people read it.
+
+use management::Request;
+
+/// The line for a command; `None` where RabbitMQ says nothing.
+pub(super) fn banner(request: &Request) -> Option<String> {
+    let vhost = request.vhost();
+    let nth = |at: usize| request.args.get(at).map_or("", String::as_str);
+    let (first, second) = (nth(0), nth(1));
+    Some(match request.command.as_str() {
+        "add_user" => format!("Adding user \"{first}\" ..."),
+        "delete_user" => format!("Deleting user \"{first}\" ..."),
+        "change_password" => format!("Changing password for user \"{first}\" ..."),
+        "clear_password" => format!("Clearing password for user \"{first}\" ..."),
+        "authenticate_user" => format!("Authenticating user \"{first}\" ..."),
+        "set_user_tags" => {
+            let tags = request.args.get(1..).unwrap_or_default().join(", ");
+            format!("Setting tags for user \"{first}\" to [{tags}] ...")
+        }
+        "list_users" => "Listing users ...".into(),
+        "set_permissions" => format!("Setting permissions for user \"{first}\" in vhost \"{vhost}\" ..."),
+        "clear_permissions" => format!("Clearing permissions for user \"{first}\" in vhost \"{vhost}\" ..."),
+        "list_permissions" => format!("Listing permissions for vhost \"{vhost}\" ..."),
+        "list_user_permissions" => format!("Listing permissions for user \"{first}\" ..."),
+        "set_topic_permissions" => {
+            format!("Setting topic permissions on \"{second}\" for user \"{first}\" in vhost \"{vhost}\" ...")
+        }
+        "clear_topic_permissions" => {
+            format!("Clearing topic permissions for user \"{first}\" in vhost \"{vhost}\" ...")
+        }
+        "list_topic_permissions" => format!("Listing topic permissions for vhost \"{vhost}\" ..."),
+        "list_user_topic_permissions" => format!("Listing topic permissions for user \"{first}\" ..."),
+        "add_vhost" => format!("Adding vhost \"{first}\" ..."),
+        "delete_vhost" => format!("Deleting vhost \"{first}\" ..."),
+        "list_vhosts" => "Listing vhosts ...".into(),
+        "list_queues" => format!("Timeout: 60.0 seconds ...\nListing queues for vhost {vhost} ..."),
+        "list_exchanges" => format!("Listing exchanges for vhost {vhost} ..."),
+        "list_bindings" => format!("Listing bindings for vhost {vhost}..."),
+        "list_consumers" => format!("Listing consumers in vhost {vhost} ..."),
+        "list_connections" => "Listing connections ...".into(),
+        "list_channels" => "Listing channels ...".into(),
+        "delete_queue" => format!("Deleting queue '{first}' on vhost '{vhost}' ..."),
+        "purge_queue" => format!("Purging queue '{first}' in vhost '{vhost}' ..."),
+        "close_connection" => format!("Closing connection {first}, reason: {second}..."),
+        "close_all_connections" => format!("Closing all connections, reason: {first}..."),
+        "status" => "Status of node warren@localhost ...".into(),
+        "stop" | "shutdown" => "Stopping and halting node warren@localhost ...".into(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,167 @@
+//! `warren server`: opens the broker, listens, waits for a signal, closes in order.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects};
+use net::{Listener, ListenerOptions};
+use platform::{Clock, Random, RealClock, RealRandom};
+use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::config::{self, Durability, Options, Permit, Switch};
+
+/// How long clients may take to answer connection.close when the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs a broker until SIGTERM or SIGINT.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("edge").build()?;
+    runtime.block_on(serve(options))
+}
+
+async fn serve(options: &Options) -> anyhow::Result<()> {
+    let dir = &options.node.data_dir;
+    let broker = Broker::open(dir, broker_options(options)).with_context(|| {
+        format!(
+            "cannot open the data directory {}; is another server running on it, and may you write to it?",
+            dir.display()
+        )
+    })?;
+    let settings = Arc::new(settings(options));
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+    let random: Arc<dyn Random> = Arc::new(RealRandom);
+    let mut addresses = Vec::new();
+    let mut accepting = Vec::new();
+    for listener in &options.network.listeners {
+        let candidates = listener.candidates();
+        let tcp = &options.network.tcp;
+        let listener_options = ListenerOptions {
+            backlog: i32::try_from(tcp.backlog).unwrap_or(i32::MAX),
+            nodelay: tcp.nodelay == Switch::On,
+        };
+        let bound = Listener::bind(&candidates, listener_options).with_context(|| {
+            format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
+        })?;
+        addresses.push(bound.local_address()?.to_string());
+        let accept = bound.accept_amqp091(broker.clone(), settings.clone(), clock.clone(), random.clone());
+        accepting.push(tokio::spawn(accept));
+    }
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let control = tokio::spawn(management::serve_control(broker.clone(), dir.join(management::SOCKET_NAME)));
+    announce(&addresses, dir)?;
+    tokio::select! {
+        () = either(&mut terminate, &mut interrupt) => {}
+        () = stop_asked(control) => {}
+    }
+    tracing::info!("stopping: closing connections");
+    accepting.iter().for_each(tokio::task::JoinHandle::abort);
+    drain(&broker, &mut terminate, &mut interrupt).await;
+    tokio::task::spawn_blocking(move || broker.shutdown()).await.context("shutting down")?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The one line on standard output that scripts wait for.
+fn announce(addresses: &[String], dir: &std::path::Path) -> anyhow::Result<()> {
+    let dir = std::fs::canonicalize(dir)?;
+    let pid = std::process::id();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "ready amqp={} data={} pid={pid}", addresses.join(","), dir.display())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Returns when an operator asks the server to stop; a control socket that fails leaves the server running.
+async fn stop_asked(control: tokio::task::JoinHandle<std::io::Result<()>>) {
+    match control.await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => tracing::warn!(%error, "no control socket: `warren ctl` cannot reach this server"),
+        Err(error) => tracing::error!(%error, "the control socket has failed"),
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Closes all connections with 320; a second signal or ten seconds end the wait.
+async fn drain(broker: &Broker, terminate: &mut Signal, interrupt: &mut Signal) {
+    broker.close_all_connections(&CloseReason::Shutdown);
+    let gone = async {
+        while broker.connections().count() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        () = gone => {}
+        () = tokio::time::sleep(DRAIN_TIMEOUT) => tracing::warn!("some clients did not answer; stopping without them"),
+        () = either(terminate, interrupt) => tracing::warn!("second signal: stopping at once"),
+    }
+}
+
+fn broker_options(options: &Options) -> BrokerOptions {
+    let access = &options.access;
+    BrokerOptions {
+        cluster_name: options.node.cluster_name.clone().unwrap_or_else(|| "warren@localhost".into()),
+        message_size_max: options.limits.message_bytes_max,
+        fsync: options.node.durability == Durability::Fsync,
+        defaults: DefaultObjects {
+            vhost: access.default_vhost.clone(),
+            user: access.default_user.clone(),
+            password: access.default_pass.expose().to_owned(),
+            tags: access.default_user_tags.clone(),
+            permissions: [
+                access.default_permissions.configure.clone(),
+                access.default_permissions.write.clone(),
+                access.default_permissions.read.clone(),
+            ],
+        },
+        loopback_users: access.loopback_users.clone(),
+        transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,
+        queues_max: options.limits.queues_max,
+        exchanges_max: options.limits.exchanges_max,
+        vhosts_max: options.limits.vhosts_max,
+        connections_max: options.limits.connections_max,
+        ..BrokerOptions::default()
+    }
+}
+
+fn settings(options: &Options) -> Settings {
+    let (network, access) = (&options.network, &options.access);
+    let mechanism = |one: &config::Mechanism| match one {
+        config::Mechanism::Plain => Mechanism::Plain,
+        config::Mechanism::AmqPlain => Mechanism::AmqPlain,
+        config::Mechanism::Anonymous => Mechanism::Anonymous,
+    };
+    let anonymous = access
+        .anonymous_login_user
+        .clone()
+        .map(|user| Anonymous { user, password: access.anonymous_login_pass.expose().to_owned() });
+    Settings {
+        heartbeat_s: network.heartbeat_s,
+        frame_size_max: network.frame_size_max,
+        frame_size_min: network.frame_size_negotiable_min,
+        initial_frame_size_max: network.frame_size_initial_max,
+        channel_max: network.channels_per_connection_max,
+        handshake_timeout_ms: network.handshake_timeout_ms.unwrap_or(u64::MAX),
+        consumer_timeout_ms: Some(options.queues.consumer_timeout_ms),
+        consumers_per_channel_max: options
+            .limits
+            .consumers_per_channel_max
+            .map(|max| usize::try_from(max).unwrap_or(usize::MAX)),
+        mechanisms: access.mechanisms.iter().map(mechanism).collect(),
+        anonymous,
+        global_qos: match options.queues.global_qos {
+            Permit::Permitted => GlobalQos::Honoured,
+            Permit::Denied => GlobalQos::PerConsumer,
+        },
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# run.sh: the suites of things that we did not write (client libraries, PerfTest, Celery), the conformance suite and the crash
+# tests, against a fresh Warren. `make test` calls it after the cargo tests.
+#
+#   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
+#   testing/run.sh STEP...                      only these: conformance python celery node java go rust reconnect hostile kill9
+#   AMQP_URL=... testing/run.sh --against-url [STEP...]
+#                                               the steps that make sense against a broker that runs already (not kill9)
+#   testing/run.sh --list                       names of the steps
+#
+# Environment:
+#   WARREN_BIN      the binary to test (default: ${CARGO_TARGET_DIR:-target}/release/warren, which is built first)
+#   BROKER_FLAVOR   with --against-url: warren (default), rabbitmq3 or rabbitmq4
+#   BROKER_CTL      with --against-url: a rabbitmqctl-compatible command for the conformance suite
+#   BROKER_PID      with --against-url: the broker's process, whose memory `hostile` then watches
+#   PERFTEST_S      seconds per timed PerfTest case (default 3)
+#   KILL9_CYCLES    lives of the broker in kill9 (default 12); KILL9_SEED repeats a run
+#   FLOOD_MB        MB of messages that `hostile` throws at a queue without consumer (default 512)
+#
+# Logs: .cache/test-logs/STEP.log. Ends with non-zero if anything failed. Leaves no process behind.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+cache=$root/.cache
+logs=$cache/test-logs
+python=$cache/venv/bin/python
+target=${CARGO_TARGET_DIR:-$root/target}
+lane_one=(conformance java hostile)                             # the two lanes run side by side, each in this order
+lane_two=(python celery node go rust reconnect kill9)
+all=("${lane_one[@]}" "${lane_two[@]}")
+
+die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
+has() { local word=$1 w; shift; for w in "$@"; do [ "$w" = "$word" ] && return 0; done; return 1; }
+
+against_url=
+steps=()
+for argument in "$@"; do
+  case $argument in
+    --against-url) against_url=1 ;;
+    --list) printf '%s\n' "${all[@]}"; exit 0 ;;
+    -h | --help) sed -n '2,23p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) has "$argument" "${all[@]}" || die "what is '$argument'? Steps: ${all[*]}"; steps+=("$argument") ;;
+  esac
+done
+if [ -n "$against_url" ]; then
+  [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
+  [ "${#steps[@]}" -gt 0 ] || steps=(conformance java python celery node go rust reconnect)
+  ! has kill9 "${steps[@]}" || die "kill9 starts and kills a broker of its own: not with --against-url"
+  flavor=${BROKER_FLAVOR:-warren}
+else
+  [ "${#steps[@]}" -gt 0 ] || steps=("${all[@]}")
+  if [ -z "${WARREN_BIN:-}" ]; then
+    cargo build --quiet --release --package warren || die "the broker does not build"
+    WARREN_BIN=$target/release/warren
+  fi
+  WARREN_BIN=$(realpath -m "$WARREN_BIN")
+  [ -x "$WARREN_BIN" ] || die "no broker at $WARREN_BIN"
+  flavor=warren
+fi
+export BROKER_FLAVOR=$flavor
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/warren-test.XXXXXX")
+mark=warren-test-$$-$RANDOM        # in the environment of everything that is started here, so that it can be found again
+mkdir -p "$logs" "$work/lanes"
+
+ours() { # pids of what was started here and still runs
+  local file pid
+  for file in /proc/[0-9]*/environ; do
+    pid=${file#/proc/}; pid=${pid%/environ}
+    if { tr '\0' '\n' < "$file"; } 2>/dev/null | grep -qx "WARREN_TEST_RUN=$mark"; then echo "$pid"; fi
+  done
+}
+
+cleanup() {
+  trap - EXIT INT TERM
+  local pids lane
+  for lane in "${first:-}" "${second:-}"; do   # first the lanes, or they would go on to their next step
+    [ -z "$lane" ] || kill -TERM "$lane" 2>/dev/null
+  done
+  "$python" testing/crash/broker.py stop --state "$work/broker.state" >/dev/null 2>&1
+  "$python" testing/crash/broker.py stop --state "$work/second.state" >/dev/null 2>&1
+  pids=$(ours)
+  # shellcheck disable=SC2086
+  [ -z "$pids" ] || kill -KILL $pids 2>/dev/null
+  rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'cleanup; exit 130' INT TERM
+
+# ---- the steps: each runs with its output in its log, AMQP_URL set, in a process that carries the mark
+
+step_conformance() {
+  [ -f testing/conformance/conftest.py ] || { echo "testing/conformance is not in this checkout"; return 1; }
+  local ctl=()
+  [ -z "${CTL:-}" ] || ctl=("--ctl=$CTL")
+  # with = and a folder: pytest looks for conftest.py, which has these options, beside whatever argument looks like a path
+  cd testing/conformance && "$python" -m pytest "--url=$AMQP_URL" "--flavor=$flavor" "${ctl[@]}" .
+}
+step_python() { cd testing/clients/python && "$python" -m pytest --ignore test_celery.py -k "not restart"; }
+step_celery() { cd testing/clients/python && "$python" -m pytest test_celery.py -k "not restart"; }
+step_node() { NODE_PATH=$cache/node/node_modules node --test --test-reporter=spec testing/clients/node/; }
+step_java() { "$python" testing/clients/java/perftest.py --seconds "${PERFTEST_S:-3}" --log "$logs/perftest-output.log"; }
+go_test() {
+  export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build GOFLAGS="-mod=readonly -modcacherw" GOTOOLCHAIN=local
+  cd testing/clients/go && go test -count=1 -timeout 180s "$@" ./...
+}
+step_go() { go_test -skip Restart; }
+cargo_test() { cargo test --quiet --package client-tests --test lapin -- "$@"; }
+step_rust() { cargo_test --skip restart; }
+step_reconnect() { # a broker of its own, because it is restarted under everybody: Warren itself, or a relay before the URL's broker
+  local state=$work/second.state code=0
+  if [ -n "$against_url" ]; then
+    local place=${AMQP_URL##*@}
+    place=${place%%/*}
+    "$python" testing/crash/broker.py start --state "$state" --log "$logs/reconnect-broker.log" -- \
+      "$python" "$root/testing/crash/broker.py" gate --port '{port}' --to "$place" || return 1
+  else
+    "$python" testing/crash/broker.py start --state "$state" --log "$logs/reconnect-broker.log" -- \
+      "$WARREN_BIN" server --listen '127.0.0.1:{port}' --data-dir "$work/second-data" || return 1
+  fi
+  AMQP_URL=$("$python" testing/crash/broker.py url --state "$state")
+  export AMQP_URL BROKER_RESTART="'$python' '$root/testing/crash/broker.py' restart --state '$state'"
+  echo "== Python" && (cd testing/clients/python && "$python" -m pytest -k restart) || code=1
+  echo "== Node" && NODE_PATH=$cache/node/node_modules node --test --test-reporter=spec --test-name-pattern restart testing/clients/node/ || code=1
+  echo "== Go" && (go_test -run Restart) || code=1
+  echo "== Rust" && cargo_test restart || code=1
+  "$python" testing/crash/broker.py stop --state "$state" || code=1
+  return $code
+}
+step_hostile() {
+  if [ -n "$against_url" ]; then
+    "$python" testing/crash/hostile.py --flood-mb "${FLOOD_MB:-512}" ${BROKER_PID:+--pid "$BROKER_PID"}
+  else
+    "$python" testing/crash/hostile.py --warren "$WARREN_BIN" --flood-mb "${FLOOD_MB:-512}"
+  fi
+}
+step_kill9() {
+  "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut ${KILL9_SEED:+--seed "$KILL9_SEED"}
+}
+
+run_step() { # NAME: one line on the screen, everything else in the log; a step may take ten minutes at most
+  local name=$1 log=$logs/$1.log begin=$SECONDS code
+  ( export WARREN_TEST_RUN=$mark; exec timeout --kill-after=10 600 "$BASH" "$work/step.sh" "$name" ) > "$log" 2>&1 < /dev/null
+  code=$?
+  if [ $code = 0 ]; then
+    printf 'ok    %-12s %4d s   %s\n' "$name" $((SECONDS - begin)) "$(summary "$log")"
+    echo "$name" >> "$work/passed"
+  else
+    printf 'FAIL  %-12s %4d s   exit code %d, .cache/test-logs/%s.log ends with:\n' "$name" $((SECONDS - begin)) $code "$name"
+    tail -n 40 "$log" | sed 's/^/      | /'
+    echo "$name" >> "$work/failed"
+  fi
+}
+
+summary() { # the line in which a suite says how much it ran
+  grep -E '([0-9]+ passed|^ℹ pass [0-9]|^test result: |^ok  ?	|confirmed messages, none lost)' "$1" | sed -E 's/^ℹ|=+//g; s/^ +//' | tail -n 1 | cut -c1-110
+}
+
+run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_step "$name"; done; return 0; }
+
+{ # the steps run in processes of their own, so that the mark is in their environment from the beginning
+  printf 'set -uo pipefail\ncd %q\n' "$root"
+  declare -p root cache logs python target against_url flavor work
+  [ -n "$against_url" ] || declare -p WARREN_BIN
+  declare -f step_conformance step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_reconnect step_hostile step_kill9
+  echo 'step_"$1"'
+} > "$work/step.sh"
+
+begin=$SECONDS
+need=(python)
+for pair in node:node java:java go:go; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
+if has reconnect "${steps[@]}"; then need+=(node go); fi
+testing/setup.sh "${need[@]}" || exit 1
+
+if [ -z "$against_url" ]; then
+  WARREN_TEST_RUN=$mark "$python" testing/crash/broker.py start --state "$work/broker.state" --log "$logs/broker.log" -- \
+    "$WARREN_BIN" server --listen '127.0.0.1:{port}' --data-dir "$work/data" || exit 1
+  AMQP_URL=$("$python" testing/crash/broker.py url --state "$work/broker.state")
+  export CTL="$WARREN_BIN ctl --data-dir $work/data"
+else
+  export CTL=${BROKER_CTL:-}
+fi
+export AMQP_URL
+printf 'run.sh: %s (%s), steps: %s\n' "$AMQP_URL" "$flavor" "${steps[*]}"
+
+run_lane "${lane_one[@]}" & first=$!
+run_lane "${lane_two[@]}" & second=$!
+wait $first $second
+
+touch "$work/passed" "$work/failed"
+if [ -z "$against_url" ]; then
+  if ! "$python" testing/crash/broker.py stop --state "$work/broker.state" > "$logs/broker-stop.log" 2>&1; then
+    printf 'FAIL  broker: it did not stop as it should\n'
+    sed 's/^/      | /' "$logs/broker-stop.log"
+    echo broker >> "$work/failed"
+  fi
+fi
+left=$(ours)
+if [ -n "$left" ]; then
+  printf 'FAIL  processes were left behind:\n'
+  for pid in $left; do printf '      | %s %s\n' "$pid" "$(tr '\0' ' ' < "/proc/$pid/cmdline" 2>/dev/null)"; done
+  echo processes >> "$work/failed"
+fi
+passed=$(wc -l < "$work/passed")
+failed=$(wc -l < "$work/failed")
+printf 'run.sh: %d s in all\n' $((SECONDS - begin))
+printf 'suites: %d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
+#
+#   testing/setup.sh [python] [node] [java] [go]     (default: all of them)
+#
+# Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
+# reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
+# Debian, it is installed with apt; otherwise the message says what to install.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+cache=$root/.cache
+stamps=$cache/stamps
+mkdir -p "$stamps" "$cache/test-logs"
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+hash_of() { # of the contents of some files
+  cat "$@" | sha256sum | cut -d' ' -f1
+}
+
+apt_install() { # a Debian package, if we may; otherwise nothing happens and the caller says what is missing
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 0
+  say "installing Debian's $1"
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$1"; } \
+    > "$cache/test-logs/setup-apt-$1.log" 2>&1 || die "could not install $1: see .cache/test-logs/setup-apt-$1.log"
+}
+
+need() { # a command, and the Debian package that has it
+  command -v "$1" >/dev/null 2>&1 || apt_install "$2"
+  command -v "$1" >/dev/null 2>&1 || die "'$1' is needed and was not found: install it (Debian: apt-get install $2)"
+}
+
+part() { # NAME KEY FUNCTION: run FUNCTION unless the stamp of NAME says that it was done for KEY; the stamp is written last
+  local name=$1 key=$2 function=$3 log=$cache/test-logs/setup-$1.log started=$SECONDS
+  [ "$(cat "$stamps/$name" 2>/dev/null || true)" != "$key" ] || { say "$name: present"; return 0; }
+  say "$name: installing (log: .cache/test-logs/setup-$name.log)"
+  rm -f "$stamps/$name"
+  local attempt
+  for attempt in 1 2 3; do   # a registry may be briefly out of reach
+    if ( set -e; "$function" ) > "$log" 2>&1; then
+      echo "$key" > "$stamps/$name"
+      say "$name: done in $((SECONDS - started)) s"
+      return 0
+    fi
+    [ "$attempt" = 3 ] || { say "$name: attempt $attempt failed, trying again"; sleep $((attempt * 3)); }
+  done
+  tail -n 25 "$log" >&2
+  die "$name: failed (whole log: $log)"
+}
+
+python_requirements=("$root/testing/clients/python/requirements.txt")
+[ ! -f "$root/testing/conformance/requirements.txt" ] || python_requirements+=("$root/testing/conformance/requirements.txt")
+
+install_python() {
+  rm -rf "$cache/venv"
+  python3 -m venv "$cache/venv"
+  local args=() file
+  for file in "${python_requirements[@]}"; do args+=(-r "$file"); done
+  "$cache/venv/bin/python" -m pip install --disable-pip-version-check --no-input "${args[@]}"
+}
+
+install_node() { # what the lock file says, no scripts; the tests are run with NODE_PATH=.cache/node/node_modules
+  mkdir -p "$cache/node"
+  cp "$root/testing/clients/node/package.json" "$root/testing/clients/node/package-lock.json" "$cache/node/"
+  (cd "$cache/node" && npm ci --no-audit --no-fund --ignore-scripts)
+}
+
+install_java() {
+  rm -rf "$cache/java"
+  mkdir -p "$cache/java"
+  (cd "$root/testing/clients/java" && mvn -q -B dependency:copy-dependencies -DoutputDirectory="$cache/java")
+  ls "$cache"/java/perf-test-*.jar
+}
+
+install_go() { # module cache and build cache lie in .cache/go; building the client here leaves only our tests to compile
+  export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build GOFLAGS="-mod=readonly -modcacherw" GOTOOLCHAIN=local
+  cd "$root/testing/clients/go" && go mod download && go build github.com/rabbitmq/amqp091-go
+}
+
+want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do [ "$p" = "$1" ] && return 0; done; return 1; }
+
+parts=("$@")
+for p in "${parts[@]}"; do
+  case $p in python | node | java | go) ;; *) die "what is '$p'? (python, node, java, go)" ;; esac
+done
+
+if want python; then
+  need python3 python3
+  if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then   # Debian splits it off: without it a venv has no pip
+    apt_install python3-venv
+    python3 -c 'import ensurepip, venv' 2>/dev/null || die "python3 cannot make a venv: install it (Debian: apt-get install python3-venv)"
+  fi
+  part python "$(hash_of "${python_requirements[@]}" <(python3 --version))" install_python
+fi
+if want node; then
+  need node nodejs
+  need npm npm
+  part node "$(hash_of testing/clients/node/package.json testing/clients/node/package-lock.json)" install_node
+fi
+if want java; then
+  need java default-jre-headless
+  need mvn maven
+  part java "$(hash_of testing/clients/java/pom.xml)" install_java
+fi
+if want go; then
+  need go golang-go
+  part go "$(hash_of testing/clients/go/go.mod testing/clients/go/go.sum <(go version))" install_go
+fi

@@ -1,2 +1,63 @@
-//! Repository automation: `cargo xtask <command>`.
-fn main() {}
+//! Repository automation: `cargo xtask <command>`. Knows the repository, refuses to know the broker.
+
+mod steps;
+mod tidy;
+
+use anyhow::{Context, Result, bail};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  tidy               check the house rules (layers, sizes, documents, ...)
+  tidy --tighten     the same, and lower the numbers in xtask/ratchet.txt to what they are now
+  config-reference   write docs/configuration.md from the table of configuration keys
+  test               everything that CI runs, in order, with the time each step took
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Result<()> {
+    let root = root()?;
+    match arguments {
+        ["tidy"] => tidy::check(&root),
+        ["tidy", "--tighten"] => tidy::tighten(&root),
+        ["config-reference"] => config_reference(),
+        ["test"] => steps::test(&root),
+        [] | ["help" | "--help" | "-h"] => Ok(std::io::stdout().write_all(HELP.as_bytes())?),
+        other => bail!("unknown command `{}`; `cargo xtask help` lists them", other.join(" ")),
+    }
+}
+
+/// The repository's root, and the working directory from here on. Cargo says at run time which checkout called; the
+/// one this was compiled in may be another if they share a target folder.
+fn root() -> Result<PathBuf> {
+    let xtask = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    let root = PathBuf::from(xtask).join("..").canonicalize().context("no repository above xtask")?;
+    std::env::set_current_dir(&root)?;
+    Ok(root)
+}
+
+/// Has the binary print its own reference: xtask does not link the broker.
+fn config_reference() -> Result<()> {
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--package", "warren", "--", "config", "--markdown"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        bail!("`warren config --markdown` failed");
+    }
+    Ok(std::fs::write("docs/configuration.md", output.stdout)?)
+}

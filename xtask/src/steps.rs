@@ -1,0 +1,105 @@
+//! `cargo xtask test`: the steps of CI in order, each with the time it took, and a summary at the end. Refuses to know
+//! what the steps check.
+
+use anyhow::{Result, bail};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A name and a command line.
+struct Step {
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", program: env!("CARGO"), arguments: &["fmt", "--all", "--check"] },
+    Step {
+        name: "clippy",
+        program: env!("CARGO"),
+        arguments: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    },
+    Step { name: "tidy", program: env!("CARGO"), arguments: &["xtask", "tidy"] },
+    Step { name: "unit tests", program: env!("CARGO"), arguments: &["test", "--quiet", "--workspace"] },
+];
+
+/// Tests that need a running broker: conformance and client libraries. A folder of its own, with its own needs.
+const SUITES: Step = Step { name: "suites", program: "testing/run.sh", arguments: &[] };
+
+/// Runs every step; the first failure ends the run.
+///
+/// # Errors
+/// The name of the step that failed.
+pub(crate) fn test(root: &Path) -> Result<()> {
+    let mut steps: Vec<&Step> = STEPS.iter().collect();
+    if root.join(SUITES.program).exists() {
+        steps.push(&SUITES);
+    }
+    let started = Instant::now();
+    let mut done: Vec<(&str, Duration)> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        say(&format!(
+            "== [{}/{}] {} (after {})",
+            index + 1,
+            steps.len(),
+            step.name,
+            shown(started.elapsed())
+        ))?;
+        let step_started = Instant::now();
+        let passed = run(step, root);
+        done.push((step.name, step_started.elapsed()));
+        if !passed {
+            say(&summary(&done, Some(step.name), started.elapsed()))?;
+            bail!(
+                "step `{}` failed; run it alone with: {} {}",
+                step.name,
+                short(step),
+                step.arguments.join(" ")
+            );
+        }
+    }
+    say(&summary(&done, None, started.elapsed()))
+}
+
+fn short(step: &Step) -> &'static str {
+    if step.program == env!("CARGO") { "cargo" } else { step.program }
+}
+
+fn run(step: &Step, root: &Path) -> bool {
+    let status = Command::new(step.program).args(step.arguments).current_dir(root).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn summary(done: &[(&str, Duration)], failed: Option<&str>, total: Duration) -> String {
+    let mut text = String::from("== summary\n");
+    for (name, time) in done {
+        let verdict = if failed == Some(name) { "FAILED" } else { "ok" };
+        text.push_str(&format!("{verdict:>7}  {:>8}  {name}\n", shown(*time)));
+    }
+    text.push_str(&format!("{:>7}  {:>8}", "total", shown(total)));
+    text
+}
+
+fn shown(time: Duration) -> String {
+    format!("{}m{:02}s", time.as_secs() / 60, time.as_secs() % 60)
+}
+
+fn say(text: &str) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{text}")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_the_step_that_failed() {
+        let done = [("format", Duration::from_secs(2)), ("clippy", Duration::from_secs(61))];
+        let text = summary(&done, Some("clippy"), Duration::from_secs(63));
+        assert!(text.contains("     ok     0m02s  format\n"), "{text}");
+        assert!(text.contains(" FAILED     1m01s  clippy\n"), "{text}");
+        assert!(text.ends_with("  total     1m03s"), "{text}");
+    }
+}

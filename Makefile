@@ -1,0 +1,57 @@
+# The commands of this repository. `make help` lists them; all real work is in cargo, xtask and testing/.
+
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+DATA ?= warren-data
+LISTEN ?= 127.0.0.1:5672
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test bench fmt need-build need-test
+
+help:
+	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
+	@echo "             (another address or folder: make run LISTEN=127.0.0.1:5673 DATA=/var/tmp/w)"
+	@echo "make test    everything that CI runs: format, clippy, tidy, unit tests, client and conformance suites"
+	@echo "make bench   the benchmarks, against every broker that is installed here"
+	@echo "make fmt     format the Rust sources"
+	@echo "make build   the release binary only"
+
+build: need-build
+	cargo build --release --package warren
+
+run: build
+	@echo
+	@echo "  Clients:  amqp://guest:guest@$(LISTEN)"
+	@echo "  Data:     $(abspath $(DATA))"
+	@echo "  Try:      $(TARGET)/release/warren ctl --data-dir $(DATA) status"
+	@echo "  Stop:     Ctrl-C"
+	@echo
+	@exec $(TARGET)/release/warren server --listen $(LISTEN) --data-dir $(DATA)
+
+test: need-build need-test
+	cargo xtask test
+
+bench: need-build
+	@if [ -x testing/bench/run.sh ]; then exec testing/bench/run.sh; \
+	else echo "testing/bench/run.sh is not in this checkout"; exit 1; fi
+
+fmt: need-build
+	cargo fmt --all
+
+# Says which tools are missing, what for, and where they come from.
+define need
+	@command -v $(1) >/dev/null 2>&1 || { echo "missing: $(1) ($(2)). $(3)"; exit 1; }
+endef
+
+need-build:
+	$(call need,cargo,compiles everything,Install Rust from https://rustup.rs)
+	$(call need,cc,links,Install a C toolchain: apt-get install build-essential)
+
+need-test:
+	$(call need,git,lists the files that tidy checks,apt-get install git)
+	$(call need,python3,runs the conformance suite and the Python clients,apt-get install python3 python3-venv)
+	$(call need,node,runs the Node client,Install Node 18 or later)
+	$(call need,npm,fetches the Node client,It comes with Node)
+	$(call need,go,runs the Go client,Install Go from https://go.dev/dl)
+	$(call need,java,runs PerfTest,apt-get install default-jdk-headless)
+	$(call need,mvn,fetches PerfTest,apt-get install maven)

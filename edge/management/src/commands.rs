@@ -3,7 +3,7 @@
 use broker::{Broker, Call, Refused};
 
 use crate::protocol::{Answer, Exit, Failure, Request};
-use crate::{access, connections, objects, queues, topology};
+use crate::{access, connections, definitions, objects, queues, topology};
 
 /// What every command gives.
 pub(crate) type Outcome = Result<Answer, Failure>;
@@ -44,6 +44,8 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "purge_queue" => objects::purge_queue(broker, request),
         "list_connections" => connections::list_connections(broker, request),
         "list_channels" => connections::list_channels(broker, request),
+        "export_definitions" => definitions::export_definitions(broker, request),
+        "import_definitions" => definitions::import_definitions(broker, request),
         "close_connection" => connections::close_connection(broker, request),
         "close_all_connections" => connections::close_all_connections(broker, request),
         unknown => Err(Failure::new(

@@ -14,7 +14,9 @@ mod client;
 mod columns;
 mod commands;
 mod connections;
+mod definitions;
 mod format;
+mod imports;
 mod objects;
 mod protocol;
 mod queues;
@@ -24,5 +26,5 @@ mod values;
 
 pub use client::{CallError, call};
 pub use format::{Format, Headers, render};
-pub use protocol::{Answer, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
+pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use server::{SOCKET_NAME, serve_control};

@@ -8,6 +8,9 @@ use serde_json::Value;
 /// Largest line either side accepts, bytes.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
+/// Largest definitions document that travels, bytes: quoted inside a line it still fits.
+pub const DEFINITIONS_BYTES_MAX: usize = 16 << 20;
+
 /// RabbitMQ's exit codes, which are those of `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit;

@@ -1,10 +1,13 @@
-//! AMQP field values as JSON, for listings. Refuses to know what arguments mean.
+//! AMQP field values as JSON, for listings and definitions, and back. Refuses to know what arguments mean.
 
 use serde_json::{Map, Value};
-use wire::amqp091::{Table, Value as Field};
+use wire::amqp091::{ArrayBuf, Table, TableBuf, Value as Field};
 
 /// Tables nested deeper than this are shown empty; nothing that a client declares comes near.
 const DEPTH_MAX: usize = 16;
+
+/// Longest name of an argument, bytes: what RabbitMQ's clients may send.
+const FIELD_NAME_BYTES_MAX: usize = 128;
 
 /// Bytes as text; what is not UTF-8 is replaced.
 pub(crate) fn text(bytes: &[u8]) -> Value {
@@ -45,6 +48,62 @@ fn field(value: Field<'_>, depth: usize) -> Value {
     }
 }
 
+/// An object as a field table: whole numbers become 64-bit integers, others doubles, texts long strings.
+///
+/// # Errors
+/// Names too long, nesting too deep, numbers out of range; as text for people.
+pub(crate) fn raw_table(object: &Map<String, Value>) -> Result<TableBuf, String> {
+    table_at(object, 0)
+}
+
+fn table_at(object: &Map<String, Value>, depth: usize) -> Result<TableBuf, String> {
+    let mut out = TableBuf::new();
+    for (name, value) in object {
+        if name.len() > FIELD_NAME_BYTES_MAX {
+            let length = name.len();
+            return Err(format!(
+                "an argument's name of {length} bytes, at most {FIELD_NAME_BYTES_MAX} are possible"
+            ));
+        }
+        with_field(value, depth + 1, |field| {
+            out.push(name, field);
+        })?;
+    }
+    Ok(out)
+}
+
+fn with_field(value: &Value, depth: usize, put: impl FnOnce(Field<'_>)) -> Result<(), String> {
+    match value {
+        Value::Array(_) | Value::Object(_) if depth > DEPTH_MAX => {
+            return Err(format!("arguments nested deeper than {DEPTH_MAX}"));
+        }
+        Value::Null => put(Field::Void),
+        Value::Bool(flag) => put(Field::Bool(*flag)),
+        Value::String(text) => put(Field::LongStr(text.as_bytes())),
+        Value::Object(inner) => put(Field::Table(table_at(inner, depth)?.as_table())),
+        Value::Array(elements) => {
+            let mut array = ArrayBuf::new();
+            for element in elements {
+                push_element(element, depth + 1, &mut array)?;
+            }
+            put(Field::Array(array.as_array()));
+        }
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(number), _) => put(Field::I64(number)),
+            (None, Some(float)) if number.is_f64() => put(Field::F64(float)),
+            _ => return Err(format!("the number {number} does not fit into 64 bits")),
+        },
+    }
+    Ok(())
+}
+
+fn push_element(element: &Value, depth: usize, array: &mut ArrayBuf) -> Result<(), String> {
+    let put: &mut dyn FnMut(Field<'_>) = &mut |field| {
+        array.push(field);
+    };
+    with_field(element, depth, put)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +117,25 @@ mod tests {
         fields.push("v", Field::Void);
         let raw = fields.into_raw();
         assert_eq!(table(&raw), serde_json::json!({"x-max-length": 5, "s": "text", "v": null}));
+    }
+
+    #[test]
+    fn an_object_becomes_a_table_and_the_same_object_again() {
+        let object =
+            serde_json::json!({"a": [1, [-2], {"b": {"c": true}}], "d": "text", "e": 2.5, "f": null});
+        let read = raw_table(object.as_object().unwrap()).unwrap();
+        assert_eq!(read.as_table().get("d"), Some(Field::LongStr(b"text")));
+        assert_eq!(table(&read.into_raw()), object);
+    }
+
+    #[test]
+    fn what_a_table_cannot_hold_is_refused() {
+        let mut deep = serde_json::json!(1);
+        for _ in 0..40 {
+            deep = serde_json::json!([deep]);
+        }
+        for bad in [serde_json::json!({"deep": deep}), serde_json::json!({"big": u64::MAX})] {
+            assert!(raw_table(bad.as_object().unwrap()).is_err());
+        }
     }
 }

@@ -39,6 +39,7 @@ const VALUED: &[(&str, &str)] = &[
     ("-n", "node"),
     ("-t", "timeout"),
     ("", "formatter"),
+    ("", "format"),
     ("", "data-dir"),
     ("", "erlang-cookie"),
     ("", "printer"),

@@ -41,6 +41,12 @@ pub(super) fn banner(request: &Request) -> Option<String> {
         "list_channels" => "Listing channels ...".into(),
         "delete_queue" => format!("Deleting queue '{first}' on vhost '{vhost}' ..."),
         "purge_queue" => format!("Purging queue '{first}' in vhost '{vhost}' ..."),
+        "export_definitions" if first == "-" => return None,
+        "export_definitions" => format!("Exporting definitions in JSON to a file at \"{first}\" ..."),
+        "import_definitions" if matches!(first, "" | "-") => {
+            "Importing definitions in JSON from standard input ...".into()
+        }
+        "import_definitions" => format!("Importing definitions in JSON from a file at \"{first}\" ..."),
         "close_connection" => format!("Closing connection {first}, reason: {second}..."),
         "close_all_connections" => format!("Closing all connections, reason: {first}..."),
         "status" => "Status of node warren@localhost ...".into(),

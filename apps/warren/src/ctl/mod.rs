@@ -2,6 +2,7 @@
 
 mod arguments;
 mod banner;
+mod documents;
 mod run;
 
 pub use run::run;

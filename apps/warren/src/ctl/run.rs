@@ -9,6 +9,7 @@ use management::{Answer, CallError, Exit, SOCKET_NAME, call, render};
 
 use super::arguments::{Arguments, Banner, parse};
 use super::banner::banner;
+use super::documents;
 
 const HELP: &str = "Usage: warren ctl [--data-dir DIR] [-q] [-s] [--formatter FORMAT] COMMAND [ARGUMENTS]
 
@@ -27,6 +28,7 @@ Vhosts:       add_vhost delete_vhost list_vhosts
 Listings:     list_queues list_exchanges list_bindings list_consumers list_connections list_channels [COLUMN ...]
 Queues:       delete_queue [--if-empty] [--if-unused], purge_queue
 Connections:  close_connection PID REASON, close_all_connections [-p VHOST] REASON
+Definitions:  export_definitions FILE|-, import_definitions [FILE|-]
 Node:         status ping stop version help
 ";
 
@@ -54,7 +56,15 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if let Some(line) = banner(&arguments.request).filter(|_| arguments.banner == Banner::Shown) {
         say(&format!("{line}\n"))?;
     }
+    let target = match documents::prepare(&mut arguments.request) {
+        Ok(target) => target,
+        Err((exit, text)) => return fail(exit, &text),
+    };
     match call(&socket(&arguments), &arguments.request, arguments.timeout) {
+        Ok(Answer::Done { ok }) if target.is_some() => match documents::write(target.as_deref(), &ok) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err((exit, text)) => fail(exit, &text),
+        },
         Ok(Answer::Rows(rows)) => say(&render(&rows, arguments.format, arguments.headers)),
         Ok(Answer::Done { ok }) if ok.is_empty() => Ok(ExitCode::SUCCESS),
         Ok(Answer::Done { ok }) => say(&format!("{ok}\n")),

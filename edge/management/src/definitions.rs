@@ -1,0 +1,190 @@
+//! Definitions as RabbitMQ's JSON document (B171): export, and the two commands. Refuses to know files.
+
+use broker::Broker;
+use metadata::{
+    AddVhost, Bind, DeclareExchange, DeclareQueue, Definitions, DestinationName, PutUser, QueueType,
+    SetPermissions, SetPolicy, SetTopicPermissions,
+};
+use serde_json::{Map, Value, json};
+
+use crate::commands::{Outcome, arguments, settle, usage};
+use crate::imports::read;
+use crate::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, Request};
+use crate::values::{table, text};
+
+/// The version of RabbitMQ whose shape of definitions this is.
+const RABBITMQ_VERSION: &str = "4.3.0";
+
+/// Everything but exclusive queues and predeclared exchanges, as one document.
+pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome {
+    let [] = arguments(request)?;
+    check_format(request)?;
+    let definitions = broker.read_metadata(Definitions::of_state);
+    let ok = document(&definitions, &broker.options().cluster_name).to_string();
+    if ok.len() > DEFINITIONS_BYTES_MAX {
+        let text = format!(
+            "Error:\ndefinitions of {} bytes, at most {DEFINITIONS_BYTES_MAX} can be exported",
+            ok.len()
+        );
+        return Err(Failure::new(Exit::UNAVAILABLE, text));
+    }
+    Ok(Answer::Done { ok })
+}
+
+/// Merges a document, its only argument, with what is there: nothing is deleted, exchanges and queues that exist
+/// stay as they are. A document with a mistake changes nothing. Entries without a vhost go to the one asked for.
+pub(crate) fn import_definitions(broker: &Broker, request: &Request) -> Outcome {
+    let [document] = arguments(request)?;
+    check_format(request)?;
+    let definitions = read(document, request.vhost()).map_err(|error| {
+        Failure::new(Exit::DATA, format!("Error:\nFailed to import definitions: {error}"))
+    })?;
+    settle(broker.apply(&definitions.into_batch()))
+}
+
+fn check_format(request: &Request) -> Result<(), Failure> {
+    match request.options.get("format").map(|name| name.to_ascii_lowercase()) {
+        None => Ok(()),
+        Some(name) if name == "json" => Ok(()),
+        Some(name) => Err(usage(&format!("definitions in format '{name}' are not supported, only json"))),
+    }
+}
+
+/// The document with RabbitMQ's top keys.
+pub(crate) fn document(of: &Definitions, cluster_name: &str) -> Value {
+    json!({
+        "rabbit_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "product_name": "Warren",
+        "product_version": env!("CARGO_PKG_VERSION"),
+        "rabbitmq_definition_format": "cluster",
+        "original_cluster_name": cluster_name,
+        "explanation": format!("Definitions of cluster '{cluster_name}'"),
+        "users": list(&of.users, user),
+        "vhosts": list(&of.vhosts, vhost),
+        "permissions": list(&of.permissions, permission),
+        "topic_permissions": list(&of.topic_permissions, topic_permission),
+        "parameters": list(&of.parameters, |it| json!({
+            "vhost": text(&it.vhost), "component": *it.component, "name": *it.name, "value": embedded(&it.value),
+        })),
+        "global_parameters": list(&of.global_parameters, |it| json!({
+            "name": *it.name, "value": embedded(&it.value),
+        })),
+        "policies": list(&of.policies, policy),
+        "queues": list(&of.queues, queue),
+        "exchanges": list(&of.exchanges, exchange),
+        "bindings": list(&of.bindings, binding),
+    })
+}
+
+fn list<T>(entries: &[T], entry: impl Fn(&T) -> Value) -> Value {
+    entries.iter().map(entry).collect()
+}
+
+/// JSON kept as text.
+fn embedded(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or(Value::Null)
+}
+
+fn user(it: &PutUser) -> Value {
+    let limits = if it.limits.is_empty() { Value::Object(Map::new()) } else { embedded(&it.limits) };
+    json!({
+        "name": text(&it.name),
+        "password_hash": it.credentials.to_base64(),
+        "hashing_algorithm": it.credentials.hashing.name(),
+        "tags": words(&it.tags),
+        "limits": limits,
+    })
+}
+
+fn words(words: &[Box<str>]) -> Value {
+    words.iter().map(|word| &**word).collect()
+}
+
+fn vhost(it: &AddVhost) -> Value {
+    let mut metadata = json!({
+        "description": *it.metadata.description,
+        "tags": words(&it.metadata.tags),
+    });
+    if let Some(kind) = &it.metadata.default_queue_type {
+        metadata["default_queue_type"] = (**kind).into();
+    }
+    if it.metadata.protected_from_deletion {
+        metadata["protected_from_deletion"] = true.into();
+    }
+    json!({ "name": text(&it.name), "limits": {}, "metadata": metadata })
+}
+
+fn permission(it: &SetPermissions) -> Value {
+    json!({
+        "user": text(&it.user),
+        "vhost": text(&it.vhost),
+        "configure": *it.configure,
+        "write": *it.write,
+        "read": *it.read,
+    })
+}
+
+fn topic_permission(it: &SetTopicPermissions) -> Value {
+    json!({
+        "user": text(&it.user),
+        "vhost": text(&it.vhost),
+        "exchange": text(&it.exchange),
+        "write": *it.write,
+        "read": *it.read,
+    })
+}
+
+fn policy(it: &SetPolicy) -> Value {
+    json!({
+        "vhost": text(&it.vhost),
+        "name": *it.name,
+        "pattern": *it.pattern,
+        "apply-to": *it.apply_to,
+        "priority": it.priority,
+        "definition": embedded(&it.definition),
+    })
+}
+
+fn queue(it: &DeclareQueue) -> Value {
+    let kind = match it.queue_type {
+        QueueType::Classic => "classic",
+        QueueType::Quorum => "quorum",
+        QueueType::Stream => "stream",
+    };
+    json!({
+        "name": text(&it.name),
+        "vhost": text(&it.vhost),
+        "type": kind,
+        "durable": it.durable,
+        "auto_delete": it.auto_delete,
+        "arguments": table(it.arguments.raw()),
+    })
+}
+
+fn exchange(it: &DeclareExchange) -> Value {
+    json!({
+        "name": text(&it.name),
+        "vhost": text(&it.vhost),
+        "type": *it.kind,
+        "durable": it.durable,
+        "auto_delete": it.auto_delete,
+        "internal": it.internal,
+        "arguments": table(it.arguments.raw()),
+    })
+}
+
+fn binding(it: &Bind) -> Value {
+    let (destination, kind) = match &it.destination {
+        DestinationName::Queue(name) => (name, "queue"),
+        DestinationName::Exchange(name) => (name, "exchange"),
+    };
+    json!({
+        "source": text(&it.source),
+        "vhost": text(&it.vhost),
+        "destination": text(destination),
+        "destination_type": kind,
+        "routing_key": text(&it.key),
+        "arguments": table(it.arguments.raw()),
+    })
+}

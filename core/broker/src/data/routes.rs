@@ -41,6 +41,8 @@ pub(crate) struct ChannelRoutes {
     exchange: Option<Arc<Exchange<QueueRef>>>,
     /// Version of the vhost's tables and of the permissions under which the exchange was entered.
     versions: (u64, u64),
+    /// Routes from the exchange depend on nothing but the key, as long as the tables stand.
+    is_plain: bool,
     /// Version under which routes are remembered.
     generation: u64,
     remembered: HashMap<Box<[u8]>, QueueList, foldhash::fast::RandomState>,
@@ -69,6 +71,7 @@ impl ChannelRoutes {
             self.latest = None;
         }
         self.generation = versions.0;
+        self.is_plain = principal.vhost.routes_are_plain(&exchange);
         self.versions = versions;
         self.exchange = Some(exchange);
         Ok(())
@@ -128,7 +131,7 @@ impl ChannelRoutes {
             }
             return Route::Queues(self.none.get_or_insert_with(|| Arc::from([])).clone());
         }
-        let cacheable = copies.keys.is_empty() && principal.vhost.routes_are_plain(&exchange);
+        let cacheable = copies.keys.is_empty() && self.is_plain;
         if cacheable {
             if let Some((key, queues)) = &self.latest
                 && &**key == routing_key

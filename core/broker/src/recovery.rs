@@ -83,10 +83,15 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, 
     while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
         let Some(queue) = contents.get_mut(&QueueId(record.stream)) else { continue };
         let kind = RecordKind::from_code(record.kind)
-            .ok_or_else(|| StartError::Storage(format!("unknown record kind {} in the log", record.kind)))?;
-        queue.apply(kind, record.payload, record.position.0).map_err(|_| {
+            .ok_or_else(|| {
+                StartError::Storage(format!(
+                    "the message log holds records of kind {}, which this version does not read: another version of Warren wrote the data directory; let that version drain its queues first",
+                    record.kind
+                ))
+            })?;
+        queue.apply(kind, record.payload, record.position.0).map_err(|error| {
             StartError::Storage(format!(
-                "a record of queue {} before position {} is damaged",
+                "a record of queue {} before position {} of the message log cannot be used: {error}",
                 record.stream, record.position.0
             ))
         })?;

@@ -11,10 +11,10 @@ mod message;
 pub mod record;
 
 pub use arguments::{ArgumentError, ArgumentReason, Overflow, QueueConfig, TIMER_MS_MAX};
-pub use classic::{Classic, Gone, PublishOutcome, Recovering};
+pub use classic::{Classic, Gone, PublishOutcome, RecordError, Recovering};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use message::{
     ConsumerId, ConsumerSpec, Delivery, GotMessage, IncomingMessage, MessageSeq, MessageView, QueueCounts,
     QueueStats, SettleHow, SettleRun,
 };
-pub use record::{BlockPlace, RecordKind};
+pub use record::{BlockPlace, RecordKind, SettledRun};

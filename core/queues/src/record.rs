@@ -12,16 +12,28 @@
 
 use crate::message::{IncomingMessage, MessageSeq, MessageView};
 
-/// Kinds of records about a queue in the durable log. A code is never reused.
+/// Kinds of records about a queue in the durable log. A code is never reused: 2 were settlements without bytes (before
+/// format 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
     /// Messages were enqueued: repeated (sequence u64, stored message).
     Enqueue = 1,
-    /// Messages are settled: repeated (first sequence u64, count u32).
-    Settle = 2,
     /// The queue's whole durable state; replaces everything before it.
     State = 3,
+    /// Messages are settled: repeated (first sequence u64, count u32, body bytes u32).
+    Settle = 4,
+}
+
+/// Consecutive messages settled together, as a settle record has them. They lie in one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettledRun {
+    /// First of the run.
+    pub first: MessageSeq,
+    /// Consecutive sequence numbers, at least 1.
+    pub count: u32,
+    /// Bytes of their bodies together.
+    pub body_bytes: u32,
 }
 
 impl RecordKind {
@@ -29,8 +41,8 @@ impl RecordKind {
     pub fn from_code(code: u8) -> Option<RecordKind> {
         match code {
             1 => Some(RecordKind::Enqueue),
-            2 => Some(RecordKind::Settle),
             3 => Some(RecordKind::State),
+            4 => Some(RecordKind::Settle),
             _ => None,
         }
     }
@@ -50,6 +62,7 @@ pub struct BlockPlace {
 const FIXED_BYTES: usize = 16;
 const FLAG_PERSISTENT: u8 = 1;
 const FLAG_EXPIRES: u8 = 4;
+const SETTLED_BYTES: usize = 16;
 
 /// A stored message, parsed in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,14 +188,20 @@ pub fn enqueued(mut payload: &[u8]) -> impl Iterator<Item = Option<(MessageSeq, 
 }
 
 /// Appends one entry of a [`RecordKind::Settle`] record.
-pub fn write_settled(out: &mut Vec<u8>, first: MessageSeq, count: u32) {
-    out.extend_from_slice(&first.0.to_be_bytes());
-    out.extend_from_slice(&count.to_be_bytes());
+pub fn write_settled(out: &mut Vec<u8>, run: &SettledRun) {
+    let mut entry = [0u8; SETTLED_BYTES];
+    entry[..8].copy_from_slice(&run.first.0.to_be_bytes());
+    entry[8..12].copy_from_slice(&run.count.to_be_bytes());
+    entry[12..].copy_from_slice(&run.body_bytes.to_be_bytes());
+    out.extend_from_slice(&entry);
 }
 
 /// Walks the entries of a [`RecordKind::Settle`] record; a partial entry at the end is `None`.
-pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<(MessageSeq, u32)>> + '_ {
-    payload.chunks(12).map(|entry| Some((MessageSeq(u64_at(entry, 0)?), u32_at(entry, 8)?)))
+pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<SettledRun>> + '_ {
+    payload.chunks(SETTLED_BYTES).map(|entry| {
+        let first = MessageSeq(u64_at(entry, 0)?);
+        Some(SettledRun { first, count: u32_at(entry, 8)?, body_bytes: u32_at(entry, 12)? })
+    })
 }
 
 #[cfg(test)]
@@ -235,5 +254,19 @@ mod tests {
         assert_eq!(seqs, [MessageSeq(5), MessageSeq(9)]);
         payload.pop();
         assert!(enqueued(&payload).last().expect("two").is_none());
+    }
+
+    #[test]
+    fn records_are_written_byte_for_byte_as_documented() {
+        let mut bytes = Vec::new();
+        write_settled(&mut bytes, &SettledRun { first: MessageSeq::new(1, 2), count: 3, body_bytes: 4 });
+        assert_eq!(bytes, [1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4]);
+        assert_eq!(settled(&bytes[..15]).collect::<Vec<_>>(), [None]);
+        let mut bytes = Vec::new();
+        store(&mut bytes, &sample(), Some(7));
+        let fixed = [0, 0, 0, 35, 5, 1, 3, 0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 7];
+        assert_eq!(bytes, [&fixed[..], b"xkey\0\0diedhello"].concat());
+        assert_eq!([1, 3, 4].map(|code| RecordKind::from_code(code).is_some()), [true; 3]);
+        assert_eq!(RecordKind::from_code(2), None);
     }
 }

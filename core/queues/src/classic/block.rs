@@ -48,6 +48,9 @@ pub(crate) struct Block {
     pub(crate) reading: bool,
     /// Log position of its first enqueue record whose messages are not in a segment; 0 when there is none.
     pub(crate) log_position: u64,
+    /// Body bytes of unsettled messages, and of the transient ones among them, while `entries` are not in memory.
+    away_body_bytes: u64,
+    away_transient_bytes: u64,
     data: Data,
     entries: Vec<Entry>,
     settled: Bitmap,
@@ -69,6 +72,8 @@ impl Block {
             writing: false,
             reading: false,
             log_position: 0,
+            away_body_bytes: 0,
+            away_transient_bytes: 0,
             data: Data::Open(Vec::new()),
             entries: Vec::new(),
             settled: Bitmap::default(),
@@ -77,13 +82,14 @@ impl Block {
         }
     }
 
-    /// A block known only from a state record: bytes on disk, some messages settled.
+    /// A block known only from a state record: bytes on disk, some messages settled, `body_bytes` in the others.
     pub(crate) fn on_disk(
         first: u64,
         count: u32,
         place: BlockPlace,
         settled: Bitmap,
         expires: bool,
+        body_bytes: u64,
     ) -> Block {
         let live = (0..count).filter(|index| !settled.contains(*index)).count() as u32;
         Block {
@@ -92,6 +98,7 @@ impl Block {
             persistent: live,
             expires,
             place: Some(place),
+            away_body_bytes: body_bytes,
             data: Data::Away,
             settled,
             ..Block::new(first)
@@ -198,6 +205,8 @@ impl Block {
         assert!(self.place.is_some(), "a block leaves memory only when it is on disk");
         self.data = Data::Away;
         if self.unacked == 0 {
+            let (all, persistent) = (self.live_body_bytes(), self.live_persistent_body_bytes());
+            (self.away_body_bytes, self.away_transient_bytes) = (all, all - persistent);
             self.entries = Vec::new();
         }
     }
@@ -247,10 +256,30 @@ impl Block {
         self.entries.get(self.index(number) as usize).map_or(0, |entry| u64::from(entry.body_bytes))
     }
 
-    /// Bytes of bodies of unsettled messages; 0 when the index is not in memory.
+    /// Bytes of bodies of unsettled messages.
     pub(crate) fn live_body_bytes(&self) -> u64 {
-        let live = |(index, _): &(usize, &Entry)| !self.settled.contains(*index as u32);
-        self.entries.iter().enumerate().filter(live).map(|(_, entry)| u64::from(entry.body_bytes)).sum()
+        if self.entries.is_empty() {
+            return self.away_body_bytes;
+        }
+        self.body_bytes_without(&self.settled)
+    }
+
+    /// Bytes of bodies of unsettled persistent messages: what survives a restart.
+    pub(crate) fn live_persistent_body_bytes(&self) -> u64 {
+        if self.entries.is_empty() {
+            return self.away_body_bytes - self.away_transient_bytes;
+        }
+        self.body_bytes_without(&self.settled_or_transient())
+    }
+
+    fn body_bytes_without(&self, gone: &Bitmap) -> u64 {
+        let here = |(index, _): &(usize, &Entry)| !gone.contains(*index as u32);
+        self.entries.iter().enumerate().filter(here).map(|(_, entry)| u64::from(entry.body_bytes)).sum()
+    }
+
+    /// Recovery only: so many body bytes were settled, of messages whose sizes are not in memory.
+    pub(crate) fn forget_away_bytes(&mut self, body_bytes: u64) {
+        self.away_body_bytes = self.away_body_bytes.saturating_sub(body_bytes);
     }
 
     /// Marks a message settled; tells whether it was not yet.

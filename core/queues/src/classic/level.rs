@@ -40,6 +40,8 @@ pub(crate) struct SettledMessage {
     pub(crate) body_bytes: u64,
     /// Delivery mode 2.
     pub(crate) persistent: bool,
+    /// The first of its block.
+    pub(crate) begins_block: bool,
 }
 
 impl Level {
@@ -320,8 +322,12 @@ impl Level {
                 }
                 if block.settle(number) {
                     block.unacked -= 1;
-                    let body_bytes = block.body_bytes(number);
-                    each(number, SettledMessage { body_bytes, persistent: block.is_persistent(number) });
+                    let message = SettledMessage {
+                        body_bytes: block.body_bytes(number),
+                        persistent: block.is_persistent(number),
+                        begins_block: number == block.first,
+                    };
+                    each(number, message);
                 }
             }
             number = stop;

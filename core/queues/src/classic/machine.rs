@@ -9,7 +9,7 @@ use crate::effects::{DeadReason, Effects, GetToken};
 use crate::message::{
     ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, QueueStats, SettleHow, SettleRun,
 };
-use crate::record::{self, RecordKind};
+use crate::record::{self, RecordKind, SettledRun};
 
 /// Why a queue deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub struct Classic {
     pub(super) rejects: Vec<(MessageSeq, u32)>,
     /// Blocks in each segment.
     pub(super) segments: BTreeMap<u64, u32>,
-    /// Settlements of persistent messages not yet logged, merged into runs.
-    pub(super) unlogged: Vec<(MessageSeq, u32)>,
+    /// Settlements of persistent messages not yet logged, merged into runs within their blocks.
+    pub(super) unlogged: Vec<SettledRun>,
     pub(super) ready: u64,
     pub(super) ready_bytes: u64,
     pub(super) unacked: u64,
@@ -266,7 +266,7 @@ impl Classic {
             bytes += message.body_bytes;
             persistent += u64::from(message.persistent);
             if message.persistent && durable {
-                push_run(unlogged, MessageSeq::new(first.level(), number));
+                push_settled(unlogged, MessageSeq::new(first.level(), number), &message);
             }
         });
         self.unacked -= settled;
@@ -329,7 +329,7 @@ impl Classic {
         }
         let runs = &self.unlogged;
         fx.append(RecordKind::Settle, &mut |out| {
-            runs.iter().for_each(|(first, count)| record::write_settled(out, *first, *count));
+            runs.iter().for_each(|run| record::write_settled(out, run));
         });
         self.unlogged.clear();
         if self.persistent == 0 {
@@ -444,5 +444,17 @@ pub(super) fn push_run(runs: &mut Vec<(MessageSeq, u32)>, seq: MessageSeq) {
     match runs.last_mut() {
         Some((first, count)) if first.0 + u64::from(*count) == seq.0 && *count < u32::MAX => *count += 1,
         _ => runs.push((seq, 1)),
+    }
+}
+
+/// Adds one settled message to the runs of a settle record: a run stays within a block.
+fn push_settled(runs: &mut Vec<SettledRun>, seq: MessageSeq, message: &SettledMessage) {
+    let body_bytes = message.body_bytes as u32;
+    match runs.last_mut() {
+        Some(run) if run.first.0 + u64::from(run.count) == seq.0 && !message.begins_block => {
+            run.count += 1;
+            run.body_bytes = run.body_bytes.saturating_add(body_bytes);
+        }
+        _ => runs.push(SettledRun { first: seq, count: 1, body_bytes }),
     }
 }

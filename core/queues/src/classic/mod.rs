@@ -21,4 +21,4 @@ mod spill;
 mod tests;
 
 pub use machine::{Classic, Gone, PublishOutcome};
-pub use recovery::Recovering;
+pub use recovery::{RecordError, Recovering};

@@ -3,8 +3,9 @@
 //! State record (integers big-endian), see `docs/formats/queue-records.md`:
 //!
 //! ```text
-//! version u8 = 1 | levels u8 | per level: next number u64 | blocks u32 | per block:
-//!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | words u32 | settled words u64...
+//! version u8 = 2 | levels u8 | per level: next number u64 | blocks u32 | per block:
+//!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | live body bytes u64
+//!     | words u32 | settled words u64...
 //!   2 | messages u32 | per message: number u64, stored message
 //! ```
 
@@ -13,15 +14,35 @@ use super::block::Block;
 use super::level::Level;
 use super::machine::Classic;
 use crate::arguments::QueueConfig;
-use crate::record::{self, BlockPlace, RecordKind};
+use crate::record::{self, BlockPlace, RecordKind, SettledRun};
+use RecordError::Damaged;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const PLACED: u8 = 1;
 const INLINE: u8 = 2;
 
-/// A record that cannot be what was written.
+/// A record that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damaged;
+pub enum RecordError {
+    /// It cannot be what was written.
+    Damaged,
+    /// A state record of this version, which another version of Warren wrote.
+    Version(u8),
+}
+
+impl std::fmt::Display for RecordError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RecordError::Damaged => write!(f, "it is damaged"),
+            RecordError::Version(version) => write!(
+                f,
+                "it has format version {version}, this version of Warren reads {VERSION}; let the version that wrote the data directory drain its queues first"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
 
 /// Writes the durable state of all levels.
 pub(super) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
@@ -45,6 +66,7 @@ fn write_block(out: &mut Vec<u8>, block: &Block) {
         out.extend_from_slice(&place.segment.to_be_bytes());
         out.extend_from_slice(&place.offset.to_be_bytes());
         out.extend_from_slice(&place.bytes.to_be_bytes());
+        out.extend_from_slice(&block.live_persistent_body_bytes().to_be_bytes());
         out.extend_from_slice(&(gone.words().len() as u32).to_be_bytes());
         gone.words().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         return;
@@ -64,21 +86,21 @@ fn write_block(out: &mut Vec<u8>, block: &Block) {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], RecordError> {
         let (head, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
         self.0 = rest;
         Ok(head)
     }
 
-    fn u8(&mut self) -> Result<u8, Damaged> {
+    fn u8(&mut self) -> Result<u8, RecordError> {
         Ok(self.bytes(1)?[0])
     }
 
-    fn u32(&mut self) -> Result<u32, Damaged> {
+    fn u32(&mut self) -> Result<u32, RecordError> {
         Ok(u32::from_be_bytes(self.bytes(4)?.try_into().expect("four bytes")))
     }
 
-    fn u64(&mut self) -> Result<u64, Damaged> {
+    fn u64(&mut self) -> Result<u64, RecordError> {
         Ok(u64::from_be_bytes(self.bytes(8)?.try_into().expect("eight bytes")))
     }
 }
@@ -98,7 +120,7 @@ impl Default for Recovering {
 
 impl Recovering {
     /// Applies one record that ends at `position` of the log.
-    pub fn apply(&mut self, kind: RecordKind, payload: &[u8], position: u64) -> Result<(), Damaged> {
+    pub fn apply(&mut self, kind: RecordKind, payload: &[u8], position: u64) -> Result<(), RecordError> {
         if self.oldest_log == 0 {
             self.oldest_log = position;
         }
@@ -111,8 +133,8 @@ impl Recovering {
             }
             RecordKind::Settle => {
                 for entry in record::settled(payload) {
-                    let (first, count) = entry.ok_or(Damaged)?;
-                    self.level(first.level()).restore_settled(first.number(), count);
+                    let run = entry.ok_or(Damaged)?;
+                    self.level(run.first.level()).restore_settled(&run);
                 }
             }
             RecordKind::State => {
@@ -130,10 +152,11 @@ impl Recovering {
         &mut self.levels[usize::from(level)]
     }
 
-    fn read_state(&mut self, payload: &[u8]) -> Result<(), Damaged> {
+    fn read_state(&mut self, payload: &[u8]) -> Result<(), RecordError> {
         let mut reader = Reader(payload);
-        if reader.u8()? != VERSION {
-            return Err(Damaged);
+        let version = reader.u8()?;
+        if version != VERSION {
+            return Err(RecordError::Version(version));
         }
         self.levels.clear();
         for level in 0..reader.u8()? {
@@ -179,16 +202,17 @@ impl Recovering {
     }
 }
 
-fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), Damaged> {
+fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordError> {
     match reader.u8()? {
         PLACED => {
             let (first, count, expires) = (reader.u64()?, reader.u32()?, reader.u8()? != 0);
             let place = BlockPlace { segment: reader.u64()?, offset: reader.u64()?, bytes: reader.u32()? };
+            let body_bytes = reader.u64()?;
             let words = reader.u32()? as usize;
             let bytes = reader.bytes(words.checked_mul(8).ok_or(Damaged)?)?;
             let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("chunks of eight"));
             let settled = Bitmap::from_words(bytes.chunks_exact(8).map(word).collect());
-            level.restore_block(Block::on_disk(first, count, place, settled, expires));
+            level.restore_block(Block::on_disk(first, count, place, settled, expires, body_bytes));
         }
         INLINE => {
             for _ in 0..reader.u32()? {
@@ -207,15 +231,20 @@ fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), Damaged>
 }
 
 impl Level {
-    /// A settle record: marks what is there, passes over what is not.
-    fn restore_settled(&mut self, first: u64, count: u32) {
-        let mut number = first;
-        let end = first.saturating_add(u64::from(count));
+    /// One run of a settle record: marks what is there, passes over what is not. Runs are settled, and logged, as a
+    /// whole: a state record has either all of a run or nothing.
+    fn restore_settled(&mut self, run: &SettledRun) {
+        let mut number = run.first.number();
+        let end = number.saturating_add(u64::from(run.count));
         while number < end {
             match self.block_mut(number) {
                 Some(block) => {
-                    block.settle(number);
-                    number += 1;
+                    let stop = end.min(block.end());
+                    let new = (number..stop).filter(|number| block.settle(*number)).count();
+                    if new > 0 {
+                        block.forget_away_bytes(u64::from(run.body_bytes));
+                    }
+                    number = stop;
                 }
                 None => match self.blocks_from(number).next().map(|block| block.first) {
                     Some(next) => number = next.max(number + 1),

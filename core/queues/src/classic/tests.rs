@@ -287,3 +287,38 @@ fn an_auto_delete_queue_goes_with_its_last_consumer_and_not_before_it_had_one() 
     bench.queue.cancel(ConsumerId { connection: ConnectionId(1), token: 1 }, 0, &mut bench.world);
     assert_eq!(bench.world.gone, [Gone::LastConsumer]);
 }
+
+#[test]
+fn the_length_in_bytes_is_exact_after_a_restart_though_blocks_stay_on_disk() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, ..durable() });
+    let bodies: Vec<Vec<u8>> = (0..2000).map(|number| vec![1; number % 300]).collect();
+    for (nth, body) in bodies.iter().enumerate() {
+        bench.publish(&[IncomingMessage { persistent: nth % 7 != 0, ..message(body) }]);
+        bench.run_disk();
+    }
+    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(&mut bench.world);
+    assert_eq!(bench.world.checkpoints, 1);
+    bench.consume(consumer(1, 150));
+    bench.run_disk();
+    for first in [3, 40, 41, 42, 100] {
+        bench.settle(SettleHow::Ack, MessageSeq(first), 2);
+        bench.run_disk();
+    }
+    let kept: u64 = (0..2000)
+        .filter(|nth| nth % 7 != 0 && ![3, 4, 40, 41, 42, 43, 100, 101].contains(nth))
+        .map(|nth| bodies[nth].len() as u64)
+        .sum();
+    let again = bench.restarted();
+    assert_eq!((again.stats().ready_bytes, again.stats().unacked_bytes), (kept, 0));
+    assert!(again.stats().memory_bytes < 1 << 20);
+}
+
+#[test]
+fn a_state_record_of_another_version_is_refused_with_its_version() {
+    let refused = Recovering::default().apply(RecordKind::State, &[1, 0], 9);
+    assert_eq!(refused, Err(crate::RecordError::Version(1)));
+    let damaged = Recovering::default().apply(RecordKind::State, &[2, 1, 0], 9);
+    assert_eq!(damaged, Err(crate::RecordError::Damaged));
+}

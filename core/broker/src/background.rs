@@ -5,9 +5,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use commitlog::SegmentIo;
 use parking_lot::{Condvar, Mutex};
 use platform::Clock;
 use queues::Gone;
+use stdx::QueueId;
 
 use crate::cell::{Event, Queue};
 
@@ -17,6 +19,8 @@ pub(crate) enum Job {
     Run(Arc<Queue>),
     /// This queue deletes itself.
     Gone(Arc<Queue>, Gone),
+    /// This segment of a queue can be deleted.
+    DeleteSegment(QueueId, u64),
     /// Stop.
     Stop,
 }
@@ -84,13 +88,16 @@ impl Background {
     }
 
     /// The thread's life: until [`Job::Stop`].
-    pub(crate) fn run(&self, clock: &dyn Clock, gone: impl Fn(Arc<Queue>)) {
+    pub(crate) fn run(&self, clock: &dyn Clock, gone: impl Fn(Arc<Queue>), segments: &SegmentIo) {
         loop {
             match self.next(clock) {
                 Next::Job(Job::Run(queue)) => queue.run(),
                 Next::Job(Job::Gone(queue, why)) => {
                     tracing::debug!(queue = %String::from_utf8_lossy(queue.name()), ?why, "queue deletes itself");
                     gone(queue);
+                }
+                Next::Job(Job::DeleteSegment(queue, segment)) => {
+                    segments.submit_delete_segment(queue.0, segment);
                 }
                 Next::Job(Job::Stop) => return,
                 Next::Tick(queue) => {

@@ -4,6 +4,7 @@
 //! the event and goes. Nobody waits. Effects on other queues (dead letters) and on metadata (auto-delete) run after the
 //! cell is released.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 use queues::{
     BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, QueueConfig,
-    QueueCounts, QueueStats, SettleHow, SettleRun,
+    QueueCounts, QueueStats, SettleHow, SettleRun, SettledRun,
 };
 use smallvec::SmallVec;
 use stdx::{ConnectionId, QueueId};
@@ -33,6 +34,31 @@ const INBOX_BYTES_MAX: usize = 4 << 20;
 
 /// Rounds one visitor drains before the rest goes to the background: no publisher is captured.
 const ROUNDS_MAX: usize = 16;
+
+/// Queues that run each other by dead letters before the rest goes to the background: chains of queues do not grow the
+/// stack.
+const NESTED_MAX: u32 = 4;
+
+thread_local! {
+    /// Queues whose aftermath this thread is in.
+    static NESTED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// One level of [`NESTED`] while it lives.
+struct Nested;
+
+impl Nested {
+    fn enter() -> Nested {
+        NESTED.set(NESTED.get() + 1);
+        Nested
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        NESTED.set(NESTED.get() - 1);
+    }
+}
 
 /// Where dead letters go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +121,10 @@ pub(crate) enum Event {
     Tick,
     BlockWritten(BlockToken, Option<BlockPlace>),
     BlockRead(BlockToken, Option<Vec<u8>>),
-    BlocksSynced,
+    /// Whether they could be made durable.
+    BlocksSynced(bool),
+    /// Letters of these messages are safe where they went.
+    LettersTaken(Vec<SettledRun>),
     Checkpoint(u64, Reply<()>),
     Delete {
         if_unused: bool,
@@ -214,7 +243,17 @@ impl Queue {
             self.inbox_bytes.fetch_add(handover.batch.bytes(), Ordering::Relaxed);
         }
         self.inbox.lock().push(event);
-        self.run();
+        if NESTED.get() < NESTED_MAX {
+            self.run();
+        } else {
+            self.services.run_later(self.clone());
+        }
+    }
+
+    /// Brings an event without running the machine: from threads that must not, such as the log's.
+    pub(crate) fn submit_later(self: &Arc<Self>, event: Event) {
+        self.inbox.lock().push(event);
+        self.services.run_later(self.clone());
     }
 
     /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
@@ -237,7 +276,9 @@ impl Queue {
             }
             self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             drop(state);
+            let nested = Nested::enter();
             aftermath.apply(self);
+            drop(nested);
             if !self.is_over_bound() {
                 std::mem::take(&mut *self.crowd.lock()).into_iter().for_each(Waker::wake);
             }
@@ -290,7 +331,9 @@ impl Queue {
                 }
             }
             Event::BlockRead(_, None) => fx.aftermath.fault = Some("a block cannot be read back"),
-            Event::BlocksSynced => machine.blocks_synced(&mut fx),
+            Event::BlocksSynced(true) => machine.blocks_synced(&mut fx),
+            Event::BlocksSynced(false) => machine.blocks_not_synced(&mut fx),
+            Event::LettersTaken(removals) => machine.letters_taken(&removals, now_ms, &mut fx),
             Event::Checkpoint(position, reply) => {
                 checkpoints.push(reply);
                 machine.checkpoint(position, &mut fx);
@@ -298,9 +341,7 @@ impl Queue {
             Event::Delete { if_unused, if_empty, reply } => {
                 self.delete(machine, if_unused, if_empty, reply, &mut fx);
             }
-            Event::Close => {
-                self.close(machine, &mut fx);
-            }
+            Event::Close => drop(self.close(machine, &mut fx)),
         }
         let got = std::mem::take(&mut fx.aftermath.got_without_ack);
         if !got.is_empty() {
@@ -388,7 +429,7 @@ impl Queue {
             Event::Stats(reply) => reply.send(QueueStats::default()),
             Event::Checkpoint(_, reply) => reply.send(()),
             Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),
-            Event::BlocksSynced => {
+            Event::BlocksSynced(_) => {
                 state.checkpoints.drain(..).for_each(|reply| reply.send(()));
                 aftermath.checkpointed = false;
             }
@@ -397,6 +438,7 @@ impl Queue {
             | Event::Touch
             | Event::Close
             | Event::Tick
+            | Event::LettersTaken(_)
             | Event::BlockWritten(..)
             | Event::BlockRead(..) => {}
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use queues::{
     BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage,
-    MessageView, RecordKind, SettleRun,
+    MessageView, RecordKind, SettleRun, SettledRun,
 };
 use smallvec::SmallVec;
 
@@ -28,8 +28,6 @@ pub(crate) struct CellEffects<'a> {
 #[derive(Default)]
 pub(crate) struct Aftermath {
     dead_letters: Vec<DeadLetter>,
-    /// Settle records of dead letters: logged after the letters are handed to their queues.
-    late_settles: Vec<Vec<u8>>,
     gone: Option<Gone>,
     pub(crate) deleted: Option<(u64, Reply<Result<DeletedQueue, Refused>>)>,
     /// Gets without ack: settled by the caller right after the get.
@@ -45,9 +43,6 @@ impl Aftermath {
     pub(crate) fn apply(self, queue: &Arc<Queue>) {
         if !self.dead_letters.is_empty() {
             crate::data::dead_letter::send(queue, self.dead_letters);
-        }
-        for record in self.late_settles {
-            queue.services.append(queue.id, RecordKind::Settle, &mut |out| out.extend_from_slice(&record));
         }
         if let Some(why) = self.gone {
             queue.services.queue_gone(queue.clone(), why);
@@ -99,17 +94,17 @@ impl Effects for CellEffects<'_> {
     }
 
     fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-        if kind == RecordKind::Settle && !self.aftermath.dead_letters.is_empty() {
-            let mut record = Vec::new();
-            write(&mut record);
-            self.aftermath.late_settles.push(record);
-            return 0;
-        }
         self.queue.services.append(self.queue.id, kind, write)
     }
 
-    fn dead_letter(&mut self, reason: DeadReason, message: MessageView<'_>, annotations: &[u8]) {
-        self.aftermath.dead_letters.push(DeadLetter::new(reason, message, annotations));
+    fn dead_letter(
+        &mut self,
+        reason: DeadReason,
+        removal: Option<SettledRun>,
+        message: MessageView<'_>,
+        annotations: &[u8],
+    ) {
+        self.aftermath.dead_letters.push(DeadLetter::new(reason, removal, message, annotations));
     }
 
     fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
@@ -125,7 +120,7 @@ impl Effects for CellEffects<'_> {
     }
 
     fn delete_segment(&mut self, segment: u64) {
-        self.queue.services.delete_segment(self.queue.id, segment);
+        self.queue.services.delete_segment_when_durable(self.queue.id, segment);
     }
 
     fn wake_at(&mut self, time_ms: u64) {

@@ -15,6 +15,7 @@ use stdx::QueueId;
 
 use crate::background::Background;
 use crate::broker::{Broker, Inner, StartError};
+use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::control::committing::Committing;
@@ -149,11 +150,12 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(inner);
     let services = inner.services.clone();
     let background = platform::thread::spawn_or_abort("background", move || {
-        services.background.run(&*services.clock, |queue| {
+        let gone = |queue: Arc<Queue>| {
             if let Some(inner) = weak.upgrade() {
                 inner.finish_delete(&queue, 0, None);
             }
-        });
+        };
+        services.background.run(&*services.clock, gone, &services.segments);
     })?;
     let services = inner.services.clone();
     let checkpointer = platform::thread::spawn_or_abort("checkpointer", move || {

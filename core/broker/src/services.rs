@@ -19,6 +19,7 @@ use crate::cell::{Event, Queue};
 use crate::checkpointer::Checkpointer;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
+use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::refused::Refused;
 
 /// Bytes of blocks on their way to or from disk above which publishers wait.
@@ -186,8 +187,15 @@ impl Services {
         self.segments.submit_sync(&[queue.id.0], queue.id.0);
     }
 
-    pub(crate) fn delete_segment(&self, queue: QueueId, segment: u64) {
-        self.segments.submit_delete_segment(queue.0, segment);
+    /// Deletes a segment once everything logged so far is durable: after a crash before that, the queue still needs it.
+    pub(crate) fn delete_segment_when_durable(&self, queue: QueueId, segment: u64) {
+        let background = self.background.clone();
+        let sink: Arc<dyn ConfirmSink> = Arc::new(UnneededSegment { background, queue, segment });
+        let mut confirms = BatchConfirms::new();
+        confirms.number(&sink, 1);
+        let is_last = confirms.answered(self.log.end().0);
+        debug_assert!(is_last, "only the log is waited for");
+        self.confirm_when_durable(&Arc::new(confirms));
     }
 
     /// Ticks a queue at a time.
@@ -227,6 +235,21 @@ impl Services {
         let mut bytes = [0; N];
         self.random.fill(&mut bytes);
         bytes
+    }
+}
+
+/// A segment that holds nothing any more, as soon as the log says so durably.
+struct UnneededSegment {
+    background: Background,
+    queue: QueueId,
+    segment: u64,
+}
+
+impl ConfirmSink for UnneededSegment {
+    fn confirmed(&self, range: ConfirmRange) {
+        if range.rejected.is_empty() {
+            self.background.submit(Job::DeleteSegment(self.queue, self.segment));
+        }
     }
 }
 
@@ -281,8 +304,9 @@ impl commitlog::SegmentListener for SegmentAnswers {
 
     fn synced(&self, token: u64, result: Result<(), Vec<(u64, commitlog::SegmentError)>>) {
         match result {
-            Ok(()) => self.queues.submit(token, Event::BlocksSynced),
+            Ok(()) => self.queues.submit(token, Event::BlocksSynced(true)),
             Err(failed) => {
+                self.queues.submit(token, Event::BlocksSynced(false));
                 for (stream, error) in failed {
                     tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::classic::Gone;
 use crate::message::{ConsumerId, Delivery, MessageView};
-use crate::record::{BlockPlace, RecordKind};
+use crate::record::{BlockPlace, RecordKind, SettledRun};
 
 /// Names a block of messages of one queue in requests to and answers from storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,8 +41,16 @@ pub trait Effects {
     /// Returns the log position after the record: nothing before it is lost once that position is durable.
     fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
 
-    /// A message leaves the queue dead. Called before its removal is logged.
-    fn dead_letter(&mut self, reason: DeadReason, message: MessageView<'_>, annotations: &[u8]);
+    /// A message leaves the queue dead. A `removal` is logged only when the driver gives it back with
+    /// [`crate::Classic::letters_taken`], after the queues the letter goes to have logged it: a crash in between brings the
+    /// message back rather than lose its letter. `None`: nothing of it is logged.
+    fn dead_letter(
+        &mut self,
+        reason: DeadReason,
+        removal: Option<SettledRun>,
+        message: MessageView<'_>,
+        annotations: &[u8],
+    );
 
     /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
     fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>);
@@ -50,10 +58,11 @@ pub trait Effects {
     /// Reads a block back; answered by [`crate::Classic::block_read`].
     fn read_block(&mut self, token: BlockToken, place: BlockPlace);
 
-    /// Makes all written blocks durable; answered by [`crate::Classic::blocks_synced`].
+    /// Makes all written blocks durable; answered by [`crate::Classic::blocks_synced`] or
+    /// [`crate::Classic::blocks_not_synced`].
     fn sync_blocks(&mut self);
 
-    /// A segment holds nothing of this queue any more.
+    /// A segment holds nothing of this queue any more; it may go once everything appended so far is durable.
     fn delete_segment(&mut self, segment: u64);
 
     /// Wants [`crate::Classic::tick`] at this time (milliseconds since the epoch).
@@ -62,6 +71,6 @@ pub trait Effects {
     /// The queue's own rules delete it.
     fn gone(&mut self, why: Gone);
 
-    /// What a checkpoint asked for is done: no record of this queue before its latest state record is needed.
+    /// A checkpoint is over. What of the log is still needed says [`crate::Classic::oldest_log_position`].
     fn checkpointed(&mut self);
 }

@@ -1,18 +1,25 @@
 //! Dead letters: what leaves a queue dead is published again to its dead-letter exchange (B144-B150).
+//!
+//! The queue logs that a message left only when its letter is durable in every queue it went to: a crash in between
+//! leaves the message where it was. (RabbitMQ's classic queues may lose it.) Nobody waits: the answer is an event.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use queues::{DeadReason, MessageView};
+use parking_lot::Mutex;
+use queues::{DeadReason, MessageView, SettledRun};
 use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
 
-use super::batch::{Batch, Facts};
+use super::batch::{Batch, BatchConfirms, Facts};
+use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::Handovers;
 use super::history::History;
-use crate::cell::{Queue, QueueRef};
+use crate::cell::{Event, Queue, QueueRef};
 
 /// A message on its way out of a queue.
 pub(crate) struct DeadLetter {
     reason: DeadReason,
+    /// What the queue logs once the letter is safe.
+    removal: Option<SettledRun>,
     exchange: Box<[u8]>,
     routing_key: Box<[u8]>,
     properties: Box<[u8]>,
@@ -23,9 +30,15 @@ pub(crate) struct DeadLetter {
 
 impl DeadLetter {
     /// Copies what the machine shows.
-    pub(crate) fn new(reason: DeadReason, message: MessageView<'_>, annotations: &[u8]) -> DeadLetter {
+    pub(crate) fn new(
+        reason: DeadReason,
+        removal: Option<SettledRun>,
+        message: MessageView<'_>,
+        annotations: &[u8],
+    ) -> DeadLetter {
         DeadLetter {
             reason,
+            removal,
             exchange: message.exchange.into(),
             routing_key: message.routing_key.into(),
             properties: message.properties.into(),
@@ -43,8 +56,44 @@ fn reason_name(reason: DeadReason) -> &'static [u8] {
     }
 }
 
-/// Routes dead letters of one queue and hands them on. A missing exchange drops them silently (B144).
+/// Tells a queue that letters of its messages are safe.
+struct Delivered {
+    source: Weak<Queue>,
+    removals: Mutex<Vec<SettledRun>>,
+}
+
+impl ConfirmSink for Delivered {
+    fn confirmed(&self, range: ConfirmRange) {
+        // Not durable, and never will be: the messages come back with a restart.
+        if !range.rejected.is_empty() {
+            return;
+        }
+        if let Some(source) = self.source.upgrade() {
+            source.submit_later(Event::LettersTaken(std::mem::take(&mut *self.removals.lock())));
+        }
+    }
+}
+
+/// Sends dead letters of one queue; it is told with [`Event::LettersTaken`] when those it waits for are safe.
 pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
+    let removals: Vec<SettledRun> = letters.iter().filter_map(|letter| letter.removal).collect();
+    if removals.is_empty() {
+        hand_over(queue, letters, None);
+        return;
+    }
+    let sink: Arc<dyn ConfirmSink> =
+        Arc::new(Delivered { source: Arc::downgrade(queue), removals: Mutex::new(removals) });
+    let mut confirms = BatchConfirms::new();
+    confirms.number(&sink, 1);
+    let confirms = Arc::new(confirms);
+    hand_over(queue, letters, Some(&confirms));
+    if confirms.answered(0) {
+        queue.services.confirm_when_durable(&confirms);
+    }
+}
+
+/// Routes dead letters and hands them on. A missing exchange drops them silently (B144).
+fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<BatchConfirms>>) {
     let Some(target) = &queue.dead_letter else { return };
     let Some(vhost) = queue.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(&target.exchange) else { return };
@@ -82,7 +131,7 @@ pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
         let index = batch.push(view, facts, &History::with_deaths(Array::from_raw(&died.deaths)));
         handovers.add(&Arc::from(queues), index);
     }
-    handovers.send(&Arc::new(batch), None, |_| {});
+    handovers.send(&Arc::new(batch), confirms, |_| {});
 }
 
 /// Properties and history after a death.

@@ -42,6 +42,8 @@ pub(crate) struct Block {
     pub(crate) expires: bool,
     /// Copy on disk.
     pub(crate) place: Option<BlockPlace>,
+    /// The copy on disk is covered by the sync asked for last: a state record may refer to it.
+    pub(crate) synced: bool,
     /// A write is under way.
     pub(crate) writing: bool,
     /// A read is under way.
@@ -69,6 +71,7 @@ impl Block {
             persistent: 0,
             expires: false,
             place: None,
+            synced: false,
             writing: false,
             reading: false,
             log_position: 0,
@@ -98,6 +101,7 @@ impl Block {
             persistent: live,
             expires,
             place: Some(place),
+            synced: true,
             away_body_bytes: body_bytes,
             data: Data::Away,
             settled,

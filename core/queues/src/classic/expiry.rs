@@ -28,7 +28,7 @@ impl Classic {
     /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
     /// until it is the head (B139).
     pub(super) fn expire(&mut self, now_ms: u64, fx: &mut impl Effects) -> u64 {
-        if !self.may_expire {
+        if !self.may_expire || self.holds_deaths() {
             return 0;
         }
         let mut dropped = 0;
@@ -61,7 +61,7 @@ impl Classic {
     /// Drops from the head, the oldest message of the highest level, until the limits hold (B142 as 4.3.6 does it).
     pub(super) fn trim(&mut self, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
-        if max_length.is_none() && max_bytes.is_none() {
+        if (max_length.is_none() && max_bytes.is_none()) || self.holds_deaths() {
             return;
         }
         while max_length.is_some_and(|max| self.ready > max)
@@ -82,13 +82,12 @@ impl Classic {
 
     /// Drops the head of a level, which is in memory.
     fn drop_head(&mut self, level: usize, reason: DeadReason, fx: &mut impl Effects) {
-        let number = self.take_one(level);
+        let seq = MessageSeq::new(level as u8, self.take_one(level));
         if self.config.dead_letters {
-            let block = self.levels[level].block(number).expect("it was just taken");
-            let stored = block.stored(number).expect("the caller saw it in memory");
-            fx.dead_letter(reason, stored.message, stored.annotations);
+            self.bury(seq, reason, fx);
+        } else {
+            self.drop_unacked(seq, 1);
         }
-        self.drop_unacked(MessageSeq::new(level as u8, number), 1);
     }
 
     /// Asks to be woken, unless an earlier wake-up is on its way.

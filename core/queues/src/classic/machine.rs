@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::consumers::Consumers;
 use super::level::{Freed, Level, SettledMessage};
+use super::spill::Checkpoint;
 use crate::arguments::{Overflow, QueueConfig};
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::message::{
@@ -59,7 +60,9 @@ pub struct Classic {
     pub(super) last_used_ms: u64,
     /// Log position of the oldest record this queue needs; 0 when none.
     pub(super) oldest_log: u64,
-    pub(super) checkpoint: super::spill::Checkpoint,
+    pub(super) checkpoint: Checkpoint,
+    /// Logged messages that died and whose letters the driver has not reported as logged.
+    pub(super) dying: u64,
     had_consumer: bool,
     pub(super) totals: Totals,
     logged: Vec<MessageSeq>,
@@ -99,7 +102,8 @@ impl Classic {
             wake_ms: u64::MAX,
             last_used_ms: now_ms,
             oldest_log: 0,
-            checkpoint: super::spill::Checkpoint::default(),
+            checkpoint: Checkpoint::default(),
+            dying: 0,
             had_consumer: false,
             totals: Totals::default(),
             logged: Vec::new(),
@@ -176,7 +180,7 @@ impl Classic {
         let over_bytes = self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max);
         let refused = over_count || over_bytes;
         if refused && self.config.overflow == Overflow::RejectPublishDlx && self.config.dead_letters {
-            fx.dead_letter(DeadReason::MaxLength, incoming.message, incoming.annotations);
+            fx.dead_letter(DeadReason::MaxLength, None, incoming.message, incoming.annotations);
         }
         refused
     }
@@ -256,16 +260,20 @@ impl Classic {
 
     /// Removes handed-out messages for good; returns how many there were.
     pub(super) fn drop_unacked(&mut self, first: MessageSeq, count: u32) -> u64 {
+        self.remove(first, count, Removal::Logged)
+    }
+
+    fn remove(&mut self, first: MessageSeq, count: u32, removal: Removal) -> u64 {
         let Some(level) = self.levels.get_mut(usize::from(first.level())) else { return 0 };
         let mut freed = Freed::default();
         let (mut settled, mut bytes, mut persistent) = (0, 0, 0);
         let unlogged = &mut self.unlogged;
-        let durable = self.config.durable;
+        let logged = self.config.durable && removal == Removal::Logged;
         level.settle_run(first.number(), u64::from(count), &mut freed, |number, message: SettledMessage| {
             settled += 1;
             bytes += message.body_bytes;
             persistent += u64::from(message.persistent);
-            if message.persistent && durable {
+            if message.persistent && logged {
                 push_settled(unlogged, MessageSeq::new(first.level(), number), &message);
             }
         });
@@ -302,6 +310,7 @@ impl Classic {
             return self.drop_unacked(first, count);
         }
         let mut rejected = 0;
+        let wait = self.holds_deaths();
         for offset in 0..u64::from(count) {
             let seq = MessageSeq(first.0 + offset);
             let Some(level) = self.levels.get(usize::from(seq.level())) else { break };
@@ -310,15 +319,54 @@ impl Classic {
             }
             rejected += 1;
             let block = level.block(seq.number()).expect("unacked messages have a block");
-            if let Some(stored) = block.stored(seq.number()) {
-                fx.dead_letter(DeadReason::Rejected, stored.message, stored.annotations);
-                self.drop_unacked(seq, 1);
+            if block.is_resident() && !wait {
+                self.bury(seq, DeadReason::Rejected, fx);
             } else {
                 self.rejects.push((seq, 1));
                 self.request_block(seq, fx);
             }
         }
         rejected
+    }
+
+    /// Dead-letters what waited for its block, or for the end of a checkpoint.
+    pub(super) fn retry_rejects(&mut self, fx: &mut impl Effects) {
+        for (first, count) in std::mem::take(&mut self.rejects) {
+            self.reject(first, count, fx);
+        }
+    }
+
+    /// A handed-out message whose block is in memory dies. Its removal is logged when its letter is safe.
+    pub(super) fn bury(&mut self, seq: MessageSeq, reason: DeadReason, fx: &mut impl Effects) {
+        let block = self.levels[usize::from(seq.level())].block(seq.number()).expect("it is handed out");
+        let stored = block.stored(seq.number()).expect("its block is in memory");
+        let is_logged = self.config.durable && block.is_persistent(seq.number());
+        let body_bytes = stored.message.body.len() as u32;
+        let removal = is_logged.then_some(SettledRun { first: seq, count: 1, body_bytes });
+        fx.dead_letter(reason, removal, stored.message, stored.annotations);
+        self.dying += u64::from(is_logged);
+        self.remove(seq, 1, Removal::LoggedWithItsLetter);
+    }
+
+    /// The letters of these messages are logged where they went (or went nowhere): now their removal is. `removals` are those
+    /// that [`Effects::dead_letter`] was given, each once.
+    pub fn letters_taken(&mut self, removals: &[SettledRun], now_ms: u64, fx: &mut impl Effects) {
+        self.dying -= removals.len() as u64;
+        self.unlogged.extend_from_slice(removals);
+        self.settle_log(fx);
+        if self.dying == 0 && self.checkpoint == Checkpoint::Letters {
+            self.write_checkpoint(fx);
+            self.retry_rejects(fx);
+            self.trim(fx);
+            self.expire(now_ms, fx);
+            self.serve(now_ms, fx);
+            self.relieve(fx);
+        }
+    }
+
+    /// Whether messages must not die for now: the state record must hold either a message or its logged letter.
+    pub(super) fn holds_deaths(&self) -> bool {
+        self.config.dead_letters && self.checkpoint == Checkpoint::Letters
     }
 
     /// Logs gathered settlements as one record.
@@ -332,7 +380,7 @@ impl Classic {
             runs.iter().for_each(|run| record::write_settled(out, run));
         });
         self.unlogged.clear();
-        if self.persistent == 0 {
+        if self.persistent == 0 && self.dying == 0 {
             // Nothing of this queue in the log matters any more.
             self.oldest_log = 0;
         }
@@ -385,6 +433,8 @@ impl Classic {
                 self.drop_unacked(MessageSeq::new(level as u8, number), 1);
             }
         }
+        // Sizes of messages on disk are not at hand one by one.
+        self.ready_bytes = 0;
         self.settle_log(fx);
         purged
     }
@@ -437,6 +487,13 @@ impl Classic {
             consumers,
         }
     }
+}
+
+/// How a removal gets into the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Removal {
+    Logged,
+    LoggedWithItsLetter,
 }
 
 /// Adds one number to runs, extending the latest when it follows.

@@ -18,6 +18,8 @@ mod serve;
 mod spill;
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;
 
 pub use machine::{Classic, Gone, PublishOutcome};

@@ -58,7 +58,7 @@ pub(super) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
 
 fn write_block(out: &mut Vec<u8>, block: &Block) {
     let gone = block.settled_or_transient();
-    if let Some(place) = block.place {
+    if let Some(place) = block.place.filter(|_| block.synced) {
         out.push(PLACED);
         out.extend_from_slice(&block.first.to_be_bytes());
         out.extend_from_slice(&block.count.to_be_bytes());
@@ -78,7 +78,9 @@ fn write_block(out: &mut Vec<u8>, block: &Block) {
     out.extend_from_slice(&(kept().count() as u32).to_be_bytes());
     for number in kept() {
         out.extend_from_slice(&number.to_be_bytes());
-        out.extend_from_slice(block.stored_bytes(number).expect("a block that is not on disk is in memory"));
+        out.extend_from_slice(
+            block.stored_bytes(number).expect("a block that is not safe on disk is in memory"),
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::serve::READ_AHEAD_BLOCKS;
 
 use super::block::Block;
-use super::level::Freed;
+use super::level::{Freed, Level};
 use super::machine::Classic;
 use crate::effects::{BlockToken, Effects};
 use crate::message::MessageSeq;
@@ -17,7 +17,7 @@ use crate::record::{BlockPlace, RecordKind};
 const INLINE_BYTES_MAX: usize = 16 * 1024;
 
 /// A checkpoint under way.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Checkpoint {
     #[default]
     Idle,
@@ -25,6 +25,15 @@ pub(super) enum Checkpoint {
     Writing(u32),
     /// All are written; the answer to the sync is missing.
     Syncing,
+    /// All are synced; letters of dead messages are not all logged, and no further message dies.
+    Letters,
+}
+
+impl Checkpoint {
+    /// A sync was asked for and the state record is not written: what is on disk only from now on is not in either.
+    fn is_closing(self) -> bool {
+        matches!(self, Checkpoint::Syncing | Checkpoint::Letters)
+    }
 }
 
 fn token(level: usize, block: &Block) -> BlockToken {
@@ -68,6 +77,9 @@ impl Classic {
         }
         let bytes = block.data_bytes();
         if block.place.is_some() {
+            if self.checkpoint.is_closing() && !block.synced {
+                return 0;
+            }
             self.memory_bytes -= self.levels[at].evict(first);
         } else if !block.writing {
             let Some(shared) = block.shared_bytes() else { return 0 };
@@ -92,7 +104,7 @@ impl Classic {
     /// A block is written to `place`, or could not be (it then stays in memory).
     pub fn block_written(&mut self, token: BlockToken, place: Option<BlockPlace>, fx: &mut impl Effects) {
         let seq = MessageSeq(token.0);
-        let over = self.memory_bytes > self.config.memory_bytes_max;
+        let may_go = self.memory_bytes > self.config.memory_bytes_max && !self.checkpoint.is_closing();
         if usize::from(seq.level()) >= self.levels.len() {
             return;
         }
@@ -106,7 +118,7 @@ impl Classic {
                 self.disk_bytes += u64::from(place.bytes);
                 *self.segments.entry(place.segment).or_insert(0) += 1;
                 let is_needed = block.end() > needed.start && block.first < needed.end;
-                if over && !is_needed && block.live > 0 && block.is_resident() {
+                if may_go && !is_needed && block.live > 0 && block.is_resident() {
                     freed.bytes += level.evict(seq.number());
                 }
             }
@@ -116,8 +128,7 @@ impl Classic {
         if let Checkpoint::Writing(missing) = &mut self.checkpoint {
             *missing -= 1;
             if *missing == 0 {
-                self.checkpoint = Checkpoint::Syncing;
-                fx.sync_blocks();
+                self.sync_checkpoint(fx);
             }
         }
     }
@@ -145,9 +156,7 @@ impl Classic {
         }
         level.free_if_dead(seq.number(), &mut freed);
         self.release_to(&freed, fx);
-        for (first, count) in std::mem::take(&mut self.rejects) {
-            self.reject(first, count, fx);
-        }
+        self.retry_rejects(fx);
         self.trim(fx);
         self.expire(now_ms, fx);
         self.serve(now_ms, fx);
@@ -172,7 +181,8 @@ impl Classic {
 
     /// Deletes segments that hold no block any more.
     pub(super) fn delete_dead_segments(&mut self, fx: &mut impl Effects) {
-        if !std::mem::take(&mut self.has_dead_segments) {
+        // A message whose removal is not logged would be looked for there after a crash.
+        if self.dying > 0 || !std::mem::take(&mut self.has_dead_segments) {
             return;
         }
         self.segments.retain(|segment, blocks| {
@@ -213,16 +223,44 @@ impl Classic {
         if missing > 0 {
             self.checkpoint = Checkpoint::Writing(missing);
         } else {
-            self.checkpoint = Checkpoint::Syncing;
-            fx.sync_blocks();
+            self.sync_checkpoint(fx);
         }
+    }
+
+    fn sync_checkpoint(&mut self, fx: &mut impl Effects) {
+        self.checkpoint = Checkpoint::Syncing;
+        let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
+        blocks.filter(|block| block.place.is_some()).for_each(|block| block.synced = true);
+        fx.sync_blocks();
+    }
+
+    /// Written blocks could not be made durable: the checkpoint ends without a state record, the log stays as it is.
+    pub fn blocks_not_synced(&mut self, fx: &mut impl Effects) {
+        if self.checkpoint != Checkpoint::Syncing {
+            return;
+        }
+        self.checkpoint = Checkpoint::Idle;
+        let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
+        blocks.for_each(|block| block.synced = false);
+        fx.checkpointed();
     }
 
     /// Written blocks are durable: the state record may refer to them.
     pub fn blocks_synced(&mut self, fx: &mut impl Effects) {
-        if std::mem::take(&mut self.checkpoint) != Checkpoint::Syncing {
+        if self.checkpoint != Checkpoint::Syncing {
             return;
         }
+        if self.dying > 0 {
+            self.checkpoint = Checkpoint::Letters;
+        } else {
+            self.write_checkpoint(fx);
+        }
+    }
+
+    /// Appends the state record, which takes the place of everything before it.
+    pub(super) fn write_checkpoint(&mut self, fx: &mut impl Effects) {
+        debug_assert_eq!(self.dying, 0, "a state record holds a message or its letter is logged");
+        self.checkpoint = Checkpoint::Idle;
         self.settle_log(fx);
         if self.persistent == 0 {
             self.oldest_log = 0;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stdx::ConnectionId;
 
 use super::{Classic, Gone, Recovering};
-use crate::record::{BlockPlace, RecordKind};
+use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, IncomingMessage,
     MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun,
@@ -19,6 +19,8 @@ struct World {
     /// Deliveries a consumer takes before it is full; none is no limit.
     room: Option<usize>,
     dead: Vec<(DeadReason, Vec<u8>)>,
+    /// Removals of dead messages that were not reported as logged.
+    removals: Vec<SettledRun>,
     log: Vec<(RecordKind, Vec<u8>)>,
     writes: Vec<(BlockToken, Arc<[u8]>)>,
     reads: Vec<(BlockToken, BlockPlace)>,
@@ -49,7 +51,14 @@ impl Effects for World {
         self.log.push((kind, payload));
         self.log.len() as u64
     }
-    fn dead_letter(&mut self, reason: DeadReason, message: MessageView<'_>, _: &[u8]) {
+    fn dead_letter(
+        &mut self,
+        reason: DeadReason,
+        removal: Option<SettledRun>,
+        message: MessageView<'_>,
+        _: &[u8],
+    ) {
+        self.removals.extend(removal);
         self.dead.push((reason, message.body.to_vec()));
     }
     fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {

@@ -1,0 +1,677 @@
+//! Random histories against a referee: a list of messages that knows what a classic queue may do next, and checks every
+//! delivery, every dead letter, all counters, and what a crash at any point would bring back. Knows nothing of blocks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use stdx::ConnectionId;
+
+use super::{Classic, Gone, Recovering};
+use crate::record::{BlockPlace, RecordKind, SettledRun};
+use crate::{
+    BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, IncomingMessage,
+    MessageSeq, MessageView, Overflow, QueueConfig, SettleHow, SettleRun,
+};
+
+/// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
+const HISTORIES: u64 = 150;
+const STEPS: usize = 400;
+
+/// Who holds a message; gets have no consumer.
+type Holder = Option<u32>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Ready,
+    Held(Holder),
+    /// Rejected; its letter is not out.
+    Rejected(Holder),
+    /// Its letter is out and not reported as logged.
+    Dying,
+    Gone,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    id: u32,
+    level: u8,
+    bytes: u64,
+    persistent: bool,
+    expiry_ms: Option<u64>,
+    redelivered: bool,
+    seq: Option<MessageSeq>,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+struct Taker {
+    priority: i64,
+    prefetch: u32,
+    ack: bool,
+    paused: bool,
+    held: u32,
+}
+
+/// Requests to the disk in order of their coming.
+enum DiskJob {
+    Write(BlockToken, Arc<[u8]>),
+    Read(BlockToken, BlockPlace),
+    Sync,
+}
+
+/// The world and what must be true in it.
+struct Referee {
+    config: QueueConfig,
+    now_ms: u64,
+    /// In order of arrival.
+    all: Vec<Kept>,
+    /// Published in the step under way and not yet accounted for.
+    incoming: VecDeque<Kept>,
+    refused: Vec<u32>,
+    takers: BTreeMap<u32, Taker>,
+    active: Option<u32>,
+    /// Deliveries taken before an outbox is full.
+    room: usize,
+    gets: usize,
+    log: VecDeque<(u64, RecordKind, Vec<u8>)>,
+    log_end: u64,
+    jobs: VecDeque<DiskJob>,
+    disk: BTreeMap<(u64, u64), (Arc<[u8]>, bool)>,
+    next_offset: u64,
+    removals: Vec<SettledRun>,
+    dying: BTreeMap<MessageSeq, u32>,
+    checkpoints_open: u32,
+}
+
+fn id_of(body: &[u8]) -> u32 {
+    u32::from_be_bytes(body[..4].try_into().expect("bodies begin with an id"))
+}
+
+impl Referee {
+    fn find(&mut self, id: u32) -> &mut Kept {
+        self.all.iter_mut().rfind(|kept| kept.id == id).expect("a message nobody published")
+    }
+
+    fn ready(&self) -> impl Iterator<Item = &Kept> {
+        self.all.iter().filter(|kept| kept.place == Place::Ready)
+    }
+
+    fn ready_bytes(&self) -> u64 {
+        self.ready().map(|kept| kept.bytes).sum()
+    }
+
+    /// Highest level, then oldest.
+    fn head(&self) -> Option<u32> {
+        let level = self.ready().map(|kept| kept.level).max()?;
+        self.ready().find(|kept| kept.level == level).map(|kept| kept.id)
+    }
+
+    fn over_limit(&self, more: u64, more_bytes: u64) -> bool {
+        let count = self.ready().count() as u64 + more;
+        self.config.max_length.is_some_and(|max| count > max)
+            || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes() + more_bytes > max)
+    }
+
+    /// What was published and not passed through is enqueued or refused now.
+    fn take_incoming(&mut self) {
+        while let Some(kept) = self.incoming.pop_front() {
+            if self.config.overflow != Overflow::DropHead && self.over_limit(1, kept.bytes) {
+                self.refused.push(kept.id);
+            } else {
+                self.all.push(kept);
+            }
+        }
+    }
+
+    fn may_be_served(&self, token: u32) -> bool {
+        let taker = &self.takers[&token];
+        let has_room = !taker.ack || taker.prefetch == 0 || taker.held < taker.prefetch;
+        !taker.paused && has_room && (!self.config.single_active || self.active == Some(token))
+    }
+
+    fn handed_out(&mut self, delivery: &Delivery<'_>, holder: Holder, ack: bool) {
+        let id = id_of(delivery.message.body);
+        assert_eq!(self.head(), Some(id), "only the head is handed out");
+        let now_ms = self.now_ms;
+        let kept = self.find(id);
+        assert_eq!(kept.redelivered, delivery.redelivered, "redelivered mark of {id}");
+        assert_eq!(kept.bytes, delivery.message.body.len() as u64);
+        assert!(kept.expiry_ms.is_none_or(|expiry| expiry >= now_ms), "an expired message is not delivered");
+        kept.seq = Some(delivery.seq);
+        kept.place = if ack { Place::Held(holder) } else { Place::Gone };
+    }
+
+    fn passes_through(&self, token: u32, delivery: &Delivery<'_>) -> bool {
+        let front = self.incoming.front().map(|kept| kept.id);
+        delivery.seq == MessageSeq(0)
+            && !self.takers[&token].ack
+            && self.head().is_none()
+            && front == Some(id_of(delivery.message.body))
+    }
+}
+
+impl Effects for Referee {
+    fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
+        let token = consumer.token;
+        assert!(self.may_be_served(token), "consumer {token} cannot take deliveries");
+        let priority = self.takers[&token].priority;
+        let better = self
+            .takers
+            .keys()
+            .find(|other| self.takers[other].priority > priority && self.may_be_served(**other));
+        assert_eq!(better, None, "a consumer of higher priority comes first");
+        let taken = run.len().min(self.room);
+        self.room -= taken;
+        for delivery in &run[..taken] {
+            if self.passes_through(token, delivery) {
+                self.incoming.pop_front();
+                continue;
+            }
+            self.take_incoming();
+            let ack = self.takers[&token].ack;
+            self.handed_out(delivery, Some(token), ack);
+            let taker = self.takers.get_mut(&token).expect("it is known");
+            taker.held += u32::from(ack);
+            assert!(taker.prefetch == 0 || taker.held <= taker.prefetch, "prefetch is kept");
+        }
+        let taker = self.takers.get_mut(&token).expect("it is known");
+        taker.paused |= taken < run.len();
+        taken
+    }
+
+    fn got(&mut self, _: GetToken, message: Option<(Delivery<'_>, u64)>) {
+        self.gets -= 1;
+        self.take_incoming();
+        match message {
+            Some((delivery, left)) => {
+                self.handed_out(&delivery, None, true);
+                assert_eq!(left, self.ready().count() as u64);
+            }
+            None => assert_eq!(self.ready().count(), 0, "a get finds nothing only in an empty queue"),
+        }
+    }
+
+    fn consumer_cancelled(&mut self, _: ConsumerId) {}
+
+    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+        let mut payload = Vec::new();
+        write(&mut payload);
+        self.log_end += 10;
+        self.log.push_back((self.log_end, kind, payload));
+        self.log_end
+    }
+
+    fn dead_letter(
+        &mut self,
+        reason: DeadReason,
+        removal: Option<SettledRun>,
+        message: MessageView<'_>,
+        _: &[u8],
+    ) {
+        assert!(self.config.dead_letters);
+        let id = id_of(message.body);
+        if reason == DeadReason::MaxLength || self.incoming.iter().any(|kept| kept.id == id) {
+            self.take_incoming();
+        }
+        if self.refused.contains(&id) {
+            assert_eq!((reason, removal), (DeadReason::MaxLength, None));
+            return;
+        }
+        let (head, now_ms, durable) = (self.head(), self.now_ms, self.config.durable);
+        match reason {
+            DeadReason::Expired => assert_eq!(head, Some(id), "messages expire at the head"),
+            DeadReason::MaxLength => {
+                assert_eq!(head, Some(id), "the limit drops from the head");
+                assert!(self.over_limit(0, 0), "nothing is dropped below the limit");
+            }
+            DeadReason::Rejected => {}
+        }
+        let kept = self.find(id);
+        match reason {
+            DeadReason::Expired => assert!(kept.expiry_ms.is_some_and(|expiry| expiry <= now_ms)),
+            DeadReason::MaxLength => {}
+            DeadReason::Rejected => assert!(matches!(kept.place, Place::Rejected(_))),
+        }
+        assert_eq!(removal.is_some(), durable && kept.persistent);
+        kept.place = if removal.is_some() { Place::Dying } else { Place::Gone };
+        if let Some(run) = removal {
+            assert_eq!((run.count, u64::from(run.body_bytes)), (1, message.body.len() as u64));
+            assert!(self.dying.insert(run.first, id).is_none(), "a message dies once");
+            self.removals.push(run);
+        }
+    }
+
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
+        self.jobs.push_back(DiskJob::Write(token, bytes));
+    }
+
+    fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
+        self.jobs.push_back(DiskJob::Read(token, place));
+    }
+
+    fn sync_blocks(&mut self) {
+        self.jobs.push_back(DiskJob::Sync);
+    }
+
+    fn delete_segment(&mut self, segment: u64) {
+        self.disk.retain(|(of, _), _| *of != segment);
+    }
+
+    fn wake_at(&mut self, _: u64) {}
+
+    fn gone(&mut self, _: Gone) {}
+
+    fn checkpointed(&mut self) {
+        self.checkpoints_open = 0;
+    }
+}
+
+/// A small generator; the seed is all there is to repeat a history.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % bound
+    }
+
+    fn one_in(&mut self, bound: u64) -> bool {
+        self.below(bound) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+struct History {
+    queue: Classic,
+    referee: Referee,
+    dice: Dice,
+    next_id: u32,
+    next_token: u32,
+    next_get: u64,
+}
+
+impl History {
+    fn new(seed: u64) -> History {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..10 {
+            dice.below(2);
+        }
+        // Without a dead-letter exchange nobody is told of what expires or is dropped, so nothing does.
+        let dead_letters = !dice.one_in(4);
+        let mut config = QueueConfig { durable: !dice.one_in(5), dead_letters, ..QueueConfig::default() };
+        config.memory_bytes_max = dice.pick(&[32 << 10, 128 << 10, 4 << 20]);
+        config.max_priority = dice.pick(&[0, 0, 3]);
+        config.single_active = dice.one_in(5);
+        if !dead_letters {
+            return History::with(config, dice);
+        }
+        config.message_ttl_ms = dice.pick(&[None, None, Some(0), Some(40)]);
+        config.max_length = dice.pick(&[None, None, None, Some(0), Some(30)]);
+        config.max_length_bytes = dice.pick(&[None, None, None, Some(200_000)]);
+        config.overflow =
+            dice.pick(&[Overflow::DropHead, Overflow::RejectPublish, Overflow::RejectPublishDlx]);
+        History::with(config, dice)
+    }
+
+    fn with(config: QueueConfig, dice: Dice) -> History {
+        let referee = Referee {
+            config: config.clone(),
+            now_ms: 1000,
+            all: Vec::new(),
+            incoming: VecDeque::new(),
+            refused: Vec::new(),
+            takers: BTreeMap::new(),
+            active: None,
+            room: 0,
+            gets: 0,
+            log: VecDeque::new(),
+            log_end: 0,
+            jobs: VecDeque::new(),
+            disk: BTreeMap::new(),
+            next_offset: 0,
+            removals: Vec::new(),
+            dying: BTreeMap::new(),
+            checkpoints_open: 0,
+        };
+        let queue = Classic::new(config, 1000);
+        History { queue, referee, dice, next_id: 0, next_token: 0, next_get: 0 }
+    }
+
+    fn step(&mut self) {
+        self.referee.room = self.dice.pick(&[0, 1, 5, 1000, 1000]);
+        match self.dice.below(100) {
+            0..30 => self.publish(),
+            30..50 => self.settle(),
+            50..54 => self.consume(),
+            54..56 => self.cancel(),
+            56..64 => self.resume(),
+            64..70 => self.get(),
+            70 => self.purge(),
+            71..75 => self.tick(),
+            75..90 => self.disk_step(),
+            90..92 => self.checkpoint(),
+            92..98 => self.letters(),
+            98 => self.quiesce(),
+            _ => self.restart(),
+        }
+        self.check_counters();
+    }
+
+    fn publish(&mut self) {
+        let now_ms = self.referee.now_ms;
+        let count = self.dice.pick(&[1, 2, 8, 40]);
+        let mut bodies = Vec::new();
+        let mut facts = Vec::new();
+        for _ in 0..count {
+            let size = 4 + self.dice.pick(&[0, 10, 1000, 3000, 3000, 20_000]);
+            let mut body = vec![7; size];
+            body[..4].copy_from_slice(&self.next_id.to_be_bytes());
+            let (persistent, priority) = (!self.dice.one_in(3), self.dice.below(5) as u8);
+            let ttl_ms = self.dice.pick(&[None, None, None, Some(0), Some(20), Some(500)]);
+            let ttl_ms = ttl_ms.filter(|_| self.referee.config.dead_letters);
+            let ttls = [ttl_ms, self.referee.config.message_ttl_ms];
+            self.referee.incoming.push_back(Kept {
+                id: self.next_id,
+                level: priority.min(self.referee.config.max_priority),
+                bytes: size as u64,
+                persistent,
+                expiry_ms: ttls.into_iter().flatten().min().map(|ttl| now_ms + ttl),
+                redelivered: false,
+                seq: None,
+                place: Place::Ready,
+            });
+            self.next_id += 1;
+            bodies.push(body);
+            facts.push((persistent, priority, ttl_ms));
+        }
+        let first_id = self.next_id - count;
+        let batch: Vec<IncomingMessage<'_>> = bodies
+            .iter()
+            .zip(&facts)
+            .map(|(body, (persistent, priority, ttl_ms))| IncomingMessage {
+                message: MessageView { exchange: b"x", routing_key: b"k", properties: &[0, 0], body },
+                persistent: *persistent,
+                priority: *priority,
+                ttl_ms: *ttl_ms,
+                annotations: b"",
+            })
+            .collect();
+        let outcome = self.queue.publish(&batch, now_ms, &mut self.referee);
+        self.referee.take_incoming();
+        let refused: Vec<u32> = self.referee.refused.drain(..).map(|id| id - first_id).collect();
+        assert_eq!(outcome.rejected, refused);
+    }
+
+    /// Settles a run of neighbours that one holder has.
+    fn settle(&mut self) {
+        let held: Vec<(MessageSeq, Holder)> = self
+            .referee
+            .all
+            .iter()
+            .filter_map(|kept| match kept.place {
+                Place::Held(holder) => Some((kept.seq.expect("it was handed out"), holder)),
+                _ => None,
+            })
+            .collect();
+        if held.is_empty() {
+            return;
+        }
+        let (first, holder) = self.dice.pick(&held);
+        let most = self.dice.pick(&[1, 3, 100]);
+        let mut count = 1;
+        while count < most && held.contains(&(MessageSeq(first.0 + u64::from(count)), holder)) {
+            count += 1;
+        }
+        let how = self.dice.pick(&[SettleHow::Ack, SettleHow::Ack, SettleHow::Requeue, SettleHow::Reject]);
+        let dead_letters = self.referee.config.dead_letters;
+        for kept in &mut self.referee.all {
+            let in_run = kept.seq.is_some_and(|seq| (first.0..first.0 + u64::from(count)).contains(&seq.0));
+            if !in_run || kept.place != Place::Held(holder) {
+                continue;
+            }
+            kept.redelivered |= how == SettleHow::Requeue;
+            kept.place = match how {
+                SettleHow::Requeue => Place::Ready,
+                SettleHow::Reject if dead_letters => Place::Rejected(holder),
+                SettleHow::Ack | SettleHow::Reject => Place::Gone,
+            };
+        }
+        if let Some(taker) = holder.and_then(|token| self.referee.takers.get_mut(&token)) {
+            taker.held -= count;
+        }
+        let consumer = holder.map(consumer_id);
+        let run = SettleRun { consumer, first, count };
+        self.queue.settle(how, &[run], self.referee.now_ms, &mut self.referee);
+    }
+
+    fn consume(&mut self) {
+        let token = self.next_token;
+        self.next_token += 1;
+        let (prefetch, priority, ack) =
+            (self.dice.pick(&[0, 1, 7]), self.dice.pick(&[0, 0, 5]), !self.dice.one_in(3));
+        let spec = ConsumerSpec {
+            id: consumer_id(token),
+            tag: b"tag"[..].into(),
+            channel: 1,
+            ack_required: ack,
+            prefetch,
+            priority,
+            exclusive: false,
+            arguments: Box::default(),
+        };
+        let prefetch = if ack { prefetch } else { 0 };
+        self.referee.takers.insert(token, Taker { priority, prefetch, ack, paused: true, held: 0 });
+        self.referee.active = self.referee.active.or(Some(token));
+        assert!(self.queue.add_consumer(spec, self.referee.now_ms));
+        self.resume_one(token);
+    }
+
+    fn some_taker(&mut self) -> Option<u32> {
+        let tokens: Vec<u32> = self.referee.takers.keys().copied().collect();
+        (!tokens.is_empty()).then(|| self.dice.pick(&tokens))
+    }
+
+    fn resume(&mut self) {
+        if let Some(token) = self.some_taker() {
+            self.resume_one(token);
+        }
+    }
+
+    fn resume_one(&mut self, token: u32) {
+        self.referee.takers.get_mut(&token).expect("it is known").paused = false;
+        self.queue.resume(consumer_id(token), self.referee.now_ms, &mut self.referee);
+    }
+
+    /// Its deliveries stay with the channel, under its name.
+    fn cancel(&mut self) {
+        let Some(token) = self.some_taker() else { return };
+        self.referee.takers.remove(&token);
+        if self.referee.active == Some(token) {
+            let next = self.referee.takers.iter().min_by_key(|(_, taker)| std::cmp::Reverse(taker.priority));
+            self.referee.active = next.map(|(token, _)| *token);
+        }
+        self.queue.cancel(consumer_id(token), self.referee.now_ms, &mut self.referee);
+    }
+
+    fn get(&mut self) {
+        self.referee.gets += 1;
+        self.next_get += 1;
+        self.queue.get(GetToken(self.next_get), self.referee.now_ms, &mut self.referee);
+    }
+
+    fn purge(&mut self) {
+        let ready = self.referee.ready().count() as u64;
+        for kept in &mut self.referee.all {
+            if kept.place == Place::Ready {
+                kept.place = Place::Gone;
+            }
+        }
+        assert_eq!(self.queue.purge(&mut self.referee), ready);
+    }
+
+    fn tick(&mut self) {
+        self.referee.now_ms += self.dice.pick(&[0, 1, 20, 100]);
+        self.queue.tick(self.referee.now_ms, &mut self.referee);
+    }
+
+    /// Answers the oldest request, sometimes badly.
+    fn disk_step(&mut self) {
+        let now_ms = self.referee.now_ms;
+        match self.referee.jobs.pop_front() {
+            None => {}
+            Some(DiskJob::Write(token, _)) if self.dice.one_in(10) => {
+                self.queue.block_written(token, None, &mut self.referee);
+            }
+            Some(DiskJob::Write(token, bytes)) => {
+                let at = self.referee.next_offset;
+                self.referee.next_offset += 1;
+                let place = BlockPlace { segment: at / 4, offset: at, bytes: bytes.len() as u32 };
+                self.referee.disk.insert((place.segment, at), (bytes, false));
+                self.queue.block_written(token, Some(place), &mut self.referee);
+            }
+            Some(DiskJob::Read(token, place)) => {
+                let block =
+                    self.referee.disk.get(&(place.segment, place.offset)).expect("what is read is there");
+                let bytes = block.0.to_vec();
+                assert!(self.queue.block_read(token, bytes, now_ms, &mut self.referee));
+            }
+            Some(DiskJob::Sync) if self.dice.one_in(10) => self.queue.blocks_not_synced(&mut self.referee),
+            Some(DiskJob::Sync) => {
+                self.referee.disk.values_mut().for_each(|(_, synced)| *synced = true);
+                self.queue.blocks_synced(&mut self.referee);
+            }
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        self.referee.checkpoints_open = 1;
+        let position = self.referee.log_end;
+        self.queue.checkpoint(position, &mut self.referee);
+    }
+
+    /// Some letters are logged where they went.
+    fn letters(&mut self) {
+        let count = self.dice.below(self.referee.removals.len() as u64 + 1) as usize;
+        self.take_letters(count);
+    }
+
+    fn take_letters(&mut self, count: usize) {
+        let taken: Vec<SettledRun> = self.referee.removals.drain(..count).collect();
+        for run in &taken {
+            let id = self.referee.dying.remove(&run.first).expect("it was dying");
+            self.referee.find(id).place = Place::Gone;
+        }
+        self.queue.letters_taken(&taken, self.referee.now_ms, &mut self.referee);
+    }
+
+    /// Everything asked for is done: nothing may be left undone that could be done.
+    fn quiesce(&mut self) {
+        self.referee.room = usize::MAX;
+        for token in self.referee.takers.keys().copied().collect::<Vec<_>>() {
+            self.resume_one(token);
+        }
+        for _ in 0..10_000 {
+            self.referee.room = usize::MAX;
+            if self.referee.jobs.is_empty() && self.referee.removals.is_empty() {
+                // A block that could not be written is tried again with the next event.
+                self.queue.tick(self.referee.now_ms, &mut self.referee);
+                if self.referee.jobs.is_empty() && self.referee.removals.is_empty() {
+                    break;
+                }
+            }
+            self.disk_step();
+            self.take_letters(self.referee.removals.len());
+        }
+        let referee = &self.referee;
+        assert!(referee.jobs.is_empty(), "the disk comes to rest");
+        assert_eq!(referee.checkpoints_open, 0, "checkpoints end");
+        assert_eq!(referee.gets, 0, "gets are answered");
+        assert!(!referee.over_limit(0, 0), "limits hold");
+        assert!(!referee.all.iter().any(|kept| matches!(kept.place, Place::Rejected(_) | Place::Dying)));
+        if referee.ready().count() > 0 {
+            let waiting = referee.takers.keys().find(|token| referee.may_be_served(**token));
+            assert_eq!(waiting, None, "nobody waits beside a ready message");
+        }
+        let stats = self.queue.stats();
+        let read_ahead = (u64::from(referee.config.max_priority) + 1) * 6 * 100_000;
+        let bound = referee.config.memory_bytes_max as u64 + read_ahead;
+        assert!(stats.memory_bytes < bound, "{} bytes in memory", stats.memory_bytes);
+    }
+
+    /// Power is cut: what was not synced is gone, and so is the log before what the queue needs.
+    fn restart(&mut self) {
+        let oldest = self.queue.oldest_log_position();
+        let log_end = self.referee.log_end;
+        self.referee.log.retain(|(position, _, _)| oldest != 0 && *position >= oldest);
+        self.referee.disk.retain(|_, (_, synced)| *synced);
+        let mut recovering = Recovering::default();
+        for (position, kind, payload) in &self.referee.log {
+            recovering.apply(*kind, payload, *position).expect("what was written is read");
+        }
+        let needed: Vec<u64> = recovering.segments().collect();
+        self.referee.disk.retain(|(segment, _), _| needed.contains(segment));
+        self.queue = recovering.finish(self.referee.config.clone(), self.referee.now_ms);
+        assert!(self.queue.oldest_log_position() <= log_end);
+        let durable = self.referee.config.durable;
+        self.referee.all.retain(|kept| durable && kept.persistent && kept.place != Place::Gone);
+        for kept in &mut self.referee.all {
+            (kept.place, kept.redelivered, kept.seq) = (Place::Ready, false, None);
+        }
+        let referee = &mut self.referee;
+        referee.jobs.clear();
+        referee.removals.clear();
+        referee.dying.clear();
+        referee.takers.clear();
+        (referee.active, referee.gets, referee.checkpoints_open) = (None, 0, 0);
+        self.check_counters();
+        // As the broker does with a queue that comes back.
+        self.queue.tick(self.referee.now_ms, &mut self.referee);
+    }
+
+    fn check_counters(&self) {
+        let (referee, stats) = (&self.referee, self.queue.stats());
+        let unacked = || {
+            let held = |kept: &&Kept| matches!(kept.place, Place::Held(_) | Place::Rejected(_));
+            referee.all.iter().filter(held)
+        };
+        assert_eq!(stats.ready, referee.ready().count() as u64, "ready");
+        assert_eq!(stats.ready_bytes, referee.ready_bytes(), "ready bytes");
+        assert_eq!(stats.unacked, unacked().count() as u64, "unacked");
+        assert_eq!(stats.unacked_bytes, unacked().map(|kept| kept.bytes).sum::<u64>(), "unacked bytes");
+        let persistent = unacked().chain(referee.ready()).filter(|kept| kept.persistent).count();
+        assert_eq!(stats.persistent, persistent as u64, "persistent");
+        for consumer in &stats.consumers {
+            let taker = &referee.takers[&consumer.spec.id.token];
+            assert_eq!(consumer.unacked, taker.held, "unacked of a consumer");
+        }
+    }
+}
+
+fn consumer_id(token: u32) -> ConsumerId {
+    ConsumerId { connection: ConnectionId(1), token }
+}
+
+/// Plays one history; the referee panics at the first step that no queue may take.
+fn play(seed: u64) {
+    let mut history = History::new(seed);
+    for _ in 0..STEPS {
+        history.step();
+    }
+    history.quiesce();
+    history.restart();
+    history.quiesce();
+}
+
+#[test]
+fn random_histories_keep_order_counts_limits_and_lose_nothing() {
+    let from = std::env::var("WARREN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    for seed in from..from + HISTORIES {
+        let played = std::panic::catch_unwind(|| play(seed));
+        assert!(played.is_ok(), "history of seed {seed} went wrong: WARREN_SEED={seed} repeats it");
+    }
+}

@@ -188,7 +188,9 @@ impl Services {
     }
 
     /// Deletes a segment once everything logged so far is durable: after a crash before that, the queue still needs it.
+    /// It takes no further block from now on.
     pub(crate) fn delete_segment_when_durable(&self, queue: QueueId, segment: u64) {
+        self.segments.submit_seal(queue.0, segment);
         let background = self.background.clone();
         let sink: Arc<dyn ConfirmSink> = Arc::new(UnneededSegment { background, queue, segment });
         let mut confirms = BatchConfirms::new();

@@ -62,7 +62,8 @@ pub trait Effects {
     /// [`crate::Classic::blocks_not_synced`].
     fn sync_blocks(&mut self);
 
-    /// A segment holds nothing of this queue any more; it may go once everything appended so far is durable.
+    /// A segment holds nothing of this queue any more; it may go once everything appended so far is durable. No write
+    /// asked for before this is meant for it, and none asked for from now on may go to it.
     fn delete_segment(&mut self, segment: u64);
 
     /// Wants [`crate::Classic::tick`] at this time (milliseconds since the epoch).

@@ -52,6 +52,10 @@ pub struct Classic {
     /// Bytes of message data in memory.
     pub(super) memory_bytes: usize,
     pub(super) disk_bytes: u64,
+    /// Blocks on their way to a segment whose place is not known yet.
+    pub(super) writes: u32,
+    /// The newest segment that an answer named. Writes under way go to it or to a later one.
+    pub(super) segment_newest: u64,
     pub(super) has_dead_segments: bool,
     /// Some message may carry an expiry.
     pub(super) may_expire: bool,
@@ -97,6 +101,8 @@ impl Classic {
             persistent: 0,
             memory_bytes: 0,
             disk_bytes: 0,
+            writes: 0,
+            segment_newest: 0,
             has_dead_segments: false,
             may_expire: false,
             wake_ms: u64::MAX,
@@ -369,12 +375,15 @@ impl Classic {
         self.config.dead_letters && self.checkpoint == Checkpoint::Letters
     }
 
-    /// Logs gathered settlements as one record.
+    /// Logs gathered settlements as one record, then gives up the segments they emptied.
     pub(super) fn settle_log(&mut self, fx: &mut impl Effects) {
-        self.delete_dead_segments(fx);
-        if self.unlogged.is_empty() {
-            return;
+        if !self.unlogged.is_empty() {
+            self.log_settled(fx);
         }
+        self.delete_dead_segments(fx);
+    }
+
+    fn log_settled(&mut self, fx: &mut impl Effects) {
         let runs = &self.unlogged;
         fx.append(RecordKind::Settle, &mut |out| {
             runs.iter().for_each(|run| record::write_settled(out, run));

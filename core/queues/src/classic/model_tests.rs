@@ -57,6 +57,9 @@ enum DiskJob {
     Write(BlockToken, Arc<[u8]>),
     Read(BlockToken, BlockPlace),
     Sync,
+    /// No further block goes to this segment.
+    Seal(u64),
+    Delete(u64),
 }
 
 /// The world and what must be true in it.
@@ -78,6 +81,8 @@ struct Referee {
     jobs: VecDeque<DiskJob>,
     disk: BTreeMap<(u64, u64), (Arc<[u8]>, bool)>,
     next_offset: u64,
+    /// The one that blocks are written to.
+    segment: u64,
     removals: Vec<SettledRun>,
     dying: BTreeMap<MessageSeq, u32>,
     checkpoints_open: u32,
@@ -254,7 +259,8 @@ impl Effects for Referee {
     }
 
     fn delete_segment(&mut self, segment: u64) {
-        self.disk.retain(|(of, _), _| *of != segment);
+        self.jobs.push_back(DiskJob::Seal(segment));
+        self.jobs.push_back(DiskJob::Delete(segment));
     }
 
     fn wake_at(&mut self, _: u64) {}
@@ -334,6 +340,7 @@ impl History {
             jobs: VecDeque::new(),
             disk: BTreeMap::new(),
             next_offset: 0,
+            segment: 0,
             removals: Vec::new(),
             dying: BTreeMap::new(),
             checkpoints_open: 0,
@@ -530,7 +537,11 @@ impl History {
             Some(DiskJob::Write(token, bytes)) => {
                 let at = self.referee.next_offset;
                 self.referee.next_offset += 1;
-                let place = BlockPlace { segment: at / 4, offset: at, bytes: bytes.len() as u32 };
+                if at % 4 == 0 {
+                    self.referee.segment += 1;
+                }
+                let segment = self.referee.segment;
+                let place = BlockPlace { segment, offset: at, bytes: bytes.len() as u32 };
                 self.referee.disk.insert((place.segment, at), (bytes, false));
                 self.queue.block_written(token, Some(place), &mut self.referee);
             }
@@ -540,6 +551,10 @@ impl History {
                 let bytes = block.0.to_vec();
                 assert!(self.queue.block_read(token, bytes, now_ms, &mut self.referee));
             }
+            Some(DiskJob::Seal(segment)) => {
+                self.referee.segment += u64::from(self.referee.segment == segment);
+            }
+            Some(DiskJob::Delete(segment)) => self.referee.disk.retain(|(of, _), _| *of != segment),
             Some(DiskJob::Sync) if self.dice.one_in(10) => self.queue.blocks_not_synced(&mut self.referee),
             Some(DiskJob::Sync) => {
                 self.referee.disk.values_mut().for_each(|(_, synced)| *synced = true);

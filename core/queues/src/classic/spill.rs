@@ -84,6 +84,7 @@ impl Classic {
         } else if !block.writing {
             let Some(shared) = block.shared_bytes() else { return 0 };
             block.writing = true;
+            self.writes += 1;
             fx.write_block(token(at, block), shared);
         }
         bytes
@@ -104,6 +105,8 @@ impl Classic {
     /// A block is written to `place`, or could not be (it then stays in memory).
     pub fn block_written(&mut self, token: BlockToken, place: Option<BlockPlace>, fx: &mut impl Effects) {
         let seq = MessageSeq(token.0);
+        self.writes -= 1;
+        self.segment_newest = self.segment_newest.max(place.map_or(0, |place| place.segment));
         let may_go = self.memory_bytes > self.config.memory_bytes_max && !self.checkpoint.is_closing();
         if usize::from(seq.level()) >= self.levels.len() {
             return;
@@ -176,20 +179,27 @@ impl Classic {
 
     fn release_to(&mut self, freed: &Freed, fx: &mut impl Effects) {
         self.release(freed);
-        self.delete_dead_segments(fx);
+        self.settle_log(fx);
     }
 
-    /// Deletes segments that hold no block any more.
+    /// Deletes segments that hold no block any more, nor will: a write under way may be meant for the newest.
     pub(super) fn delete_dead_segments(&mut self, fx: &mut impl Effects) {
         // A message whose removal is not logged would be looked for there after a crash.
-        if self.dying > 0 || !std::mem::take(&mut self.has_dead_segments) {
+        if self.dying > 0 || !self.has_dead_segments {
             return;
         }
+        self.has_dead_segments = false;
         self.segments.retain(|segment, blocks| {
-            if *blocks == 0 {
+            if *blocks > 0 {
+                return true;
+            }
+            let may_be_written = self.writes > 0 && *segment >= self.segment_newest;
+            if may_be_written {
+                self.has_dead_segments = true;
+            } else {
                 fx.delete_segment(*segment);
             }
-            *blocks > 0
+            may_be_written
         });
     }
 
@@ -214,6 +224,7 @@ impl Classic {
                 } else if block.data_bytes() > INLINE_BYTES_MAX {
                     block.close();
                     block.writing = true;
+                    self.writes += 1;
                     missing += 1;
                     let shared = block.shared_bytes().expect("just closed");
                     fx.write_block(token(at, block), shared);

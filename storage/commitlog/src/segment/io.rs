@@ -115,6 +115,11 @@ impl SegmentIo {
         }
     }
 
+    /// Closes a segment to blocks submitted from now on; never answered.
+    pub fn submit_seal(&self, stream: u64, segment: u64) {
+        self.queue_of(stream).push(Job::Seal { stream, segment });
+    }
+
     /// Removes a segment; answered only on failure.
     pub fn submit_delete_segment(&self, stream: u64, segment: u64) {
         self.queue_of(stream).push(Job::DeleteSegment { stream, segment });
@@ -131,7 +136,7 @@ impl SegmentIo {
         self.shared.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// Finishes what was submitted and ends the threads. Nothing may be submitted any more. Dropping does the same.
+    /// Finishes what was submitted and ends the threads. What is submitted later is dropped unanswered. Dropping does the same.
     pub fn close(&self) {
         for queue in &self.shared.queues {
             queue.close();
@@ -177,6 +182,7 @@ impl Shared {
                 self.listener.read(stream, token, result);
             }
             Job::Sync { streams, group } => self.sync(&streams, &group),
+            Job::Seal { stream, segment } => self.segments.seal(stream, segment),
             Job::DeleteSegment { stream, segment } => {
                 self.tell_failure(stream, self.segments.delete_segment(stream, segment));
             }

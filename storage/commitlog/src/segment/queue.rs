@@ -15,6 +15,7 @@ pub(super) enum Job {
     Write { stream: u64, token: u64, block: Block },
     Read { stream: u64, token: u64, location: BlockLocation },
     Sync { streams: Vec<u64>, group: Arc<SyncGroup> },
+    Seal { stream: u64, segment: u64 },
     DeleteSegment { stream: u64, segment: u64 },
     DeleteStream { stream: u64 },
 }
@@ -58,13 +59,12 @@ struct QueueState {
 }
 
 impl JobQueue {
-    /// Adds a job.
-    ///
-    /// # Panics
-    /// When the queue is closed.
+    /// Adds a job; after closing it is dropped.
     pub(super) fn push(&self, job: Job) {
         let mut state = self.state.lock();
-        assert!(!state.closed, "nothing is submitted after closing");
+        if state.closed {
+            return;
+        }
         state.jobs.push_back(job);
         drop(state);
         self.work.notify_one();

@@ -319,6 +319,15 @@ impl Segments {
         state.segments.iter().map(|segment| segment.number).collect()
     }
 
+    /// Adds no further block to this segment: the stream's next one goes into a new file.
+    pub fn seal(&self, stream: u64, segment: u64) {
+        let Some(known) = self.streams.lock().get(&stream).cloned() else { return };
+        let mut state = known.state.lock();
+        if state.segments.last().is_some_and(|last| last.number == segment) {
+            state.writable_len = None;
+        }
+    }
+
     /// Removes one segment; nothing happens when there is none of this number. After a power cut it may be there again, like
     /// every file that nothing points to: on start, compare [`Self::segments_of`] with what is wanted.
     ///

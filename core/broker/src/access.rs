@@ -9,6 +9,7 @@ use regex::bytes::Regex;
 use stdx::ConnectionId;
 
 use crate::cell::Queue;
+use crate::cell::crash::Condition;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
 
@@ -231,6 +232,15 @@ impl Principal {
         match queue.exclusive_owner {
             Some(owner) if owner != self.connection => Err(Refused::Locked(resource())),
             _ => Ok(queue),
+        }
+    }
+
+    /// As [`Principal::usable_queue`], and it is in service (B71).
+    pub(crate) fn serving_queue(&self, name: &[u8]) -> Result<Arc<Queue>, Refused> {
+        let queue = self.usable_queue(name)?;
+        match queue.condition() {
+            Condition::Crashed => Err(Refused::Crashed(queue.resource())),
+            Condition::Running | Condition::Deleted => Ok(queue),
         }
     }
 }

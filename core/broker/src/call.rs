@@ -78,8 +78,8 @@ impl<T> Reply<T> {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// Answers; wakes whoever waits.
-    pub(crate) fn send(self, value: T) {
+    /// Answers; wakes whoever waits. A second answer is for nobody.
+    pub(crate) fn send(&self, value: T) {
         *self.0.value.lock() = Some(value);
         self.0.waker.wake();
     }

@@ -2,12 +2,16 @@
 //!
 //! Whoever brings an event and gets the lock runs the machine until the inbox is empty; whoever does not get it leaves
 //! the event and goes. Nobody waits. Effects on other queues (dead letters) and on metadata (auto-delete) run after the
-//! cell is released.
+//! cell is released. A panic of the machine ends the service of its queue and of nothing else (`cell/crash.rs`).
+
+pub(crate) mod crash;
+#[cfg(test)]
+mod tests;
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
@@ -28,6 +32,7 @@ use crate::effects::{Aftermath, CellEffects};
 use crate::refused::{Refused, Resource};
 use crate::services::Services;
 use crate::vhost::Vhost;
+use crash::{Condition, ConditionCell};
 
 /// Bytes of publishes waiting in an inbox above which publishers stop reading their sockets.
 const INBOX_BYTES_MAX: usize = 4 << 20;
@@ -87,8 +92,10 @@ pub struct Queue {
     state: Mutex<CellState>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
     oldest_log: AtomicU64,
-    /// Deleted, or out of service after a fault.
-    closed: AtomicBool,
+    condition: ConditionCell,
+    /// The next record that the machine appends makes it panic.
+    #[cfg(test)]
+    pub(crate) fails_next: std::sync::atomic::AtomicBool,
 }
 
 /// What only the one who runs the machine touches.
@@ -133,6 +140,8 @@ pub(crate) enum Event {
     },
     /// The metadata say it is deleted.
     Close,
+    /// Taken over by what will answer it.
+    Handled,
 }
 
 /// The lasting facts of a queue.
@@ -179,7 +188,9 @@ impl Queue {
                 checkpoints: Vec::new(),
             }),
             oldest_log,
-            closed: AtomicBool::new(false),
+            condition: ConditionCell::running(),
+            #[cfg(test)]
+            fails_next: std::sync::atomic::AtomicBool::new(false),
         })
     }
 
@@ -213,9 +224,14 @@ impl Queue {
         &self.arguments
     }
 
+    /// Whether it can be used.
+    pub fn condition(&self) -> Condition {
+        self.condition.get()
+    }
+
     /// Whether it is deleted or out of service.
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.condition() != Condition::Running
     }
 
     pub(crate) fn resource(&self) -> Resource {
@@ -225,6 +241,13 @@ impl Queue {
     /// Log position of the oldest record needed; 0 when none.
     pub(crate) fn oldest_log_position(&self) -> u64 {
         self.oldest_log.load(Ordering::Acquire)
+    }
+
+    /// A record that ends at `position` was appended: the log is needed from there, whatever comes of the machine.
+    pub(crate) fn appended(&self, position: u64) {
+        if self.oldest_log.load(Ordering::Relaxed) == 0 {
+            self.oldest_log.store(position, Ordering::Release);
+        }
     }
 
     /// Whether publishers should wait before handing over more.
@@ -271,13 +294,17 @@ impl Queue {
             }
             let mut aftermath = Aftermath::default();
             let now_ms = self.services.now_ms();
-            for event in events {
-                self.handle(&mut state, event, now_ms, &mut aftermath);
+            for mut event in events {
+                self.handle_contained(&mut state, &mut event, now_ms, &mut aftermath);
             }
-            self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
+            if self.condition() == Condition::Running {
+                self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
+            }
             drop(state);
             let nested = Nested::enter();
-            aftermath.apply(self);
+            if let Err(why) = crash::contained(|| aftermath.apply(self)) {
+                tracing::error!(queue = %String::from_utf8_lossy(&self.name), why, "what a queue asked for was not done");
+            }
             drop(nested);
             if !self.is_over_bound() {
                 std::mem::take(&mut *self.crowd.lock()).into_iter().for_each(Waker::wake);
@@ -286,34 +313,62 @@ impl Queue {
         self.services.run_later(self.clone());
     }
 
-    fn handle(self: &Arc<Self>, state: &mut CellState, event: Event, now_ms: u64, aftermath: &mut Aftermath) {
-        if self.is_closed() {
-            self.handle_closed(state, event, aftermath);
-            return;
+    /// One event. Should the machine panic, only this queue goes out of service, and the event is answered so.
+    fn handle_contained(
+        self: &Arc<Self>,
+        state: &mut CellState,
+        event: &mut Event,
+        now_ms: u64,
+        aftermath: &mut Aftermath,
+    ) {
+        if let Event::Publish(handover) = event {
+            self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
         }
+        match self.condition() {
+            Condition::Running => {
+                let handled = crash::contained(|| self.handle(state, event, now_ms, aftermath));
+                let fault = aftermath.fault.take().map(str::to_owned);
+                if let Some(why) = handled.err().or(fault) {
+                    self.crash(state, &why);
+                    self.handle_crashed(event, aftermath);
+                }
+            }
+            Condition::Deleted => self.handle_deleted(state, event),
+            Condition::Crashed => self.handle_crashed(event, aftermath),
+        }
+    }
+
+    fn handle(
+        self: &Arc<Self>,
+        state: &mut CellState,
+        event: &mut Event,
+        now_ms: u64,
+        aftermath: &mut Aftermath,
+    ) {
         let CellState { machine, sinks, gets, next_get, checkpoints } = state;
         let mut fx = CellEffects { queue: self, sinks, gets, aftermath };
         match event {
-            Event::Publish(handover) => self.publish(machine, &handover, now_ms, &mut fx),
-            Event::Settle(how, runs) => machine.settle(how, &runs, now_ms, &mut fx),
-            Event::Resume(consumer) => machine.resume(consumer, now_ms, &mut fx),
+            Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
+            Event::Settle(how, runs) => machine.settle(*how, runs, now_ms, &mut fx),
+            Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
             Event::Consume(spec, sink, reply) => {
-                let id = spec.id;
-                let added = machine.add_consumer(*spec, now_ms);
+                let added = machine.add_consumer((**spec).clone(), now_ms);
                 if added {
-                    fx.sinks.insert(id, sink);
+                    fx.sinks.insert(spec.id, sink.clone());
                 }
                 reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
             }
             Event::Cancel(consumer, reply) => {
-                machine.cancel(consumer, now_ms, &mut fx);
-                fx.sinks.remove(&consumer);
+                machine.cancel(*consumer, now_ms, &mut fx);
+                fx.sinks.remove(consumer);
                 reply.send(());
             }
-            Event::Get(ack_required, reply) => {
+            Event::Get(..) => {
                 let token = GetToken(*next_get);
                 *next_get += 1;
-                fx.gets.insert(token, GetReply { reply, ack_required });
+                if let Event::Get(ack_required, reply) = std::mem::replace(event, Event::Handled) {
+                    fx.gets.insert(token, GetReply { reply, ack_required });
+                }
                 machine.get(token, now_ms, &mut fx);
             }
             Event::Purge(reply) => reply.send(machine.purge(&mut fx)),
@@ -324,34 +379,45 @@ impl Queue {
             }
             Event::Stats(reply) => reply.send(machine.stats()),
             Event::Tick => machine.tick(now_ms, &mut fx),
-            Event::BlockWritten(token, place) => machine.block_written(token, place, &mut fx),
-            Event::BlockRead(token, Some(bytes)) => {
-                if !machine.block_read(token, bytes, now_ms, &mut fx) {
-                    fx.aftermath.fault = Some("a block read back does not hold what was written");
-                }
-            }
-            Event::BlockRead(_, None) => fx.aftermath.fault = Some("a block cannot be read back"),
+            Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
+            Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),
             Event::BlocksSynced(true) => machine.blocks_synced(&mut fx),
             Event::BlocksSynced(false) => machine.blocks_not_synced(&mut fx),
-            Event::LettersTaken(removals) => machine.letters_taken(&removals, now_ms, &mut fx),
-            Event::Checkpoint(position, reply) => {
-                checkpoints.push(reply);
+            Event::LettersTaken(removals) => machine.letters_taken(removals, now_ms, &mut fx),
+            Event::Checkpoint(position, _) => {
+                let position = *position;
+                if let Event::Checkpoint(_, reply) = std::mem::replace(event, Event::Handled) {
+                    checkpoints.push(reply);
+                }
                 machine.checkpoint(position, &mut fx);
             }
-            Event::Delete { if_unused, if_empty, reply } => {
-                self.delete(machine, if_unused, if_empty, reply, &mut fx);
+            Event::Delete { .. } => self.delete(machine, event, &mut fx),
+            Event::Close => {
+                self.close(machine, &mut fx);
             }
-            Event::Close => drop(self.close(machine, &mut fx)),
+            Event::Handled => {}
         }
+        self.follow_up(machine, checkpoints, now_ms, &mut fx);
+    }
+
+    /// What an event left to be done at once.
+    fn follow_up(
+        &self,
+        machine: &mut Classic,
+        checkpoints: &mut Vec<Reply<()>>,
+        now_ms: u64,
+        fx: &mut CellEffects<'_>,
+    ) {
         let got = std::mem::take(&mut fx.aftermath.got_without_ack);
         if !got.is_empty() {
-            machine.settle(SettleHow::Ack, &got, now_ms, &mut fx);
+            machine.settle(SettleHow::Ack, &got, now_ms, fx);
         }
         let stranded = std::mem::take(&mut fx.aftermath.got_by_nobody);
         if !stranded.is_empty() {
-            machine.settle(SettleHow::Requeue, &stranded, now_ms, &mut fx);
+            machine.settle(SettleHow::Requeue, &stranded, now_ms, fx);
         }
         if std::mem::take(&mut fx.aftermath.checkpointed) {
+            self.oldest_log.store(machine.oldest_log_position(), Ordering::Release);
             checkpoints.drain(..).for_each(|reply| reply.send(()));
         }
     }
@@ -360,94 +426,67 @@ impl Queue {
     fn publish(
         self: &Arc<Self>,
         machine: &mut Classic,
-        handover: &Handover,
+        handover: &mut Handover,
         now_ms: u64,
         fx: &mut CellEffects<'_>,
     ) {
-        self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
         let picks = &handover.picks;
         let batch: SmallVec<[queues::IncomingMessage<'_>; 32]> =
             (0..picks.len() as u32).map(|nth| handover.batch.incoming(picks.nth(nth))).collect();
         let outcome = machine.publish(&batch, now_ms, fx);
-        let Some(confirms) = &handover.confirms else { return };
+        // From here on it is answered.
+        let Some(confirms) = handover.confirms.take() else { return };
         for nth in outcome.rejected {
             let entry = handover.batch.entry(picks.nth(nth));
             confirms.reject(entry.group, entry.publish);
         }
         if confirms.answered(outcome.log_position) {
-            self.services.confirm_when_durable(confirms);
+            self.services.confirm_when_durable(&confirms);
         }
     }
 
-    fn delete(
-        &self,
-        machine: &mut Classic,
-        if_unused: bool,
-        if_empty: bool,
-        reply: Reply<Result<DeletedQueue, Refused>>,
-        fx: &mut CellEffects<'_>,
-    ) {
+    fn delete(&self, machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) {
+        let Event::Delete { if_unused, if_empty, reply } = event else { return };
         let counts = machine.counts();
         // RabbitMQ looks at if-empty first (seen with 4.3.6).
-        if if_empty && counts.ready > 0 {
+        if *if_empty && counts.ready > 0 {
             reply.send(Err(Refused::NotEmpty(self.resource())));
             return;
         }
-        if if_unused && counts.consumers > 0 {
+        if *if_unused && counts.consumers > 0 {
             reply.send(Err(Refused::InUse(self.resource())));
             return;
         }
         let ready = self.close(machine, fx);
-        fx.aftermath.deleted = Some((ready, reply));
+        if let Event::Delete { reply, .. } = std::mem::replace(event, Event::Handled) {
+            fx.aftermath.deleted = Some((ready, reply));
+        }
     }
 
     /// Cancels consumers and forgets all messages; returns how many were ready.
     fn close(&self, machine: &mut Classic, fx: &mut CellEffects<'_>) -> u64 {
-        self.closed.store(true, Ordering::Release);
+        self.condition.set(Condition::Deleted);
         let ready = machine.delete(fx);
         fx.sinks.clear();
         *machine = Classic::new(self.config.clone(), 0);
         ready
     }
+}
 
-    /// A deleted queue still answers what was on its way: publishes are confirmed (B108), the rest finds nothing.
-    fn handle_closed(&self, state: &mut CellState, event: Event, aftermath: &mut Aftermath) {
-        match event {
-            Event::Publish(handover) => {
-                self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
-                if let Some(confirms) = &handover.confirms
-                    && confirms.answered(0)
-                {
-                    self.services.confirm_when_durable(confirms);
-                }
-            }
-            Event::Consume(_, _, reply) => reply.send(Err(Refused::NotFound(self.resource()))),
-            Event::Cancel(_, reply) => reply.send(()),
-            Event::Get(_, reply) => reply.send(Err(Refused::NotFound(self.resource()))),
-            Event::Purge(reply) => reply.send(0),
-            Event::Counts(reply) => reply.send(QueueCounts::default()),
-            Event::Stats(reply) => reply.send(QueueStats::default()),
-            Event::Checkpoint(_, reply) => reply.send(()),
-            Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),
-            Event::BlocksSynced(_) => {
-                state.checkpoints.drain(..).for_each(|reply| reply.send(()));
-                aftermath.checkpointed = false;
-            }
-            Event::Settle(..)
-            | Event::Resume(_)
-            | Event::Touch
-            | Event::Close
-            | Event::Tick
-            | Event::LettersTaken(_)
-            | Event::BlockWritten(..)
-            | Event::BlockRead(..) => {}
-        }
-    }
-
-    /// A fault in stored data: the queue refuses to go on rather than lose or invent messages.
-    pub(crate) fn take_out_of_service(&self, why: &str) {
-        tracing::error!(queue = %String::from_utf8_lossy(&self.name), vhost = %self.vhost_name, "queue is out of service: {why}");
-        self.closed.store(true, Ordering::Release);
+/// A block came back from disk, or could not be read.
+fn read_back(
+    machine: &mut Classic,
+    token: BlockToken,
+    bytes: Option<Vec<u8>>,
+    now_ms: u64,
+    fx: &mut CellEffects<'_>,
+) {
+    let Some(bytes) = bytes else {
+        fx.aftermath.fault = Some("a block cannot be read back");
+        return;
+    };
+    if !machine.block_read(token, bytes, now_ms, fx) {
+        fx.aftermath.fault = Some("a block read back does not hold what was written");
     }
 }
 

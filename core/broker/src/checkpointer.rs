@@ -53,8 +53,12 @@ impl Checkpointer {
                 call.wait();
             }
             // What the queues wrote anew must be durable before the old goes.
-            let dropped =
-                services.log.sync_barrier().and_then(|_| services.log.drop_files_below(Position(position)));
+            let durable = services.log.sync_barrier();
+            if is_needed(services, position) {
+                tracing::warn!(position, "old log files are kept: not every queue could move its messages");
+                continue;
+            }
+            let dropped = durable.and_then(|_| services.log.drop_files_below(Position(position)));
             match dropped {
                 Ok(files) => tracing::debug!(files, position, "log files dropped"),
                 Err(error) => tracing::error!(%error, "old log files are kept"),
@@ -74,4 +78,9 @@ impl Checkpointer {
             self.0.1.wait(&mut state);
         }
     }
+}
+
+/// Whether a queue, a crashed one perhaps, still needs what the log holds up to `position`.
+fn is_needed(services: &Services, position: u64) -> bool {
+    services.all_queues().iter().any(|queue| (1..=position).contains(&queue.oldest_log_position()))
 }

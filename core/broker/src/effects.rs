@@ -50,9 +50,6 @@ impl Aftermath {
         if let Some((ready, reply)) = self.deleted {
             queue.services.queue_deleted(queue, ready, reply);
         }
-        if let Some(why) = self.fault {
-            queue.take_out_of_service(why);
-        }
     }
 }
 
@@ -94,7 +91,14 @@ impl Effects for CellEffects<'_> {
     }
 
     fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-        self.queue.services.append(self.queue.id, kind, write)
+        #[cfg(test)]
+        assert!(
+            !self.queue.fails_next.swap(false, std::sync::atomic::Ordering::Relaxed),
+            "a fault of a test"
+        );
+        let position = self.queue.services.append(self.queue.id, kind, write);
+        self.queue.appended(position);
+        position
     }
 
     fn dead_letter(

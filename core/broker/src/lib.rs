@@ -23,6 +23,7 @@ mod vhost;
 pub use access::{Permission, Principal, User};
 pub use broker::{Broker, OpenError, StartError};
 pub use call::Call;
+pub use cell::crash::Condition;
 pub use cell::{Queue, QueueRef};
 pub use connections::{ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, Connections};
 pub use control::bindings::{BindRequest, DestinationName};

@@ -27,6 +27,8 @@ pub enum ResourceKind {
 pub enum Refused {
     /// 404 `no queue 'q' in vhost '/'` (B56, B71, B85, B96).
     NotFound(Resource),
+    /// 404 `queue 'q' in vhost '/' has crashed and failed to restart` (B71).
+    Crashed(Resource),
     /// 403 `configure access to queue 'q' in vhost '/' refused for user 'u'` (B83).
     Access {
         /// What was asked for.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
@@ -44,6 +44,8 @@ pub(crate) struct Waiting {
     /// Publishers that wait for the log or the segments to take more.
     pressed: Mutex<Vec<Waker>>,
     failed: AtomicBool,
+    /// Threads that are telling whoever waited.
+    telling: AtomicUsize,
     checkpointer: Checkpointer,
 }
 
@@ -79,6 +81,7 @@ impl Waiting {
             confirms: Mutex::default(),
             pressed: Mutex::default(),
             failed: AtomicBool::new(false),
+            telling: AtomicUsize::new(0),
             checkpointer,
         }
     }
@@ -86,6 +89,7 @@ impl Waiting {
     /// Completes everything up to a durable position.
     fn settle(&self, durable: u64) {
         let mut done = Vec::new();
+        self.telling.fetch_add(1, Ordering::AcqRel);
         {
             let mut waiting = self.confirms.lock();
             while waiting.peek().is_some_and(|Reverse(first)| first.position <= durable) {
@@ -95,6 +99,7 @@ impl Waiting {
         for Reverse(entry) in done {
             entry.confirms.complete();
         }
+        self.telling.fetch_sub(1, Ordering::AcqRel);
     }
 
     fn wake_pressed(&self) {
@@ -146,6 +151,16 @@ impl Services {
         self.waiting.confirms.lock().push(Reverse(ByPosition { position, confirms: confirms.clone() }));
         // The writer may have passed the position between the look and the push.
         self.waiting.settle(self.log.durable().0);
+    }
+
+    /// Waits until everything logged is durable, or never will be, and tells whoever waits for that.
+    pub(crate) fn settle_all(&self) {
+        if let Ok(durable) = self.log.sync_barrier() {
+            self.waiting.settle(durable.0);
+            while self.waiting.telling.load(Ordering::Acquire) > 0 {
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// Registers a waker unless log and segments can take more; true when they can.

@@ -81,6 +81,7 @@ pub(crate) fn refused(refused: Refused) -> Failure {
         Refused::AlreadyExists(name) => (Exit::SOFTWARE, format!("User \"{name}\" already exists")),
         Refused::NotEmpty(_) => (Exit::UNAVAILABLE, "The queue is not empty".into()),
         Refused::InUse(_) => (Exit::UNAVAILABLE, "The queue is in use".into()),
+        Refused::Crashed(_) => (Exit::UNAVAILABLE, "The queue has crashed; see the server's log".into()),
         Refused::NotFound(_) => (Exit::DATA, "Object (queue, stream, exchange, etc) was not found".into()),
         Refused::Unavailable => {
             (Exit::UNAVAILABLE, "The metadata log has failed; see the server's log".into())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker::{Broker, Queue, QueueStats};
+use broker::{Broker, Condition, Queue, QueueStats};
 use serde_json::Value;
 
 use crate::columns::{Column, chosen, rows};
@@ -28,7 +28,7 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("operator_policy", |_| "".into()),
     ("effective_policy_definition", |_| Value::Array(Vec::new())),
     ("type", |_| "classic".into()),
-    ("state", |(it, _)| if it.is_closed() { "down" } else { "running" }.into()),
+    ("state", |(it, _)| state(it).into()),
     ("messages_ready", |(_, it)| it.ready.into()),
     ("messages_unacknowledged", |(_, it)| it.unacked.into()),
     ("messages", |(_, it)| (it.ready + it.unacked).into()),
@@ -58,6 +58,15 @@ const WITHOUT_CONTENTS: &[&str] = &[
     "type",
     "state",
 ];
+
+/// RabbitMQ's word (B172).
+fn state(queue: &Queue) -> &'static str {
+    match queue.condition() {
+        Condition::Running => "running",
+        Condition::Deleted => "stopped",
+        Condition::Crashed => "crashed",
+    }
+}
 
 fn queues_of(broker: &Broker, vhost: &str) -> Vec<Arc<Queue>> {
     let mut all = broker.vhost(vhost).map(|vhost| vhost.queues()).unwrap_or_default();

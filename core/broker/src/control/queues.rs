@@ -10,6 +10,7 @@ use wire::amqp091::{Table, Value};
 
 use crate::access::Permission;
 use crate::call::{Call, Reply};
+use crate::cell::crash::Condition;
 use crate::cell::{Event, Queue};
 use crate::refused::{LimitScope, Refused, Resource};
 use crate::{Broker, Principal};
@@ -98,6 +99,9 @@ impl Broker {
         });
         let (outcome, position) = self.commit_at(&command)?;
         let queue = vhost.queue(&name).ok_or(Refused::NotFound(resource))?;
+        if queue.condition() == Condition::Crashed {
+            return Err(Refused::Crashed(queue.resource()));
+        }
         if matches!(outcome, Outcome::QueueExists(_)) {
             queue.submit(Event::Touch);
         }
@@ -153,7 +157,7 @@ impl Broker {
         let name = clean_name(name);
         let resource = Resource::queue(principal.vhost.name(), &name);
         principal.check_any(&resource)?;
-        let queue = principal.usable_queue(&name)?;
+        let queue = principal.serving_queue(&name)?;
         queue.submit(Event::Touch);
         Ok(DeclaredQueue { name, counts: queue.counts(), queue })
     }
@@ -182,7 +186,7 @@ impl Broker {
     pub fn purge_queue(&self, principal: &Principal, name: &[u8]) -> Result<Call<u64>, Refused> {
         let name = clean_name(name);
         principal.check_queue(Permission::Read, &name)?;
-        let queue = principal.usable_queue(&name)?;
+        let queue = principal.serving_queue(&name)?;
         let (reply, call) = Call::pair();
         queue.submit(Event::Purge(reply));
         Ok(call)

@@ -44,7 +44,7 @@ impl Broker {
         sink: Arc<dyn ConsumerSink>,
     ) -> Result<(Arc<Queue>, Call<Result<(), Refused>>), Refused> {
         principal.check_queue(Permission::Read, request.queue)?;
-        let queue = principal.usable_queue(request.queue)?;
+        let queue = principal.serving_queue(request.queue)?;
         let (reply, call) = Call::pair();
         queue.submit(Event::Consume(Box::new(request.spec), sink, reply));
         Ok((queue, call))
@@ -59,7 +59,7 @@ impl Broker {
         ack_required: bool,
     ) -> Result<(Arc<Queue>, Call<Result<Option<GotMessage>, Refused>>), Refused> {
         principal.check_queue(Permission::Read, queue)?;
-        let queue = principal.usable_queue(queue)?;
+        let queue = principal.serving_queue(queue)?;
         let (reply, call) = Call::pair();
         queue.submit(Event::Get(ack_required, reply));
         Ok((queue, call))

@@ -16,6 +16,9 @@ impl From<Refused> for Failure {
     fn from(refused: Refused) -> Failure {
         let (code, text) = match refused {
             Refused::NotFound(resource) => (ReplyCode::NotFound, format!("no {}", render(&resource))),
+            Refused::Crashed(resource) => {
+                (ReplyCode::NotFound, format!("{} has crashed and failed to restart", render(&resource)))
+            }
             Refused::Access { .. } | Refused::TopicAccess { .. } => access(&refused),
             Refused::DefaultExchange
             | Refused::SystemExchange(_)

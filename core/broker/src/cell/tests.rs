@@ -1,0 +1,309 @@
+//! Cells of a real broker on a folder of its own: what one queue's fault does to others, and what a crash between two
+//! cells leaves. Stopping at a point is done by holding a cell, never by waiting.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use queues::{ConsumerId, ConsumerSpec, Delivery, MessageSeq, SettleHow, SettleRun};
+use wire::amqp091::{Table, TableBuf};
+
+use super::{Condition, Event, Queue};
+use crate::call::Call;
+use crate::data::consume::{ConsumeRequest, ConsumerSink};
+use crate::data::publish::{Incoming, PublishChannel, Publisher};
+use crate::{
+    Broker, BrokerOptions, ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl,
+    ConnectionInfo, Principal, QueueDeclare, Refused,
+};
+
+/// delivery-mode 2.
+const PERSISTENT: &[u8] = &[0x10, 0, 2];
+
+/// A session that writes down what it is told.
+#[derive(Default)]
+struct Told {
+    delivered: Mutex<Vec<(MessageSeq, Vec<u8>)>>,
+    cancelled: Mutex<Vec<u32>>,
+    confirmed: Mutex<Vec<ConfirmRange>>,
+}
+
+impl ConsumerSink for Told {
+    fn deliver(&self, _: u32, run: &[Delivery<'_>]) -> usize {
+        self.delivered.lock().extend(run.iter().map(|one| (one.seq, one.message.body.to_vec())));
+        run.len()
+    }
+    fn cancelled(&self, token: u32) {
+        self.cancelled.lock().push(token);
+    }
+}
+
+impl ConfirmSink for Told {
+    fn confirmed(&self, range: ConfirmRange) {
+        self.confirmed.lock().push(range);
+    }
+}
+
+impl ConnectionControl for Told {
+    fn close(&self, _: CloseReason) {}
+    fn info(&self) -> ConnectionInfo {
+        ConnectionInfo::default()
+    }
+    fn channels(&self) -> Vec<ChannelInfo> {
+        Vec::new()
+    }
+}
+
+/// A broker, a connection to it and the folder it lies in.
+struct Bench {
+    broker: Broker,
+    principal: Principal,
+    told: Arc<Told>,
+}
+
+impl Bench {
+    fn open(folder: &Path) -> Bench {
+        let options = BrokerOptions { fsync: false, ..BrokerOptions::default() };
+        let broker = Broker::open(folder, options).expect("a folder of its own");
+        let user = broker.authenticate("guest", b"guest", true).expect("the default user");
+        let told = Arc::new(Told::default());
+        let id = broker.next_connection_id();
+        let principal = broker.open_connection(user, "/", id, told.clone()).expect("the default vhost");
+        Bench { broker, principal, told }
+    }
+
+    fn declare(&self, name: &str, arguments: Table<'_>) -> Arc<Queue> {
+        let declare = QueueDeclare {
+            name: name.as_bytes(),
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments,
+        };
+        let declared = self.broker.declare_queue(&self.principal, declare).expect("it can be declared");
+        declared.counts.wait();
+        declared.queue
+    }
+
+    /// Publishes with confirms and waits for the disk; the numbers that were refused.
+    fn publish(&self, queue: &str, bodies: &[&str]) -> Vec<u64> {
+        let mut channel = PublishChannel::new();
+        self.told.confirmed.lock().clear();
+        channel.enable_confirms(self.told.clone());
+        let mut publisher = Publisher::new(&self.broker, &self.principal);
+        for body in bodies {
+            let message = Incoming {
+                exchange: b"",
+                routing_key: queue.as_bytes(),
+                properties: PERSISTENT,
+                body: body.as_bytes(),
+            };
+            publisher.publish(&mut channel, message).expect("it is routed");
+        }
+        publisher.flush();
+        // Another thread may be about to leave the queue and take the batch along.
+        while self.told.confirmed.lock().is_empty() {
+            self.sync();
+        }
+        let confirmed = self.told.confirmed.lock();
+        let [range] = &confirmed[..] else { panic!("one answer: {confirmed:?}") };
+        assert_eq!((range.first, range.last), (1, bodies.len() as u64));
+        range.rejected.clone()
+    }
+
+    /// Everything logged is durable, and everybody was told.
+    fn sync(&self) {
+        self.broker.services().settle_all();
+    }
+
+    fn get(&self, queue: &str) -> Result<Option<(MessageSeq, String)>, Refused> {
+        let (_, call) = self.broker.get(&self.principal, queue.as_bytes(), true)?;
+        let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+        Ok(call.wait()?.map(|got| (got.seq, text(&got.body))))
+    }
+
+    fn consume(&self, queue: &str, token: u32) -> Result<(), Refused> {
+        let spec = ConsumerSpec {
+            id: ConsumerId { connection: self.principal.connection, token },
+            tag: b"tag"[..].into(),
+            channel: 1,
+            ack_required: true,
+            prefetch: 1,
+            priority: 0,
+            exclusive: false,
+            arguments: Box::default(),
+        };
+        let id = spec.id;
+        let request = ConsumeRequest { queue: queue.as_bytes(), spec };
+        let (queue, call) = self.broker.consume(&self.principal, request, self.told.clone())?;
+        call.wait()?;
+        queue.resume(id);
+        Ok(())
+    }
+
+    /// What a crash now would leave, opened: the files as they are.
+    fn crashed_copy(&self, folder: &Path) -> (Bench, tempfile::TempDir) {
+        self.sync();
+        let copy = tempfile::tempdir().expect("a folder");
+        copy_tree(folder, copy.path());
+        (Bench::open(copy.path()), copy)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.broker.shutdown();
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder can be made");
+    for entry in std::fs::read_dir(from).expect("it is there").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("it can be copied");
+        }
+    }
+}
+
+fn ready(queue: &Arc<Queue>) -> u64 {
+    queue.stats().wait().ready
+}
+
+fn no_arguments() -> Table<'static> {
+    Table::from_raw(&[])
+}
+
+#[test]
+fn a_panic_in_one_queue_ends_the_service_of_that_queue_and_of_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (broken, whole) = (bench.declare("broken", no_arguments()), bench.declare("whole", no_arguments()));
+    assert_eq!(bench.publish("broken", &["1", "2", "3"]), []);
+    bench.consume("broken", 7).expect("it consumes");
+    broken.fails_next.store(true, Ordering::Relaxed);
+    assert_eq!(bench.publish("broken", &["4", "5"]), [1, 2], "what is not safe is not confirmed");
+    assert_eq!(*bench.told.cancelled.lock(), [7]);
+    assert_eq!(broken.condition(), Condition::Crashed);
+    let refused = || Refused::Crashed(broken.resource());
+    assert_eq!(bench.get("broken"), Err(refused()));
+    assert_eq!(bench.consume("broken", 8), Err(refused()));
+    assert!(matches!(bench.broker.check_queue(&bench.principal, b"broken"), Err(Refused::Crashed(_))));
+    assert_eq!(bench.publish("broken", &["6"]), [1]);
+    assert_eq!(bench.publish("whole", &["7"]), []);
+    assert_eq!(bench.get("whole").expect("it works").map(|(_, body)| body), Some("7".into()));
+    assert!(broken.oldest_log_position() > 0 && whole.oldest_log_position() > 0, "the log keeps its records");
+    drop(bench);
+    let again = Bench::open(folder.path());
+    let bodies: Vec<_> =
+        (0..4).map(|_| again.get("broken").expect("it is back").map(|(_, body)| body)).collect();
+    assert_eq!(bodies, [Some("1".into()), Some("2".into()), Some("3".into()), None]);
+}
+
+#[test]
+fn a_crashed_queue_can_be_deleted_and_declared_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("q", no_arguments());
+    queue.fails_next.store(true, Ordering::Relaxed);
+    assert_eq!(bench.publish("q", &["1"]), [1]);
+    let deleted = bench.broker.delete_queue(&bench.principal, b"q", false, false).expect("it may be deleted");
+    assert!(deleted.wait().is_ok());
+    bench.declare("q", no_arguments());
+    assert_eq!(bench.publish("q", &["2"]), []);
+    assert_eq!(bench.get("q").expect("it works").map(|(_, body)| body), Some("2".into()));
+}
+
+/// `source`, whose dead letters go to `target`.
+fn source_and_target(bench: &Bench) -> (Arc<Queue>, Arc<Queue>) {
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", b"target");
+    (bench.declare("source", arguments.as_table()), bench.declare("target", no_arguments()))
+}
+
+#[test]
+fn a_crash_before_the_target_has_the_dead_letter_leaves_the_message_where_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    assert_eq!(bench.publish("source", &["dies"]), []);
+    let (seq, _) = bench.get("source").expect("it works").expect("a message");
+    let busy = target.state.lock();
+    source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: seq, count: 1 }]);
+    while target.inbox.lock().is_empty() {
+        std::thread::yield_now();
+    }
+    {
+        let (crashed, _folder) = bench.crashed_copy(folder.path());
+        let there = |name: &[u8]| ready(&crashed.principal.vhost.queue(name).expect("it is durable"));
+        assert_eq!((there(b"source"), there(b"target")), (1, 0));
+    }
+    drop(busy);
+    target.run();
+    let (crashed, _folder) = bench.crashed_copy(folder.path());
+    assert_eq!(crashed.get("target").expect("it works").map(|(_, body)| body), Some("dies".into()));
+    // The answer comes by way of the background thread.
+    while source.oldest_log_position() != 0 {
+        std::thread::yield_now();
+    }
+    let (crashed, _folder) = bench.crashed_copy(folder.path());
+    let there = |name: &[u8]| ready(&crashed.principal.vhost.queue(name).expect("it is durable"));
+    assert_eq!((there(b"source"), there(b"target")), (0, 1));
+}
+
+#[test]
+fn queues_that_dead_letter_into_each_other_come_to_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let mut queues = Vec::new();
+    for nth in 0..200 {
+        let next = format!("q{}", nth + 1);
+        let mut arguments = TableBuf::new();
+        arguments
+            .push_str("x-dead-letter-exchange", b"")
+            .push_str("x-dead-letter-routing-key", next.as_bytes());
+        arguments.push_i64("x-max-length", 0);
+        queues.push(bench.declare(&format!("q{nth}"), arguments.as_table()));
+    }
+    let last = bench.declare("q200", no_arguments());
+    assert_eq!(bench.publish("q0", &["travels"]), []);
+    while ready(&last) == 0 || queues.iter().any(|queue| queue.oldest_log_position() != 0) {
+        std::thread::yield_now();
+    }
+    assert_eq!(bench.get("q200").expect("it works").map(|(_, body)| body), Some("travels".into()));
+}
+
+#[test]
+fn a_message_for_a_get_that_nobody_waits_for_is_put_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("q", no_arguments());
+    assert_eq!(bench.publish("q", &["1"]), []);
+    for ack_required in [true, false] {
+        let (reply, call) = Call::pair();
+        let busy = queue.state.lock();
+        queue.submit(Event::Get(ack_required, reply));
+        drop(call);
+        drop(busy);
+        queue.run();
+        let stats = queue.stats().wait();
+        assert_eq!((stats.ready, stats.unacked), (1, 0), "ack required: {ack_required}");
+    }
+}
+
+#[test]
+fn a_clean_stop_right_after_a_death_does_not_bring_the_message_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, _) = source_and_target(&bench);
+    assert_eq!(bench.publish("source", &["dies"]), []);
+    let (seq, _) = bench.get("source").expect("it works").expect("a message");
+    source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: seq, count: 1 }]);
+    drop(bench);
+    let again = Bench::open(folder.path());
+    assert_eq!(again.get("source"), Ok(None));
+    assert_eq!(again.get("target").expect("it works").map(|(_, body)| body), Some("dies".into()));
+}

@@ -94,24 +94,6 @@ impl Default for QueueConfig {
 /// Longest time to live or expiry, milliseconds: ten years, as RabbitMQ's timers allow.
 pub const TIMER_MS_MAX: i64 = 315_360_000_000;
 
-/// Arguments that classic queues understand, in the order in which they are checked and compared.
-pub(crate) const CLASSIC_ARGUMENTS: &[&str] = &[
-    "x-expires",
-    "x-message-ttl",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-max-priority",
-    "x-overflow",
-    "x-queue-mode",
-    "x-queue-version",
-    "x-single-active-consumer",
-    "x-queue-type",
-    "x-queue-master-locator",
-    "x-queue-leader-locator",
-];
-
 /// Arguments of the other queue types: refused rather than ignored (B73).
 const FOREIGN_ARGUMENTS: &[&str] = &[
     "x-dead-letter-strategy",
@@ -181,10 +163,12 @@ fn one_of(
 }
 
 impl QueueConfig {
-    /// Reads the arguments of a classic queue, refusing as RabbitMQ does. Unknown arguments are ignored.
-    pub fn from_arguments(arguments: Table<'_>) -> Result<QueueConfig, ArgumentError> {
+    /// Reads the arguments of a classic queue, refusing as RabbitMQ does. `known` are the names that classic queues know, in
+    /// the order in which they are checked (the metadata have them, because redeclarations compare in that order too).
+    /// Other arguments are ignored.
+    pub fn from_arguments(arguments: Table<'_>, known: &[&str]) -> Result<QueueConfig, ArgumentError> {
         let mut config = QueueConfig::default();
-        for name in CLASSIC_ARGUMENTS {
+        for name in known {
             if let Some(value) = arguments.get(name) {
                 config.read(name, &value, arguments)?;
             }
@@ -253,5 +237,21 @@ impl QueueConfig {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::amqp091::TableBuf;
+
+    #[test]
+    fn arguments_are_checked_in_the_order_given_and_foreign_ones_are_refused_last() {
+        let mut arguments = TableBuf::new();
+        arguments.push_i64("x-max-length", -1).push_i64("x-expires", 0).push_i64("x-delivery-limit", 3);
+        let refused = |known: &[&str]| QueueConfig::from_arguments(arguments.as_table(), known).unwrap_err();
+        assert_eq!(refused(&["x-expires", "x-max-length"]).reason, ArgumentReason::Zero);
+        assert_eq!(refused(&["x-max-length", "x-expires"]).reason, ArgumentReason::Negative(-1));
+        assert_eq!(refused(&[]).reason, ArgumentReason::OtherQueueType);
     }
 }

@@ -311,7 +311,7 @@ fn queue(it: &Queue, vhost: &str) -> Result<DeclareQueue, Problem> {
     if !matches!(kind, "classic" | "" | "undefined") {
         return Err(format!("queue '{}': type '{kind}' is not available in this version of Warren", it.name));
     }
-    if let Err(error) = QueueConfig::from_arguments(arguments.as_table()) {
+    if let Err(error) = QueueConfig::from_arguments(arguments.as_table(), QueueType::Classic.arguments()) {
         return Err(format!("queue '{}': argument {}: {:?}", it.name, error.name, error.reason));
     }
     Ok(DeclareQueue {

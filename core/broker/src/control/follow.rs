@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, State};
+use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
 use queues::{Classic, QueueConfig, Recovering};
 use routing::{Exchange, ExchangeKind};
 use stdx::QueueId;
@@ -101,7 +101,8 @@ impl Inner {
     fn add_queue(&self, record: &Arc<QueueRecord>, contents: Option<Recovering>) {
         let Some(vhost) = self.vhost_of(&record.vhost) else { return };
         let arguments = record.arguments.as_table();
-        let mut config = QueueConfig::from_arguments(arguments).unwrap_or_default();
+        let mut config =
+            QueueConfig::from_arguments(arguments, QueueType::Classic.arguments()).unwrap_or_default();
         config.durable = record.durable;
         config.auto_delete = record.auto_delete;
         config.memory_bytes_max = self.options.queue_memory_bytes_max;

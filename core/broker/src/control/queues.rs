@@ -131,7 +131,7 @@ impl Broker {
             let reason = ArgumentReason::Text(text.into());
             return Err(refuse(ArgumentError { name: "x-queue-type".into(), reason }));
         }
-        QueueConfig::from_arguments(all).map_err(refuse)?;
+        QueueConfig::from_arguments(all, QueueType::Classic.arguments()).map_err(refuse)?;
         if let Some(Value::LongStr(exchange)) = all.get("x-dead-letter-exchange") {
             principal.check_queue(Permission::Read, &resource.name)?;
             principal.check_exchange(Permission::Write, exchange)?;

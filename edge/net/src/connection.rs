@@ -242,3 +242,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

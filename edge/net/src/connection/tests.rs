@@ -1,0 +1,235 @@
+//! Connections over a pipe in memory: a client that stops half way, one that does not read, one that says nothing, one
+//! that does not hang up. Where time matters it is tokio's, which stands still until everybody waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use broker::{Broker, BrokerOptions};
+use platform::{Clock, Monotonic};
+use protocols::amqp091::{Peer, Session, Settings};
+use protocols::{OUTPUT_BYTES_MAX, OutputBytes};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use wire::amqp091::methods::{basic, channel, connection};
+use wire::amqp091::{FRAME_HEARTBEAT, Method, PROTOCOL_HEADER, ShortStr};
+
+use super::{now_of, serve};
+
+/// Bytes that the pipe holds in each direction, as a socket's buffers do.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// tokio's time as the session's clock.
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Monotonic {
+        Monotonic(self.0.elapsed().as_nanos() as u64)
+    }
+    fn wall_ms(&self) -> u64 {
+        1_700_000_000_000
+    }
+}
+
+/// A client's end of a connection that is being served.
+struct Client {
+    stream: DuplexStream,
+    served: JoinHandle<()>,
+    outbox: Arc<dyn OutputBytes>,
+    started: Instant,
+    broker: Broker,
+    _folder: tempfile::TempDir,
+}
+
+impl Client {
+    fn connect() -> Client {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = BrokerOptions { fsync: false, ..BrokerOptions::default() };
+        let broker = Broker::open(folder.path(), options).expect("a folder of its own");
+        let (stream, server) = tokio::io::duplex(PIPE_BYTES);
+        let started = Instant::now();
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock(started));
+        let loopback = ([127, 0, 0, 1], 5672).into();
+        let peer = Peer { remote: loopback, local: loopback, seed: 1 };
+        let session = Session::new(broker.clone(), Arc::new(Settings::default()), peer, now_of(&*clock));
+        let outbox = session.outbox();
+        let served = tokio::spawn(serve(server, session, clock));
+        Client { stream, served, outbox, started, broker, _folder: folder }
+    }
+
+    async fn opened(heartbeat: u16) -> Client {
+        let mut client = Client::connect();
+        client.stream.write_all(&PROTOCOL_HEADER).await.expect("it reads");
+        client.expect("connection.start").await;
+        let response = b"\0guest\0guest";
+        let start_ok = connection::StartOk {
+            mechanism: ShortStr::bounded(b"PLAIN"),
+            response,
+            locale: ShortStr::bounded(b"en_US"),
+            ..connection::StartOk::default()
+        };
+        client.send(0, &[start_ok.into()]).await;
+        client.expect("connection.tune").await;
+        let tune_ok = connection::TuneOk { channel_max: 2047, frame_max: 131_072, heartbeat };
+        let open = connection::Open { virtual_host: ShortStr::bounded(b"/"), ..connection::Open::default() };
+        client.send(0, &[tune_ok.into(), open.into()]).await;
+        client.expect("connection.open-ok").await;
+        client
+    }
+
+    async fn open_channel(&mut self) {
+        self.send(1, &[channel::Open::default().into()]).await;
+        self.expect("channel.open-ok").await;
+    }
+
+    async fn send(&mut self, channel: u16, methods: &[Method<'_>]) {
+        let mut bytes = Vec::new();
+        methods.iter().for_each(|method| method.encode_frame(channel, &mut bytes));
+        self.stream.write_all(&bytes).await.expect("it reads");
+    }
+
+    /// The next frame: kind and payload; `None` at the end of the stream.
+    async fn frame(&mut self) -> Option<(u8, Vec<u8>)> {
+        let mut header = [0; 7];
+        self.stream.read_exact(&mut header).await.ok()?;
+        let size = u32::from_be_bytes([header[3], header[4], header[5], header[6]]) as usize;
+        let mut payload = vec![0; size + 1];
+        self.stream.read_exact(&mut payload).await.ok()?;
+        assert_eq!(payload.pop(), Some(0xce), "the end of a frame");
+        Some((header[0], payload))
+    }
+
+    async fn expect(&mut self, name: &str) {
+        let (_, payload) = self.frame().await.expect("a frame");
+        assert_eq!(Method::decode(&payload).expect("a method").name(), name);
+    }
+
+    /// Waits for the server to end the connection; when it did, in milliseconds from the start.
+    async fn ended_ms(self) -> u64 {
+        self.served.await.expect("no panic");
+        let ended_ms = self.started.elapsed().as_millis() as u64;
+        self.broker.shutdown();
+        ended_ms
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_handshake_ends_without_a_word_when_its_time_is_up() {
+    for sent in [&b""[..], b"AMQP", &PROTOCOL_HEADER] {
+        let mut client = Client::connect();
+        client.stream.write_all(sent).await.expect("it reads");
+        if sent == PROTOCOL_HEADER {
+            client.expect("connection.start").await;
+        }
+        let mut rest = Vec::new();
+        client.stream.read_to_end(&mut rest).await.expect("it ends");
+        assert_eq!(rest, b"", "after {sent:?}");
+        let ended_ms = client.ended_ms().await;
+        assert!((10_000..10_100).contains(&ended_ms), "ended after {ended_ms} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_gets_heartbeats_and_is_dropped_after_two_intervals() {
+    let mut client = Client::opened(10).await;
+    let mut beats = 0;
+    while let Some((kind, payload)) = client.frame().await {
+        assert_eq!((kind, payload.len()), (FRAME_HEARTBEAT, 0));
+        beats += 1;
+    }
+    assert!((3..=4).contains(&beats), "{beats} heartbeats");
+    let ended_ms = client.ended_ms().await;
+    assert!((20_000..22_600).contains(&ended_ms), "ended after {ended_ms} ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_beats_stays() {
+    let mut client = Client::opened(10).await;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        client.stream.write_all(&wire::amqp091::HEARTBEAT).await.expect("it reads");
+    }
+    assert!(!client.served.is_finished(), "three minutes without a method are fine");
+    client.send(0, &[connection::Close::default().into()]).await;
+    while let Some((kind, _)) = client.frame().await {
+        if kind != FRAME_HEARTBEAT {
+            break;
+        }
+    }
+    drop(client.stream);
+    client.served.await.expect("no panic");
+    client.broker.shutdown();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_read_from_and_costs_a_bounded_outbox() {
+    const REQUESTS: usize = 150_000;
+    let mut client = Client::opened(0).await;
+    client.open_channel().await;
+    let mut request = Vec::new();
+    Method::from(basic::Qos::default()).encode_frame(1, &mut request);
+    let mut answer = Vec::new();
+    Method::from(basic::QosOk {}).encode_frame(1, &mut answer);
+    assert!(REQUESTS * answer.len() > OUTPUT_BYTES_MAX + 2 * PIPE_BYTES, "too little to fill an outbox");
+    let (mut reader, mut writer) = tokio::io::split(client.stream);
+    let written = Arc::new(AtomicUsize::new(0));
+    let counted = written.clone();
+    let writing = tokio::spawn(async move {
+        for _ in 0..REQUESTS / 100 {
+            writer.write_all(&request.repeat(100)).await.expect("it reads in the end");
+            counted.fetch_add(100, Ordering::Relaxed);
+        }
+        writer
+    });
+    // Until nobody makes progress any more: one task writes, one serves, this one looks.
+    let mut still = 0;
+    let mut seen = (0, 0);
+    while still < 1000 {
+        tokio::task::yield_now().await;
+        let now = (written.load(Ordering::Relaxed), client.outbox.pending_bytes());
+        still = if now == seen { still + 1 } else { 0 };
+        seen = now;
+        // One read's worth of answers may come on top.
+        assert!(now.1 <= OUTPUT_BYTES_MAX + PIPE_BYTES, "{} bytes wait", now.1);
+    }
+    assert!(seen.0 < REQUESTS, "the server stopped reading");
+    let mut answers = vec![0; REQUESTS * answer.len()];
+    reader.read_exact(&mut answers).await.expect("every request is answered");
+    assert!(answers.chunks(answer.len()).all(|one| one == answer));
+    drop((reader, writing.await.expect("it wrote all")));
+    client.served.await.expect("no panic");
+    client.broker.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_words_arrive_though_the_client_still_sends_and_a_client_that_never_hangs_up_is_left() {
+    let mut client = Client::opened(0).await;
+    client.send(0, &[connection::Close::default().into()]).await;
+    // More than the pipe holds, which nobody will ever parse.
+    for _ in 0..64 {
+        client.stream.write_all(&[0x55; 16 * 1024]).await.expect("it is read to the end");
+    }
+    client.expect("connection.close-ok").await;
+    assert!(client.frame().await.is_none(), "the server's side has ended");
+    assert!(!client.served.is_finished(), "the server waits for the client's end");
+    let before_ms = client.started.elapsed().as_millis() as u64;
+    let Client { stream, served, started, broker, .. } = client;
+    served.await.expect("no panic");
+    let waited_ms = started.elapsed().as_millis() as u64 - before_ms;
+    assert!((9_000..=11_000).contains(&waited_ms), "left after {waited_ms} ms");
+    drop(stream);
+    broker.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_ends_at_once_when_the_client_hangs_up_after_its_close() {
+    let mut client = Client::opened(0).await;
+    client.send(0, &[connection::Close::default().into()]).await;
+    client.expect("connection.close-ok").await;
+    let Client { stream, served, started, broker, .. } = client;
+    drop(stream);
+    served.await.expect("no panic");
+    assert!(started.elapsed() < Duration::from_secs(1));
+    broker.shutdown();
+}

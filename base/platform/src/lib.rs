@@ -1,4 +1,4 @@
-//! The only door to clock, disk, randomness and threads: a real side and a simulated side.
+//! The only door to clock, disk, memory figures, randomness and threads: a real side and a simulated side.
 //!
 //! Everything above takes `Arc<dyn Disk>`, `Arc<dyn Clock>` or `Arc<dyn Random>`, so that a test can run the same code from
 //! a seed with a disk that forgets unsynced writes. This crate refuses to know file formats, retries and policies: it does
@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod disk;
+pub mod memory;
 pub mod random;
 pub mod thread;
 
@@ -13,4 +14,5 @@ pub use clock::{Clock, Monotonic, RealClock, SimClock};
 pub use disk::real::RealDisk;
 pub use disk::sim::SimDisk;
 pub use disk::{Disk, DiskFile, OpenMode};
+pub use memory::{Memory, RealMemory, SimMemory};
 pub use random::{Random, RealRandom, SeededRandom};

@@ -79,6 +79,7 @@ cleanup() {
   done
   "$python" testing/crash/broker.py stop --state "$work/broker.state" >/dev/null 2>&1
   "$python" testing/crash/broker.py stop --state "$work/second.state" >/dev/null 2>&1
+  "$python" testing/crash/broker.py stop --state "$work/alarms.state" >/dev/null 2>&1
   pids=$(ours)
   # shellcheck disable=SC2086
   [ -z "$pids" ] || kill -KILL $pids 2>/dev/null
@@ -94,7 +95,18 @@ step_conformance() {
   local ctl=()
   [ -z "${CTL:-}" ] || ctl=("--ctl=$CTL")
   # with = and a folder: pytest looks for conftest.py, which has these options, beside whatever argument looks like a path
-  cd testing/conformance && "$python" -m pytest "--url=$AMQP_URL" "--flavor=$flavor" "${ctl[@]}" .
+  cd testing/conformance && "$python" -m pytest "--url=$AMQP_URL" "--flavor=$flavor" "${ctl[@]}" . || return 1
+  # Alarms stop every publisher of the node, so they get a broker of their own, or they would disturb the other lane.
+  [ -n "$against_url" ] || alarms_alone
+}
+alarms_alone() {
+  local state=$work/alarms.state data=$work/alarms-data broker=$root/testing/crash/broker.py code=0
+  "$python" "$broker" start --state "$state" --log "$logs/alarms-broker.log" -- \
+    "$WARREN_BIN" server --listen '127.0.0.1:{port}' --data-dir "$data" || return 1
+  "$python" -m pytest -n 0 -m alone "--url=$("$python" "$broker" url --state "$state")" "--flavor=$flavor" \
+    "--ctl=$WARREN_BIN ctl --data-dir $data" . || code=1
+  "$python" "$broker" stop --state "$state" || code=1
+  return $code
 }
 step_python() { cd testing/clients/python && "$python" -m pytest --ignore test_celery.py -k "not restart"; }
 step_celery() { cd testing/clients/python && "$python" -m pytest test_celery.py -k "not restart"; }
@@ -162,7 +174,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_reconnect step_hostile step_kill9
+  declare -f step_conformance alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_reconnect step_hostile step_kill9
   echo 'step_"$1"'
 } > "$work/step.sh"
 

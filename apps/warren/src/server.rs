@@ -129,6 +129,8 @@ fn broker_options(options: &Options) -> BrokerOptions {
         exchanges_max: options.limits.exchanges_max,
         vhosts_max: options.limits.vhosts_max,
         connections_max: options.limits.connections_max,
+        memory_limit: options.alarms.memory,
+        disk_limit: options.alarms.disk,
         ..BrokerOptions::default()
     }
 }

@@ -9,13 +9,16 @@ use std::thread::JoinHandle;
 use commitlog::DataDirLock;
 use metadata::{Command, DeleteExclusiveQueues, Outcome};
 use parking_lot::{Mutex, RwLock};
+use platform::{Disk, RealDisk};
 use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
+use crate::alarms::Alarms;
 use crate::background::Job;
-use crate::call::Call;
+use crate::call::{Call, Commit};
 use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
+use crate::control::durable::adds_durable;
 use crate::control::writer::Writer;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
@@ -31,7 +34,7 @@ pub(crate) struct Inner {
     pub(crate) services: Arc<Services>,
     pub(crate) vhosts: RwLock<HashMap<String, Arc<Vhost>>>,
     pub(crate) users: RwLock<HashMap<String, Arc<User>>>,
-    pub(crate) connections: Connections,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) committing: Arc<Committing>,
     pub(crate) next_connection: AtomicU64,
@@ -86,6 +89,11 @@ impl Inner {
     /// durable (0 when nothing was logged).
     pub(crate) fn commit_at(&self, command: &Command) -> Result<(Outcome, u64), Refused> {
         let mut writer = self.writer.lock();
+        if let Err(refused) = self.services.alarms.check_durable()
+            && adds_durable(&writer.state, command)
+        {
+            return Err(refused);
+        }
         let (outcome, changes, position) = writer.apply(command)?;
         self.follow(&writer.state, changes);
         Ok((outcome, position))
@@ -95,7 +103,21 @@ impl Inner {
 impl Broker {
     /// Opens a data directory: locks it, recovers metadata and messages, creates the default objects when it is new.
     pub fn open(data_dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
-        crate::recovery::open(data_dir, options)
+        Self::open_on(Arc::new(RealDisk), data_dir, options)
+    }
+
+    /// As [`Broker::open`], on a disk of the caller's choice; for tests with one that fails.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        data_dir: &Path,
+        options: BrokerOptions,
+    ) -> Result<Broker, StartError> {
+        crate::recovery::open(disk, data_dir, options)
+    }
+
+    /// Memory, disk space and failed storage: what is on, and the thresholds.
+    pub fn alarms(&self) -> &Alarms {
+        &self.0.services.alarms
     }
 
     /// The options it runs with.
@@ -112,13 +134,13 @@ impl Broker {
     }
 
     /// Applies a command; the call is answered when it is durable.
-    pub(crate) fn commit(&self, command: &Command) -> Result<(Outcome, Call<()>), Refused> {
+    pub(crate) fn commit(&self, command: &Command) -> Result<(Outcome, Commit), Refused> {
         let (outcome, position) = self.commit_at(command)?;
         if position == 0 {
-            return Ok((outcome, Call::ready(())));
+            return Ok((outcome, Call::ready(Ok(()))));
         }
         let (reply, call) = Call::pair();
-        self.0.committing.when_durable(position, Box::new(move || reply.send(())));
+        self.0.committing.when_durable(position, Box::new(move |done| reply.send(done)));
         Ok((outcome, call))
     }
 
@@ -222,6 +244,7 @@ impl Broker {
         self.0.services.settle_all();
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();
+        self.0.services.alarms.stop();
         for thread in self.0.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread has panicked");

@@ -8,11 +8,16 @@ use std::task::{Context, Poll};
 use atomic_waker::AtomicWaker;
 use parking_lot::Mutex;
 
+use crate::refused::Refused;
+
 /// The answer to a request, now or later. A [`Future`] without a runtime: sessions poll it from their connection's task.
 ///
 /// Dropping it abandons the answer, not the request.
 #[derive(Debug)]
 pub struct Call<T>(CallState<T>);
+
+/// A change of metadata: answered when it is durable, or when it never will be.
+pub type Commit = Call<Result<(), Refused>>;
 
 #[derive(Debug)]
 enum CallState<T> {

@@ -122,7 +122,7 @@ pub(crate) enum Event {
     Resume(ConsumerId),
     Get(bool, Reply<Result<Option<GotMessage>, Refused>>),
     Purge(Reply<u64>),
-    Counts(Reply<QueueCounts>),
+    Counts(Reply<Result<QueueCounts, Refused>>),
     Touch,
     Stats(Reply<QueueStats>),
     Tick,
@@ -372,7 +372,7 @@ impl Queue {
                 machine.get(token, now_ms, &mut fx);
             }
             Event::Purge(reply) => reply.send(machine.purge(&mut fx)),
-            Event::Counts(reply) => reply.send(machine.counts()),
+            Event::Counts(reply) => reply.send(Ok(machine.counts())),
             Event::Touch => {
                 machine.touch(now_ms);
                 machine.watch_expires(&mut fx);
@@ -416,7 +416,8 @@ impl Queue {
         if !stranded.is_empty() {
             machine.settle(SettleHow::Requeue, &stranded, now_ms, fx);
         }
-        if std::mem::take(&mut fx.aftermath.checkpointed) {
+        // A queue deleted on the way needs nothing, and hears no answers of the disk any more.
+        if std::mem::take(&mut fx.aftermath.checkpointed) || self.is_closed() {
             self.oldest_log.store(machine.oldest_log_position(), Ordering::Release);
             checkpoints.drain(..).for_each(|reply| reply.send(()));
         }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use commitlog::Position;
 use parking_lot::{Condvar, Mutex};
@@ -10,12 +11,19 @@ use crate::call::Call;
 use crate::cell::Event;
 use crate::services::Services;
 
-/// Sealed files left alone: most messages in them are consumed before their turn comes.
+/// Sealed files left alone: most messages in them are consumed before their turn comes. None while the disk is short of room.
 const FILES_KEPT: usize = 3;
+
+/// How long to wait before a checkpoint is tried again that could not be finished.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often to look for the answer of a queue. Nobody waits for a checkpoint.
+const ANSWER_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
 struct State {
     sealed: VecDeque<u64>,
+    disk_is_short: bool,
     stopping: bool,
 }
 
@@ -27,6 +35,12 @@ impl Checkpointer {
     /// A log file ended at this position.
     pub(crate) fn sealed(&self, position: u64) {
         self.0.0.lock().sealed.push_back(position);
+        self.0.1.notify_one();
+    }
+
+    /// Whether room on the disk is worth more than the work of moving messages.
+    pub(crate) fn spare_disk(&self, disk_is_short: bool) {
+        self.0.0.lock().disk_is_short = disk_is_short;
         self.0.1.notify_one();
     }
 
@@ -49,20 +63,47 @@ impl Checkpointer {
                     call
                 })
                 .collect();
-            for call in asked {
-                call.wait();
+            if !self.answered(asked) {
+                return;
             }
             // What the queues wrote anew must be durable before the old goes.
             let durable = services.log.sync_barrier();
-            if is_needed(services, position) {
+            if durable.is_ok() && is_needed(services, position) {
                 tracing::warn!(position, "old log files are kept: not every queue could move its messages");
+                self.put_off(position);
                 continue;
             }
-            let dropped = durable.and_then(|_| services.log.drop_files_below(Position(position)));
-            match dropped {
+            match durable.and_then(|_| services.log.drop_files_below(Position(position))) {
                 Ok(files) => tracing::debug!(files, position, "log files dropped"),
-                Err(error) => tracing::error!(%error, "old log files are kept"),
+                Err(error) => {
+                    tracing::warn!(%error, "old log files are kept");
+                    self.put_off(position);
+                }
             }
+        }
+    }
+
+    /// Waits for the answers of the queues; false when the thread is to end first. A queue whose segments cannot be synced
+    /// never answers.
+    fn answered(&self, asked: Vec<Call<()>>) -> bool {
+        for mut call in asked {
+            while call.try_take().is_none() {
+                let mut state = self.0.0.lock();
+                if state.stopping {
+                    return false;
+                }
+                self.0.1.wait_for(&mut state, ANSWER_LOOK_INTERVAL);
+            }
+        }
+        true
+    }
+
+    /// Keeps a position for later.
+    fn put_off(&self, position: u64) {
+        let mut state = self.0.0.lock();
+        state.sealed.push_front(position);
+        if !state.stopping {
+            self.0.1.wait_for(&mut state, RETRY_INTERVAL);
         }
     }
 
@@ -72,7 +113,8 @@ impl Checkpointer {
             if state.stopping {
                 return None;
             }
-            if state.sealed.len() > FILES_KEPT {
+            let kept = if state.disk_is_short { 0 } else { FILES_KEPT };
+            if state.sealed.len() > kept {
                 return state.sealed.pop_front();
             }
             self.0.1.wait(&mut state);

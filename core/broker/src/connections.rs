@@ -23,6 +23,8 @@ pub enum CloseReason {
 pub trait ConnectionControl: Send + Sync {
     /// Asks the connection to close itself; returns at once.
     fn close(&self, reason: CloseReason);
+    /// Something that the connection looks at has changed, such as the alarms; returns at once.
+    fn wake(&self);
     /// What is known about the connection now.
     fn info(&self) -> ConnectionInfo;
     /// Its channels now.
@@ -132,6 +134,11 @@ impl Connections {
         let mut all: Vec<_> = self.open.read().iter().map(|(id, control)| (*id, control.clone())).collect();
         all.sort_by_key(|(id, _)| *id);
         all
+    }
+
+    /// Lets every connection look at what has changed.
+    pub(crate) fn wake_all(&self) {
+        self.open.read().values().for_each(|control| control.wake());
     }
 
     /// Asks every connection for which `pick` holds to close.

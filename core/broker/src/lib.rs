@@ -5,6 +5,7 @@
 //!
 //! Refuses to know: protocols (no reply codes, no frames), sockets, files' layouts, JSON.
 pub mod access;
+pub mod alarms;
 mod background;
 mod broker;
 mod call;
@@ -21,8 +22,9 @@ mod services;
 mod vhost;
 
 pub use access::{Permission, Principal, User};
+pub use alarms::{Alarms, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
 pub use broker::{Broker, OpenError, StartError};
-pub use call::Call;
+pub use call::{Call, Commit};
 pub use cell::crash::Condition;
 pub use cell::{Queue, QueueRef};
 pub use connections::{ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, Connections};

@@ -1,5 +1,7 @@
 //! What can be set about a broker; typed, with the defaults of RabbitMQ.
 
+use crate::alarms::{DiskLimit, MemoryLimit};
+
 /// Options of one broker. Every duration and size names its unit.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
@@ -23,6 +25,10 @@ pub struct BrokerOptions {
     pub vhosts_max: Option<u64>,
     /// Largest number of client connections; `None` is no limit (B25).
     pub connections_max: Option<u64>,
+    /// Above how much memory of the process publishers are blocked (B27). Default 0.6 of what there is.
+    pub memory_limit: MemoryLimit,
+    /// Below how much free disk space publishers are blocked (B27). Default 50 MB.
+    pub disk_limit: DiskLimit,
     /// Bytes of backlog a queue keeps in memory before its middle goes to disk. Default 4 MiB.
     pub queue_memory_bytes_max: usize,
 }
@@ -55,6 +61,8 @@ impl Default for BrokerOptions {
             exchanges_max: None,
             vhosts_max: None,
             connections_max: None,
+            memory_limit: MemoryLimit::Fraction(0.6),
+            disk_limit: DiskLimit::Bytes(50_000_000),
             queue_memory_bytes_max: 4 << 20,
         }
     }

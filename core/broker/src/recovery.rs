@@ -9,10 +9,11 @@ use commitlog::{
     DataDir, DataDirError, Log, LogOptions, Recovered, SegmentIo, SegmentOptions, Segments, SyncPolicy,
 };
 use parking_lot::{Mutex, RwLock};
-use platform::{Clock, Disk, RealClock, RealDisk, RealRandom};
+use platform::{Clock, Disk, RealClock, RealMemory, RealRandom};
 use queues::{RecordKind, Recovering};
 use stdx::QueueId;
 
+use crate::alarms::{Alarms, Sources};
 use crate::background::Background;
 use crate::broker::{Broker, Inner, StartError};
 use crate::cell::Queue;
@@ -28,14 +29,23 @@ use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
 const SEGMENT_THREADS: usize = 2;
 
 /// See [`Broker::open`].
-pub(crate) fn open(data_dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    data_dir: &Path,
+    options: BrokerOptions,
+) -> Result<Broker, StartError> {
     let lock = DataDir::lock(&*disk, data_dir, std::process::id()).map_err(|error| match error {
         DataDirError::AlreadyRunning { .. } => StartError::InUse(error.to_string()),
         DataDirError::Io(_) => StartError::storage(error),
     })?;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    let committing = Arc::new(Committing::default());
+    let connections = Arc::new(Connections::default());
+    let checkpointer = Checkpointer::default();
+    let sources =
+        Sources { memory: Arc::new(RealMemory::new()), disk: disk.clone(), data_dir: data_dir.to_owned() };
+    let limits = (options.memory_limit, options.disk_limit);
+    let alarms = Arc::new(Alarms::new(limits, sources, connections.clone(), checkpointer.clone()));
+    let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
     let incarnation = (clock.wall_ms() / 1000) as u32;
     let (writer, is_known) = Writer::open(disk.clone(), &data_dir.join("meta"), &committing, incarnation)?;
@@ -49,13 +59,13 @@ pub(crate) fn open(data_dir: &Path, options: BrokerOptions) -> Result<Broker, St
     let segments = Segments::open(disk, &data_dir.join("segments"), SegmentOptions::default())
         .map_err(StartError::storage)?;
     drop_unneeded(&segments, &contents)?;
-    let services = start_services(log, Arc::new(segments), clock)?;
+    let services = start_services(log, Arc::new(segments), clock, (alarms, checkpointer))?;
     let inner = Arc::new(Inner {
         options,
         services,
         vhosts: RwLock::default(),
         users: RwLock::default(),
-        connections: Connections::default(),
+        connections,
         writer: Mutex::new(writer),
         committing,
         next_connection: AtomicU64::new(1),
@@ -126,12 +136,12 @@ fn start_services(
     log: Log,
     segments: Arc<Segments>,
     clock: Arc<dyn Clock>,
+    (alarms, checkpointer): (Arc<Alarms>, Checkpointer),
 ) -> Result<Arc<Services>, StartError> {
-    let checkpointer = Checkpointer::default();
-    let waiting = Arc::new(Waiting::new(checkpointer.clone()));
+    let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone()));
     log.set_listener(waiting.clone());
     let by_id = QueuesById::default();
-    let answers = SegmentAnswers { queues: by_id.clone(), waiting: waiting.clone() };
+    let answers = SegmentAnswers { queues: by_id.clone(), waiting: waiting.clone(), alarms: alarms.clone() };
     let io = SegmentIo::start(segments, Arc::new(answers), SEGMENT_THREADS).map_err(StartError::storage)?;
     Ok(Arc::new(Services {
         log,
@@ -140,6 +150,7 @@ fn start_services(
         random: Arc::new(RealRandom),
         background: Background::default(),
         checkpointer,
+        alarms,
         waiting,
         by_id,
         control: OnceLock::new(),
@@ -161,7 +172,10 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let checkpointer = platform::thread::spawn_or_abort("checkpointer", move || {
         services.checkpointer.run(&services);
     })?;
-    inner.threads.lock().extend([background, checkpointer]);
+    let alarms = inner.services.alarms.clone();
+    alarms.look();
+    let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run())?;
+    inner.threads.lock().extend([background, checkpointer, alarms]);
     Ok(())
 }
 
@@ -174,8 +188,7 @@ fn create_defaults(broker: &Broker) -> Result<(), StartError> {
         .and_then(|_| broker.set_permissions(&defaults.user, &defaults.vhost, &defaults.permissions));
     match created {
         Ok(call) => {
-            call.wait();
-            Ok(())
+            call.wait().map_err(|refused| StartError::Metadata(format!("default objects: {refused:?}")))
         }
         Err(refused) => Err(StartError::Metadata(format!("default objects: {refused:?}"))),
     }

@@ -143,8 +143,11 @@ pub enum Refused {
     NoSuchUser(Box<str>),
     /// The object exists already (management calls).
     AlreadyExists(Box<str>),
-    /// The metadata log has failed: nothing can be declared any more.
+    /// Not possible at all, such as a password that cannot be hashed.
     Unavailable,
+    /// 541: nothing durable can be promised, because a sync of the disk has failed or because the disk is full; the text says
+    /// which and what to do.
+    Storage(Box<str>),
 }
 
 /// Which limit was reached.

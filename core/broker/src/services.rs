@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use commitlog::{DurableListener, Log, LogError, Position, SegmentIo};
+use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo};
 use parking_lot::{Mutex, RwLock};
 use platform::{Clock, Random};
 use queues::{BlockPlace, BlockToken, Gone, RecordKind};
 use stdx::QueueId;
 
+use crate::alarms::Alarms;
 use crate::background::{Background, Job};
 use crate::broker::ControlPlane;
 use crate::call::Reply;
@@ -35,6 +36,7 @@ pub(crate) struct Services {
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) by_id: QueuesById,
     pub(crate) checkpointer: Checkpointer,
+    pub(crate) alarms: Arc<Alarms>,
     pub(crate) control: ControlPlane,
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct Waiting {
     /// Threads that are telling whoever waited.
     telling: AtomicUsize,
     checkpointer: Checkpointer,
+    alarms: Arc<Alarms>,
 }
 
 struct ByPosition {
@@ -76,13 +79,14 @@ impl Ord for ByPosition {
 
 impl Waiting {
     /// Nothing waits yet.
-    pub(crate) fn new(checkpointer: Checkpointer) -> Waiting {
+    pub(crate) fn new(checkpointer: Checkpointer, alarms: Arc<Alarms>) -> Waiting {
         Waiting {
             confirms: Mutex::default(),
             pressed: Mutex::default(),
             failed: AtomicBool::new(false),
             telling: AtomicUsize::new(0),
             checkpointer,
+            alarms,
         }
     }
 
@@ -102,6 +106,15 @@ impl Waiting {
         self.telling.fetch_sub(1, Ordering::AcqRel);
     }
 
+    /// After a failure nobody answers for what waits: the channels are told so.
+    fn fail_if_failed(&self) {
+        if !self.failed.load(Ordering::Acquire) {
+            return;
+        }
+        let waiting = std::mem::take(&mut *self.confirms.lock());
+        waiting.into_iter().for_each(|Reverse(entry)| entry.confirms.fail());
+    }
+
     fn wake_pressed(&self) {
         let pressed = std::mem::take(&mut *self.pressed.lock());
         pressed.into_iter().for_each(Waker::wake);
@@ -118,9 +131,22 @@ impl DurableListener for Waiting {
         self.checkpointer.sealed(up_to.0);
     }
 
+    fn waits_for_room(&self, failure: &IoFailure) {
+        tracing::error!(%failure, "the disk is full: persistent messages and their confirms wait for room");
+        self.alarms.log_waits();
+    }
+
+    fn goes_on(&self) {
+        tracing::info!("there was room for the message log again");
+        self.alarms.log_goes_on();
+    }
+
     fn failed(&self, error: &LogError) {
+        tracing::error!(%error, "the message log has failed; nothing persistent is accepted any more, restart the node once the disk is healthy");
+        self.alarms.storage_failed(&error.to_string());
         self.failed.store(true, Ordering::Release);
-        tracing::error!(%error, "the message log has failed; nothing persistent is confirmed any more, restart the node once the disk is healthy");
+        self.fail_if_failed();
+        self.wake_pressed();
     }
 }
 
@@ -149,8 +175,9 @@ impl Services {
             return;
         }
         self.waiting.confirms.lock().push(Reverse(ByPosition { position, confirms: confirms.clone() }));
-        // The writer may have passed the position between the look and the push.
+        // The writer may have passed the position, or failed, between the look and the push.
         self.waiting.settle(self.log.durable().0);
+        self.waiting.fail_if_failed();
     }
 
     /// Waits until everything logged is durable, or never will be, and tells whoever waits for that.
@@ -287,6 +314,7 @@ impl QueuesById {
 pub(crate) struct SegmentAnswers {
     pub(crate) queues: QueuesById,
     pub(crate) waiting: Arc<Waiting>,
+    pub(crate) alarms: Arc<Alarms>,
 }
 
 impl commitlog::SegmentListener for SegmentAnswers {
@@ -298,6 +326,12 @@ impl commitlog::SegmentListener for SegmentAnswers {
     ) {
         let place = match result {
             Ok(at) => Some(BlockPlace { segment: at.segment, offset: u64::from(at.offset), bytes: at.len }),
+            Err(error) if error.is_out_of_room() => {
+                // The alarm tells of it, once.
+                tracing::debug!(%error, queue = stream, "no room for a block of messages; it stays in memory");
+                self.alarms.disk_full();
+                None
+            }
             Err(error) => {
                 tracing::error!(%error, queue = stream, "a block of messages cannot be written; it stays in memory");
                 None
@@ -326,6 +360,9 @@ impl commitlog::SegmentListener for SegmentAnswers {
                 self.queues.submit(token, Event::BlocksSynced(false));
                 for (stream, error) in failed {
                     tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");
+                    if let commitlog::SegmentError::Poisoned(failure) = &error {
+                        self.alarms.storage_failed(&failure.to_string());
+                    }
                 }
             }
         }

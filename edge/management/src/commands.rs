@@ -1,9 +1,9 @@
 //! From a command's name to what does it. Knows RabbitMQ's names and texts; blocks until changes are durable.
 
-use broker::{Broker, Call, Refused};
+use broker::{Broker, Commit, Refused};
 
 use crate::protocol::{Answer, Exit, Failure, Request};
-use crate::{access, connections, definitions, objects, queues, topology};
+use crate::{access, alarms, connections, definitions, objects, queues, topology};
 
 /// What every command gives.
 pub(crate) type Outcome = Result<Answer, Failure>;
@@ -18,6 +18,12 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),
         "stop" | "shutdown" => Ok(Answer::done()),
         "status" => Ok(objects::status(broker)),
+        "alarms" => Ok(alarms::alarms(broker)),
+        "check_alarms" => alarms::check_alarms(broker),
+        "check_local_alarms" => alarms::check_local_alarms(broker),
+        "check_running" => alarms::check_running(broker),
+        "set_vm_memory_high_watermark" => alarms::set_vm_memory_high_watermark(broker, request),
+        "set_disk_free_limit" => alarms::set_disk_free_limit(broker, request),
         "add_user" => access::add_user(broker, request),
         "delete_user" => access::delete_user(broker, request),
         "change_password" => access::change_password(broker, request),
@@ -68,8 +74,8 @@ pub(crate) fn usage(text: &str) -> Failure {
 }
 
 /// Waits until a change is durable.
-pub(crate) fn settle(call: Result<Call<()>, Refused>) -> Outcome {
-    call.map_err(refused)?.wait();
+pub(crate) fn settle(call: Result<Commit, Refused>) -> Outcome {
+    call.map_err(refused)?.wait().map_err(refused)?;
     Ok(Answer::done())
 }
 
@@ -83,9 +89,7 @@ pub(crate) fn refused(refused: Refused) -> Failure {
         Refused::InUse(_) => (Exit::UNAVAILABLE, "The queue is in use".into()),
         Refused::Crashed(_) => (Exit::UNAVAILABLE, "The queue has crashed; see the server's log".into()),
         Refused::NotFound(_) => (Exit::DATA, "Object (queue, stream, exchange, etc) was not found".into()),
-        Refused::Unavailable => {
-            (Exit::UNAVAILABLE, "The metadata log has failed; see the server's log".into())
-        }
+        Refused::Storage(why) => (Exit::UNAVAILABLE, why.into()),
         other => (Exit::SOFTWARE, format!("{other:?}")),
     };
     Failure::new(exit, format!("Error:\n{text}"))

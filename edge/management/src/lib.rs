@@ -10,6 +10,7 @@
 //! command lines and terminals.
 
 mod access;
+mod alarms;
 mod client;
 mod columns;
 mod commands;

@@ -13,11 +13,12 @@ pub(crate) fn status(broker: &Broker) -> Answer {
     let vhosts = broker.vhosts();
     let queues: usize = vhosts.iter().map(|vhost| vhost.queue_count()).sum();
     let ok = format!(
-        "Runtime\n\nOS PID: {}\nWarren version: {}\nCluster name: {}\n\nTotals\n\nConnection count: {}\n\
+        "Runtime\n\nOS PID: {}\nWarren version: {}\nCluster name: {}\n\n{}\n\nTotals\n\nConnection count: {}\n\
          Queue count: {queues}\nVirtual host count: {}",
         std::process::id(),
         env!("CARGO_PKG_VERSION"),
         broker.options().cluster_name,
+        crate::alarms::status(broker),
         broker.connections().count(),
         vhosts.len(),
     );

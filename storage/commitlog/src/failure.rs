@@ -17,6 +17,14 @@ pub struct IoFailure {
 }
 
 impl IoFailure {
+    /// Whether there was no room for what was to be written: once there is, the same may be tried again. Never true of a sync,
+    /// whatever the reason: what it left unwritten is unknown (see `DiskFile::sync_data`).
+    #[must_use]
+    pub fn is_out_of_room(&self) -> bool {
+        let kind = self.source.kind();
+        self.action != "sync" && matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
     /// For `map_err`: `.map_err(IoFailure::of("read", path))`.
     pub(crate) fn of<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self { action, path: path.to_owned(), source: Arc::new(source) }

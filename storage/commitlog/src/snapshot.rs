@@ -76,12 +76,21 @@ pub fn write_snapshot(
     disk.create_dir_all(dir).map_err(IoFailure::of("create", dir))?;
     let path = dir.join(format!("{name}-{:016x}.snap", position.0));
     let unfinished = path.with_extension("snap.tmp");
-    let file = disk.open(&unfinished, OpenMode::CreateEmpty).map_err(IoFailure::of("create", &unfinished))?;
-    file.write_all_at(0, &[&header(position, bytes), bytes]).map_err(IoFailure::of("write", &unfinished))?;
-    file.sync_data().map_err(IoFailure::of("sync", &unfinished))?;
+    let written = write_unfinished(disk, &unfinished, position, bytes);
+    if written.is_err() {
+        // It may have taken the last room there was.
+        let _already_failed = disk.remove(&unfinished);
+    }
+    written?;
     disk.rename(&unfinished, &path).map_err(IoFailure::of("rename", &unfinished))?;
     disk.sync_dir(dir).map_err(IoFailure::of("sync", dir))?;
     remove_old(disk, dir, name)
+}
+
+fn write_unfinished(disk: &dyn Disk, path: &Path, position: Position, bytes: &[u8]) -> Result<(), IoFailure> {
+    let file = disk.open(path, OpenMode::CreateEmpty).map_err(IoFailure::of("create", path))?;
+    file.write_all_at(0, &[&header(position, bytes), bytes]).map_err(IoFailure::of("write", path))?;
+    file.sync_data().map_err(IoFailure::of("sync", path))
 }
 
 /// Reads the newest usable snapshot of `name`; `None` when there never was one.

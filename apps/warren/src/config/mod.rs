@@ -21,8 +21,8 @@ pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
 pub use load::{load, parse};
 pub use options::{
-    AccessOptions, ConsoleLog, DefaultPermissions, Durability, FileLog, LimitOptions, Linger, Listener,
-    LogOptions, Mechanism, NetworkOptions, NodeOptions, Options, PasswordHashing, Permit, QueueOptions,
-    QueueType, Secret, Switch, TcpOptions,
+    AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, FileLog, LimitOptions, Linger,
+    Listener, LogOptions, Mechanism, NetworkOptions, NodeOptions, Options, PasswordHashing, Permit,
+    QueueOptions, QueueType, Secret, Switch, TcpOptions,
 };
 pub use reference::{markdown, plain};

@@ -20,7 +20,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("default_policies.", "default operator policies"),
     ("default_users.", "the creation of several first users"),
     ("definitions.", "definitions from other sources than load_definitions"),
-    ("disk_free_limit.", "the disk alarm"),
     ("federation.", "federation"),
     ("listeners.ssl", "TLS"),
     ("log.exchange", "the log exchange"),
@@ -41,7 +40,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("ssl_options.", "TLS"),
     ("stomp.", "STOMP"),
     ("stream.", "streams"),
-    ("vm_memory_", "the memory alarm"),
     ("web_mqtt.", "MQTT over WebSockets"),
     ("web_stomp.", "STOMP over WebSockets"),
 ];

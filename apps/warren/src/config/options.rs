@@ -4,6 +4,7 @@
 //! "no limit" when it is `None`.
 
 use crate::logging::{LogFilter, LogFormat};
+use broker::{DiskLimit, MemoryLimit};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ pub struct Options {
     pub network: NetworkOptions,
     /// How much of each thing may exist.
     pub limits: LimitOptions,
+    /// When publishers are blocked.
+    pub alarms: AlarmOptions,
     /// First user, first vhost, who may log in and how.
     pub access: AccessOptions,
     /// Queue behaviour that is not set per queue.
@@ -24,6 +27,21 @@ pub struct Options {
     pub node: NodeOptions,
     /// Where log lines go.
     pub log: LogOptions,
+}
+
+/// Thresholds of the resource alarms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlarmOptions {
+    /// Memory of the process. Default 0.6 of what there is.
+    pub memory: MemoryLimit,
+    /// Free space where the data folder lies. Default 50,000,000 bytes.
+    pub disk: DiskLimit,
+}
+
+impl Default for AlarmOptions {
+    fn default() -> Self {
+        Self { memory: MemoryLimit::Fraction(0.6), disk: DiskLimit::Bytes(50_000_000) }
+    }
 }
 
 /// Listeners, frames, heartbeats, socket options.

@@ -49,8 +49,58 @@ pub(super) fn banner(request: &Request) -> Option<String> {
         "import_definitions" => format!("Importing definitions in JSON from a file at \"{first}\" ..."),
         "close_connection" => format!("Closing connection {first}, reason: {second}..."),
         "close_all_connections" => format!("Closing all connections, reason: {first}..."),
+        "set_vm_memory_high_watermark" | "set_disk_free_limit" => threshold(&request.command, first, second),
+        "alarms" => "Asking node warren@localhost to report any known resource alarms ...".into(),
+        "check_alarms" | "check_local_alarms" => {
+            "Asking node warren@localhost to report any local resource alarms ...".into()
+        }
+        "check_running" => "Checking if RabbitMQ is running on node warren@localhost ...".into(),
         "status" => "Status of node warren@localhost ...".into(),
         "stop" | "shutdown" => "Stopping and halting node warren@localhost ...".into(),
         _ => return None,
     })
+}
+
+/// What a threshold is moved to.
+fn threshold(command: &str, first: &str, second: &str) -> String {
+    let value = match first {
+        "absolute" => format!("{second} bytes"),
+        "mem_relative" => format!("{second} times the total RAM"),
+        bytes if command == "set_disk_free_limit" => format!("{bytes} bytes"),
+        fraction => fraction.to_owned(),
+    };
+    let what = if command == "set_disk_free_limit" { "disk free limit" } else { "memory threshold" };
+    format!("Setting {what} on warren@localhost to {value} ...")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_told_in_rabbitmqs_words() {
+        for (line, told) in [
+            (
+                &["set_vm_memory_high_watermark", "0"][..],
+                "Setting memory threshold on warren@localhost to 0 ...",
+            ),
+            (
+                &["set_vm_memory_high_watermark", "absolute", "2GB"],
+                "Setting memory threshold on warren@localhost to 2GB bytes ...",
+            ),
+            (
+                &["set_disk_free_limit", "50MB"],
+                "Setting disk free limit on warren@localhost to 50MB bytes ...",
+            ),
+            (
+                &["set_disk_free_limit", "mem_relative", "1.0"],
+                "Setting disk free limit on warren@localhost to 1.0 times the total RAM ...",
+            ),
+        ] {
+            let mut words = line.iter().map(|word| (*word).to_owned());
+            let command = words.next().unwrap();
+            let request = Request { command, args: words.collect(), ..Request::default() };
+            assert_eq!(banner(&request).as_deref(), Some(told));
+        }
+    }
 }

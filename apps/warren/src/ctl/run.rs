@@ -29,6 +29,8 @@ Listings:     list_queues list_exchanges list_bindings list_consumers list_conne
 Queues:       delete_queue [--if-empty] [--if-unused], purge_queue
 Connections:  close_connection PID REASON, close_all_connections [-p VHOST] REASON
 Definitions:  export_definitions FILE|-, import_definitions [FILE|-]
+Alarms:       alarms check_alarms check_local_alarms check_running
+              set_vm_memory_high_watermark FRACTION | absolute VALUE, set_disk_free_limit VALUE | mem_relative FACTOR
 Node:         status ping stop version help
 ";
 

@@ -40,6 +40,8 @@ struct State {
     open_files: usize,
     sync_count: u64,
     syncs_until_failure: Option<u64>,
+    /// Instead of the general error.
+    sync_failure: Option<io::ErrorKind>,
     reads_until_bit_flip: Option<u64>,
     space_bytes: Option<u64>,
 }
@@ -82,6 +84,12 @@ impl SimDisk {
     /// should have made durable is lost or kept by chance at the next [`Self::crash`], whatever is synced later.
     pub fn fail_nth_sync(&self, nth: u64) {
         self.state.lock().syncs_until_failure = Some(nth);
+    }
+
+    /// As [`Self::fail_nth_sync`], with an error of this kind.
+    pub fn fail_nth_sync_with(&self, nth: u64, kind: io::ErrorKind) {
+        let mut state = self.state.lock();
+        (state.syncs_until_failure, state.sync_failure) = (Some(nth), Some(kind));
     }
 
     /// Limits the sum of all file lengths; a write beyond it is done in part and fails with `StorageFull`. `None` lifts it.
@@ -204,7 +212,10 @@ impl State {
     fn sync(&mut self) -> io::Result<()> {
         self.sync_count += 1;
         if countdown(&mut self.syncs_until_failure) {
-            return Err(io::Error::other("simulated failure of a sync"));
+            return Err(match self.sync_failure.take() {
+                Some(kind) => io::Error::from(kind),
+                None => io::Error::other("simulated failure of a sync"),
+            });
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ impl Queue {
             Event::Get(_, reply) => reply.send(Err(refused())),
             Event::Cancel(_, reply) | Event::Checkpoint(_, reply) => reply.send(()),
             Event::Purge(reply) => reply.send(0),
-            Event::Counts(reply) => reply.send(QueueCounts::default()),
+            Event::Counts(reply) => reply.send(Err(refused())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
             Event::Delete { if_empty: true, reply, .. } => reply.send(Err(refused())),
             Event::Delete { .. } => {
@@ -133,7 +133,7 @@ impl Queue {
             Event::Cancel(_, reply) | Event::Checkpoint(_, reply) => reply.send(()),
             Event::Get(_, reply) => reply.send(Err(refused())),
             Event::Purge(reply) => reply.send(0),
-            Event::Counts(reply) => reply.send(QueueCounts::default()),
+            Event::Counts(reply) => reply.send(Ok(QueueCounts::default())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
             Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),
             Event::BlocksSynced(_) => state.checkpoints.drain(..).for_each(|reply| reply.send(())),

@@ -6,7 +6,7 @@ use wire::amqp091::{Table, TableBuf, Value};
 
 use super::queues::clean_name;
 use crate::access::Permission;
-use crate::call::Call;
+use crate::call::Commit;
 use crate::refused::Refused;
 use crate::{Broker, Principal};
 
@@ -57,7 +57,7 @@ struct Ends {
 
 impl Broker {
     /// Adds a binding; twice is a no-op (B84). The call is answered when it is durable.
-    pub fn bind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Call<()>, Refused> {
+    pub fn bind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Commit, Refused> {
         let ends = self.check_ends(principal, &request)?;
         if let Some(source) = principal.vhost.exchange(&ends.source) {
             source.kind.check_binding(request.routing_key, request.arguments).map_err(
@@ -81,7 +81,7 @@ impl Broker {
     }
 
     /// Removes a binding; a missing one is fine (B85).
-    pub fn unbind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Call<()>, Refused> {
+    pub fn unbind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Commit, Refused> {
         let ends = self.check_ends(principal, &request)?;
         let command = Command::Unbind(Unbind {
             vhost: principal.vhost.name().as_bytes().into(),

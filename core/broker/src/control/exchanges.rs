@@ -6,7 +6,7 @@ use wire::amqp091::{Table, Value};
 
 use super::queues::{clean_name, is_reserved};
 use crate::access::Permission;
-use crate::call::Call;
+use crate::call::Commit;
 use crate::refused::{LimitScope, Refused, Resource};
 use crate::{Broker, Principal};
 
@@ -33,7 +33,7 @@ impl Broker {
         &self,
         principal: &Principal,
         declare: ExchangeDeclare<'_>,
-    ) -> Result<Call<()>, Refused> {
+    ) -> Result<Commit, Refused> {
         let name = clean_name(declare.name);
         if name.is_empty() {
             return Err(Refused::DefaultExchange);
@@ -93,7 +93,7 @@ impl Broker {
         principal: &Principal,
         name: &[u8],
         if_unused: bool,
-    ) -> Result<Call<()>, Refused> {
+    ) -> Result<Commit, Refused> {
         let name = clean_name(name);
         if name.is_empty() {
             return Err(Refused::DefaultExchange);

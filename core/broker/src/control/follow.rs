@@ -21,6 +21,11 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
+/// Starts the clocks of expiry, and drops what has expired already.
+fn start_clocks(queue: &Arc<Queue>) {
+    queue.submit(Event::Tick);
+}
+
 impl Inner {
     /// Applies changes to the runtime tables.
     pub(crate) fn follow(&self, state: &State, changes: Vec<Change>) {
@@ -35,7 +40,7 @@ impl Inner {
                 }
                 Change::ExchangeAdded(record) => self.add_exchange(&record),
                 Change::ExchangeDeleted(record) => self.remove_exchange(&record),
-                Change::QueueAdded(record) => self.add_queue(&record, None),
+                Change::QueueAdded(record) => self.add_queue(&record, None).iter().for_each(start_clocks),
                 Change::QueueDeleted(record) => self.remove_queue(&record),
                 Change::BindingAdded(binding) => self.change_binding(&binding, Way::Add),
                 Change::BindingRemoved(binding) => self.change_binding(&binding, Way::Remove),
@@ -56,18 +61,21 @@ impl Inner {
 
     /// Builds the runtime tables of a loaded state.
     pub(crate) fn follow_all(&self, state: &State, mut contents: Contents) {
+        let mut queues = Vec::with_capacity(contents.len());
         for vhost in state.vhosts() {
             let name = text(vhost.name());
             self.vhosts.write().insert(name.clone(), Vhost::new(&name));
             vhost.exchanges().into_iter().for_each(|record| self.add_exchange(record));
             for record in vhost.queues() {
-                self.add_queue(record, contents.remove(&record.id));
+                queues.extend(self.add_queue(record, contents.remove(&record.id)));
             }
             vhost.bindings().into_iter().for_each(|binding| self.change_binding(binding, Way::Add));
         }
         for (name, _) in state.users() {
             self.refresh_user(state, name);
         }
+        // Not earlier: what expired while the node was down is dead-lettered, and needs every queue and binding there is.
+        queues.iter().for_each(start_clocks);
     }
 
     fn vhost_of(&self, name: &[u8]) -> Option<Arc<Vhost>> {
@@ -98,8 +106,8 @@ impl Inner {
         }
     }
 
-    fn add_queue(&self, record: &Arc<QueueRecord>, contents: Option<Recovering>) {
-        let Some(vhost) = self.vhost_of(&record.vhost) else { return };
+    fn add_queue(&self, record: &Arc<QueueRecord>, contents: Option<Recovering>) -> Option<Arc<Queue>> {
+        let vhost = self.vhost_of(&record.vhost)?;
         let arguments = record.arguments.as_table();
         let mut config =
             QueueConfig::from_arguments(arguments, QueueType::Classic.arguments()).unwrap_or_default();
@@ -134,8 +142,7 @@ impl Inner {
         let queue = Queue::new(facts, machine, &vhost, self.services.clone());
         self.services.register(&queue);
         vhost.add_queue(queue.clone());
-        // Starts the clocks of expiry, and drops what expired while the node was down.
-        queue.submit(Event::Tick);
+        Some(queue)
     }
 
     fn remove_queue(&self, record: &QueueRecord) {

@@ -1,6 +1,7 @@
 //! The control plane: everything that changes metadata.
 pub mod bindings;
 pub(crate) mod committing;
+pub(crate) mod durable;
 pub mod exchanges;
 pub(crate) mod follow;
 pub mod operator;

@@ -37,7 +37,7 @@ pub struct DeclaredQueue {
     /// The queue.
     pub queue: Arc<Queue>,
     /// Answered when the declaration is durable, with the counts of declare-ok (B70).
-    pub counts: Call<QueueCounts>,
+    pub counts: Call<Result<QueueCounts, Refused>>,
 }
 
 /// Result of queue.delete.
@@ -107,7 +107,11 @@ impl Broker {
         }
         let (reply, counts) = Call::pair();
         let asked = queue.clone();
-        self.0.committing.when_durable(position, Box::new(move || asked.submit(Event::Counts(reply))));
+        let count = move |done: Result<(), Refused>| match done {
+            Ok(()) => asked.submit(Event::Counts(reply)),
+            Err(refused) => reply.send(Err(refused)),
+        };
+        self.0.committing.when_durable(position, Box::new(count));
         Ok(DeclaredQueue { name, queue, counts })
     }
 
@@ -177,6 +181,9 @@ impl Broker {
             Err(Refused::NotFound(_)) => return Ok(Call::ready(Ok(DeletedQueue { ready: 0 }))),
             Err(refused) => return Err(refused),
         };
+        if queue.durable && self.alarms().storage_failure().is_some() {
+            return Err(self.alarms().refusal());
+        }
         let (reply, call) = Call::pair();
         queue.submit(Event::Delete { if_unused, if_empty, reply });
         Ok(call)
@@ -210,7 +217,8 @@ impl crate::broker::Inner {
         let Some(reply) = reply else { return };
         match committed {
             Ok((_, position)) => {
-                let answer = move || reply.send(Ok(DeletedQueue { ready }));
+                let answer =
+                    move |done: Result<(), Refused>| reply.send(done.map(|()| DeletedQueue { ready }));
                 self.committing.when_durable(position, Box::new(answer));
             }
             Err(refused) => reply.send(Err(refused)),

@@ -265,6 +265,14 @@ impl BatchConfirms {
         self.position.load(Ordering::Relaxed)
     }
 
+    /// What was logged will never be durable: tells the channels that nobody answers for these messages.
+    pub(crate) fn fail(&self) {
+        for group in &self.groups {
+            let rejected = (group.first..=group.last).collect();
+            group.sink.confirmed(ConfirmRange { first: group.first, last: group.last, rejected });
+        }
+    }
+
     /// Tells the channels.
     pub(crate) fn complete(&self) {
         let mut rejected = std::mem::take(&mut *self.rejected.lock());

@@ -87,7 +87,7 @@ impl Queue {
     }
 
     /// Ready messages and consumers now.
-    pub fn counts(self: &Arc<Self>) -> Call<QueueCounts> {
+    pub fn counts(self: &Arc<Self>) -> Call<Result<QueueCounts, Refused>> {
         let (reply, call) = Call::pair();
         self.submit(Event::Counts(reply));
         call

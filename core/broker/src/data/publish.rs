@@ -14,6 +14,7 @@ use super::reply::REPLY_QUEUE;
 use super::routes::{ChannelRoutes, Route};
 use crate::Broker;
 use crate::access::{Permission, Principal};
+use crate::alarms::Raised;
 use crate::cell::Queue;
 use crate::refused::{Refused, Resource};
 
@@ -122,6 +123,9 @@ impl Publisher {
         let rewritten = self.rewrite_reply_to(channel, &properties)?;
         let raw = rewritten.as_deref().unwrap_or(message.properties);
         let facts = facts_of(&properties)?;
+        if facts.persistent {
+            self.check_storage()?;
+        }
         let copies = channel.routes.carbon_copies(&self.principal, message.routing_key, raw)?;
         self.check_user_id(&properties)?;
         let route = channel.routes.route(&self.principal, message.routing_key, raw, &copies);
@@ -164,6 +168,13 @@ impl Publisher {
                 Routed::Yes
             }
         }
+    }
+
+    /// A persistent message asks for a promise that failed storage cannot give. (A full disk blocks instead.)
+    #[inline]
+    fn check_storage(&self) -> Result<(), Refused> {
+        let alarms = self.broker.alarms();
+        if alarms.raised().has(Raised::STORAGE_FAILED) { Err(alarms.refusal()) } else { Ok(()) }
     }
 
     /// B153-B154: the pseudo address becomes the channel's own.

@@ -78,6 +78,12 @@ impl Assembly {
         self.stage == Stage::Idle
     }
 
+    /// Whether the channel is in the middle of a message: its header or more of its body must come.
+    #[inline]
+    pub(crate) fn awaits_content(&self) -> bool {
+        self.stage != Stage::Idle
+    }
+
     /// Bytes of body gathered.
     pub(crate) fn gathered_bytes(&self) -> usize {
         self.body.len()

@@ -54,6 +54,10 @@ impl ConnectionControl for Control {
         self.outbox.wake();
     }
 
+    fn wake(&self) {
+        self.outbox.wake();
+    }
+
     fn info(&self) -> ConnectionInfo {
         let mut info = self.info.lock().clone();
         info.recv_bytes = self.recv_bytes.load(Ordering::Relaxed);

@@ -21,7 +21,7 @@ pub(crate) enum Taken {
     Frame,
     /// It and this many bytes after it are dealt with.
     FrameAnd(usize),
-    /// It must wait for replies that are on the way; nothing was done.
+    /// It must wait, for replies that are on the way or for the end of an alarm; nothing was done.
     Wait,
 }
 
@@ -99,6 +99,9 @@ impl Running {
     fn publish_method(&mut self, number: u16, publish: &basic::Publish<'_>, rest: &[u8]) -> Outcome<Taken> {
         self.settle_gathered();
         if let Some((content, consumed)) = self.whole_content(number, publish, rest) {
+            if self.stops_at_message() {
+                return Ok(Taken::Wait);
+            }
             self.content(number, &content)?;
             return Ok(Taken::FrameAnd(consumed));
         }
@@ -154,6 +157,10 @@ impl Running {
             return Err(Failure::new(ReplyCode::UnexpectedFrame, text));
         };
         let before = channel.assembly.gathered_bytes();
+        if channel.assembly.awaits_content() && self.stops_at_message() {
+            return Ok(Taken::Wait);
+        }
+        let channel = self.channel(number);
         let progress = channel.assembly.frame(frame, bytes_max)?;
         let gathered = channel.assembly.gathered_bytes();
         self.count_partial(gathered - before)?;

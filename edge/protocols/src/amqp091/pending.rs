@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use broker::{Call, ConsumerId, DeletedQueue, GotMessage, Queue, QueueCounts, Refused, SettleHow, SettleRun};
+use broker::{
+    Call, Commit, ConsumerId, DeletedQueue, GotMessage, Queue, QueueCounts, Refused, SettleHow, SettleRun,
+};
 use wire::amqp091::methods::{basic, queue, tx};
 use wire::amqp091::{Method, ShortStr};
 
@@ -50,11 +52,11 @@ pub(crate) struct Pending {
 pub(crate) enum Awaited {
     /// Exchange and binding changes: one fixed reply.
     Done {
-        call: Call<()>,
+        call: Commit,
         reply: Option<Method<'static>>,
     },
     Declared {
-        call: Call<QueueCounts>,
+        call: Call<Result<QueueCounts, Refused>>,
         name: Box<[u8]>,
         answer: Answer,
     },
@@ -148,18 +150,19 @@ impl Running {
         let is_open = self.channels.is_open(channel);
         let outcome = match &mut pending.what {
             Awaited::Done { call, reply } => {
-                std::task::ready!(poll(call, cx));
-                if let Some(reply) = reply.take().filter(|_| is_open) {
+                let done = std::task::ready!(poll(call, cx)).map_err(blame);
+                if let Some(reply) = reply.take().filter(|_| is_open && done.is_ok()) {
                     self.reply(channel, reply);
                 }
-                Ok(())
+                done
             }
             Awaited::Declared { call, name, answer } => {
-                let counts = std::task::ready!(poll(call, cx));
-                if answer.is_wanted() && is_open {
-                    self.declare_ok(channel, name, counts);
-                }
-                Ok(())
+                let counts = std::task::ready!(poll(call, cx)).map_err(blame);
+                counts.map(|counts| {
+                    if answer.is_wanted() && is_open {
+                        self.declare_ok(channel, name, counts);
+                    }
+                })
             }
             Awaited::Deleted { call, answer } => {
                 let deleted = std::task::ready!(poll(call, cx)).map_err(blame);

@@ -18,9 +18,6 @@ const PROPERTIES_REMEMBERED_MAX: usize = 256;
 impl Running {
     /// A complete message. On a channel that is closing it is dropped (B41).
     pub(crate) fn content(&mut self, number: u16, content: &Content<'_>) -> Outcome {
-        if self.alarm.reason.is_some() {
-            self.heed_alarm();
-        }
         let channel = self.channel(number);
         if channel.state == ChannelState::Closing {
             return Ok(());

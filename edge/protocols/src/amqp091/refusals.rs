@@ -34,7 +34,8 @@ impl From<Refused> for Failure {
                 (ReplyCode::FrameError, "cannot decode the properties of a message".into())
             }
             Refused::TransientQueueDenied => (ReplyCode::InternalError, TRANSIENT_QUEUE_DENIED.into()),
-            Refused::Unavailable => (ReplyCode::InternalError, "the metadata log has failed".into()),
+            Refused::Storage(why) => (ReplyCode::InternalError, why.into()),
+            Refused::Unavailable => (ReplyCode::InternalError, "not available".into()),
             Refused::NoSuchVhost(name) => (ReplyCode::NotFound, format!("vhost {name} not found")),
             Refused::NoSuchUser(name) => (ReplyCode::NotFound, format!("user {name} not found")),
             Refused::AlreadyExists(name) => (ReplyCode::PreconditionFailed, format!("{name} already exists")),

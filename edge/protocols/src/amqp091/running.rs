@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use broker::{Broker, Principal, Publisher};
+use broker::{Broker, Principal, Publisher, Raised};
 use wire::amqp091::Method;
 use wire::amqp091::methods::connection;
 
@@ -21,11 +21,11 @@ use super::settle::{Settlement, Settlements};
 use crate::OUTPUT_BYTES_MAX;
 use crate::outbox::Output;
 
-/// An alarm of the broker (B27).
+/// The broker's alarms as the connection knows them (B27).
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
-    pub(crate) reason: Option<String>,
-    /// The connection published while the alarm was on: nothing is read until it clears.
+    pub(crate) raised: Raised,
+    /// The connection published while an alarm was on: nothing is read until all are off.
     pub(crate) holds: bool,
 }
 
@@ -165,25 +165,31 @@ impl Running {
         self.release_forgotten();
     }
 
-    /// An alarm goes on (`Some`) or off (B27).
-    pub(crate) fn alarm(&mut self, reason: Option<String>) {
-        if reason.is_none() && self.alarm.holds {
+    /// Alarms have gone on or off (B27). Only when all are off does a connection that was stopped go on; others are told
+    /// nothing.
+    pub(crate) fn alarm(&mut self, raised: Raised) {
+        self.alarm.raised = raised;
+        if !raised.blocks() && self.alarm.holds {
             self.alarm.holds = false;
             if self.blocked_capability {
                 self.reply(0, connection::Unblocked {});
             }
         }
-        self.alarm.reason = reason;
     }
 
-    /// The connection publishes: while an alarm is on, that is where it stops.
-    pub(crate) fn heed_alarm(&mut self) {
-        let Some(reason) = self.alarm.reason.clone() else { return };
+    /// The header of a message has arrived: while an alarm is on, that is where the connection stops (B27). The header is
+    /// looked at again when it goes on.
+    #[inline]
+    pub(crate) fn stops_at_message(&mut self) -> bool {
+        if !self.alarm.raised.blocks() {
+            return false;
+        }
         if self.blocked_capability {
-            let reason = wire::amqp091::ShortStr::clipped(reason.as_bytes());
+            let reason = wire::amqp091::ShortStr::clipped(self.alarm.raised.reason().as_bytes());
             self.reply(0, connection::Blocked { reason });
         }
         self.alarm.holds = true;
+        true
     }
 
     /// The next number of a sequence that looks random (SplitMix64); only unguessability of generated tags hangs on it.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use broker::{Broker, ConnectionInfo, User};
+use broker::{Broker, ConnectionInfo, Raised, User};
 use wire::amqp091::methods::connection;
 use wire::amqp091::{FRAME_METHOD, FRAME_OVERHEAD, Frame, Method, Parsed, parse_frame};
 
@@ -100,7 +100,7 @@ pub struct Session {
     login: Option<(Arc<User>, Mechanism)>,
     limits: Limits,
     payload_bytes_max: usize,
-    alarm: Option<String>,
+    alarm: Raised,
     now: Now,
     started: Now,
     received: Now,
@@ -144,7 +144,7 @@ impl Session {
             login: None,
             limits,
             payload_bytes_max,
-            alarm: None,
+            alarm: Raised::default(),
             now,
             started: now,
             received: now,
@@ -160,6 +160,8 @@ impl Session {
         self.now = now;
         self.received = now;
         self.heed_close();
+        self.heed_alarms();
+        let held = self.is_held();
         let now_ds = self.now_ds();
         if let Some(running) = &mut self.running {
             running.overdue.set_now(now_ds);
@@ -179,6 +181,9 @@ impl Session {
         }
         if let Some(running) = &mut self.running {
             running.end_batch();
+        }
+        if self.is_held() != held {
+            self.show_alarm();
         }
         self.control.recv_bytes.fetch_add(consumed as u64, Ordering::Relaxed);
         Progress { consumed, needed }
@@ -333,6 +338,7 @@ impl Session {
     pub fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.outbox.register(cx.waker());
         self.heed_close();
+        self.heed_alarms();
         let Some(running) = &mut self.running else { return Poll::Ready(()) };
         match running.poll(cx) {
             Ok(poll) => poll,
@@ -347,6 +353,11 @@ impl Session {
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.is_stalled())
+    }
+
+    /// Whether an alarm holds the connection.
+    fn is_held(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.alarm.holds)
     }
 
     /// The outbox has been written out, or nearly: consumers that were refused go on, and so does parsing. Cheap when
@@ -387,13 +398,27 @@ impl Session {
         }
     }
 
-    /// An alarm of the broker goes on, with its reason (`low on memory`), or off (B27). A connection that publishes while
-    /// it is on is told once and not read from until it is off.
-    pub fn alarm(&mut self, reason: Option<&str>) {
-        self.alarm = reason.map(Into::into);
-        if let Some(running) = &mut self.running {
-            running.alarm(self.alarm.clone());
+    /// Looks at the broker's alarms (B27): a connection that publishes while one is on is told once and not read from until
+    /// all are off. The broker wakes the task when they change.
+    fn heed_alarms(&mut self) {
+        let raised = self.broker.alarms().raised();
+        let Some(running) = &mut self.running else { return };
+        if raised == self.alarm {
+            return;
         }
+        self.alarm = raised;
+        running.alarm(raised);
+        self.show_alarm();
+    }
+
+    /// RabbitMQ's states of a connection during an alarm: `blocking` until it publishes, then `blocked`.
+    fn show_alarm(&self) {
+        let Some(running) = self.running.as_ref().filter(|_| self.phase == Phase::Running) else { return };
+        self.control.set_state(match running.alarm.raised.blocks() {
+            true if running.alarm.holds => "blocked",
+            true => "blocking",
+            false => self.phase.name(),
+        });
     }
 
     /// The socket is gone: consumers are cancelled, unacked deliveries requeued, exclusive queues deleted. May be called

@@ -134,11 +134,16 @@ impl Log {
         }
     }
 
+    /// Why the latest write has to be tried again; `None` while there is room.
+    pub fn waits_for_room(&self) -> Option<IoFailure> {
+        self.shared.pending.lock().no_room.clone()
+    }
+
     /// Waits until everything appended before this call is synced to the disk, whatever the policy, and returns up to where.
     /// Not to be called on the writer thread (from a listener).
     ///
     /// # Errors
-    /// [`LogError::Poisoned`] when the log fails before that, [`LogError::Closed`] when it is closed.
+    /// [`LogError::WaitsForRoom`] when that may take until somebody makes room, [`LogError::Poisoned`] when the log fails before that, [`LogError::Closed`] when it is closed.
     pub fn sync_barrier(&self) -> Result<Position, LogError> {
         let mut pending = self.shared.pending.lock();
         let goal = pending.end();
@@ -153,6 +158,10 @@ impl Log {
                 Mode::Failed(failure) => return Err(LogError::Poisoned(failure.clone())),
                 _ if self.shared.synced() >= goal => return Ok(goal),
                 Mode::Closed => return Err(LogError::Closed),
+                Mode::Open | Mode::Closing if pending.no_room.is_some() => {
+                    let failure = pending.no_room.clone().expect("just seen");
+                    return Err(LogError::WaitsForRoom(failure));
+                }
                 Mode::Open | Mode::Closing => self.shared.settled.wait(&mut pending),
             }
         }
@@ -195,8 +204,8 @@ impl Log {
         (files.front().map_or(Position(0), |file| file.first), files.len())
     }
 
-    /// Writes and syncs what was appended, ends the writer and lets go of the listener. Later appends return
-    /// [`Position::NEVER`]. Calling it again does nothing. Dropping the log closes it too, without a word on errors.
+    /// Writes and syncs what was appended, ends the writer and lets go of the listener. A write that finds no room is tried
+    /// once more and then given up. Later appends return [`Position::NEVER`]. Calling it again does nothing. Dropping the log closes it too, without a word on errors.
     ///
     /// # Errors
     /// [`LogError::Poisoned`] when not everything could be made durable.
@@ -206,6 +215,7 @@ impl Log {
             if matches!(pending.mode, Mode::Open) {
                 pending.mode = Mode::Closing;
             }
+            pending.writer_idle = true;
             self.release_and_wake(pending);
         }
         let writer = self.writer.lock().take();

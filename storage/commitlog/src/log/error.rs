@@ -64,6 +64,9 @@ pub enum LogError {
     /// An earlier write or sync failed; nothing appended since will be durable.
     #[error("the log has failed: {0}")]
     Poisoned(IoFailure),
+    /// There is no room on the disk for what was appended; the log goes on as soon as there is.
+    #[error("the log waits for room on the disk: {0}")]
+    WaitsForRoom(IoFailure),
     /// The log was closed.
     #[error("the log is closed")]
     Closed,

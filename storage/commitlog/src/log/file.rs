@@ -78,16 +78,33 @@ impl ActiveFile {
     ) -> Result<Self, IoFailure> {
         let path = dir.join(file_name(first));
         let unfinished = path.with_extension("log.tmp");
-        let file =
-            disk.open(&unfinished, OpenMode::CreateEmpty).map_err(IoFailure::of("create", &unfinished))?;
-        let header = FileHeader { first, sync: rules.sync }.encode();
-        file.write_all_at(0, &[&header]).map_err(IoFailure::of("write", &unfinished))?;
-        file.sync_data().map_err(IoFailure::of("sync", &unfinished))?;
-        disk.rename(&unfinished, &path).map_err(IoFailure::of("rename", &unfinished))?;
-        disk.sync_dir(dir).map_err(IoFailure::of("sync", dir))?;
+        let created = Self::create_as(disk, dir, (&unfinished, &path), first, rules);
+        if created.is_err() {
+            // It may take the room that is needed; the next start removes it too.
+            let _already_failed = disk.remove(&unfinished);
+        }
+        let file = created?;
         let len = offset_of(FILE_HEADER_BYTES);
         let FileRules { prefill_bytes, file_bytes_max, .. } = rules;
         Ok(Self { file, path, first, len, filled: len, prefill_bytes, file_bytes_max })
+    }
+
+    /// Creates a file under the first name and gives it the second.
+    fn create_as(
+        disk: &dyn Disk,
+        dir: &Path,
+        (unfinished, path): (&Path, &Path),
+        first: Position,
+        rules: FileRules,
+    ) -> Result<Arc<dyn DiskFile>, IoFailure> {
+        let file =
+            disk.open(unfinished, OpenMode::CreateEmpty).map_err(IoFailure::of("create", unfinished))?;
+        let header = FileHeader { first, sync: rules.sync }.encode();
+        file.write_all_at(0, &[&header]).map_err(IoFailure::of("write", unfinished))?;
+        file.sync_data().map_err(IoFailure::of("sync", unfinished))?;
+        disk.rename(unfinished, path).map_err(IoFailure::of("rename", unfinished))?;
+        disk.sync_dir(dir).map_err(IoFailure::of("sync", dir))?;
+        Ok(file)
     }
 
     /// Whether a write of `bytes` has to go into the next file.
@@ -108,8 +125,16 @@ impl ActiveFile {
                 filled += zeros;
             }
         }
-        self.file.write_all_at(self.len, &parts).map_err(IoFailure::of("write", &self.path))?;
-        (self.len, self.filled) = (end, filled);
+        let mut written =
+            self.file.write_all_at(self.len, &parts).map_err(IoFailure::of("write", &self.path));
+        if parts.len() > 1 && written.as_ref().is_err_and(IoFailure::is_out_of_room) {
+            // Room for the records may be there without the filling.
+            written = self.file.write_all_at(self.len, &[batch]).map_err(IoFailure::of("write", &self.path));
+        }
+        // After a failure any part of it may be there: sealing cuts it off.
+        self.filled = filled;
+        written?;
+        self.len = end;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 use super::LogError;
-use crate::Position;
+use crate::{IoFailure, Position};
 
 /// Told of a log's progress, on its writer thread: must be quick and must not wait for the log.
 pub trait DurableListener: Send + Sync {
@@ -13,6 +13,13 @@ pub trait DurableListener: Send + Sync {
 
     /// A file was sealed: every record up to here lies in sealed files.
     fn file_sealed(&self, up_to: Position);
+
+    /// A write found no room. It is kept and tried again until there is; meanwhile nothing becomes durable. Comes once before
+    /// each [`Self::goes_on`].
+    fn waits_for_room(&self, failure: &IoFailure);
+
+    /// The write that found no room is made.
+    fn goes_on(&self);
 
     /// The log has failed: nothing beyond [`crate::Log::durable`] will ever become durable. Comes once.
     fn failed(&self, error: &LogError);

@@ -32,6 +32,8 @@ pub(super) struct Pending {
     /// The writer sleeps and must be woken.
     pub(super) writer_idle: bool,
     pub(super) mode: Mode,
+    /// What the write that is tried again failed with.
+    pub(super) no_room: Option<IoFailure>,
 }
 
 /// The shared part of a log. The mutexes are leaves: nothing is called and no other lock is taken under them.
@@ -62,6 +64,7 @@ impl Shared {
             sync_wanted: false,
             writer_idle: false,
             mode: Mode::Open,
+            no_room: None,
         };
         Self {
             options,
@@ -82,6 +85,22 @@ impl Shared {
 
     pub(super) fn synced(&self) -> Position {
         Position(self.synced.load(Ordering::Acquire))
+    }
+
+    /// Notes that a write has to be tried again, and tells so once.
+    pub(super) fn wait_for_room(&self, failure: &IoFailure) {
+        let is_new = self.pending.lock().no_room.replace(failure.clone()).is_none();
+        if is_new {
+            self.settled.notify_all();
+            self.listener.tell(|listener| listener.waits_for_room(failure));
+        }
+    }
+
+    /// A write was made: nothing has to be tried again.
+    pub(super) fn go_on(&self) {
+        if self.pending.lock().no_room.take().is_some() {
+            self.listener.tell(|listener| listener.goes_on());
+        }
     }
 
     /// Records the failure, forgets what will never be written, wakes who waits, tells the listener.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use platform::Disk;
 
@@ -13,6 +14,9 @@ use super::shared::{Mode, Shared};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
 
+/// How long the thread waits before it tries a write again that found no room.
+const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
 /// What one step of a writer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -20,6 +24,8 @@ pub enum Step {
     Worked,
     /// There was nothing to do.
     Idle,
+    /// There was no room for what has gathered; the next step tries again.
+    WaitsForRoom,
     /// The log is closed or has failed; no step will do anything again.
     Ended,
 }
@@ -41,11 +47,13 @@ pub struct LogWriter {
     file: ActiveFile,
     /// What is being written; swapped with the appenders' buffer.
     batch: Vec<u8>,
+    /// The batch has still to be written: there was no room.
+    unwritten: Option<(Position, SyncPolicy)>,
 }
 
 impl LogWriter {
     pub(super) fn new(shared: Arc<Shared>, disk: Arc<dyn Disk>, dir: PathBuf, file: ActiveFile) -> Self {
-        Self { shared, disk, dir, file, batch: Vec::new() }
+        Self { shared, disk, dir, file, batch: Vec::new(), unwritten: None }
     }
 
     /// Does what there is to do now, without waiting.
@@ -61,6 +69,7 @@ impl LogWriter {
             match self.perform(&task) {
                 Step::Worked => {}
                 Step::Idle => self.sleep(),
+                Step::WaitsForRoom => self.pause(),
                 Step::Ended => return,
             }
         }
@@ -76,10 +85,22 @@ impl LogWriter {
         pending.writer_idle = false;
     }
 
+    /// Waits before a write is tried again, unless the log is to be closed.
+    fn pause(&self) {
+        let mut pending = self.shared.pending.lock();
+        if matches!(pending.mode, Mode::Open) {
+            // The appenders need not wake it: what they bring has to wait too.
+            self.shared.work.wait_for(&mut pending, ROOM_RETRY_INTERVAL);
+        }
+    }
+
     fn next_task(&mut self) -> Task {
         let mut pending = self.shared.pending.lock();
         if matches!(pending.mode, Mode::Closed | Mode::Failed(_)) {
             return Task::End;
+        }
+        if let Some((first, sync)) = self.unwritten {
+            return Task::Write { first, sync };
         }
         if pending.bytes.is_empty() && !pending.sync_wanted {
             return if matches!(pending.mode, Mode::Closing) { Task::Close } else { Task::Wait };
@@ -98,7 +119,17 @@ impl LogWriter {
         };
         match (result, task) {
             (Ok(()), Task::Close) => Step::Ended,
-            (Ok(()), _) => Step::Worked,
+            (Ok(()), _) => {
+                if self.unwritten.take().is_some() {
+                    self.shared.go_on();
+                }
+                Step::Worked
+            }
+            (Err(failure), Task::Write { first, sync }) if self.may_wait(&failure) => {
+                self.unwritten = Some((*first, *sync));
+                self.shared.wait_for_room(&failure);
+                Step::WaitsForRoom
+            }
             (Err(failure), _) => {
                 self.shared.fail(failure);
                 Step::Ended
@@ -106,12 +137,20 @@ impl LogWriter {
         }
     }
 
+    /// Whether a failed write is tried again: nothing of it counts yet, and the same bytes go to the same place. Not when the
+    /// log is being closed, or that would last until somebody makes room.
+    fn may_wait(&self, failure: &IoFailure) -> bool {
+        failure.is_out_of_room() && matches!(self.shared.pending.lock().mode, Mode::Open)
+    }
+
     /// One write and, as `sync` says, one sync.
     fn write(&mut self, first: Position, sync: SyncPolicy) -> Result<(), IoFailure> {
         let bytes = offset_of(self.batch.len());
         let end = first.plus(bytes);
         if bytes > 0 {
-            seal_batch(&mut self.batch, first);
+            if self.unwritten.is_none() {
+                seal_batch(&mut self.batch, first);
+            }
             if self.file.is_full_for(bytes) {
                 self.roll(first)?;
             }

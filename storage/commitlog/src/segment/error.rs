@@ -34,3 +34,11 @@ pub enum SegmentError {
     #[error(transparent)]
     Epoch(#[from] SnapshotError),
 }
+
+impl SegmentError {
+    /// Whether there was no room: the same may be tried again later.
+    #[must_use]
+    pub fn is_out_of_room(&self) -> bool {
+        matches!(self, SegmentError::Io(failure) if failure.is_out_of_room())
+    }
+}

@@ -124,10 +124,14 @@ impl Segments {
                 continue;
             }
             usable(&known)?;
+            let before = (state.segments.len(), state.writable_len);
             let result = self.add_block(stream, &known, &mut state, block);
-            if result.is_err() {
+            if let Err(error) = &result {
                 // Part of it may be there: leave that file alone.
                 state.writable_len = None;
+                if error.is_out_of_room() {
+                    self.undo_add(stream, &mut state, before);
+                }
             }
             return result;
         }
@@ -164,6 +168,21 @@ impl Segments {
         let end = u64::from(offset) + offset_of(BLOCK_HEADER_BYTES + block.len());
         state.writable_len = u32::try_from(end).ok();
         Ok(location)
+    }
+
+    /// Gives back what a block that found no room has taken: a new file goes, and from one that was there its part is cut off.
+    /// What cannot be undone stays and is not used.
+    fn undo_add(&self, stream: u64, state: &mut StreamState, (count, writable_len): (usize, Option<u32>)) {
+        let Some(segment) = state.segments.last().cloned() else { return };
+        if state.segments.len() > count {
+            if self.remove_file(stream, segment.number).is_ok() {
+                state.segments.pop();
+            }
+        } else if let (Some(len), Ok(file)) = (writable_len, self.open_segment(stream, &segment))
+            && file.truncate(u64::from(len)).is_ok()
+        {
+            state.writable_len = writable_len;
+        }
     }
 
     fn create_segment(

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use commitlog::{DurableListener, Log, LogError, LogOptions, LogWriter, Position, Recovered, Step};
+use commitlog::{
+    DurableListener, IoFailure, Log, LogError, LogOptions, LogWriter, Position, Recovered, Step,
+};
 use parking_lot::{Condvar, Mutex};
 use platform::SimDisk;
 
@@ -74,6 +76,8 @@ pub(crate) struct Told {
     pub(crate) durable: Vec<Position>,
     pub(crate) sealed: Vec<Position>,
     pub(crate) failures: Vec<String>,
+    /// Of waiting for room and of going on.
+    pub(crate) room: Vec<String>,
 }
 
 impl Witness {
@@ -91,6 +95,16 @@ impl DurableListener for Witness {
 
     fn file_sealed(&self, up_to: Position) {
         self.told.lock().sealed.push(up_to);
+        self.changed.notify_all();
+    }
+
+    fn waits_for_room(&self, failure: &IoFailure) {
+        self.told.lock().room.push(failure.to_string());
+        self.changed.notify_all();
+    }
+
+    fn goes_on(&self) {
+        self.told.lock().room.push("goes on".into());
         self.changed.notify_all();
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use commitlog::{Log, LogError, LogOptions, Position, Step, SyncPolicy};
 use platform::SimDisk;
 
-use super::fixtures::{DIR, Witness, append, drain, files, open, read_all, reopen, small_files};
+use super::fixtures::{DIR, Witness, append, drain, files, open, reopen, small_files};
 
 fn threaded(disk: &SimDisk, options: &LogOptions) -> Arc<Log> {
     Arc::new(Log::open(Arc::new(disk.clone()), Path::new(DIR), *options).unwrap().0)
@@ -131,23 +131,6 @@ fn every_failing_sync_while_rolling_or_closing_poisons_and_loses_nothing_durable
         assert!(records.starts_with(&found));
         assert!(found.last().map_or(Position(0), |last| last.position) >= durable, "sync {nth}");
     }
-}
-
-#[test]
-fn a_full_disk_poisons_and_what_was_durable_stays() {
-    let disk = SimDisk::new();
-    let (log, mut writer, _) = open(&disk, &small_files()).unwrap();
-    let kept = append(&log, 1, 1, b"kept");
-    drain(&mut writer);
-    disk.set_space_bytes(Some(100));
-    append(&log, 1, 1, &[1; 100]);
-    drain(&mut writer);
-    assert_eq!(log.failure().unwrap().source.kind(), std::io::ErrorKind::StorageFull);
-    disk.set_space_bytes(None);
-    disk.kill();
-    let (_, _, recovered) = open(&disk, &small_files()).unwrap();
-    assert!(recovered.bytes_cut() > 0);
-    assert_eq!(read_all(recovered).unwrap(), [kept]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod crash;
 mod fixtures;
 mod golden;
 mod log_recovery;
+mod log_room;
 mod log_writing;
 mod real_disk;
 mod segments;

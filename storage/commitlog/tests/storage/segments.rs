@@ -221,6 +221,26 @@ fn after_a_full_disk_the_same_block_can_be_written_again() {
     assert_eq!(segments.read_block(1, location).unwrap(), [1; 100]);
 }
 
+#[test]
+fn attempts_on_a_full_disk_leave_no_files_and_no_bytes_behind() {
+    let disk = SimDisk::new();
+    let segments = open(&disk);
+    let before = segments.write_block(1, b"before").unwrap();
+    let count = disk.file_count();
+    disk.set_space_bytes(Some(170));
+    for stream in [1, 1, 2, 2] {
+        assert!(segments.write_block(stream, &[1; 200]).unwrap_err().is_out_of_room());
+    }
+    assert_eq!(disk.file_count(), count);
+    disk.set_space_bytes(None);
+    let after = segments.write_block(1, b"after").unwrap();
+    assert_eq!((after.segment, disk.file_count()), (before.segment, count));
+    segments.sync(1).unwrap();
+    let mut shown = Vec::new();
+    let end = segments.scan(1, after.segment, |_, block| shown.push(block.to_vec())).unwrap();
+    assert_eq!((end, shown), (commitlog::ScanEnd::Whole, vec![b"before".to_vec(), b"after".to_vec()]));
+}
+
 /// Notes every answer with the stream it belongs to, in order.
 #[derive(Default)]
 struct Answers {

@@ -2,6 +2,7 @@
 //! field to [`super::Options`]; parser, reference and tests follow.
 
 mod access;
+mod alarms;
 mod limits;
 mod logging;
 mod network;

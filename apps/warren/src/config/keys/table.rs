@@ -2,9 +2,10 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 6] = [
+static SECTIONS: [&Section; 7] = [
     &super::network::SECTION,
     &super::limits::SECTION,
+    &super::alarms::SECTION,
     &super::access::SECTION,
     &super::queues::SECTION,
     &super::node::SECTION,

@@ -1,6 +1,6 @@
 //! Class exchange: declare, delete, bind, unbind.
 
-use broker::{BindRequest, Call, DestinationName, ExchangeDeclare, Refused};
+use broker::{BindRequest, Commit, DestinationName, ExchangeDeclare, Refused};
 use wire::amqp091::Method;
 use wire::amqp091::methods::exchange::{
     Bind, BindOk, Declare, DeclareOk, Delete, DeleteOk, Unbind, UnbindOk,
@@ -69,7 +69,7 @@ impl Running {
         &mut self,
         number: u16,
         method: MethodId,
-        call: Result<Call<()>, Refused>,
+        call: Result<Commit, Refused>,
         reply: Option<Method<'static>>,
     ) -> Outcome {
         let call = call.map_err(|refused| Failure::from(refused).in_method(method))?;

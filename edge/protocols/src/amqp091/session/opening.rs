@@ -89,12 +89,13 @@ impl Session {
             has_freed_window: false,
             publisher_full: false,
             output_full: false,
-            alarm: Alarm { reason: self.alarm.clone(), holds: false },
+            alarm: Alarm::default(),
             blocked_capability: self.client.blocked,
             resumable: Vec::new(),
         }));
         self.write(OpenOk::default());
         self.enter(Phase::Running);
+        self.heed_alarms();
         tracing::debug!(connection = %id, name = %self.peer.connection_name(), user = %name, vhost = %vhost, "open");
         Ok(())
     }

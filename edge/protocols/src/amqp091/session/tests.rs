@@ -1,5 +1,6 @@
 //! Sessions driven with bytes, against a real broker in a temporary folder.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
@@ -7,6 +8,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use broker::{Broker, BrokerOptions, CloseReason};
+use platform::SimDisk;
 use tempfile::TempDir;
 use wire::amqp091::methods::{basic, channel, connection, exchange, queue};
 use wire::amqp091::sasl::{Credentials, encode_plain};
@@ -18,6 +20,7 @@ use wire::amqp091::{
 use super::super::{Peer, Session, Settings, State};
 use crate::{Now, OutputBytes};
 
+mod alarms;
 mod chaos;
 mod consuming;
 mod ending;
@@ -39,6 +42,13 @@ impl World {
         let folder = TempDir::new().unwrap();
         let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
         World { broker, settings: Settings::default(), _folder: folder }
+    }
+
+    /// On a simulated disk, which can be told to fail.
+    fn on(disk: &SimDisk) -> World {
+        let folder = TempDir::new().unwrap();
+        let broker = Broker::open_on(Arc::new(disk.clone()), Path::new("/data"), BrokerOptions::default());
+        World { broker: broker.unwrap(), settings: Settings::default(), _folder: folder }
     }
 
     /// A connection before its protocol header.

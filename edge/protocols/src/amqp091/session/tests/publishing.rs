@@ -237,22 +237,3 @@ fn a_transaction_is_bounded() {
     let close = client.wait("channel.close").close();
     assert_eq!(close, (406, "PRECONDITION_FAILED - transaction is larger than 1000 bytes".into(), (60, 40)));
 }
-
-#[test]
-fn an_alarm_stops_those_who_publish_and_no_others() {
-    let world = World::new();
-    let (mut publisher, mut other) = (world.channel(), world.channel());
-    publisher.declare("q");
-    publisher.session.alarm(Some("low on memory"));
-    other.session.alarm(Some("low on memory"));
-    assert_eq!(other.names_until_answer(1), [""; 0]);
-    publisher.publish(1, "q", b"x");
-    let blocked = publisher.wait("connection.blocked");
-    let Some(Method::ConnectionBlocked(blocked)) = blocked.method() else { unreachable!() };
-    assert_eq!(blocked.reason, "low on memory");
-    assert!(publisher.session.is_stalled());
-    publisher.method(1, basic::Qos::default());
-    assert_eq!(publisher.names(), [""; 0]);
-    publisher.session.alarm(None);
-    assert_eq!(publisher.names(), ["connection.unblocked", "basic.qos-ok"]);
-}

@@ -1,0 +1,337 @@
+//! Resource alarms: memory, disk space, and storage that has failed. Measures, compares, tells connections.
+//!
+//! Refuses to know what a connection does about it (sessions stop those who publish, B27), and never touches a queue.
+//!
+//! An alarm goes on when a threshold is crossed and off when it is no longer, at the next look; thresholds are looked at
+//! every [`LOOK_INTERVAL`], and at once when one is moved or a write finds the disk full.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use platform::{Disk, Memory};
+
+use crate::checkpointer::Checkpointer;
+use crate::connections::Connections;
+use crate::refused::Refused;
+
+mod limits;
+
+pub use limits::{DiskLimit, MemoryLimit, size_bytes};
+
+/// How often memory and disk are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
+const ROOM_BYTES_MIN: u64 = 4 << 20;
+
+/// Which alarms are on. Cheap to copy and compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Raised(u8);
+
+impl Raised {
+    /// This process occupies more memory than it may.
+    pub const MEMORY: Raised = Raised(1);
+    /// Too little space is free for the data directory.
+    pub const DISK: Raised = Raised(2);
+    /// A sync of a file has failed: nothing durable is accepted before a restart. Blocks nobody; it is refused.
+    pub const STORAGE_FAILED: Raised = Raised(4);
+    /// The disk is full: a log cannot write what it has.
+    pub const LOG_WAITS: Raised = Raised(8);
+
+    /// Both sets.
+    #[must_use]
+    pub const fn with(self, other: Raised) -> Raised {
+        Raised(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are on.
+    #[must_use]
+    pub const fn has(self, other: Raised) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any is on that stops publishers.
+    #[must_use]
+    pub const fn blocks(self) -> bool {
+        self.0 & (Raised::MEMORY.0 | Raised::DISK.0) != 0
+    }
+
+    /// RabbitMQ's reason in connection.blocked (B27); empty when nobody is blocked.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match (self.has(Raised::MEMORY), self.has(Raised::DISK)) {
+            (true, true) => "low on disk & memory",
+            (true, false) => "low on memory",
+            (false, true) => "low on disk",
+            (false, false) => "",
+        }
+    }
+}
+
+/// What was measured at the latest look, and against what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Levels {
+    /// Memory this process occupies, bytes; `None` when it could not be read.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory there is, bytes; 0 when it could not be read.
+    pub memory_total_bytes: u64,
+    /// The threshold as it was set.
+    pub memory_limit: MemoryLimit,
+    /// Space free for the data directory, bytes; `None` when it could not be read.
+    pub disk_free_bytes: Option<u64>,
+    /// The threshold as it was set.
+    pub disk_limit: DiskLimit,
+}
+
+impl Levels {
+    /// The memory threshold in bytes.
+    #[must_use]
+    pub fn memory_limit_bytes(&self) -> u64 {
+        self.memory_limit.bytes(self.memory_total_bytes)
+    }
+
+    /// The disk threshold in bytes.
+    #[must_use]
+    pub fn disk_limit_bytes(&self) -> u64 {
+        self.disk_limit.bytes(self.memory_total_bytes)
+    }
+}
+
+/// Where the figures come from.
+pub(crate) struct Sources {
+    pub(crate) memory: Arc<dyn Memory>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) data_dir: PathBuf,
+}
+
+/// The alarms of a node.
+pub struct Alarms {
+    raised: AtomicU8,
+    state: Mutex<State>,
+    wake: Condvar,
+    sources: Sources,
+    connections: Arc<Connections>,
+    checkpointer: Checkpointer,
+}
+
+struct State {
+    levels: Levels,
+    /// A write found no room since the disk was last seen with enough.
+    is_full: bool,
+    /// Logs that hold back writes until there is room.
+    logs_waiting: u32,
+    /// Why storage has failed, the first time it did.
+    failure: Option<String>,
+    stopping: bool,
+}
+
+impl Alarms {
+    /// Nothing measured yet.
+    pub(crate) fn new(
+        limits: (MemoryLimit, DiskLimit),
+        sources: Sources,
+        connections: Arc<Connections>,
+        checkpointer: Checkpointer,
+    ) -> Alarms {
+        let levels = Levels {
+            memory_used_bytes: None,
+            memory_total_bytes: 0,
+            memory_limit: limits.0,
+            disk_free_bytes: None,
+            disk_limit: limits.1,
+        };
+        let state = State { levels, is_full: false, logs_waiting: 0, failure: None, stopping: false };
+        Alarms {
+            raised: AtomicU8::new(0),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            sources,
+            connections,
+            checkpointer,
+        }
+    }
+
+    /// For tests of others: no memory, no disk.
+    #[cfg(test)]
+    pub(crate) fn without_sources() -> Arc<Alarms> {
+        let memory = Arc::new(platform::SimMemory::new(0));
+        let disk = Arc::new(platform::SimDisk::new());
+        let sources = Sources { memory, disk, data_dir: "/".into() };
+        let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
+        Arc::new(Alarms::new(limits, sources, Arc::default(), Checkpointer::default()))
+    }
+
+    /// Which alarms are on now.
+    #[inline]
+    #[must_use]
+    pub fn raised(&self) -> Raised {
+        Raised(self.raised.load(Ordering::Acquire))
+    }
+
+    /// What was measured last.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        self.state.lock().levels
+    }
+
+    /// Why storage has failed, for people; `None` while it works.
+    #[must_use]
+    pub fn storage_failure(&self) -> Option<String> {
+        self.state.lock().failure.clone()
+    }
+
+    /// Whether something new may be promised to be durable.
+    ///
+    /// # Errors
+    /// [`Refused::Storage`] when storage has failed, or when a log waits for room on the disk.
+    #[inline]
+    pub fn check_durable(&self) -> Result<(), Refused> {
+        let raised = self.raised();
+        if raised.has(Raised::STORAGE_FAILED) || raised.has(Raised::LOG_WAITS) {
+            return Err(self.refusal());
+        }
+        Ok(())
+    }
+
+    /// Why nothing durable is promised now.
+    #[cold]
+    pub(crate) fn refusal(&self) -> Refused {
+        let text = match self.storage_failure() {
+            Some(why) => {
+                format!("storage has failed, nothing durable is accepted until the node is restarted: {why}")
+            }
+            None => "the disk is full, nothing durable is accepted until there is room".into(),
+        };
+        Refused::Storage(text.into())
+    }
+
+    /// Moves the memory threshold; the alarm follows before this returns.
+    pub fn set_memory_limit(&self, limit: MemoryLimit) {
+        self.state.lock().levels.memory_limit = limit;
+        self.look();
+    }
+
+    /// Moves the disk threshold; the alarm follows before this returns.
+    pub fn set_disk_limit(&self, limit: DiskLimit) {
+        self.state.lock().levels.disk_limit = limit;
+        self.look();
+    }
+
+    /// Measures and lets the alarms follow.
+    pub(crate) fn look(&self) {
+        let Sources { memory, disk, data_dir } = &self.sources;
+        let (used, total, free) = (memory.used_bytes(), memory.total_bytes(), disk.free_bytes(data_dir));
+        self.change(|state| {
+            state.levels.memory_used_bytes = used.ok();
+            state.levels.memory_total_bytes = total.unwrap_or(0);
+            state.levels.disk_free_bytes = free.ok();
+            let room = state.levels.disk_limit_bytes().max(ROOM_BYTES_MIN);
+            if state.logs_waiting == 0 && state.levels.disk_free_bytes.is_some_and(|free| free >= room) {
+                state.is_full = false;
+            }
+        });
+    }
+
+    /// A write found no room: the disk alarm goes on at once.
+    pub(crate) fn disk_full(&self) {
+        self.change(|state| state.is_full = true);
+    }
+
+    /// A log holds back what it has to write until there is room.
+    pub(crate) fn log_waits(&self) {
+        self.change(|state| {
+            state.is_full = true;
+            state.logs_waiting += 1;
+        });
+    }
+
+    /// A log that waited has written; whether the alarm goes off is for the next look.
+    pub(crate) fn log_goes_on(&self) {
+        self.change(|state| state.logs_waiting -= 1);
+        self.wake.notify_one();
+    }
+
+    /// A sync failed: until a restart nothing durable is promised any more. Only the first reason is kept.
+    pub(crate) fn storage_failed(&self, why: &str) {
+        self.change(|state| {
+            state.failure.get_or_insert_with(|| why.to_owned());
+        });
+    }
+
+    /// Changes the state, and tells whoever must know when that turns an alarm on or off.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let (before, after) = {
+            let mut state = self.state.lock();
+            change(&mut state);
+            let after = state.raised();
+            (Raised(self.raised.swap(after.0, Ordering::AcqRel)), after)
+        };
+        if before == after {
+            return;
+        }
+        self.log(before, after);
+        self.checkpointer.spare_disk(after.has(Raised::DISK));
+        self.connections.wake_all();
+    }
+
+    fn log(&self, before: Raised, after: Raised) {
+        let levels = self.levels();
+        for (alarm, name) in [(Raised::MEMORY, "memory"), (Raised::DISK, "disk")] {
+            match (before.has(alarm), after.has(alarm)) {
+                (false, true) => tracing::warn!(
+                    memory_used = levels.memory_used_bytes,
+                    memory_limit = levels.memory_limit_bytes(),
+                    disk_free = levels.disk_free_bytes,
+                    disk_limit = levels.disk_limit_bytes(),
+                    "{name} alarm: connections that publish are blocked until it clears"
+                ),
+                (true, false) => tracing::info!("{name} alarm is over: connections may publish again"),
+                _ => {}
+            }
+        }
+    }
+
+    /// The life of the thread that looks: until [`Self::stop`].
+    pub(crate) fn run(&self) {
+        loop {
+            self.look();
+            let mut state = self.state.lock();
+            if !state.stopping {
+                self.wake.wait_for(&mut state, LOOK_INTERVAL);
+            }
+            if state.stopping {
+                return;
+            }
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.wake.notify_one();
+    }
+}
+
+impl State {
+    fn raised(&self) -> Raised {
+        let levels = &self.levels;
+        let low_memory = levels.memory_total_bytes > 0
+            && levels.memory_used_bytes.is_some_and(|used| used > levels.memory_limit_bytes());
+        let low_disk = levels.disk_free_bytes.is_some_and(|free| free < levels.disk_limit_bytes());
+        [
+            (low_memory, Raised::MEMORY),
+            (low_disk || self.is_full, Raised::DISK),
+            (self.failure.is_some(), Raised::STORAGE_FAILED),
+            (self.logs_waiting > 0, Raised::LOG_WAITS),
+        ]
+        .into_iter()
+        .filter(|(is_on, _)| *is_on)
+        .fold(Raised::default(), |all, (_, alarm)| all.with(alarm))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Alarms against memory and disk that are as large as the test says.
+
+use std::path::Path;
+
+use platform::{SimDisk, SimMemory};
+
+use super::*;
+
+const DIR: &str = "/data";
+
+struct World {
+    memory: Arc<SimMemory>,
+    disk: SimDisk,
+    alarms: Alarms,
+}
+
+/// 1000 bytes of memory, 100 MB of disk; alarms above 600 used and below 50 MB free.
+fn world() -> World {
+    let (memory, disk) = (Arc::new(SimMemory::new(1000)), SimDisk::new());
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    disk.set_space_bytes(Some(100_000_000));
+    let sources = Sources { memory: memory.clone(), disk: Arc::new(disk.clone()), data_dir: DIR.into() };
+    let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(50_000_000));
+    let alarms = Alarms::new(limits, sources, Arc::default(), Checkpointer::default());
+    World { memory, disk, alarms }
+}
+
+impl World {
+    fn look(&self) -> &'static str {
+        self.alarms.look();
+        self.alarms.raised().reason()
+    }
+}
+
+#[test]
+fn memory_above_its_threshold_raises_and_at_it_clears() {
+    let world = world();
+    for (used, reason) in [(600, ""), (601, "low on memory"), (1000, "low on memory"), (600, "")] {
+        world.memory.set_used_bytes(used);
+        assert_eq!(world.look(), reason, "{used}");
+    }
+}
+
+#[test]
+fn disk_below_its_threshold_raises_and_at_it_clears() {
+    let world = world();
+    for (space, reason) in [(49_999_999, "low on disk"), (50_000_000, ""), (0, "low on disk")] {
+        world.disk.set_space_bytes(Some(space));
+        assert_eq!(world.look(), reason, "{space}");
+    }
+}
+
+#[test]
+fn a_moved_threshold_counts_at_once_and_both_reasons_are_joined() {
+    let world = world();
+    world.memory.set_used_bytes(1);
+    world.alarms.set_memory_limit(MemoryLimit::Fraction(0.0));
+    assert_eq!(world.alarms.raised().reason(), "low on memory");
+    world.alarms.set_disk_limit(DiskLimit::OfMemory(1e6));
+    assert_eq!(world.alarms.raised().reason(), "low on disk & memory");
+    world.alarms.set_memory_limit(MemoryLimit::Bytes(1));
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    assert!(!world.alarms.raised().blocks());
+}
+
+#[test]
+fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_waits() {
+    let world = world();
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    world.alarms.log_waits();
+    assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::LOG_WAITS));
+    assert_eq!(world.look(), "low on disk");
+    assert!(world.alarms.check_durable().is_err());
+    world.alarms.log_goes_on();
+    assert!(world.alarms.check_durable().is_ok());
+    world.disk.set_space_bytes(Some(ROOM_BYTES_MIN - 1));
+    assert_eq!(world.look(), "low on disk");
+    world.disk.set_space_bytes(Some(ROOM_BYTES_MIN));
+    assert_eq!(world.look(), "");
+    world.alarms.disk_full();
+    assert_eq!(world.alarms.raised(), Raised::DISK);
+    assert_eq!(world.look(), "");
+}
+
+#[test]
+fn what_cannot_be_measured_raises_nothing() {
+    let world = world();
+    let memory = Arc::new(SimMemory::new(0));
+    memory.set_used_bytes(5);
+    let sources = Sources { memory, disk: Arc::new(world.disk.clone()), data_dir: DIR.into() };
+    let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(1));
+    let alarms = Alarms::new(limits, sources, Arc::default(), Checkpointer::default());
+    alarms.look();
+    assert_eq!(alarms.raised(), Raised::default());
+}
+
+#[test]
+fn the_first_failure_of_storage_is_kept_for_good() {
+    let world = world();
+    world.alarms.storage_failed("first");
+    world.alarms.storage_failed("second");
+    assert_eq!(world.alarms.storage_failure().as_deref(), Some("first"));
+    assert_eq!(world.look(), "");
+    let Err(Refused::Storage(text)) = world.alarms.check_durable() else {
+        panic!("nothing durable is promised")
+    };
+    assert!(text.ends_with("until the node is restarted: first"), "{text}");
+    assert!(world.alarms.raised().has(Raised::STORAGE_FAILED) && !world.alarms.raised().blocks());
+}

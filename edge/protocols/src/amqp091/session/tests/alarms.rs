@@ -1,0 +1,219 @@
+//! Alarms and failing disks as one connection sees them (B27).
+
+use broker::{DiskLimit, MemoryLimit};
+use wire::amqp091::methods::confirm;
+
+use super::*;
+
+/// Turns the memory alarm on.
+fn raise(world: &World) {
+    world.broker.alarms().set_memory_limit(MemoryLimit::Bytes(0));
+}
+
+/// Turns it off again.
+fn clear(world: &World) {
+    world.broker.alarms().set_memory_limit(MemoryLimit::Fraction(1.0));
+}
+
+/// connection.blocked with this reason.
+fn blocked(client: &mut Client, reason: &str) {
+    let blocked = client.wait("connection.blocked");
+    let Some(Method::ConnectionBlocked(blocked)) = blocked.method() else { unreachable!() };
+    assert_eq!(blocked.reason, reason);
+}
+
+fn state(world: &World) -> String {
+    world.broker.connections().all()[0].1.info().state
+}
+
+/// A persistent message to `q`.
+fn persistent() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_publish(&mut bytes, 1, b"", b"q", false, &[0x10, 0, 2], b"x", 131_072);
+    bytes
+}
+
+#[test]
+fn an_alarm_stops_those_who_publish_and_no_others() {
+    let world = World::new();
+    let (mut publisher, mut other) = (world.channel(), world.channel());
+    publisher.declare("q");
+    raise(&world);
+    assert_eq!(other.names_until_answer(1), [""; 0]);
+    publisher.publish(1, "q", b"x");
+    blocked(&mut publisher, "low on memory");
+    assert!(publisher.session.is_stalled());
+    publisher.method(1, basic::Qos::default());
+    assert_eq!(publisher.names(), [""; 0]);
+    assert_eq!(other.ready("q"), 0, "the message waits with its connection");
+    clear(&world);
+    assert_eq!(publisher.names(), ["connection.unblocked", "basic.qos-ok"]);
+    assert_eq!(other.ready("q"), 1);
+    assert_eq!(other.names(), [""; 0]);
+}
+
+#[test]
+fn the_connection_is_told_once_and_goes_on_when_all_alarms_are_off() {
+    let world = World::new();
+    let mut client = world.channel();
+    raise(&world);
+    world.broker.alarms().set_disk_limit(DiskLimit::Bytes(u64::MAX));
+    client.publish(1, "q", b"x");
+    blocked(&mut client, "low on disk & memory");
+    clear(&world);
+    assert_eq!(client.names(), [""; 0]);
+    raise(&world);
+    world.broker.alarms().set_disk_limit(DiskLimit::Bytes(0));
+    assert_eq!(client.names(), [""; 0]);
+    clear(&world);
+    assert_eq!(client.names(), ["connection.unblocked"]);
+}
+
+#[test]
+fn the_state_of_a_connection_shows_the_alarm() {
+    let world = World::new();
+    let mut client = world.channel();
+    assert_eq!(state(&world), "running");
+    raise(&world);
+    client.turn();
+    assert_eq!(state(&world), "blocking");
+    client.publish(1, "q", b"x");
+    blocked(&mut client, "low on memory");
+    assert_eq!(state(&world), "blocked");
+    clear(&world);
+    client.turn();
+    assert_eq!(state(&world), "running");
+}
+
+#[test]
+fn a_message_in_pieces_is_stopped_at_its_header() {
+    let world = World::new();
+    let mut client = world.channel();
+    client.declare("q");
+    raise(&world);
+    let bytes = message(1, "", "q", b"body");
+    for byte in bytes {
+        client.send(&[byte]);
+    }
+    blocked(&mut client, "low on memory");
+    assert_eq!(client.names(), [""; 0]);
+    clear(&world);
+    assert_eq!(client.names(), ["connection.unblocked"]);
+    assert_eq!(client.ready("q"), 1);
+}
+
+#[test]
+fn a_client_that_cannot_be_told_is_held_without_a_word() {
+    let world = World::new();
+    let mut client = world.connect();
+    client.send(&PROTOCOL_HEADER);
+    client.wait("connection.start");
+    client.login(&[], "guest");
+    client.wait("connection.tune");
+    client.tune_and_open(131_072);
+    client.wait("connection.open-ok");
+    client.open_channel(1);
+    raise(&world);
+    client.publish(1, "q", b"x");
+    client.method(1, basic::Qos::default());
+    assert_eq!(client.names(), [""; 0]);
+    clear(&world);
+    assert_eq!(client.names(), ["basic.qos-ok"]);
+}
+
+#[test]
+fn a_connection_opened_during_the_alarm_and_a_silent_one_are_treated_alike() {
+    let world = World::new();
+    raise(&world);
+    let mut client = world.channel();
+    client.publish(1, "q", b"x");
+    blocked(&mut client, "low on memory");
+    for _ in 0..10 {
+        client.after_ms(10_000);
+    }
+    assert_eq!(client.session.state(), State::Running, "silence says nothing while nobody listens");
+    clear(&world);
+    assert!(client.names().ends_with(&["connection.unblocked"]));
+}
+
+#[test]
+fn a_blocked_connection_hears_that_it_is_to_close() {
+    let world = World::new();
+    let mut client = world.channel();
+    raise(&world);
+    client.publish(1, "q", b"x");
+    blocked(&mut client, "low on memory");
+    world.broker.close_all_connections(&CloseReason::Operator("enough".into()));
+    assert_eq!(client.wait("connection.close").close().1, "CONNECTION_FORCED - enough");
+}
+
+#[test]
+fn a_failed_sync_is_a_nack_and_then_persistent_messages_close_the_connection() {
+    let disk = SimDisk::new();
+    let world = World::on(&disk);
+    let (mut client, mut other) = (world.channel(), world.channel());
+    client.declare("q");
+    client.method(1, confirm::Select::default());
+    client.wait("confirm.select-ok");
+    disk.fail_nth_sync(1);
+    client.send(&persistent());
+    client.wait("basic.nack");
+    let why = world.broker.alarms().storage_failure().unwrap();
+    assert!(why.contains("cannot sync /data/log/"), "{why}");
+    client.send(&persistent());
+    let (code, text, method) = client.wait("connection.close").close();
+    assert_eq!((code, method), (541, (60, 40)));
+    assert!(text.starts_with("INTERNAL_ERROR - storage has failed, nothing durable is accepted"), "{text}");
+    // What is transient, and what is there, goes on.
+    other.publish(1, "q", b"transient");
+    assert_eq!(other.ready("q"), 2);
+    other.declare("q");
+    other.method(1, durable("new"));
+    assert_eq!(other.wait("connection.close").close().0, 541);
+}
+
+#[test]
+fn a_declaration_whose_sync_fails_closes_the_connection() {
+    let disk = SimDisk::new();
+    let world = World::on(&disk);
+    let mut client = world.channel();
+    disk.fail_nth_sync(1);
+    client.method(1, durable("q"));
+    let (code, text, method) = client.wait("connection.close").close();
+    assert_eq!((code, method), (541, (50, 10)));
+    assert!(text.contains("cannot sync /data/meta/"), "{text}");
+}
+
+#[test]
+fn a_full_disk_holds_confirms_and_publishers_until_there_is_room() {
+    let disk = SimDisk::new();
+    let world = World::on(&disk);
+    let (mut client, mut other) = (world.channel(), world.channel());
+    client.declare("q");
+    client.method(1, confirm::Select::default());
+    client.wait("confirm.select-ok");
+    disk.set_space_bytes(Some(0));
+    // The first fills what the log had written in advance, and then finds no room.
+    let mut large = Vec::new();
+    encode_publish(&mut large, 1, b"", b"q", false, &[0x10, 0, 2], &vec![7; 3 << 20], 131_072);
+    client.send(&large);
+    let until = Instant::now() + PATIENCE;
+    while !world.broker.alarms().raised().blocks() {
+        assert!(Instant::now() < until, "no alarm");
+        std::thread::yield_now();
+    }
+    client.send(&persistent());
+    blocked(&mut client, "low on disk");
+    assert_eq!(other.ready("q"), 1);
+    other.method(1, durable("new"));
+    let (code, text, _) = other.wait("connection.close").close();
+    assert_eq!(code, 541);
+    assert_eq!(text, "INTERNAL_ERROR - the disk is full, nothing durable is accepted until there is room");
+    disk.set_space_bytes(None);
+    let mut names = Vec::new();
+    while !(names.contains(&"basic.ack") && names.contains(&"connection.unblocked")) {
+        names.push(client.frame().name());
+    }
+    assert!(!names.contains(&"basic.nack"), "{names:?}");
+    assert_eq!(client.ready("q"), 2);
+}

@@ -1,0 +1,144 @@
+//! A disk that is full for a while: nothing is lost, nothing is damaged, and the log goes on where it was.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use commitlog::{Log, LogError, LogOptions, Position, Step, SyncPolicy};
+use platform::{Disk, SimDisk};
+
+use super::fixtures::{DIR, Owned, Witness, append, drain, files, open, read_all, reopen, small_files};
+
+/// A log with one durable record, on a disk that has room for less than the next.
+fn full_disk(options: &LogOptions) -> (SimDisk, Log, commitlog::LogWriter, Vec<Owned>) {
+    let disk = SimDisk::new();
+    let (log, mut writer, _) = open(&disk, options).unwrap();
+    let kept = append(&log, 1, 1, b"kept");
+    drain(&mut writer);
+    let used: usize = files(&disk).iter().map(|path| disk.contents(path).unwrap().len()).sum();
+    disk.set_space_bytes(Some(used as u64 + 30));
+    (disk, log, writer, vec![kept])
+}
+
+#[test]
+fn a_write_without_room_waits_and_is_made_when_there_is_room() {
+    let (disk, log, mut writer, mut records) = full_disk(&small_files());
+    let witness = Arc::new(Witness::default());
+    log.set_listener(witness.clone());
+    records.push(append(&log, 1, 1, &[1; 100]));
+    for _ in 0..3 {
+        assert_eq!(writer.step(), Step::WaitsForRoom);
+    }
+    records.push(append(&log, 2, 1, &[2; 100]));
+    assert_eq!((log.durable(), log.failure().is_none()), (records[0].position, true));
+    assert!(log.waits_for_room().is_some_and(|failure| failure.is_out_of_room()));
+    disk.set_space_bytes(None);
+    assert_eq!(writer.step(), Step::Worked);
+    assert_eq!((log.durable(), log.waits_for_room().is_none()), (records[1].position, true));
+    drain(&mut writer);
+    let told = std::mem::take(&mut *witness.told.lock());
+    assert!(told.room[0].starts_with("cannot write /data/log/"), "{:?}", told.room);
+    assert_eq!((told.room.len(), told.room[1].as_str()), (2, "goes on"));
+    assert_eq!(told.durable, [records[1].position, records[2].position]);
+    disk.crash(1);
+    assert_eq!(reopen(&disk, &small_files()).unwrap(), records);
+}
+
+#[test]
+fn a_crash_while_it_waits_costs_only_what_was_not_durable() {
+    for seed in 0..50 {
+        let (disk, log, mut writer, records) = full_disk(&small_files());
+        append(&log, 1, 1, &[1; 100]);
+        assert_eq!(writer.step(), Step::WaitsForRoom);
+        disk.set_space_bytes(None);
+        if seed == 0 {
+            disk.kill();
+        } else {
+            disk.crash(seed);
+        }
+        let (_, _, recovered) = open(&disk, &small_files()).unwrap();
+        assert_eq!(read_all(recovered).unwrap(), records, "seed {seed}");
+    }
+}
+
+#[test]
+fn records_go_where_there_is_room_for_them_but_not_for_the_filling() {
+    let options = LogOptions { prefill_bytes: 4096, file_bytes_max: 1 << 20, ..LogOptions::default() };
+    let disk = SimDisk::new();
+    let (log, mut writer, _) = open(&disk, &options).unwrap();
+    disk.set_space_bytes(Some(500));
+    let first = append(&log, 1, 1, b"small");
+    assert_eq!(writer.step(), Step::Worked);
+    disk.set_space_bytes(None);
+    let second = append(&log, 1, 1, b"next");
+    drain(&mut writer);
+    assert_eq!(log.durable(), second.position);
+    disk.crash(9);
+    assert_eq!(reopen(&disk, &options).unwrap(), [first, second]);
+}
+
+#[test]
+fn a_file_that_cannot_be_begun_leaves_nothing_behind() {
+    let disk = SimDisk::new();
+    let (log, mut writer, _) = open(&disk, &small_files()).unwrap();
+    let mut records = vec![append(&log, 1, 1, &[1; 330])];
+    drain(&mut writer);
+    let used: usize = files(&disk).iter().map(|path| disk.contents(path).unwrap().len()).sum();
+    disk.set_space_bytes(Some(used as u64));
+    records.push(append(&log, 1, 1, &[2; 100]));
+    assert_eq!(writer.step(), Step::WaitsForRoom);
+    assert_eq!(disk.list(Path::new(DIR)).unwrap().len(), 1);
+    disk.set_space_bytes(None);
+    drain(&mut writer);
+    assert_eq!(log.durable(), records[1].position);
+    disk.crash(4);
+    assert_eq!(reopen(&disk, &small_files()).unwrap(), records);
+}
+
+#[test]
+fn a_barrier_says_that_it_would_wait_for_room() {
+    let (disk, log, mut writer, _) = full_disk(&small_files());
+    append(&log, 1, 1, &[1; 100]);
+    assert_eq!(writer.step(), Step::WaitsForRoom);
+    assert!(matches!(log.sync_barrier(), Err(LogError::WaitsForRoom(_))));
+    disk.set_space_bytes(None);
+    drain(&mut writer);
+    assert_eq!(log.sync_barrier().unwrap(), log.end());
+}
+
+#[test]
+fn closing_does_not_wait_for_room() {
+    let disk = SimDisk::new();
+    let options = LogOptions { sync: SyncPolicy::Os, ..small_files() };
+    let (log, _) = Log::open(Arc::new(disk.clone()), Path::new(DIR), options).unwrap();
+    let witness = Arc::new(Witness::default());
+    log.set_listener(witness.clone());
+    disk.set_space_bytes(Some(40));
+    append(&log, 1, 1, &[1; 100]);
+    witness.wait(|told| !told.room.is_empty());
+    assert!(matches!(log.close(), Err(LogError::Poisoned(failure)) if failure.is_out_of_room()));
+    assert_eq!(log.append(1, 1, |_| ()), Position::NEVER);
+}
+
+#[test]
+fn a_thread_that_waits_goes_on_by_itself() {
+    let disk = SimDisk::new();
+    let (log, _) = Log::open(Arc::new(disk.clone()), Path::new(DIR), small_files()).unwrap();
+    let witness = Arc::new(Witness::default());
+    log.set_listener(witness.clone());
+    disk.set_space_bytes(Some(40));
+    let record = append(&log, 1, 1, &[1; 100]);
+    witness.wait(|told| !told.room.is_empty());
+    disk.set_space_bytes(None);
+    witness.wait(|told| told.durable.last() == Some(&record.position));
+    log.close().unwrap();
+}
+
+#[test]
+fn a_sync_that_finds_no_room_is_a_failure_for_good() {
+    let disk = SimDisk::new();
+    let (log, mut writer, _) = open(&disk, &small_files()).unwrap();
+    disk.fail_nth_sync_with(1, std::io::ErrorKind::StorageFull);
+    append(&log, 1, 1, b"lost");
+    assert_eq!(writer.step(), Step::Ended);
+    assert!(log.failure().is_some_and(|failure| !failure.is_out_of_room()));
+}

@@ -4,8 +4,9 @@
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
 #   testing/run.sh STEP...                      only these: conformance python celery node java go rust reconnect hostile kill9
+#                                               fulldisk
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
-#                                               the steps that make sense against a broker that runs already (not kill9)
+#                                               the steps that make sense against a broker that runs already (not kill9, fulldisk)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -26,7 +27,7 @@ logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance java hostile)                             # the two lanes run side by side, each in this order
-lane_two=(python celery node go rust reconnect kill9)
+lane_two=(python celery node go rust reconnect kill9 fulldisk)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
 die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
@@ -38,14 +39,16 @@ for argument in "$@"; do
   case $argument in
     --against-url) against_url=1 ;;
     --list) printf '%s\n' "${all[@]}"; exit 0 ;;
-    -h | --help) sed -n '2,23p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,24p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) has "$argument" "${all[@]}" || die "what is '$argument'? Steps: ${all[*]}"; steps+=("$argument") ;;
   esac
 done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java python celery node go rust reconnect)
-  ! has kill9 "${steps[@]}" || die "kill9 starts and kills a broker of its own: not with --against-url"
+  for own in kill9 fulldisk; do
+    ! has "$own" "${steps[@]}" || die "$own starts and kills a broker of its own: not with --against-url"
+  done
   flavor=${BROKER_FLAVOR:-warren}
 else
   [ "${#steps[@]}" -gt 0 ] || steps=("${all[@]}")
@@ -149,6 +152,7 @@ step_hostile() {
 step_kill9() {
   "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut ${KILL9_SEED:+--seed "$KILL9_SEED"}
 }
+step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 
 run_step() { # NAME: one line on the screen, everything else in the log; a step may take ten minutes at most
   local name=$1 log=$logs/$1.log begin=$SECONDS code
@@ -165,7 +169,7 @@ run_step() { # NAME: one line on the screen, everything else in the log; a step 
 }
 
 summary() { # the line in which a suite says how much it ran
-  grep -E '([0-9]+ passed|^ℹ pass [0-9]|^test result: |^ok  ?	|confirmed messages, none lost)' "$1" | sed -E 's/^ℹ|=+//g; s/^ +//' | tail -n 1 | cut -c1-110
+  grep -E '([0-9]+ passed|^ℹ pass [0-9]|^test result: |^ok  ?	|confirmed messages, none lost|^SKIPPED)' "$1" | sed -E 's/^ℹ|=+//g; s/^ +//' | tail -n 1 | cut -c1-110
 }
 
 run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_step "$name"; done; return 0; }
@@ -174,7 +178,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_reconnect step_hostile step_kill9
+  declare -f step_conformance alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_reconnect step_hostile step_kill9 step_fulldisk
   echo 'step_"$1"'
 } > "$work/step.sh"
 

@@ -142,6 +142,10 @@ impl DurableListener for Waiting {
     }
 
     fn failed(&self, error: &LogError) {
+        if matches!(error, LogError::Io(failure) if failure.is_out_of_room()) {
+            tracing::warn!(%error, "stopped while the disk was full; what waited for room was not confirmed and is gone");
+            return;
+        }
         tracing::error!(%error, "the message log has failed; nothing persistent is accepted any more, restart the node once the disk is healthy");
         self.alarms.storage_failed(&error.to_string());
         self.failed.store(true, Ordering::Release);

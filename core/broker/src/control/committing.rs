@@ -78,6 +78,10 @@ impl DurableListener for Committing {
     }
 
     fn failed(&self, error: &LogError) {
+        if matches!(error, LogError::Io(failure) if failure.is_out_of_room()) {
+            tracing::warn!(%error, "stopped while the disk was full; changes that waited for room were not answered and are gone");
+            return;
+        }
         tracing::error!(%error, "the metadata log has failed; nothing durable can be declared until the node is restarted");
         self.alarms.storage_failed(&error.to_string());
         let refused = self.alarms.refusal();

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""A broker on a real file system that becomes full: nothing confirmed is lost, nothing is damaged, and it goes on by itself.
+
+The data folder is a tmpfs of a few hundred MB, mounted for the test; no other disk is touched. A publisher with confirms fills
+it with persistent messages, with the threshold of the disk alarm at 0, so that only a write without room can raise it:
+
+  1. the publisher is told connection.blocked (low on disk), none of its messages is refused, `check_alarms` fails, a new durable
+     queue is refused with a text that says why, one that exists can be declared again;
+  2. consumers make room: what they ack is dropped, the publisher is told connection.unblocked and all it sent is confirmed;
+  3. somebody else fills the disk and makes room again: blocked, unblocked, all confirmed;
+  4. the process is killed while the disk is full: on start (with room again) every confirmed message that was not acked is there,
+     in order, and nothing that was not published.
+
+    fulldisk.py --warren target/release/warren [--mb 200]
+
+Needs to mount: as root, or in a user namespace of its own (`unshare -rm`). Where neither is allowed it says so, does nothing, and
+ends with code 0. Takes about 15 s.
+"""
+
+import argparse
+import os
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import rawamqp as amqp
+from broker import Broker, Failed
+
+QUEUE = "fulldisk"
+BODY_BYTES = 50_000
+WINDOW = 100                 # unconfirmed messages
+DEADLINE_S = 30
+
+
+class Violation(Exception):
+    """Something that must hold does not."""
+
+
+class Publisher:
+    """Numbered persistent messages with confirms, never blocking on its socket."""
+
+    def __init__(self, url, first):
+        self.raw = amqp.Raw(url)
+        self.raw.open_channel(1)
+        self.raw.confirm_select(1)
+        self.raw.socket.setblocking(False)
+        self.first, self.sent, self.outgoing = first, 0, bytearray()
+        self.acked, self.nacked, self.told = set(), set(), []
+
+    def turn(self, more=True):
+        """Sends and receives for a moment."""
+        while more and len(self.outgoing) < BODY_BYTES and self.sent - len(self.acked) < WINDOW:
+            body = struct.pack(">Q", self.first + self.sent).ljust(BODY_BYTES, b"x")
+            self.outgoing += amqp.publish(1, "", QUEUE, body)
+            self.sent += 1
+        readable, writable, _ = select.select([self.raw.socket], [self.raw.socket] if self.outgoing else [], [], 0.02)
+        if writable:
+            try:
+                del self.outgoing[:self.raw.socket.send(self.outgoing)]
+            except BlockingIOError:
+                pass
+        if readable:
+            self.raw.receive()
+        for kind, _, payload in self.raw.frames():
+            if kind == amqp.METHOD:
+                self.method(struct.unpack_from(">HH", payload), payload)
+
+    def method(self, ids, payload):
+        if ids in (amqp.ACK, amqp.NACK):
+            tag, multiple = struct.unpack_from(">QB", payload, 4)
+            known = self.acked if ids == amqp.ACK else self.nacked
+            lowest = min(set(range(1, tag + 1)) - self.acked - self.nacked) if multiple & 1 else tag
+            known.update(set(range(lowest, tag + 1)) - self.acked - self.nacked)
+        elif ids == amqp.BLOCKED:
+            self.told.append(payload[5:5 + payload[4]].decode())
+        elif ids == amqp.UNBLOCKED:
+            self.told.append("unblocked")
+        else:
+            amqp.check_close(ids, 0, 0, payload)
+
+    def until(self, what, condition, more=True):
+        end = time.monotonic() + DEADLINE_S
+        while not condition():
+            if time.monotonic() > end:
+                raise Violation(f"not within {DEADLINE_S} s: {what} ({self.sent} sent, {len(self.acked)} acked, told {self.told})")
+            self.turn(more)
+        if self.nacked:
+            raise Violation(f"{len(self.nacked)} messages were refused")
+
+    def all_confirmed(self):
+        return not self.outgoing and len(self.acked) == self.sent
+
+    def confirmed(self):
+        return {self.first + tag - 1 for tag in self.acked}
+
+
+def drain(url, keep=0):
+    """Takes and acks all messages but the newest `keep`; returns their numbers."""
+    raw = amqp.Raw(url, timeout_s=2)
+    raw.open_channel(1)
+    taken = []
+    while True:
+        raw.send(amqp.method(1, (60, 70), b"\0\0" + amqp.short(QUEUE) + b"\0"))
+        tag = left = None
+        size, body = None, b""
+        while size is None or len(body) < size:
+            frames = raw.frames()
+            if not frames and not raw.receive():
+                raise Violation("basic.get was not answered")
+            for kind, _, payload in frames:
+                ids = struct.unpack_from(">HH", payload) if kind == amqp.METHOD else None
+                if ids == (60, 72):
+                    raw.socket.close()
+                    return taken
+                if ids == (60, 71):
+                    tag, left = struct.unpack_from(">Q", payload, 4)[0], struct.unpack(">I", payload[-4:])[0]
+                elif kind == amqp.METHOD:
+                    amqp.check_close(ids, 0, 1, payload)
+                elif kind == amqp.HEADER:
+                    size = struct.unpack_from(">Q", payload, 4)[0]
+                else:
+                    body += payload
+        if len(body) != BODY_BYTES or body[8:] != b"x" * (BODY_BYTES - 8):
+            raise Violation("a body came back changed")
+        raw.send(amqp.ack(1, tag, multiple=False))
+        taken.append(struct.unpack_from(">Q", body)[0])
+        if left <= keep and keep:
+            raw.declare_queue(1, QUEUE, passive=True)     # the ack has arrived
+            raw.socket.close()
+            return taken
+
+
+class FullDisk:
+    def __init__(self, warren, folder):
+        self.warren, self.folder, self.data = warren, folder, os.path.join(folder, "data")
+        config = os.path.join(tempfile.gettempdir(), f"fulldisk-{os.getpid()}.conf")
+        with open(config, "w") as file:
+            file.write("disk_free_limit.absolute = 0\n")
+        self.config = config
+        command = [warren, "server", "--config", config, "--listen", "127.0.0.1:{port}", "--data-dir", self.data]
+        self.broker = Broker(command, os.path.join(tempfile.gettempdir(), f"fulldisk-{os.getpid()}.log"))
+
+    def ctl(self, *words):
+        done = subprocess.run([self.warren, "ctl", "--data-dir", self.data, *words], capture_output=True, text=True, timeout=30)
+        return done.returncode, done.stdout + done.stderr
+
+    def say(self, text):
+        free = shutil.disk_usage(self.folder).free >> 20
+        print(f"{time.monotonic() - self.begin:5.1f} s, {free:4d} MB free: {text}", flush=True)
+
+    def refused_while_full(self):
+        code, text = self.ctl("check_alarms")
+        if code != 69 or "disk space alarm" not in text:
+            raise Violation(f"check_alarms says {code}: {text}")
+        raw = amqp.Raw(self.broker.url)
+        raw.open_channel(1)
+        raw.declare_queue(1, QUEUE)
+        try:
+            raw.declare_queue(1, "fulldisk.new")
+        except amqp.Closed as closed:
+            if closed.code == 541 and "the disk is full" in closed.text:
+                return
+            raise Violation(f"a new durable queue was refused with {closed}") from closed
+        raise Violation("a new durable queue was declared on a full disk")
+
+    def fill(self):
+        """Takes what is free."""
+        with open(os.path.join(self.folder, "ballast"), "wb") as file:
+            try:
+                while True:
+                    os.write(file.fileno(), b"b" * 65536)
+            except OSError:
+                pass
+
+    def empty(self):
+        os.remove(os.path.join(self.folder, "ballast"))
+
+    def run(self):
+        self.begin = time.monotonic()
+        self.broker.start()
+        setup = amqp.Raw(self.broker.url)
+        setup.open_channel(1)
+        setup.declare_queue(1, QUEUE)
+        publisher = Publisher(self.broker.url, 0)
+        publisher.until("blocked", lambda: publisher.told == ["low on disk"])
+        held = publisher.sent - len(publisher.acked)
+        self.say(f"blocked after {publisher.sent} messages, {held} of them not confirmed")
+        self.refused_while_full()
+        taken = drain(self.broker.url)
+        self.say(f"{len(taken)} messages consumed")
+        publisher.until("unblocked by consumers", lambda: publisher.told[1:] == ["unblocked"], more=False)
+        publisher.until("all confirmed", publisher.all_confirmed, more=False)
+        taken += drain(self.broker.url)
+        if taken != list(range(publisher.sent)):
+            raise Violation(f"{publisher.sent} were sent, {len(taken)} came, or not in order")
+        self.say("unblocked, and all is confirmed and consumed")
+
+        self.fill()
+        publisher.told.clear()
+        publisher.until("blocked by ballast", lambda: publisher.told == ["low on disk"])
+        self.say("blocked by somebody else's file")
+        self.empty()
+        publisher.until("unblocked by hand", lambda: publisher.told[1:] == ["unblocked"], more=False)
+        publisher.until("all confirmed again", publisher.all_confirmed, more=False)
+        self.say("unblocked, and all is confirmed")
+
+        drained = set(taken) | set(drain(self.broker.url))
+        publisher.until("some more", lambda: len(publisher.acked) > len(drained) + 300)
+        self.fill()
+        publisher.told.clear()
+        publisher.until("blocked again", lambda: publisher.told == ["low on disk"])
+        self.broker.kill()
+        self.empty()
+        self.broker.start()
+        self.say("killed while the disk was full, and started again")
+        found = drain(self.broker.url)
+        missing = publisher.confirmed() - drained - set(found)
+        if missing:
+            raise Violation(f"{len(missing)} confirmed messages are gone, e.g. {sorted(missing)[:5]}")
+        if found != sorted(set(found)) or found[-1] >= publisher.sent:
+            raise Violation(f"{len(found)} messages came back, not as they were published")
+        self.broker.stop()
+        if "panicked" in open(self.broker.log_path, errors="replace").read():
+            raise Violation("the broker's log speaks of a panic")
+        print(f"{len(publisher.acked)} confirmed messages, none lost, with the disk full three times")
+
+
+def mounted(mb):
+    """A folder with its own file system of so many MB; None where mounting is not allowed."""
+    folder = tempfile.mkdtemp(prefix="warren-fulldisk.")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mb}m", "tmpfs", folder], capture_output=True, text=True)
+    if done.returncode == 0:
+        return folder
+    os.rmdir(folder)
+    if os.environ.get("FULLDISK_INSIDE") is None and shutil.which("unshare"):
+        probe = subprocess.run(["unshare", "-rm", "true"], capture_output=True)
+        if probe.returncode == 0:
+            os.execvpe("unshare", ["unshare", "-rm", sys.executable, *sys.argv], os.environ | {"FULLDISK_INSIDE": "1"})
+    print(f"SKIPPED: no file system can be mounted here ({done.stderr.strip()}); the full disk was NOT tested")
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--warren", required=True)
+    parser.add_argument("--mb", type=int, default=200)
+    options = parser.parse_args()
+    folder = mounted(options.mb)
+    if folder is None:
+        return 0
+    test = FullDisk(os.path.abspath(options.warren), folder)
+    try:
+        test.run()
+        return 0
+    except (Violation, Failed, amqp.Closed, OSError) as error:
+        print(f"FAILED: {type(error).__name__}: {error}\n{test.broker.log_tail()}")
+        return 1
+    finally:
+        if test.broker.pid and test.broker.alive():
+            test.broker.kill()
+        subprocess.run(["umount", folder], check=False)
+        os.rmdir(folder)
+        for path in (test.config, test.broker.log_path):
+            os.remove(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

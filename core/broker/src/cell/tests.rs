@@ -53,6 +53,7 @@ impl ConnectionControl for Told {
     fn channels(&self) -> Vec<ChannelInfo> {
         Vec::new()
     }
+    fn wake(&self) {}
 }
 
 /// A broker, a connection to it and the folder it lies in.
@@ -82,7 +83,7 @@ impl Bench {
             arguments,
         };
         let declared = self.broker.declare_queue(&self.principal, declare).expect("it can be declared");
-        declared.counts.wait();
+        declared.counts.wait().expect("the declaration is durable");
         declared.queue
     }
 

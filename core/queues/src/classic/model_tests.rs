@@ -537,7 +537,7 @@ impl History {
             Some(DiskJob::Write(token, bytes)) => {
                 let at = self.referee.next_offset;
                 self.referee.next_offset += 1;
-                if at % 4 == 0 {
+                if at.is_multiple_of(4) {
                     self.referee.segment += 1;
                 }
                 let segment = self.referee.segment;

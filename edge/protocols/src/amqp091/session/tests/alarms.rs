@@ -217,3 +217,86 @@ fn a_full_disk_holds_confirms_and_publishers_until_there_is_room() {
     assert!(!names.contains(&"basic.nack"), "{names:?}");
     assert_eq!(client.ready("q"), 2);
 }
+
+/// `q` with a confirming channel before it.
+fn confirming(world: &World) -> Client {
+    let mut client = world.channel();
+    client.declare("q");
+    client.method(1, confirm::Select::default());
+    client.wait("confirm.select-ok");
+    client
+}
+
+/// Publishes until so many bytes are confirmed; returns the number of messages.
+fn confirmed(client: &mut Client, bytes: usize) -> u32 {
+    const BODY_BYTES: usize = 1 << 20;
+    let mut count = 0;
+    for _ in 0..bytes.div_ceil(BODY_BYTES) {
+        let mut bytes = Vec::new();
+        encode_publish(&mut bytes, 1, b"", b"q", false, &[0x10, 0, 2], &[7; BODY_BYTES], 131_072);
+        client.send(&bytes);
+        client.wait("basic.ack");
+        count += 1;
+    }
+    count
+}
+
+/// Stops the broker, lets the power fail, starts it again; returns how many messages are in `q`.
+fn ready_after_a_power_cut(disk: &SimDisk, world: World, clients: Vec<Client>) -> u32 {
+    drop(clients);
+    world.broker.shutdown();
+    drop(world);
+    disk.crash(7);
+    World::on(disk).channel().ready("q")
+}
+
+#[test]
+fn a_broker_whose_log_has_failed_can_be_stopped_and_keeps_what_was_confirmed() {
+    let disk = SimDisk::new();
+    let world = World::on(&disk);
+    let mut client = confirming(&world);
+    let count = confirmed(&mut client, 3 << 20);
+    disk.fail_nth_sync(1);
+    client.send(&persistent());
+    client.wait("basic.nack");
+    let ready = ready_after_a_power_cut(&disk, world, vec![client]);
+    assert!((count..=count + 1).contains(&ready), "{ready} of {count}");
+}
+
+#[test]
+fn a_broker_whose_disk_is_full_can_be_stopped_and_keeps_what_was_confirmed() {
+    let disk = SimDisk::new();
+    let world = World::on(&disk);
+    let mut client = confirming(&world);
+    let count = confirmed(&mut client, 3 << 20);
+    disk.set_space_bytes(Some(0));
+    let mut large = Vec::new();
+    encode_publish(&mut large, 1, b"", b"q", false, &[0x10, 0, 2], &vec![7; 3 << 20], 131_072);
+    client.send(&large);
+    client.publish(1, "q", b"transient");
+    world.broker.shutdown();
+    disk.set_space_bytes(None);
+    assert_eq!(ready_after_a_power_cut(&disk, world, vec![client]), count);
+}
+
+#[test]
+fn segments_that_cannot_be_synced_are_told_and_the_log_keeps_the_messages() {
+    let disk = SimDisk::new();
+    let world = World::on(&disk);
+    let mut client = confirming(&world);
+    // More than one file of the log, so that messages have to move out of it when room is short.
+    let count = confirmed(&mut client, 70 << 20);
+    disk.set_space_bytes(Some(1 << 40));
+    disk.fail_nth_sync(1);
+    world.broker.alarms().set_disk_limit(DiskLimit::Bytes(u64::MAX));
+    let until = Instant::now() + PATIENCE;
+    let why = loop {
+        match world.broker.alarms().storage_failure() {
+            Some(why) => break why,
+            None => assert!(Instant::now() < until, "the failure was not told"),
+        }
+        std::thread::yield_now();
+    };
+    assert!(why.contains("cannot sync /data/segments/"), "{why}");
+    assert_eq!(ready_after_a_power_cut(&disk, world, vec![client]), count);
+}

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod release;
+
 /// Reads the memory of this process and of its surroundings.
 pub trait Memory: Send + Sync {
     /// Bytes of memory this process occupies (its resident set).
@@ -17,6 +19,9 @@ pub trait Memory: Send + Sync {
     /// # Errors
     /// As [`Self::used_bytes`].
     fn total_bytes(&self) -> io::Result<u64>;
+
+    /// Gives memory that was freed and is kept for later back to the system. Not for hot paths.
+    fn release(&self);
 }
 
 /// Linux: `/proc` and control groups, of either version.
@@ -77,6 +82,10 @@ impl Memory for RealMemory {
         let total = kib.ok_or_else(|| unreadable("/proc/meminfo"))?.saturating_mul(1024);
         Ok(self.group_limit_bytes().map_or(total, |limit| limit.min(total)))
     }
+
+    fn release(&self) {
+        release::release_free_memory();
+    }
 }
 
 /// The number a file holds; `None` for `max`, nonsense and missing files.
@@ -92,6 +101,8 @@ fn unreadable(what: &str) -> io::Error {
 #[derive(Debug)]
 pub struct SimMemory {
     used_bytes: AtomicU64,
+    /// Of the used ones, freed and not given back.
+    kept_bytes: AtomicU64,
     total_bytes: AtomicU64,
 }
 
@@ -99,12 +110,25 @@ impl SimMemory {
     /// Nothing used of so much.
     #[must_use]
     pub const fn new(total_bytes: u64) -> Self {
-        Self { used_bytes: AtomicU64::new(0), total_bytes: AtomicU64::new(total_bytes) }
+        Self {
+            used_bytes: AtomicU64::new(0),
+            kept_bytes: AtomicU64::new(0),
+            total_bytes: AtomicU64::new(total_bytes),
+        }
     }
 
     /// From now on this much is used.
     pub fn set_used_bytes(&self, bytes: u64) {
         self.used_bytes.store(bytes, Ordering::SeqCst);
+    }
+
+    /// So much of what is used goes back with the next [`Memory::release`].
+    ///
+    /// # Panics
+    /// When less is used.
+    pub fn set_kept_bytes(&self, bytes: u64) {
+        assert!(bytes <= self.used_bytes.load(Ordering::SeqCst), "what is kept counts as used");
+        self.kept_bytes.store(bytes, Ordering::SeqCst);
     }
 }
 
@@ -115,6 +139,10 @@ impl Memory for SimMemory {
 
     fn total_bytes(&self) -> io::Result<u64> {
         Ok(self.total_bytes.load(Ordering::SeqCst))
+    }
+
+    fn release(&self) {
+        self.used_bytes.fetch_sub(self.kept_bytes.swap(0, Ordering::SeqCst), Ordering::SeqCst);
     }
 }
 

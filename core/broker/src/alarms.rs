@@ -223,10 +223,17 @@ impl Alarms {
     /// Measures and lets the alarms follow.
     pub(crate) fn look(&self) {
         let Sources { memory, disk, data_dir } = &self.sources;
-        let (used, total, free) = (memory.used_bytes(), memory.total_bytes(), disk.free_bytes(data_dir));
+        let (total, free) = (memory.total_bytes().unwrap_or(0), disk.free_bytes(data_dir));
+        let limit = self.levels().memory_limit.bytes(total);
+        let mut used = memory.used_bytes().ok();
+        if used.is_some_and(|used| used > limit) {
+            // What was freed must not keep publishers waiting.
+            memory.release();
+            used = memory.used_bytes().ok();
+        }
         self.change(|state| {
-            state.levels.memory_used_bytes = used.ok();
-            state.levels.memory_total_bytes = total.unwrap_or(0);
+            state.levels.memory_used_bytes = used;
+            state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free.ok();
             let room = state.levels.disk_limit_bytes().max(ROOM_BYTES_MIN);
             if state.logs_waiting == 0 && state.levels.disk_free_bytes.is_some_and(|free| free >= room) {

@@ -42,6 +42,17 @@ fn memory_above_its_threshold_raises_and_at_it_clears() {
 }
 
 #[test]
+fn memory_that_is_free_does_not_count() {
+    let world = world();
+    world.memory.set_used_bytes(900);
+    world.memory.set_kept_bytes(300);
+    assert_eq!(world.look(), "");
+    world.memory.set_used_bytes(900);
+    world.memory.set_kept_bytes(299);
+    assert_eq!(world.look(), "low on memory");
+}
+
+#[test]
 fn disk_below_its_threshold_raises_and_at_it_clears() {
     let world = world();
     for (space, reason) in [(49_999_999, "low on disk"), (50_000_000, ""), (0, "low on disk")] {

@@ -21,6 +21,8 @@ pub(crate) enum Job {
     Gone(Arc<Queue>, Gone),
     /// This segment of a queue can be deleted.
     DeleteSegment(QueueId, u64),
+    /// All segments of a deleted queue can be deleted.
+    DeleteSegments(QueueId),
     /// Stop.
     Stop,
 }
@@ -99,6 +101,7 @@ impl Background {
                 Next::Job(Job::DeleteSegment(queue, segment)) => {
                     segments.submit_delete_segment(queue.0, segment);
                 }
+                Next::Job(Job::DeleteSegments(queue)) => segments.submit_delete_stream(queue.0),
                 Next::Job(Job::Stop) => return,
                 Next::Tick(queue) => {
                     if let Some(queue) = queue.upgrade() {

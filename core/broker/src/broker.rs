@@ -96,6 +96,17 @@ impl Inner {
         }
         let (outcome, changes, position) = writer.apply(command)?;
         self.follow(&writer.state, changes);
+        let deleted = self.services.take_unregistered();
+        drop(writer);
+        if !deleted.is_empty() {
+            let background = self.services.background.clone();
+            let delete = move |done: Result<(), Refused>| {
+                if done.is_ok() {
+                    deleted.into_iter().for_each(|id| background.submit(Job::DeleteSegments(id)));
+                }
+            };
+            self.committing.when_durable(position, Box::new(delete));
+        }
         Ok((outcome, position))
     }
 }

@@ -153,6 +153,7 @@ fn start_services(
         alarms,
         waiting,
         by_id,
+        unregistered: Mutex::default(),
         control: OnceLock::new(),
     }))
 }

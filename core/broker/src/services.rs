@@ -35,6 +35,7 @@ pub(crate) struct Services {
     pub(crate) background: Background,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) by_id: QueuesById,
+    pub(crate) unregistered: Mutex<Vec<QueueId>>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) alarms: Arc<Alarms>,
     pub(crate) control: ControlPlane,
@@ -213,10 +214,16 @@ impl Services {
         self.by_id.0.write().insert(queue.id, Arc::downgrade(queue));
     }
 
-    /// Forgets a deleted queue and deletes what it had on disk.
+    /// Forgets a deleted queue. What it had on disk goes with [`Services::take_unregistered`], when its deletion is durable:
+    /// a crash before that brings the queue back.
     pub(crate) fn unregister(&self, queue: &Queue) {
         self.by_id.0.write().remove(&queue.id);
-        self.segments.submit_delete_stream(queue.id.0);
+        self.unregistered.lock().push(queue.id);
+    }
+
+    /// Queues forgotten since the last call.
+    pub(crate) fn take_unregistered(&self) -> Vec<QueueId> {
+        std::mem::take(&mut *self.unregistered.lock())
     }
 
     pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<[u8]>) {

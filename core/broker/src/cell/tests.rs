@@ -47,6 +47,7 @@ impl ConfirmSink for Told {
 
 impl ConnectionControl for Told {
     fn close(&self, _: CloseReason) {}
+    fn wake(&self) {}
     fn info(&self) -> ConnectionInfo {
         ConnectionInfo::default()
     }
@@ -83,7 +84,7 @@ impl Bench {
             arguments,
         };
         let declared = self.broker.declare_queue(&self.principal, declare).expect("it can be declared");
-        declared.counts.wait().expect("the declaration is durable");
+        declared.counts.wait().expect("the disk is fine");
         declared.queue
     }
 

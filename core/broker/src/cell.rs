@@ -5,11 +5,12 @@
 //! cell is released. A panic of the machine ends the service of its queue and of nothing else (`cell/crash.rs`).
 
 pub(crate) mod crash;
+mod reload;
 #[cfg(test)]
 mod tests;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -33,6 +34,7 @@ use crate::refused::{Refused, Resource};
 use crate::services::Services;
 use crate::vhost::Vhost;
 use crash::{Condition, ConditionCell};
+use reload::Reloads;
 
 /// Bytes of publishes waiting in an inbox above which publishers stop reading their sockets.
 const INBOX_BYTES_MAX: usize = 4 << 20;
@@ -93,6 +95,7 @@ pub struct Queue {
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
     oldest_log: AtomicU64,
     condition: ConditionCell,
+    reloads: Reloads,
     /// The next record that the machine appends makes it panic.
     #[cfg(test)]
     pub(crate) fails_next: std::sync::atomic::AtomicBool,
@@ -105,6 +108,9 @@ struct CellState {
     gets: HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     next_get: u64,
     checkpoints: Vec<Reply<()>>,
+    is_reloading: bool,
+    /// Consumers since the queue came back from a crash; `None` if it never crashed.
+    since_reload: Option<HashSet<ConsumerId>>,
 }
 
 /// Who asked for a message, and how.
@@ -140,6 +146,8 @@ pub(crate) enum Event {
     },
     /// The metadata say it is deleted.
     Close,
+    /// A crashed queue was read back from the disk.
+    Reloaded(Box<Classic>),
     /// Taken over by what will answer it.
     Handled,
 }
@@ -186,9 +194,12 @@ impl Queue {
                 gets: HashMap::default(),
                 next_get: 0,
                 checkpoints: Vec::new(),
+                is_reloading: false,
+                since_reload: None,
             }),
             oldest_log,
             condition: ConditionCell::running(),
+            reloads: Reloads::new(),
             #[cfg(test)]
             fails_next: std::sync::atomic::AtomicBool::new(false),
         })
@@ -222,6 +233,11 @@ impl Queue {
     /// Arguments as declared.
     pub fn arguments(&self) -> &TableBuf {
         &self.arguments
+    }
+
+    /// The disk was asked for something that it answers with an event.
+    pub(crate) fn disk_asked(&self) {
+        self.reloads.disk_asked();
     }
 
     /// Whether it can be used.
@@ -321,8 +337,14 @@ impl Queue {
         now_ms: u64,
         aftermath: &mut Aftermath,
     ) {
-        if let Event::Publish(handover) = event {
-            self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
+        match event {
+            Event::Publish(handover) => {
+                self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
+            }
+            Event::BlockWritten(..) | Event::BlockRead(..) | Event::BlocksSynced(_) => {
+                self.reloads.disk_answered();
+            }
+            _ => {}
         }
         match self.condition() {
             Condition::Running => {
@@ -330,11 +352,11 @@ impl Queue {
                 let fault = aftermath.fault.take().map(str::to_owned);
                 if let Some(why) = handled.err().or(fault) {
                     self.crash(state, &why);
-                    self.handle_crashed(event, aftermath);
+                    self.handle_crashed(state, event, now_ms, aftermath);
                 }
             }
             Condition::Deleted => self.handle_deleted(state, event),
-            Condition::Crashed => self.handle_crashed(event, aftermath),
+            Condition::Crashed => self.handle_crashed(state, event, now_ms, aftermath),
         }
     }
 
@@ -345,15 +367,21 @@ impl Queue {
         now_ms: u64,
         aftermath: &mut Aftermath,
     ) {
-        let CellState { machine, sinks, gets, next_get, checkpoints } = state;
+        let CellState { machine, sinks, gets, next_get, checkpoints, since_reload, .. } = state;
         let mut fx = CellEffects { queue: self, sinks, gets, aftermath };
         match event {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
-            Event::Settle(how, runs) => machine.settle(*how, runs, now_ms, &mut fx),
+            Event::Settle(how, runs) => {
+                if let Some(known) = since_reload {
+                    runs.retain(|run| run.consumer.is_none_or(|consumer| known.contains(&consumer)));
+                }
+                machine.settle(*how, runs, now_ms, &mut fx);
+            }
             Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
             Event::Consume(spec, sink, reply) => {
                 let added = machine.add_consumer((**spec).clone(), now_ms);
                 if added {
+                    since_reload.iter_mut().for_each(|known| known.extend([spec.id]));
                     fx.sinks.insert(spec.id, sink.clone());
                 }
                 reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
@@ -395,7 +423,7 @@ impl Queue {
             Event::Close => {
                 self.close(machine, &mut fx);
             }
-            Event::Handled => {}
+            Event::Reloaded(_) | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
     }

@@ -112,14 +112,17 @@ impl Effects for CellEffects<'_> {
     }
 
     fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
+        self.queue.disk_asked();
         self.queue.services.write_block(self.queue, token, bytes);
     }
 
     fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
+        self.queue.disk_asked();
         self.queue.services.read_block(self.queue, token, place);
     }
 
     fn sync_blocks(&mut self) {
+        self.queue.disk_asked();
         self.queue.services.sync_blocks(self.queue);
     }
 

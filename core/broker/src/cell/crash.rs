@@ -1,5 +1,5 @@
 //! A queue that cannot go on: its machine panicked, or stored data are not what was written. Only this queue goes out of
-//! service; what its machine held is dropped, what is logged stays for the restart.
+//! service; what its machine held is dropped, what is logged brings it back (`reload.rs`, or a restart).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ pub enum Condition {
     Running = 0,
     /// It is deleted.
     Deleted = 1,
-    /// It is out of service until the node is restarted, or it is deleted (B71, B172).
+    /// It is out of service until it is reloaded, the node restarted, or it deleted (B71, B172).
     Crashed = 2,
 }
 
@@ -61,7 +61,7 @@ impl Queue {
     /// Out of service: consumers are cancelled, gets answered, the machine dropped. The log keeps what it has of the queue.
     pub(super) fn crash(self: &Arc<Self>, state: &mut CellState, why: &str) {
         let (queue, vhost) = (String::from_utf8_lossy(&self.name), &*self.vhost_name);
-        tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged comes back with a restart of the node");
+        tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged is kept");
         self.condition.set(Condition::Crashed);
         state.machine = Classic::new(self.config.clone(), 0);
         for (consumer, sink) in state.sinks.drain() {
@@ -72,10 +72,17 @@ impl Queue {
             get.reply.send(Err(Refused::Crashed(self.resource())));
         }
         state.checkpoints.drain(..).for_each(|reply| reply.send(()));
+        self.begin_reload(state);
     }
 
     /// A crashed queue refuses what it is asked, and can be deleted.
-    pub(super) fn handle_crashed(&self, event: &mut Event, aftermath: &mut Aftermath) {
+    pub(super) fn handle_crashed(
+        self: &Arc<Self>,
+        state: &mut CellState,
+        event: &mut Event,
+        now_ms: u64,
+        aftermath: &mut Aftermath,
+    ) {
         let refused = || Refused::Crashed(self.resource());
         match event {
             Event::Publish(handover) => {
@@ -111,10 +118,15 @@ impl Queue {
             | Event::Resume(_)
             | Event::Touch
             | Event::Tick
-            | Event::LettersTaken(_)
-            | Event::BlocksSynced(_)
-            | Event::BlockWritten(..)
-            | Event::BlockRead(..) => {}
+            | Event::LettersTaken(_) => {}
+            Event::BlocksSynced(_) | Event::BlockWritten(..) | Event::BlockRead(..) => {
+                self.begin_reload(state);
+            }
+            Event::Reloaded(_) => {
+                if let Event::Reloaded(machine) = std::mem::replace(event, Event::Handled) {
+                    self.reloaded(state, *machine, now_ms, aftermath);
+                }
+            }
         }
     }
 
@@ -138,6 +150,7 @@ impl Queue {
             Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),
             Event::BlocksSynced(_) => state.checkpoints.drain(..).for_each(|reply| reply.send(())),
             Event::Handled
+            | Event::Reloaded(_)
             | Event::Settle(..)
             | Event::Resume(_)
             | Event::Touch

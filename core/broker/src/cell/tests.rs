@@ -186,6 +186,7 @@ fn a_panic_in_one_queue_ends_the_service_of_that_queue_and_of_nothing_else() {
     let (broken, whole) = (bench.declare("broken", no_arguments()), bench.declare("whole", no_arguments()));
     assert_eq!(bench.publish("broken", &["1", "2", "3"]), []);
     bench.consume("broken", 7).expect("it consumes");
+    broken.reloads.forbid();
     broken.fails_next.store(true, Ordering::Relaxed);
     assert_eq!(bench.publish("broken", &["4", "5"]), [1, 2], "what is not safe is not confirmed");
     assert_eq!(*bench.told.cancelled.lock(), [7]);
@@ -210,6 +211,7 @@ fn a_crashed_queue_can_be_deleted_and_declared_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     let bench = Bench::open(folder.path());
     let queue = bench.declare("q", no_arguments());
+    queue.reloads.forbid();
     queue.fails_next.store(true, Ordering::Relaxed);
     assert_eq!(bench.publish("q", &["1"]), [1]);
     let deleted = bench.broker.delete_queue(&bench.principal, b"q", false, false).expect("it may be deleted");
@@ -308,4 +310,54 @@ fn a_clean_stop_right_after_a_death_does_not_bring_the_message_back() {
     let again = Bench::open(folder.path());
     assert_eq!(again.get("source"), Ok(None));
     assert_eq!(again.get("target").expect("it works").map(|(_, body)| body), Some("dies".into()));
+}
+
+#[test]
+fn a_crashed_queue_is_reloaded_from_log_and_segments_and_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("q", no_arguments());
+    let large = "x".repeat(100_000);
+    for _ in 0..100 {
+        assert_eq!(bench.publish("q", &[&large]), []);
+    }
+    assert!(queue.stats().wait().disk_bytes > 0, "some of it lies in segments");
+    let (seq, _) = bench.get("q").expect("it works").expect("a message");
+    queue.settle(SettleHow::Ack, &[SettleRun { consumer: None, first: seq, count: 1 }]);
+    bench.consume("q", 7).expect("it consumes");
+    assert_eq!(bench.told.delivered.lock().len(), 1);
+    queue.fails_next.store(true, Ordering::Relaxed);
+    assert_eq!(bench.publish("q", &["refused"]), [1]);
+    while queue.condition() != Condition::Running {
+        std::thread::yield_now();
+    }
+    assert_eq!(*bench.told.cancelled.lock(), [7]);
+    let late = bench.told.delivered.lock()[0].0;
+    let stale = ConsumerId { connection: bench.principal.connection, token: 7 };
+    queue.settle(SettleHow::Ack, &[SettleRun { consumer: Some(stale), first: late, count: 1 }]);
+    assert_eq!(ready(&queue), 99);
+    assert_eq!(bench.publish("q", &["last"]), []);
+    let mut bodies = 0;
+    while let Some((_, body)) = bench.get("q").expect("it works") {
+        bodies += 1;
+        assert_eq!(body == "last", bodies == 100, "in order");
+    }
+    assert_eq!(bodies, 100);
+}
+
+#[test]
+fn a_queue_that_crashes_again_and_again_stays_down() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("q", no_arguments());
+    for _ in 0..3 {
+        queue.fails_next.store(true, Ordering::Relaxed);
+        assert_eq!(bench.publish("q", &["refused"]), [1]);
+        while queue.condition() != Condition::Running {
+            std::thread::yield_now();
+        }
+    }
+    queue.fails_next.store(true, Ordering::Relaxed);
+    assert_eq!(bench.publish("q", &["refused"]), [1]);
+    assert_eq!(queue.condition(), Condition::Crashed);
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use platform::{Disk, thread};
 
-use super::file::{ActiveFile, FileRules};
+use super::file::{ActiveFile, FileRules, SealedFile};
 use super::format::begin_record;
 use super::recovery::recover;
 use super::shared::{Mode, Pending, Shared};
@@ -165,6 +165,24 @@ impl Log {
                 Mode::Open | Mode::Closing => self.shared.settled.wait(&mut pending),
             }
         }
+    }
+
+    /// Everything appended before this call, from the file on that holds the record ending at `from`, read from the disk while
+    /// the log goes on. Waits for the disk as [`Self::sync_barrier`] does. No file of it may be dropped meanwhile: the caller
+    /// still needs them.
+    ///
+    /// # Errors
+    /// As [`Self::sync_barrier`].
+    pub fn read_back(&self, from: Position) -> Result<Recovered, LogError> {
+        let end = self.sync_barrier()?;
+        let listed: Vec<SealedFile> = self.shared.files.lock().iter().cloned().collect();
+        let next_first = listed.iter().skip(1).map(|next| next.first).chain([end]);
+        let clipped = listed.iter().zip(next_first).map(|(file, next_first)| {
+            // The end of the newest file is not kept up to date.
+            SealedFile { end: next_first.min(end), ..file.clone() }
+        });
+        let unread = clipped.filter(|file| file.end > file.first && file.end >= from).collect();
+        Ok(Recovered::of_files(self.disk.clone(), unread, end))
     }
 
     /// Removes the files all of whose records end at or before `position`, oldest first, and returns how many. The newest

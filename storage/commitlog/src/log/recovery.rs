@@ -25,6 +25,11 @@ pub struct Recovered {
 }
 
 impl Recovered {
+    /// The records of these files, which end at `end`.
+    pub(super) fn of_files(disk: Arc<dyn Disk>, unread: VecDeque<SealedFile>, end: Position) -> Self {
+        Self { disk, unread, reader: None, end, bytes_cut: 0 }
+    }
+
     /// The next record, oldest first; `None` after the last. Records below the last [`crate::Log::drop_files_below`] may
     /// still be among them. Read all before dropping files of the log.
     ///

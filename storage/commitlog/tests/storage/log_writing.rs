@@ -6,7 +6,7 @@ use std::sync::Arc;
 use commitlog::{Log, LogError, LogOptions, Position, Step, SyncPolicy};
 use platform::SimDisk;
 
-use super::fixtures::{DIR, Witness, append, drain, files, open, reopen, small_files};
+use super::fixtures::{DIR, Witness, append, drain, files, open, read_all, reopen, small_files};
 
 fn threaded(disk: &SimDisk, options: &LogOptions) -> Arc<Log> {
     Arc::new(Log::open(Arc::new(disk.clone()), Path::new(DIR), *options).unwrap().0)
@@ -47,6 +47,25 @@ fn rolling_tells_up_to_where_files_are_sealed_and_old_files_can_be_dropped() {
     assert_eq!(log.kept(), (Position(900), 1));
     disk.crash(3);
     assert_eq!(reopen(&disk, &small_files()).unwrap(), records[9..]);
+}
+
+#[test]
+fn what_was_appended_is_read_back_from_the_file_of_a_record_on_while_the_log_goes_on() {
+    let disk = SimDisk::new();
+    let (log, mut writer, _) = open(&disk, &small_files()).unwrap();
+    let mut records = Vec::new();
+    for n in 0..11 {
+        records.push(append(&log, n, 1, &[1; 68]));
+        drain(&mut writer);
+    }
+    assert_eq!(read_all(log.read_back(Position(1)).unwrap()).unwrap(), records);
+    // Three records to a file: the fourth begins the second.
+    assert_eq!(read_all(log.read_back(records[4].position).unwrap()).unwrap(), records[3..]);
+    assert_eq!(read_all(log.read_back(records[2].position).unwrap()).unwrap(), records);
+    let back = log.read_back(records[10].position).unwrap();
+    append(&log, 99, 1, b"later");
+    drain(&mut writer);
+    assert_eq!(read_all(back).unwrap(), records[9..]);
 }
 
 #[test]

@@ -1,0 +1,121 @@
+//! The way back of a crashed queue: what the log and the segments hold of it, read as a restart would, while the node goes
+//! on. A queue that crashes again and again stays down.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use commitlog::{LogError, Position};
+use queues::{Classic, RecordError, RecordKind, Recovering};
+
+use super::crash::contained;
+use super::{CellState, Condition, Event, Queue};
+use crate::effects::Aftermath;
+
+/// Reloads of one queue while the node runs: what makes it crash may be in a message.
+const RELOADS_MAX: u32 = 3;
+
+/// What a cell knows of its reloads.
+pub(super) struct Reloads {
+    left: AtomicU32,
+    /// Requests to the disk without an answer: an answer must not reach the machine of a later life.
+    disk_requests: AtomicU32,
+}
+
+/// Why a queue could not be read back.
+#[derive(Debug, thiserror::Error)]
+enum ReloadError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("a record of the queue cannot be used: {0}")]
+    Record(#[from] RecordError),
+    #[error("reading it panicked: {0}")]
+    Panic(String),
+    #[error("no thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl Reloads {
+    pub(super) fn new() -> Reloads {
+        Reloads { left: AtomicU32::new(RELOADS_MAX), disk_requests: AtomicU32::new(0) }
+    }
+
+    /// The disk was asked for something.
+    pub(crate) fn disk_asked(&self) {
+        self.disk_requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The disk has answered.
+    pub(super) fn disk_answered(&self) {
+        self.disk_requests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// No reload will be tried any more.
+    #[cfg(test)]
+    pub(super) fn forbid(&self) {
+        self.left.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Queue {
+    /// Starts the reload of a crashed queue as soon as the disk owes it no answer.
+    pub(super) fn begin_reload(self: &Arc<Self>, state: &mut CellState) {
+        if state.is_reloading || self.reloads.disk_requests.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let left = self.reloads.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return;
+        }
+        self.reloads.left.store(left - 1, Ordering::Relaxed);
+        state.is_reloading = true;
+        let queue = self.clone();
+        let reload = move || match contained(|| queue.read_back()) {
+            Ok(Ok(machine)) => queue.submit(Event::Reloaded(Box::new(machine))),
+            Ok(Err(error)) => queue.tell_not_reloaded(&error),
+            Err(panic) => queue.tell_not_reloaded(&ReloadError::Panic(panic)),
+        };
+        if let Err(error) = platform::thread::spawn_or_abort("reload", reload) {
+            self.tell_not_reloaded(&error.into());
+        }
+    }
+
+    fn tell_not_reloaded(&self, error: &ReloadError) {
+        let queue = String::from_utf8_lossy(&self.name);
+        tracing::error!(%queue, vhost = &*self.vhost_name, %error, "a crashed queue could not be reloaded and stays out of service");
+    }
+
+    /// The machine as a restart would make it. While the queue is down nothing of it is appended.
+    fn read_back(&self) -> Result<Classic, ReloadError> {
+        let mut recovering = Recovering::default();
+        let oldest = self.oldest_log_position();
+        if oldest > 0 {
+            let mut records = self.services.log.read_back(Position(oldest))?;
+            while let Some(record) = records.next_record()? {
+                if record.stream != self.id.0 {
+                    continue;
+                }
+                let kind = RecordKind::from_code(record.kind).ok_or(RecordError::Damaged)?;
+                recovering.apply(kind, record.payload, record.position.0)?;
+            }
+        }
+        Ok(recovering.finish(self.config.clone(), self.services.now_ms()))
+    }
+
+    /// The queue goes on. What was handed out before is ready again; settlements of it come too late.
+    pub(super) fn reloaded(
+        self: &Arc<Self>,
+        state: &mut CellState,
+        machine: Classic,
+        now_ms: u64,
+        aftermath: &mut Aftermath,
+    ) {
+        let (queue, ready) = (String::from_utf8_lossy(&self.name), machine.counts().ready);
+        tracing::info!(%queue, vhost = &*self.vhost_name, ready, "a crashed queue is back in service");
+        state.machine = machine;
+        state.is_reloading = false;
+        state.since_reload = Some(HashSet::new());
+        self.condition.set(Condition::Running);
+        self.handle_contained(state, &mut Event::Tick, now_ms, aftermath);
+    }
+}

@@ -54,7 +54,6 @@ impl ConnectionControl for Told {
     fn channels(&self) -> Vec<ChannelInfo> {
         Vec::new()
     }
-    fn wake(&self) {}
 }
 
 /// A broker, a connection to it and the folder it lies in.

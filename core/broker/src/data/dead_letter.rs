@@ -12,7 +12,7 @@ use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value
 use super::batch::{Batch, BatchConfirms, Facts};
 use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::Handovers;
-use super::history::History;
+use super::history::{History, Keys};
 use crate::cell::{Event, Queue, QueueRef};
 
 /// A message on its way out of a queue.
@@ -105,11 +105,14 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
         let died = died(&letter, queue, now_s);
         let key = target.routing_key.as_deref().unwrap_or(&letter.routing_key);
         let properties = Properties::new(&died.properties);
+        let history = History::new(&letter.annotations);
+        let kept =
+            if target.routing_key.is_none() && !history.is_rerouted() { Keys::Kept } else { Keys::Replaced };
         let copies = carbon_copies(&properties);
         let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![key];
-        if target.routing_key.is_none() {
+        if kept == Keys::Kept {
             keys.extend(copies.iter().map(|copy| &**copy));
-            keys.extend(History::new(&letter.annotations).hidden());
+            keys.extend(history.hidden());
         }
         let mut queues: Vec<QueueRef> = Vec::new();
         vhost.route(&exchange, &keys, properties.headers(), &mut scratch, &mut queues);
@@ -128,7 +131,7 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             priority: properties.priority().unwrap_or(0),
             ttl_ms: None,
         };
-        let index = batch.push(view, facts, &History::with_deaths(Array::from_raw(&died.deaths)));
+        let index = batch.push(view, facts, &History::with_deaths(Array::from_raw(&died.deaths), kept));
         handovers.add(&Arc::from(queues), index);
     }
     handovers.send(&Arc::new(batch), confirms, |_| {});
@@ -204,9 +207,11 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
         None => {
             let mut keys = ArrayBuf::new();
             keys.push_str(&letter.routing_key);
-            carbon_copies(properties).iter().for_each(|key| {
-                keys.push_str(key);
-            });
+            if !History::new(&letter.annotations).is_rerouted() {
+                carbon_copies(properties).iter().for_each(|key| {
+                    keys.push_str(key);
+                });
+            }
             // First in RabbitMQ 4.3, last before.
             if let Some(expiration) = properties.expiration() {
                 death.push_str("original-expiration", expiration);

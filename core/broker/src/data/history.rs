@@ -1,9 +1,19 @@
 //! What the broker keeps beside a message: where it died before, and its hidden copies (BCC).
 //!
 //! Stored as the message's annotations: a field table with `deaths` (the array clients see as `x-death`, made here only,
-//! B148) and `bcc` (an array of routing keys).
+//! B148), `bcc` (an array of routing keys) and `rerouted` (present when a queue has given the message a routing key of its
+//! own).
 
 use wire::amqp091::{Array, Table, TableBuf, Value};
+
+/// Which routing keys a dead letter travels with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// Those it was published with, its CC header among them.
+    Kept,
+    /// One that a queue gave it (`x-dead-letter-routing-key`), now or at an earlier death.
+    Replaced,
+}
 
 /// A view of annotations.
 #[derive(Clone, Copy)]
@@ -31,6 +41,11 @@ impl<'a> History<'a> {
         }
     }
 
+    /// Whether a queue has given the message a routing key of its own on the way: its CC header does not route any more.
+    pub(crate) fn is_rerouted(self) -> bool {
+        self.0.get("rerouted").is_some()
+    }
+
     /// Annotations of a fresh message with BCC.
     pub(crate) fn with_hidden(keys: &Value<'_>) -> Vec<u8> {
         let mut table = TableBuf::new();
@@ -41,9 +56,12 @@ impl<'a> History<'a> {
     }
 
     /// Annotations after a death; BCC ends with the first one.
-    pub(crate) fn with_deaths(deaths: Array<'_>) -> Vec<u8> {
+    pub(crate) fn with_deaths(deaths: Array<'_>, keys: Keys) -> Vec<u8> {
         let mut table = TableBuf::new();
         table.push_array("deaths", deaths);
+        if keys == Keys::Replaced {
+            table.push_bool("rerouted", true);
+        }
         table.into_raw()
     }
 }

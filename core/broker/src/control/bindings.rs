@@ -49,6 +49,15 @@ fn invalid_match_type(value: &Value<'_>) -> Refused {
     Refused::InvalidMatch { received: format!("type {} (value {shown})", value.type_name()).into() }
 }
 
+/// Other connections' exclusive queues cannot be bound or unbound (B65).
+fn check_lock(principal: &Principal, ends: &Ends) -> Result<(), Refused> {
+    let metadata::DestinationName::Queue(name) = &ends.destination else { return Ok(()) };
+    match principal.usable_queue(name) {
+        Err(Refused::Locked(resource)) => Err(Refused::Locked(resource)),
+        _ => Ok(()),
+    }
+}
+
 /// Names of a request, cleaned.
 struct Ends {
     source: Box<[u8]>,
@@ -59,6 +68,7 @@ impl Broker {
     /// Adds a binding; twice is a no-op (B84). The call is answered when it is durable.
     pub fn bind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Commit, Refused> {
         let ends = self.check_ends(principal, &request)?;
+        check_lock(principal, &ends)?;
         if let Some(source) = principal.vhost.exchange(&ends.source) {
             source.kind.check_binding(request.routing_key, request.arguments).map_err(
                 |error| match error {
@@ -80,20 +90,34 @@ impl Broker {
         self.commit(&command).map(|(_, call)| call)
     }
 
-    /// Removes a binding; a missing one is fine (B85).
+    /// Removes a binding; a missing one is fine (B85), even at another connection's exclusive queue (B65).
     pub fn unbind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Commit, Refused> {
         let ends = self.check_ends(principal, &request)?;
-        let command = Command::Unbind(Unbind {
+        let locked = check_lock(principal, &ends);
+        let unbind = Unbind {
             vhost: principal.vhost.name().as_bytes().into(),
             source: ends.source,
             destination: ends.destination,
             key: request.routing_key.into(),
             arguments: sorted(request.arguments),
-        });
-        self.commit(&command).map(|(_, call)| call)
+        };
+        if locked.is_err() && self.binding_exists(&unbind) {
+            locked?;
+        }
+        self.commit(&Command::Unbind(unbind)).map(|(_, call)| call)
     }
 
-    /// Permissions on both ends (B82), the default exchange (B51), other connections' exclusive queues (B65).
+    fn binding_exists(&self, unbind: &Unbind) -> bool {
+        let writer = self.0.writer.lock();
+        let Some(vhost) = writer.state.vhost(&unbind.vhost) else { return false };
+        vhost.bindings_to(&unbind.destination).iter().any(|binding| {
+            binding.source.name == unbind.source
+                && binding.key == unbind.key
+                && binding.arguments == unbind.arguments
+        })
+    }
+
+    /// Permissions on both ends (B82) and the default exchange (B51).
     fn check_ends(&self, principal: &Principal, request: &BindRequest<'_>) -> Result<Ends, Refused> {
         let source = clean_name(request.source);
         let destination = match request.destination {
@@ -118,10 +142,7 @@ impl Broker {
             return Err(Refused::DefaultExchange);
         }
         principal.check_exchange(Permission::Read, &source)?;
-        if let metadata::DestinationName::Queue(name) = &destination {
-            if let Err(Refused::Locked(resource)) = principal.usable_queue(name) {
-                return Err(Refused::Locked(resource));
-            }
+        if let metadata::DestinationName::Queue(_) = &destination {
             let topic = principal.vhost.exchange(&source).filter(|found| found.kind == ExchangeKind::Topic);
             if topic.is_some() && principal.user.has_topic_permissions() {
                 principal.check_topic(Permission::Read, &source, request.routing_key)?;

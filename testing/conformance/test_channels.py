@@ -31,6 +31,16 @@ def test_b037_method_on_a_closed_channel_is_504(conn):
         conn.send(5, "queue.declare", queue="x")
 
 
+def test_b037_a_channel_closed_twice_in_one_breath_is_answered_twice(conn):
+    channel = conn.channel()
+    close = {"reply_code": 200, "reply_text": "", "class_id": 0, "method_id": 0}
+    frame = wire.frame(wire.METHOD, channel.number, wire.method("channel.close", **close))
+    conn.raw(frame + frame)
+    for _ in range(2):
+        channel.answer("channel.close-ok")
+    channel.call("channel.open")
+
+
 def test_b037_content_on_a_closed_channel_is_an_error(conn):
     with pytest.raises(ConnectionClosed) as closed:
         conn.raw(wire.frame(wire.BODY, 3, b"x"))

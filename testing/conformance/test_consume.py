@@ -417,6 +417,19 @@ def test_b138_arguments_of_another_queue_type_are_406(broker, ch):
         ch.consume(queue, arguments={"x-stream-offset": "first"})
 
 
+def test_b138_consumer_timeout_is_an_argument_of_another_queue_type_since_4(broker, ch):
+    queue = ch.queue()
+    if broker.flavor == "rabbitmq3":
+        ch.consume(queue, arguments={"x-consumer-timeout": 1000})
+        return
+    text = (
+        f"PRECONDITION_FAILED - invalid arg 'x-consumer-timeout' for queue '{queue}' in vhost '/' "
+        "of queue type rabbit_classic_queue"
+    )
+    with ch.closes(406, text, "basic.consume"):
+        ch.consume(queue, arguments={"x-consumer-timeout": 1000})
+
+
 def test_b138_unknown_consumer_arguments_are_ignored(ch):
     ch.consume(ch.queue(), arguments={"x-nonsense": 1, "y": {"z": []}})
 

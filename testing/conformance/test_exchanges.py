@@ -136,6 +136,15 @@ def test_b048_a_word_that_is_no_type(broker, conn, ch):
             declare(ch, client.fresh("x"), "queue")
 
 
+def test_b048_an_empty_type(broker, conn, ch):
+    if broker.flavor == "rabbitmq3":
+        with conn.closes(503, "COMMAND_INVALID - invalid exchange type ''", "exchange.declare"):
+            declare(ch, client.fresh("x"), "")
+    else:
+        with ch.closes(406, "PRECONDITION_FAILED - invalid exchange type ''", "exchange.declare"):
+            declare(ch, client.fresh("x"), "")
+
+
 def test_b048_type_of_an_existing_exchange_is_still_checked(broker, conn, ch):
     name = ch.exchange()
     with pytest.raises(client.Closed) as closed:

@@ -278,6 +278,12 @@ def test_b065_exclusive_queue_is_locked_for_other_connections(ch, ch2, name, arg
         ch2.send(name, queue=queue, **args)
 
 
+def test_b065_unbinding_what_is_not_bound_does_not_look_at_the_lock(ch, ch2):
+    queue = ch.queue()
+    ch2.call("queue.unbind", queue=queue, exchange="amq.direct", routing_key="never bound")
+    ch2.call("queue.unbind", queue=queue, exchange=fresh("missing"), routing_key="k")
+
+
 def test_b065_other_channels_of_the_connection_may_use_it(conn, ch):
     queue = ch.queue()
     other = conn.channel()

@@ -478,6 +478,23 @@ def test_b146_repeat_only_raises_the_count_and_moves_to_the_front(ch):
     assert first == work
 
 
+def test_b146_copies_are_keys_until_a_queue_gives_the_message_its_own(ch):
+    first, second, third = fresh("first"), fresh("second"), fresh("third")
+    ch.queue(first, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": second})
+    ch.queue(second, arguments={"x-dead-letter-exchange": "amq.direct"})
+    ch.queue(third)
+    elsewhere = ch.queue()
+    ch.bind(third, "amq.direct", second)
+    ch.bind(elsewhere, "amq.direct", "copy")
+    ch.publish("", first, b"m", headers={"CC": ["copy"]})
+    for queue in (first, second):
+        ch.reject(eventually(lambda: ch.get(queue)).delivery_tag, requeue=False)
+    event = eventually(lambda: ch.get(third))
+    got = [(d["queue"], d["routing-keys"]) for d in event.props["headers"]["x-death"]]
+    assert got == [(second, [second]), (first, [first, "copy"])]
+    assert ch.get(elsewhere) is None
+
+
 def test_b146_time_stays_that_of_the_first_death(broker, ch):
     work, wait = fresh("work"), fresh("wait")
     ch.queue(work, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": wait})

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know how methods work on it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -88,6 +88,8 @@ impl Channel {
 pub(crate) struct Channels {
     by_number: Vec<Option<Box<Channel>>>,
     count: usize,
+    /// Numbers that the client closed and has not opened again.
+    closed: HashSet<u16>,
 }
 
 impl Channels {
@@ -108,7 +110,18 @@ impl Channels {
         self.count
     }
 
+    /// The client has closed the channel, which is removed.
+    pub(crate) fn remember_closed(&mut self, number: u16) {
+        self.closed.insert(number);
+    }
+
+    /// Whether the client closed the channel and has not opened it again.
+    pub(crate) fn was_closed(&self, number: u16) -> bool {
+        self.closed.contains(&number)
+    }
+
     pub(crate) fn insert(&mut self, number: u16, channel: Channel) {
+        self.closed.remove(&number);
         let index = usize::from(number);
         if self.by_number.len() <= index {
             self.by_number.resize_with(index + 1, || None);

@@ -204,7 +204,10 @@ fn priority_of(arguments: Table<'_>) -> Result<i64, ArgumentError> {
                 }
                 (Some(number), _) => priority = number,
             },
-            b"x-stream-offset" | b"x-stream-filter" | b"x-stream-match-unfiltered" => {
+            b"x-stream-offset"
+            | b"x-stream-filter"
+            | b"x-stream-match-unfiltered"
+            | b"x-consumer-timeout" => {
                 return refuse(&String::from_utf8_lossy(name), ArgumentReason::OtherQueueType);
             }
             _ => {}
@@ -246,8 +249,10 @@ mod tests {
                 ArgumentReason::ExpectedInteger(name)
             );
         }
-        let mut table = TableBuf::new();
-        table.push_str("x-stream-offset", "first");
-        assert_eq!(priority_of(table.as_table()).unwrap_err().reason, ArgumentReason::OtherQueueType);
+        for name in ["x-stream-offset", "x-consumer-timeout"] {
+            let mut table = TableBuf::new();
+            table.push_str(name, "first");
+            assert_eq!(priority_of(table.as_table()).unwrap_err().reason, ArgumentReason::OtherQueueType);
+        }
     }
 }

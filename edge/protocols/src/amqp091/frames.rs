@@ -75,6 +75,11 @@ impl Running {
                 self.sync();
                 self.open_channel(number)
             }
+            // B37: who closes twice in one breath is answered twice.
+            Method::ChannelClose(_) if self.channels.was_closed(number) => {
+                self.reply(number, channel::CloseOk {});
+                Ok(())
+            }
             _ => Err(Failure::channel_not_open(method)),
         }
     }

@@ -29,6 +29,7 @@ impl Running {
         self.sync();
         self.release_channel(number);
         self.forget_channel(number);
+        self.channels.remember_closed(number);
         self.reply(number, channel::CloseOk {});
     }
 

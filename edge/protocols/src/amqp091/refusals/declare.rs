@@ -47,10 +47,13 @@ pub(super) fn argument(resource: &Resource, error: &ArgumentError) -> String {
     format!("invalid arg '{}' for {}{reason}", error.name, render(resource))
 }
 
-/// B48. RabbitMQ says `invalid` when the name happens to be an atom of its virtual machine; such words are not worth
-/// a list, except those of other object kinds that people mix up.
+/// B48. RabbitMQ (3.10 and 4.3) says `invalid` when the word happens to be an atom of its virtual machine, `unknown`
+/// otherwise: what is an atom depends on what else the node has loaded. Here the words that anybody may write by mistake.
 pub(super) fn unknown_exchange_type(kind: &[u8]) -> String {
-    format!("unknown exchange type '{}'", String::from_utf8_lossy(kind))
+    const ATOMS: &[&[u8]] =
+        &[b"", b"queue", b"exchange", b"binding", b"policy", b"classic", b"quorum", b"stream", b"federation"];
+    let what = if ATOMS.contains(&kind) { "invalid" } else { "unknown" };
+    format!("{what} exchange type '{}'", String::from_utf8_lossy(kind))
 }
 
 /// B89: `received` is the value as it came, or `type signedint (value 1)` for one of a wrong type.

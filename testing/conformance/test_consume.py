@@ -147,6 +147,15 @@ def test_b119_consumers_are_cancelled_when_the_queue_is_deleted(ch, ch2):
         assert (cancel.consumer_tag, cancel.nowait) == (tag, True)
 
 
+def test_b119_the_deleting_channel_hears_delete_ok_before_its_cancels(ch):
+    """py-amqp raises on a cancel that comes while it waits for delete-ok (kombu's event loop test found it)."""
+    queue = ch.queue(durable=True)
+    tags = {ch.consume(queue) for _ in range(3)}
+    ch.send("queue.delete", queue=queue)
+    ch.next("queue.delete-ok")
+    assert {ch.next("basic.cancel").consumer_tag for _ in tags} == tags
+
+
 def test_b119_incapable_clients_are_told_nothing(broker, ch):
     other = broker.connect(capabilities={}).channel()
     queue = ch.queue(durable=True)

@@ -391,7 +391,7 @@ impl broker::ConsumerSink for DeliverySink {
     }
 
     fn cancelled(&self, token: u32) {
-        self.outbox.write(|output| cancel_from_queue(output, token));
+        self.outbox.write(|output| leave_queue(output, token));
         self.has_cancelled.store(true, Ordering::Release);
         self.outbox.wake();
     }
@@ -443,21 +443,25 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
     taken
 }
 
-/// The queue is gone: tells the client if it understands, and the session.
-fn cancel_from_queue(output: &mut Output<Deliveries>, token: u32) {
-    let (bytes, side, _) = output.parts();
+/// The queue is gone. The session tells the client, who must not read the cancel before the answer to its own delete (B119).
+fn leave_queue(output: &mut Output<Deliveries>, token: u32) {
+    let (_, side, _) = output.parts();
     let Some(&index) = side.by_token.get(&token) else { return };
     let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
     if !source.announced {
         source.cancelled_early = true;
         return;
     }
-    if side.cancel_notify {
-        let cancel = basic::Cancel { consumer_tag: ShortStr::bounded(&source.tag), nowait: true };
-        cancel.encode_frame(source.channel, bytes);
-    }
     side.cancelled.push(CancelledConsumer { channel: source.channel, token, tag: source.tag.clone() });
     side.detach(index);
+}
+
+/// Writes a cancel from the server, if the client understands it.
+pub(crate) fn tell_cancelled(output: &mut Output<Deliveries>, channel: u16, tag: &[u8]) {
+    let (bytes, side, _) = output.parts();
+    if side.cancel_notify {
+        basic::Cancel { consumer_tag: ShortStr::bounded(tag), nowait: true }.encode_frame(channel, bytes);
+    }
 }
 
 /// Writes consume-ok unless it was not wanted, then a cancel if the queue has gone meanwhile (B117).
@@ -474,8 +478,9 @@ pub(crate) fn announce(output: &mut Output<Deliveries>, index: u32, nowait: bool
     if !source.cancelled_early {
         return Announced::Live;
     }
-    let token = source.token;
-    cancel_from_queue(output, token);
+    let (channel, tag) = (source.channel, source.tag.clone());
+    side.detach(index);
+    tell_cancelled(output, channel, &tag);
     Announced::AlreadyCancelled
 }
 

@@ -212,11 +212,11 @@ impl Running {
     }
 
     fn deleted(&mut self, channel: u16, deleted: DeletedQueue, answer: Answer) {
-        // The queue has cancelled its consumers; their tags are free before the client reads the answer.
-        self.forget_cancelled();
         if answer.is_wanted() {
             self.reply(channel, queue::DeleteOk { message_count: clamp(deleted.ready) });
         }
+        // The queue has cancelled its consumers; their tags are free when the client reads on.
+        self.forget_cancelled();
     }
 
     fn consumed(

@@ -12,10 +12,10 @@ use wire::amqp091::Method;
 use wire::amqp091::methods::connection;
 
 use super::channel::{Channel, Channels};
-use super::deliver::{Deliveries, DeliverySink};
+use super::deliver::{Deliveries, DeliverySink, tell_cancelled};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::overdue::Overdue;
-use super::pending::Pending;
+use super::pending::{Awaited, Pending};
 use super::settings::Settings;
 use super::settle::{Settlement, Settlements};
 use crate::OUTPUT_BYTES_MAX;
@@ -149,9 +149,11 @@ impl Running {
         Ok(if self.is_stalled() { Poll::Pending } else { Poll::Ready(()) })
     }
 
-    /// Forgets consumers that their queues cancelled.
+    /// Forgets consumers that their queues cancelled, and says so. Not while a queue is being deleted: its cancels follow
+    /// the answer (B119).
     pub(crate) fn forget_cancelled(&mut self) {
-        if !self.sink.has_cancelled.swap(false, Ordering::AcqRel) {
+        let is_deleting = matches!(self.pending.back(), Some(Pending { what: Awaited::Deleted { .. }, .. }));
+        if is_deleting || !self.sink.has_cancelled.swap(false, Ordering::AcqRel) {
             return;
         }
         let cancelled = std::mem::take(&mut self.sink.outbox.lock().state().cancelled);
@@ -159,6 +161,7 @@ impl Running {
             let Some(channel) = self.channels.get(gone.channel) else { continue };
             if channel.consumers.get(&gone.tag).is_some_and(|consumer| consumer.token == gone.token) {
                 channel.consumers.remove(&gone.tag);
+                self.write(|output| tell_cancelled(output, gone.channel, &gone.tag));
                 self.count_consumers(gone.channel);
             }
         }

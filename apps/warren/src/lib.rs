@@ -5,5 +5,6 @@
 pub mod cli;
 pub mod config;
 pub mod ctl;
+pub mod definitions;
 pub mod logging;
 pub mod server;

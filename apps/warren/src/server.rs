@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects};
+use management::StartImport;
 use net::{Listener, ListenerOptions};
 use platform::{Clock, Random, RealClock, RealRandom};
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
@@ -24,12 +25,14 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 
 async fn serve(options: &Options) -> anyhow::Result<()> {
     let dir = &options.node.data_dir;
+    let definitions = crate::definitions::read(&options.node)?;
     let broker = Broker::open(dir, broker_options(options)).with_context(|| {
         format!(
             "cannot open the data directory {}; is another server running on it, and may you write to it?",
             dir.display()
         )
     })?;
+    let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     let settings = Arc::new(settings(options));
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
@@ -62,6 +65,27 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     tokio::task::spawn_blocking(move || broker.shutdown()).await.context("shutting down")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What is recorded and imported before anybody can connect.
+async fn prepare(
+    broker: Broker,
+    definitions: Option<StartImport>,
+    name: Option<String>,
+) -> anyhow::Result<Broker> {
+    let prepared = tokio::task::spawn_blocking(move || {
+        let done = definitions
+            .map_or(Ok(Vec::new()), |start| management::import_at_start(&broker, &start))
+            .and_then(|skipped| management::name_cluster(&broker, name.as_deref()).map(|()| skipped));
+        if done.is_err() {
+            broker.shutdown();
+        }
+        done.map(|skipped| (broker, skipped))
+    });
+    let (broker, skipped) =
+        prepared.await?.map_err(|problem| anyhow::anyhow!("cannot import definitions: {problem}"))?;
+    skipped.iter().for_each(|line| tracing::warn!("{line}"));
+    Ok(broker)
 }
 
 /// The one line on standard output that scripts wait for.
@@ -109,10 +133,9 @@ async fn drain(broker: &Broker, terminate: &mut Signal, interrupt: &mut Signal) 
 fn broker_options(options: &Options) -> BrokerOptions {
     let access = &options.access;
     BrokerOptions {
-        cluster_name: options.node.cluster_name.clone().unwrap_or_else(|| "warren@localhost".into()),
         message_size_max: options.limits.message_bytes_max,
         fsync: options.node.durability == Durability::Fsync,
-        defaults: DefaultObjects {
+        defaults: (!options.node.imports_definitions()).then(|| DefaultObjects {
             vhost: access.default_vhost.clone(),
             user: access.default_user.clone(),
             password: access.default_pass.expose().to_owned(),
@@ -122,7 +145,7 @@ fn broker_options(options: &Options) -> BrokerOptions {
                 access.default_permissions.write.clone(),
                 access.default_permissions.read.clone(),
             ],
-        },
+        }),
         loopback_users: access.loopback_users.clone(),
         transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,
         queues_max: options.limits.queues_max,
@@ -131,6 +154,7 @@ fn broker_options(options: &Options) -> BrokerOptions {
         connections_max: options.limits.connections_max,
         memory_limit: options.alarms.memory,
         disk_limit: options.alarms.disk,
+        channels_max: options.limits.channels_max,
         ..BrokerOptions::default()
     }
 }

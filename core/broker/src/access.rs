@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use metadata::Limits;
 use parking_lot::RwLock;
 use regex::bytes::Regex;
 use stdx::ConnectionId;
 
+use crate::broker::OpenError;
 use crate::cell::Queue;
 use crate::cell::crash::Condition;
 use crate::refused::{Refused, Resource};
@@ -95,6 +97,11 @@ pub struct User {
     pub name: Box<str>,
     tags: RwLock<Vec<Box<str>>>,
     rights: RwLock<Rights>,
+    limits: RwLock<Limits>,
+    /// Open connections; changes under the lock of the node's connections.
+    connections: AtomicU64,
+    /// Open channels on all its connections.
+    channels: AtomicU64,
     version: AtomicU64,
 }
 
@@ -105,6 +112,9 @@ impl User {
             name: name.into(),
             tags: RwLock::new(tags),
             rights: RwLock::default(),
+            limits: RwLock::default(),
+            connections: AtomicU64::new(0),
+            channels: AtomicU64::new(0),
             version: AtomicU64::new(1),
         }
     }
@@ -117,6 +127,23 @@ impl User {
     pub(crate) fn set_tags(&self, tags: Vec<Box<str>>) {
         *self.tags.write() = tags;
         self.changed();
+    }
+
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        *self.limits.write() = limits;
+    }
+
+    /// How many of the things that this limit is about there may be; `None` is no limit.
+    pub(crate) fn bound(&self, limit: &str) -> Option<u64> {
+        self.limits.read().bound(limit)
+    }
+
+    pub(crate) fn connections(&self) -> &AtomicU64 {
+        &self.connections
+    }
+
+    pub(crate) fn channels(&self) -> &AtomicU64 {
+        &self.channels
     }
 
     fn changed(&self) {
@@ -184,6 +211,14 @@ impl Principal {
             return Ok(());
         }
         Err(Refused::Access { permission, resource: resource(), user: self.user.name.clone() })
+    }
+
+    /// Whether the user may still be in the vhost.
+    ///
+    /// # Errors
+    /// [`OpenError::AccessRefused`].
+    pub fn check_vhost(&self) -> Result<(), OpenError> {
+        if self.user.may_open(self.vhost.name()) { Ok(()) } else { Err(OpenError::AccessRefused) }
     }
 
     /// The permission on an exchange; the default one is checked as `amq.default` (B51).

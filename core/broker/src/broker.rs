@@ -35,6 +35,7 @@ pub(crate) struct Inner {
     pub(crate) vhosts: RwLock<HashMap<String, Arc<Vhost>>>,
     pub(crate) users: RwLock<HashMap<String, Arc<User>>>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) cluster_name: RwLock<Arc<str>>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) committing: Arc<Committing>,
     pub(crate) next_connection: AtomicU64,
@@ -88,7 +89,18 @@ impl Inner {
     /// Applies a command and lets the runtime tables follow; returns the outcome and the log position that makes it
     /// durable (0 when nothing was logged).
     pub(crate) fn commit_at(&self, command: &Command) -> Result<(Outcome, u64), Refused> {
+        self.decide_at(|_| Ok(command))
+    }
+
+    /// As [`Inner::commit_at`], with a command that depends on the state: nothing changes between the decision and what
+    /// follows from it.
+    pub(crate) fn decide_at<C: std::borrow::Borrow<Command>>(
+        &self,
+        decide: impl FnOnce(&metadata::State) -> Result<C, Refused>,
+    ) -> Result<(Outcome, u64), Refused> {
         let mut writer = self.writer.lock();
+        let command = decide(&writer.state)?;
+        let command = command.borrow();
         if let Err(refused) = self.services.alarms.check_durable()
             && adds_durable(&writer.state, command)
         {
@@ -146,13 +158,31 @@ impl Broker {
 
     /// Applies a command; the call is answered when it is durable.
     pub(crate) fn commit(&self, command: &Command) -> Result<(Outcome, Commit), Refused> {
-        let (outcome, position) = self.commit_at(command)?;
+        self.decide(|_| Ok(command))
+    }
+
+    /// Applies a command that depends on the state; the call is answered when it is durable.
+    pub(crate) fn decide<C: std::borrow::Borrow<Command>>(
+        &self,
+        decide: impl FnOnce(&metadata::State) -> Result<C, Refused>,
+    ) -> Result<(Outcome, Commit), Refused> {
+        let (outcome, position) = self.0.decide_at(decide)?;
         if position == 0 {
             return Ok((outcome, Call::ready(Ok(()))));
         }
         let (reply, call) = Call::pair();
         self.0.committing.when_durable(position, Box::new(move |done| reply.send(done)));
         Ok((outcome, call))
+    }
+
+    /// The name that clients are shown.
+    pub fn cluster_name(&self) -> Arc<str> {
+        self.0.cluster_name.read().clone()
+    }
+
+    /// From now on clients are shown this name. It is not recorded: whoever keeps global parameters does that.
+    pub fn show_cluster_name(&self, name: &str) {
+        *self.0.cluster_name.write() = name.into();
     }
 
     /// A vhost by name.
@@ -221,17 +251,17 @@ impl Broker {
         connection: ConnectionId,
         control: Arc<dyn ConnectionControl>,
     ) -> Result<Principal, OpenError> {
-        if let Some(max) = self.0.options.connections_max
-            && self.0.connections.count() as u64 >= max
-        {
-            return Err(OpenError::NodeLimit(max));
-        }
-        let vhost = self.vhost(vhost).ok_or_else(|| OpenError::VhostNotFound(vhost.into()))?;
-        if !user.may_open(vhost.name()) {
-            return Err(OpenError::AccessRefused);
-        }
-        self.0.connections.add(connection, control);
-        Ok(Principal { user, vhost, connection })
+        let (node_max, found) = (self.0.options.connections_max, self.vhost(vhost));
+        let vhost = match found {
+            Some(vhost) => vhost,
+            None => {
+                self.0.connections.check_node(node_max)?;
+                return Err(OpenError::VhostNotFound(vhost.into()));
+            }
+        };
+        let principal = Principal { user, vhost, connection };
+        self.0.connections.admit(&principal, control, node_max)?;
+        Ok(principal)
     }
 
     /// The connection is gone: its exclusive queues are deleted, it leaves the listings. Consumers and unacked

@@ -2,9 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use metadata::Limits;
 use parking_lot::RwLock;
 use stdx::ConnectionId;
+
+use crate::access::{Principal, User};
+use crate::broker::{Broker, OpenError};
+use crate::vhost::Vhost;
 
 /// Why the broker closes a connection; the protocol makes its own close of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,18 +116,67 @@ pub struct ChannelInfo {
 /// All connections of the node.
 #[derive(Default)]
 pub struct Connections {
-    open: RwLock<HashMap<ConnectionId, Arc<dyn ConnectionControl>>>,
+    open: RwLock<HashMap<ConnectionId, Open>>,
+    /// Open channels on all of them.
+    channels: Arc<AtomicU64>,
+}
+
+struct Open {
+    control: Arc<dyn ConnectionControl>,
+    user: Arc<User>,
+    vhost: Arc<Vhost>,
+}
+
+/// The bound if there is one and it is reached.
+fn reached(count: u64, bound: Option<u64>) -> Option<u64> {
+    bound.filter(|max| count >= *max)
+}
+
+fn is_node_full(open: &HashMap<ConnectionId, Open>, node_max: Option<u64>) -> Result<(), OpenError> {
+    reached(open.len() as u64, node_max).map_or(Ok(()), |max| Err(OpenError::NodeLimit(max)))
 }
 
 impl Connections {
-    /// Adds a connection that has finished its handshake.
-    pub fn add(&self, id: ConnectionId, control: Arc<dyn ConnectionControl>) {
-        self.open.write().insert(id, control);
+    /// Whether the node has room for one more.
+    pub(crate) fn check_node(&self, node_max: Option<u64>) -> Result<(), OpenError> {
+        is_node_full(&self.open.read(), node_max)
+    }
+
+    /// Adds a connection that has finished its handshake, unless a limit or the user's permissions forbid it, looked at
+    /// in the order of B24.
+    pub(crate) fn admit(
+        &self,
+        principal: &Principal,
+        control: Arc<dyn ConnectionControl>,
+        node_max: Option<u64>,
+    ) -> Result<(), OpenError> {
+        let (user, vhost) = (&principal.user, &principal.vhost);
+        let mut open = self.open.write();
+        is_node_full(&open, node_max)?;
+        if let Some(max) = reached(vhost.connections().load(Ordering::Relaxed), vhost.connections_max()) {
+            return Err(OpenError::VhostLimit(max));
+        }
+        let user_max = user.bound(Limits::CONNECTIONS_MAX);
+        if let Some(max) = reached(user.connections().load(Ordering::Relaxed), user_max) {
+            return Err(OpenError::UserLimit(max));
+        }
+        if !user.may_open(vhost.name()) {
+            return Err(OpenError::AccessRefused);
+        }
+        vhost.connections().fetch_add(1, Ordering::Relaxed);
+        user.connections().fetch_add(1, Ordering::Relaxed);
+        let entry = Open { control, user: user.clone(), vhost: vhost.clone() };
+        open.insert(principal.connection, entry);
+        Ok(())
     }
 
     /// Forgets a connection.
-    pub fn remove(&self, id: ConnectionId) {
-        self.open.write().remove(&id);
+    pub(crate) fn remove(&self, id: ConnectionId) {
+        let mut open = self.open.write();
+        if let Some(gone) = open.remove(&id) {
+            gone.vhost.connections().fetch_sub(1, Ordering::Relaxed);
+            gone.user.connections().fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Number of open connections.
@@ -131,14 +186,15 @@ impl Connections {
 
     /// All of them, in order of their ids.
     pub fn all(&self) -> Vec<(ConnectionId, Arc<dyn ConnectionControl>)> {
-        let mut all: Vec<_> = self.open.read().iter().map(|(id, control)| (*id, control.clone())).collect();
+        let mut all: Vec<_> =
+            self.open.read().iter().map(|(id, entry)| (*id, entry.control.clone())).collect();
         all.sort_by_key(|(id, _)| *id);
         all
     }
 
     /// Lets every connection look at what has changed.
     pub(crate) fn wake_all(&self) {
-        self.open.read().values().for_each(|control| control.wake());
+        self.open.read().values().for_each(|entry| entry.control.wake());
     }
 
     /// Asks every connection for which `pick` holds to close.
@@ -148,5 +204,113 @@ impl Connections {
                 control.close(reason.clone());
             }
         }
+    }
+}
+
+/// Why a channel may not be opened (B38).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelRefused {
+    /// 530: the user has this many channels on all its connections.
+    UserLimit(u64),
+    /// 530: the node has this many channels.
+    NodeLimit(u64),
+}
+
+/// A channel counts against the limits of its user and its node as long as this lives.
+pub struct ChannelPermit {
+    user: Arc<User>,
+    node: Arc<AtomicU64>,
+}
+
+impl Drop for ChannelPermit {
+    fn drop(&mut self) {
+        self.user.channels().fetch_sub(1, Ordering::Relaxed);
+        self.node.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts one more unless the bound is reached; then gives the bound.
+fn count_within(counter: &AtomicU64, bound: Option<u64>) -> Result<(), u64> {
+    let max = bound.unwrap_or(u64::MAX);
+    let one_more = |count| (count < max).then_some(count + 1);
+    counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).map(|_| ()).map_err(|_| max)
+}
+
+impl Broker {
+    /// One more channel of a connection, if the limits of its user and of the node allow it (B38).
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub fn open_channel(&self, principal: &Principal) -> Result<ChannelPermit, ChannelRefused> {
+        let user = &principal.user;
+        let node = &self.connections().channels;
+        count_within(user.channels(), user.bound(Limits::CHANNELS_MAX)).map_err(ChannelRefused::UserLimit)?;
+        if let Err(max) = count_within(node, self.options().channels_max) {
+            user.channels().fetch_sub(1, Ordering::Relaxed);
+            return Err(ChannelRefused::NodeLimit(max));
+        }
+        Ok(ChannelPermit { user: user.clone(), node: node.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Idle;
+
+    impl ConnectionControl for Idle {
+        fn close(&self, _reason: CloseReason) {}
+        fn wake(&self) {}
+        fn info(&self) -> ConnectionInfo {
+            ConnectionInfo::default()
+        }
+        fn channels(&self) -> Vec<ChannelInfo> {
+            Vec::new()
+        }
+    }
+
+    fn broker(folder: &tempfile::TempDir, options: crate::BrokerOptions) -> Broker {
+        Broker::open(folder.path(), options).unwrap()
+    }
+
+    fn open(broker: &Broker) -> Result<Principal, OpenError> {
+        let guest = broker.authenticate("guest", b"guest", true).unwrap();
+        broker.open_connection(guest, "/", broker.next_connection_id(), Arc::new(Idle))
+    }
+
+    fn one_connection() -> Limits {
+        [(Limits::CONNECTIONS_MAX.into(), 1)].into_iter().collect()
+    }
+
+    #[test]
+    fn a_connection_that_goes_makes_room_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = broker(&folder, crate::BrokerOptions::default());
+        broker.set_vhost_limits("/", one_connection()).unwrap().1.wait().unwrap();
+        let first = open(&broker).unwrap();
+        assert_eq!(open(&broker).err(), Some(OpenError::VhostLimit(1)));
+        broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, 0)).unwrap().wait().unwrap();
+        assert_eq!(open(&broker).err(), Some(OpenError::VhostLimit(1)), "the vhost is looked at first");
+        broker.close_connection(&first);
+        assert_eq!(open(&broker).err(), Some(OpenError::UserLimit(0)));
+        broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, -1)).unwrap().wait().unwrap();
+        assert!(open(&broker).is_ok());
+        broker.shutdown();
+    }
+
+    #[test]
+    fn channels_count_until_they_are_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = broker(&folder, crate::BrokerOptions { channels_max: Some(2), ..Default::default() });
+        let principal = open(&broker).unwrap();
+        let first = broker.open_channel(&principal).ok().unwrap();
+        let _second = broker.open_channel(&principal).ok().unwrap();
+        assert_eq!(broker.open_channel(&principal).err(), Some(ChannelRefused::NodeLimit(2)));
+        broker.edit_user_limits("guest", |own| own.set(Limits::CHANNELS_MAX, 1)).unwrap().wait().unwrap();
+        assert_eq!(broker.open_channel(&principal).err(), Some(ChannelRefused::UserLimit(1)));
+        drop(first);
+        assert_eq!(broker.open_channel(&principal).err(), Some(ChannelRefused::UserLimit(1)));
+        broker.shutdown();
     }
 }

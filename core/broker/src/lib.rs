@@ -27,7 +27,9 @@ pub use broker::{Broker, OpenError, StartError};
 pub use call::{Call, Commit};
 pub use cell::crash::Condition;
 pub use cell::{Queue, QueueRef};
-pub use connections::{ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, Connections};
+pub use connections::{
+    ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo, Connections,
+};
 pub use control::bindings::{BindRequest, DestinationName};
 pub use control::exchanges::ExchangeDeclare;
 pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};

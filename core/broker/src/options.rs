@@ -11,8 +11,12 @@ pub struct BrokerOptions {
     pub message_size_max: u64,
     /// Confirm persistent messages after `fdatasync` (true, default) or after `write` (false: `os` durability).
     pub fsync: bool,
-    /// What a fresh data directory starts with.
-    pub defaults: DefaultObjects,
+    /// What a fresh data directory starts with; `None` for nothing, because definitions will be imported (B17).
+    pub defaults: Option<DefaultObjects>,
+    /// Type of queues declared without one in vhosts that are made without one (B64). Default `classic`.
+    pub default_queue_type: String,
+    /// Name of this node in texts. Default `warren@localhost`.
+    pub node_name: String,
     /// Users that may only connect from loopback addresses. Default `guest` (B16).
     pub loopback_users: Vec<String>,
     /// Accept durable=false, exclusive=false queues (RabbitMQ 4.3 does not). Default true.
@@ -23,6 +27,8 @@ pub struct BrokerOptions {
     pub exchanges_max: Option<u64>,
     /// Largest number of vhosts; `None` is no limit.
     pub vhosts_max: Option<u64>,
+    /// Largest number of channels on all connections; `None` is no limit (B38).
+    pub channels_max: Option<u64>,
     /// Largest number of client connections; `None` is no limit (B25).
     pub connections_max: Option<u64>,
     /// Above how much memory of the process publishers are blocked (B27). Default 0.6 of what there is.
@@ -54,12 +60,15 @@ impl Default for BrokerOptions {
             cluster_name: "warren@localhost".into(),
             message_size_max: 16 << 20,
             fsync: true,
-            defaults: DefaultObjects::default(),
+            defaults: Some(DefaultObjects::default()),
+            default_queue_type: "classic".into(),
+            node_name: "warren@localhost".into(),
             loopback_users: vec!["guest".into()],
             transient_queues: true,
             queues_max: None,
             exchanges_max: None,
             vhosts_max: None,
+            channels_max: None,
             connections_max: None,
             memory_limit: MemoryLimit::Fraction(0.6),
             disk_limit: DiskLimit::Bytes(50_000_000),

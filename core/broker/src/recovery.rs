@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use commitlog::{
     DataDir, DataDirError, Log, LogOptions, Recovered, SegmentIo, SegmentOptions, Segments, SyncPolicy,
 };
+use metadata::VhostMetadata;
 use parking_lot::{Mutex, RwLock};
 use platform::{Clock, Disk, RealClock, RealMemory, RealRandom};
 use queues::{RecordKind, Recovering};
@@ -21,6 +22,7 @@ use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::control::committing::Committing;
 use crate::control::follow::Contents;
+use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::options::BrokerOptions;
 use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
@@ -60,12 +62,14 @@ pub(crate) fn open(
         .map_err(StartError::storage)?;
     drop_unneeded(&segments, &contents)?;
     let services = start_services(log, Arc::new(segments), clock, (alarms, checkpointer))?;
+    let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
         services,
         vhosts: RwLock::default(),
         users: RwLock::default(),
         connections,
+        cluster_name: RwLock::new(cluster_name),
         writer: Mutex::new(writer),
         committing,
         next_connection: AtomicU64::new(1),
@@ -182,9 +186,10 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
 
 /// B17.
 fn create_defaults(broker: &Broker) -> Result<(), StartError> {
-    let defaults = broker.options().defaults.clone();
+    let Some(defaults) = broker.options().defaults.clone() else { return Ok(()) };
+    let metadata = VhostMetadata { description: "Default virtual host".into(), ..new_vhost_metadata() };
     let created = broker
-        .add_vhost(&defaults.vhost)
+        .add_vhost_with(&defaults.vhost, metadata)
         .and_then(|_| broker.add_user(&defaults.user, &defaults.password, &defaults.tags))
         .and_then(|_| broker.set_permissions(&defaults.user, &defaults.vhost, &defaults.permissions));
     match created {

@@ -137,6 +137,15 @@ pub enum Refused {
     MalformedProperties,
     /// 541 with the deprecation text (B69, D7): only in strict mode.
     TransientQueueDenied,
+    /// There are as many vhosts as there may be (management calls).
+    VhostLimitReached {
+        /// The vhost to be made.
+        name: Box<str>,
+        /// The limit.
+        limit: u64,
+    },
+    /// The vhost is protected from deletion (management calls).
+    ProtectedVhost(Box<str>),
     /// 404-like `vhost ... not found` for management calls.
     NoSuchVhost(Box<str>),
     /// No such user (management calls).

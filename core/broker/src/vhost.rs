@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use metadata::Limits;
 use parking_lot::RwLock;
 use routing::{Exchange, ExchangeKind, Scratch};
 use wire::amqp091::Table;
@@ -22,6 +23,11 @@ pub struct Vhost {
     generation: AtomicU64,
     /// Exchange-to-exchange bindings in the vhost.
     exchange_bindings: AtomicUsize,
+    /// Open connections; changes under the lock of the node's connections.
+    connections: AtomicU64,
+    limits: RwLock<Limits>,
+    /// `x-queue-type` of queues declared without one (B64).
+    default_queue_type: RwLock<Option<Box<str>>>,
     pub(crate) replies: Replies,
 }
 
@@ -34,6 +40,9 @@ impl Vhost {
             queues: Named::default(),
             generation: AtomicU64::new(1),
             exchange_bindings: AtomicUsize::new(0),
+            connections: AtomicU64::new(0),
+            limits: RwLock::default(),
+            default_queue_type: RwLock::default(),
             replies: Replies::default(),
         })
     }
@@ -41,6 +50,30 @@ impl Vhost {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Takes over what was recorded about the vhost.
+    pub(crate) fn refresh(&self, record: &metadata::Vhost) {
+        *self.limits.write() = record.limits().clone();
+        self.default_queue_type.write().clone_from(&record.metadata().default_queue_type);
+    }
+
+    /// How many queues there may be; `None` is no limit.
+    pub(crate) fn queues_max(&self) -> Option<u64> {
+        self.limits.read().bound(Limits::QUEUES_MAX)
+    }
+
+    /// How many connections there may be; `None` is no limit.
+    pub(crate) fn connections_max(&self) -> Option<u64> {
+        self.limits.read().bound(Limits::CONNECTIONS_MAX)
+    }
+
+    pub(crate) fn connections(&self) -> &AtomicU64 {
+        &self.connections
+    }
+
+    pub(crate) fn default_queue_type(&self) -> Option<Box<str>> {
+        self.default_queue_type.read().clone()
     }
 
     pub(crate) fn shared_name(&self) -> Arc<str> {

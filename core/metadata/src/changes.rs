@@ -37,7 +37,7 @@ pub enum Outcome {
 pub enum Change {
     /// A vhost is there; its predeclared exchanges follow.
     VhostAdded(VhostName),
-    /// Metadata of a vhost changed.
+    /// Metadata or limits of a vhost changed.
     VhostChanged(VhostName),
     /// A vhost is gone, after all in it.
     VhostDeleted(VhostName),

@@ -30,6 +30,12 @@ pub enum DecodeError {
     /// A batch of commands inside a batch.
     #[error("a batch of commands inside a batch")]
     NestedBatch,
+    /// Things that are written in order are not in order, or one is there twice.
+    #[error("{what} of a metadata record are not in order")]
+    OutOfOrder {
+        /// Which things.
+        what: &'static str,
+    },
     /// The snapshot does not begin with its magic bytes.
     #[error("not a metadata snapshot")]
     BadMagic,

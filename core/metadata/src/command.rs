@@ -7,6 +7,7 @@ use stdx::{ConnectionId, QueueId};
 
 use crate::arguments::Arguments;
 use crate::codec::{Codec, DecodeError, Reader, coded, plain_codes, record};
+use crate::limits::Limits;
 use crate::passwords::Hashing;
 
 /// The name of a vhost, user, exchange or queue, or a routing key: bytes as received, at most 255 from AMQP 0-9-1.
@@ -110,6 +111,14 @@ record! {
         pub metadata: VhostMetadata,
     }
 
+    /// Replaces the limits of a vhost.
+    pub struct SetVhostLimits {
+        /// Vhost.
+        pub vhost: Name,
+        /// All limits from now on.
+        pub limits: Limits,
+    }
+
     /// Deletes a vhost and all in it.
     pub struct DeleteVhost {
         /// Name.
@@ -142,8 +151,8 @@ record! {
         pub credentials: Credentials,
         /// Tags, such as `administrator`.
         pub tags: Vec<Box<str>>,
-        /// Limits as JSON text, opaque here; empty for none.
-        pub limits: Box<str>,
+        /// All its limits.
+        pub limits: Limits,
     }
 
     /// Deletes a user and its permissions.
@@ -178,8 +187,8 @@ record! {
     pub struct SetUserLimits {
         /// User.
         pub name: Name,
-        /// JSON text, opaque here; empty for none.
-        pub limits: Box<str>,
+        /// All limits from now on.
+        pub limits: Limits,
     }
 
     /// Grants permissions on a vhost. Patterns are regular expressions, opaque here.
@@ -438,6 +447,8 @@ coded! {
         27 => ClearPolicy(ClearPolicy),
         /// See [`Batch`].
         28 => ImportBatch(Batch),
+        /// See [`SetVhostLimits`].
+        29 => SetVhostLimits(SetVhostLimits),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::command::{
     AddVhost, Batch, Bind, Command, DeclareExchange, DeclareQueue, Name, PutUser, SetGlobalParameter,
-    SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostMetadata,
+    SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, SetVhostMetadata,
 };
 use crate::records::{Binding, Destination, QueueRecord};
 use crate::snapshot::{permission_commands, policy_command, topic_permission_commands};
@@ -19,6 +19,8 @@ pub struct Definitions {
     pub users: Vec<PutUser>,
     /// `vhosts`
     pub vhosts: Vec<AddVhost>,
+    /// Limits of vhosts: RabbitMQ writes them as parameters of the component `vhost-limits`.
+    pub vhost_limits: Vec<SetVhostLimits>,
     /// `permissions`
     pub permissions: Vec<SetPermissions>,
     /// `topic_permissions`
@@ -79,6 +81,10 @@ impl Definitions {
             .extend(vhost.queues().into_iter().filter(|queue| is_exported(queue)).map(|it| it.to_declare()));
         self.bindings
             .extend(vhost.bindings().into_iter().filter(|it| ends_are_exported(it)).map(|it| it.to_bind()));
+        if !vhost.limits().is_empty() {
+            let limits = vhost.limits().clone();
+            self.vhost_limits.push(SetVhostLimits { vhost: name.clone(), limits });
+        }
         for ((component, parameter), value) in vhost.parameters() {
             let (component, parameter) = (component.clone(), parameter.clone());
             let value = value.into();
@@ -107,6 +113,7 @@ impl Definitions {
             .chain(self.queues.into_iter().map(Command::DeclareQueue))
             .chain(self.exchanges.into_iter().map(Command::DeclareExchange))
             .chain(self.bindings.into_iter().map(Command::Bind))
+            .chain(self.vhost_limits.into_iter().map(Command::SetVhostLimits))
             .collect()
     }
 

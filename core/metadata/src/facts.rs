@@ -12,7 +12,7 @@ use crate::codec::{Codec, DecodeError, Reader, coded, record};
 use crate::command::{
     AddVhost, Bind, ClearGlobalParameter, ClearParameter, ClearPermissions, ClearPolicy,
     ClearTopicPermissions, DeclareExchange, DeclareQueue, DeleteUser, DeleteVhost, Name, PutUser,
-    SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, Unbind,
+    SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, Unbind,
 };
 use crate::records::{Binding, ExchangeRecord, QueueRecord};
 
@@ -102,6 +102,8 @@ coded! {
         20 => PolicyCleared(ClearPolicy),
         /// Identifiers below this were given out, also to things that are gone.
         21 => IdsUsed(IdsFact),
+        /// Limits of a vhost were set; empty ones were cleared.
+        22 => VhostLimitsSet(SetVhostLimits),
     }
 }
 

@@ -16,6 +16,8 @@ mod command;
 mod definitions;
 mod equivalence;
 mod facts;
+mod fingerprint;
+mod limits;
 mod names;
 mod passwords;
 mod records;
@@ -35,10 +37,12 @@ pub use command::{
     ClearPermissions, ClearPolicy, ClearTopicPermissions, Command, Credentials, DeclareExchange,
     DeclareQueue, DeleteExchange, DeleteExclusiveQueues, DeleteQueue, DeleteUser, DeleteVhost, DeleteWhen,
     DestinationName, Name, PutUser, QueueType, SetGlobalParameter, SetParameter, SetPermissions, SetPolicy,
-    SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostMetadata, Unbind, VhostMetadata,
+    SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostLimits, SetVhostMetadata, Unbind, VhostMetadata,
 };
 pub use definitions::Definitions;
 pub use facts::{ExchangeFact, Fact, IdsFact, NameInVhost, QueueFact};
+pub use fingerprint::fingerprint;
+pub use limits::Limits;
 pub use passwords::{HashError, Hashing, SALT_BYTES};
 pub use records::{
     Binding, Destination, ExchangeRecord, Permissions, Policy, QueueRecord, TopicPermissions, User, VhostName,

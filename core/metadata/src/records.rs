@@ -11,6 +11,7 @@ use crate::arguments::Arguments;
 use crate::command::{
     Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Name, PutUser, QueueType,
 };
+use crate::limits::Limits;
 
 /// The name of a vhost, shared by all records in it.
 pub type VhostName = Arc<[u8]>;
@@ -266,8 +267,8 @@ pub struct User {
     pub credentials: Credentials,
     /// Tags, such as `administrator`.
     pub tags: Vec<Box<str>>,
-    /// Limits as JSON text, empty for none.
-    pub limits: Box<str>,
+    /// Limits by name.
+    pub limits: Limits,
     /// By vhost.
     pub permissions: BTreeMap<Name, Permissions>,
     /// By vhost and exchange.

@@ -10,6 +10,7 @@
 use crate::codec::{Codec, DecodeError, Reader};
 use crate::command::{
     AddVhost, Name, SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions,
+    SetVhostLimits,
 };
 use crate::facts::{Fact, IdsFact};
 use crate::records::User;
@@ -88,6 +89,10 @@ impl State {
 fn give_vhost(vhost: &Vhost, give: &mut impl FnMut(Fact)) {
     let name: Name = vhost.name().as_ref().into();
     give(Fact::VhostSet(AddVhost { name: name.clone(), metadata: vhost.metadata().clone() }));
+    if !vhost.limits().is_empty() {
+        let limits = vhost.limits().clone();
+        give(Fact::VhostLimitsSet(SetVhostLimits { vhost: name.clone(), limits }));
+    }
     for exchange in vhost.exchanges().into_iter().filter(|exchange| exchange.durable) {
         give(Fact::exchange_added(exchange));
     }

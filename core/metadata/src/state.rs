@@ -85,6 +85,7 @@ impl State {
         match command {
             Command::AddVhost(add) => Ok(self.add_vhost(add, applied)),
             Command::SetVhostMetadata(set) => self.set_vhost_metadata(set, applied),
+            Command::SetVhostLimits(set) => self.set_vhost_limits(set, applied),
             Command::DeleteVhost(delete) => self.delete_vhost(delete, applied),
             Command::AddUser(add) => self.add_user(add, applied),
             Command::PutUser(put) => Ok(self.put_user(put, applied)),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::arguments::Arguments;
 use crate::bindings::{Bindings, List, Side, SlotId};
 use crate::command::{DestinationName, Name, VhostMetadata};
+use crate::limits::Limits;
 use crate::names::{Named, Names};
 use crate::records::{Binding, Destination, ExchangeRecord, Identity, Policy, QueueRecord, VhostName};
 use crate::refusal::Kind;
@@ -41,6 +42,7 @@ impl Named for QueueEntry {
 pub struct Vhost {
     name: VhostName,
     pub(crate) metadata: VhostMetadata,
+    pub(crate) limits: Limits,
     exchanges: Names<ExchangeEntry>,
     queues: Names<QueueEntry>,
     bindings: Bindings,
@@ -60,6 +62,12 @@ impl Vhost {
     #[must_use]
     pub fn metadata(&self) -> &VhostMetadata {
         &self.metadata
+    }
+
+    /// Limits by name.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The exchange of that name; the default exchange has the empty one.
@@ -164,6 +172,7 @@ impl Vhost {
         Self {
             name,
             metadata,
+            limits: Limits::default(),
             exchanges: Names::default(),
             queues: Names::default(),
             bindings: Bindings::default(),

@@ -3,7 +3,9 @@
 use broker::{Broker, Commit, Refused};
 
 use crate::protocol::{Answer, Exit, Failure, Request};
-use crate::{access, alarms, connections, definitions, objects, queues, topology};
+use crate::{
+    access, alarms, connections, definitions, limits, objects, parameters, queues, topology, vhosts,
+};
 
 /// What every command gives.
 pub(crate) type Outcome = Result<Answer, Failure>;
@@ -39,9 +41,6 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "clear_topic_permissions" => access::clear_topic_permissions(broker, request),
         "list_topic_permissions" => access::list_topic_permissions(broker, request),
         "list_user_topic_permissions" => access::list_user_topic_permissions(broker, request),
-        "add_vhost" => objects::add_vhost(broker, request),
-        "delete_vhost" => objects::delete_vhost(broker, request),
-        "list_vhosts" => topology::list_vhosts(broker, request),
         "list_exchanges" => topology::list_exchanges(broker, request),
         "list_bindings" => topology::list_bindings(broker, request),
         "list_queues" => queues::list_queues(broker, request),
@@ -54,11 +53,39 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "import_definitions" => definitions::import_definitions(broker, request),
         "close_connection" => connections::close_connection(broker, request),
         "close_all_connections" => connections::close_all_connections(broker, request),
-        unknown => Err(Failure::new(
-            Exit::USAGE,
-            format!("\nCommand '{unknown}' not found. \nSee `warren ctl help`."),
-        )),
+        _ => vhost_command(broker, request).unwrap_or_else(|| Err(unknown(&request.command))),
     }
+}
+
+/// Commands about vhosts, limits and parameters.
+fn vhost_command(broker: &Broker, request: &Request) -> Option<Outcome> {
+    Some(match request.command.as_str() {
+        "add_vhost" => vhosts::add_vhost(broker, request),
+        "delete_vhost" => vhosts::delete_vhost(broker, request),
+        "list_vhosts" => vhosts::list_vhosts(broker, request),
+        "update_vhost_metadata" => vhosts::update_vhost_metadata(broker, request),
+        "set_vhost_tags" => vhosts::set_vhost_tags(broker, request),
+        "enable_vhost_deletion_protection" => vhosts::enable_deletion_protection(broker, request),
+        "disable_vhost_deletion_protection" => vhosts::disable_deletion_protection(broker, request),
+        "set_vhost_limits" => limits::set_vhost_limits(broker, request),
+        "clear_vhost_limits" => limits::clear_vhost_limits(broker, request),
+        "list_vhost_limits" => limits::list_vhost_limits(broker, request),
+        "set_user_limits" => limits::set_user_limits(broker, request),
+        "clear_user_limits" => limits::clear_user_limits(broker, request),
+        "list_user_limits" => limits::list_user_limits(broker, request),
+        "set_parameter" => parameters::set_parameter(broker, request),
+        "clear_parameter" => parameters::clear_parameter(broker, request),
+        "list_parameters" => parameters::list_parameters(broker, request),
+        "set_global_parameter" => parameters::set_global_parameter(broker, request),
+        "clear_global_parameter" => parameters::clear_global_parameter(broker, request),
+        "list_global_parameters" => parameters::list_global_parameters(broker, request),
+        "set_cluster_name" => parameters::set_cluster_name(broker, request),
+        _ => return None,
+    })
+}
+
+fn unknown(command: &str) -> Failure {
+    Failure::new(Exit::USAGE, format!("\nCommand '{command}' not found. \nSee `warren ctl help`."))
 }
 
 /// Exactly this many positional arguments.
@@ -85,6 +112,14 @@ pub(crate) fn refused(refused: Refused) -> Failure {
         Refused::NoSuchVhost(name) => (Exit::UNAVAILABLE, format!("Virtual host {name} does not exist")),
         Refused::NoSuchUser(name) => (Exit::NO_USER, format!("User {name} does not exist")),
         Refused::AlreadyExists(name) => (Exit::SOFTWARE, format!("User \"{name}\" already exists")),
+        Refused::VhostLimitReached { name, limit } => {
+            (Exit::USAGE, format!("cannot create vhost '{name}': vhost limit of {limit} is reached"))
+        }
+        Refused::ProtectedVhost(_) => {
+            let text = "Cannot delete this virtual host: it is protected from deletion. To lift the protection, inspect \
+                        and update its metadata";
+            (Exit::DATA, text.into())
+        }
         Refused::NotEmpty(_) => (Exit::UNAVAILABLE, "The queue is not empty".into()),
         Refused::InUse(_) => (Exit::UNAVAILABLE, "The queue is in use".into()),
         Refused::Crashed(_) => (Exit::UNAVAILABLE, "The queue has crashed; see the server's log".into()),

@@ -3,14 +3,17 @@
 use broker::Broker;
 use metadata::{
     AddVhost, Bind, DeclareExchange, DeclareQueue, Definitions, DestinationName, PutUser, QueueType,
-    SetPermissions, SetPolicy, SetTopicPermissions,
+    SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::commands::{Outcome, arguments, settle, usage};
-use crate::imports::read;
+use crate::commands::{Outcome, arguments, usage};
+use crate::imports::{Unsupported, import};
+use crate::limits::shown;
+use crate::parameters::{LIMITS, OWN, VHOST_LIMITS};
 use crate::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, Request};
 use crate::values::{table, text};
+use crate::vhosts::metadata_object;
 
 /// The version of RabbitMQ whose shape of definitions this is.
 const RABBITMQ_VERSION: &str = "4.3.0";
@@ -20,7 +23,7 @@ pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome 
     let [] = arguments(request)?;
     check_format(request)?;
     let definitions = broker.read_metadata(Definitions::of_state);
-    let ok = document(&definitions, &broker.options().cluster_name).to_string();
+    let ok = document(&definitions, &broker.cluster_name()).to_string();
     if ok.len() > DEFINITIONS_BYTES_MAX {
         let text = format!(
             "Error:\ndefinitions of {} bytes, at most {DEFINITIONS_BYTES_MAX} can be exported",
@@ -36,10 +39,13 @@ pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome 
 pub(crate) fn import_definitions(broker: &Broker, request: &Request) -> Outcome {
     let [document] = arguments(request)?;
     check_format(request)?;
-    let definitions = read(document, request.vhost()).map_err(|error| {
+    let unsupported =
+        if request.has("skip-unsupported") { Unsupported::Skipped } else { Unsupported::Refused };
+    let imported = import(broker, document, request.vhost(), unsupported);
+    let skipped = imported.map_err(|error| {
         Failure::new(Exit::DATA, format!("Error:\nFailed to import definitions: {error}"))
     })?;
-    settle(broker.apply(&definitions.into_batch()))
+    Ok(Answer::Done { ok: skipped.join("\n") })
 }
 
 fn check_format(request: &Request) -> Result<(), Failure> {
@@ -61,15 +67,11 @@ pub(crate) fn document(of: &Definitions, cluster_name: &str) -> Value {
         "original_cluster_name": cluster_name,
         "explanation": format!("Definitions of cluster '{cluster_name}'"),
         "users": list(&of.users, user),
-        "vhosts": list(&of.vhosts, vhost),
+        "vhosts": list(&of.vhosts, |it| vhost(it, &of.vhost_limits)),
         "permissions": list(&of.permissions, permission),
         "topic_permissions": list(&of.topic_permissions, topic_permission),
-        "parameters": list(&of.parameters, |it| json!({
-            "vhost": text(&it.vhost), "component": *it.component, "name": *it.name, "value": embedded(&it.value),
-        })),
-        "global_parameters": list(&of.global_parameters, |it| json!({
-            "name": *it.name, "value": embedded(&it.value),
-        })),
+        "parameters": of.parameters.iter().map(parameter).chain(of.vhost_limits.iter().map(vhost_limits)).collect::<Value>(),
+        "global_parameters": of.global_parameters.iter().filter(|it| !OWN.contains(&&*it.name)).map(global).collect::<Value>(),
         "policies": list(&of.policies, policy),
         "queues": list(&of.queues, queue),
         "exchanges": list(&of.exchanges, exchange),
@@ -87,13 +89,12 @@ fn embedded(text: &str) -> Value {
 }
 
 fn user(it: &PutUser) -> Value {
-    let limits = if it.limits.is_empty() { Value::Object(Map::new()) } else { embedded(&it.limits) };
     json!({
         "name": text(&it.name),
         "password_hash": it.credentials.to_base64(),
         "hashing_algorithm": it.credentials.hashing.name(),
         "tags": words(&it.tags),
-        "limits": limits,
+        "limits": shown(&it.limits),
     })
 }
 
@@ -101,18 +102,23 @@ fn words(words: &[Box<str>]) -> Value {
     words.iter().map(|word| &**word).collect()
 }
 
-fn vhost(it: &AddVhost) -> Value {
-    let mut metadata = json!({
-        "description": *it.metadata.description,
-        "tags": words(&it.metadata.tags),
-    });
-    if let Some(kind) = &it.metadata.default_queue_type {
-        metadata["default_queue_type"] = (**kind).into();
-    }
-    if it.metadata.protected_from_deletion {
-        metadata["protected_from_deletion"] = true.into();
-    }
-    json!({ "name": text(&it.name), "limits": {}, "metadata": metadata })
+fn vhost(it: &AddVhost, limits: &[SetVhostLimits]) -> Value {
+    let limits = limits.iter().find(|set| set.vhost == it.name);
+    let limits = limits.map_or_else(|| json!({}), |set| shown(&set.limits));
+    json!({ "name": text(&it.name), "limits": limits, "metadata": metadata_object(&it.metadata) })
+}
+
+fn parameter(it: &SetParameter) -> Value {
+    let (vhost, value) = (text(&it.vhost), embedded(&it.value));
+    json!({ "vhost": vhost, "component": *it.component, "name": *it.name, "value": value })
+}
+
+fn vhost_limits(it: &SetVhostLimits) -> Value {
+    json!({ "vhost": text(&it.vhost), "component": VHOST_LIMITS, "name": LIMITS, "value": shown(&it.limits) })
+}
+
+fn global(it: &SetGlobalParameter) -> Value {
+    json!({ "name": *it.name, "value": embedded(&it.value) })
 }
 
 fn permission(it: &SetPermissions) -> Value {

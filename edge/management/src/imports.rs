@@ -1,362 +1,288 @@
-//! RabbitMQ's definitions document (B171) read into typed definitions, checked as a whole. Refuses to know what is
-//! there already.
+//! Definitions imported: a document is checked as a whole, then merged with what is there. Refuses to know files.
 
-use ::queues::QueueConfig;
-use broker::control::operator::pattern_problem;
+use std::collections::{BTreeMap, HashSet};
+
+use broker::Broker;
 use metadata::{
-    AddVhost, Arguments, Bind, Credentials, DeclareExchange, DeclareQueue, Definitions, DestinationName,
-    Hashing, Name, PutUser, QueueType, SALT_BYTES, SetGlobalParameter, SetParameter, SetPermissions,
-    SetPolicy, SetTopicPermissions, VhostMetadata,
+    Bind, Command, Definitions, DestinationName, Name, Outcome as Applied, Refusal, SetGlobalParameter,
 };
-use platform::{Random, RealRandom};
-use routing::ExchangeKind;
-use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use crate::values::raw_table;
+use crate::parameters::{OWN, show_cluster_name};
 
-/// Longest name and routing key, bytes (short strings of AMQP 0-9-1).
-const NAME_BYTES_MAX: usize = 255;
+mod document;
+mod entries;
+#[cfg(test)]
+mod tests;
+
+use document::{Document, Parameter};
 
 /// What is wrong with a document, for people.
 type Problem = String;
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Document {
-    users: Vec<User>,
-    vhosts: Vec<Vhost>,
-    permissions: Vec<Permission>,
-    topic_permissions: Vec<Permission>,
-    parameters: Vec<Parameter>,
-    global_parameters: Vec<Parameter>,
-    policies: Vec<Policy>,
-    queues: Vec<Queue>,
-    exchanges: Vec<Exchange>,
-    bindings: Vec<Binding>,
+/// How many refused entries a text names.
+const REFUSED_NAMED_MAX: usize = 5;
+
+/// What becomes of things that Warren does not have yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// One of them refuses the whole document.
+    Refused,
+    /// They are left out, and everything that hangs on them; the rest is imported.
+    Skipped,
 }
 
-/// A list, or in old documents words between commas.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Words {
-    List(Vec<String>),
-    Text(String),
+/// A kind of thing that Warren does not have yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    QuorumQueue,
+    Stream,
+    Queue,
+    Exchange,
+    Binding,
+    Policy,
+    OperatorPolicy,
+    Parameter,
+    Permission,
 }
 
-impl Default for Words {
-    fn default() -> Self {
-        Self::List(Vec::new())
+impl What {
+    /// One of them, and many.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            What::QuorumQueue => ("quorum queue", "quorum queues"),
+            What::Stream => ("stream", "streams"),
+            What::Queue => ("queue", "queues of types it does not know"),
+            What::Exchange => ("exchange", "exchanges of types it does not know"),
+            What::Binding => ("binding", "bindings of those"),
+            What::Policy => ("policy", "policies"),
+            What::OperatorPolicy => ("operator policy", "operator policies"),
+            What::Parameter => ("parameter", "parameters"),
+            What::Permission => ("permission", "permissions with patterns it cannot use"),
+        }
     }
 }
 
-impl Words {
-    fn into_list(self) -> Vec<Box<str>> {
-        let words = match self {
-            Self::List(words) => words,
-            Self::Text(text) => text.split(',').map(|word| word.trim().to_owned()).collect(),
-        };
-        words.into_iter().filter(|word| !word.is_empty()).map(String::into_boxed_str).collect()
+/// A thing that Warren does not have yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Left {
+    what: What,
+    vhost: Name,
+    name: String,
+    /// What else there is to say about it; may be empty.
+    detail: String,
+}
+
+impl Left {
+    fn line(&self) -> String {
+        let vhost = String::from_utf8_lossy(&self.vhost);
+        let Left { what, name, detail, .. } = self;
+        let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        format!("skipped: {} '{name}' in vhost '{vhost}'{detail}", what.words().0)
     }
 }
 
-#[derive(Deserialize)]
-struct User {
-    name: String,
-    password_hash: Option<String>,
-    password: Option<String>,
-    hashing_algorithm: Option<String>,
-    #[serde(default)]
-    tags: Words,
-    #[serde(default)]
-    limits: Value,
+/// An entry of a document: a command, or something that Warren does not have yet.
+enum Entry<T> {
+    Taken(T),
+    Left(Left),
 }
 
-#[derive(Deserialize)]
-struct Vhost {
-    name: String,
-    description: Option<String>,
-    tags: Option<Words>,
-    default_queue_type: Option<String>,
-    #[serde(default)]
-    metadata: Metadata,
+/// A document that was read.
+#[derive(Debug)]
+struct Import {
+    definitions: Definitions,
+    left: Vec<Left>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Metadata {
-    description: Option<String>,
-    tags: Option<Words>,
-    default_queue_type: Option<String>,
-    protected_from_deletion: bool,
-}
-
-#[derive(Deserialize)]
-struct Permission {
-    user: String,
-    vhost: Option<String>,
-    #[serde(default)]
-    exchange: String,
-    #[serde(default)]
-    configure: String,
-    write: String,
-    read: String,
-}
-
-#[derive(Deserialize)]
-struct Parameter {
-    vhost: Option<String>,
-    #[serde(default)]
-    component: String,
-    name: String,
-    value: Value,
-}
-
-#[derive(Deserialize)]
-struct Policy {
-    vhost: Option<String>,
-    name: String,
-    pattern: String,
-    #[serde(rename = "apply-to")]
-    apply_to: Option<String>,
-    #[serde(default)]
-    priority: i64,
-    definition: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct Queue {
-    vhost: Option<String>,
-    name: String,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    durable: bool,
-    auto_delete: bool,
-    #[serde(default)]
-    arguments: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct Exchange {
-    vhost: Option<String>,
-    name: String,
-    #[serde(rename = "type")]
-    kind: String,
-    durable: bool,
-    auto_delete: bool,
-    #[serde(default)]
-    internal: bool,
-    #[serde(default)]
-    arguments: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct Binding {
-    vhost: Option<String>,
-    source: String,
-    destination: String,
-    destination_type: String,
-    routing_key: String,
-    #[serde(default)]
-    arguments: Map<String, Value>,
-}
-
-/// Reads a document; entries without a vhost get this one.
+/// Merges a document with what is there: nothing is deleted, exchanges and queues that exist stay as they are. Entries
+/// without a vhost go to the one given. Returns a line for each thing that was skipped; blocks until all is durable.
 ///
 /// # Errors
-/// The first mistake, as text for people.
-pub(crate) fn read(document: &str, vhost: &str) -> Result<Definitions, Problem> {
-    let document: Document =
-        serde_json::from_str(document).map_err(|error| format!("not a definitions document: {error}"))?;
-    Ok(Definitions {
-        users: each(document.users, user)?,
-        vhosts: each(document.vhosts, add_vhost)?,
-        permissions: each(document.permissions, |it| permission(it, vhost))?,
-        topic_permissions: each(document.topic_permissions, |it| topic_permission(it, vhost))?,
-        parameters: each(document.parameters, |it| parameter(it, vhost))?,
-        global_parameters: each(document.global_parameters, |it| {
-            Ok(SetGlobalParameter { name: it.name.into(), value: it.value.to_string().into() })
-        })?,
-        policies: each(document.policies, |it| policy(it, vhost))?,
-        queues: each(document.queues, |it| queue(&it, vhost))?,
-        exchanges: each(document.exchanges, |it| exchange(it, vhost))?,
-        bindings: each(document.bindings, |it| binding(&it, vhost))?,
-    })
-}
-
-fn each<T, U>(entries: Vec<T>, entry: impl Fn(T) -> Result<U, Problem>) -> Result<Vec<U>, Problem> {
-    entries.into_iter().map(entry).collect()
-}
-
-fn bounded(what: &str, name: &str) -> Result<Name, Problem> {
-    if name.len() > NAME_BYTES_MAX {
-        return Err(format!("{what} of {} bytes, at most {NAME_BYTES_MAX} are possible", name.len()));
+/// Text for people: a mistake in the document, or things that Warren does not have and that are not to be skipped; then
+/// nothing was imported. Or entries that speak of things that are not there; then the others were.
+pub fn import(
+    broker: &Broker,
+    document: &str,
+    vhost: &str,
+    unsupported: Unsupported,
+) -> Result<Vec<String>, String> {
+    let Import { mut definitions, left } = read(document, vhost)?;
+    if unsupported == Unsupported::Refused && !left.is_empty() {
+        return Err(format!(
+            "the document has {}, which Warren does not have yet; nothing was imported. With --skip-unsupported \
+             everything else is, and what is left out is listed",
+            counted(&left)
+        ));
     }
-    Ok(name.as_bytes().into())
-}
-
-fn named(what: &str, name: &str) -> Result<Name, Problem> {
-    if name.is_empty() {
-        return Err(format!("{what} without a name"));
+    for vhost in &mut definitions.vhosts {
+        let default = || broker.options().default_queue_type.as_str().into();
+        vhost.metadata.default_queue_type.get_or_insert_with(default);
     }
-    bounded(&format!("name of a {what}"), name)
+    check_vhost_count(broker, &definitions)?;
+    let commands = definitions.into_commands();
+    let batch = Command::ImportBatch(metadata::Batch { commands });
+    let refused = |refused| format!("the broker refuses: {refused:?}");
+    let (outcome, call) = broker.apply_telling(&batch).map_err(refused)?;
+    call.wait().map_err(refused)?;
+    show_cluster_name(broker);
+    refusals(&batch, &outcome)?;
+    Ok(left.iter().map(Left::line).collect())
 }
 
-fn vhost_of(given: Option<&str>, default: &str) -> Result<Name, Problem> {
-    named("vhost", given.unwrap_or(default))
+/// `2 quorum queues, 1 stream`
+fn counted(left: &[Left]) -> String {
+    let mut counts: BTreeMap<What, usize> = BTreeMap::new();
+    left.iter().for_each(|it| *counts.entry(it.what).or_default() += 1);
+    let words = counts.into_iter().map(|(what, count)| match what.words() {
+        (one, _) if count == 1 => format!("1 {one}"),
+        (_, many) => format!("{count} {many}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
-fn user(it: User) -> Result<PutUser, Problem> {
-    let credentials = credentials(&it).map_err(|problem| format!("user '{}': {problem}", it.name))?;
-    let limits = match it.limits {
-        Value::Object(limits) if !limits.is_empty() => Value::Object(limits).to_string().into(),
-        _ => Box::default(),
-    };
-    Ok(PutUser { name: named("user", &it.name)?, credentials, tags: it.tags.into_list(), limits })
-}
-
-/// B170; also a password in clear.
-fn credentials(it: &User) -> Result<Credentials, Problem> {
-    let hashing = match it.hashing_algorithm.as_deref() {
-        None => Hashing::default(),
-        Some(name) => {
-            Hashing::from_name(name).ok_or_else(|| format!("unknown hashing algorithm '{name}'"))?
-        }
-    };
-    match (&it.password_hash, &it.password) {
-        (Some(hash), _) => Credentials::from_base64(hashing, hash).map_err(|error| error.to_string()),
-        (None, Some(password)) if !password.is_empty() => {
-            let mut salt = [0; SALT_BYTES];
-            RealRandom.fill(&mut salt);
-            Credentials::of_password(hashing, salt, password.as_bytes())
-                .ok_or_else(|| "the password cannot be hashed".to_owned())
-        }
-        (None, _) => Ok(Credentials::none()),
-    }
-}
-
-fn add_vhost(it: Vhost) -> Result<AddVhost, Problem> {
-    let (inner, name) = (it.metadata, named("vhost", &it.name)?);
-    let kind = inner.default_queue_type.or(it.default_queue_type);
-    let metadata = VhostMetadata {
-        description: inner.description.or(it.description).unwrap_or_default().into(),
-        tags: inner.tags.or(it.tags).unwrap_or_default().into_list(),
-        default_queue_type: kind.filter(|kind| kind != "undefined").map(String::into_boxed_str),
-        protected_from_deletion: inner.protected_from_deletion,
-    };
-    Ok(AddVhost { name, metadata })
-}
-
-fn check_patterns(it: &Permission) -> Result<(), Problem> {
-    for pattern in [&it.configure, &it.write, &it.read] {
-        if let Some(reason) = pattern_problem(pattern) {
-            return Err(format!("permissions of user '{}': pattern '{pattern}': {reason}", it.user));
-        }
+fn check_vhost_count(broker: &Broker, definitions: &Definitions) -> Result<(), Problem> {
+    let Some(limit) = broker.options().vhosts_max else { return Ok(()) };
+    let count = broker.read_metadata(|state| {
+        let new = definitions.vhosts.iter().filter(|vhost| state.vhost(&vhost.name).is_none()).count();
+        (new, state.vhosts().len())
+    });
+    let (new, there) = count;
+    if new > 0 && (new + there) as u64 > limit {
+        return Err(format!("vhost limit of {limit} is reached"));
     }
     Ok(())
 }
 
-fn permission(it: Permission, vhost: &str) -> Result<SetPermissions, Problem> {
-    check_patterns(&it)?;
-    Ok(SetPermissions {
-        user: named("user", &it.user)?,
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
-        configure: it.configure.into(),
-        write: it.write.into(),
-        read: it.read.into(),
-    })
-}
-
-fn topic_permission(it: Permission, vhost: &str) -> Result<SetTopicPermissions, Problem> {
-    check_patterns(&it)?;
-    Ok(SetTopicPermissions {
-        user: named("user", &it.user)?,
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
-        exchange: bounded("name of an exchange", &it.exchange)?,
-        write: it.write.into(),
-        read: it.read.into(),
-    })
-}
-
-fn parameter(it: Parameter, vhost: &str) -> Result<SetParameter, Problem> {
-    Ok(SetParameter {
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
-        component: it.component.into(),
-        name: it.name.into(),
-        value: it.value.to_string().into(),
-    })
-}
-
-fn policy(it: Policy, vhost: &str) -> Result<SetPolicy, Problem> {
-    Ok(SetPolicy {
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
-        name: it.name.into(),
-        pattern: it.pattern.into(),
-        apply_to: it.apply_to.unwrap_or_else(|| "all".into()).into(),
-        priority: it.priority,
-        definition: Value::Object(it.definition).to_string().into(),
-    })
-}
-
-fn table_of(what: &str, name: &str, arguments: &Map<String, Value>) -> Result<Arguments, Problem> {
-    let table = raw_table(arguments).map_err(|problem| format!("{what} '{name}': {problem}"))?;
-    Ok(table.into())
-}
-
-/// Refuses what a client could not declare either: types that are not there, arguments that make no sense.
-fn queue(it: &Queue, vhost: &str) -> Result<DeclareQueue, Problem> {
-    let arguments = table_of("queue", &it.name, &it.arguments)?;
-    let asked = it.arguments.get("x-queue-type").and_then(Value::as_str);
-    let kind = asked.or(it.kind.as_deref()).unwrap_or("classic");
-    if !matches!(kind, "classic" | "" | "undefined") {
-        return Err(format!("queue '{}': type '{kind}' is not available in this version of Warren", it.name));
-    }
-    if let Err(error) = QueueConfig::from_arguments(arguments.as_table(), QueueType::Classic.arguments()) {
-        return Err(format!("queue '{}': argument {}: {:?}", it.name, error.name, error.reason));
-    }
-    Ok(DeclareQueue {
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
-        name: named("queue", &it.name)?,
-        durable: it.durable,
-        auto_delete: it.auto_delete,
-        exclusive_owner: None,
-        arguments,
-        queue_type: QueueType::Classic,
-    })
-}
-
-fn exchange(it: Exchange, vhost: &str) -> Result<DeclareExchange, Problem> {
-    if ExchangeKind::by_name(it.kind.as_bytes()).is_none() {
-        return Err(format!("exchange '{}': unknown type '{}'", it.name, it.kind));
-    }
-    if it.arguments.get("alternate-exchange").is_some_and(|value| !value.is_string()) {
-        return Err(format!("exchange '{}': alternate-exchange must be a string", it.name));
-    }
-    Ok(DeclareExchange {
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
-        name: named("exchange", &it.name)?,
-        kind: it.kind.into(),
-        durable: it.durable,
-        auto_delete: it.auto_delete,
-        internal: it.internal,
-        arguments: table_of("exchange", &it.name, &it.arguments)?,
-    })
-}
-
-fn binding(it: &Binding, vhost: &str) -> Result<Bind, Problem> {
-    let destination = match it.destination_type.as_str() {
-        "queue" => DestinationName::Queue(named("queue", &it.destination)?),
-        "exchange" => DestinationName::Exchange(bounded("name of an exchange", &it.destination)?),
-        other => return Err(format!("binding of '{}': unknown destination type '{other}'", it.source)),
+/// Exchanges and queues that exist and differ stay; other refusals are mistakes of the document.
+fn refusals(batch: &Command, outcome: &Applied) -> Result<(), Problem> {
+    let (Command::ImportBatch(batch), Applied::Imported { refused }) = (batch, outcome) else {
+        return Ok(());
     };
-    Ok(Bind {
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
-        arguments: table_of("binding of", &it.source, &it.arguments)?,
-        source: bounded("name of an exchange", &it.source)?,
-        destination,
-        key: bounded("routing key", &it.routing_key)?,
-    })
+    let mistakes: Vec<_> =
+        refused.iter().filter(|(_, refusal)| !matches!(refusal, Refusal::Inequivalent { .. })).collect();
+    if mistakes.is_empty() {
+        return Ok(());
+    }
+    let named = mistakes
+        .iter()
+        .take(REFUSED_NAMED_MAX)
+        .map(|(at, refusal)| format!("{}: {}", subject(&batch.commands[*at]), reason(refusal)));
+    Err(format!(
+        "{} of its entries could not be applied, the others were: {}",
+        mistakes.len(),
+        named.collect::<Vec<_>>().join("; ")
+    ))
 }
 
-#[cfg(test)]
-mod tests;
+fn lossy(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(name)
+}
+
+fn subject(command: &Command) -> String {
+    match command {
+        Command::SetPermissions(it) => format!("permissions of user '{}'", lossy(&it.user)),
+        Command::SetTopicPermissions(it) => format!("topic permissions of user '{}'", lossy(&it.user)),
+        Command::SetVhostLimits(it) => format!("limits of vhost '{}'", lossy(&it.vhost)),
+        Command::DeclareQueue(it) => format!("queue '{}'", lossy(&it.name)),
+        Command::DeclareExchange(it) => format!("exchange '{}'", lossy(&it.name)),
+        Command::Bind(it) => format!("binding of '{}'", lossy(&it.source)),
+        _ => "an entry".into(),
+    }
+}
+
+fn reason(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NotFound { kind, name, .. } => {
+            format!("{} '{}' does not exist", format!("{kind:?}").to_lowercase(), lossy(name))
+        }
+        Refusal::Locked { .. } => "it belongs to a connection".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Reads a document; entries without a vhost get this one.
+fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
+    if !document.trim_start().starts_with('{') {
+        return Err("not a definitions document: not a JSON object".into());
+    }
+    let document: Document =
+        serde_json::from_str(document).map_err(|error| format!("not a definitions document: {error}"))?;
+    let mut left = Vec::new();
+    let mut definitions = Definitions {
+        users: each(document.users, entries::user)?,
+        vhosts: each(document.vhosts, entries::add_vhost)?,
+        permissions: taken(document.permissions, |it| entries::permission(it, vhost), &mut left)?,
+        topic_permissions: taken(
+            document.topic_permissions,
+            |it| entries::topic_permission(it, vhost),
+            &mut left,
+        )?,
+        vhost_limits: taken(document.parameters, |it| entries::parameter(it, vhost), &mut left)?,
+        parameters: Vec::new(),
+        global_parameters: globals(document.global_parameters),
+        policies: Vec::new(),
+        queues: taken(document.queues, |it| entries::queue(&it, vhost), &mut left)?,
+        exchanges: taken(document.exchanges, |it| entries::exchange(it, vhost), &mut left)?,
+        bindings: each(document.bindings, |it| entries::binding(&it, vhost))?,
+    };
+    left.extend(each(document.policies, |it| entries::policy(&it, vhost))?);
+    leave_bindings(&mut definitions.bindings, &mut left);
+    Ok(Import { definitions, left })
+}
+
+fn each<T, U>(all: Vec<T>, entry: impl Fn(T) -> Result<U, Problem>) -> Result<Vec<U>, Problem> {
+    all.into_iter().map(entry).collect()
+}
+
+fn taken<T, U>(
+    all: Vec<T>,
+    entry: impl Fn(T) -> Result<Entry<U>, Problem>,
+    left: &mut Vec<Left>,
+) -> Result<Vec<U>, Problem> {
+    let mut commands = Vec::with_capacity(all.len());
+    for one in all {
+        match entry(one)? {
+            Entry::Taken(command) => commands.push(command),
+            Entry::Left(one) => left.push(one),
+        }
+    }
+    Ok(commands)
+}
+
+/// What belongs to another cluster alone stays there.
+fn globals(all: Vec<Parameter>) -> Vec<SetGlobalParameter> {
+    let others = all.into_iter().filter(|it| !OWN.contains(&it.name.as_str()));
+    others.map(|it| SetGlobalParameter { name: it.name.into(), value: it.value.to_string().into() }).collect()
+}
+
+/// Bindings whose ends are left out are left out, too.
+fn leave_bindings(bindings: &mut Vec<Bind>, left: &mut Vec<Left>) {
+    let gone = |queues: bool| -> HashSet<(Name, String)> {
+        let kinds = left.iter().filter(|it| match it.what {
+            What::QuorumQueue | What::Stream | What::Queue => queues,
+            What::Exchange => !queues,
+            _ => false,
+        });
+        kinds.map(|it| (it.vhost.clone(), it.name.clone())).collect()
+    };
+    let (queues, exchanges) = (gone(true), gone(false));
+    if queues.is_empty() && exchanges.is_empty() {
+        return;
+    }
+    let mut lost = Vec::new();
+    bindings.retain(|bind| {
+        let key = |name: &Name| (bind.vhost.clone(), lossy(name).into_owned());
+        let (destination, ends) = match &bind.destination {
+            DestinationName::Queue(name) => (name, &queues),
+            DestinationName::Exchange(name) => (name, &exchanges),
+        };
+        let is_lost = ends.contains(&key(destination)) || exchanges.contains(&key(&bind.source));
+        if is_lost {
+            let name = format!("{} -> {}", lossy(&bind.source), lossy(destination));
+            let detail = "one of its ends is skipped".into();
+            lost.push(Left { what: What::Binding, vhost: bind.vhost.clone(), name, detail });
+        }
+        !is_lost
+    });
+    left.extend(lost);
+}

@@ -11,6 +11,7 @@
 
 mod access;
 mod alarms;
+mod boot;
 mod client;
 mod columns;
 mod commands;
@@ -18,14 +19,19 @@ mod connections;
 mod definitions;
 mod format;
 mod imports;
+mod limits;
 mod objects;
+mod parameters;
 mod protocol;
 mod queues;
 mod server;
 mod topology;
 mod values;
+mod vhosts;
 
+pub use boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use client::{CallError, call};
 pub use format::{Format, Headers, render};
+pub use imports::{Unsupported, import};
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use server::{SOCKET_NAME, serve_control};

@@ -1,11 +1,11 @@
-//! Vhosts and queues: made, emptied and deleted by an operator. Refuses to know how.
+//! The node's status; queues emptied and deleted by an operator. Refuses to know how.
 
 use std::sync::Arc;
 
 use broker::control::operator::DeleteConditions;
 use broker::{Broker, Queue};
 
-use crate::commands::{Outcome, arguments, refused, settle, usage};
+use crate::commands::{Outcome, arguments, refused};
 use crate::protocol::{Answer, Exit, Failure, Request};
 
 /// What is running, as text.
@@ -17,32 +17,12 @@ pub(crate) fn status(broker: &Broker) -> Answer {
          Queue count: {queues}\nVirtual host count: {}",
         std::process::id(),
         env!("CARGO_PKG_VERSION"),
-        broker.options().cluster_name,
+        broker.cluster_name(),
         crate::alarms::status(broker),
         broker.connections().count(),
         vhosts.len(),
     );
     Answer::Done { ok }
-}
-
-/// One that exists is fine.
-pub(crate) fn add_vhost(broker: &Broker, request: &Request) -> Outcome {
-    let [vhost] = arguments(request)?;
-    if vhost.is_empty() {
-        return Err(usage("vhost name cannot be empty"));
-    }
-    settle(broker.add_vhost(vhost))
-}
-
-/// With all in it; its connections are closed (B191).
-pub(crate) fn delete_vhost(broker: &Broker, request: &Request) -> Outcome {
-    let [vhost] = arguments(request)?;
-    match broker.delete_vhost(vhost) {
-        Err(broker::Refused::NoSuchVhost(_)) => {
-            Err(Failure::new(Exit::DATA, format!("Virtual host '{vhost}' does not exist")))
-        }
-        other => settle(other),
-    }
 }
 
 fn find(broker: &Broker, vhost: &str, queue: &str) -> Option<Arc<Queue>> {

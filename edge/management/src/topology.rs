@@ -1,30 +1,14 @@
-//! Lists of vhosts, exchanges and bindings, read from the metadata. Refuses to know what they route.
+//! Lists of exchanges and bindings, read from the metadata. Refuses to know what they route.
 
 use std::sync::Arc;
 
-use broker::{Broker, Vhost};
+use broker::Broker;
 use metadata::{Binding, Destination, ExchangeRecord, QueueRecord};
-use serde_json::Value;
 
 use crate::columns::{Column, chosen, rows};
 use crate::commands::Outcome;
 use crate::protocol::Request;
 use crate::values::{table, text};
-
-const VHOST_COLUMNS: &[Column<Arc<Vhost>>] = &[
-    ("name", |it| it.name().into()),
-    ("tracing", |_| false.into()),
-    ("cluster_state", |_| "running".into()),
-    ("description", |_| "".into()),
-    ("tags", |_| Value::Array(Vec::new())),
-    ("default_queue_type", |_| "classic".into()),
-    ("protected_from_deletion", |_| false.into()),
-];
-
-/// All vhosts by name.
-pub(crate) fn list_vhosts(broker: &Broker, request: &Request) -> Outcome {
-    Ok(rows(&chosen(request, VHOST_COLUMNS, &["name"])?, broker.vhosts()))
-}
 
 const EXCHANGE_COLUMNS: &[Column<Arc<ExchangeRecord>>] = &[
     ("name", |it| text(&it.name)),

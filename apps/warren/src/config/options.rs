@@ -191,6 +191,8 @@ pub struct Linger {
 pub struct LimitOptions {
     /// Client connections of this node. Default no limit.
     pub connections_max: Option<u64>,
+    /// Channels of all connections of this node. Default no limit.
+    pub channels_max: Option<u64>,
     /// Consumers of one channel. Default no limit.
     pub consumers_per_channel_max: Option<u64>,
     /// Largest message body, bytes, 1 ..= 536,870,912. Default 16,777,216.
@@ -207,6 +209,7 @@ impl Default for LimitOptions {
     fn default() -> Self {
         Self {
             connections_max: None,
+            channels_max: None,
             consumers_per_channel_max: None,
             message_bytes_max: 16_777_216,
             vhosts_max: None,
@@ -393,8 +396,26 @@ pub struct NodeOptions {
     pub durability: Durability,
     /// The name clients see in `connection.start`; `None` lets the node choose. Default `None`.
     pub cluster_name: Option<String>,
-    /// A definitions file (JSON) to import at every start; `None` imports nothing. Default `None`.
+    /// A definitions file (JSON), or a folder of such, to import at every start; `None` imports nothing. Default `None`.
     pub load_definitions: Option<PathBuf>,
+    /// The same by its newer name, which wins. Default `None`.
+    pub definitions_path: Option<PathBuf>,
+    /// Whether definitions that were imported last time are imported again. Default off: they are.
+    pub definitions_skip_unchanged: Switch,
+    /// What becomes of definitions of things that Warren does not have. Default denied.
+    pub definitions_unsupported: Permit,
+}
+
+impl NodeOptions {
+    /// Whether definitions are imported at every start.
+    pub fn imports_definitions(&self) -> bool {
+        self.definitions_file().is_some()
+    }
+
+    /// The file or folder to import at every start.
+    pub fn definitions_file(&self) -> Option<&PathBuf> {
+        self.definitions_path.as_ref().or(self.load_definitions.as_ref())
+    }
 }
 
 impl Default for NodeOptions {
@@ -404,6 +425,9 @@ impl Default for NodeOptions {
             durability: Durability::Fsync,
             cluster_name: None,
             load_definitions: None,
+            definitions_path: None,
+            definitions_skip_unchanged: Switch::Off,
+            definitions_unsupported: Permit::Denied,
         }
     }
 }

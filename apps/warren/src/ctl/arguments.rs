@@ -43,6 +43,11 @@ const VALUED: &[(&str, &str)] = &[
     ("", "data-dir"),
     ("", "erlang-cookie"),
     ("", "printer"),
+    ("", "description"),
+    ("", "tags"),
+    ("", "default-queue-type"),
+    ("", "protected-from-deletion"),
+    ("", "user"),
 ];
 
 /// Options without one.
@@ -53,6 +58,8 @@ const FLAGS: &[(&str, &str)] = &[
     ("", "no-table-headers"),
     ("-e", "if-empty"),
     ("-u", "if-unused"),
+    ("", "global"),
+    ("", "skip-unsupported"),
     ("", "online"),
     ("", "offline"),
     ("", "local"),

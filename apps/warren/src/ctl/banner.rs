@@ -57,6 +57,50 @@ pub(super) fn banner(request: &Request) -> Option<String> {
         "check_running" => "Checking if RabbitMQ is running on node warren@localhost ...".into(),
         "status" => "Status of node warren@localhost ...".into(),
         "stop" | "shutdown" => "Stopping and halting node warren@localhost ...".into(),
+        _ => return vhost_banner(request),
+    })
+}
+
+/// Of commands about vhosts, limits and parameters.
+fn vhost_banner(request: &Request) -> Option<String> {
+    let vhost = request.vhost();
+    let nth = |at: usize| request.args.get(at).map_or("", String::as_str);
+    let (first, second, third) = (nth(0), nth(1), nth(2));
+    let user = request.options.get("user").map_or("guest", String::as_str);
+    Some(match request.command.as_str() {
+        "update_vhost_metadata" => format!("Updating metadata of vhost \"{first}\" ..."),
+        "set_vhost_tags" => {
+            let tags = request.args.get(1..).unwrap_or_default().join(", ");
+            format!("Setting tags for virtual host \"{first}\" to [{tags}] ...")
+        }
+        "enable_vhost_deletion_protection" => {
+            format!("Protecting virtual host \"{first}\" from removal by updating its metadata...")
+        }
+        "disable_vhost_deletion_protection" => {
+            format!("Removing deletion protection from virtual host \"{first}\" by updating its metadata...")
+        }
+        "set_vhost_limits" => format!("Setting vhost limits to \"{first}\" for vhost \"{vhost}\" ..."),
+        "clear_vhost_limits" => format!("Clearing vhost \"{vhost}\" limits ..."),
+        "list_vhost_limits" if request.has("global") => "Listing limits for all vhosts ...".into(),
+        "list_vhost_limits" => format!("Listing limits for vhost \"{vhost}\" ..."),
+        "set_user_limits" => format!("Setting user limits to \"{second}\" for user \"{first}\" ..."),
+        "clear_user_limits" if second == "all" => format!("Clearing all limits for user \"{first}\" ..."),
+        "clear_user_limits" => format!("Clearing \"{second}\" limit for user \"{first}\" ..."),
+        "list_user_limits" if request.has("global") => "Listing limits for all users ...".into(),
+        "list_user_limits" => format!("Listing limits for user \"{user}\" ..."),
+        "set_parameter" => format!(
+            "Setting runtime parameter \"{second}\" for component \"{first}\" to \"{third}\" in vhost \"{vhost}\" ..."
+        ),
+        "clear_parameter" => {
+            format!(
+                "Clearing runtime parameter \"{second}\" for component \"{first}\" on vhost \"{vhost}\" ..."
+            )
+        }
+        "list_parameters" => format!("Listing runtime parameters for vhost \"{vhost}\" ..."),
+        "set_global_parameter" => format!("Setting global runtime parameter \"{first}\" to \"{second}\" ..."),
+        "clear_global_parameter" => format!("Clearing global runtime parameter \"{first}\" ..."),
+        "list_global_parameters" => "Listing global runtime parameters ...".into(),
+        "set_cluster_name" => format!("Setting cluster name to {first} ..."),
         _ => return None,
     })
 }

@@ -24,11 +24,16 @@ Options:
 Users:        add_user delete_user change_password clear_password authenticate_user set_user_tags list_users
 Permissions:  set_permissions clear_permissions list_permissions list_user_permissions
               set_topic_permissions clear_topic_permissions list_topic_permissions list_user_topic_permissions
-Vhosts:       add_vhost delete_vhost list_vhosts
+Vhosts:       add_vhost [--description TEXT] [--tags A,B] [--default-queue-type TYPE], delete_vhost, list_vhosts,
+              update_vhost_metadata, set_vhost_tags, enable_vhost_deletion_protection, disable_vhost_deletion_protection
+Limits:       set_vhost_limits [-p VHOST] JSON, clear_vhost_limits, list_vhost_limits [--global],
+              set_user_limits USER JSON, clear_user_limits USER LIMIT|all, list_user_limits [--user USER] [--global]
+Parameters:   set_parameter clear_parameter list_parameters, set_global_parameter clear_global_parameter
+              list_global_parameters, set_cluster_name NAME
 Listings:     list_queues list_exchanges list_bindings list_consumers list_connections list_channels [COLUMN ...]
 Queues:       delete_queue [--if-empty] [--if-unused], purge_queue
 Connections:  close_connection PID REASON, close_all_connections [-p VHOST] REASON
-Definitions:  export_definitions FILE|-, import_definitions [FILE|-]
+Definitions:  export_definitions FILE|-, import_definitions [--skip-unsupported] [FILE|-]
 Alarms:       alarms check_alarms check_local_alarms check_running
               set_vm_memory_high_watermark FRACTION | absolute VALUE, set_disk_free_limit VALUE | mem_relative FACTOR
 Node:         status ping stop version help

@@ -1,10 +1,11 @@
 //! Binding and unbinding queues and exchanges.
 
-use metadata::{Arguments, Bind, Command, Unbind};
+use metadata::{Bind, Command, Unbind};
 use routing::{BindingError, ExchangeKind};
-use wire::amqp091::{Table, TableBuf, Value};
+use wire::amqp091::{Table, Value};
 
 use super::queues::clean_name;
+use super::translate::sorted;
 use crate::access::Permission;
 use crate::call::Commit;
 use crate::refused::Refused;
@@ -30,17 +31,6 @@ pub struct BindRequest<'a> {
     pub routing_key: &'a [u8],
     /// Arguments: part of the binding's identity (B84).
     pub arguments: Table<'a>,
-}
-
-/// Arguments by name: their order does not make another binding (B84, seen with 4.3.6).
-fn sorted(arguments: Table<'_>) -> Arguments {
-    let mut entries: Vec<_> = arguments.entries().flatten().collect();
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut table = TableBuf::new();
-    for entry in &entries {
-        table.push_entry(entry);
-    }
-    Arguments::from(table)
 }
 
 /// B89: `type signedint (value 1)`.
@@ -85,6 +75,7 @@ impl Broker {
             source: ends.source,
             destination: ends.destination,
             key: request.routing_key.into(),
+            // Their order does not make another binding (B84, seen with 4.3.6).
             arguments: sorted(request.arguments),
         });
         self.commit(&command).map(|(_, call)| call)

@@ -53,13 +53,8 @@ impl Broker {
                 return Err(Refused::AlternateExchangeType { resource, received: other.type_name() });
             }
         }
-        if principal.vhost.exchange(&name).is_none() {
-            if is_reserved(&name) {
-                return Err(Refused::ReservedPrefix(resource));
-            }
-            if let Some(limit) = self.options().exchanges_max.filter(|max| self.exchange_count() >= *max) {
-                return Err(Refused::LimitReached { resource, scope: LimitScope::Cluster, limit });
-            }
+        if is_reserved(&name) && principal.vhost.exchange(&name).is_none() {
+            return Err(Refused::ReservedPrefix(resource));
         }
         let command = Command::DeclareExchange(DeclareExchange {
             vhost: principal.vhost.name().as_bytes().into(),
@@ -70,7 +65,17 @@ impl Broker {
             internal: declare.internal,
             arguments: Arguments::from(declare.arguments),
         });
-        self.commit(&command).map(|(_, call)| call)
+        self.decide(|_| self.check_exchange_limit(principal, &resource).map(|()| &command))
+            .map(|(_, call)| call)
+    }
+
+    /// B58: only new exchanges count. Exact when the writer's lock is held.
+    fn check_exchange_limit(&self, principal: &Principal, resource: &Resource) -> Result<(), Refused> {
+        let Some(limit) = self.options().exchanges_max else { return Ok(()) };
+        if principal.vhost.exchange(&resource.name).is_some() || self.exchange_count() < limit {
+            return Ok(());
+        }
+        Err(Refused::LimitReached { resource: resource.clone(), scope: LimitScope::Cluster, limit })
     }
 
     /// Passive declare (B56).

@@ -32,9 +32,11 @@ impl Inner {
         for change in changes {
             match change {
                 Change::VhostAdded(name) => {
-                    let name = text(&name);
-                    self.vhosts.write().insert(name.clone(), Vhost::new(&name));
+                    let text = text(&name);
+                    self.vhosts.write().insert(text.clone(), Vhost::new(&text));
+                    self.refresh_vhost(state, &name);
                 }
+                Change::VhostChanged(name) => self.refresh_vhost(state, &name),
                 Change::VhostDeleted(name) => {
                     self.vhosts.write().remove(&text(&name));
                 }
@@ -51,8 +53,7 @@ impl Inner {
                 Change::UserDeleted(name) => {
                     self.users.write().remove(&text(&name));
                 }
-                Change::VhostChanged(_)
-                | Change::ParameterChanged { .. }
+                Change::ParameterChanged { .. }
                 | Change::GlobalParameterChanged { .. }
                 | Change::PolicyChanged { .. } => {}
             }
@@ -65,6 +66,7 @@ impl Inner {
         for vhost in state.vhosts() {
             let name = text(vhost.name());
             self.vhosts.write().insert(name.clone(), Vhost::new(&name));
+            self.refresh_vhost(state, vhost.name());
             vhost.exchanges().into_iter().for_each(|record| self.add_exchange(record));
             for record in vhost.queues() {
                 queues.extend(self.add_queue(record, contents.remove(&record.id)));
@@ -176,6 +178,12 @@ impl Inner {
         vhost.changed();
     }
 
+    fn refresh_vhost(&self, state: &State, name: &[u8]) {
+        if let (Some(vhost), Some(record)) = (self.vhost_of(name), state.vhost(name)) {
+            vhost.refresh(record);
+        }
+    }
+
     fn refresh_user(&self, state: &State, name: &[u8]) {
         let Some(record) = state.user(name) else { return };
         let key = text(name);
@@ -184,6 +192,7 @@ impl Inner {
             users.entry(key.clone()).or_insert_with(|| Arc::new(User::new(&key, Vec::new()))).clone()
         };
         user.set_tags(record.tags.clone());
+        user.set_limits(record.limits.clone());
         let grants = record.permissions.iter().map(|(vhost, permissions)| {
             (text(vhost).into(), Grants::new(&permissions.configure, &permissions.write, &permissions.read))
         });

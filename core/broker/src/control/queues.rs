@@ -6,8 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, Outcome, QueueType};
 use queues::{ArgumentError, ArgumentReason, QueueConfig, QueueCounts};
-use wire::amqp091::{Table, Value};
+use wire::amqp091::{Table, TableBuf, Value};
 
+use super::translate::sorted;
 use crate::access::Permission;
 use crate::call::{Call, Reply};
 use crate::cell::crash::Condition;
@@ -52,9 +53,12 @@ pub(crate) fn clean_name(name: &[u8]) -> Box<[u8]> {
     name.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
 }
 
+/// The argument that names a queue's type.
+const QUEUE_TYPE: &str = "x-queue-type";
+
 /// The type asked for; what is not a known name is classic (B64).
 fn queue_type(arguments: Table<'_>) -> QueueType {
-    match arguments.get("x-queue-type") {
+    match arguments.get(QUEUE_TYPE) {
         Some(Value::LongStr(name)) => QueueType::from_name(name).unwrap_or(QueueType::Classic),
         _ => QueueType::Classic,
     }
@@ -86,18 +90,20 @@ impl Broker {
             return Err(Refused::TransientQueueDenied);
         }
         principal.check_queue(Permission::Configure, &name)?;
-        self.check_arguments(principal, &resource, declare.arguments)?;
-        self.check_limits(principal, &resource)?;
+        let arguments = self.with_default_type(principal, &declare);
+        self.check_arguments(principal, &resource, arguments.as_table())?;
+        let queue_type = queue_type(arguments.as_table());
         let command = Command::DeclareQueue(DeclareQueue {
             vhost: vhost.name().as_bytes().into(),
             name: name.clone(),
             durable: declare.durable,
             auto_delete: declare.auto_delete,
             exclusive_owner: declare.exclusive.then_some(principal.connection),
-            arguments: Arguments::from(declare.arguments),
-            queue_type: queue_type(declare.arguments),
+            arguments,
+            queue_type,
         });
-        let (outcome, position) = self.commit_at(&command)?;
+        let decide = |_: &_| self.check_limits(principal, &resource).map(|()| &command);
+        let (outcome, position) = self.0.decide_at(decide)?;
         let queue = vhost.queue(&name).ok_or(Refused::NotFound(resource))?;
         if queue.condition() == Condition::Crashed {
             return Err(Refused::Crashed(queue.resource()));
@@ -122,7 +128,7 @@ impl Broker {
         all: Table<'_>,
     ) -> Result<(), Refused> {
         let refuse = |error| Refused::Argument { resource: resource.clone(), error };
-        if let Some(Value::LongStr(kind)) = all.get("x-queue-type")
+        if let Some(Value::LongStr(kind)) = all.get(QUEUE_TYPE)
             && !matches!(kind, b"classic" | b"" | b"undefined")
         {
             let name = String::from_utf8_lossy(kind);
@@ -133,7 +139,7 @@ impl Broker {
                 None => format!("unsupported queue type '{name}'"),
             };
             let reason = ArgumentReason::Text(text.into());
-            return Err(refuse(ArgumentError { name: "x-queue-type".into(), reason }));
+            return Err(refuse(ArgumentError { name: QUEUE_TYPE.into(), reason }));
         }
         QueueConfig::from_arguments(all, QueueType::Classic.arguments()).map_err(refuse)?;
         if let Some(Value::LongStr(exchange)) = all.get("x-dead-letter-exchange") {
@@ -143,17 +149,34 @@ impl Broker {
         Ok(())
     }
 
-    /// B77: only new queues count.
-    fn check_limits(&self, principal: &Principal, resource: &Resource) -> Result<(), Refused> {
-        let Some(limit) = self.options().queues_max else { return Ok(()) };
-        if principal.vhost.queue(&resource.name).is_none() && self.queue_count() >= limit {
-            return Err(Refused::LimitReached {
-                resource: resource.clone(),
-                scope: LimitScope::Cluster,
-                limit,
-            });
+    /// B64: the vhost's default type stands in the arguments of a queue declared without one, or `classic` where that type
+    /// could not be such a queue. All arguments are then in order of their names, as with RabbitMQ.
+    fn with_default_type(&self, principal: &Principal, declare: &QueueDeclare<'_>) -> Arguments {
+        if declare.arguments.get(QUEUE_TYPE).is_some() {
+            return Arguments::from(declare.arguments);
         }
-        Ok(())
+        let vhost_type = principal.vhost.default_queue_type();
+        let default = vhost_type.as_deref().unwrap_or(&self.options().default_queue_type);
+        let is_plain = declare.durable && !declare.exclusive && !declare.auto_delete;
+        let kind = if is_plain { default } else { "classic" };
+        let mut arguments = TableBuf::from(declare.arguments);
+        arguments.push(QUEUE_TYPE, Value::LongStr(kind.as_bytes()));
+        sorted(arguments.as_table())
+    }
+
+    /// B77: only new queues count. Exact when the writer's lock is held.
+    fn check_limits(&self, principal: &Principal, resource: &Resource) -> Result<(), Refused> {
+        let vhost = &principal.vhost;
+        let (vhost_max, cluster_max) = (vhost.queues_max(), self.options().queues_max);
+        if (vhost_max.is_none() && cluster_max.is_none()) || vhost.queue(&resource.name).is_some() {
+            return Ok(());
+        }
+        let reached = |scope, limit| Err(Refused::LimitReached { resource: resource.clone(), scope, limit });
+        match (vhost_max, cluster_max) {
+            (Some(limit), _) if vhost.queue_count() as u64 >= limit => reached(LimitScope::Vhost, limit),
+            (_, Some(limit)) if self.queue_count() >= limit => reached(LimitScope::Cluster, limit),
+            _ => Ok(()),
+        }
     }
 
     /// Passive declare (B71).

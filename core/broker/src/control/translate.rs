@@ -1,6 +1,7 @@
 //! Between the metadata machine's words and the broker's.
 
-use metadata::{Kind, Refusal};
+use metadata::{Arguments, Kind, Refusal};
+use wire::amqp091::{Table, TableBuf};
 
 use crate::refused::{Compared, Difference, Refused, Resource};
 
@@ -41,6 +42,17 @@ fn rendered(value: &wire::amqp091::Value<'_>) -> String {
     }
 }
 
+/// Arguments in order of their names.
+pub(crate) fn sorted(arguments: Table<'_>) -> Arguments {
+    let mut entries: Vec<_> = arguments.entries().flatten().collect();
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut table = TableBuf::new();
+    for entry in &entries {
+        table.push_entry(entry);
+    }
+    Arguments::from(table)
+}
+
 /// A refusal of the machine as one of the broker.
 pub(crate) fn refused(refusal: Refusal) -> Refused {
     match refusal {
@@ -64,7 +76,7 @@ pub(crate) fn refused(refusal: Refusal) -> Refused {
             Refused::SystemExchange(resource(Kind::Exchange, &vhost, &name))
         }
         Refusal::DefaultExchange => Refused::DefaultExchange,
-        Refusal::ProtectedVhost { name } => Refused::AlreadyExists(text(&name).into()),
+        Refusal::ProtectedVhost { name } => Refused::ProtectedVhost(text(&name).into()),
         Refusal::NestedBatch => Refused::Unavailable,
     }
 }

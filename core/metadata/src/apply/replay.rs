@@ -52,6 +52,7 @@ impl State {
             Fact::VhostDeleted(deleted) => {
                 self.drop_vhost(&deleted.name).ok_or(Contradiction::NoVhost)?;
             }
+            Fact::VhostLimitsSet(set) => fits(self.set_vhost_limits(set, ignored))?,
             Fact::UserSet(put) => self.store_user(put),
             Fact::UserDeleted(deleted) => {
                 self.users.remove(&deleted.name).ok_or(Contradiction::NoUser)?;

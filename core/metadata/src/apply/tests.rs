@@ -76,7 +76,7 @@ fn deleting_a_vhost_takes_everything_in_it_and_permissions_on_it() {
         name: name("u"),
         credentials: Credentials::none(),
         tags: vec![],
-        limits: "".into(),
+        limits: Limits::default(),
     }));
     machine.ok(&Command::SetPermissions(SetPermissions {
         user: name("u"),

@@ -6,6 +6,7 @@ use crate::command::{
     Name, PutUser, SetPermissions, SetTopicPermissions, SetUserLimits, SetUserTags,
 };
 use crate::facts::Fact;
+use crate::limits::Limits;
 use crate::records::{Permissions, TopicPermissions, User};
 use crate::refusal::{Kind, Refusal};
 use crate::state::{State, not_found};
@@ -16,7 +17,7 @@ impl State {
             return Err(Refusal::AlreadyExists { kind: Kind::User, name: add.name.clone() });
         }
         let AddUser { name, credentials, tags } = add.clone();
-        Ok(self.put_user(&PutUser { name, credentials, tags, limits: Box::default() }, applied))
+        Ok(self.put_user(&PutUser { name, credentials, tags, limits: Limits::default() }, applied))
     }
 
     pub(crate) fn put_user(&mut self, put: &PutUser, applied: &mut Applied) -> Outcome {

@@ -6,7 +6,7 @@ use stdx::ExchangeId;
 
 use crate::arguments::Arguments;
 use crate::changes::{Applied, Change, Outcome};
-use crate::command::{AddVhost, DeleteVhost, SetVhostMetadata};
+use crate::command::{AddVhost, DeleteVhost, SetVhostLimits, SetVhostMetadata};
 use crate::facts::Fact;
 use crate::records::{ExchangeRecord, VhostName};
 use crate::refusal::{Kind, Refusal};
@@ -70,6 +70,20 @@ impl State {
         vhost.metadata = set.metadata.clone();
         let fact = AddVhost { name: set.name.clone(), metadata: set.metadata.clone() };
         applied.push(Change::VhostChanged(vhost.name().clone()), Fact::VhostSet(fact));
+        Ok(Outcome::Changed)
+    }
+
+    pub(crate) fn set_vhost_limits(
+        &mut self,
+        set: &SetVhostLimits,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        let vhost = self.vhost_mut(&set.vhost)?;
+        if vhost.limits == set.limits {
+            return Ok(Outcome::Unchanged);
+        }
+        vhost.limits = set.limits.clone();
+        applied.push(Change::VhostChanged(vhost.name().clone()), Fact::VhostLimitsSet(set.clone()));
         Ok(Outcome::Changed)
     }
 

@@ -49,6 +49,10 @@ fn small_state() -> State {
 /// What log facts of version 1 look like, for ever: one of each.
 const GOLDEN_FACTS_V1: &str = include_str!("golden_facts_v1.hex");
 
+fn one_limit() -> Limits {
+    [("max-connections".into(), -1)].into_iter().collect()
+}
+
 fn one_fact_of_each() -> Vec<Fact> {
     let (user, vhost, exchange) = (name("u"), name("v"), name("x"));
     let named = || NameInVhost { vhost: name("v"), name: name("n") };
@@ -92,7 +96,7 @@ fn one_fact_of_each() -> Vec<Fact> {
             name: user.clone(),
             credentials,
             tags: vec!["m".into()],
-            limits: "{}".into(),
+            limits: one_limit(),
         }),
         Fact::UserDeleted(DeleteUser { name: user.clone() }),
         Fact::PermissionsSet(grant),
@@ -116,6 +120,7 @@ fn one_fact_of_each() -> Vec<Fact> {
         Fact::PolicySet(policy),
         Fact::PolicyCleared(ClearPolicy { vhost, name: "p".into() }),
         Fact::IdsUsed(IdsFact { next: 9 }),
+        Fact::VhostLimitsSet(SetVhostLimits { vhost: name("v"), limits: one_limit() }),
     ]
 }
 
@@ -127,7 +132,7 @@ fn every_fact_is_written_and_read_as_ever() {
     assert_eq!(written, unhex(GOLDEN_FACTS_V1), "written now: {hex}");
     assert_eq!(Fact::decode_all(&unhex(GOLDEN_FACTS_V1)), Ok(facts));
     let starts = facts_codes(&written);
-    assert_eq!(starts, (1..=21).collect::<Vec<u16>>(), "codes never change");
+    assert_eq!(starts, (1..=22).collect::<Vec<u16>>(), "codes never change");
 }
 
 /// The codes of facts written one after the other, read back through their lengths.

@@ -96,6 +96,10 @@ fn binding_commands() -> impl Strategy<Value = Command> {
     ]
 }
 
+fn limits() -> impl Strategy<Value = Limits> {
+    vec((words(), any::<i64>()), 0..3).prop_map(|all| all.into_iter().collect())
+}
+
 fn user_commands() -> impl Strategy<Value = Command> {
     let credentials = || {
         words().prop_map(|word| Credentials::of_password(Hashing::Sha512, *b"salt", word.as_bytes()).unwrap())
@@ -103,7 +107,7 @@ fn user_commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         (users(), credentials(), vec(words(), 0..2))
             .prop_map(|(name, credentials, tags)| Command::AddUser(AddUser { name, credentials, tags })),
-        (users(), credentials(), vec(words(), 0..2), words()).prop_map(
+        (users(), credentials(), vec(words(), 0..2), limits()).prop_map(
             |(name, credentials, tags, limits)| {
                 Command::PutUser(PutUser { name, credentials, tags, limits })
             }
@@ -114,7 +118,7 @@ fn user_commands() -> impl Strategy<Value = Command> {
         users().prop_map(|name| Command::ClearPassword(ClearPassword { name })),
         (users(), vec(words(), 0..2))
             .prop_map(|(name, tags)| Command::SetUserTags(SetUserTags { name, tags })),
-        (users(), words()).prop_map(|(name, limits)| Command::SetUserLimits(SetUserLimits { name, limits })),
+        (users(), limits()).prop_map(|(name, limits)| Command::SetUserLimits(SetUserLimits { name, limits })),
     ]
 }
 
@@ -166,6 +170,8 @@ fn vhost_commands() -> impl Strategy<Value = Command> {
         4 => vhosts().prop_map(|name| Command::AddVhost(AddVhost { name, metadata: metadata() })),
         1 => (vhosts(), random)
             .prop_map(|(name, metadata)| Command::SetVhostMetadata(SetVhostMetadata { name, metadata })),
+        1 => (vhosts(), limits())
+            .prop_map(|(vhost, limits)| Command::SetVhostLimits(SetVhostLimits { vhost, limits })),
         1 => vhosts().prop_map(|name| Command::DeleteVhost(DeleteVhost { name })),
     ]
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::commands::run;
 use crate::protocol::{Answer, Request};
 use broker::{Broker, BrokerOptions};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn command(broker: &Broker, words: &[&str]) -> Answer {
     let mut words = words.iter().map(|word| (*word).to_owned());
@@ -23,9 +23,10 @@ fn sample() -> Value {
         "permissions": [{"user": "u", "vhost": "v", "configure": ".*", "write": "", "read": "^a"}],
         "topic_permissions":
             [{"user": "u", "vhost": "v", "exchange": "x", "write": ".*", "read": "^{username}"}],
-        "global_parameters": [{"name": "cluster_tags", "value": []}],
-        "policies": [{"vhost": "v", "name": "p", "pattern": "^q", "apply-to": "queues",
-            "definition": {"max-length": 5}, "priority": 1}],
+        "parameters": [{"vhost": "v", "component": "vhost-limits", "name": "limits", "value": {"max-queues": 5}}],
+        "global_parameters":
+            [{"name": "cluster_tags", "value": []}, {"name": "internal_cluster_id", "value": "not ours"}],
+        "policies": [],
         "queues": [{"name": "q", "vhost": "v", "durable": true, "auto_delete": false, "arguments":
             {"x-max-length": 5, "x-overflow": "reject-publish", "own": {"list": [1, "two", true, null, 2.5]}}}],
         "exchanges": [{"name": "x", "vhost": "v", "type": "topic", "durable": true, "auto_delete": false,
@@ -46,7 +47,9 @@ fn an_export_imported_into_an_empty_broker_is_the_same_export() {
     let given = sample();
     assert_eq!(document["bindings"], given["bindings"]);
     assert_eq!(document["exchanges"], given["exchanges"]);
-    assert_eq!(document["policies"], given["policies"]);
+    assert_eq!(document["parameters"], given["parameters"]);
+    assert_eq!(document["vhosts"][1]["limits"], json!({"max-queues": 5}));
+    assert_eq!(document["global_parameters"], json!([{"name": "cluster_tags", "value": []}]));
     assert_eq!(document["queues"][0]["arguments"], given["queues"][0]["arguments"]);
     assert_eq!(command(&target, &["import_definitions", &exported]), Answer::done());
     assert_eq!(export(&target), exported);
@@ -77,16 +80,14 @@ fn mistakes_are_told_and_nothing_else_is_read() {
     let change = |list: &str, key: &str, value: Value| {
         let mut document = sample();
         document[list][0][key] = value;
-        read(&document.to_string(), "/").unwrap_err()
+        read(&document.to_string(), "/").err().unwrap()
     };
-    assert!(read("[", "/").unwrap_err().contains("not a definitions document"));
+    assert!(read("[", "/").err().unwrap().contains("not a definitions document"));
     assert!(change("queues", "durable", "yes".into()).contains("not a definitions document"));
     assert!(change("queues", "name", "q".repeat(256).into()).contains("256"));
-    assert!(change("queues", "arguments", json!({"x-queue-type": "quorum"})).contains("quorum"));
     assert!(change("queues", "arguments", json!({"x-max-length": -1})).contains("x-max-length"));
     assert!(change("queues", "arguments", json!({("n".repeat(129)): 1})).contains("129"));
-    assert!(change("exchanges", "type", "odd".into()).contains("odd"));
-    assert!(change("permissions", "read", "(".into()).contains("'('"));
+    assert!(change("parameters", "value", json!({"max-queues": "x"})).contains("max-queues"));
     assert!(change("users", "password_hash", "AAAA".into()).contains("user 'u'"));
     assert!(change("bindings", "destination_type", "moon".into()).contains("moon"));
 }
@@ -94,5 +95,70 @@ fn mistakes_are_told_and_nothing_else_is_read() {
 #[test]
 fn entries_of_one_vhosts_document_go_where_asked() {
     let text = r#"{"queues":[{"name":"q","durable":true,"auto_delete":false,"arguments":{}}]}"#;
-    assert_eq!(&*read(text, "there").unwrap().queues[0].vhost, b"there");
+    assert_eq!(&*read(text, "there").unwrap().definitions.queues[0].vhost, b"there");
+}
+
+/// A document with one of each thing that Warren does not have.
+fn mixed() -> Value {
+    let mut document = sample();
+    let queues = document["queues"].as_array_mut().unwrap();
+    for kind in ["quorum", "stream", "x-odd"] {
+        queues.push(json!({"name": kind, "vhost": "v", "durable": true, "auto_delete": false,
+            "arguments": {"x-queue-type": kind, "x-max-length": -1}}));
+    }
+    let exchange =
+        json!({"name": "odd", "vhost": "v", "type": "x-odd", "durable": true, "auto_delete": false});
+    document["exchanges"].as_array_mut().unwrap().push(exchange);
+    for (source, destination) in [("x", "quorum"), ("odd", "q")] {
+        document["bindings"].as_array_mut().unwrap().push(json!({"source": source, "vhost": "v",
+            "destination": destination, "destination_type": "queue", "routing_key": ""}));
+    }
+    document["policies"] = json!([{"vhost": "v", "name": "p", "pattern": "^q", "definition": {}}]);
+    let parameters = document["parameters"].as_array_mut().unwrap();
+    parameters.push(json!({"vhost": "v", "component": "shovel", "name": "s", "value": {}}));
+    parameters.push(json!({"vhost": "v", "component": "operator_policy", "name": "o", "value": {}}));
+    document["permissions"][0]["read"] = "(?!a)".into();
+    document
+}
+
+#[test]
+fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let document = mixed().to_string();
+    let refused = import(&broker, &document, "/", Unsupported::Refused).unwrap_err();
+    for part in
+        ["1 quorum queue, 1 stream, 1 queue, 1 exchange, 2 bindings", "1 policy", "--skip-unsupported"]
+    {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    assert!(broker.vhost("v").is_none(), "nothing was imported");
+    let skipped = import(&broker, &document, "/", Unsupported::Skipped).unwrap();
+    assert_eq!(skipped.len(), 10, "{skipped:#?}");
+    assert!(skipped.contains(&"skipped: quorum queue 'quorum' in vhost 'v'".to_owned()), "{skipped:#?}");
+    let vhost = broker.vhost("v").unwrap();
+    assert!(vhost.queue(b"q").is_some() && vhost.queue(b"quorum").is_none());
+    broker.shutdown();
+}
+
+#[test]
+fn entries_about_things_that_are_not_there_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let mut document = sample();
+    document["permissions"][0]["user"] = "nobody".into();
+    let told = import(&broker, &document.to_string(), "/", Unsupported::Refused).unwrap_err();
+    assert!(told.contains("permissions of user 'nobody': user 'nobody' does not exist"), "{told}");
+    assert!(broker.vhost("v").unwrap().queue(b"q").is_some(), "the rest is there");
+    broker.shutdown();
+}
+
+#[test]
+fn more_vhosts_than_there_may_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = BrokerOptions { vhosts_max: Some(1), ..BrokerOptions::default() };
+    let broker = Broker::open(folder.path(), options).unwrap();
+    let refused = import(&broker, &sample().to_string(), "/", Unsupported::Refused).unwrap_err();
+    assert!(refused.contains("vhost limit of 1 is reached"), "{refused}");
+    broker.shutdown();
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use broker::{PublishChannel, Queue};
+use broker::{ChannelPermit, PublishChannel, Queue};
 
 use super::content::Assembly;
 use super::transaction::Transaction;
@@ -59,10 +59,12 @@ pub(crate) struct Channel {
     pub(crate) getter: Option<Getter>,
     /// Properties that were found valid last; most publishers repeat theirs.
     pub(crate) properties_valid: Vec<u8>,
+    /// Counts the channel against limits as long as it is there.
+    _permit: ChannelPermit,
 }
 
 impl Channel {
-    pub(crate) fn new(serial: u64) -> Channel {
+    pub(crate) fn new(serial: u64, permit: ChannelPermit) -> Channel {
         Channel {
             state: ChannelState::Open,
             serial,
@@ -74,6 +76,7 @@ impl Channel {
             prefetch: 0,
             getter: None,
             properties_valid: Vec::new(),
+            _permit: permit,
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use broker::data::reply::REPLY_QUEUE;
 use broker::{
-    ArgumentError, ArgumentReason, ConsumeRequest, ConsumerId, ConsumerSpec, Queue, Refused, Resource,
+    ArgumentError, ArgumentReason, ConsumeRequest, ConsumerId, ConsumerSink as _, ConsumerSpec, Permission,
+    Queue, Refused, Resource,
 };
 use wire::amqp091::methods::basic;
 use wire::amqp091::{ShortStr, Table, Value};
@@ -102,6 +103,23 @@ impl Running {
         let call = queue.cancel(ConsumerId { connection: self.principal.connection, token });
         let awaited = Awaited::Cancelled { call, tag: tag.as_bytes().into(), source, answer };
         self.await_alone(number, basic::Cancel::ID, awaited)
+    }
+
+    /// Cancels the consumers whose queues the user may no longer read, as a queue that goes away does (B119).
+    pub(crate) fn cancel_forbidden(&mut self) {
+        for number in self.channels.numbers() {
+            let consumers = self.channel(number).consumers.values();
+            let consumers: Vec<_> = consumers.map(|consumer| (consumer.token, consumer.source)).collect();
+            for (token, source) in consumers {
+                let Some(queue) = self.settlements.queue(source) else { continue };
+                if self.principal.check_queue(Permission::Read, queue.name()).is_err() {
+                    // Nobody waits for the answer: the client is told now, and no delivery can follow.
+                    drop(queue.cancel(ConsumerId { connection: self.principal.connection, token }));
+                    self.sink.cancelled(token);
+                }
+            }
+        }
+        self.forget_cancelled();
     }
 
     fn cancelled_at_once(&mut self, number: u16, consumer_tag: ShortStr<'_>, answer: Answer) -> Outcome {

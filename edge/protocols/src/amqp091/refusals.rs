@@ -2,7 +2,7 @@
 //!
 //! Refuses to know where the request came from; the caller adds class and method.
 
-use broker::{OpenError, Permission, Refused, Resource, ResourceKind};
+use broker::{ChannelRefused, OpenError, Permission, Refused, Resource, ResourceKind};
 
 use super::errors::{Failure, ReplyCode, erlang_string};
 
@@ -38,6 +38,7 @@ impl From<Refused> for Failure {
             Refused::Unavailable => (ReplyCode::InternalError, "not available".into()),
             Refused::NoSuchVhost(name) => (ReplyCode::NotFound, format!("vhost {name} not found")),
             Refused::NoSuchUser(name) => (ReplyCode::NotFound, format!("user {name} not found")),
+            Refused::ProtectedVhost(name) => (ReplyCode::AccessRefused, format!("vhost {name} is protected")),
             Refused::AlreadyExists(name) => (ReplyCode::PreconditionFailed, format!("{name} already exists")),
             other => (ReplyCode::PreconditionFailed, precondition(&other)),
         };
@@ -186,6 +187,21 @@ fn expiration_reason(text: &[u8]) -> String {
         value if value > TEN_YEARS_MS => format!("{{value_too_large,{value}}}"),
         _ => "no_integer".into(),
     }
+}
+
+/// Why a channel may not be opened beyond what was negotiated (B38).
+pub(crate) fn channel_failure(refused: ChannelRefused, user: &str, node: &str) -> Failure {
+    let text = match refused {
+        ChannelRefused::UserLimit(limit) => format!(
+            "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"
+        ),
+        ChannelRefused::NodeLimit(limit) => {
+            format!(
+                "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
+            )
+        }
+    };
+    Failure::new(ReplyCode::NotAllowed, text)
 }
 
 /// Why connection.open fails (B24, B25).

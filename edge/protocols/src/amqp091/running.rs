@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use broker::{Broker, Principal, Publisher, Raised};
+use broker::{Broker, ChannelRefused, Principal, Publisher, Raised};
 use wire::amqp091::Method;
 use wire::amqp091::methods::connection;
 
@@ -16,6 +16,7 @@ use super::deliver::{Deliveries, DeliverySink, tell_cancelled};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::overdue::Overdue;
 use super::pending::{Awaited, Pending};
+use super::refusals::channel_failure;
 use super::settings::Settings;
 use super::settle::{Settlement, Settlements};
 use crate::OUTPUT_BYTES_MAX;
@@ -90,10 +91,16 @@ impl Running {
             );
             return Err(Failure::new(ReplyCode::NotAllowed, text));
         }
+        let permit = self.broker.open_channel(&self.principal);
+        let permit = permit.map_err(|refused| self.too_many_channels(refused))?;
         let serial = self.write(|output| output.state().open_channel(number));
-        self.channels.insert(number, Channel::new(serial));
+        self.channels.insert(number, Channel::new(serial, permit));
         self.reply(number, wire::amqp091::methods::channel::OpenOk::default());
         Ok(())
+    }
+
+    fn too_many_channels(&self, refused: ChannelRefused) -> Failure {
+        channel_failure(refused, &self.principal.user.name, &self.broker.options().node_name)
     }
 
     /// An open channel; handlers are called for such only.

@@ -31,6 +31,7 @@ use crate::{Now, OUTPUT_BYTES_LOW};
 
 mod clock;
 mod opening;
+mod secret;
 
 /// Bytes of a protocol header.
 const HEADER_BYTES: usize = 8;
@@ -233,7 +234,7 @@ impl Session {
         let mut output = self.outbox.lock();
         match greet(*header) {
             Greeting::Accepted => {
-                encode_start(&self.settings, &self.broker.options().cluster_name, output.bytes());
+                encode_start(&self.settings, &self.broker.cluster_name(), output.bytes());
                 drop(output);
                 self.enter(Phase::Starting);
             }
@@ -292,11 +293,7 @@ impl Session {
             (Phase::Starting, Method::ConnectionStartOk(start_ok)) => self.start_ok(start_ok),
             (Phase::Tuning, Method::ConnectionTuneOk(tune_ok)) => self.tune_ok(tune_ok),
             (Phase::Opening, Method::ConnectionOpen(open)) => self.open(open),
-            (Phase::Running, Method::ConnectionUpdateSecret(_)) => {
-                // B29: nothing to refresh with users of our own; tokens come with their own backend.
-                self.write(connection::UpdateSecretOk {});
-                Ok(())
-            }
+            (Phase::Running, Method::ConnectionUpdateSecret(_)) => self.update_secret(),
             (Phase::Running | Phase::Opening | Phase::Tuning, Method::ConnectionClose(_)) => {
                 self.release();
                 self.write(connection::CloseOk {});

@@ -25,6 +25,19 @@ const KEYS: &[Key] = &[
         example: "max_connections = 10000",
     },
     Key {
+        name: "channel_max_per_node",
+        alias: None,
+        take: Take::Limit {
+            min: 0,
+            max: U32_MAX,
+            unit: Unit::Count,
+            set: |options, n| options.limits.channels_max = n,
+        },
+        default: "infinity",
+        doc: "Channels of all connections of this node; opening one more closes the connection.",
+        example: "channel_max_per_node = 50000",
+    },
+    Key {
         name: "consumer_max_per_channel",
         alias: None,
         take: Take::Limit {

@@ -66,9 +66,49 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "A definitions file (JSON, as `export_definitions` writes it) to import at every start. It adds and \
-              changes; it never deletes.",
+        doc: "A definitions file (JSON, as `export_definitions` writes it), or a folder whose `.json` files are taken in \
+              order of their names, to import at every start before clients come. It adds and changes; it never deletes. \
+              With it, the first start makes no default user and virtual host. A mistake in it stops the start.",
         example: "load_definitions = /etc/warren/definitions.json",
+    },
+    Key {
+        name: "definitions.import_backend",
+        alias: None,
+        take: Take::Choice { of: &["local_filesystem"], not_yet: &["https"], set: |_, _| {} },
+        default: "local_filesystem",
+        doc: "Where `definitions.local.path` is.",
+        example: "definitions.import_backend = local_filesystem",
+    },
+    Key {
+        name: "definitions.local.path",
+        alias: None,
+        take: Take::Text {
+            shape: "path",
+            set: |options, value| {
+                options.node.definitions_path = Some(path(value)?);
+                Ok(())
+            },
+        },
+        default: "",
+        doc: "The same as `load_definitions`; it wins if both are set.",
+        example: "definitions.local.path = /etc/warren/definitions.d",
+    },
+    Key {
+        name: "definitions.skip_if_unchanged",
+        alias: None,
+        take: Take::Boolean { set: |options, skip| options.node.definitions_skip_unchanged = skip.into() },
+        default: "false",
+        doc: "Imports definitions only if they are not those of the last start that imported any.",
+        example: "definitions.skip_if_unchanged = true",
+    },
+    Key {
+        name: "warren.definitions.skip_unsupported",
+        alias: None,
+        take: Take::Boolean { set: |options, skip| options.node.definitions_unsupported = skip.into() },
+        default: "false",
+        doc: "Leaves out what Warren does not have yet (quorum queues, streams, policies) and names it in the log, instead \
+              of refusing to start.",
+        example: "warren.definitions.skip_unsupported = true",
     },
 ];
 

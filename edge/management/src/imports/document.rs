@@ -1,0 +1,140 @@
+//! The shape of RabbitMQ's definitions document (B171). Refuses to know what its entries mean; keys that are not named
+//! here are passed over.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Document {
+    pub(super) users: Vec<User>,
+    pub(super) vhosts: Vec<Vhost>,
+    pub(super) permissions: Vec<Permission>,
+    pub(super) topic_permissions: Vec<Permission>,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) global_parameters: Vec<Parameter>,
+    pub(super) policies: Vec<Policy>,
+    pub(super) queues: Vec<Queue>,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) bindings: Vec<Binding>,
+}
+
+/// A list, or in old documents words between commas.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Words {
+    List(Vec<String>),
+    Text(String),
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+impl Words {
+    pub(super) fn into_list(self) -> Vec<Box<str>> {
+        let words = match self {
+            Self::List(words) => words,
+            Self::Text(text) => text.split(',').map(|word| word.trim().to_owned()).collect(),
+        };
+        words.into_iter().filter(|word| !word.is_empty()).map(String::into_boxed_str).collect()
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct User {
+    pub(super) name: String,
+    pub(super) password_hash: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) hashing_algorithm: Option<String>,
+    #[serde(default)]
+    pub(super) tags: Words,
+    #[serde(default)]
+    pub(super) limits: Value,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Vhost {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) tags: Option<Words>,
+    pub(super) default_queue_type: Option<String>,
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Metadata {
+    pub(super) description: Option<String>,
+    pub(super) tags: Option<Words>,
+    pub(super) default_queue_type: Option<String>,
+    pub(super) protected_from_deletion: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Permission {
+    pub(super) user: String,
+    pub(super) vhost: Option<String>,
+    #[serde(default)]
+    pub(super) exchange: String,
+    #[serde(default)]
+    pub(super) configure: String,
+    pub(super) write: String,
+    pub(super) read: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Parameter {
+    pub(super) vhost: Option<String>,
+    #[serde(default)]
+    pub(super) component: String,
+    pub(super) name: String,
+    pub(super) value: Value,
+}
+
+/// Only what tells which one it is.
+#[derive(Deserialize)]
+pub(super) struct Policy {
+    pub(super) vhost: Option<String>,
+    pub(super) name: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Queue {
+    pub(super) vhost: Option<String>,
+    pub(super) name: String,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) durable: bool,
+    pub(super) auto_delete: bool,
+    #[serde(default)]
+    pub(super) arguments: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Exchange {
+    pub(super) vhost: Option<String>,
+    pub(super) name: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) durable: bool,
+    pub(super) auto_delete: bool,
+    #[serde(default)]
+    pub(super) internal: bool,
+    #[serde(default)]
+    pub(super) arguments: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Binding {
+    pub(super) vhost: Option<String>,
+    pub(super) source: String,
+    pub(super) destination: String,
+    pub(super) destination_type: String,
+    pub(super) routing_key: String,
+    #[serde(default)]
+    pub(super) arguments: Map<String, Value>,
+}

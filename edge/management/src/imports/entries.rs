@@ -1,0 +1,214 @@
+//! Entries of a definitions document as commands, each checked for itself. Refuses to know what is there already and what
+//! becomes of what Warren cannot hold.
+
+use ::queues::QueueConfig;
+use broker::control::operator::pattern_problem;
+use metadata::{
+    AddVhost, Arguments, Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Hashing, Limits,
+    Name, PutUser, QueueType, SALT_BYTES, SetPermissions, SetTopicPermissions, SetVhostLimits, VhostMetadata,
+};
+use platform::{Random, RealRandom};
+use routing::ExchangeKind;
+use serde_json::{Map, Value};
+
+use super::document::{Binding, Exchange, Parameter, Permission, Policy, Queue, User, Vhost};
+use super::{Entry, Left, Problem, What};
+use crate::limits::{USER_LIMITS, VHOST_LIMITS, limits_of};
+use crate::parameters;
+use crate::values::raw_table;
+
+/// Longest name and routing key, bytes (short strings of AMQP 0-9-1).
+const NAME_BYTES_MAX: usize = 255;
+
+fn bounded(what: &str, name: &str) -> Result<Name, Problem> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(format!("{what} of {} bytes, at most {NAME_BYTES_MAX} are possible", name.len()));
+    }
+    Ok(name.as_bytes().into())
+}
+
+fn named(what: &str, name: &str) -> Result<Name, Problem> {
+    if name.is_empty() {
+        return Err(format!("{what} without a name"));
+    }
+    bounded(&format!("name of a {what}"), name)
+}
+
+fn vhost_of(given: Option<&str>, default: &str) -> Result<Name, Problem> {
+    named("vhost", given.unwrap_or(default))
+}
+
+pub(super) fn user(it: User) -> Result<PutUser, Problem> {
+    let credentials = credentials(&it).map_err(|problem| format!("user '{}': {problem}", it.name))?;
+    let limits = match &it.limits {
+        limits @ Value::Object(_) => limits_of(limits, &USER_LIMITS, "user-limits")
+            .map_err(|problem| format!("user '{}': {problem}", it.name))?,
+        _ => Limits::default(),
+    };
+    Ok(PutUser { name: named("user", &it.name)?, credentials, tags: it.tags.into_list(), limits })
+}
+
+/// B170; also a password in clear.
+fn credentials(it: &User) -> Result<Credentials, Problem> {
+    let hashing = match it.hashing_algorithm.as_deref() {
+        None => Hashing::default(),
+        Some(name) => {
+            Hashing::from_name(name).ok_or_else(|| format!("unknown hashing algorithm '{name}'"))?
+        }
+    };
+    match (&it.password_hash, &it.password) {
+        (Some(hash), _) => Credentials::from_base64(hashing, hash).map_err(|error| error.to_string()),
+        (None, Some(password)) if !password.is_empty() => {
+            let mut salt = [0; SALT_BYTES];
+            RealRandom.fill(&mut salt);
+            Credentials::of_password(hashing, salt, password.as_bytes())
+                .ok_or_else(|| "the password cannot be hashed".to_owned())
+        }
+        (None, _) => Ok(Credentials::none()),
+    }
+}
+
+pub(super) fn add_vhost(it: Vhost) -> Result<AddVhost, Problem> {
+    let (inner, name) = (it.metadata, named("vhost", &it.name)?);
+    let kind = inner.default_queue_type.or(it.default_queue_type);
+    let metadata = VhostMetadata {
+        description: inner.description.or(it.description).unwrap_or_default().into(),
+        tags: inner.tags.or(it.tags).unwrap_or_default().into_list(),
+        default_queue_type: kind.filter(|kind| kind != "undefined").map(String::into_boxed_str),
+        protected_from_deletion: inner.protected_from_deletion,
+    };
+    Ok(AddVhost { name, metadata })
+}
+
+/// Expressions that only RabbitMQ's library understands are left out; what they would match is not guessed.
+fn check_patterns(it: &Permission, vhost: &Name) -> Result<(), Left> {
+    for pattern in [&it.configure, &it.write, &it.read] {
+        if let Some(reason) = pattern_problem(pattern) {
+            let detail = format!("pattern '{pattern}': {reason}");
+            return Err(Left { what: What::Permission, vhost: vhost.clone(), name: it.user.clone(), detail });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn permission(it: Permission, vhost: &str) -> Result<Entry<SetPermissions>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    if let Err(left) = check_patterns(&it, &vhost) {
+        return Ok(Entry::Left(left));
+    }
+    Ok(Entry::Taken(SetPermissions {
+        user: named("user", &it.user)?,
+        vhost,
+        configure: it.configure.into(),
+        write: it.write.into(),
+        read: it.read.into(),
+    }))
+}
+
+pub(super) fn topic_permission(it: Permission, vhost: &str) -> Result<Entry<SetTopicPermissions>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    if let Err(left) = check_patterns(&it, &vhost) {
+        return Ok(Entry::Left(left));
+    }
+    Ok(Entry::Taken(SetTopicPermissions {
+        user: named("user", &it.user)?,
+        vhost,
+        exchange: bounded("name of an exchange", &it.exchange)?,
+        write: it.write.into(),
+        read: it.read.into(),
+    }))
+}
+
+/// Only limits of vhosts do something; shovels, federation and operator policies are not there.
+pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimits>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    match it.component.as_str() {
+        parameters::VHOST_LIMITS => {
+            let limits = limits_of(&it.value, &VHOST_LIMITS, "limits");
+            let limits =
+                limits.map_err(|problem| format!("parameter of component '{}': {problem}", it.component))?;
+            Ok(Entry::Taken(SetVhostLimits { vhost, limits }))
+        }
+        "operator_policy" => {
+            Ok(Entry::Left(Left { what: What::OperatorPolicy, vhost, name: it.name, detail: String::new() }))
+        }
+        component => {
+            let detail = format!("component '{component}'");
+            Ok(Entry::Left(Left { what: What::Parameter, vhost, name: it.name, detail }))
+        }
+    }
+}
+
+pub(super) fn policy(it: &Policy, vhost: &str) -> Result<Left, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    Ok(Left { what: What::Policy, vhost, name: it.name.clone(), detail: String::new() })
+}
+
+fn table_of(what: &str, name: &str, arguments: &Map<String, Value>) -> Result<Arguments, Problem> {
+    let table = raw_table(arguments).map_err(|problem| format!("{what} '{name}': {problem}"))?;
+    Ok(table.into())
+}
+
+/// Refuses what a client could not declare either: arguments that make no sense.
+pub(super) fn queue(it: &Queue, vhost: &str) -> Result<Entry<DeclareQueue>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    let asked = it.arguments.get("x-queue-type").and_then(Value::as_str);
+    let kind = asked.or(it.kind.as_deref()).unwrap_or("classic");
+    let what = match kind {
+        "classic" | "" | "undefined" => None,
+        "quorum" => Some((What::QuorumQueue, String::new())),
+        "stream" => Some((What::Stream, String::new())),
+        other => Some((What::Queue, format!("type '{other}'"))),
+    };
+    if let Some((what, detail)) = what {
+        return Ok(Entry::Left(Left { what, vhost, name: it.name.clone(), detail }));
+    }
+    let arguments = table_of("queue", &it.name, &it.arguments)?;
+    if let Err(error) = QueueConfig::from_arguments(arguments.as_table(), QueueType::Classic.arguments()) {
+        return Err(format!("queue '{}': argument {}: {:?}", it.name, error.name, error.reason));
+    }
+    Ok(Entry::Taken(DeclareQueue {
+        vhost,
+        name: named("queue", &it.name)?,
+        durable: it.durable,
+        auto_delete: it.auto_delete,
+        exclusive_owner: None,
+        arguments,
+        queue_type: QueueType::Classic,
+    }))
+}
+
+pub(super) fn exchange(it: Exchange, vhost: &str) -> Result<Entry<DeclareExchange>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    if ExchangeKind::by_name(it.kind.as_bytes()).is_none() {
+        let detail = format!("type '{}'", it.kind);
+        return Ok(Entry::Left(Left { what: What::Exchange, vhost, name: it.name, detail }));
+    }
+    if it.arguments.get("alternate-exchange").is_some_and(|value| !value.is_string()) {
+        return Err(format!("exchange '{}': alternate-exchange must be a string", it.name));
+    }
+    Ok(Entry::Taken(DeclareExchange {
+        vhost,
+        name: named("exchange", &it.name)?,
+        arguments: table_of("exchange", &it.name, &it.arguments)?,
+        kind: it.kind.into(),
+        durable: it.durable,
+        auto_delete: it.auto_delete,
+        internal: it.internal,
+    }))
+}
+
+pub(super) fn binding(it: &Binding, vhost: &str) -> Result<Bind, Problem> {
+    let destination = match it.destination_type.as_str() {
+        "queue" => DestinationName::Queue(named("queue", &it.destination)?),
+        "exchange" => DestinationName::Exchange(bounded("name of an exchange", &it.destination)?),
+        other => return Err(format!("binding of '{}': unknown destination type '{other}'", it.source)),
+    };
+    Ok(Bind {
+        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
+        arguments: table_of("binding of", &it.source, &it.arguments)?,
+        source: bounded("name of an exchange", &it.source)?,
+        destination,
+        key: bounded("routing key", &it.routing_key)?,
+    })
+}

@@ -3,10 +3,11 @@
 # tests, against a fresh Warren. `make test` calls it after the cargo tests.
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
-#   testing/run.sh STEP...                      only these: conformance python celery node java go rust reconnect hostile kill9
-#                                               fulldisk
+#   testing/run.sh STEP...                      only these: conformance python celery node java go rust configured reconnect hostile
+#                                               kill9 fulldisk
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
-#                                               the steps that make sense against a broker that runs already (not kill9, fulldisk)
+#                                               the steps that make sense against a broker that runs already (not configured,
+#                                               kill9, fulldisk)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -27,7 +28,7 @@ logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance java hostile)                             # the two lanes run side by side, each in this order
-lane_two=(python celery node go rust reconnect kill9 fulldisk)
+lane_two=(python celery node go rust configured reconnect kill9 fulldisk)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
 die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
@@ -46,8 +47,8 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java python celery node go rust reconnect)
-  for own in kill9 fulldisk; do
-    ! has "$own" "${steps[@]}" || die "$own starts and kills a broker of its own: not with --against-url"
+  for own in configured kill9 fulldisk; do
+    ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
 else
@@ -121,6 +122,7 @@ go_test() {
 }
 step_go() { go_test -skip Restart; }
 cargo_test() { cargo test --quiet --package client-tests --test lapin -- "$@"; }
+step_configured() { cd testing/configured && "$python" -m pytest "--warren=$WARREN_BIN" -n 2 .; }
 step_rust() { cargo_test --skip restart; }
 step_reconnect() { # a broker of its own, because it is restarted under everybody: Warren itself, or a relay before the URL's broker
   local state=$work/second.state code=0
@@ -178,7 +180,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_reconnect step_hostile step_kill9 step_fulldisk
+  declare -f step_conformance alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_fulldisk
   echo 'step_"$1"'
 } > "$work/step.sh"
 

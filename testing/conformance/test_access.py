@@ -231,6 +231,32 @@ def test_b029_update_secret_of_a_password_user(broker, world, limited):
     limited.connection.wait("connection.update-secret-ok")
 
 
+def test_b029_update_secret_cancels_consumers_that_may_no_longer_read(broker, world, user):
+    name = user(own=True)
+    channel = broker.connect(vhost=world.vhost, response=client.plain_response(name, "pw")).channel()
+    queue = channel.queue("c-" + fresh("q"))
+    channel.consume(queue, tag="t")
+    broker.ctl("set_permissions", "-p", world.vhost, name, ".*", ".*", "^nothing$")
+    channel.put(queue, b"still read")
+    assert channel.deliver().body == b"still read"
+    channel.connection.send(0, "connection.update-secret", new_secret="pw", reason="r")
+    if broker.flavor == "rabbitmq3":
+        return  # does not look at consumers again
+    assert channel.next("basic.cancel").consumer_tag == "t"
+    channel.connection.wait("connection.update-secret-ok")
+
+
+def test_b029_update_secret_without_access_to_the_vhost_is_530(broker, world, user):
+    if broker.flavor == "rabbitmq3":
+        pytest.skip("does not look at the vhost again")
+    name = user(own=True)
+    connection = broker.connect(vhost=world.vhost, response=client.plain_response(name, "pw"))
+    broker.ctl("clear_permissions", "-p", world.vhost, name)
+    text = f"NOT_ALLOWED - access to vhost '{world.vhost}' refused for user '{name}'"
+    with connection.closes(530, text, "connection.update-secret"):
+        connection.send(0, "connection.update-secret", new_secret="pw", reason="r")
+
+
 def test_b100_impersonator_may_set_another_user_id(broker, world, user):
     name = user("impersonator")
     channel = broker.connect(vhost=world.vhost, response=client.plain_response(name, "pw")).channel()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects};
-use management::StartImport;
+use management::{ControlSocket, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
 use platform::{Clock, Random, RealClock, RealRandom};
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
@@ -53,7 +53,9 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         accepting.push(tokio::spawn(accept));
     }
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let control = tokio::spawn(management::serve_control(broker.clone(), dir.join(management::SOCKET_NAME)));
+    // Before the ready line: scripts go on with `warren ctl`.
+    let control = ControlSocket::bind(&dir.join(SOCKET_NAME));
+    let control = tokio::spawn(serve_control(broker.clone(), control));
     announce(&addresses, dir)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
@@ -96,6 +98,10 @@ fn announce(addresses: &[String], dir: &std::path::Path) -> anyhow::Result<()> {
     writeln!(out, "ready amqp={} data={} pid={pid}", addresses.join(","), dir.display())?;
     out.flush()?;
     Ok(())
+}
+
+async fn serve_control(broker: Broker, socket: std::io::Result<ControlSocket>) -> std::io::Result<()> {
+    management::serve_control(broker, socket?).await
 }
 
 /// Returns when an operator asks the server to stop; a control socket that fails leaves the server running.

@@ -34,4 +34,4 @@ pub use client::{CallError, call};
 pub use format::{Format, Headers, render};
 pub use imports::{Unsupported, import};
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
-pub use server::{SOCKET_NAME, serve_control};
+pub use server::{ControlSocket, SOCKET_NAME, serve_control};

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,13 +26,26 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept, such as out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers commands on a Unix socket, mode 0600, until one of them asks the server to stop: then it returns `Ok`.
-/// A socket that is there already is replaced; the lock of the data directory keeps two servers apart.
+/// A control socket that takes connections; they are answered by [`serve_control`].
+pub struct ControlSocket(UnixListener);
+
+impl ControlSocket {
+    /// Makes the socket, mode 0600. One that is there already is replaced; the lock of the data directory keeps two
+    /// servers apart. Inside a runtime.
+    ///
+    /// # Errors
+    /// No write permission, or a path longer than a socket address takes (107 bytes).
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        bind(path).map(Self)
+    }
+}
+
+/// Answers commands until one of them asks the server to stop: then it returns `Ok`.
 ///
 /// # Errors
-/// The socket cannot be made: no write permission, or a path longer than a socket address takes (107 bytes).
-pub async fn serve_control(broker: Broker, socket: PathBuf) -> io::Result<()> {
-    let listener = bind(&socket)?;
+/// The runtime is going away.
+pub async fn serve_control(broker: Broker, socket: ControlSocket) -> io::Result<()> {
+    let ControlSocket(listener) = socket;
     let slots = Arc::new(Semaphore::new(COMMANDS_MAX));
     let stop = Arc::new(Notify::new());
     loop {
@@ -124,10 +137,8 @@ mod tests {
         let socket = folder.join(SOCKET_NAME);
         let requests: Vec<Request> = commands.iter().map(|line| request(line)).collect();
         let (answers, served) = runtime.block_on(async {
-            let serving = tokio::spawn(serve_control(broker.clone(), socket.clone()));
-            while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-                tokio::task::yield_now().await;
-            }
+            let bound = ControlSocket::bind(&socket).unwrap();
+            let serving = tokio::spawn(serve_control(broker.clone(), bound));
             let calling = tokio::task::spawn_blocking(move || {
                 requests.iter().map(|request| call(&socket, request, None).unwrap()).collect()
             });

@@ -201,3 +201,47 @@ def test_b064_only_plain_durable_queues_get_another_default_type(server):
     channel.queue("a", durable=True, auto_delete=True)
     with channel.closes(406, re.compile("PRECONDITION_FAILED - invalid arg 'x-queue-type' for queue 'q'.*"), "queue.declare"):
         channel.queue("q", durable=True)
+
+
+# ------------------------------------------------------------------------------------------ what is there at the start
+
+
+def test_b017_the_first_user_and_vhost_are_those_configured(server):
+    lines = """
+        default_vhost = first
+        default_user = shop
+        default_pass = secret
+        default_user_tags.monitoring = true
+        default_permissions.configure = ^a
+        cluster_name = shop-cluster
+        heartbeat = 7
+    """
+    server = server("\n".join(line.strip() for line in lines.splitlines()))
+    connection = server.connect(user="shop", password="secret", vhost="first")
+    assert wire.plain(connection.start.server_properties)["cluster_name"] == "shop-cluster"
+    assert connection.tune.heartbeat == 7
+    assert server.listed("list_users") == [{"user": "shop", "tags": ["monitoring"]}]
+    channel = connection.channel()
+    channel.queue("a", durable=True)
+    text = "ACCESS_REFUSED - configure access to queue 'b' in vhost 'first' refused for user 'shop'"
+    with channel.closes(403, text, "queue.declare"):
+        channel.queue("b", durable=True)
+
+
+def test_b025_the_node_is_looked_at_before_the_vhost_before_the_user(server):
+    server = server("max_connections = 1")
+    server.do("set_vhost_limits", '{"max-connections": 0}')
+    server.do("set_user_limits", "guest", '{"max-connections": 0}')
+
+    def refused(text, vhost="/"):
+        connection = server.connect(start=False)
+        with connection.closes(530, "NOT_ALLOWED - " + text, "connection.open"):
+            connection.handshake_to_open(vhost)
+
+    refused("vhost nowhere not found", "nowhere")
+    refused("access to vhost '/' refused for user 'guest': connection limit (0) is reached")
+    server.do("clear_vhost_limits")
+    refused("connection refused for user 'guest': user connection limit (0) is reached")
+    server.do("clear_user_limits", "guest", "all")
+    server.connect()
+    refused("connection refused: node connection limit (1) is reached", "nowhere")

@@ -19,11 +19,18 @@ use tokio::time::{Instant, Sleep};
 /// Bytes read at once: smaller costs measurably more (architecture: 16 KiB, +70 %).
 const READ_BYTES: usize = 64 * 1024;
 
-/// Reads or writes in one poll before other tasks get their turn.
-const ROUNDS_MAX: usize = 16;
+/// An incomplete frame of at most so many bytes is put in front of the next read; a longer one grows in a buffer of its own.
+const REST_BYTES_MAX: usize = 16 * 1024;
+
+/// Rounds of writing and reading in one poll before other tasks get their turn. What a round hands over wakes consumers,
+/// whose tasks may have to wait for this very thread: long turns would make their acks late, and late acks starve them.
+const ROUNDS_MAX: usize = 2;
+
+/// Writes in one round.
+const WRITES_MAX: usize = 16;
 
 thread_local! {
-    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; REST_BYTES_MAX + READ_BYTES]);
 }
 
 /// The clock as sessions see it.
@@ -158,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes until the outbox is empty or the socket is full; pending when the socket is full.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..WRITES_MAX {
             if self.output.is_empty() {
                 self.outbox.take(&mut self.output);
                 self.written = 0;
@@ -190,19 +197,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// One read, handed to the session; the count is 0 at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.rest.is_empty() {
+        let have = self.rest.len();
+        if have <= REST_BYTES_MAX && self.needed <= READ_BYTES {
             return READ_BUFFER.with_borrow_mut(|buffer| {
-                let mut window = ReadBuf::new(buffer);
+                let mut window = ReadBuf::new(&mut buffer[have..have + READ_BYTES]);
                 ready!(Pin::new(&mut self.stream).poll_read(cx, &mut window))?;
                 let count = window.filled().len();
-                let now = self.now();
-                let progress = self.session.receive(&buffer[..count], now);
-                self.rest.extend_from_slice(&buffer[progress.consumed..count]);
-                self.needed = progress.needed;
+                if count > 0 {
+                    buffer[..have].copy_from_slice(&self.rest);
+                    self.consume(&buffer[..have + count]);
+                }
                 Poll::Ready(Ok(count))
             });
         }
-        let have = self.rest.len();
         let room = READ_BYTES.max(self.needed.saturating_sub(have));
         self.rest.resize(have + room, 0);
         let mut window = ReadBuf::new(&mut self.rest[have..]);
@@ -212,6 +219,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         ready!(polled)?;
         self.consume_rest();
         Poll::Ready(Ok(count))
+    }
+
+    /// Hands the rest and what arrived behind it to the session, and keeps what it left.
+    fn consume(&mut self, input: &[u8]) {
+        let now = self.now();
+        let progress = self.session.receive(input, now);
+        self.needed = progress.needed;
+        self.rest.clear();
+        self.rest.extend_from_slice(&input[progress.consumed..]);
+        if self.rest.is_empty() && self.rest.capacity() > REST_BYTES_MAX {
+            self.rest = Vec::new();
+        }
     }
 
     fn consume_rest(&mut self) {

@@ -30,6 +30,7 @@ use crate::control::queues::DeletedQueue;
 use crate::data::batch::Handover;
 use crate::data::consume::ConsumerSink;
 use crate::effects::{Aftermath, CellEffects};
+use crate::pacing::{self, Hold, Pacing};
 use crate::refused::{Refused, Resource};
 use crate::services::Services;
 use crate::vhost::Vhost;
@@ -89,7 +90,9 @@ pub struct Queue {
     pub(crate) services: Arc<Services>,
     inbox: Mutex<Vec<Event>>,
     inbox_bytes: AtomicUsize,
-    /// Publishers that wait for room in the inbox.
+    /// Until when publishers are held back for consumers.
+    hold: Hold,
+    /// Publishers that wait for room in the inbox, or are held back.
     crowd: Mutex<Vec<Waker>>,
     state: Mutex<CellState>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
@@ -104,6 +107,9 @@ pub struct Queue {
 /// What only the one who runs the machine touches.
 struct CellState {
     machine: Classic,
+    pacing: Pacing,
+    /// When the latest tick comes that was asked for to let held publishers go on.
+    held_tick_ms: u64,
     sinks: HashMap<ConsumerId, Arc<dyn ConsumerSink>, foldhash::fast::RandomState>,
     gets: HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     next_get: u64,
@@ -188,8 +194,11 @@ impl Queue {
             inbox: Mutex::new(Vec::new()),
             inbox_bytes: AtomicUsize::new(0),
             crowd: Mutex::new(Vec::new()),
+            hold: Hold::default(),
             state: Mutex::new(CellState {
                 machine,
+                pacing: Pacing::default(),
+                held_tick_ms: 0,
                 sinks: HashMap::default(),
                 gets: HashMap::default(),
                 next_get: 0,
@@ -269,6 +278,7 @@ impl Queue {
     /// Whether publishers should wait before handing over more.
     pub(crate) fn is_over_bound(&self) -> bool {
         self.inbox_bytes.load(Ordering::Relaxed) > INBOX_BYTES_MAX
+            || self.hold.is_on(|| self.services.clock.now().0)
     }
 
     /// Wakes a publisher when the inbox was emptied.
@@ -316,6 +326,7 @@ impl Queue {
             if self.condition() == Condition::Running {
                 self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             }
+            self.pace(&mut state);
             drop(state);
             let nested = Nested::enter();
             if let Err(why) = crash::contained(|| aftermath.apply(self)) {
@@ -327,6 +338,18 @@ impl Queue {
             }
         }
         self.services.run_later(self.clone());
+    }
+
+    /// Holds publishers back while they outrun consumers that are at work.
+    fn pace(self: &Arc<Self>, state: &mut CellState) {
+        let until_ns = state.pacing.turn(&state.machine.flow(), || self.services.clock.now().0);
+        self.hold.set(until_ns);
+        let now_ms = if until_ns == 0 { return } else { self.services.now_ms() };
+        // While anybody may wait, a tick is due: publishers go on then, whatever consumers do.
+        if now_ms >= state.held_tick_ms {
+            state.held_tick_ms = now_ms + 1 + pacing::WINDOW_NS / 1_000_000;
+            self.services.wake_at(self, state.held_tick_ms);
+        }
     }
 
     /// One event. Should the machine panic, only this queue goes out of service, and the event is answered so.

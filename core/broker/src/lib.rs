@@ -16,6 +16,7 @@ pub mod control;
 pub mod data;
 mod effects;
 mod options;
+mod pacing;
 mod recovery;
 mod refused;
 mod services;

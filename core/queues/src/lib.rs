@@ -14,7 +14,7 @@ pub use arguments::{ArgumentError, ArgumentReason, Overflow, QueueConfig, TIMER_
 pub use classic::{Classic, Gone, PublishOutcome, RecordError, Recovering};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use message::{
-    ConsumerId, ConsumerSpec, Delivery, GotMessage, IncomingMessage, MessageSeq, MessageView, QueueCounts,
-    QueueStats, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq, MessageView,
+    QueueCounts, QueueStats, SettleHow, SettleRun,
 };
 pub use record::{BlockPlace, RecordKind, SettledRun};

@@ -141,6 +141,17 @@ pub struct GotMessage {
     pub ready_left: u64,
 }
 
+/// How fast a queue takes and gives, and whether it has fallen behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Messages published since start.
+    pub published: u64,
+    /// Messages delivered since start, redeliveries included.
+    pub delivered: u64,
+    /// There are consumers, and more messages than the queue likes to keep in memory.
+    pub is_lagging: bool,
+}
+
 /// What declare-ok tells (B70).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {

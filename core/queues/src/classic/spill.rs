@@ -10,7 +10,7 @@ use super::block::Block;
 use super::level::{Freed, Level};
 use super::machine::Classic;
 use crate::effects::{BlockToken, Effects};
-use crate::message::MessageSeq;
+use crate::message::{Flow, MessageSeq};
 use crate::record::{BlockPlace, RecordKind};
 
 /// Live blocks smaller than this go into the state record itself; larger ones into a segment.
@@ -41,6 +41,16 @@ fn token(level: usize, block: &Block) -> BlockToken {
 }
 
 impl Classic {
+    /// How fast it takes and gives; a queue with consumers lags when half of its memory is used, or the disk.
+    pub fn flow(&self) -> Flow {
+        let is_behind = self.memory_bytes > self.config.memory_bytes_max / 2 || self.disk_bytes > 0;
+        Flow {
+            published: self.totals.published,
+            delivered: self.totals.delivered,
+            is_lagging: is_behind && self.consumers.count() > 0,
+        }
+    }
+
     /// Moves message data out of memory while there is more than the bound: closed blocks behind the head go to disk,
     /// newest first, because the oldest are needed first.
     pub(super) fn relieve(&mut self, fx: &mut impl Effects) {

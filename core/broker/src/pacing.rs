@@ -1,0 +1,131 @@
+//! Keeps a flood of publishes from outrunning consumers that are at work: what is published and at once moved to disk and
+//! back costs several times what a direct handover costs, and starves the very consumers that could take it.
+//!
+//! Only a queue whose backlog has grown out of memory and that has consumers is looked at. Within a window of
+//! [`WINDOW_NS`] its backlog may grow by an allowance; beyond that, publishers wait until consumers have caught up or the
+//! window ends. Consumers that take little are not waited for: the allowance doubles with each window in which they did
+//! not take half of it. So nobody is held below about 200,000 messages a second of growth, and a queue that just fills is
+//! not slowed down.
+//!
+//! Refuses to know queues, tasks and clocks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use queues::Flow;
+
+/// One window, nanoseconds.
+pub(crate) const WINDOW_NS: u64 = 10_000_000;
+
+/// Messages a backlog may grow by in one window while consumers take part.
+const ALLOWANCE_MIN: u64 = 2048;
+
+/// No queue takes so many in one window.
+const ALLOWANCE_MAX: u64 = 1 << 20;
+
+/// Until when publishers wait, for them to look at without the queue's lock. Nanoseconds of the broker's clock; 0 is now.
+#[derive(Debug, Default)]
+pub(crate) struct Hold(AtomicU64);
+
+impl Hold {
+    /// Publishers that bring more wait until then.
+    pub(crate) fn set(&self, until_ns: u64) {
+        if self.0.load(Ordering::Relaxed) != until_ns {
+            self.0.store(until_ns, Ordering::Release);
+        }
+    }
+
+    /// Whether publishers wait; the clock is asked only when they might.
+    pub(crate) fn is_on(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        let until_ns = self.0.load(Ordering::Acquire);
+        until_ns != 0 && now_ns() < until_ns
+    }
+}
+
+/// What one who runs a queue knows of its pace.
+#[derive(Debug)]
+pub(crate) struct Pacing {
+    since_ns: u64,
+    published: u64,
+    delivered: u64,
+    allowance: u64,
+    is_lagging: bool,
+}
+
+impl Default for Pacing {
+    fn default() -> Pacing {
+        Pacing { since_ns: 0, published: 0, delivered: 0, allowance: ALLOWANCE_MIN, is_lagging: false }
+    }
+}
+
+impl Pacing {
+    /// Looks at the queue after it ran. Returns until when publishers wait, 0 when they need not.
+    pub(crate) fn turn(&mut self, flow: &Flow, now_ns: impl FnOnce() -> u64) -> u64 {
+        if !flow.is_lagging {
+            if self.is_lagging {
+                *self = Pacing::default();
+            }
+            return 0;
+        }
+        let now_ns = now_ns();
+        let published = flow.published - self.published.min(flow.published);
+        let delivered = flow.delivered - self.delivered.min(flow.delivered);
+        let end_ns = self.since_ns + WINDOW_NS;
+        if self.is_lagging && now_ns < end_ns {
+            return if published > delivered + self.allowance { end_ns } else { 0 };
+        }
+        if self.is_lagging {
+            self.allowance = match delivered * 2 < self.allowance {
+                true => (self.allowance * 2).min(ALLOWANCE_MAX),
+                false => (self.allowance / 2).max(ALLOWANCE_MIN),
+            };
+        }
+        self.is_lagging = true;
+        (self.since_ns, self.published, self.delivered) = (now_ns, flow.published, flow.delivered);
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(published: u64, delivered: u64) -> Flow {
+        Flow { published, delivered, is_lagging: true }
+    }
+
+    #[test]
+    fn a_backlog_that_grows_too_fast_holds_publishers_until_consumers_catch_up() {
+        let mut pacing = Pacing::default();
+        assert_eq!(pacing.turn(&flow(100, 0), || 1), 0);
+        assert_eq!(pacing.turn(&flow(100 + ALLOWANCE_MIN, 0), || 2), 0);
+        assert_eq!(pacing.turn(&flow(200 + ALLOWANCE_MIN, 0), || 3), 1 + WINDOW_NS);
+        assert_eq!(pacing.turn(&flow(200 + ALLOWANCE_MIN, 100), || 4), 0);
+    }
+
+    #[test]
+    fn consumers_that_take_little_are_waited_for_less_and_less() {
+        let mut pacing = Pacing::default();
+        let mut published = 0;
+        for window in 0..10 {
+            let start_ns = 1 + window * WINDOW_NS;
+            assert_eq!(pacing.turn(&flow(published, 0), || start_ns), 0);
+            published += ALLOWANCE_MIN << window;
+            assert_eq!(pacing.turn(&flow(published, 0), || start_ns + 1), 0);
+        }
+    }
+
+    #[test]
+    fn a_queue_without_a_backlog_is_never_held() {
+        let mut pacing = Pacing::default();
+        let idle = Flow { published: 1 << 30, delivered: 0, is_lagging: false };
+        assert_eq!(pacing.turn(&idle, || unreachable!("no need to know the time")), 0);
+    }
+
+    #[test]
+    fn a_hold_ends_by_itself() {
+        let hold = Hold::default();
+        assert!(!hold.is_on(|| 5));
+        hold.set(10);
+        assert!(hold.is_on(|| 9) && !hold.is_on(|| 10));
+    }
+}

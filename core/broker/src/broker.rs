@@ -10,12 +10,14 @@ use commitlog::DataDirLock;
 use metadata::{Command, DeleteExclusiveQueues, Outcome};
 use parking_lot::{Mutex, RwLock};
 use platform::{Disk, RealDisk};
+use routing::Retired;
 use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
 use crate::alarms::Alarms;
 use crate::background::Job;
 use crate::call::{Call, Commit};
+use crate::cell::QueueRef;
 use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
 use crate::control::durable::adds_durable;
@@ -36,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) users: RwLock<HashMap<String, Arc<User>>>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) cluster_name: RwLock<Arc<str>>,
+    /// Replaced routing tables, until no publisher reads them any more.
+    pub(crate) retired: Mutex<Retired<QueueRef>>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) committing: Arc<Committing>,
     pub(crate) next_connection: AtomicU64,

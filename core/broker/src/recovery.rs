@@ -70,6 +70,7 @@ pub(crate) fn open(
         users: RwLock::default(),
         connections,
         cluster_name: RwLock::new(cluster_name),
+        retired: Mutex::default(),
         writer: Mutex::new(writer),
         committing,
         next_connection: AtomicU64::new(1),

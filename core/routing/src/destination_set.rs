@@ -94,6 +94,19 @@ impl<T> DestinationSet<T> {
     }
 }
 
+impl<T: PartialEq> DestinationSet<T> {
+    /// Whether both are the very same set: true only if they are equal, and always true for an unchanged clone.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Inner::Empty, Inner::Empty) => true,
+            (Inner::One(one), Inner::One(another)) => one == another,
+            (Inner::Tree(node), Inner::Tree(another)) => Arc::ptr_eq(node, another),
+            _ => false,
+        }
+    }
+}
+
 impl<T: Clone + Eq + Hash> DestinationSet<T> {
     /// Whether it is in the set.
     #[must_use]

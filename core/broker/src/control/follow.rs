@@ -104,7 +104,7 @@ impl Inner {
         let Some(vhost) = self.vhost_of(&record.vhost) else { return };
         if let Some(exchange) = vhost.exchange(&record.name) {
             vhost.remove_exchange(&record.name);
-            drop(exchange.clear());
+            self.retired.lock().retire(exchange.clear());
         }
     }
 
@@ -166,12 +166,13 @@ impl Inner {
         };
         let Some(destination) = destination else { return };
         let arguments = binding.arguments.as_table();
-        let ((), _old) = source.edit(|table| {
+        let ((), old) = source.edit(|table| {
             match way {
                 Way::Add => table.bind(&binding.key, arguments, &destination),
                 Way::Remove => table.unbind(&binding.key, arguments, &destination),
             };
         });
+        self.retired.lock().retire(old);
         if matches!(binding.destination, Destination::Exchange(_)) {
             vhost.count_exchange_binding(matches!(way, Way::Add));
         }

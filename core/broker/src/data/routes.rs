@@ -1,9 +1,9 @@
 //! From exchange and routing key to queues, with what a channel remembers between publishes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use routing::{Exchange, Scratch};
+use routing::{DestinationSet, Exchange, ExchangeKind, Lookup, Scratch};
 use wire::amqp091::{Edit, TableBuf, Value, headers_of, rewrite};
 
 use super::handovers::QueueList;
@@ -16,6 +16,12 @@ use crate::refused::{Refused, Resource};
 
 /// Routes a channel remembers; beyond that it starts over.
 const REMEMBERED_MAX: usize = 256;
+
+/// A longer list of queues is shared between the keys that lead to it rather than remembered for each of them.
+const SHORT_LIST_MAX: usize = 64;
+
+/// Long lists a channel keeps; the oldest makes room.
+const LONG_LISTS_MAX: usize = 8;
 
 /// Where a message goes.
 pub(crate) enum Route {
@@ -47,6 +53,8 @@ pub(crate) struct ChannelRoutes {
     generation: u64,
     remembered: HashMap<Box<[u8]>, QueueList, foldhash::fast::RandomState>,
     latest: Option<(Box<[u8]>, QueueList)>,
+    /// Long lists, with the sets of the tables that they were made from.
+    long: VecDeque<(DestinationSet<QueueRef>, QueueList)>,
     scratch: Scratch<QueueRef>,
     none: Option<QueueList>,
 }
@@ -68,6 +76,7 @@ impl ChannelRoutes {
         check_publish(principal, name, &exchange)?;
         if !same || self.generation != versions.0 {
             self.remembered.clear();
+            self.long.clear();
             self.latest = None;
         }
         self.generation = versions.0;
@@ -131,22 +140,43 @@ impl ChannelRoutes {
             }
             return Route::Queues(self.none.get_or_insert_with(|| Arc::from([])).clone());
         }
-        let cacheable = copies.keys.is_empty() && self.is_plain;
-        if cacheable {
-            if let Some((key, queues)) = &self.latest
-                && &**key == routing_key
-            {
-                return Route::Queues(queues.clone());
-            }
-            if let Some(queues) = self.remembered.get(routing_key) {
-                return Route::Queues(queues.clone());
-            }
+        if !copies.keys.is_empty() || !self.is_plain {
+            return Route::Queues(self.look_up(principal, &exchange, routing_key, properties, copies));
         }
-        let queues = self.look_up(principal, &exchange, routing_key, properties, copies);
-        if cacheable {
-            self.remember(routing_key, &queues);
+        // To a fanout exchange all keys are the same.
+        let key = if exchange.kind == ExchangeKind::Fanout { &[] } else { routing_key };
+        if let Some((latest, queues)) = &self.latest
+            && &**latest == key
+        {
+            return Route::Queues(queues.clone());
         }
+        if let Some(queues) = self.remembered.get(key) {
+            return Route::Queues(queues.clone());
+        }
+        let queues = match self.look_up_long(&exchange, key) {
+            Some(queues) => queues,
+            None => self.look_up(principal, &exchange, routing_key, properties, copies),
+        };
+        self.remember(key, &queues);
         Route::Queues(queues)
+    }
+
+    /// The list of a plain route that leads to many queues: copied from the table once, not once per key.
+    fn look_up_long(&mut self, exchange: &Exchange<QueueRef>, key: &[u8]) -> Option<QueueList> {
+        let table = exchange.load();
+        let Lookup::Queues(set) = table.lookup(key) else { return None };
+        if set.len() <= SHORT_LIST_MAX {
+            return None;
+        }
+        if let Some((_, queues)) = self.long.iter().find(|(known, _)| known.is_same(set)) {
+            return Some(queues.clone());
+        }
+        if self.long.len() >= LONG_LISTS_MAX {
+            self.long.pop_front();
+        }
+        let queues: QueueList = set.iter().cloned().collect();
+        self.long.push_back((set.clone(), queues.clone()));
+        Some(queues)
     }
 
     fn look_up(
@@ -171,7 +201,9 @@ impl ChannelRoutes {
         if self.remembered.len() >= REMEMBERED_MAX {
             self.remembered.clear();
         }
-        if let Some((key, queues)) = self.latest.take() {
+        if let Some((key, queues)) = self.latest.take()
+            && queues.len() <= SHORT_LIST_MAX
+        {
             self.remembered.insert(key, queues);
         }
         self.latest = Some((routing_key.into(), queues.clone()));

@@ -63,7 +63,7 @@ impl ChannelRoutes {
     /// Makes `name` the exchange of the next publish: it must exist, be writable and not internal.
     pub(crate) fn enter(&mut self, principal: &Principal, name: &[u8]) -> Result<(), Refused> {
         let versions = (principal.vhost.generation(), principal.user.version());
-        let same = self.exchange.as_ref().is_some_and(|exchange| &*exchange.name == name);
+        let same = self.exchange.as_ref().is_some_and(|exchange| is_equal(&exchange.name, name));
         if same && self.versions == versions {
             return Ok(());
         }
@@ -208,6 +208,13 @@ impl ChannelRoutes {
         }
         self.latest = Some((routing_key.into(), queues.clone()));
     }
+}
+
+/// Equality that does not touch the bytes of empty names. Those lie nowhere, and a vectorised comparison of nothing at an
+/// address that is not mapped takes the processor's slow path: it was half of all time in the default exchange.
+#[inline]
+fn is_equal(known: &[u8], name: &[u8]) -> bool {
+    known.len() == name.len() && (name.is_empty() || known == name)
 }
 
 /// A CC or BCC header: an array of longstr, nothing else.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use commitlog::Position;
+use commitlog::{LogError, Position};
 use parking_lot::{Condvar, Mutex};
 
 use crate::call::Call;
@@ -162,6 +162,11 @@ fn drop_files(services: &Services, position: u64) -> Done {
         Ok(files) => Done::Dropped(files),
         Err(error) => {
             tracing::warn!(%error, "old log files cannot be removed");
+            if let LogError::Io(failure) = &error
+                && failure.is_failed_sync()
+            {
+                services.alarms.storage_failed(&error.to_string());
+            }
             Done::Later(RETRY_INTERVAL)
         }
     }

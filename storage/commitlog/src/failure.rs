@@ -22,7 +22,13 @@ impl IoFailure {
     #[must_use]
     pub fn is_out_of_room(&self) -> bool {
         let kind = self.source.kind();
-        self.action != "sync" && matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        !self.is_failed_sync() && matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
+    /// Whether a sync failed: what was written since the one before may be lost, and a later sync does not tell.
+    #[must_use]
+    pub fn is_failed_sync(&self) -> bool {
+        self.action == "sync"
     }
 
     /// For `map_err`: `.map_err(IoFailure::of("read", path))`.

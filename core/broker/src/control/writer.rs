@@ -62,6 +62,7 @@ impl Writer {
     }
 
     /// Applies a command; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
+    /// A command that found what it asks for waits for all that was logged before: what it found may be on its way.
     pub(crate) fn apply(
         &mut self,
         command: &Command,
@@ -75,6 +76,8 @@ impl Writer {
             if position >= self.snapshot_at.saturating_add(SNAPSHOT_EVERY_BYTES) {
                 self.snapshot(position);
             }
+        } else if self.applied.changes.is_empty() {
+            position = self.log.end().0;
         }
         Ok((outcome, std::mem::take(&mut self.applied.changes), position))
     }

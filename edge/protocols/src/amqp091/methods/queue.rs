@@ -1,5 +1,7 @@
 //! Class queue: declare, bind, unbind, purge, delete.
 
+use std::sync::atomic::Ordering;
+
 use broker::data::reply::REPLY_QUEUE;
 use broker::{BindRequest, DeclaredQueue, DestinationName, QueueCounts, QueueDeclare, Refused, Resource};
 use wire::amqp091::ShortStr;
@@ -104,6 +106,13 @@ impl Running {
         let queue = self.queue_name(number, delete.queue, Delete::ID)?;
         let call = self.broker.delete_queue(&self.principal, &queue, delete.if_unused, delete.if_empty);
         let call = call.map_err(|refused| Failure::from(refused).in_method(Delete::ID))?;
-        self.await_alone(number, Delete::ID, Awaited::Deleted { call, answer: Answer::unless(delete.nowait) })
+        let what = Awaited::Deleted { call, answer: Answer::unless(delete.nowait) };
+        // When it is gone already and took no consumer of ours with it, only the disk is waited for.
+        let is_gone = self.principal.vhost.queue(&queue).is_none() && !self.sink.has_cancelled.load(Ordering::Acquire);
+        if is_gone {
+            self.pipeline(number, Delete::ID, what)
+        } else {
+            self.await_alone(number, Delete::ID, what)
+        }
     }
 }

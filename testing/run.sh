@@ -40,7 +40,7 @@ for argument in "$@"; do
   case $argument in
     --against-url) against_url=1 ;;
     --list) printf '%s\n' "${all[@]}"; exit 0 ;;
-    -h | --help) sed -n '2,24p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,22p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) has "$argument" "${all[@]}" || die "what is '$argument'? Steps: ${all[*]}"; steps+=("$argument") ;;
   esac
 done

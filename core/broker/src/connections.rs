@@ -300,6 +300,37 @@ mod tests {
     }
 
     #[test]
+    fn limits_hold_when_many_come_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = broker(&folder, crate::BrokerOptions { queues_max: Some(5), ..Default::default() });
+        let three = [(Limits::CONNECTIONS_MAX.into(), 3)].into_iter().collect();
+        broker.set_vhost_limits("/", three).unwrap().1.wait().unwrap();
+        let principals: Vec<Principal> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&broker).ok())).collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(principals.len(), 3);
+        let declare = |name: String| {
+            let declare = crate::QueueDeclare {
+                name: name.as_bytes(),
+                durable: false,
+                exclusive: false,
+                auto_delete: false,
+                arguments: wire::amqp091::Table::from_raw(&[]),
+            };
+            broker.declare_queue(&principals[0], declare).is_ok()
+        };
+        let made = std::thread::scope(|scope| {
+            let declare = &declare;
+            let many = |thread| (0..5).filter(|at| declare(format!("{thread}-{at}"))).count();
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || many(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+        });
+        assert_eq!((made, broker.queue_count()), (5, 5));
+        broker.shutdown();
+    }
+
+    #[test]
     fn channels_count_until_they_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker(&folder, crate::BrokerOptions { channels_max: Some(2), ..Default::default() });

@@ -15,6 +15,9 @@ use super::handovers::Handovers;
 use super::history::{History, Keys};
 use crate::cell::{Event, Queue, QueueRef};
 
+/// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
 /// A message on its way out of a queue.
 pub(crate) struct DeadLetter {
     reason: DeadReason,
@@ -133,6 +136,9 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
         };
         let index = batch.push(view, facts, &History::with_deaths(Array::from_raw(&died.deaths), kept));
         handovers.add(&Arc::from(queues), index);
+        if batch.bytes() > BATCH_BYTES_MAX {
+            handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
+        }
     }
     handovers.send(&Arc::new(batch), confirms, |_| {});
 }

@@ -224,6 +224,9 @@ impl Block {
             entries.push(Entry { offset: at as u32, body_bytes: stored.message.body.len() as u32 });
             at += taken;
         }
+        if at != bytes.len() {
+            return false;
+        }
         self.entries = entries;
         self.data = Data::Closed(Arc::from(bytes));
         true

@@ -1,6 +1,7 @@
 //! One priority level: blocks in order, a cursor behind which everything was handed out, and what came back.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 use super::block::Block;
 use crate::message::{Delivery, IncomingMessage, MessageSeq};
@@ -17,8 +18,13 @@ pub(crate) struct Level {
     next: u64,
     /// Everything below was handed out, dropped or is in `returned`.
     cursor: u64,
-    /// Numbers below the cursor that are ready again.
+    /// Numbers below the cursor that are ready again. Not empty while something is in reserve.
     returned: BTreeSet<u64>,
+    /// Below the cursor since a recovery: what is unsettled here is ready, and becomes `returned` block by block, so that a
+    /// long backlog with gaps does not cost memory by the message.
+    reserve: Range<u64>,
+    /// Unsettled messages in `reserve`.
+    reserved: u64,
     /// First numbers of closed blocks whose bytes are in memory: what can be moved to disk.
     resident: BTreeSet<u64>,
     level: u8,
@@ -52,7 +58,7 @@ impl Level {
 
     /// Ready messages.
     pub(crate) fn ready(&self) -> u64 {
-        self.returned.len() as u64 + (self.next - self.cursor)
+        self.returned.len() as u64 + self.reserved + (self.next - self.cursor)
     }
 
     fn seq(&self, number: u64) -> MessageSeq {
@@ -191,7 +197,7 @@ impl Level {
         let older = self.blocks.len().saturating_sub(1);
         self.resident =
             self.blocks.range(..older).filter(|block| block.is_resident()).map(|block| block.first).collect();
-        // The cursor begins at the longest dense tail; whatever lives before it is "returned".
+        // The cursor begins at the longest dense tail; whatever lives before it has come back.
         self.cursor = self.next;
         for block in self.blocks.iter().rev() {
             if block.end() != self.cursor || block.live != block.count {
@@ -200,8 +206,25 @@ impl Level {
             self.cursor = block.first;
         }
         let sparse = self.blocks.iter().take_while(|block| block.first < self.cursor);
-        self.returned =
-            sparse.flat_map(|b| (b.first..b.end()).filter(move |number| !b.is_settled(*number))).collect();
+        self.reserved = sparse.map(|block| u64::from(block.live)).sum();
+        self.reserve = 0..self.cursor;
+        self.refill();
+    }
+
+    /// Takes a block out of the reserve when nothing else has come back.
+    fn refill(&mut self) {
+        while self.returned.is_empty() && self.reserved > 0 {
+            let at = self.blocks.partition_point(|block| block.end() <= self.reserve.start);
+            let block = &self.blocks[at];
+            // The newest block may have grown since.
+            let numbers = block.first..block.end().min(self.reserve.end);
+            self.returned = numbers.filter(|number| !block.is_settled(*number)).collect();
+            self.reserved -= self.returned.len() as u64;
+            self.reserve.start = block.end();
+        }
+        if self.reserved == 0 {
+            self.reserve = 0..0;
+        }
     }
 
     /// Number of the first ready message.
@@ -221,7 +244,8 @@ impl Level {
         now_ms: u64,
         run: &mut smallvec::SmallVec<[Delivery<'a>; N]>,
     ) {
-        let numbers = self.returned.iter().copied().chain(self.cursor..self.next).take(count);
+        let rest = if self.reserved == 0 { self.cursor..self.next } else { 0..0 };
+        let numbers = self.returned.iter().copied().chain(rest).take(count);
         let mut current: Option<&Block> = None;
         for number in numbers {
             let block = match current {
@@ -261,6 +285,7 @@ impl Level {
                 each(block, number);
             }
             left -= 1;
+            self.refill();
         }
         while left > 0 && self.cursor < self.next {
             let Some(at) = self.position(self.cursor) else {
@@ -282,6 +307,7 @@ impl Level {
     pub(crate) fn is_unacked(&self, number: u64) -> bool {
         number < self.cursor
             && !self.returned.contains(&number)
+            && !self.reserve.contains(&number)
             && self.block(number).is_some_and(|block| !block.is_settled(number))
     }
 
@@ -317,7 +343,8 @@ impl Level {
             let block = &mut self.blocks[at];
             let stop = block.end().min(end);
             for number in number..stop {
-                if !self.returned.is_empty() && self.returned.contains(&number) {
+                let is_back = !self.returned.is_empty() && self.returned.contains(&number);
+                if is_back || self.reserve.contains(&number) {
                     continue;
                 }
                 if block.settle(number) {

@@ -38,7 +38,7 @@ pub struct Classic {
     pub(super) consumers: Consumers,
     pub(super) gets: VecDeque<GetToken>,
     /// Rejected deliveries whose block must come back from disk before they can be dead-lettered.
-    pub(super) rejects: Vec<(MessageSeq, u32)>,
+    pub(super) rejects: VecDeque<(MessageSeq, u32)>,
     /// Blocks in each segment.
     pub(super) segments: BTreeMap<u64, u32>,
     /// Settlements of persistent messages not yet logged, merged into runs within their blocks.
@@ -91,7 +91,7 @@ impl Classic {
             levels,
             consumers,
             gets: VecDeque::new(),
-            rejects: Vec::new(),
+            rejects: VecDeque::new(),
             segments: BTreeMap::new(),
             unlogged: Vec::new(),
             ready: 0,
@@ -316,7 +316,6 @@ impl Classic {
             return self.drop_unacked(first, count);
         }
         let mut rejected = 0;
-        let wait = self.holds_deaths();
         for offset in 0..u64::from(count) {
             let seq = MessageSeq(first.0 + offset);
             let Some(level) = self.levels.get(usize::from(seq.level())) else { break };
@@ -325,20 +324,38 @@ impl Classic {
             }
             rejected += 1;
             let block = level.block(seq.number()).expect("unacked messages have a block");
-            if block.is_resident() && !wait {
+            if block.is_resident() && !self.holds_deaths() {
                 self.bury(seq, DeadReason::Rejected, fx);
-            } else {
-                self.rejects.push((seq, 1));
-                self.request_block(seq, fx);
+            } else if !self.rejects.back_mut().is_some_and(|latest| extends(latest, seq)) {
+                self.rejects.push_back((seq, 1));
             }
         }
+        self.fetch_rejects(fx);
         rejected
     }
 
     /// Dead-letters what waited for its block, or for the end of a checkpoint.
     pub(super) fn retry_rejects(&mut self, fx: &mut impl Effects) {
-        for (first, count) in std::mem::take(&mut self.rejects) {
-            self.reject(first, count, fx);
+        while let Some((first, count)) = self.rejects.front().copied() {
+            let block = self.levels[usize::from(first.level())].block(first.number());
+            if self.holds_deaths() || block.is_some_and(|block| !block.is_resident()) {
+                break;
+            }
+            if count == 1 {
+                self.rejects.pop_front();
+            } else {
+                self.rejects[0] = (MessageSeq(first.0 + 1), count - 1);
+            }
+            self.bury(first, DeadReason::Rejected, fx);
+        }
+        self.fetch_rejects(fx);
+    }
+
+    /// Asks for the block of the reject that waits longest; the others follow, so that their blocks are not in memory all at
+    /// once.
+    fn fetch_rejects(&mut self, fx: &mut impl Effects) {
+        if let Some((first, _)) = self.rejects.front().copied() {
+            self.request_block(first, fx);
         }
     }
 
@@ -505,12 +522,11 @@ enum Removal {
     LoggedWithItsLetter,
 }
 
-/// Adds one number to runs, extending the latest when it follows.
-pub(super) fn push_run(runs: &mut Vec<(MessageSeq, u32)>, seq: MessageSeq) {
-    match runs.last_mut() {
-        Some((first, count)) if first.0 + u64::from(*count) == seq.0 && *count < u32::MAX => *count += 1,
-        _ => runs.push((seq, 1)),
-    }
+/// Makes a run one longer when `seq` follows it.
+pub(super) fn extends((first, count): &mut (MessageSeq, u32), seq: MessageSeq) -> bool {
+    let follows = first.0 + u64::from(*count) == seq.0 && *count < u32::MAX;
+    *count += u32::from(follows);
+    follows
 }
 
 /// Adds one settled message to the runs of a settle record: a run stays within a block.

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
-const HISTORIES: u64 = 150;
+const HISTORIES: u64 = 100;
 const STEPS: usize = 400;
 
 /// Who holds a message; gets have no consumer.

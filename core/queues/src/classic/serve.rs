@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::machine::{Classic, push_run};
+use super::machine::{Classic, extends};
 use crate::effects::{Effects, GetToken};
 use crate::message::{Delivery, MessageSeq};
 
@@ -73,9 +73,11 @@ impl Classic {
         self.totals.delivered += taken as u64;
         let mut runs: SmallVec<[(MessageSeq, u32); 4]> = SmallVec::new();
         if !ack_required {
-            let mut settled = Vec::new();
-            run[..taken].iter().for_each(|delivery| push_run(&mut settled, delivery.seq));
-            runs.extend(settled);
+            for delivery in &run[..taken] {
+                if !runs.last_mut().is_some_and(|latest| extends(latest, delivery.seq)) {
+                    runs.push((delivery.seq, 1));
+                }
+            }
         }
         drop(run);
         self.take(level, taken);

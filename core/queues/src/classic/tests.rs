@@ -331,3 +331,42 @@ fn a_state_record_of_another_version_is_refused_with_its_version() {
     let damaged = Recovering::default().apply(RecordKind::State, &[2, 1, 0], 9);
     assert_eq!(damaged, Err(crate::RecordError::Damaged));
 }
+
+#[test]
+fn messages_rejected_from_disk_are_read_back_block_by_block() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, dead_letters: true, ..durable() });
+    let body = vec![3; 10_000];
+    bench.consume(consumer(1, 0));
+    for _ in 0..500 {
+        bench.publish(&[message(&body)]);
+        bench.run_disk();
+    }
+    assert_eq!(bench.queue.unacked(), 500);
+    assert!(bench.queue.stats().disk_bytes > 4 << 20, "most of it is on disk");
+    bench.settle(SettleHow::Reject, MessageSeq(0), 500);
+    assert_eq!(bench.world.reads.len(), 1, "one block at a time");
+    bench.run_disk();
+    assert_eq!((bench.world.dead.len(), bench.queue.unacked()), (500, 0));
+}
+
+#[test]
+fn a_backlog_with_gaps_costs_no_memory_by_the_message_after_a_restart() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, ..durable() });
+    for _ in 0..200 {
+        let batch: Vec<_> =
+            (0..100).map(|nth| IncomingMessage { persistent: nth % 2 == 0, ..message(&[9; 20]) }).collect();
+        bench.publish(&batch);
+        bench.run_disk();
+    }
+    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(&mut bench.world);
+    let mut again = bench.restarted();
+    assert_eq!(again.counts().ready, 10_000);
+    let memory_bytes = again.stats().memory_bytes;
+    assert!(memory_bytes < 96 << 10, "{memory_bytes} bytes in memory");
+    std::mem::swap(&mut again, &mut bench.queue);
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.world.delivered.len(), 10_000);
+}

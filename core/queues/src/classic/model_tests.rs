@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stdx::ConnectionId;
 
 use super::{Classic, Gone, Recovering};
-use crate::record::{BlockPlace, RecordKind, SettledRun};
+use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, IncomingMessage,
     MessageSeq, MessageView, Overflow, QueueConfig, SettleHow, SettleRun,
@@ -59,7 +59,8 @@ enum DiskJob {
     Sync,
     /// No further block goes to this segment.
     Seal(u64),
-    Delete(u64),
+    /// May be done when the log is durable up to the position.
+    Delete(u64, u64),
 }
 
 /// The world and what must be true in it.
@@ -78,6 +79,11 @@ struct Referee {
     gets: usize,
     log: VecDeque<(u64, RecordKind, Vec<u8>)>,
     log_end: u64,
+    /// A crash takes nothing of the log up to here.
+    durable: u64,
+    /// Where messages entered the log, and where they left it.
+    in_log: BTreeMap<u32, (u64, Option<u64>)>,
+    by_seq: BTreeMap<MessageSeq, u32>,
     jobs: VecDeque<DiskJob>,
     disk: BTreeMap<(u64, u64), (Arc<[u8]>, bool)>,
     next_offset: u64,
@@ -146,6 +152,35 @@ impl Referee {
         kept.place = if ack { Place::Held(holder) } else { Place::Gone };
     }
 
+    /// Which messages come and go with a record.
+    fn note_record(&mut self, kind: RecordKind, payload: &[u8]) {
+        match kind {
+            RecordKind::Enqueue => {
+                for (seq, stored) in record::enqueued(payload).flatten() {
+                    let id = id_of(record::parse(stored).expect("it was just written").0.message.body);
+                    self.by_seq.insert(seq, id);
+                    self.in_log.insert(id, (self.log_end, None));
+                }
+            }
+            RecordKind::Settle => {
+                for run in record::settled(payload).flatten() {
+                    for nth in 0..u64::from(run.count) {
+                        let id = self.by_seq[&MessageSeq(run.first.0 + nth)];
+                        let left = &mut self.in_log.get_mut(&id).expect("it was logged").1;
+                        assert_eq!(left.replace(self.log_end), None, "a message is settled once");
+                    }
+                }
+            }
+            RecordKind::State => {}
+        }
+    }
+
+    /// Whether a log that ends at `end` holds a message.
+    fn is_logged(&self, id: u32, end: u64) -> bool {
+        let known = self.in_log.get(&id);
+        known.is_some_and(|(entered, left)| *entered <= end && left.is_none_or(|left| left > end))
+    }
+
     fn passes_through(&self, token: u32, delivery: &Delivery<'_>) -> bool {
         let front = self.incoming.front().map(|kept| kept.id);
         delivery.seq == MessageSeq(0)
@@ -202,6 +237,7 @@ impl Effects for Referee {
         let mut payload = Vec::new();
         write(&mut payload);
         self.log_end += 10;
+        self.note_record(kind, &payload);
         self.log.push_back((self.log_end, kind, payload));
         self.log_end
     }
@@ -260,7 +296,7 @@ impl Effects for Referee {
 
     fn delete_segment(&mut self, segment: u64) {
         self.jobs.push_back(DiskJob::Seal(segment));
-        self.jobs.push_back(DiskJob::Delete(segment));
+        self.jobs.push_back(DiskJob::Delete(segment, self.log_end));
     }
 
     fn wake_at(&mut self, _: u64) {}
@@ -337,6 +373,9 @@ impl History {
             gets: 0,
             log: VecDeque::new(),
             log_end: 0,
+            durable: 0,
+            in_log: BTreeMap::new(),
+            by_seq: BTreeMap::new(),
             jobs: VecDeque::new(),
             disk: BTreeMap::new(),
             next_offset: 0,
@@ -554,7 +593,10 @@ impl History {
             Some(DiskJob::Seal(segment)) => {
                 self.referee.segment += u64::from(self.referee.segment == segment);
             }
-            Some(DiskJob::Delete(segment)) => self.referee.disk.retain(|(of, _), _| *of != segment),
+            Some(DiskJob::Delete(segment, position)) => {
+                self.referee.durable = self.referee.durable.max(position);
+                self.referee.disk.retain(|(of, _), _| *of != segment);
+            }
             Some(DiskJob::Sync) if self.dice.one_in(10) => self.queue.blocks_not_synced(&mut self.referee),
             Some(DiskJob::Sync) => {
                 self.referee.disk.values_mut().for_each(|(_, synced)| *synced = true);
@@ -618,11 +660,30 @@ impl History {
         assert!(stats.memory_bytes < bound, "{} bytes in memory", stats.memory_bytes);
     }
 
+    /// The log as a crash leaves it: either whole, without what the queue does not need, or without its end. Returns where it
+    /// ends.
+    fn cut_log(&mut self) -> u64 {
+        let referee = &mut self.referee;
+        for kept in &referee.all {
+            let lives = kept.persistent && referee.config.durable && kept.place != Place::Gone;
+            assert_eq!(referee.is_logged(kept.id, referee.log_end), lives, "the log knows of {}", kept.id);
+        }
+        if self.dice.one_in(2) {
+            let oldest = self.queue.oldest_log_position();
+            referee.log.retain(|(position, _, _)| oldest != 0 && *position >= oldest);
+            return referee.log_end;
+        }
+        let end = referee.durable + self.dice.below((referee.log_end - referee.durable) / 10 + 1) * 10;
+        referee.log.retain(|(position, _, _)| *position <= end);
+        for (_, left) in referee.in_log.values_mut() {
+            *left = left.filter(|left| *left <= end);
+        }
+        end
+    }
+
     /// Power is cut: what was not synced is gone, and so is the log before what the queue needs.
     fn restart(&mut self) {
-        let oldest = self.queue.oldest_log_position();
-        let log_end = self.referee.log_end;
-        self.referee.log.retain(|(position, _, _)| oldest != 0 && *position >= oldest);
+        let log_end = self.cut_log();
         self.referee.disk.retain(|_, (_, synced)| *synced);
         let mut recovering = Recovering::default();
         for (position, kind, payload) in &self.referee.log {
@@ -632,8 +693,10 @@ impl History {
         self.referee.disk.retain(|(segment, _), _| needed.contains(segment));
         self.queue = recovering.finish(self.referee.config.clone(), self.referee.now_ms);
         assert!(self.queue.oldest_log_position() <= log_end);
-        let durable = self.referee.config.durable;
-        self.referee.all.retain(|kept| durable && kept.persistent && kept.place != Place::Gone);
+        let mut all = std::mem::take(&mut self.referee.all);
+        all.retain(|kept| self.referee.is_logged(kept.id, log_end));
+        self.referee.all = all;
+        self.referee.durable = log_end;
         for kept in &mut self.referee.all {
             (kept.place, kept.redelivered, kept.seq) = (Place::Ready, false, None);
         }

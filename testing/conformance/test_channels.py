@@ -307,6 +307,20 @@ def test_b034_undecodable_properties_close_the_connection(broker, conn, ch, raw)
         client.same(closed.value, 541, "INTERNAL_ERROR", "0.0")
 
 
+def test_b023_large_contents_of_many_channels_may_interleave(conn, ch):
+    queue = ch.queue()
+    numbers = [conn.channel().number for _ in range(6)]
+    part, parts = b"q" * 120_000, 100
+    for number in numbers:
+        conn.raw(wire.frame(wire.METHOD, number, wire.method("basic.publish", routing_key=queue)))
+        conn.raw(wire.frame(wire.HEADER, number, wire.header_payload(len(part) * parts, b"\x00\x00")))
+    for _ in range(parts):
+        for number in numbers:
+            conn.raw(wire.frame(wire.BODY, number, part))
+    for _ in numbers:
+        assert len(client.eventually(lambda: ch.get(queue, no_ack=True)).body) == len(part) * parts
+
+
 def test_b023_contents_of_different_channels_may_interleave(conn, ch):
     other = conn.channel()
     queue = ch.queue()

@@ -8,7 +8,8 @@ use anyhow::Context;
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects};
 use management::{ControlSocket, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
-use platform::{Clock, Random, RealClock, RealRandom};
+use platform::{Clock, Memory, Random, RealClock, RealMemory, RealRandom};
+use protocols::Budget;
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -194,6 +195,14 @@ fn settings(options: &Options) -> Settings {
             Permit::Permitted => GlobalQos::Honoured,
             Permit::Denied => GlobalQos::PerConsumer,
         },
+        unfinished: Budget::new(unfinished_bytes_max(&RealMemory::new())),
         ..Settings::default()
     }
+}
+
+/// Memory for incomplete messages and open transactions of all clients: a quarter of what there is, at most 1 GiB.
+fn unfinished_bytes_max(memory: &dyn Memory) -> usize {
+    const BYTES_MAX: u64 = 1 << 30;
+    let quarter = memory.total_bytes().map_or(BYTES_MAX, |total| total / 4);
+    usize::try_from(quarter.min(BYTES_MAX)).unwrap_or(usize::MAX)
 }

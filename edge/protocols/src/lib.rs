@@ -7,8 +7,10 @@
 //! No protocol's folder imports another's.
 
 pub mod amqp091;
+mod budget;
 mod now;
 mod outbox;
 
+pub use budget::Budget;
 pub use now::Now;
 pub use outbox::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, Outbox, Output, OutputBytes};

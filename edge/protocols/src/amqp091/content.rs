@@ -15,7 +15,7 @@ const BODY_BYTES_CAP: u64 = 512 << 20;
 /// Least capacity reserved for a body of several frames.
 const BODY_BYTES_FIRST: usize = 64 << 10;
 
-/// Buffers above this are given back after their message.
+/// Largest buffer that a connection keeps for its next body of several frames.
 const BODY_BYTES_KEPT: usize = 256 << 10;
 
 /// Class and method number of basic.publish, to blame.
@@ -84,9 +84,16 @@ impl Assembly {
         self.stage != Stage::Idle
     }
 
-    /// Bytes of body gathered.
-    pub(crate) fn gathered_bytes(&self) -> usize {
-        self.body.len()
+    /// Memory that the body occupies.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.body.capacity()
+    }
+
+    /// A body is about to be gathered: takes the connection's spare buffer for it.
+    pub(crate) fn lend(&mut self, spare: &mut Vec<u8>) {
+        if self.body.capacity() == 0 && matches!(self.stage, Stage::Body(_)) {
+            std::mem::swap(&mut self.body, spare);
+        }
     }
 
     /// basic.publish has arrived.
@@ -188,11 +195,12 @@ impl Assembly {
         }
     }
 
-    /// The message is dealt with; a large buffer is given back.
-    pub(crate) fn finish(&mut self) {
-        self.body.clear();
-        if self.body.capacity() > BODY_BYTES_KEPT {
-            self.body = Vec::new();
+    /// The message is dealt with; its buffer becomes the connection's spare one, unless it is large.
+    pub(crate) fn finish(&mut self, spare: &mut Vec<u8>) {
+        let mut body = std::mem::take(&mut self.body);
+        if body.capacity() <= BODY_BYTES_KEPT && body.capacity() > spare.capacity() {
+            body.clear();
+            *spare = body;
         }
     }
 }
@@ -253,7 +261,7 @@ mod tests {
         let mut assembly = started();
         assert_eq!(header(&mut assembly, 5), Ok(Progress::More));
         assert_eq!(body(&mut assembly, b"hello"), Ok(Progress::InFrame));
-        assert_eq!(assembly.gathered_bytes(), 0);
+        assert_eq!(assembly.held_bytes(), 0);
         let content = assembly.content(Some(b"hello"));
         assert_eq!(
             (content.exchange, content.routing_key, content.body),
@@ -299,7 +307,7 @@ mod tests {
         assert_eq!(header(&mut assembly, MAX + 1), Ok(Progress::More));
         assert_eq!(body(&mut assembly, &vec![0; MAX as usize]), Ok(Progress::More));
         assert_eq!(body(&mut assembly, &[0]), Ok(Progress::Gathered));
-        assert_eq!(assembly.gathered_bytes(), 0);
+        assert_eq!(assembly.held_bytes(), 0);
         assert_eq!(assembly.content(None).body_size, MAX + 1);
     }
 

@@ -13,6 +13,7 @@ use super::channel::ChannelState;
 use super::content::{Content, PUBLISH, Progress};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::running::Running;
+use crate::budget::Overdrawn;
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,40 +162,34 @@ impl Running {
             let text = "expected method frame, got non method frame instead";
             return Err(Failure::new(ReplyCode::UnexpectedFrame, text));
         };
-        let before = channel.assembly.gathered_bytes();
         if channel.assembly.awaits_content() && self.stops_at_message() {
             return Ok(Taken::Wait);
         }
-        let channel = self.channel(number);
-        let progress = channel.assembly.frame(frame, bytes_max)?;
-        let gathered = channel.assembly.gathered_bytes();
-        self.count_partial(gathered - before)?;
-        let in_frame = match progress {
+        let Some(channel) = self.channels.get(number) else { return Ok(Taken::Frame) };
+        let before = channel.assembly.held_bytes();
+        channel.assembly.lend(&mut self.spare_body);
+        let progress = channel.assembly.frame(frame, bytes_max);
+        let held = channel.assembly.held_bytes();
+        self.unfinished.resized(before, held).map_err(too_much_unfinished)?;
+        let in_frame = match progress? {
             Progress::More => return Ok(Taken::Frame),
             Progress::InFrame => Some(frame.payload),
             Progress::Gathered => None,
         };
         let mut assembly = std::mem::take(&mut self.channel(number).assembly);
         let outcome = self.content(number, &assembly.content(in_frame));
-        self.partial_bytes -= gathered;
-        assembly.finish();
+        assembly.finish(&mut self.spare_body);
+        self.unfinished.give_back(held);
         if let Some(channel) = self.channels.get(number) {
             channel.assembly = assembly;
         }
         outcome.map(|()| Taken::Frame)
     }
+}
 
-    /// Incomplete bodies of one connection may not fill the memory: the channels' messages add up.
-    fn count_partial(&mut self, arrived: usize) -> Outcome {
-        self.partial_bytes += arrived;
-        let message_bytes_max = usize::try_from(self.broker.options().message_size_max).unwrap_or(usize::MAX);
-        let limit = self.settings.partial_bodies_bytes_max.max(message_bytes_max);
-        if self.partial_bytes <= limit {
-            return Ok(());
-        }
-        let text = format!("incomplete messages on this connection hold more than {limit} bytes");
-        Err(Failure::new(ReplyCode::ResourceError, text).in_method(PUBLISH))
-    }
+/// The bytes that the client has sent cannot be taken back: the connection ends.
+fn too_much_unfinished(overdrawn: Overdrawn) -> Failure {
+    Failure::new(ReplyCode::ResourceError, overdrawn.to_string()).in_method(PUBLISH)
 }
 
 /// The next frame if it is whole and of this kind and channel, with its size on the wire.

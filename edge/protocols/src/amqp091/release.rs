@@ -36,7 +36,7 @@ impl Running {
     /// The number is free again.
     pub(crate) fn forget_channel(&mut self, number: u16) {
         if let Some(channel) = self.channels.get(number) {
-            self.partial_bytes -= channel.assembly.gathered_bytes();
+            self.unfinished.give_back(channel.assembly.held_bytes());
         }
         self.channels.remove(number);
     }
@@ -49,7 +49,10 @@ impl Running {
         let consumers = std::mem::take(&mut channel.consumers);
         let getter = channel.getter.take();
         let aside = match &mut channel.mode {
-            Mode::Transaction(transaction) => transaction.take_settled(),
+            Mode::Transaction(transaction) => {
+                self.unfinished.give_back(transaction.held_bytes());
+                transaction.take_settled()
+            }
             _ => Vec::new(),
         };
         channel.mode = Mode::Plain;

@@ -20,6 +20,7 @@ use super::refusals::channel_failure;
 use super::settings::Settings;
 use super::settle::{Settlement, Settlements};
 use crate::OUTPUT_BYTES_MAX;
+use crate::budget::Share;
 use crate::outbox::Output;
 
 /// The broker's alarms as the connection knows them (B27).
@@ -50,8 +51,10 @@ pub(crate) struct Running {
     pub(crate) overdue: Overdue,
     pub(crate) token_latest: u32,
     pub(crate) random: u64,
-    /// Bytes of incomplete bodies on all channels.
-    pub(crate) partial_bytes: usize,
+    /// Memory of incomplete bodies and open transactions on all channels.
+    pub(crate) unfinished: Share,
+    /// A buffer for the next body of several frames.
+    pub(crate) spare_body: Vec<u8>,
     pub(crate) has_freed_window: bool,
     pub(crate) publisher_full: bool,
     pub(crate) output_full: bool,

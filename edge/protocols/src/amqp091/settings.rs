@@ -1,6 +1,9 @@
 //! What can be set about AMQP 0-9-1 connections, and who the peer of one is.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crate::Budget;
 
 /// SASL mechanisms (B6). EXTERNAL comes with TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +48,7 @@ pub enum GlobalQos {
 }
 
 /// Settings of AMQP 0-9-1 connections. Defaults are RabbitMQ's unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Heartbeat interval proposed, seconds; the client's answer wins (B18, B21). Default 60.
     pub heartbeat_s: u16,
@@ -65,12 +68,10 @@ pub struct Settings {
     pub consumer_timeout_ms: Option<u64>,
     /// Largest number of consumers on one channel; `None` is no limit (B136). Default none.
     pub consumers_per_channel_max: Option<usize>,
-    /// Bytes a transaction may hold until its commit; beyond it the channel is closed with 406. RabbitMQ has no such
-    /// bound. Default 64 MiB.
-    pub transaction_bytes_max: usize,
-    /// Bytes of incomplete bodies one connection may have on all its channels; beyond it the connection is closed with
-    /// 506. One message of the broker's largest size always fits. RabbitMQ has no such bound. Default 64 MiB.
-    pub partial_bodies_bytes_max: usize,
+    /// Memory for incomplete bodies and open transactions of all connections with these settings. A connection that holds
+    /// more than is left loses its channel with 406 where a transaction grows, and is closed with 506 where a body does.
+    /// RabbitMQ has no such bound. Default 1 GiB.
+    pub unfinished: Arc<Budget>,
     /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
     pub mechanisms: Vec<Mechanism>,
     /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
@@ -102,8 +103,7 @@ impl Default for Settings {
             close_timeout_ms: 10_000,
             consumer_timeout_ms: Some(1_800_000),
             consumers_per_channel_max: None,
-            transaction_bytes_max: 64 << 20,
-            partial_bodies_bytes_max: 64 << 20,
+            unfinished: Budget::new(1 << 30),
             mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
             anonymous: Some(guest),
             global_qos: GlobalQos::default(),

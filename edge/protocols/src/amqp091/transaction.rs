@@ -3,7 +3,7 @@
 //! As in RabbitMQ they are not atomic across queues: commit routes everything and waits until it is safe. Publishes to
 //! exchanges that do not exist and acks of unknown tags fail at once, not at commit.
 //!
-//! Bound: [`super::Settings::transaction_bytes_max`]; RabbitMQ has none.
+//! Bound: [`super::Settings::unfinished`], with the transactions of all channels and connections; RabbitMQ has none.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,12 +15,13 @@ use wire::amqp091::methods::tx;
 use super::channel::{ChannelState, Mode};
 use super::content::Content;
 use super::deliver::Deliveries;
-use super::errors::{Failure, Outcome, ReplyCode};
+use super::errors::{Failure, MethodId, Outcome, ReplyCode};
 use super::pending::Awaited;
 use super::publish::blame;
 use super::running::Running;
 use super::settle::{Settlement, known_tag};
 use super::unacked::Entry;
+use crate::budget::Overdrawn;
 use crate::outbox::Outbox;
 
 /// A publish of the transaction: where its parts lie in the arena, one behind the other.
@@ -89,11 +90,11 @@ impl Transaction {
         }
     }
 
-    /// Bytes held.
-    fn bytes(&self) -> usize {
-        self.arena.len()
-            + self.messages.len() * size_of::<Kept>()
-            + self.settled.len() * size_of::<(Entry, SettleHow)>()
+    /// Memory that publishes and settlements occupy.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.arena.capacity()
+            + self.messages.capacity() * size_of::<Kept>()
+            + self.settled.capacity() * size_of::<(Entry, SettleHow)>()
     }
 
     fn keep(&mut self, content: &Content<'_>) {
@@ -170,7 +171,6 @@ impl Running {
 
     /// Keeps a publish. The exchange must exist now; the rest is checked at commit.
     pub(crate) fn publish_in_transaction(&mut self, number: u16, content: &Content<'_>) -> Outcome {
-        let limit = self.settings.transaction_bytes_max;
         let (broker, principal) = (self.broker.clone(), self.principal.clone());
         let transaction = self.transaction(number).expect("called for transactional channels");
         if transaction.exchange_seen.as_deref() != Some(content.exchange) {
@@ -183,11 +183,10 @@ impl Running {
             }
             transaction.exchange_seen = Some(content.exchange.into());
         }
-        if transaction.bytes() + content.body.len() + content.properties.len() > limit {
-            return Err(too_large(limit).in_method(super::content::PUBLISH));
-        }
+        let before = transaction.held_bytes();
         transaction.keep(content);
-        let count = transaction.messages.len();
+        let (count, held) = (transaction.messages.len(), transaction.held_bytes());
+        self.unfinished.resized(before, held).map_err(|over| too_large(over, super::content::PUBLISH))?;
         self.note(number, |facts| facts.messages_uncommitted = count);
         Ok(())
     }
@@ -195,18 +194,17 @@ impl Running {
     /// Keeps an ack, nack or reject.
     pub(crate) fn settle_in_transaction(&mut self, settlement: &Settlement) -> Outcome {
         let Settlement { channel, tag, multiple, how, method } = *settlement;
-        let limit = self.settings.transaction_bytes_max;
-        let mut settled = self.transaction(channel).map(Transaction::take_settled).unwrap_or_default();
+        let transaction = self.transaction(channel).expect("called for transactional channels");
+        let before = transaction.held_bytes();
+        let mut settled = transaction.take_settled();
         let each = |entry| settled.push((entry, how));
         let is_known = self.sink.outbox.lock().state().set_aside(channel, tag, multiple, each);
         let count = settled.len();
         let transaction = self.transaction(channel).expect("called for transactional channels");
         transaction.settled = settled;
-        let is_too_large = transaction.bytes() > limit;
+        let held = transaction.held_bytes();
         self.note(channel, |facts| facts.acks_uncommitted = count);
-        if is_too_large {
-            return Err(too_large(limit).in_method(method));
-        }
+        self.unfinished.resized(before, held).map_err(|over| too_large(over, method))?;
         known_tag(is_known, tag, method)
     }
 
@@ -216,10 +214,12 @@ impl Running {
         let Some(transaction) = self.transaction(number) else {
             return Err(not_transactional(tx::Commit::ID));
         };
+        let held = transaction.held_bytes();
         let messages = std::mem::take(&mut transaction.messages);
         let arena = std::mem::take(&mut transaction.arena);
         let settled = transaction.take_settled();
         let sink = transaction.sink.clone();
+        self.unfinished.give_back(held);
         // First, so that a refused publish leaves nothing aside.
         self.settle_set_aside(number, settled);
         for content in each_kept(&messages, &arena) {
@@ -256,9 +256,11 @@ impl Running {
         let Some(transaction) = self.transaction(number) else {
             return Err(not_transactional(tx::Rollback::ID));
         };
+        let held = transaction.held_bytes();
         transaction.messages = Vec::new();
         transaction.arena = Vec::new();
         let settled = transaction.take_settled();
+        self.unfinished.give_back(held);
         self.write(|output| {
             if let Some(channel) = output.state().channel(number) {
                 channel.unacked.restore(settled.into_iter().map(|(entry, _)| entry));
@@ -274,8 +276,8 @@ fn not_transactional(method: (u16, u16)) -> Failure {
     Failure::new(ReplyCode::PreconditionFailed, "channel is not transactional").in_method(method)
 }
 
-fn too_large(limit: usize) -> Failure {
-    Failure::new(ReplyCode::PreconditionFailed, format!("transaction is larger than {limit} bytes"))
+fn too_large(overdrawn: Overdrawn, method: MethodId) -> Failure {
+    Failure::new(ReplyCode::PreconditionFailed, overdrawn.to_string()).in_method(method)
 }
 
 #[cfg(test)]
@@ -324,6 +326,6 @@ mod tests {
         assert_eq!((kept[0].exchange, kept[0].body, kept[0].mandatory), (&b"first"[..], &b"one"[..], true));
         assert_eq!((kept[1].exchange, kept[1].routing_key, kept[1].body), (&b""[..], &b"key"[..], &b""[..]));
         assert_eq!(kept[1].properties, [0x10, 0, 2]);
-        assert!(transaction.bytes() > 0);
+        assert!(transaction.held_bytes() > 0);
     }
 }

@@ -13,6 +13,7 @@ use super::super::refusals::open_failure;
 use super::super::running::{Alarm, Running};
 use super::super::settle::Settlements;
 use super::{Phase, Session, payload_bytes_max};
+use crate::budget::Share;
 
 impl Session {
     pub(super) fn start_ok(&mut self, start_ok: &StartOk<'_>) -> Outcome {
@@ -85,7 +86,8 @@ impl Session {
             overdue: Overdue::default(),
             token_latest: 0,
             random: self.peer.seed,
-            partial_bytes: 0,
+            unfinished: Share::new(self.settings.unfinished.clone()),
+            spare_body: Vec::new(),
             has_freed_window: false,
             publisher_full: false,
             output_full: false,

@@ -3,6 +3,7 @@
 use wire::amqp091::methods::{confirm, tx};
 
 use super::*;
+use crate::Budget;
 
 fn settled(client: &mut Client) -> (u64, bool) {
     let got = client.wait("basic.ack");
@@ -176,14 +177,8 @@ fn a_message_above_the_limit_closes_its_channel_when_it_is_complete() {
     assert_eq!(client.wait("channel.close").close(), (406, text.into(), (60, 40)));
 }
 
-#[test]
-fn incomplete_bodies_of_many_channels_are_bounded() {
-    let folder = TempDir::new().unwrap();
-    let options = BrokerOptions { message_size_max: 10_000, ..BrokerOptions::default() };
-    let broker = Broker::open(folder.path(), options).unwrap();
-    let settings = Settings { partial_bodies_bytes_max: 20_000, ..Settings::default() };
-    let world = World { broker, settings, _folder: folder };
-    let mut client = world.open();
+/// The first 9,000 of 10,000 bytes on each of three channels.
+fn begin_three(client: &mut Client) {
     for number in 1..=3 {
         client.open_channel(number);
         let mut bytes = Vec::new();
@@ -193,9 +188,35 @@ fn incomplete_bodies_of_many_channels_are_bounded() {
         write_frame(FRAME_BODY, number, &[0; 9_000], &mut bytes);
         client.send(&bytes);
     }
+}
+
+#[test]
+fn incomplete_bodies_of_many_channels_share_the_nodes_budget() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(50_000);
+    let mut client = world.open();
+    begin_three(&mut client);
     let (code, text, _) = client.wait("connection.close").close();
     assert_eq!(code, 506);
-    assert_eq!(text, "RESOURCE_ERROR - incomplete messages on this connection hold more than 20000 bytes");
+    let expected = "RESOURCE_ERROR - incomplete messages and open transactions of this connection hold 30000 bytes, more than \
+                    is left of 50000 for all connections";
+    assert_eq!(text, expected);
+    assert_eq!(world.settings.unfinished.held_bytes(), 0);
+}
+
+#[test]
+fn bodies_that_are_completed_or_given_up_count_no_more() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(1 << 20);
+    let mut client = world.open();
+    begin_three(&mut client);
+    assert_eq!(world.settings.unfinished.held_bytes(), 30_000);
+    let mut rest = Vec::new();
+    write_frame(FRAME_BODY, 1, &[0; 1_000], &mut rest);
+    client.send(&rest);
+    assert_eq!(world.settings.unfinished.held_bytes(), 20_000);
+    drop(client);
+    assert_eq!(world.settings.unfinished.held_bytes(), 0);
 }
 
 #[test]
@@ -227,13 +248,25 @@ fn a_transaction_happens_at_commit_or_not_at_all() {
 }
 
 #[test]
-fn a_transaction_is_bounded() {
+fn transactions_of_all_channels_share_the_nodes_budget() {
     let mut world = World::new();
-    world.settings.transaction_bytes_max = 1000;
+    world.settings.unfinished = Budget::new(4000);
     let mut client = world.channel();
-    client.method(1, tx::Select {});
-    client.wait("tx.select-ok");
-    client.send(&message(1, "", "q", &[0; 400]).repeat(3));
-    let close = client.wait("channel.close").close();
-    assert_eq!(close, (406, "PRECONDITION_FAILED - transaction is larger than 1000 bytes".into(), (60, 40)));
+    client.open_channel(2);
+    for number in [1, 2] {
+        client.method(number, tx::Select {});
+        client.wait("tx.select-ok");
+    }
+    client.send(&message(1, "", "q", &[0; 900]));
+    client.method(1, tx::Rollback {});
+    client.wait("tx.rollback-ok");
+    assert_eq!(world.settings.unfinished.held_bytes(), 0);
+    client.send(&message(1, "", "q", &[0; 900]));
+    client.send(&message(2, "", "q", &[0; 900]).repeat(2));
+    let (code, text, method) = client.wait("channel.close").close();
+    assert_eq!((code, method), (406, (60, 40)));
+    assert!(text.starts_with("PRECONDITION_FAILED - incomplete messages and open transactions"), "{text}");
+    client.method(1, tx::Commit {});
+    client.wait("tx.commit-ok");
+    assert_eq!(world.settings.unfinished.held_bytes(), 0);
 }

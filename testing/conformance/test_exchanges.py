@@ -95,6 +95,16 @@ def test_b047_type_is_compared_before_durable_before_auto_delete(ch, conn):
     assert "inequivalent arg 'auto_delete'" in closed.value.text
 
 
+def test_b047_an_exchange_that_exists_is_compared_before_arguments_are_checked(ch):
+    name = ch.exchange()
+    text = (
+        f"PRECONDITION_FAILED - inequivalent arg 'alternate-exchange' for exchange '{name}' in vhost '/': "
+        "received the value '5' of type 'signedint' but current is none"
+    )
+    with ch.closes(406, text, "exchange.declare"):
+        declare(ch, name, arguments={"alternate-exchange": 5})
+
+
 def test_b047_alternate_exchange_is_the_only_argument_compared(ch):
     name = ch.exchange(arguments={"alternate-exchange": "amq.fanout", "x-other": 1})
     declare(ch, name, arguments={"alternate-exchange": "amq.fanout"})

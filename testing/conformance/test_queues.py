@@ -310,6 +310,40 @@ def test_b066_redeclaring_an_exclusive_queue_as_shared(broker, ch):
     client.same(closed.value, 405, locked(queue), "queue.declare")
 
 
+@pytest.mark.parametrize(
+    "arg, value, shown",
+    [
+        ("x-max-priority", "3", "3"),
+        ("x-max-priority", 300, "300"),
+        ("x-message-ttl", -5, "-5"),
+        ("x-overflow", "nonsense", "nonsense"),
+        ("x-dead-letter-exchange", 5, "5"),
+        ("x-single-active-consumer", 5, "5"),
+    ],
+)
+def test_b061_a_queue_that_exists_is_compared_before_arguments_are_checked(ch, arg, value, shown):
+    arguments = {
+        "x-max-priority": 3,
+        "x-message-ttl": 100_000,
+        "x-overflow": "drop-head",
+        "x-dead-letter-exchange": "",
+        "x-single-active-consumer": True,
+    }
+    queue = ch.queue(arguments=arguments)
+    current = "true" if arguments[arg] is True else arguments[arg]
+    text = (
+        f"PRECONDITION_FAILED - inequivalent arg '{arg}' for queue '{queue}' in vhost '/': "
+        f"received '{shown}' but current is '{current}'"
+    )
+    with ch.closes(406, text, "queue.declare"):
+        ch.declare(queue, arguments=arguments | {arg: value})
+
+
+def test_b061_arguments_of_another_queue_type_do_not_matter_to_a_queue_that_exists(ch):
+    queue = ch.queue()
+    ch.declare(queue, arguments={"x-quorum-initial-group-size": 3})
+
+
 def test_b061_exclusivity_is_checked_before_everything_else(ch, ch2):
     queue = ch.queue()
     with ch2.closes(405, locked(queue), "queue.declare"):

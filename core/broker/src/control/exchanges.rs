@@ -49,6 +49,8 @@ impl Broker {
                 principal.check_exchange(Permission::Read, &name)?;
                 principal.check_exchange(Permission::Write, alternate)?;
             }
+            // Compared with the exchange that exists first (B47).
+            Some(_) if principal.vhost.exchange(&name).is_some() => {}
             Some(other) => {
                 return Err(Refused::AlternateExchangeType { resource, received: other.type_name() });
             }

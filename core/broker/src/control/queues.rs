@@ -91,7 +91,7 @@ impl Broker {
         }
         principal.check_queue(Permission::Configure, &name)?;
         let arguments = self.with_default_type(principal, &declare);
-        self.check_arguments(principal, &resource, arguments.as_table())?;
+        let checked = self.check_arguments(principal, &resource, arguments.as_table());
         let queue_type = queue_type(arguments.as_table());
         let command = Command::DeclareQueue(DeclareQueue {
             vhost: vhost.name().as_bytes().into(),
@@ -102,7 +102,13 @@ impl Broker {
             arguments,
             queue_type,
         });
-        let decide = |_: &_| self.check_limits(principal, &resource).map(|()| &command);
+        let decide = |_: &_| {
+            // A queue that exists is compared, whatever the arguments are worth by themselves (B61).
+            if vhost.queue(&name).is_none() {
+                checked?;
+            }
+            self.check_limits(principal, &resource).map(|()| &command)
+        };
         let (outcome, position) = self.0.decide_at(decide)?;
         let queue = vhost.queue(&name).ok_or(Refused::NotFound(resource))?;
         if queue.condition() == Condition::Crashed {
@@ -133,8 +139,6 @@ impl Broker {
         {
             let name = String::from_utf8_lossy(kind);
             let text = match QueueType::from_name(kind) {
-                // The comparison with the queue that exists says what is wrong (B64).
-                Some(_) if principal.vhost.queue(&resource.name).is_some() => return Ok(()),
                 Some(_) => format!("queue type '{name}' is not available in this version of Warren"),
                 None => format!("unsupported queue type '{name}'"),
             };

@@ -20,12 +20,6 @@ build: need-build
 	cargo build --release --package warren
 
 run: build
-	@echo
-	@echo "  Clients:  amqp://guest:guest@$(LISTEN)"
-	@echo "  Data:     $(abspath $(DATA))"
-	@echo "  Try:      $(TARGET)/release/warren ctl --data-dir $(DATA) status"
-	@echo "  Stop:     Ctrl-C"
-	@echo
 	@exec $(TARGET)/release/warren server --listen $(LISTEN) --data-dir $(DATA)
 
 test: need-build need-test

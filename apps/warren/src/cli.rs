@@ -4,7 +4,8 @@
 
 use crate::config::{self, ConfigError, Listener, Options};
 use crate::logging::{LogFilter, LogFormat};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -117,6 +118,27 @@ fn is_called(program: &OsString, name: &str) -> bool {
 }
 
 impl ServerArgs {
+    /// A notice for each name of an environment variable that looks like ours and is none. `used` are names that the
+    /// configuration file asks for.
+    pub fn unknown_variables(names: impl Iterator<Item = String>, used: &HashSet<String>) -> Vec<String> {
+        let command = Cli::command();
+        let flags = command.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments);
+        let known: Vec<&str> = flags.filter_map(|flag| flag.get_env()?.to_str()).collect();
+        let unknown = names.filter(|name| {
+            name.starts_with("WARREN_") && !known.contains(&name.as_str()) && !used.contains(name)
+        });
+        unknown
+            .map(|name| match config::nearest_of(&name, known.iter().copied()) {
+                Some(nearest) => {
+                    format!(
+                        "environment variable {name} is not known and has no effect; did you mean {nearest}?"
+                    )
+                }
+                None => format!("environment variable {name} is not known and has no effect"),
+            })
+            .collect()
+    }
+
     /// The server's options: defaults, then the file, then environment and flags. `env` looks up environment variables
     /// for `$(NAME)` in the file.
     ///
@@ -164,7 +186,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
@@ -183,7 +204,6 @@ mod tests {
 
     #[test]
     fn every_server_flag_has_its_environment_variable() {
-        use clap::CommandFactory;
         let command = Cli::command();
         let server = command.find_subcommand("server").unwrap();
         for flag in
@@ -243,6 +263,22 @@ mod tests {
         assert_eq!(options.node.data_dir, PathBuf::from("/flag"));
         assert_eq!(options.log.console.filter.as_str(), "debug");
         assert_eq!(options.log.console.format, LogFormat::Json);
+    }
+
+    #[test]
+    fn an_environment_variable_that_looks_like_ours_and_is_none_is_noticed() {
+        let notices = |names: &[&str], used: &[&str]| {
+            let used = used.iter().map(|&name| name.to_owned()).collect();
+            ServerArgs::unknown_variables(names.iter().map(|&name| name.to_owned()), &used)
+        };
+        assert_eq!(notices(&["PATH", "WARREN_LISTEN", "WARREN_SEED"], &["WARREN_SEED"]), [""; 0]);
+        assert_eq!(
+            notices(&["WARREN_DATADIR", "WARREN_NOTHING_LIKE_IT"], &[]),
+            [
+                "environment variable WARREN_DATADIR is not known and has no effect; did you mean WARREN_DATA_DIR?",
+                "environment variable WARREN_NOTHING_LIKE_IT is not known and has no effect"
+            ]
+        );
     }
 
     #[test]

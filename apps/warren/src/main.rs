@@ -1,5 +1,7 @@
 //! The one binary: server, ctl and tools.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::io::Write;
 use std::process::ExitCode;
 use warren::cli::{self, Command, ConfigArgs, ServerArgs};
@@ -24,16 +26,26 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: &ServerArgs) -> anyhow::Result<()> {
-    let options = args.options(&environment)?;
+    let used = RefCell::new(HashSet::new());
+    let mut options = args.options(&|name| {
+        used.borrow_mut().insert(name.to_owned());
+        environment(name)
+    })?;
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    options.notices.extend(ServerArgs::unknown_variables(names, &used.into_inner()));
     logging::init(&options.log)?;
+    for notice in &options.notices {
+        tracing::warn!("{notice}");
+    }
     server::run(&options)
 }
 
 fn print_or_check(args: &ConfigArgs) -> anyhow::Result<()> {
     let text = match &args.check {
         Some(path) => {
-            config::load(path, &environment)?;
-            format!("{}: no problems\n", path.display())
+            let notices = config::load(path, &environment)?.notices.join("\n  ");
+            let more = if notices.is_empty() { String::new() } else { format!(", but:\n  {notices}") };
+            format!("{}: no problems{more}\n", path.display())
         }
         None if args.markdown => config::markdown(),
         None => config::plain(),

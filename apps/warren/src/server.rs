@@ -1,11 +1,12 @@
 //! `warren server`: opens the broker, listens, waits for a signal, closes in order.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects};
+use anyhow::{Context, anyhow};
+use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, StartError};
 use management::{ControlSocket, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
 use platform::{Clock, Memory, Random, RealClock, RealMemory, RealRandom};
@@ -27,12 +28,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 async fn serve(options: &Options) -> anyhow::Result<()> {
     let dir = &options.node.data_dir;
     let definitions = crate::definitions::read(&options.node)?;
-    let broker = Broker::open(dir, broker_options(options)).with_context(|| {
-        format!(
-            "cannot open the data directory {}; is another server running on it, and may you write to it?",
-            dir.display()
-        )
-    })?;
+    let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     let settings = Arc::new(settings(options));
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
@@ -57,7 +53,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     // Before the ready line: scripts go on with `warren ctl`.
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME));
     let control = tokio::spawn(serve_control(broker.clone(), control));
-    announce(&addresses, dir)?;
+    announce(&addresses, options)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
         () = stop_asked(control) => {}
@@ -91,14 +87,43 @@ async fn prepare(
     Ok(broker)
 }
 
-/// The one line on standard output that scripts wait for.
-fn announce(addresses: &[String], dir: &std::path::Path) -> anyhow::Result<()> {
-    let dir = std::fs::canonicalize(dir)?;
+/// Why the broker does not open its data directory, and what to do where that is known.
+fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
+    let what = format!("cannot open the data directory {}", dir.display());
+    match error {
+        StartError::InUse(_) => {
+            anyhow!("{what}: {error}; stop that server, or choose another folder with --data-dir")
+        }
+        StartError::Storage(_) if dir.is_file() => {
+            anyhow!("{what}: it is a file; choose a folder with --data-dir")
+        }
+        _ => anyhow!("{what}: {error}"),
+    }
+}
+
+/// The one line on standard output that scripts wait for; a person at a terminal is told what to try.
+fn announce(addresses: &[String], options: &Options) -> anyhow::Result<()> {
+    let dir = std::fs::canonicalize(&options.node.data_dir)?;
     let pid = std::process::id();
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready amqp={} data={} pid={pid}", addresses.join(","), dir.display())?;
+    if out.is_terminal() {
+        let program = std::env::current_exe()?;
+        let (program, dir) = (program.display(), dir.display());
+        for address in addresses {
+            writeln!(out, "  Clients:  amqp://{}@{address}", login(options))?;
+        }
+        writeln!(out, "  Try:      {program} ctl --data-dir {dir} status\n  Stop:     Ctrl-C")?;
+    }
     out.flush()?;
     Ok(())
+}
+
+/// The first user, with a password that is no secret or with none.
+fn login(options: &Options) -> String {
+    let access = &options.access;
+    let is_public = access.default_user == "guest" && access.default_pass.expose() == "guest";
+    if is_public { "guest:guest".into() } else { access.default_user.clone() }
 }
 
 async fn serve_control(broker: Broker, socket: std::io::Result<ControlSocket>) -> std::io::Result<()> {

@@ -107,7 +107,7 @@ impl fmt::Display for ProblemKind {
                 write!(f, "unknown key \"{key}\"")?;
                 match (nearest, not_yet) {
                     (_, Some(part)) => {
-                        write!(f, "; {part} is not part of Warren yet: remove or comment out this line")
+                        write!(f, "; Warren does not have {part} yet: remove or comment out this line")
                     }
                     (Some(nearest), None) => write!(f, "; did you mean \"{nearest}\"?"),
                     (None, None) => Ok(()),
@@ -147,11 +147,5 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { source, .. } => Some(source),
-            Self::Invalid { .. } => None,
-        }
-    }
-}
+/// The text of the operating system's error is part of ours, hence no source.
+impl std::error::Error for ConfigError {}

@@ -38,8 +38,8 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Options
 pub fn parse(text: &str, env: Environment<'_>) -> Result<Options, Vec<Problem>> {
     let (settings, mut problems) = settings(text);
     let settings = substitute(settings, env, &mut problems);
-    let chosen = choose(settings, &mut problems);
     let mut options = Options::default();
+    let chosen = choose(settings, &mut problems, &mut options.notices);
     store(&mut options, chosen, &mut problems);
     if problems.is_empty() {
         return Ok(options);
@@ -58,8 +58,9 @@ struct Chosen {
     setting: Setting,
 }
 
-/// Finds each setting's key. Of several lines for one key the last wins; a key wins over its alias.
-fn choose(settings: Vec<Setting>, problems: &mut Vec<Problem>) -> Vec<Chosen> {
+/// Finds each setting's key. Of several lines for one key the last wins, as in RabbitMQ, with a notice; a key wins over its
+/// alias.
+fn choose(settings: Vec<Setting>, problems: &mut Vec<Problem>, notices: &mut Vec<String>) -> Vec<Chosen> {
     let mut chosen: HashMap<(usize, String), (bool, Chosen)> = HashMap::new();
     for setting in settings {
         let Some((rank, key, word, by_alias)) = find(&setting.words) else {
@@ -69,14 +70,29 @@ fn choose(settings: Vec<Setting>, problems: &mut Vec<Problem>) -> Vec<Chosen> {
             continue;
         };
         let place = (rank, word.clone());
-        if by_alias && chosen.get(&place).is_some_and(|(earlier_by_alias, _)| !earlier_by_alias) {
-            continue;
+        if let Some((earlier_by_alias, earlier)) = chosen.get(&place) {
+            let earlier_counts = by_alias && !earlier_by_alias;
+            notices.push(repeated(&earlier.setting, &setting, earlier_counts));
+            if earlier_counts {
+                continue;
+            }
         }
         chosen.insert(place, (by_alias, Chosen { rank, key, word, setting }));
     }
     let mut chosen: Vec<Chosen> = chosen.into_values().map(|(_, chosen)| chosen).collect();
     chosen.sort_by(|a, b| (a.rank, &a.word).cmp(&(b.rank, &b.word)));
     chosen
+}
+
+fn repeated(earlier: &Setting, later: &Setting, earlier_counts: bool) -> String {
+    let (ignored, counts) = if earlier_counts { (later, earlier) } else { (earlier, later) };
+    format!(
+        "configuration line {}: \"{}\" has no effect, \"{}\" in line {} counts",
+        ignored.line,
+        ignored.key(),
+        counts.key(),
+        counts.line
+    )
 }
 
 /// The key for these words: its place in the table, what stands for `$word`, and whether it was found by its alias.

@@ -63,6 +63,16 @@ fn nearest(key: &str) -> Option<(&'static str, usize)> {
         .filter(|(_, distance)| *distance <= close_enough)
 }
 
+/// The one of `known` that looks most like `word`, if that may be a slip.
+pub(crate) fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let close_enough = (word.chars().count() / 3).max(2);
+    let measured = known.into_iter().map(|name| (name, distance(word, name)));
+    measured
+        .min_by_key(|(_, distance)| *distance)
+        .filter(|(_, distance)| *distance <= close_enough)
+        .map(|(name, _)| name)
+}
+
 /// Edit distance where the last word of a `$word` pattern costs nothing.
 fn distance_to_pattern(key: &str, pattern: &str) -> usize {
     match (key.rsplit_once('.'), pattern.split_once(".$")) {

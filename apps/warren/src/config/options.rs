@@ -27,6 +27,8 @@ pub struct Options {
     pub node: NodeOptions,
     /// Where log lines go.
     pub log: LogOptions,
+    /// What is no mistake but may not be meant, one line each, to be shown to a person.
+    pub notices: Vec<String>,
 }
 
 /// Thresholds of the resource alarms.

@@ -1,5 +1,7 @@
 //! Keys of the first user and vhost, and of who may log in and how.
 
+use broker::control::operator::pattern_problem;
+
 use crate::config::key::{Key, Section, Take, boolean};
 use crate::config::options::{Mechanism, PasswordHashing, Secret};
 
@@ -66,7 +68,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Text {
             shape: "regular expression",
-            set: |options, value| text(&mut options.access.default_permissions.configure, value),
+            set: |options, value| pattern(&mut options.access.default_permissions.configure, value),
         },
         default: ".*",
         doc: "Names the first user may declare and delete in the first virtual host.",
@@ -77,7 +79,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Text {
             shape: "regular expression",
-            set: |options, value| text(&mut options.access.default_permissions.write, value),
+            set: |options, value| pattern(&mut options.access.default_permissions.write, value),
         },
         default: ".*",
         doc: "Names the first user may publish to in the first virtual host.",
@@ -88,7 +90,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Text {
             shape: "regular expression",
-            set: |options, value| text(&mut options.access.default_permissions.read, value),
+            set: |options, value| pattern(&mut options.access.default_permissions.read, value),
         },
         default: ".*",
         doc: "Names the first user may consume from in the first virtual host.",
@@ -185,6 +187,13 @@ const KEYS: &[Key] = &[
 fn text(field: &mut String, value: &str) -> Result<(), String> {
     value.clone_into(field);
     Ok(())
+}
+
+fn pattern(field: &mut String, value: &str) -> Result<(), String> {
+    match pattern_problem(value) {
+        Some(problem) => Err(format!("not a regular expression: {problem}")),
+        None => text(field, value),
+    }
 }
 
 /// Names of vhosts and users are AMQP short strings.

@@ -165,6 +165,27 @@ fn old_client_patterns_work_unless_they_are_denied() {
 }
 
 #[test]
+fn a_key_given_twice_is_noticed() {
+    let options = read("heartbeat = 5\n\nheartbeat = 6");
+    assert_eq!(options.network.heartbeat_s, 6);
+    assert_eq!(
+        options.notices,
+        ["configuration line 1: \"heartbeat\" has no effect, \"heartbeat\" in line 3 counts"]
+    );
+    assert_eq!(read("listeners.tcp.1 = 1\nlisteners.tcp.2 = 2").notices, [""; 0]);
+}
+
+#[test]
+fn a_permission_that_is_no_regular_expression_is_refused() {
+    let [problem] = &problems("default_permissions.write = [")[..] else { panic!() };
+    assert!(
+        problem
+            .starts_with("1: bad value \"[\" of \"default_permissions.write\": not a regular expression: "),
+        "{problem}"
+    );
+}
+
+#[test]
 fn an_environment_variable_is_put_in() {
     let env = |name: &str| (name == "SEED_PASS").then(|| "hare".to_owned());
     let options = parse("default_pass = $(SEED_PASS)", &env).unwrap();
@@ -179,7 +200,7 @@ fn every_problem_is_reported_with_its_line_and_what_to_do() {
         [
             "1: unknown key \"hearbeat\"; did you mean \"heartbeat\"?",
             "2: bad value \"soon\" of \"heartbeat\": expected seconds, 0 to 65535",
-            "3: unknown key \"management.tcp.port\"; the management API is not part of Warren yet: remove or comment \
+            "3: unknown key \"management.tcp.port\"; Warren does not have the management API yet: remove or comment \
              out this line",
             "5: expected `key = value`, a comment (#) or a blank line",
             "6: bad value \"quorum\" of \"default_queue_type\": Warren does not support quorum yet; expected classic",

@@ -130,6 +130,12 @@ def test_b114_field_order_is_kept_but_sorted_by_4_3(broker, ch):
     assert through(ch, headers=pairs).raw_properties == kept(broker, pairs)
 
 
+def test_b114_a_flag_that_stands_for_nothing_is_cleared_since_4(broker, ch):
+    low = broker.pick(b"\x00", rabbitmq3=b"\x02")
+    assert through(ch, raw=b"\x00\x02").raw_properties == b"\x00" + low
+    assert through(ch, raw=b"\x80\x02\x01t").raw_properties == b"\x80" + low + b"\x01t"
+
+
 def test_b114_duplicate_keys_are_tolerated(broker, ch):
     pairs = [("k", 1), ("k", 2)]
     event = through(ch, headers=pairs)

@@ -22,10 +22,11 @@ impl Running {
         if channel.state == ChannelState::Closing {
             return Ok(());
         }
-        match self.publish(number, content) {
-            Ok(()) => Ok(()),
-            Err(failure) => self.fail(number, failure),
-        }
+        let published = match without_unused_flags(content.properties) {
+            None => self.publish(number, content),
+            Some(properties) => self.publish(number, &Content { properties: &properties, ..*content }),
+        };
+        published.or_else(|failure| self.fail(number, failure))
     }
 
     fn publish(&mut self, number: u16, content: &Content<'_>) -> Outcome {
@@ -101,7 +102,33 @@ impl<'a> Content<'a> {
     }
 }
 
+/// Properties whose flags have bits that stand for nothing, without these (B114): a client that reads the message may take
+/// them for something. `None` if there is nothing to do.
+#[inline]
+fn without_unused_flags(properties: &[u8]) -> Option<Vec<u8>> {
+    const UNUSED: u8 = 0b11;
+    let [_, low, ..] = properties else { return None };
+    if low & UNUSED == 0 {
+        return None;
+    }
+    let mut cleared = properties.to_vec();
+    cleared[1] &= !UNUSED;
+    Some(cleared)
+}
+
 /// A refusal of basic.publish.
 pub(crate) fn blame(refused: Refused) -> Failure {
     Failure::from(refused).in_method(PUBLISH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_stand_for_nothing_are_cleared_and_others_kept() {
+        assert_eq!(without_unused_flags(&[0x80, 0b100, 1, b't']), None);
+        assert_eq!(without_unused_flags(&[0x80, 0b111, 1, b't']), Some(vec![0x80, 0b100, 1, b't']));
+        assert_eq!(without_unused_flags(&[1]), None);
+    }
 }

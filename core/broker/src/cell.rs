@@ -554,6 +554,12 @@ impl PartialEq for QueueRef {
 
 impl Eq for QueueRef {}
 
+impl routing::QueueHandle for QueueRef {
+    fn cmp_names(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.name.cmp(&other.0.name)
+    }
+}
+
 impl Hash for QueueRef {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.id.hash(state);

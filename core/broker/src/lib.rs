@@ -32,13 +32,13 @@ pub use connections::{
     ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo, Connections,
 };
 pub use control::bindings::{BindRequest, DestinationName};
-pub use control::exchanges::ExchangeDeclare;
+pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
 pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};
 pub use data::confirms::{ConfirmRange, ConfirmSink};
 pub use data::consume::{ConsumeRequest, ConsumerSink};
 pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};
 pub use options::{BrokerOptions, DefaultObjects};
-pub use refused::{Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
+pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use vhost::Vhost;
 
 // What sessions need from the layers below, under one roof.
@@ -46,4 +46,5 @@ pub use queues::{
     ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, Delivery, GotMessage, MessageSeq, MessageView,
     QueueCounts, QueueStats, SettleHow, SettleRun,
 };
+pub use routing::ArgumentError as ExchangeArgumentError;
 pub use stdx::ConnectionId;

@@ -92,6 +92,10 @@ pub enum Refused {
     NotEmpty(Resource),
     /// 406 `unknown exchange type 'x-foo'` (B48).
     UnknownExchangeType(Box<[u8]>),
+    /// 406, an exchange type does not take the arguments of a declaration; the error is the text (B92).
+    ExchangeArgument(routing::ArgumentError),
+    /// 406, an exchange type does not take a binding (B92).
+    Binding(BindingRefusal),
     /// 406, x-match has a value that is not known (B89).
     InvalidMatch {
         /// The value as RabbitMQ renders it.
@@ -157,6 +161,30 @@ pub enum Refused {
     /// 541: nothing durable can be promised, because a sync of the disk has failed or because the disk is full; the text says
     /// which and what to do.
     Storage(Box<str>),
+}
+
+/// Why an exchange type does not take a binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindingRefusal {
+    /// `The binding key must be an integer: <<"k">>`
+    WeightText(Box<[u8]>),
+    /// `The binding key must be greater than 0`
+    WeightZero,
+    /// `The binding key must not exceed 10000`
+    WeightTooLarge {
+        /// The largest.
+        max: u32,
+    },
+    /// `Non empty binding 'k' key not permitted`
+    KeyNotEmpty(Box<[u8]>),
+    /// `Queue type rabbit_quorum_queue not valid for this exchange type`
+    QueueType(Box<str>),
+    /// `Destination not found`: an exchange where only queues can be bound.
+    NoQueue,
+    /// A JMS binding without a selector. RabbitMQ ends the connection with 541.
+    NoSelector,
+    /// `invalid JMS selector: unexpected_end`
+    Selector(routing::SelectorError),
 }
 
 /// Which limit was reached.

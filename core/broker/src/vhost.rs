@@ -1,15 +1,19 @@
 //! A vhost at run time: its exchanges and queues by name, and the way from one to the other.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use metadata::Limits;
 use parking_lot::RwLock;
-use routing::{Exchange, ExchangeKind, Scratch};
-use wire::amqp091::Table;
+use queues::MessageView;
+use routing::{Duty, Exchange, RoutesBy, Scratch};
+use wire::amqp091::Properties;
 
 use crate::cell::{Queue, QueueRef};
+use crate::data::batch::Facts;
+use crate::data::recent::RecentMessages;
 use crate::data::reply::Replies;
 
 type Named<T> = RwLock<HashMap<Box<[u8]>, Arc<T>, foldhash::fast::RandomState>>;
@@ -28,6 +32,8 @@ pub struct Vhost {
     limits: RwLock<Limits>,
     /// `x-queue-type` of queues declared without one (B64).
     default_queue_type: RwLock<Option<Box<str>>>,
+    /// What exchanges remember, by their ids.
+    histories: RwLock<HashMap<u64, Arc<RecentMessages>>>,
     pub(crate) replies: Replies,
 }
 
@@ -43,6 +49,7 @@ impl Vhost {
             connections: AtomicU64::new(0),
             limits: RwLock::default(),
             default_queue_type: RwLock::default(),
+            histories: RwLock::default(),
             replies: Replies::default(),
         })
     }
@@ -116,13 +123,38 @@ impl Vhost {
     }
 
     pub(crate) fn add_exchange(&self, exchange: Arc<Exchange<QueueRef>>) {
+        if let Duty::KeepHistory { message_count_max } = exchange.duty {
+            let history = RecentMessages::new(message_count_max);
+            self.histories.write().insert(exchange.id, Arc::new(history));
+        }
         self.exchanges.write().insert(exchange.name.clone(), exchange);
         self.changed();
     }
 
     pub(crate) fn remove_exchange(&self, name: &[u8]) {
-        self.exchanges.write().remove(name);
+        let gone = self.exchanges.write().remove(name);
+        if let Some(exchange) = gone.filter(|exchange| exchange.duty != Duty::Route) {
+            self.histories.write().remove(&exchange.id);
+        }
         self.changed();
+    }
+
+    /// The memory of an exchange that has one.
+    pub(crate) fn history(&self, exchange_id: u64) -> Option<Arc<RecentMessages>> {
+        self.histories.read().get(&exchange_id).cloned()
+    }
+
+    /// Lets exchanges with these ids remember a message.
+    pub(crate) fn remember(
+        &self,
+        on_duty: &[u64],
+        message: MessageView<'_>,
+        facts: Facts,
+        annotations: &[u8],
+    ) {
+        for history in on_duty.iter().filter_map(|&id| self.history(id)) {
+            history.keep(message, facts, annotations);
+        }
     }
 
     pub(crate) fn add_queue(&self, queue: Arc<Queue>) {
@@ -146,9 +178,13 @@ impl Vhost {
 
     /// Whether a route from this exchange depends on nothing but its key and the tables as they are.
     pub(crate) fn routes_are_plain(&self, exchange: &Exchange<QueueRef>) -> bool {
-        let by_key =
-            matches!(exchange.kind, ExchangeKind::Direct | ExchangeKind::Fanout | ExchangeKind::Topic);
+        let by_key = exchange.duty == Duty::Route && exchange.load().routes_by() == RoutesBy::Key;
         by_key && exchange.alternate().is_none() && self.exchange_bindings.load(Ordering::Acquire) == 0
+    }
+
+    /// What a publisher routes with: random exchanges choose differently for each.
+    pub(crate) fn scratch() -> Scratch<QueueRef> {
+        Scratch::seeded(foldhash::fast::RandomState::default().hash_one(()))
     }
 
     /// All queues a message reaches, each once (B87).
@@ -156,7 +192,7 @@ impl Vhost {
         &self,
         exchange: &Arc<Exchange<QueueRef>>,
         keys: &[&[u8]],
-        headers: Option<Table<'_>>,
+        properties: Properties<'_>,
         scratch: &mut Scratch<QueueRef>,
         out: &mut Vec<QueueRef>,
     ) {
@@ -170,7 +206,7 @@ impl Vhost {
             }
             return;
         }
-        let message = routing::Message { keys, headers };
+        let message = routing::Message { keys, headers: properties.headers(), properties: Some(properties) };
         routing::route(exchange, &message, &|name| self.exchange(name), scratch, out);
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! Handles are `Arc`s hashed by id, as in the broker. One item is one route, or one binding changed.
 
+use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::hint::black_box;
 use std::sync::Arc;
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, main as run_all};
-use routing::{Destination, Exchange, ExchangeKind, Lookup, Message, Retired, Scratch, Table, route};
+use routing::{
+    Destination, Exchange, ExchangeKind, Lookup, Message, QueueHandle, Retired, Scratch, Table, route,
+};
 use wire::amqp091::{Table as Arguments, TableBuf};
 
 fn main() {
@@ -25,6 +28,12 @@ impl PartialEq for Handle {
 }
 
 impl Eq for Handle {}
+
+impl QueueHandle for Handle {
+    fn cmp_names(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
 
 impl Hash for Handle {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -60,7 +69,7 @@ fn bench_routes(bencher: Bencher, exchange: &Exchange<Handle>, keys: &[String]) 
     let (mut scratch, mut out) = (Scratch::new(), Vec::new());
     bencher.counter(ItemsCount::new(keys.len())).bench_local(|| {
         for key in keys {
-            let message = Message { keys: &[key.as_bytes()], headers: None };
+            let message = Message { keys: &[key.as_bytes()], ..Message::default() };
             route(black_box(exchange), &message, &|_| None, &mut scratch, &mut out);
             assert!(!black_box(&out).is_empty());
         }
@@ -345,7 +354,7 @@ fn headers_among_10k(bencher: Bencher) {
     let (mut scratch, mut out) = (Scratch::new(), Vec::new());
     bencher.counter(ItemsCount::new(messages.len())).bench_local(|| {
         for headers in &messages {
-            let message = Message { keys: &[b""], headers: Some(headers.as_table()) };
+            let message = Message { keys: &[b""], headers: Some(headers.as_table()), properties: None };
             route(black_box(&exchange), &message, &|_| None, &mut scratch, &mut out);
             assert_eq!(out.len(), 1);
         }

@@ -2,20 +2,37 @@
 //!
 //! Refuses to know permissions, policies and who may declare or delete it; those belong to metadata and broker.
 
+use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use wire::amqp091::Table as Arguments;
 
+use crate::exchange_type::{Duty, ExchangeType};
 use crate::{ExchangeKind, Table};
 
 /// What stands for a queue: cheap to clone, hashed and compared by identity.
-pub trait QueueHandle: Clone + Eq + Hash + Send + Sync + 'static {}
+pub trait QueueHandle: Clone + Eq + Hash + Send + Sync + 'static {
+    /// How the queues' names compare, byte by byte: the order in which `x-modulus-hash` numbers them (B91).
+    fn cmp_names(&self, other: &Self) -> Ordering;
+}
 
-impl<Q: Clone + Eq + Hash + Send + Sync + 'static> QueueHandle for Q {}
+/// Numbers stand for queues in tests and benchmarks.
+macro_rules! numbers_are_handles {
+    ($($number:ty),+) => { $(
+        impl QueueHandle for $number {
+            fn cmp_names(&self, other: &Self) -> Ordering {
+                self.cmp(other)
+            }
+        }
+    )+ };
+}
+
+numbers_are_handles!(u32, u64);
 
 /// Where a binding leads.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination<Q: QueueHandle> {
     /// To a queue.
     Queue(Q),
@@ -32,8 +49,10 @@ pub struct Exchange<Q: QueueHandle> {
     pub id: u64,
     /// Name, unique in its vhost; at most 255 bytes.
     pub name: Box<[u8]>,
-    /// Type.
+    /// How its bindings are arranged.
     pub kind: ExchangeKind,
+    /// What the broker does with its messages besides routing.
+    pub duty: Duty,
     /// Survives a restart.
     pub durable: bool,
     /// Goes away with its last binding (B54); the caller does that.
@@ -45,18 +64,27 @@ pub struct Exchange<Q: QueueHandle> {
 }
 
 impl<Q: QueueHandle> Exchange<Q> {
-    /// A transient exchange without bindings; set the public fields before sharing it.
+    /// A transient exchange without bindings and arguments; set the public fields before sharing it.
     #[must_use]
     pub fn new(id: u64, name: &[u8], kind: ExchangeKind) -> Self {
+        Self::with_arguments(id, name, kind.into(), Arguments::EMPTY)
+    }
+
+    /// As [`Exchange::new`], with the type and arguments as declared, checked by [`ExchangeType::parse`]. What they say
+    /// about an alternate exchange is the caller's.
+    #[must_use]
+    pub fn with_arguments(id: u64, name: &[u8], declared: ExchangeType, arguments: Arguments<'_>) -> Self {
+        let ExchangeType { kind, duty } = declared;
         Self {
             id,
             name: name.into(),
             kind,
+            duty,
             durable: false,
             auto_delete: false,
             internal: false,
             alternate: ArcSwapOption::empty(),
-            table: ArcSwap::from_pointee(Table::new(kind)),
+            table: ArcSwap::from_pointee(Table::with_arguments(kind, arguments)),
         }
     }
 
@@ -95,7 +123,8 @@ impl<Q: QueueHandle> Exchange<Q> {
     /// Removes all bindings from this exchange, and so every handle it holds. Returns the table before.
     #[must_use = "see publish"]
     pub fn clear(&self) -> Arc<Table<Q>> {
-        self.publish(Table::new(self.kind))
+        let emptied = self.load().emptied();
+        self.publish(emptied)
     }
 
     /// Name of the alternate exchange, which need not exist (B93).
@@ -138,13 +167,11 @@ impl<Q: QueueHandle> From<&Arc<Exchange<Q>>> for Destination<Q> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::Table as Arguments;
-
     use super::*;
 
     #[test]
     fn a_reader_keeps_the_table_it_loaded_while_another_is_published() {
-        let exchange = Exchange::new(1, b"x", ExchangeKind::Fanout);
+        let exchange = Exchange::<u32>::new(1, b"x", ExchangeKind::Fanout);
         let before = exchange.load();
         let (changed, old) = exchange.edit(|table| table.bind(b"", Arguments::EMPTY, &Destination::Queue(7)));
         assert!(changed);

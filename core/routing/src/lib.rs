@@ -12,11 +12,17 @@
 //! - routing does not allocate once a [`Scratch`] and the result list have grown to what the traffic needs;
 //! - the order of results is a function of the bindings and of the handles' hashes, not of the process.
 //!
-//! Exchange types: one file each in `types`, one registration list in `table.rs`.
+//! Exchange types: one file each in `types`; those with tables are listed in `table.rs`, those that wrap another one in
+//! `exchange_type.rs`.
 
+mod chance;
 mod destination_set;
+mod erlang;
 mod exchange;
+mod exchange_type;
+mod explain;
 mod key;
+mod line;
 mod retired;
 mod sink;
 mod table;
@@ -26,7 +32,11 @@ mod walk;
 
 pub use destination_set::{Chunks, DestinationSet};
 pub use exchange::{Destination, Exchange, QueueHandle};
+pub use exchange_type::{ArgumentError, Duty, ExchangeType, TypeError};
+pub use explain::{
+    BindingsFrom, Came, End, Explanation, KnownBinding, MatchedBinding, Miss, MissedBinding, Step, explain,
+};
 pub use retired::Retired;
-pub use table::{BindingError, ExchangeKind, Lookup, Message, Table};
-pub use types::{TooManyHashes, topic_key_check};
+pub use table::{BindingError, BindingTo, ExchangeKind, Lookup, Message, RoutesBy, Table};
+pub use types::{SelectorError, TooManyHashes, topic_key_check};
 pub use walk::{Alternates, Scratch, route, route_on};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use stdx::hamt::hash_of;
 
+use crate::chance::Chance;
 use crate::targets::Targets;
 use crate::{Exchange, QueueHandle};
 
@@ -59,6 +60,7 @@ pub(crate) struct Sink<'s, Q: QueueHandle> {
     pub(crate) out: &'s mut Vec<Q>,
     pub(crate) pending: &'s mut Vec<Arc<Exchange<Q>>>,
     pub(crate) seen: &'s mut Seen,
+    pub(crate) chance: &'s mut Chance,
     /// Whether this exchange matched anything: a queue, also one listed before, or an exchange.
     pub(crate) matched: bool,
 }

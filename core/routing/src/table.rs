@@ -2,15 +2,40 @@
 //!
 //! Refuses to know the exchange's name and properties, and where matches go.
 
-use wire::amqp091::{Table as Arguments, Value};
+use wire::amqp091::{Properties, Table as Arguments, Value};
 
 use crate::sink::Sink;
 use crate::targets::Targets;
-use crate::types::{DirectTable, FanoutTable, HeaderView, HeadersTable, TooManyHashes, TopicTable};
+use crate::types::{
+    AnyRandomTable, ConsistentHashTable, DirectTable, FanoutTable, HeaderView, HeadersTable, JmsTopicTable,
+    LocalRandomTable, ModulusHashTable, SelectorError, TooManyHashes, TopicTable,
+};
 use crate::{Destination, DestinationSet, QueueHandle};
 
+/// What a binding leads to, as far as some types care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindingTo {
+    /// A classic queue.
+    ClassicQueue,
+    /// A queue of another type.
+    OtherQueue,
+    /// An exchange.
+    Exchange,
+}
+
+/// What the routes from an exchange depend on, its bindings aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoutesBy {
+    /// The routing keys alone: routes may be remembered by key.
+    Key,
+    /// Keys, headers and properties.
+    Message,
+    /// Chance: equal messages go different ways.
+    Chance,
+}
+
 /// Why a binding is refused with 406, with what its text needs.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BindingError<'a> {
     /// B88.
     #[error(transparent)]
@@ -27,6 +52,42 @@ pub enum BindingError<'a> {
         /// What it is.
         Value<'a>,
     ),
+    /// B92: the key of a consistent-hash binding is no integer.
+    #[error("the binding key must be an integer: {0:?}")]
+    WeightText(
+        /// The key.
+        &'a [u8],
+    ),
+    /// B92: it is not above 0.
+    #[error("the binding key must be greater than 0")]
+    WeightZero,
+    /// B92: it is too large.
+    #[error("the binding key must not exceed {max}")]
+    WeightTooLarge {
+        /// The largest.
+        max: u32,
+    },
+    /// A binding of a local-random exchange has a key.
+    #[error("non-empty binding key {0:?}")]
+    KeyNotEmpty(
+        /// The key.
+        &'a [u8],
+    ),
+    /// A local-random exchange binds classic queues only.
+    #[error("queue type not valid for this exchange type")]
+    QueueType,
+    /// A local-random exchange binds queues only.
+    #[error("destination is no queue")]
+    NoQueue,
+    /// A JMS binding carries no selector.
+    #[error("no selector")]
+    NoSelector,
+    /// A JMS binding carries something that is no selector.
+    #[error("invalid selector{0}")]
+    Selector(
+        /// Why.
+        SelectorError,
+    ),
 }
 
 /// What routing looks at in a message.
@@ -34,8 +95,10 @@ pub enum BindingError<'a> {
 pub struct Message<'a> {
     /// The routing key and the keys of CC and BCC (B94), in any order, at least one; each at most 255 bytes.
     pub keys: &'a [&'a [u8]],
-    /// The headers property. Only headers exchanges look at it.
+    /// The headers property.
     pub headers: Option<Arguments<'a>>,
+    /// All properties. Only consistent-hash exchanges look at some others than headers.
+    pub properties: Option<Properties<'a>>,
 }
 
 /// What a key alone tells about a message's way.
@@ -62,16 +125,29 @@ impl<'t, Q: QueueHandle> Lookup<'t, Q> {
 /// A message with its headers made comparable, if the exchange looks at them.
 pub(crate) struct Prepared<'m> {
     pub(crate) keys: &'m [&'m [u8]],
+    /// Filled for types that need it.
     pub(crate) headers: &'m HeaderView,
+    pub(crate) raw_headers: Option<Arguments<'m>>,
+    pub(crate) properties: Properties<'m>,
 }
 
 /// What each exchange type implements.
 pub(crate) trait TypeTable<Q: QueueHandle>: Clone + Default {
-    /// Whether matching looks at headers.
+    /// Whether matching looks at the view of headers.
     const NEEDS_HEADERS: bool = false;
 
+    /// Without bindings, as the exchange's arguments say.
+    fn new(_: Arguments<'_>) -> Self {
+        Self::default()
+    }
+
+    /// Without bindings, as this one's exchange was declared.
+    fn emptied(&self) -> Self {
+        Self::default()
+    }
+
     /// Whether a binding with that key and these arguments may be made.
-    fn check<'a>(key: &[u8], arguments: Arguments<'a>) -> Result<(), BindingError<'a>>;
+    fn check<'a>(key: &'a [u8], arguments: Arguments<'a>, to: BindingTo) -> Result<(), BindingError<'a>>;
 
     /// Adds a binding that passed `check`; says whether routes change.
     fn bind(&mut self, key: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool;
@@ -81,6 +157,10 @@ pub(crate) trait TypeTable<Q: QueueHandle>: Clone + Default {
 
     fn is_empty(&self) -> bool;
 
+    fn routes_by(&self) -> RoutesBy {
+        if Self::NEEDS_HEADERS { RoutesBy::Message } else { RoutesBy::Key }
+    }
+
     fn collect(&self, message: &Prepared<'_>, sink: &mut Sink<'_, Q>);
 
     fn lookup(&self, key: &[u8]) -> Lookup<'_, Q>;
@@ -88,7 +168,7 @@ pub(crate) trait TypeTable<Q: QueueHandle>: Clone + Default {
 
 macro_rules! exchange_types {
     ($($(#[$doc:meta])* $kind:ident = $name:literal => $table:ident),+ $(,)?) => {
-        /// An exchange type.
+        /// How the bindings of an exchange are arranged and matched: an exchange type with a table of its own.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ExchangeKind {
             $($(#[$doc])* $kind,)+
@@ -114,8 +194,13 @@ macro_rules! exchange_types {
             ///
             /// # Errors
             /// See [`BindingError`].
-            pub fn check_binding<'a>(self, key: &[u8], arguments: Arguments<'a>) -> Result<(), BindingError<'a>> {
-                match self { $(Self::$kind => <$table<u64> as TypeTable<u64>>::check(key, arguments)),+ }
+            pub fn check_binding<'a>(
+                self,
+                key: &'a [u8],
+                arguments: Arguments<'a>,
+                to: BindingTo,
+            ) -> Result<(), BindingError<'a>> {
+                match self { $(Self::$kind => <$table<u64> as TypeTable<u64>>::check(key, arguments, to)),+ }
             }
         }
 
@@ -132,8 +217,12 @@ macro_rules! exchange_types {
         }
 
         impl<Q: QueueHandle> Bindings<Q> {
-            fn new(kind: ExchangeKind) -> Self {
-                match kind { $(ExchangeKind::$kind => Self::$kind($table::default())),+ }
+            fn new(kind: ExchangeKind, arguments: Arguments<'_>) -> Self {
+                match kind { $(ExchangeKind::$kind => Self::$kind(TypeTable::<Q>::new(arguments))),+ }
+            }
+
+            fn emptied(&self) -> Self {
+                match self { $(Self::$kind(table) => Self::$kind(TypeTable::<Q>::emptied(table))),+ }
             }
 
             const fn kind(&self) -> ExchangeKind {
@@ -152,6 +241,16 @@ exchange_types! {
     Topic = "topic" => TopicTable,
     /// To the destinations whose binding arguments match the headers (B89).
     Headers = "headers" => HeadersTable,
+    /// To the one destination that the hash of key, header or property chooses from a ring (B92).
+    ConsistentHash = "x-consistent-hash" => ConsistentHashTable,
+    /// To the one destination that the hash of the keys chooses (B91).
+    ModulusHash = "x-modulus-hash" => ModulusHashTable,
+    /// To one destination by chance.
+    Random = "x-random" => AnyRandomTable,
+    /// To one queue of this node by chance.
+    LocalRandom = "x-local-random" => LocalRandomTable,
+    /// To the destinations whose selector selects the message.
+    JmsTopic = "x-jms-topic" => JmsTopicTable,
 }
 
 impl ExchangeKind {
@@ -168,10 +267,37 @@ impl ExchangeKind {
 pub struct Table<Q: QueueHandle>(Bindings<Q>);
 
 impl<Q: QueueHandle> Table<Q> {
-    /// A table without bindings.
+    /// A table without bindings, of an exchange without arguments.
     #[must_use]
     pub fn new(kind: ExchangeKind) -> Self {
-        Self(Bindings::new(kind))
+        Self::with_arguments(kind, Arguments::EMPTY)
+    }
+
+    /// A table without bindings, of an exchange with these arguments, which were checked by
+    /// [`crate::ExchangeType::parse`].
+    #[must_use]
+    pub fn with_arguments(kind: ExchangeKind, arguments: Arguments<'_>) -> Self {
+        Self(Bindings::new(kind, arguments))
+    }
+
+    /// A table without bindings for the same exchange.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        Self(self.0.emptied())
+    }
+
+    /// What routes depend on.
+    #[must_use]
+    pub fn routes_by(&self) -> RoutesBy {
+        each_type!(&self.0, table => table.routes_by())
+    }
+
+    /// The ring of a consistent-hash exchange, `None` of any other: its destinations in order, each with the number of its
+    /// buckets. The first one's are numbered from 0, the next one's from where those end.
+    #[must_use]
+    pub fn ring(&self) -> Option<Vec<(Destination<Q>, u32)>> {
+        let Bindings::ConsistentHash(table) = &self.0 else { return None };
+        Some(table.seats().map(|(destination, buckets)| (destination.clone(), buckets)).collect())
     }
 
     /// The exchange type it is arranged for.
@@ -189,8 +315,8 @@ impl<Q: QueueHandle> Table<Q> {
     /// Adds a binding; says whether routes change.
     ///
     /// The caller has asked [`ExchangeKind::check_binding`], and does not add a binding that is there (equal in key,
-    /// arguments and destination, B84): it would be counted twice. A binding that fails the check adds nothing in a
-    /// headers exchange.
+    /// arguments and destination, B84): it would be counted twice. A binding that fails the check adds nothing in
+    /// exchanges that look at weights, headers or selectors.
     pub fn bind(&mut self, key: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
         each_type!(&mut self.0, table => table.bind(key, arguments, destination))
     }
@@ -201,8 +327,8 @@ impl<Q: QueueHandle> Table<Q> {
         each_type!(&mut self.0, table => table.unbind(key, arguments, destination))
     }
 
-    /// What the key alone tells. The answer holds for every message with that key as long as this table is the
-    /// exchange's current one, so it may be cached by (table, key).
+    /// What the key alone tells. The answer holds for every message with that key and no other as long as this table is
+    /// the exchange's current one, so it may be cached by (table, key).
     #[inline]
     #[must_use]
     pub fn lookup(&self, key: &[u8]) -> Lookup<'_, Q> {
@@ -229,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn only_headers_exchanges_need_headers() {
+    fn only_headers_exchanges_need_the_view_of_headers() {
         let needing: Vec<_> = ExchangeKind::ALL.iter().filter(|kind| kind.needs_headers()).collect();
         assert_eq!(needing, [&ExchangeKind::Headers]);
     }

@@ -32,6 +32,13 @@ impl<Q: QueueHandle> Targets<Q> {
         Self { queues: DestinationSet::new(), rare: None }
     }
 
+    /// One destination, bound once.
+    pub(crate) fn only(destination: &Destination<Q>) -> Self {
+        let mut targets = Self::new();
+        targets.bind(destination);
+        targets
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.exchanges().is_none()
     }
@@ -142,6 +149,6 @@ mod tests {
 
     #[test]
     fn a_place_without_exchanges_and_repeats_is_three_words() {
-        assert_eq!(size_of::<Targets<Arc<u32>>>(), 24);
+        assert_eq!(size_of::<Targets<u64>>(), 24);
     }
 }

@@ -11,11 +11,13 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
+use wire::amqp091::Properties;
 
+use crate::chance::Chance;
 use crate::sink::{Seen, Sink};
 use crate::table::{Message, Prepared};
 use crate::types::HeaderView;
-use crate::{Exchange, QueueHandle, Table};
+use crate::{Duty, Exchange, QueueHandle, Table};
 
 /// Memory that routing one message after another reuses. One per connection, or per thread.
 pub struct Scratch<Q: QueueHandle> {
@@ -23,18 +25,45 @@ pub struct Scratch<Q: QueueHandle> {
     visited: HashSet<u64>,
     seen: Seen,
     headers: HeaderView,
+    chance: Chance,
+    on_duty: Vec<u64>,
 }
 
 impl<Q: QueueHandle> Scratch<Q> {
-    /// Does not allocate until used.
+    /// Does not allocate until used. Random exchanges choose alike for all of them; see [`Scratch::seeded`].
     #[must_use]
     pub fn new() -> Self {
+        Self::seeded(0)
+    }
+
+    /// As [`Scratch::new`], with a seed that decides what random exchanges choose: give each publisher another.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
         Self {
             pending: Vec::new(),
             visited: HashSet::new(),
             seen: Seen::default(),
             headers: HeaderView::default(),
+            chance: Chance::seeded(seed),
+            on_duty: Vec::new(),
         }
+    }
+
+    /// Forgets the latest message.
+    pub(crate) fn begin(&mut self) {
+        self.seen.reset();
+        self.on_duty.clear();
+    }
+
+    /// What matching in one table takes.
+    pub(crate) const fn parts(&mut self) -> (&mut Seen, &mut HeaderView, &mut Chance) {
+        (&mut self.seen, &mut self.headers, &mut self.chance)
+    }
+
+    /// Ids of the exchanges that the latest message passed and that have a [`crate::Duty`] besides routing.
+    #[must_use]
+    pub fn on_duty(&self) -> &[u64] {
+        &self.on_duty
     }
 }
 
@@ -69,7 +98,7 @@ pub fn route_on<Q: QueueHandle>(
     out: &mut Vec<Q>,
 ) {
     out.clear();
-    scratch.seen.reset();
+    scratch.begin();
     let mut walk = Walk { message, alternates, scratch, out, headers_filled: false };
     walk.visit(table, start);
     if !walk.scratch.pending.is_empty() {
@@ -90,13 +119,18 @@ impl<Q: QueueHandle> Walk<'_, Q> {
     /// Takes the matches of one exchange; if there are none, its alternate exchange is to be visited.
     #[inline]
     fn visit(&mut self, table: &Table<Q>, exchange: &Exchange<Q>) {
-        let Scratch { pending, seen, headers, .. } = &mut *self.scratch;
+        if exchange.duty != Duty::Route {
+            self.scratch.on_duty.push(exchange.id);
+        }
+        let Scratch { pending, seen, headers, chance, .. } = &mut *self.scratch;
         if table.kind().needs_headers() && !self.headers_filled {
             headers.fill(self.message.headers);
             self.headers_filled = true;
         }
-        let mut sink = Sink { out: self.out, pending, seen, matched: false };
-        table.collect(&Prepared { keys: self.message.keys, headers }, &mut sink);
+        let mut sink = Sink { out: self.out, pending, seen, chance, matched: false };
+        let &Message { keys, headers: raw_headers, properties } = self.message;
+        let properties = properties.unwrap_or(Properties::EMPTY);
+        table.collect(&Prepared { keys, headers, raw_headers, properties }, &mut sink);
         if !sink.matched
             && let Some(name) = exchange.alternate()
         {
@@ -121,7 +155,7 @@ mod tests {
     use wire::amqp091::Table as Arguments;
 
     use super::*;
-    use crate::{Destination, ExchangeKind};
+    use crate::{Destination, ExchangeKind, ExchangeType};
 
     fn exchange(id: u64, kind: ExchangeKind, alternate: Option<&[u8]>) -> Arc<Exchange<u32>> {
         let exchange = Exchange::new(id, format!("x{id}").as_bytes(), kind);
@@ -136,7 +170,7 @@ mod tests {
 
     fn routed(start: &Exchange<u32>, keys: &[&str], all: &[Arc<Exchange<u32>>]) -> Vec<u32> {
         let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-        let message = Message { keys: &keys, headers: None };
+        let message = Message { keys: &keys, ..Message::default() };
         let alternates = |name: &[u8]| all.iter().find(|exchange| *exchange.name == *name).cloned();
         let mut out = vec![99];
         route(start, &message, &alternates, &mut Scratch::new(), &mut out);
@@ -176,6 +210,21 @@ mod tests {
         bind(hop, "k", Destination::Queue(1));
         bind(spare, "", Destination::Queue(2));
         assert_eq!(routed(start, &["k"], &all), [1]);
+    }
+
+    #[test]
+    fn exchanges_with_duties_are_noted_as_they_are_passed() {
+        let declared =
+            ExchangeType { kind: ExchangeKind::Fanout, duty: Duty::KeepHistory { message_count_max: 1 } };
+        let keeper = Arc::new(Exchange::<u32>::with_arguments(2, b"x2", declared, Arguments::EMPTY));
+        let first = exchange(1, ExchangeKind::Direct, None);
+        bind(&first, "k", &keeper);
+        let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+        for (key, on_duty) in [(&b"k"[..], &[2][..]), (b"other", &[]), (b"k", &[2])] {
+            let message = Message { keys: &[key], ..Message::default() };
+            route(&first, &message, &|_| None, &mut scratch, &mut out);
+            assert_eq!(scratch.on_duty(), on_duty);
+        }
     }
 
     #[test]

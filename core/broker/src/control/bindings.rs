@@ -1,14 +1,14 @@
 //! Binding and unbinding queues and exchanges.
 
 use metadata::{Bind, Command, Unbind};
-use routing::{BindingError, ExchangeKind};
+use routing::{BindingError, BindingTo, ExchangeKind};
 use wire::amqp091::{Table, Value};
 
 use super::queues::clean_name;
 use super::translate::sorted;
 use crate::access::Permission;
 use crate::call::Commit;
-use crate::refused::Refused;
+use crate::refused::{BindingRefusal, Refused};
 use crate::{Broker, Principal};
 
 /// The receiving end of a binding.
@@ -54,22 +54,50 @@ struct Ends {
     destination: metadata::DestinationName,
 }
 
+/// Whether the source's type takes the binding. A missing end is refused later, as missing.
+fn check_binding(principal: &Principal, ends: &Ends, request: &BindRequest<'_>) -> Result<(), Refused> {
+    let Some(source) = principal.vhost.exchange(&ends.source) else { return Ok(()) };
+    let (to, queue_type) = match &ends.destination {
+        metadata::DestinationName::Exchange(_) => (BindingTo::Exchange, None),
+        metadata::DestinationName::Queue(name) => {
+            let Some(queue) = principal.vhost.queue(name) else { return Ok(()) };
+            match queue.arguments.as_table().get("x-queue-type") {
+                None | Some(Value::LongStr(b"classic")) => (BindingTo::ClassicQueue, None),
+                Some(Value::LongStr(other)) => (BindingTo::OtherQueue, Some(other.to_vec())),
+                Some(_) => (BindingTo::ClassicQueue, None),
+            }
+        }
+    };
+    source.kind.check_binding(request.routing_key, request.arguments, to).map_err(|error| {
+        let queue_type = queue_type.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        refusal(error, request.routing_key, &queue_type)
+    })
+}
+
+fn refusal(error: BindingError<'_>, key: &[u8], queue_type: &str) -> Refused {
+    Refused::Binding(match error {
+        BindingError::TooManyHashes(_) => return Refused::TooManyHashes(key.into()),
+        BindingError::XMatchValue(value) => {
+            return Refused::InvalidMatch { received: String::from_utf8_lossy(value).into() };
+        }
+        BindingError::XMatchType(value) => return invalid_match_type(&value),
+        BindingError::WeightText(key) => BindingRefusal::WeightText(key.into()),
+        BindingError::WeightZero => BindingRefusal::WeightZero,
+        BindingError::WeightTooLarge { max } => BindingRefusal::WeightTooLarge { max },
+        BindingError::KeyNotEmpty(key) => BindingRefusal::KeyNotEmpty(key.into()),
+        BindingError::QueueType => BindingRefusal::QueueType(format!("rabbit_{queue_type}_queue").into()),
+        BindingError::NoQueue => BindingRefusal::NoQueue,
+        BindingError::NoSelector => BindingRefusal::NoSelector,
+        BindingError::Selector(error) => BindingRefusal::Selector(error),
+    })
+}
+
 impl Broker {
     /// Adds a binding; twice is a no-op (B84). The call is answered when it is durable.
     pub fn bind(&self, principal: &Principal, request: BindRequest<'_>) -> Result<Commit, Refused> {
         let ends = self.check_ends(principal, &request)?;
         check_lock(principal, &ends)?;
-        if let Some(source) = principal.vhost.exchange(&ends.source) {
-            source.kind.check_binding(request.routing_key, request.arguments).map_err(
-                |error| match error {
-                    BindingError::TooManyHashes(_) => Refused::TooManyHashes(request.routing_key.into()),
-                    BindingError::XMatchValue(value) => {
-                        Refused::InvalidMatch { received: String::from_utf8_lossy(value).into() }
-                    }
-                    BindingError::XMatchType(value) => invalid_match_type(&value),
-                },
-            )?;
-        }
+        check_binding(principal, &ends, &request)?;
         let command = Command::Bind(Bind {
             vhost: principal.vhost.name().as_bytes().into(),
             source: ends.source,

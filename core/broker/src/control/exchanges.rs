@@ -1,7 +1,7 @@
 //! Declaring and deleting exchanges.
 
 use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen};
-use routing::ExchangeKind;
+use routing::{Duty, ExchangeType, TypeError};
 use wire::amqp091::{Table, Value};
 
 use super::queues::{clean_name, is_reserved};
@@ -27,6 +27,18 @@ pub struct ExchangeDeclare<'a> {
     pub arguments: Table<'a>,
 }
 
+/// Whether an exchange of that type and with these arguments can be declared here.
+///
+/// # Errors
+/// [`TypeError::Unknown`] also for a type that asks for more than this broker does: better no such exchange than one that
+/// delays nothing.
+pub fn check_exchange_type(kind: &[u8], arguments: Table<'_>) -> Result<(), TypeError> {
+    match ExchangeType::parse(kind, arguments)?.duty {
+        Duty::Route | Duty::KeepHistory { .. } => Ok(()),
+        Duty::Delay | Duty::Deduplicate { .. } => Err(TypeError::Unknown),
+    }
+}
+
 impl Broker {
     /// Declares an exchange or checks equivalence with an existing one. The call is answered when it is durable.
     pub fn declare_exchange(
@@ -38,9 +50,10 @@ impl Broker {
         if name.is_empty() {
             return Err(Refused::DefaultExchange);
         }
-        if ExchangeKind::by_name(declare.kind).is_none() {
-            return Err(Refused::UnknownExchangeType(declare.kind.into()));
-        }
+        check_exchange_type(declare.kind, declare.arguments).map_err(|error| match error {
+            TypeError::Unknown => Refused::UnknownExchangeType(declare.kind.into()),
+            TypeError::Argument(error) => Refused::ExchangeArgument(error),
+        })?;
         principal.check_exchange(Permission::Configure, &name)?;
         let resource = Resource::exchange(principal.vhost.name(), &name);
         match declare.arguments.get("alternate-exchange") {

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
 use queues::{Classic, QueueConfig, Recovering};
-use routing::{Exchange, ExchangeKind};
+use routing::{Exchange, ExchangeType};
 use stdx::QueueId;
-use wire::amqp091::{TableBuf, Value};
+use wire::amqp091::{Properties, TableBuf, Value};
 
 use crate::access::{Grants, TopicGrants, User};
 use crate::broker::Inner;
 use crate::cell::{DeadLetterTarget, Event, Queue, QueueFacts, QueueRef};
+use crate::data::batch::Batch;
+use crate::data::handovers::Handovers;
+use crate::data::recent::RecentMessages;
 use crate::vhost::Vhost;
 
 /// Recovered contents of queues, by id.
@@ -86,15 +89,16 @@ impl Inner {
 
     fn add_exchange(&self, record: &Arc<ExchangeRecord>) {
         let Some(vhost) = self.vhost_of(&record.vhost) else { return };
-        let Some(kind) = ExchangeKind::by_name(record.kind.as_bytes()) else {
+        let arguments = record.arguments.as_table();
+        let Ok(declared) = ExchangeType::parse(record.kind.as_bytes(), arguments) else {
             tracing::warn!(exchange = %text(&record.name), kind = %record.kind, "an exchange of a type this build does not have routes nothing");
             return;
         };
-        let mut exchange = Exchange::new(record.id.0, &record.name, kind);
+        let mut exchange = Exchange::with_arguments(record.id.0, &record.name, declared, arguments);
         exchange.durable = record.durable;
         exchange.auto_delete = record.auto_delete;
         exchange.internal = record.internal;
-        if let Some(Value::LongStr(name)) = record.arguments.as_table().get("alternate-exchange") {
+        if let Some(Value::LongStr(name)) = arguments.get("alternate-exchange") {
             exchange.set_alternate(Some(name));
         }
         vhost.add_exchange(Arc::new(exchange));
@@ -177,6 +181,9 @@ impl Inner {
             vhost.count_exchange_binding(matches!(way, Way::Add));
         }
         vhost.changed();
+        if let (Way::Add, Some(history)) = (way, vhost.history(source.id)) {
+            replay(&vhost, &history, &destination);
+        }
     }
 
     fn refresh_vhost(&self, state: &State, name: &[u8]) {
@@ -203,6 +210,25 @@ impl Inner {
         });
         user.set_rights(grants.collect(), topics.collect());
     }
+}
+
+/// Gives what an exchange remembers to a destination that was just bound to it.
+fn replay(vhost: &Vhost, history: &RecentMessages, destination: &routing::Destination<QueueRef>) {
+    let (mut batch, mut handovers, mut scratch) = (Batch::default(), Handovers::default(), Vhost::scratch());
+    history.replay(&mut batch, |message, index| {
+        let mut queues = Vec::new();
+        match destination {
+            routing::Destination::Queue(queue) => queues.push(queue.clone()),
+            routing::Destination::Exchange(exchange) => {
+                let properties = Properties::new(message.properties);
+                vhost.route(exchange, &[message.routing_key], properties, &mut scratch, &mut queues);
+            }
+        }
+        if !queues.is_empty() {
+            handovers.add(&Arc::from(queues), index);
+        }
+    });
+    handovers.send(&Arc::new(batch), None, |_| {});
 }
 
 #[derive(Clone, Copy)]

@@ -14,6 +14,7 @@ use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::Handovers;
 use super::history::{History, Keys};
 use crate::cell::{Event, Queue, QueueRef};
+use crate::vhost::Vhost;
 
 /// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
 const BATCH_BYTES_MAX: usize = 1 << 20;
@@ -103,7 +104,7 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
     let now_s = queue.services.now_ms() / 1000;
     let mut batch = Batch::default();
     let mut handovers = Handovers::default();
-    let mut scratch = routing::Scratch::default();
+    let mut scratch = Vhost::scratch();
     for letter in letters {
         let died = died(&letter, queue, now_s);
         let key = target.routing_key.as_deref().unwrap_or(&letter.routing_key);
@@ -118,11 +119,7 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             keys.extend(history.hidden());
         }
         let mut queues: Vec<QueueRef> = Vec::new();
-        vhost.route(&exchange, &keys, properties.headers(), &mut scratch, &mut queues);
-        queues.retain(|to| !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));
-        if queues.is_empty() {
-            continue;
-        }
+        vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
         let view = MessageView {
             exchange: &target.exchange,
             routing_key: key,
@@ -134,7 +131,13 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             priority: properties.priority().unwrap_or(0),
             ttl_ms: None,
         };
-        let index = batch.push(view, facts, &History::with_deaths(Array::from_raw(&died.deaths), kept));
+        let annotations = History::with_deaths(Array::from_raw(&died.deaths), kept);
+        vhost.remember(scratch.on_duty(), view, facts, &annotations);
+        queues.retain(|to| !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));
+        if queues.is_empty() {
+            continue;
+        }
+        let index = batch.push(view, facts, &annotations);
         handovers.add(&Arc::from(queues), index);
         if batch.bytes() > BATCH_BYTES_MAX {
             handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});

@@ -6,5 +6,6 @@ pub(crate) mod dead_letter;
 pub(crate) mod handovers;
 pub(crate) mod history;
 pub mod publish;
+pub(crate) mod recent;
 pub mod reply;
 pub(crate) mod routes;

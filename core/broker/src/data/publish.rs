@@ -137,6 +137,9 @@ impl Publisher {
             properties: raw,
             body: message.body,
         };
+        if !channel.routes.on_duty().is_empty() {
+            self.principal.vhost.remember(channel.routes.on_duty(), view, facts, annotations);
+        }
         Ok(self.take(channel, view, &Extras { facts, annotations }, route))
     }
 

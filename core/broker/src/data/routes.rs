@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use routing::{DestinationSet, Exchange, ExchangeKind, Lookup, Scratch};
-use wire::amqp091::{Edit, TableBuf, Value, headers_of, rewrite};
+use wire::amqp091::{Edit, Properties, TableBuf, Value, headers_of, rewrite};
 
 use super::handovers::QueueList;
 use super::history::History;
@@ -13,6 +13,7 @@ use super::reply::{ReplyConsumer, is_generated, is_reply_address};
 use crate::access::{Permission, Principal};
 use crate::cell::QueueRef;
 use crate::refused::{Refused, Resource};
+use crate::vhost::Vhost;
 
 /// Routes a channel remembers; beyond that it starts over.
 const REMEMBERED_MAX: usize = 256;
@@ -42,7 +43,6 @@ pub(crate) struct CarbonCopies {
 }
 
 /// What a channel remembers: the latest exchange, and where its keys lead.
-#[derive(Default)]
 pub(crate) struct ChannelRoutes {
     exchange: Option<Arc<Exchange<QueueRef>>>,
     /// Version of the vhost's tables and of the permissions under which the exchange was entered.
@@ -56,7 +56,26 @@ pub(crate) struct ChannelRoutes {
     /// Long lists, with the sets of the tables that they were made from.
     long: VecDeque<(DestinationSet<QueueRef>, QueueList)>,
     scratch: Scratch<QueueRef>,
+    /// Exchanges that the latest message passed and that do more than route.
+    on_duty: Vec<u64>,
     none: Option<QueueList>,
+}
+
+impl Default for ChannelRoutes {
+    fn default() -> Self {
+        Self {
+            exchange: None,
+            versions: (0, 0),
+            is_plain: false,
+            generation: 0,
+            remembered: HashMap::default(),
+            latest: None,
+            long: VecDeque::new(),
+            scratch: Vhost::scratch(),
+            on_duty: Vec::new(),
+            none: None,
+        }
+    }
 }
 
 impl ChannelRoutes {
@@ -121,6 +140,12 @@ impl ChannelRoutes {
         Ok(copies)
     }
 
+    /// Ids of the exchanges that the latest message passed and that do more than route.
+    #[inline]
+    pub(crate) fn on_duty(&self) -> &[u64] {
+        &self.on_duty
+    }
+
     /// Where the message goes.
     pub(crate) fn route(
         &mut self,
@@ -129,6 +154,7 @@ impl ChannelRoutes {
         properties: &[u8],
         copies: &CarbonCopies,
     ) -> Route {
+        self.on_duty.clear();
         let exchange = self.exchange.clone().expect("an exchange was entered");
         if exchange.name.is_empty() && is_reply_address(routing_key) {
             if let Some(reply) = principal.vhost.replies.get(routing_key) {
@@ -190,7 +216,9 @@ impl ChannelRoutes {
         let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![routing_key];
         keys.extend(copies.keys.iter().map(|key| &**key));
         let mut queues = Vec::new();
-        principal.vhost.route(exchange, &keys, headers_of(properties), &mut self.scratch, &mut queues);
+        let properties = Properties::new(properties);
+        principal.vhost.route(exchange, &keys, properties, &mut self.scratch, &mut queues);
+        self.on_duty.extend_from_slice(self.scratch.on_duty());
         if queues.is_empty() {
             return self.none.get_or_insert_with(|| Arc::from([])).clone();
         }

@@ -5,7 +5,7 @@ use wire::amqp091::Table as Arguments;
 
 use crate::key::Key;
 use crate::sink::Sink;
-use crate::table::{BindingError, Lookup, Prepared, TypeTable};
+use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
 use crate::{Destination, QueueHandle};
 
@@ -41,7 +41,7 @@ impl<Q: QueueHandle> Default for DirectTable<Q> {
 }
 
 impl<Q: QueueHandle> TypeTable<Q> for DirectTable<Q> {
-    fn check<'a>(_: &[u8], _: Arguments<'a>) -> Result<(), BindingError<'a>> {
+    fn check<'a>(_: &'a [u8], _: Arguments<'a>, _: BindingTo) -> Result<(), BindingError<'a>> {
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use wire::amqp091::Table as Arguments;
 
 use crate::sink::Sink;
-use crate::table::{BindingError, Lookup, Prepared, TypeTable};
+use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
 use crate::{Destination, QueueHandle};
 
@@ -19,7 +19,7 @@ impl<Q: QueueHandle> Default for FanoutTable<Q> {
 }
 
 impl<Q: QueueHandle> TypeTable<Q> for FanoutTable<Q> {
-    fn check<'a>(_: &[u8], _: Arguments<'a>) -> Result<(), BindingError<'a>> {
+    fn check<'a>(_: &'a [u8], _: Arguments<'a>, _: BindingTo) -> Result<(), BindingError<'a>> {
         Ok(())
     }
 

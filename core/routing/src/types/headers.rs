@@ -19,7 +19,7 @@ use wire::amqp091::{Table as Arguments, Value};
 use super::header_view::{HeaderView, write_name, write_value};
 use crate::key::Key;
 use crate::sink::Sink;
-use crate::table::{BindingError, Lookup, Prepared, TypeTable};
+use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
 use crate::{Destination, QueueHandle};
 
@@ -169,7 +169,7 @@ impl<Q: QueueHandle> HeadersTable<Q> {
 impl<Q: QueueHandle> TypeTable<Q> for HeadersTable<Q> {
     const NEEDS_HEADERS: bool = true;
 
-    fn check<'a>(_: &[u8], arguments: Arguments<'a>) -> Result<(), BindingError<'a>> {
+    fn check<'a>(_: &'a [u8], arguments: Arguments<'a>, _: BindingTo) -> Result<(), BindingError<'a>> {
         parse_match(arguments).map(drop)
     }
 
@@ -260,15 +260,15 @@ mod tests {
     fn x_match_must_be_one_of_four_long_strings() {
         for mode in ["all", "any", "all-with-x", "any-with-x"] {
             let arguments = arguments(&[("x-match", mode.into())]);
-            assert_eq!(<HeadersTable<u32>>::check(b"", arguments.as_table()), Ok(()));
+            assert_eq!(<HeadersTable<u32>>::check(b"", arguments.as_table(), BindingTo::Exchange), Ok(()));
         }
         let unknown = arguments(&[("x-match", "some".into())]);
         assert_eq!(
-            <HeadersTable<u32>>::check(b"", unknown.as_table()),
+            <HeadersTable<u32>>::check(b"", unknown.as_table(), BindingTo::Exchange),
             Err(BindingError::XMatchValue(b"some"))
         );
         let number = arguments(&[("x-match", Value::I32(5))]);
-        let error = <HeadersTable<u32>>::check(b"", number.as_table()).unwrap_err();
+        let error = <HeadersTable<u32>>::check(b"", number.as_table(), BindingTo::Exchange).unwrap_err();
         assert_eq!(error, BindingError::XMatchType(Value::I32(5)));
         assert_eq!(error.to_string(), "x-match is a signedint and no longstr");
     }

@@ -23,7 +23,7 @@ use super::direct::DirectTable;
 use super::pattern::{HASH, STAR, each_word, matches, matches_an_ending, split, words_of};
 use crate::key::Key;
 use crate::sink::Sink;
-use crate::table::{BindingError, Lookup, Prepared, TypeTable};
+use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
 use crate::targets::Targets;
 use crate::{Destination, QueueHandle};
 
@@ -103,7 +103,7 @@ impl<Q: QueueHandle> Default for Node<Q> {
 }
 
 impl<Q: QueueHandle> TypeTable<Q> for TopicTable<Q> {
-    fn check<'a>(key: &[u8], _: Arguments<'a>) -> Result<(), BindingError<'a>> {
+    fn check<'a>(key: &'a [u8], _: Arguments<'a>, _: BindingTo) -> Result<(), BindingError<'a>> {
         Ok(topic_key_check(key)?)
     }
 

@@ -4,9 +4,12 @@ mod model;
 
 use std::sync::Arc;
 
-use model::{Goal, Model, ModelBinding};
+use model::{Goal, Model, ModelBinding, SELECTORS};
 use proptest::prelude::*;
-use routing::{Destination, Exchange, ExchangeKind, Lookup, Message, Retired, Scratch, route};
+use routing::{
+    BindingTo, Destination, End, Exchange, ExchangeKind, KnownBinding, Lookup, Message, Retired, Scratch,
+    explain, route,
+};
 use wire::amqp091::{ArrayBuf, TableBuf, Value};
 
 const EXCHANGES: usize = 6;
@@ -75,9 +78,13 @@ fn fields() -> impl Strategy<Value = TableBuf> {
 fn arguments() -> impl Strategy<Value = TableBuf> {
     let mode =
         prop::option::of(prop_oneof![Just("all"), Just("any"), Just("all-with-x"), Just("any-with-x")]);
-    (mode, fields()).prop_map(|(mode, mut table)| {
+    let selector = prop::option::of(prop::sample::select(SELECTORS));
+    (mode, fields(), selector).prop_map(|(mode, mut table, selector)| {
         if let Some(mode) = mode {
             table.push_str("x-match", mode);
+        }
+        if let Some((text, _)) = selector {
+            table.push_str("rjms_erlang_selector", text);
         }
         table
     })
@@ -138,7 +145,7 @@ impl Pair {
 
     fn routed(&mut self, exchange: usize, keys: &[String], headers: Option<&TableBuf>) -> Vec<u32> {
         let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
-        let message = Message { keys: &keys, headers: headers.map(TableBuf::as_table) };
+        let message = Message { keys: &keys, headers: headers.map(TableBuf::as_table), properties: None };
         let exchanges = &self.exchanges;
         let alternates = |name: &[u8]| exchanges.iter().find(|exchange| *exchange.name == *name).cloned();
         let mut out = Vec::new();
@@ -151,8 +158,12 @@ impl Pair {
         match step {
             Step::Bind(binding) => {
                 let kind = self.exchanges[binding.source].kind;
+                let to = match binding.destination {
+                    Goal::Queue(_) => BindingTo::ClassicQueue,
+                    Goal::Exchange(_) => BindingTo::Exchange,
+                };
                 let allowed =
-                    kind.check_binding(binding.key.as_bytes(), binding.arguments.as_table()).is_ok();
+                    kind.check_binding(binding.key.as_bytes(), binding.arguments.as_table(), to).is_ok();
                 if allowed && self.model.add(binding) {
                     self.change(binding, true);
                 }
@@ -170,8 +181,51 @@ impl Pair {
             Step::Publish { exchange, keys, headers } => {
                 let expected = self.model.route(*exchange, keys, headers.as_ref());
                 assert_eq!(self.routed(*exchange, keys, headers.as_ref()), expected);
+                self.check_explanation(*exchange, keys, headers.as_ref(), &expected);
                 self.check_lookup(*exchange, &keys[0], headers.as_ref());
             }
+        }
+    }
+
+    /// An explanation comes to the same queues, and names for each a binding that leads there.
+    fn check_explanation(
+        &mut self,
+        exchange: usize,
+        keys: &[String],
+        headers: Option<&TableBuf>,
+        expected: &[u32],
+    ) {
+        let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        let message = Message { keys: &keys, headers: headers.map(TableBuf::as_table), properties: None };
+        let (exchanges, model) = (&self.exchanges, &self.model);
+        let alternates = |name: &[u8]| exchanges.iter().find(|exchange| *exchange.name == *name).cloned();
+        let bindings = |from: &Exchange<u32>, each: &mut dyn FnMut(KnownBinding<'_, u32>)| {
+            for binding in model.bindings().iter().filter(|binding| binding.source as u64 == from.id) {
+                let destination = match binding.destination {
+                    Goal::Queue(queue) => Destination::Queue(queue),
+                    Goal::Exchange(exchange) => Destination::from(&exchanges[exchange]),
+                };
+                each(KnownBinding {
+                    key: binding.key.as_bytes(),
+                    arguments: binding.arguments.as_table(),
+                    destination,
+                });
+            }
+        };
+        let mut told = explain(&exchanges[exchange], &message, &alternates, &bindings, &mut self.scratch);
+        told.queues.sort_unstable();
+        assert_eq!(told.queues, expected);
+        let by_binding = told.steps.iter().flat_map(|step| &step.matched).map(|matched| &matched.destination);
+        let mut by_binding: Vec<u32> = by_binding
+            .filter_map(|to| if let Destination::Queue(queue) = to { Some(*queue) } else { None })
+            .collect();
+        by_binding.sort_unstable();
+        by_binding.dedup();
+        assert_eq!(by_binding, expected);
+        for step in &told.steps {
+            let matched = !step.matched.is_empty();
+            assert_eq!(matched, step.end == End::Matched, "{:?}", step.end);
+            assert!(step.nearest.len() == step.missed.min(5) && step.more_matched == 0);
         }
     }
 
@@ -205,12 +259,8 @@ impl Pair {
 }
 
 fn kinds(only: Option<ExchangeKind>) -> [ExchangeKind; EXCHANGES] {
-    let mixed = ExchangeKind::ALL.iter().copied().cycle();
-    let mut kinds = [ExchangeKind::Direct; EXCHANGES];
-    for (kind, next) in kinds.iter_mut().zip(mixed) {
-        *kind = only.unwrap_or(next);
-    }
-    kinds
+    use ExchangeKind::{Direct, Fanout, Headers, JmsTopic, ModulusHash, Topic};
+    only.map_or([Direct, Fanout, Topic, Headers, ModulusHash, JmsTopic], |only| [only; EXCHANGES])
 }
 
 fn run(only: Option<ExchangeKind>, steps: &[Step]) {
@@ -244,6 +294,16 @@ proptest! {
     #[test]
     fn headers_exchanges_route_as_the_model(steps in steps()) {
         run(Some(ExchangeKind::Headers), &steps);
+    }
+
+    #[test]
+    fn modulus_hash_exchanges_route_as_the_model(steps in steps()) {
+        run(Some(ExchangeKind::ModulusHash), &steps);
+    }
+
+    #[test]
+    fn jms_topic_exchanges_route_as_the_model(steps in steps()) {
+        run(Some(ExchangeKind::JmsTopic), &steps);
     }
 
     #[test]
@@ -281,35 +341,59 @@ fn large_results_are_merged_without_repeats() {
     let mut scratch = Scratch::new();
     let mut out = Vec::new();
     for _ in 0..2 {
-        let message = Message { keys: &[b"a", b"b", b"a"], headers: None };
+        let message = Message { keys: &[b"a", b"b", b"a"], ..Message::default() };
         route(&exchange, &message, &|_| None, &mut scratch, &mut out);
         out.sort_unstable();
         assert_eq!(out, (0..5000).collect::<Vec<_>>());
     }
 }
 
+/// A binding that any type takes: key and arguments, the n-th of several.
+fn any_binding(kind: ExchangeKind, n: u32) -> (&'static [u8], TableBuf) {
+    let mut arguments = TableBuf::new();
+    let key: &[u8] = match kind {
+        ExchangeKind::Topic if n.is_multiple_of(2) => b"a.*",
+        ExchangeKind::Topic => b"#.b",
+        ExchangeKind::ConsistentHash => b"3",
+        ExchangeKind::LocalRandom => b"",
+        _ => b"a.b",
+    };
+    if kind == ExchangeKind::JmsTopic {
+        arguments.push_str("rjms_erlang_selector", "true");
+    }
+    (key, arguments)
+}
+
 /// A reader sees either all or nothing of a batch of changes, whenever it looks.
-#[test]
-fn concurrent_readers_never_see_half_a_batch() {
-    let exchange = Exchange::new(1, b"x", ExchangeKind::Topic);
+fn churn_while_reading(kind: ExchangeKind) {
+    const BATCH: u32 = 200;
+    let one_of_them = matches!(
+        kind,
+        ExchangeKind::ConsistentHash
+            | ExchangeKind::ModulusHash
+            | ExchangeKind::Random
+            | ExchangeKind::LocalRandom
+    );
+    let full = if one_of_them { 1 } else { BATCH as usize };
+    let exchange = Exchange::new(1, b"x", kind);
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+        for seed in 0..2 {
+            let (exchange, done) = (&exchange, &done);
+            scope.spawn(move || {
+                let (mut scratch, mut out) = (Scratch::seeded(seed), Vec::new());
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    let message = Message { keys: &[b"a.b"], headers: None };
-                    route(&exchange, &message, &|_| None, &mut scratch, &mut out);
-                    assert!(out.is_empty() || out.len() == 200, "{}", out.len());
+                    let message = Message { keys: &[b"a.b"], ..Message::default() };
+                    route(exchange, &message, &|_| None, &mut scratch, &mut out);
+                    assert!(out.is_empty() || out.len() == full, "{}", out.len());
                 }
             });
         }
         let mut retired = Retired::new();
-        for round in 0..200 {
+        for round in 0..100 {
             let (_, old) = exchange.edit(|table| {
-                for queue in 0..200u32 {
-                    let key: &[u8] = if queue % 2 == 0 { b"a.*" } else { b"#.b" };
-                    let arguments = TableBuf::new();
+                for queue in 0..BATCH {
+                    let (key, arguments) = any_binding(kind, queue);
                     if round % 2 == 0 {
                         table.bind(key, arguments.as_table(), &Destination::Queue(queue));
                     } else {
@@ -321,4 +405,121 @@ fn concurrent_readers_never_see_half_a_batch() {
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+#[test]
+fn concurrent_readers_never_see_half_a_batch() {
+    ExchangeKind::ALL.iter().copied().for_each(churn_while_reading);
+}
+
+/// Every acknowledged binding routes and every acknowledged unbinding does not, while another thread churns.
+#[test]
+fn a_change_holds_for_every_route_that_begins_after_it() {
+    let exchange = Exchange::new(1, b"x", ExchangeKind::Topic);
+    let acknowledged = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+            loop {
+                let bound = acknowledged.load(std::sync::atomic::Ordering::Acquire);
+                route(
+                    &exchange,
+                    &Message { keys: &[b"k.k"], ..Message::default() },
+                    &|_| None,
+                    &mut scratch,
+                    &mut out,
+                );
+                assert!(out.len() as u32 >= bound, "{} of {bound}", out.len());
+                if bound == 2000 {
+                    break;
+                }
+            }
+        });
+        let mut retired = Retired::new();
+        for queue in 0..2000_u32 {
+            let key: &[u8] = [&b"k.k"[..], b"#", b"*.k"][queue as usize % 3];
+            let bind = |table: &mut routing::Table<u32>| {
+                table.bind(key, TableBuf::new().as_table(), &Destination::Queue(queue))
+            };
+            retired.retire(exchange.edit(bind).1);
+            acknowledged.store(queue + 1, std::sync::atomic::Ordering::Release);
+        }
+    });
+}
+
+/// Adds and removes bindings of a consistent-hash exchange beside a plain list of them.
+fn churn_a_ring(steps: &[(u32, u32, bool)], keys: &[String]) {
+    let exchange = Exchange::new(1, b"x", ExchangeKind::ConsistentHash);
+    let mut bindings: Vec<(u32, u32)> = Vec::new();
+    let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+    for &(queue, weight, add) in steps {
+        let place = bindings.iter().position(|binding| *binding == (queue, weight));
+        let (key, destination) = (weight.to_string(), Destination::Queue(queue));
+        let none = TableBuf::new();
+        let _ = exchange.edit(|table| match (add, place) {
+            (true, None) => {
+                bindings.push((queue, weight));
+                table.bind(key.as_bytes(), none.as_table(), &destination)
+            }
+            (false, Some(place)) => {
+                bindings.remove(place);
+                table.unbind(key.as_bytes(), none.as_table(), &destination)
+            }
+            _ => false,
+        });
+        let mut ring: Vec<(u32, u32)> = Vec::new();
+        for &(queue, weight) in &bindings {
+            if ring.iter().all(|(seated, _)| *seated != queue) {
+                ring.push((queue, weight));
+            }
+        }
+        let seated = exchange.load().ring().expect("it is a ring");
+        let expected: Vec<_> =
+            ring.iter().map(|&(queue, weight)| (Destination::Queue(queue), weight)).collect();
+        assert_eq!(seated, expected);
+        for key in keys {
+            route(
+                &exchange,
+                &Message { keys: &[key.as_bytes()], ..Message::default() },
+                &|_| None,
+                &mut scratch,
+                &mut out,
+            );
+            assert_eq!(out.len(), usize::from(!ring.is_empty()));
+            assert!(out.iter().all(|queue| ring.iter().any(|(seated, _)| seated == queue)));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_ring_is_a_function_of_the_bindings_in_their_order(
+        steps in prop::collection::vec((0..6_u32, 1..4_u32, prop::bool::weighted(0.6)), 0..60),
+        keys in prop::collection::vec(key(), 1..5),
+    ) {
+        churn_a_ring(&steps, &keys);
+    }
+}
+
+#[test]
+fn chance_gives_each_binding_its_share() {
+    let exchange = Exchange::new(1, b"x", ExchangeKind::Random);
+    let _ = exchange.edit(|table| {
+        for (key, queue) in [("a", 1_u32), ("b", 1), ("c", 1), ("", 2)] {
+            table.bind(key.as_bytes(), TableBuf::new().as_table(), &Destination::Queue(queue));
+        }
+    });
+    let (mut scratch, mut out) = (Scratch::seeded(3), Vec::new());
+    let mut counts = [0_u32; 3];
+    for _ in 0..10_000 {
+        route(
+            &exchange,
+            &Message { keys: &[b"any"], ..Message::default() },
+            &|_| None,
+            &mut scratch,
+            &mut out,
+        );
+        counts[out[0] as usize] += 1;
+    }
+    assert!((7_200..7_800).contains(&counts[1]) && counts[1] + counts[2] == 10_000, "{counts:?}");
 }

@@ -8,7 +8,7 @@ use metadata::{
     Name, PutUser, QueueType, SALT_BYTES, SetPermissions, SetTopicPermissions, SetVhostLimits, VhostMetadata,
 };
 use platform::{Random, RealRandom};
-use routing::ExchangeKind;
+use routing::TypeError;
 use serde_json::{Map, Value};
 
 use super::document::{Binding, Exchange, Parameter, Permission, Policy, Queue, User, Vhost};
@@ -180,9 +180,14 @@ pub(super) fn queue(it: &Queue, vhost: &str) -> Result<Entry<DeclareQueue>, Prob
 
 pub(super) fn exchange(it: Exchange, vhost: &str) -> Result<Entry<DeclareExchange>, Problem> {
     let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
-    if ExchangeKind::by_name(it.kind.as_bytes()).is_none() {
-        let detail = format!("type '{}'", it.kind);
-        return Ok(Entry::Left(Left { what: What::Exchange, vhost, name: it.name, detail }));
+    let arguments = table_of("exchange", &it.name, &it.arguments)?;
+    match broker::check_exchange_type(it.kind.as_bytes(), arguments.as_table()) {
+        Ok(()) => {}
+        Err(TypeError::Unknown) => {
+            let detail = format!("type '{}'", it.kind);
+            return Ok(Entry::Left(Left { what: What::Exchange, vhost, name: it.name, detail }));
+        }
+        Err(TypeError::Argument(error)) => return Err(format!("exchange '{}': {error}", it.name)),
     }
     if it.arguments.get("alternate-exchange").is_some_and(|value| !value.is_string()) {
         return Err(format!("exchange '{}': alternate-exchange must be a string", it.name));
@@ -190,7 +195,7 @@ pub(super) fn exchange(it: Exchange, vhost: &str) -> Result<Entry<DeclareExchang
     Ok(Entry::Taken(DeclareExchange {
         vhost,
         name: named("exchange", &it.name)?,
-        arguments: table_of("exchange", &it.name, &it.arguments)?,
+        arguments,
         kind: it.kind.into(),
         durable: it.durable,
         auto_delete: it.auto_delete,

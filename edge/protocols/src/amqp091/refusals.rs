@@ -136,6 +136,8 @@ fn precondition(refused: &Refused) -> String {
         Refused::InUse(resource) => format!("{} in use", render(resource)),
         Refused::NotEmpty(resource) => format!("{} not empty", render(resource)),
         Refused::UnknownExchangeType(kind) => declare::unknown_exchange_type(kind),
+        Refused::ExchangeArgument(error) => error.to_string(),
+        Refused::Binding(refusal) => declare::binding(refusal),
         Refused::InvalidMatch { received } => declare::invalid_match(received),
         Refused::TooManyHashes(key) => declare::too_many_hashes(key),
         Refused::LimitReached { resource, scope, limit } => declare::limit_reached(resource, *scope, *limit),

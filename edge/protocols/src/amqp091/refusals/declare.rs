@@ -1,6 +1,6 @@
 //! Texts about declarations: differences, arguments, types, limits.
 
-use broker::{ArgumentError, ArgumentReason, Compared, Difference, LimitScope, Resource};
+use broker::{ArgumentError, ArgumentReason, BindingRefusal, Compared, Difference, LimitScope, Resource};
 
 use super::{kind_of, name_of, render};
 use crate::amqp091::errors::erlang_binary;
@@ -20,11 +20,18 @@ pub(super) fn inequivalent(resource: &Resource, difference: &Difference) -> Stri
 fn compared(side: &Compared, bare: bool) -> String {
     match side {
         Compared::Flag(flag) => format!("'{flag}'"),
-        Compared::Name(name) => format!("'{name}'"),
+        Compared::Name(name) => format!("'{}'", atom(name)),
         Compared::Value { value, .. } if bare => format!("'{value}'"),
         Compared::Value { value, kind } => format!("the value '{value}' of type '{kind}'"),
         Compared::Absent => "none".into(),
     }
+}
+
+/// An exchange type as Erlang prints an atom: in quotes of its own when it is more than a word.
+fn atom(name: &str) -> std::borrow::Cow<'_, str> {
+    let is_word = name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'@');
+    if is_word { name.into() } else { format!("'{name}'").into() }
 }
 
 /// B72, B73.
@@ -63,6 +70,24 @@ pub(super) fn invalid_match(received: &str) -> String {
     }
     let received = erlang_binary(received.as_bytes());
     format!("Invalid x-match field value {received}; expected all, any, all-with-x, or any-with-x")
+}
+
+/// B92, and the like of other types.
+pub(super) fn binding(refusal: &BindingRefusal) -> String {
+    match refusal {
+        BindingRefusal::WeightText(key) => {
+            format!("The binding key must be an integer: {}", erlang_binary(key))
+        }
+        BindingRefusal::WeightZero => "The binding key must be greater than 0".into(),
+        BindingRefusal::WeightTooLarge { max } => format!("The binding key must not exceed {max}"),
+        BindingRefusal::KeyNotEmpty(key) => {
+            format!("Non empty binding '{}' key not permitted", String::from_utf8_lossy(key))
+        }
+        BindingRefusal::QueueType(name) => format!("Queue type {name} not valid for this exchange type"),
+        BindingRefusal::NoQueue => "Destination not found".into(),
+        BindingRefusal::NoSelector => "invalid JMS selector: missing rjms_erlang_selector".into(),
+        BindingRefusal::Selector(error) => format!("invalid JMS selector{error}"),
+    }
 }
 
 /// B88.

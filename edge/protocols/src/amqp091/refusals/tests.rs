@@ -1,7 +1,8 @@
 //! Every text as RabbitMQ 4.3.6 words it.
 
 use broker::{
-    ArgumentError, ArgumentReason, Compared, Difference, LimitScope, OpenError, Permission, Refused, Resource,
+    ArgumentError, ArgumentReason, BindingRefusal, Compared, Difference, ExchangeArgumentError, LimitScope,
+    OpenError, Permission, Refused, Resource,
 };
 
 use super::open_failure;
@@ -175,6 +176,31 @@ fn other_preconditions() {
     assert_eq!(
         limit(exchange(), LimitScope::Cluster),
         "PRECONDITION_FAILED - cannot declare exchange 'x' in vhost '/': exchange limit of 3 is reached"
+    );
+}
+
+#[test]
+fn bindings_that_exchange_types_do_not_take() {
+    for (refusal, expected) in [
+        (
+            BindingRefusal::WeightText(b"k'\""[..].into()),
+            "The binding key must be an integer: <<\"k'\\\"\">>",
+        ),
+        (BindingRefusal::WeightText(Box::default()), "The binding key must be an integer: <<>>"),
+        (BindingRefusal::WeightZero, "The binding key must be greater than 0"),
+        (BindingRefusal::WeightTooLarge { max: 10_000 }, "The binding key must not exceed 10000"),
+        (BindingRefusal::KeyNotEmpty(b"k"[..].into()), "Non empty binding 'k' key not permitted"),
+        (
+            BindingRefusal::QueueType("rabbit_quorum_queue".into()),
+            "Queue type rabbit_quorum_queue not valid for this exchange type",
+        ),
+        (BindingRefusal::NoQueue, "Destination not found"),
+    ] {
+        assert_eq!(text(Refused::Binding(refusal)), format!("PRECONDITION_FAILED - {expected}"));
+    }
+    assert_eq!(
+        text(Refused::ExchangeArgument(ExchangeArgumentError::UnknownProperty(b"app_id"[..].into()))),
+        "PRECONDITION_FAILED - Unsupported property: app_id"
     );
 }
 

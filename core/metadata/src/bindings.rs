@@ -41,6 +41,8 @@ struct Slot {
     /// `None` in a free slot, whose first `next` is the next free one.
     binding: Option<Arc<Binding>>,
     links: [Links; 2],
+    /// Grows from binding to binding.
+    made: u64,
 }
 
 /// The bindings on one side of an exchange or queue, newest first.
@@ -77,11 +79,18 @@ pub(crate) struct Bindings {
     free: u32,
     identities: HashTable<u32>,
     hasher: RandomState,
+    next_made: u64,
 }
 
 impl Default for Bindings {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: NONE, identities: HashTable::new(), hasher: RandomState::default() }
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            identities: HashTable::new(),
+            hasher: RandomState::default(),
+            next_made: 0,
+        }
     }
 }
 
@@ -104,7 +113,9 @@ impl Bindings {
         debug_assert!(self.find(binding.identity()).is_none(), "identities of bindings are unique");
         let hash = self.hasher.hash_one(binding.identity());
         let slot = self.take_slot();
-        self.slots[slot as usize] = Slot { binding: Some(binding), links: [UNLINKED; 2] };
+        self.slots[slot as usize] =
+            Slot { binding: Some(binding), links: [UNLINKED; 2], made: self.next_made };
+        self.next_made += 1;
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.identities.insert_unique(hash, slot, |slot| hasher.hash_one(held(slots, *slot).identity()));
         SlotId(slot)
@@ -117,7 +128,8 @@ impl Bindings {
             .find_entry(hash, |candidate| *candidate == slot.0)
             .expect("every slot in use is in the identity table")
             .remove();
-        let freed = Slot { binding: None, links: [Links { previous: NONE, next: self.free }, UNLINKED] };
+        let links = [Links { previous: NONE, next: self.free }, UNLINKED];
+        let freed = Slot { binding: None, links, made: 0 };
         self.free = slot.0;
         std::mem::replace(&mut self.slots[slot.0 as usize], freed).binding.expect("the slot was in use")
     }
@@ -170,6 +182,14 @@ impl Bindings {
         all
     }
 
+    /// All bindings in the order in which they were made.
+    pub(crate) fn in_order_made(&self) -> Vec<&Arc<Binding>> {
+        let mut all: Vec<_> =
+            self.slots.iter().filter_map(|slot| Some((slot.made, slot.binding.as_ref()?))).collect();
+        all.sort_unstable_by_key(|(made, _)| *made);
+        all.into_iter().map(|(_, binding)| binding).collect()
+    }
+
     fn at(&self, slot: u32) -> &Arc<Binding> {
         held(&self.slots, slot)
     }
@@ -186,7 +206,7 @@ impl Bindings {
         }
         let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot != NONE);
         let slot = slot.expect("memory ends long before 2^32 bindings of over 100 bytes each");
-        self.slots.push(Slot { binding: None, links: [UNLINKED; 2] });
+        self.slots.push(Slot { binding: None, links: [UNLINKED; 2], made: 0 });
         slot
     }
 }

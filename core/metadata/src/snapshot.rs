@@ -99,7 +99,7 @@ fn give_vhost(vhost: &Vhost, give: &mut impl FnMut(Fact)) {
     for queue in vhost.queues().into_iter().filter(|queue| queue.durable) {
         give(Fact::queue_added(queue));
     }
-    for binding in vhost.bindings().into_iter().filter(|binding| binding.is_durable()) {
+    for binding in vhost.bindings_in_order_made().into_iter().filter(|binding| binding.is_durable()) {
         give(Fact::binding_added(binding));
     }
     for ((component, parameter), value) in vhost.parameters() {

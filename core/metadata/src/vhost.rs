@@ -118,6 +118,12 @@ impl Vhost {
         self.bindings.sorted()
     }
 
+    /// All explicit bindings, those made first first, also over restarts: consistent hashing gives out its buckets so.
+    #[must_use]
+    pub fn bindings_in_order_made(&self) -> Vec<&Arc<Binding>> {
+        self.bindings.in_order_made()
+    }
+
     /// Bindings that leave an exchange, in [`Binding::order`]; empty when there is no such exchange.
     #[must_use]
     pub fn bindings_from(&self, exchange: &[u8]) -> Vec<&Arc<Binding>> {

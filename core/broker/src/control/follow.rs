@@ -74,7 +74,8 @@ impl Inner {
             for record in vhost.queues() {
                 queues.extend(self.add_queue(record, contents.remove(&record.id)));
             }
-            vhost.bindings().into_iter().for_each(|binding| self.change_binding(binding, Way::Add));
+            let bindings = vhost.bindings_in_order_made();
+            bindings.into_iter().for_each(|binding| self.change_binding(binding, Way::Add));
         }
         for (name, _) in state.users() {
             self.refresh_user(state, name);

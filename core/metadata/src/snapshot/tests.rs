@@ -46,6 +46,25 @@ fn small_state() -> State {
     machine.state
 }
 
+#[test]
+fn bindings_keep_the_order_in_which_they_were_made_over_a_snapshot() {
+    let mut machine = Machine::with_vhost("/");
+    machine.ok(&auto_delete_exchange("x"));
+    machine.ok(&queue("q"));
+    for key in ["c", "a", "d", "b"] {
+        machine.ok(&bind("x", "q", key));
+    }
+    machine.ok(&unbind("x", "q", "a"));
+    machine.ok(&bind("x", "q", "e"));
+    let keys = |state: &State| -> Vec<Name> {
+        let vhost = state.vhost(b"/").expect("it was made");
+        vhost.bindings_in_order_made().into_iter().map(|binding| binding.key.clone()).collect()
+    };
+    let made = ["c", "d", "b", "e"].map(name);
+    assert_eq!(keys(&machine.state), made);
+    assert_eq!(keys(&State::decode_snapshot(&machine.snapshot()).unwrap()), made);
+}
+
 /// What log facts of version 1 look like, for ever: one of each.
 const GOLDEN_FACTS_V1: &str = include_str!("golden_facts_v1.hex");
 

@@ -378,3 +378,48 @@ def test_b047_types_beside_the_classic_ones_can_be_redeclared(ch, kind):
     text = f"inequivalent arg 'type' for exchange '{name}' in vhost '/': received 'fanout' but current is ''{kind}''"
     with ch.closes(406, REFUSED + text, "exchange.declare"):
         ch.call("exchange.declare", exchange=name, type="fanout")
+
+
+# ------------------------------------------------------------------------------------------ explanations (Warren's own)
+
+
+def explained(broker, *args):
+    if broker.flavor != "warren":
+        pytest.skip("Warren's own")
+    return broker.ctl("-q", "explain_route", *args).splitlines()
+
+
+def test_explain_route_tells_matches_near_misses_and_the_end(broker, ch):
+    exchange, queue = ch.exchange("topic"), ch.queue()
+    ch.bind(queue, exchange, "a.*")
+    ch.bind(queue, exchange, "b.*")
+    lines = explained(broker, exchange, "a.x")
+    assert lines[:4] == [
+        f"1. exchange '{exchange}' (topic), published here",
+        "   1 of 2 bindings match",
+        f"   + 'a.*' -> queue '{queue}'",
+        f"   - 'b.*' -> queue '{queue}': word 1 is 'a', not 'b'",
+    ]
+    assert lines[4].startswith(f"Goes to queue '{queue}' (")
+
+
+def test_explain_route_follows_alternate_exchanges_to_a_dead_end(broker, ch):
+    spare = ch.exchange("headers")
+    exchange, queue = ch.exchange(arguments={"alternate-exchange": spare}), ch.queue()
+    ch.bind(queue, exchange, "Key")
+    ch.bind(queue, spare, "", {"color": "blue"})
+    lines = explained(broker, exchange, "key", "color=red")
+    assert "the keys differ only in upper and lower case" in lines[2]
+    assert lines[3] == f"   nothing matches: on to the alternate exchange '{spare}'"
+    assert "header 'color' has another value" in lines[6]
+    assert lines[-1].startswith("Goes nowhere: dropped, or returned if published as mandatory")
+
+
+def test_ring_state_of_a_consistent_hash_exchange(broker, ch):
+    if broker.flavor != "warren":
+        pytest.skip("with RabbitMQ a command of rabbitmq-diagnostics")
+    exchange = declared(ch, "x-consistent-hash")
+    names, _ = bound_ring(ch, exchange, [2, 1])
+    got = broker.ctl("-q", "consistent_hash_exchange_ring_state", exchange).split("\n")
+    ring = [names[0], names[0], names[1]]
+    assert got[:3] == [f"Ring index: {index}, queue: '{name}'" for index, name in enumerate(ring)]

@@ -4,7 +4,7 @@ use broker::{Broker, Commit, Refused};
 
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
-    access, alarms, connections, definitions, limits, objects, parameters, queues, topology, vhosts,
+    access, alarms, connections, definitions, limits, objects, parameters, queues, routes, topology, vhosts,
 };
 
 /// What every command gives.
@@ -45,6 +45,8 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "list_bindings" => topology::list_bindings(broker, request),
         "list_queues" => queues::list_queues(broker, request),
         "list_consumers" => queues::list_consumers(broker, request),
+        "explain_route" => routes::explain_route(broker, request),
+        "consistent_hash_exchange_ring_state" => routes::ring_state(broker, request),
         "delete_queue" => objects::delete_queue(broker, request),
         "purge_queue" => objects::purge_queue(broker, request),
         "list_connections" => connections::list_connections(broker, request),

@@ -24,6 +24,7 @@ mod objects;
 mod parameters;
 mod protocol;
 mod queues;
+mod routes;
 mod server;
 mod topology;
 mod values;

@@ -39,6 +39,14 @@ pub(super) fn banner(request: &Request) -> Option<String> {
         "list_consumers" => format!("Listing consumers in vhost {vhost} ..."),
         "list_connections" => "Listing connections ...".into(),
         "list_channels" => "Listing channels ...".into(),
+        "explain_route" => {
+            format!("Explaining the route of '{second}' from exchange '{first}' in vhost '{vhost}' ...")
+        }
+        "consistent_hash_exchange_ring_state" => {
+            format!(
+                "Inspecting consistent hashing ring state for exchange {first} in virtual host '{vhost}'..."
+            )
+        }
         "delete_queue" => format!("Deleting queue '{first}' on vhost '{vhost}' ..."),
         "purge_queue" => format!("Purging queue '{first}' in vhost '{vhost}' ..."),
         "export_definitions" if first == "-" => return None,

@@ -31,6 +31,7 @@ Limits:       set_vhost_limits [-p VHOST] JSON, clear_vhost_limits, list_vhost_l
 Parameters:   set_parameter clear_parameter list_parameters, set_global_parameter clear_global_parameter
               list_global_parameters, set_cluster_name NAME
 Listings:     list_queues list_exchanges list_bindings list_consumers list_connections list_channels [COLUMN ...]
+Routing:      explain_route EXCHANGE KEY [HEADER=VALUE ...], consistent_hash_exchange_ring_state EXCHANGE
 Queues:       delete_queue [--if-empty] [--if-unused], purge_queue
 Connections:  close_connection PID REASON, close_all_connections [-p VHOST] REASON
 Definitions:  export_definitions FILE|-, import_definitions [--skip-unsupported] [FILE|-]

@@ -3,6 +3,7 @@ pub mod bindings;
 pub(crate) mod committing;
 pub(crate) mod durable;
 pub mod exchanges;
+pub mod explain;
 pub(crate) mod follow;
 pub mod operator;
 pub mod queues;

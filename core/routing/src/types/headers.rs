@@ -7,6 +7,8 @@
 //!                   all: filter -> destinations, for the filters anchored here; the rest of the filter is checked
 //! ```
 //!
+//! Most pairs stand in one binding, so a bucket with one filter holds it in place, and filters are packed bytes.
+//!
 //! A filter that asks for several pairs is anchored at the one with the fewest filters, preferably one that asks for a
 //! value and not for mere presence. A message looks up each of its headers once.
 
@@ -44,44 +46,142 @@ pub(crate) struct HeadersTable<Q: QueueHandle> {
 #[derive(Clone)]
 struct Bucket<Q: QueueHandle> {
     any: Targets<Q>,
-    all: Hamt<Arc<Filter>, Targets<Q>>,
+    all: Filters<Q>,
 }
 
-/// Pairs that a binding asks for, ordered, each once.
-struct Filter(Vec<Pair>);
+/// The filters anchored at one pair.
+#[derive(Clone)]
+enum Filters<Q: QueueHandle> {
+    None,
+    One(Filter, Targets<Q>),
+    Many(Box<Hamt<Filter, Targets<Q>>>),
+}
 
-struct Pair {
+/// Pairs that a binding asks for, ordered, each once, packed:
+///
+/// ```text
+///  per pair   hash of the name u64 | length of the pair u32 | pair, see `header_view`
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+struct Filter(Arc<[u8]>);
+
+/// A pair on its way into or out of a filter.
+struct Pair<'p> {
     name_hash: u64,
-    key: Key,
+    bytes: &'p [u8],
+}
+
+impl Pair<'_> {
     /// Whether it asks only for presence.
-    presence: bool,
+    fn is_presence(&self) -> bool {
+        self.bytes.len() == 1 + usize::from(self.bytes[0])
+    }
 }
 
-impl Pair {
-    fn new(name: &[u8], value: Value<'_>) -> Self {
-        let mut bytes = Vec::new();
-        write_name(name, &mut bytes);
-        let name_hash = hash_of(&bytes[..]);
-        let presence = value == Value::Void;
-        if !presence {
-            write_value(value, &mut bytes);
+impl Filter {
+    fn pack(mut pairs: Vec<Vec<u8>>) -> Self {
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut packed = Vec::new();
+        for pair in &pairs {
+            let name_hash = hash_of(&pair[..=usize::from(pair[0])]);
+            let len = u32::try_from(pair.len()).expect("a field table is shorter than a frame");
+            packed.extend_from_slice(&name_hash.to_ne_bytes());
+            packed.extend_from_slice(&len.to_ne_bytes());
+            packed.extend_from_slice(pair);
         }
-        Self { name_hash, key: bytes[..].into(), presence }
+        Self(packed.into())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
+        let mut rest = &self.0[..];
+        std::iter::from_fn(move || {
+            let (name_hash, behind) = rest.split_first_chunk()?;
+            let (len, behind) = behind.split_first_chunk()?;
+            let (bytes, behind) = behind.split_at(u32::from_ne_bytes(*len) as usize);
+            rest = behind;
+            Some(Pair { name_hash: u64::from_ne_bytes(*name_hash), bytes })
+        })
     }
 }
-
-impl PartialEq for Filter {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.iter().map(|pair| &pair.key).eq(other.0.iter().map(|pair| &pair.key))
-    }
-}
-
-impl Eq for Filter {}
 
 impl Hash for Filter {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for pair in &self.0 {
-            pair.key.hash(state);
+        self.0.hash(state);
+    }
+}
+
+impl<Q: QueueHandle> Filters<Q> {
+    fn len(&self) -> usize {
+        match self {
+            Filters::None => 0,
+            Filters::One(..) => 1,
+            Filters::Many(many) => many.len(),
+        }
+    }
+
+    fn contains(&self, filter: &Filter) -> bool {
+        match self {
+            Filters::None => false,
+            Filters::One(one, _) => one == filter,
+            Filters::Many(many) => many.contains_key(filter),
+        }
+    }
+
+    fn bind(&mut self, filter: Filter, destination: &Destination<Q>) -> bool {
+        match self {
+            Filters::One(one, targets) if *one == filter => return targets.bind(destination),
+            Filters::None => *self = Filters::One(filter, Targets::only(destination)),
+            Filters::One(one, targets) => {
+                let mut many = Hamt::new();
+                many.insert(one.clone(), targets.clone());
+                many.insert(filter, Targets::only(destination));
+                *self = Filters::Many(Box::new(many));
+            }
+            Filters::Many(many) => match many.get_mut(&filter) {
+                Some(targets) => return targets.bind(destination),
+                None => drop(many.insert(filter, Targets::only(destination))),
+            },
+        }
+        true
+    }
+
+    fn unbind(&mut self, filter: &Filter, destination: &Destination<Q>) -> bool {
+        match self {
+            Filters::One(one, targets) if one == filter => {
+                let changed = targets.unbind(destination);
+                if targets.is_empty() {
+                    *self = Filters::None;
+                }
+                changed
+            }
+            Filters::None | Filters::One(..) => false,
+            Filters::Many(many) => {
+                let Some(targets) = many.get_mut(filter) else { return false };
+                let changed = targets.unbind(destination);
+                if targets.is_empty() {
+                    many.remove(filter);
+                }
+                let last = if many.len() == 1 { many.iter().next() } else { None };
+                if let Some((filter, targets)) =
+                    last.map(|(filter, targets)| (filter.clone(), targets.clone()))
+                {
+                    *self = Filters::One(filter, targets);
+                }
+                changed
+            }
+        }
+    }
+
+    fn each(&self, mut each: impl FnMut(&Filter, &Targets<Q>)) {
+        match self {
+            Filters::None => {}
+            Filters::One(filter, targets) => each(filter, targets),
+            Filters::Many(many) => many.iter().for_each(|(filter, targets)| each(filter, targets)),
         }
     }
 }
@@ -100,18 +200,25 @@ fn parse_match(arguments: Arguments<'_>) -> Result<(Quantity, bool), BindingErro
 
 /// What the arguments ask for; nothing that ever matches if they do not pass the check.
 fn parse(arguments: Arguments<'_>) -> (Quantity, Filter) {
-    let Ok((quantity, with_x)) = parse_match(arguments) else { return (Quantity::Any, Filter(Vec::new())) };
+    let Ok((quantity, with_x)) = parse_match(arguments) else {
+        return (Quantity::Any, Filter::pack(Vec::new()));
+    };
     let counts = |name: &[u8]| if with_x { name != MATCH_ARGUMENT } else { !name.starts_with(X_PREFIX) };
     let asked = arguments.iter().filter(|(name, _)| counts(name));
-    let mut pairs: Vec<Pair> = asked.map(|(name, value)| Pair::new(name, value)).collect();
-    pairs.sort_unstable_by(|one, other| one.key.as_bytes().cmp(other.key.as_bytes()));
-    pairs.dedup_by(|one, other| one.key == other.key);
-    (quantity, Filter(pairs))
+    let pairs = asked.map(|(name, value)| {
+        let mut pair = Vec::new();
+        write_name(name, &mut pair);
+        if value != Value::Void {
+            write_value(value, &mut pair);
+        }
+        pair
+    });
+    (quantity, Filter::pack(pairs.collect()))
 }
 
 impl<Q: QueueHandle> Default for Bucket<Q> {
     fn default() -> Self {
-        Self { any: Targets::new(), all: Hamt::new() }
+        Self { any: Targets::new(), all: Filters::None }
     }
 }
 
@@ -122,34 +229,35 @@ impl<Q: QueueHandle> Default for HeadersTable<Q> {
 }
 
 impl<Q: QueueHandle> HeadersTable<Q> {
+    fn bucket(&self, pair: &Pair<'_>) -> Option<&Bucket<Q>> {
+        self.buckets.get(pair.bytes)
+    }
+
     /// The pair under whose bucket the filter is.
-    fn anchor_of<'f>(&self, filter: &'f Filter) -> Option<&'f Pair> {
-        filter
-            .0
-            .iter()
-            .find(|pair| self.buckets.get(&pair.key).is_some_and(|bucket| bucket.all.contains_key(filter)))
+    fn anchor_of<'f>(&self, filter: &'f Filter) -> Option<Pair<'f>> {
+        filter.pairs().find(|pair| self.bucket(pair).is_some_and(|bucket| bucket.all.contains(filter)))
     }
 
     /// The pair under whose bucket a new filter is looked for least often.
-    fn best_anchor<'f>(&self, filter: &'f Filter) -> Option<&'f Pair> {
-        let crowd = |pair: &Pair| self.buckets.get(&pair.key).map_or(0, |bucket| bucket.all.len());
-        filter.0.iter().min_by_key(|pair| (pair.presence, crowd(pair)))
+    fn best_anchor<'f>(&self, filter: &'f Filter) -> Option<Pair<'f>> {
+        let crowd = |pair: &Pair<'_>| self.bucket(pair).map_or(0, |bucket| bucket.all.len());
+        filter.pairs().min_by_key(|pair| (pair.is_presence(), crowd(pair)))
     }
 
-    fn bucket_mut(&mut self, pair: &Pair) -> &mut Bucket<Q> {
-        if pair.presence && !self.buckets.contains_key(&pair.key) {
+    fn bucket_mut(&mut self, pair: &Pair<'_>) -> &mut Bucket<Q> {
+        if pair.is_presence() && !self.buckets.contains_key(pair.bytes) {
             self.presence_count += 1;
         }
-        self.buckets.get_mut_or_insert_with(&pair.key, || (pair.key.clone(), Bucket::default()))
+        self.buckets.get_mut_or_insert_with(pair.bytes, || (pair.bytes.into(), Bucket::default()))
     }
 
     /// Changes the bucket of a pair, if it is there, and removes it when it has become empty.
-    fn change_bucket(&mut self, pair: &Pair, change: impl FnOnce(&mut Bucket<Q>) -> bool) -> bool {
-        let Some(bucket) = self.buckets.get_mut(&pair.key) else { return false };
+    fn change_bucket(&mut self, pair: &Pair<'_>, change: impl FnOnce(&mut Bucket<Q>) -> bool) -> bool {
+        let Some(bucket) = self.buckets.get_mut(pair.bytes) else { return false };
         let changed = change(bucket);
-        if bucket.any.is_empty() && bucket.all.is_empty() {
-            self.buckets.remove(&pair.key);
-            self.presence_count -= usize::from(pair.presence);
+        if bucket.any.is_empty() && bucket.all.len() == 0 {
+            self.buckets.remove(pair.bytes);
+            self.presence_count -= usize::from(pair.is_presence());
         }
         changed
     }
@@ -158,11 +266,11 @@ impl<Q: QueueHandle> HeadersTable<Q> {
         if !bucket.any.is_empty() {
             sink.add(&bucket.any);
         }
-        for (filter, targets) in &bucket.all {
-            if filter.0.iter().all(|pair| headers.has(pair.name_hash, pair.key.as_bytes())) {
+        bucket.all.each(|filter, targets| {
+            if filter.pairs().all(|pair| headers.has(pair.name_hash, pair.bytes)) {
                 sink.add(targets);
             }
-        }
+        });
     }
 }
 
@@ -176,42 +284,26 @@ impl<Q: QueueHandle> TypeTable<Q> for HeadersTable<Q> {
     fn bind(&mut self, _: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
         let (quantity, filter) = parse(arguments);
         if quantity == Quantity::Any {
-            let bind = |changed, pair| self.bucket_mut(pair).any.bind(destination) | changed;
-            return filter.0.iter().fold(false, bind);
+            let bind = |changed, pair| self.bucket_mut(&pair).any.bind(destination) | changed;
+            return filter.pairs().fold(false, bind);
         }
         let Some(anchor) = self.anchor_of(&filter).or_else(|| self.best_anchor(&filter)) else {
             return self.everything.bind(destination);
         };
-        let all = &mut self.bucket_mut(anchor).all;
-        match all.get_mut(&filter) {
-            Some(targets) => targets.bind(destination),
-            None => {
-                let mut targets = Targets::new();
-                targets.bind(destination);
-                all.insert(Arc::new(filter), targets);
-                true
-            }
-        }
+        self.bucket_mut(&anchor).all.bind(filter.clone(), destination)
     }
 
     fn unbind(&mut self, _: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
         let (quantity, filter) = parse(arguments);
         if quantity == Quantity::Any {
-            let mut unbind = |pair| self.change_bucket(pair, |bucket| bucket.any.unbind(destination));
-            return filter.0.iter().fold(false, |changed, pair| unbind(pair) | changed);
+            let mut unbind = |pair| self.change_bucket(&pair, |bucket| bucket.any.unbind(destination));
+            return filter.pairs().fold(false, |changed, pair| unbind(pair) | changed);
         }
-        if filter.0.is_empty() {
+        if filter.is_empty() {
             return self.everything.unbind(destination);
         }
         let Some(anchor) = self.anchor_of(&filter) else { return false };
-        self.change_bucket(anchor, |bucket| {
-            let Some(targets) = bucket.all.get_mut(&filter) else { return false };
-            let changed = targets.unbind(destination);
-            if targets.is_empty() {
-                bucket.all.remove(&filter);
-            }
-            changed
-        })
+        self.change_bucket(&anchor, |bucket| bucket.all.unbind(&filter, destination))
     }
 
     fn is_empty(&self) -> bool {

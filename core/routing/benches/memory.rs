@@ -64,3 +64,13 @@ fn headers_three_arguments(bencher: Bencher) {
         table
     });
 }
+
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn modulus_hash(bencher: Bencher) {
+    bencher.bench_local(|| build(ExchangeKind::ModulusHash, |_| String::new(), |n| n));
+}
+
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn consistent_hash(bencher: Bencher) {
+    bencher.bench_local(|| build(ExchangeKind::ConsistentHash, |_| "1".to_owned(), |n| n));
+}

@@ -3,10 +3,10 @@
 # tests, against a fresh Warren. `make test` calls it after the cargo tests.
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
-#   testing/run.sh STEP...                      only these: conformance python celery node java go rust configured reconnect hostile
+#   testing/run.sh STEP...                      only these: conformance ctl python celery node java go rust configured reconnect hostile
 #                                               kill9 fulldisk
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
-#                                               the steps that make sense against a broker that runs already (not configured,
+#                                               the steps that make sense against a broker that runs already (not ctl, configured,
 #                                               kill9, fulldisk)
 #   testing/run.sh --list                       names of the steps
 #
@@ -27,7 +27,7 @@ cache=$root/.cache
 logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
-lane_one=(conformance java hostile)                             # the two lanes run side by side, each in this order
+lane_one=(conformance ctl java hostile)                         # the two lanes run side by side, each in this order
 lane_two=(python celery node go rust configured reconnect kill9 fulldisk)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
@@ -47,7 +47,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java python celery node go rust reconnect)
-  for own in configured kill9 fulldisk; do
+  for own in ctl configured kill9 fulldisk; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -112,6 +112,7 @@ alarms_alone() {
   "$python" "$broker" stop --state "$state" || code=1
   return $code
 }
+step_ctl() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/ctl/pytest.ini testing/ctl; }
 step_python() { cd testing/clients/python && "$python" -m pytest --ignore test_celery.py -k "not restart"; }
 step_celery() { cd testing/clients/python && "$python" -m pytest test_celery.py -k "not restart"; }
 step_node() { NODE_PATH=$cache/node/node_modules node --test --test-reporter=spec testing/clients/node/; }
@@ -180,7 +181,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_fulldisk
+  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_fulldisk
   echo 'step_"$1"'
 } > "$work/step.sh"
 

@@ -3,11 +3,12 @@
 //! Refuses to know what the tools do. Precedence of every server setting: flag, environment variable, file, default.
 
 use crate::config::{self, ConfigError, Listener, Options};
+use crate::ctl::Called;
 use crate::logging::{LogFilter, LogFormat};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Which tool to run, with its arguments.
 #[derive(Debug, PartialEq)]
@@ -15,7 +16,7 @@ pub enum Command {
     /// Run the broker.
     Server(ServerArgs),
     /// Talk to a running broker, with these arguments as `rabbitmqctl` takes them.
-    Ctl(Vec<OsString>),
+    Ctl(Called, Vec<OsString>),
     /// Generate load, with these arguments.
     Perf(Vec<OsString>),
     /// Run the broker that routes and stores nothing, with these arguments: the floor of benchmarks.
@@ -30,7 +31,7 @@ pub enum Command {
     version,
     about = "A message broker that RabbitMQ's applications use unchanged",
     after_help = "Start a broker with built-in defaults:  warren server\n\
-                  Called as `rabbitmqctl`, this program behaves as `warren ctl`.",
+                  Called as `rabbitmqctl` or `rabbitmq-diagnostics`, this program behaves as `warren ctl`.",
     arg_required_else_help = true,
     propagate_version = true
 )]
@@ -94,27 +95,24 @@ pub struct ConfigArgs {
     pub markdown: bool,
 }
 
-/// Reads a command line, the program's name first. Called as `rabbitmqctl` everything after the name goes to `ctl`.
+/// Reads a command line, the program's name first. Called as `rabbitmqctl` or `rabbitmq-diagnostics`
+/// everything after the name goes to `ctl`.
 ///
 /// # Errors
 /// clap's error: a text with a hint, or the text of `--help` or `--version`; `exit()` on it prints to the right stream
 /// and ends the process with the right code.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if arguments.first().is_some_and(|name| is_called(name, "rabbitmqctl")) {
-        return Ok(Command::Ctl(arguments[1..].to_vec()));
+    if let Some(called) = arguments.first().and_then(|program| Called::from_program(program)) {
+        return Ok(Command::Ctl(called, arguments[1..].to_vec()));
     }
     Ok(match Cli::try_parse_from(arguments)?.tool {
         Tool::Server(args) => Command::Server(args),
-        Tool::Ctl(Rest { rest }) => Command::Ctl(rest),
+        Tool::Ctl(Rest { rest }) => Command::Ctl(Called::Warren, rest),
         Tool::Perf(Rest { rest }) => Command::Perf(rest),
         Tool::NullBroker(Rest { rest }) => Command::NullBroker(rest),
         Tool::Config(args) => Command::Config(args),
     })
-}
-
-fn is_called(program: &OsString, name: &str) -> bool {
-    Path::new(program).file_stem().is_some_and(|stem| stem == name)
 }
 
 impl ServerArgs {
@@ -217,16 +215,21 @@ mod tests {
     #[test]
     fn ctl_and_perf_get_their_arguments_untouched() {
         let ctl = run("warren ctl -q list_queues --formatter=json name --help").unwrap();
-        assert_eq!(ctl, Command::Ctl(os(&["-q", "list_queues", "--formatter=json", "name", "--help"])));
+        assert_eq!(
+            ctl,
+            Command::Ctl(Called::Warren, os(&["-q", "list_queues", "--formatter=json", "name", "--help"]))
+        );
         assert_eq!(run("warren perf --help").unwrap(), Command::Perf(os(&["--help"])));
-        assert_eq!(run("warren ctl --version").unwrap(), Command::Ctl(os(&["--version"])));
+        assert_eq!(run("warren ctl --version").unwrap(), Command::Ctl(Called::Warren, os(&["--version"])));
     }
 
     #[test]
     fn called_as_rabbitmqctl_it_is_ctl() {
         let ctl = run("/usr/sbin/rabbitmqctl -p / list_queues").unwrap();
-        assert_eq!(ctl, Command::Ctl(os(&["-p", "/", "list_queues"])));
-        assert_eq!(run("rabbitmqctl").unwrap(), Command::Ctl(vec![]));
+        assert_eq!(ctl, Command::Ctl(Called::Rabbitmqctl, os(&["-p", "/", "list_queues"])));
+        assert_eq!(run("rabbitmqctl").unwrap(), Command::Ctl(Called::Rabbitmqctl, vec![]));
+        let diagnostics = run("/usr/bin/rabbitmq-diagnostics ping").unwrap();
+        assert_eq!(diagnostics, Command::Ctl(Called::RabbitmqDiagnostics, os(&["ping"])));
     }
 
     #[test]

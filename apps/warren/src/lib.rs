@@ -7,4 +7,5 @@ pub mod config;
 pub mod ctl;
 pub mod definitions;
 pub mod logging;
+mod node;
 pub mod server;

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         Ok(Command::Server(args)) => serve(&args).map(|()| ExitCode::SUCCESS),
         Ok(Command::Config(args)) => print_or_check(&args).map(|()| ExitCode::SUCCESS),
         Ok(Command::NullBroker(rest)) => perf::null_broker(rest),
-        Ok(Command::Ctl(rest)) => ctl::run(rest),
+        Ok(Command::Ctl(called, rest)) => ctl::run(called, rest),
         Ok(Command::Perf(rest)) => perf::run(rest),
     };
     match result {

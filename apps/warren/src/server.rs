@@ -1,6 +1,7 @@
 //! `warren server`: opens the broker, listens, waits for a signal, closes in order.
 
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,10 @@ use platform::{Clock, Memory, Random, RealClock, RealMemory, RealRandom};
 use protocols::Budget;
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::config::{self, Durability, Options, Permit, Switch};
+use crate::node;
 
 /// How long clients may take to answer connection.close when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,21 +48,22 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         let bound = Listener::bind(&candidates, listener_options).with_context(|| {
             format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
         })?;
-        addresses.push(bound.local_address()?.to_string());
+        addresses.push(bound.local_address()?);
         let accept = bound.accept_amqp091(broker.clone(), settings.clone(), clock.clone(), random.clone());
         accepting.push(tokio::spawn(accept));
     }
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // Before the ready line: scripts go on with `warren ctl`.
-    let control = ControlSocket::bind(&dir.join(SOCKET_NAME));
-    let control = tokio::spawn(serve_control(broker.clone(), control));
+    let node = node::describe(options, &addresses);
+    let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
+        .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
     announce(&addresses, options)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
         () = stop_asked(control) => {}
     }
     tracing::info!("stopping: closing connections");
-    accepting.iter().for_each(tokio::task::JoinHandle::abort);
+    accepting.iter().for_each(JoinHandle::abort);
     drain(&broker, &mut terminate, &mut interrupt).await;
     tokio::task::spawn_blocking(move || broker.shutdown()).await.context("shutting down")?;
     tracing::info!("stopped");
@@ -102,9 +106,10 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
 }
 
 /// The one line on standard output that scripts wait for; a person at a terminal is told what to try.
-fn announce(addresses: &[String], options: &Options) -> anyhow::Result<()> {
+fn announce(addresses: &[SocketAddr], options: &Options) -> anyhow::Result<()> {
     let dir = std::fs::canonicalize(&options.node.data_dir)?;
     let pid = std::process::id();
+    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready amqp={} data={} pid={pid}", addresses.join(","), dir.display())?;
     if out.is_terminal() {
@@ -126,13 +131,13 @@ fn login(options: &Options) -> String {
     if is_public { "guest:guest".into() } else { access.default_user.clone() }
 }
 
-async fn serve_control(broker: Broker, socket: std::io::Result<ControlSocket>) -> std::io::Result<()> {
-    management::serve_control(broker, socket?).await
-}
-
 /// Returns when an operator asks the server to stop; a control socket that fails leaves the server running.
-async fn stop_asked(control: tokio::task::JoinHandle<std::io::Result<()>>) {
-    match control.await {
+async fn stop_asked(control: std::io::Result<JoinHandle<std::io::Result<()>>>) {
+    let answered = match control {
+        Ok(serving) => serving.await,
+        Err(error) => Ok(Err(error)),
+    };
+    match answered {
         Ok(Ok(())) => return,
         Ok(Err(error)) => tracing::warn!(%error, "no control socket: `warren ctl` cannot reach this server"),
         Err(error) => tracing::error!(%error, "the control socket has failed"),

@@ -3,13 +3,13 @@
 use broker::Broker;
 use broker::control::operator::pattern_problem;
 use metadata::{
-    ChangePassword, ClearPassword, ClearPermissions, ClearTopicPermissions, Command, Credentials, Hashing,
-    Name, SALT_BYTES, SetTopicPermissions, SetUserTags,
+    AddUser, ChangePassword, ClearPassword, ClearPermissions, ClearTopicPermissions, Command, Credentials,
+    Hashing, Name, SALT_BYTES, SetTopicPermissions, SetUserTags,
 };
 use platform::{Random, RealRandom};
 use serde_json::Value;
 
-use crate::commands::{Outcome, arguments, refused, settle, usage};
+use crate::commands::{Outcome, arguments, settle, usage};
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
 use crate::values::text;
 
@@ -17,17 +17,51 @@ fn name(text: &str) -> Name {
     text.as_bytes().into()
 }
 
+/// Wrong content of an argument.
+fn bad(problem: &str) -> Failure {
+    Failure::new(Exit::DATA, format!("Error (argument validation): Bad argument: {problem}"))
+}
+
+/// For the commands that put the name of a user that there is not between quotes.
+fn quoting(user: &str, outcome: Outcome) -> Outcome {
+    outcome.map_err(|failure| match failure.exit {
+        Exit::NO_USER => Failure::new(Exit::NO_USER, format!("Error:\nUser \"{user}\" does not exist")),
+        _ => failure,
+    })
+}
+
+/// For the commands to which nothing to clear is fine.
+fn forgiving(outcome: Outcome) -> Outcome {
+    match outcome {
+        Err(failure) if failure.exit == Exit::NO_USER || failure.error.contains("does not exist") => {
+            Ok(Answer::done())
+        }
+        other => other,
+    }
+}
+
 fn listing(columns: &[&str], rows: Vec<Vec<Value>>) -> Answer {
     Answer::Rows(Rows { columns: columns.iter().map(|it| (*it).into()).collect(), rows })
 }
 
-/// B170.
+/// B170; an empty password makes a user whom no password lets in.
 pub(crate) fn add_user(broker: &Broker, request: &Request) -> Outcome {
     let [user, password] = arguments(request)?;
-    if user.is_empty() || password.is_empty() {
-        return Err(usage("user name and password cannot be empty"));
+    if user.is_empty() {
+        return Err(bad("user cannot be an empty string"));
     }
-    settle(broker.add_user(user, password, &[]))?;
+    if request.has("pre-hashed-password") {
+        let credentials = Credentials::from_base64(Hashing::Sha256, password)
+            .map_err(|_| bad("Could not Base64 decode provided password hash value"))?;
+        let command = AddUser { name: name(user), credentials, tags: Default::default() };
+        settle(broker.apply(&Command::AddUser(command)))?;
+    } else if password.is_empty() {
+        let command =
+            AddUser { name: name(user), credentials: Credentials::none(), tags: Default::default() };
+        settle(broker.apply(&Command::AddUser(command)))?;
+    } else {
+        settle(broker.add_user(user, password, &[]))?;
+    }
     let ok = "Done. Don't forget to grant the user permissions to some virtual hosts! \
               See 'rabbitmqctl help set_permissions' to learn more.";
     Ok(Answer::Done { ok: ok.into() })
@@ -49,13 +83,15 @@ pub(crate) fn change_password(broker: &Broker, request: &Request) -> Outcome {
     RealRandom.fill(&mut salt);
     let credentials = Credentials::of_password(Hashing::Sha256, salt, password.as_bytes());
     let credentials = credentials.ok_or_else(|| usage("the password cannot be hashed"))?;
-    settle(broker.apply(&Command::ChangePassword(ChangePassword { name: name(user), credentials })))
+    let command = ChangePassword { name: name(user), credentials };
+    quoting(user, settle(broker.apply(&Command::ChangePassword(command))))
 }
 
 /// No password logs in any more (B170).
 pub(crate) fn clear_password(broker: &Broker, request: &Request) -> Outcome {
     let [user] = arguments(request)?;
-    settle(broker.apply(&Command::ClearPassword(ClearPassword { name: name(user) })))
+    let outcome = settle(broker.apply(&Command::ClearPassword(ClearPassword { name: name(user) })));
+    outcome.map_err(|failure| if failure.exit == Exit::NO_USER { no_such_user(user) } else { failure })
 }
 
 /// Whether a password logs in.
@@ -77,7 +113,7 @@ pub(crate) fn set_user_tags(broker: &Broker, request: &Request) -> Outcome {
     let (user, tags) = request.args.split_first().ok_or_else(|| usage("not enough arguments."))?;
     let words = tags.iter().flat_map(|tags| tags.split(',')).map(str::trim).filter(|tag| !tag.is_empty());
     let tags = words.map(Box::from).collect();
-    settle(broker.apply(&Command::SetUserTags(SetUserTags { name: name(user), tags })))
+    quoting(user, settle(broker.apply(&Command::SetUserTags(SetUserTags { name: name(user), tags }))))
 }
 
 /// Names and tags.
@@ -109,17 +145,28 @@ pub(crate) fn set_permissions(broker: &Broker, request: &Request) -> Outcome {
     settle(broker.set_permissions(user, request.vhost(), &[configure, write, read].map(String::from)))
 }
 
+/// In every vhost that there is now.
+pub(crate) fn set_permissions_globally(broker: &Broker, request: &Request) -> Outcome {
+    let [user, configure, write, read] = arguments(request)?;
+    check_patterns(&[configure, write, read])?;
+    for vhost in broker.vhosts() {
+        let patterns = [configure, write, read].map(String::from);
+        settle(broker.set_permissions(user, vhost.name(), &patterns))?;
+    }
+    Ok(Answer::done())
+}
+
 /// Takes all permissions on the vhost.
 pub(crate) fn clear_permissions(broker: &Broker, request: &Request) -> Outcome {
     let [user] = arguments(request)?;
     let command = ClearPermissions { user: name(user), vhost: name(request.vhost()) };
-    settle(broker.apply(&Command::ClearPermissions(command)))
+    forgiving(settle(broker.apply(&Command::ClearPermissions(command))))
 }
 
 fn check_vhost(broker: &Broker, vhost: &str) -> Result<(), Failure> {
     match broker.vhost(vhost) {
         Some(_) => Ok(()),
-        None => Err(refused(broker::Refused::NoSuchVhost(vhost.into()))),
+        None => Err(Failure::new(Exit::DATA, format!("Virtual host '{vhost}' does not exist"))),
     }
 }
 
@@ -157,10 +204,22 @@ pub(crate) fn list_user_permissions(broker: &Broker, request: &Request) -> Outco
     Ok(listing(&["vhost", "configure", "write", "read"], rows.ok_or_else(|| no_such_user(user))?))
 }
 
+/// Topic permissions are for exchanges that exist; a vhost that does not is refused later.
+fn check_exchange(broker: &Broker, vhost: &str, exchange: &str) -> Result<(), Failure> {
+    let missing = broker.read_metadata(|state| {
+        state.vhost(vhost.as_bytes()).is_some_and(|vhost| vhost.exchange(exchange.as_bytes()).is_none())
+    });
+    if missing {
+        return Err(Failure::new(Exit::UNAVAILABLE, format!("Error:\nExchange {exchange} does not exist")));
+    }
+    Ok(())
+}
+
 /// B82.
 pub(crate) fn set_topic_permissions(broker: &Broker, request: &Request) -> Outcome {
     let [user, exchange, write, read] = arguments(request)?;
     check_patterns(&[write, read])?;
+    check_exchange(broker, request.vhost(), exchange)?;
     let (user, vhost, exchange) = (name(user), name(request.vhost()), name(exchange));
     let command = SetTopicPermissions { user, vhost, exchange, write: write.into(), read: read.into() };
     settle(broker.apply(&Command::SetTopicPermissions(command)))
@@ -174,7 +233,7 @@ pub(crate) fn clear_topic_permissions(broker: &Broker, request: &Request) -> Out
         _ => return Err(usage("expected a user and at most one exchange.")),
     };
     let command = ClearTopicPermissions { user: name(user), vhost: name(request.vhost()), exchange };
-    settle(broker.apply(&Command::ClearTopicPermissions(command)))
+    forgiving(settle(broker.apply(&Command::ClearTopicPermissions(command))))
 }
 
 /// By user and exchange, in one vhost.

@@ -2,14 +2,16 @@
 
 use broker::{Broker, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
 
+use serde_json::{Value, json};
+
 use crate::commands::{Outcome, usage};
 use crate::protocol::{Answer, Exit, Failure, Request};
 
 /// This node, in texts.
-const NODE: &str = "warren@localhost";
+const NODE: &str = crate::node::NODE_NAME;
 
 /// One line for each alarm that is on, in RabbitMQ's order and words; failed storage has words of our own.
-fn lines(broker: &Broker) -> Vec<String> {
+pub(crate) fn lines(broker: &Broker) -> Vec<String> {
     let raised = broker.alarms().raised();
     let mut lines = Vec::new();
     if raised.has(Raised::DISK) {
@@ -63,14 +65,14 @@ pub(crate) fn check_running(broker: &Broker) -> Outcome {
 pub(crate) fn set_vm_memory_high_watermark(broker: &Broker, request: &Request) -> Outcome {
     let limit = match words(request, "absolute")? {
         [value] => {
-            let fraction = number(request, value)?;
+            let fraction = number(value)?;
             if !(0.0..=1.0).contains(&fraction) {
                 let text = "Bad argument: The threshold should be a fraction between 0.0 and 1.0";
-                return Err(bad(request, text));
+                return Err(bad(text));
             }
             MemoryLimit::Fraction(fraction)
         }
-        [.., value] => MemoryLimit::Bytes(size(request, value)?),
+        [.., value] => MemoryLimit::Bytes(size(value)?),
         [] => unreachable!("there is at least one word"),
     };
     broker.alarms().set_memory_limit(limit);
@@ -80,11 +82,11 @@ pub(crate) fn set_vm_memory_high_watermark(broker: &Broker, request: &Request) -
 /// `VALUE` or `mem_relative FACTOR`.
 pub(crate) fn set_disk_free_limit(broker: &Broker, request: &Request) -> Outcome {
     let limit = match words(request, "mem_relative")? {
-        [value] => DiskLimit::Bytes(size(request, value)?),
+        [value] => DiskLimit::Bytes(size(value)?),
         [.., value] => {
-            let factor = number(request, value)?;
+            let factor = number(value)?;
             if factor < 0.0 {
-                return Err(bad(request, "Bad argument."));
+                return Err(bad("Bad argument."));
             }
             DiskLimit::OfMemory(factor)
         }
@@ -105,20 +107,17 @@ fn words<'a>(request: &'a Request, kind: &str) -> Result<&'a [String], Failure> 
     }
 }
 
-/// RabbitMQ's complaint about a value, with what was given.
-fn bad(request: &Request, text: &str) -> Failure {
-    let given = request.args.join(" ");
-    let text =
-        format!("Error (argument validation): {text}\nArguments given:\n\t{} {given}", request.command);
-    Failure::new(Exit::DATA, text)
+/// RabbitMQ's complaint about a value; the calling end adds what was given.
+fn bad(text: &str) -> Failure {
+    Failure::new(Exit::DATA, format!("Error (argument validation): {text}"))
 }
 
-fn number(request: &Request, value: &str) -> Result<f64, Failure> {
-    value.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| bad(request, "Bad argument."))
+fn number(value: &str) -> Result<f64, Failure> {
+    value.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| bad("Bad argument."))
 }
 
-fn size(request: &Request, value: &str) -> Result<u64, Failure> {
-    size_bytes(value).ok_or_else(|| bad(request, "Bad argument."))
+fn size(value: &str) -> Result<u64, Failure> {
+    size_bytes(value).ok_or_else(|| bad("Bad argument."))
 }
 
 /// The sections `Alarms`, `Memory` and `Free Disk Space` of `status`.
@@ -136,6 +135,18 @@ pub(crate) fn status(broker: &Broker) -> String {
         gigabytes(levels.disk_limit_bytes()),
         levels.disk_free_bytes.map_or_else(unknown, gigabytes),
     )
+}
+
+/// The same for programs.
+pub(crate) fn status_entries(broker: &Broker) -> [(&'static str, Value); 5] {
+    let levels = broker.alarms().levels();
+    [
+        ("alarms", json!(lines(broker))),
+        ("memory", json!({"total": {"rss": levels.memory_used_bytes}, "strategy": "rss"})),
+        ("vm_memory_high_watermark_limit", json!(levels.memory_limit_bytes())),
+        ("disk_free_limit", json!(levels.disk_limit_bytes())),
+        ("disk_free", json!(levels.disk_free_bytes)),
+    ]
 }
 
 fn watermark(levels: &Levels) -> String {

@@ -32,7 +32,7 @@ pub fn call(socket: &Path, request: &Request, timeout: Option<Duration>) -> Resu
     let exchanged = stream.set_read_timeout(timeout).and_then(|()| stream.write_all(&line)).and_then(|()| {
         let mut answer = Vec::new();
         BufReader::new((&stream).take(LINE_BYTES_MAX)).read_until(b'\n', &mut answer)?;
-        Ok(answer)
+        if answer.last() == Some(&b'\n') { Ok(answer) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     });
     let answer = exchanged.map_err(CallError::Interrupted)?;
     serde_json::from_slice(&answer).map_err(CallError::Garbled)

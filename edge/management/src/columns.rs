@@ -28,7 +28,7 @@ pub(crate) fn chosen<T>(
     let find = |name: &str| known.iter().find(|(known, _)| *known == name).copied();
     let unknown: Vec<&str> = asked.iter().copied().filter(|name| find(name).is_none()).collect();
     if !unknown.is_empty() {
-        let unknown = unknown.join(", ");
+        let unknown = unknown.join(",");
         let text = format!("Error (argument validation): Info key(s) {unknown} are not supported");
         return Err(Failure::new(Exit::USAGE, text));
     }

@@ -2,28 +2,32 @@
 
 use broker::{Broker, Commit, Refused};
 
+use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
-    access, alarms, connections, definitions, limits, objects, parameters, queues, routes, topology, vhosts,
+    access, alarms, connections, definitions, limits, objects, parameters, queues, report, routes, topology,
+    vhosts,
 };
 
 /// What every command gives.
 pub(crate) type Outcome = Result<Answer, Failure>;
 
 /// Runs one command; never on a thread that runs connections.
-pub(crate) fn run(broker: &Broker, request: &Request) -> Answer {
-    dispatch(broker, request).unwrap_or_else(Answer::Failed)
+pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
+    node::run(broker, node, request)
+        .unwrap_or_else(|| dispatch(broker, node, request))
+        .unwrap_or_else(Answer::Failed)
 }
 
-fn dispatch(broker: &Broker, request: &Request) -> Outcome {
+fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     match request.command.as_str() {
         "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),
         "stop" | "shutdown" => Ok(Answer::done()),
-        "status" => Ok(objects::status(broker)),
+        "status" => Ok(objects::status(broker, node)),
+        "report" => Ok(report::report(broker, node)),
         "alarms" => Ok(alarms::alarms(broker)),
         "check_alarms" => alarms::check_alarms(broker),
         "check_local_alarms" => alarms::check_local_alarms(broker),
-        "check_running" => alarms::check_running(broker),
         "set_vm_memory_high_watermark" => alarms::set_vm_memory_high_watermark(broker, request),
         "set_disk_free_limit" => alarms::set_disk_free_limit(broker, request),
         "add_user" => access::add_user(broker, request),
@@ -35,6 +39,7 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "list_users" => Ok(access::list_users(broker)),
         "set_permissions" => access::set_permissions(broker, request),
         "clear_permissions" => access::clear_permissions(broker, request),
+        "set_permissions_globally" => access::set_permissions_globally(broker, request),
         "list_permissions" => access::list_permissions(broker, request),
         "list_user_permissions" => access::list_user_permissions(broker, request),
         "set_topic_permissions" => access::set_topic_permissions(broker, request),
@@ -44,6 +49,7 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "list_exchanges" => topology::list_exchanges(broker, request),
         "list_bindings" => topology::list_bindings(broker, request),
         "list_queues" => queues::list_queues(broker, request),
+        "list_unresponsive_queues" => queues::list_unresponsive_queues(broker, request),
         "list_consumers" => queues::list_consumers(broker, request),
         "explain_route" => routes::explain_route(broker, request),
         "consistent_hash_exchange_ring_state" => routes::ring_state(broker, request),
@@ -55,6 +61,7 @@ fn dispatch(broker: &Broker, request: &Request) -> Outcome {
         "import_definitions" => definitions::import_definitions(broker, request),
         "close_connection" => connections::close_connection(broker, request),
         "close_all_connections" => connections::close_all_connections(broker, request),
+        "close_all_user_connections" => connections::close_all_user_connections(broker, request),
         _ => vhost_command(broker, request).unwrap_or_else(|| Err(unknown(&request.command))),
     }
 }
@@ -87,7 +94,10 @@ fn vhost_command(broker: &Broker, request: &Request) -> Option<Outcome> {
 }
 
 fn unknown(command: &str) -> Failure {
-    Failure::new(Exit::USAGE, format!("\nCommand '{command}' not found. \nSee `warren ctl help`."))
+    let text = format!(
+        "Error:\nThe server has no '{command}': it is another version of Warren, or this comes later"
+    );
+    Failure::new(Exit::USAGE, text)
 }
 
 /// Exactly this many positional arguments.

@@ -1,25 +1,49 @@
 //! Connections and channels: listed and closed. Refuses to know their protocol.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use broker::{Broker, ChannelInfo, CloseReason, ConnectionId, ConnectionInfo};
+use serde_json::Value;
 
 use crate::columns::{Column, chosen, rows};
-use crate::commands::{Outcome, arguments};
+use crate::commands::{Outcome, arguments, usage};
 use crate::protocol::{Answer, Exit, Failure, Request};
-use crate::values::table;
+use crate::values::typed;
+
+/// Longest pause between two connections that are closed, milliseconds.
+const DELAY_MS_MAX: u64 = 10_000;
 
 /// What stands where RabbitMQ shows an Erlang process: a connection, or a channel of one.
 pub(crate) fn pid(connection: ConnectionId, channel: u16) -> String {
     format!("<warren@localhost.1.{}.{channel}>", connection.0)
 }
 
-/// The connection in such a text.
+/// The connection in such a text; three numbers stand behind the node's name.
 fn connection_of(pid: &str) -> Option<ConnectionId> {
-    let mut parts = pid.strip_prefix('<')?.strip_suffix('>')?.rsplit('.');
+    let mut parts = pid.strip_prefix('<')?.strip_suffix('>')?.rsplitn(4, '.');
     let _channel: u16 = parts.next()?.parse().ok()?;
-    parts.next()?.parse().ok().map(ConnectionId)
+    let connection = parts.next()?.parse().ok().map(ConnectionId);
+    let _creation: u64 = parts.next()?.parse().ok()?;
+    parts.next().filter(|node| !node.is_empty())?;
+    connection
 }
 
 type Connection = (ConnectionId, ConnectionInfo);
+
+/// The numbers of an IP address, as RabbitMQ's tools write it in JSON; a text that is none stays.
+fn address(text: &str) -> Value {
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address.octets().to_vec().into(),
+        Ok(IpAddr::V6(address)) => address.segments().to_vec().into(),
+        Err(_) => text.into(),
+    }
+}
+
+/// The numbers of AMQP 0-9-1; other protocols by name.
+fn protocol(name: &str) -> Value {
+    if name == "AMQP 0-9-1" { vec![0, 9, 1].into() } else { name.into() }
+}
 
 const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("pid", |(id, _)| pid(*id, 0).into()),
@@ -27,20 +51,31 @@ const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("user_provided_name", |(_, it)| it.user_provided_name.as_deref().unwrap_or_default().into()),
     ("user", |(_, it)| it.user.as_str().into()),
     ("vhost", |(_, it)| it.vhost.as_str().into()),
-    ("host", |(_, it)| it.host.as_str().into()),
+    ("host", |(_, it)| address(&it.host)),
     ("port", |(_, it)| it.port.into()),
-    ("peer_host", |(_, it)| it.peer_host.as_str().into()),
+    ("peer_host", |(_, it)| address(&it.peer_host)),
     ("peer_port", |(_, it)| it.peer_port.into()),
     ("state", |(_, it)| it.state.as_str().into()),
-    ("protocol", |(_, it)| it.protocol.as_str().into()),
+    ("protocol", |(_, it)| protocol(&it.protocol)),
     ("auth_mechanism", |(_, it)| it.auth_mechanism.as_str().into()),
     ("ssl", |_| false.into()),
+    ("ssl_protocol", |_| "".into()),
+    ("ssl_key_exchange", |_| "".into()),
+    ("ssl_cipher", |_| "".into()),
+    ("ssl_hash", |_| "".into()),
+    ("peer_cert_subject", |_| "".into()),
+    ("peer_cert_issuer", |_| "".into()),
+    ("peer_cert_validity", |_| "".into()),
+    ("peer_cert_serial_number", |_| "".into()),
+    ("container_id", |_| "".into()),
     ("channels", |(_, it)| it.channels.into()),
     ("channel_max", |(_, it)| it.channel_max.into()),
     ("frame_max", |(_, it)| it.frame_max.into()),
     ("timeout", |(_, it)| it.heartbeat_s.into()),
-    ("client_properties", |(_, it)| table(&it.client_properties)),
+    ("client_properties", |(_, it)| typed(&it.client_properties)),
     ("connected_at", |(_, it)| it.connected_at_ms.into()),
+    ("recv_cnt", |_| "".into()),
+    ("send_cnt", |_| "".into()),
     ("recv_oct", |(_, it)| it.recv_bytes.into()),
     ("send_oct", |(_, it)| it.send_bytes.into()),
     ("send_pend", |(_, it)| it.send_pending_bytes.into()),
@@ -88,7 +123,8 @@ pub(crate) fn list_channels(broker: &Broker, request: &Request) -> Outcome {
 /// By the pid of a listing; the client reads the reason (B28).
 pub(crate) fn close_connection(broker: &Broker, request: &Request) -> Outcome {
     let [text, reason] = arguments(request)?;
-    let invalid = || Failure::new(Exit::UNAVAILABLE, format!("Error:\n{{:invalid_pid_syntax, \"{text}\"}}"));
+    let invalid =
+        || Failure::new(Exit::UNAVAILABLE, format!("Error:\nError:\n{{:invalid_pid_syntax, \"{text}\"}}"));
     let wanted = connection_of(text).ok_or_else(invalid)?;
     // RabbitMQ does not mind a connection that is gone.
     if let Some((_, control)) = broker.connections().all().into_iter().find(|(id, _)| *id == wanted) {
@@ -97,12 +133,35 @@ pub(crate) fn close_connection(broker: &Broker, request: &Request) -> Outcome {
     Ok(Answer::done())
 }
 
-/// Of one vhost with `-p`, or of the node.
+/// Of one vhost with `-p`, or of the node; `--limit` ends after so many, `--per-connection-delay` waits that many
+/// milliseconds between two.
 pub(crate) fn close_all_connections(broker: &Broker, request: &Request) -> Outcome {
     let [reason] = arguments(request)?;
     let vhost = request.options.get("vhost");
     let reason = CloseReason::Operator(reason.into());
-    broker.connections().close_where(&reason, |info| vhost.is_none_or(|vhost| info.vhost == *vhost));
+    let (limit, delay_ms) = (number(request, "limit")?, number(request, "per-connection-delay")?);
+    let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let mut closed = 0;
+    for (_, control) in broker.connections().all() {
+        if closed < limit && vhost.is_none_or(|vhost| control.info().vhost == *vhost) {
+            control.close(reason.clone());
+            closed += 1;
+            std::thread::sleep(Duration::from_millis(delay_ms.min(DELAY_MS_MAX)));
+        }
+    }
+    Ok(Answer::Done { ok: format!("Closed {closed} connections") })
+}
+
+/// The number behind an option, 0 without.
+fn number(request: &Request, option: &str) -> Result<u64, Failure> {
+    let text = request.options.get(option).map_or("0", String::as_str);
+    text.parse().map_err(|_| usage(&format!("Invalid options for this command:\n--{option} : {text}")))
+}
+
+/// Whatever their vhost.
+pub(crate) fn close_all_user_connections(broker: &Broker, request: &Request) -> Outcome {
+    let [user, reason] = arguments(request)?;
+    broker.connections().close_where(&CloseReason::Operator(reason.into()), |info| info.user == user);
     Ok(Answer::done())
 }
 
@@ -111,10 +170,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn addresses_and_protocols_are_numbers() {
+        assert_eq!(address("127.0.0.1").to_string(), "[127,0,0,1]");
+        assert_eq!(address("::1").to_string(), "[0,0,0,0,0,0,0,1]");
+        assert_eq!(protocol("AMQP 0-9-1").to_string(), "[0,9,1]");
+    }
+
+    #[test]
     fn a_pid_names_its_connection_whichever_channel_it_is_of() {
         assert_eq!(connection_of(&pid(ConnectionId(7), 0)), Some(ConnectionId(7)));
         assert_eq!(connection_of(&pid(ConnectionId(9), 3)), Some(ConnectionId(9)));
-        assert_eq!(connection_of("<a.b>"), None);
+        for bad in ["<a.b>", "<0.1.0>", "<1.2.3>", "<.1.2.3>", "<warren@localhost.1.x.0>"] {
+            assert_eq!(connection_of(bad), None, "{bad}");
+        }
         assert_eq!(connection_of("7"), None);
     }
 }

@@ -1,8 +1,12 @@
 //! Listings as text, in RabbitMQ's formats. Refuses to know where the text goes.
 
+mod erlang;
+mod kinds;
+
 use serde_json::Value;
 
 use crate::protocol::Rows;
+use kinds::Kind;
 
 /// `--formatter`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,17 +53,17 @@ pub enum Headers {
 pub fn render(rows: &Rows, format: Format, headers: Headers) -> String {
     match format {
         Format::Table => table(rows, headers),
-        Format::PrettyTable => pretty(rows, headers),
+        Format::PrettyTable => pretty(rows),
         Format::Json => json(rows),
-        Format::Csv => csv(rows, headers),
-        Format::Erlang => erlang(rows),
+        Format::Csv => csv(rows),
+        Format::Erlang => erlang::terms(rows),
     }
 }
 
 fn lines(
     rows: &Rows,
     headers: Headers,
-    cell: fn(&Value) -> String,
+    cell: fn(&Value, Kind) -> String,
     header: fn(&str) -> String,
     by: &str,
 ) -> String {
@@ -68,8 +72,10 @@ fn lines(
         out.push_str(&rows.columns.iter().map(|name| header(name)).collect::<Vec<_>>().join(by));
         out.push('\n');
     }
+    let kinds: Vec<Kind> = rows.columns.iter().map(|name| kinds::of(name)).collect();
     for row in &rows.rows {
-        out.push_str(&row.iter().map(cell).collect::<Vec<_>>().join(by));
+        let cells = row.iter().zip(&kinds).map(|(value, kind)| cell(value, *kind));
+        out.push_str(&cells.collect::<Vec<_>>().join(by));
         out.push('\n');
     }
     out
@@ -79,27 +85,34 @@ fn table(rows: &Rows, headers: Headers) -> String {
     lines(rows, headers, plain, str::to_owned, "\t")
 }
 
-fn csv(rows: &Rows, headers: Headers) -> String {
+/// Everything between quotes, as RabbitMQ does it; `-s` leaves the names of columns there.
+fn csv(rows: &Rows) -> String {
     fn quoted(text: &str) -> String {
         format!("\"{}\"", text.replace('"', "\"\""))
     }
-    fn cell(value: &Value) -> String {
-        match value {
-            Value::Number(_) | Value::Bool(_) => value.to_string(),
-            other => quoted(&plain(other)),
-        }
-    }
-    lines(rows, headers, cell, quoted, ",")
+    lines(rows, Headers::Shown, |value, kind| quoted(&plain(value, kind)), quoted, ",")
 }
 
 /// A value in a table: no tabs, line ends or terminal controls whatever a client named things.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => escaped(text),
-        Value::Null => String::new(),
-        Value::Array(all) => format!("[{}]", all.iter().map(plain).collect::<Vec<_>>().join(", ")),
-        Value::Object(_) => nested(value),
-        other => other.to_string(),
+fn plain(value: &Value, kind: Kind) -> String {
+    match (value, kind) {
+        (Value::Array(numbers), Kind::Address) => kinds::address(numbers).unwrap_or_default(),
+        (Value::Array(numbers), Kind::Tuple) => {
+            format!("{{{}}}", numbers.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
+        }
+        (Value::Array(entries), Kind::Table) => nested("table", &Value::Array(entries.clone())),
+        (Value::Array(all), _) => {
+            format!("[{}]", all.iter().map(|value| plain(value, Kind::Plain)).collect::<Vec<_>>().join(", "))
+        }
+        (Value::String(text), _) => escaped(text),
+        (Value::Object(entries), _) => {
+            let entries = entries.iter();
+            let entries =
+                entries.map(|(name, value)| format!("{}: {}", escaped(name), plain(value, Kind::Plain)));
+            format!("#{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        (Value::Null, _) => String::new(),
+        (other, _) => other.to_string(),
     }
 }
 
@@ -112,32 +125,42 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// A value inside a table of arguments: `[{"x-max-length",5}]`.
-fn nested(value: &Value) -> String {
-    match value {
-        Value::Object(entries) => {
-            let entries = entries.iter().map(|(name, value)| {
-                let name = escaped(name);
-                format!("{{\"{name}\",{}}}", nested(value))
-            });
-            format!("[{}]", entries.collect::<Vec<_>>().join(","))
+/// A value inside a table of arguments, by its type: `[{"x-max-length",5}]`.
+fn nested(kind: &str, value: &Value) -> String {
+    let list = |values: &[Value], each: fn(&Value) -> String| {
+        format!("[{}]", values.iter().map(each).collect::<Vec<_>>().join(","))
+    };
+    match (kind, value) {
+        ("table", Value::Array(entries)) => list(entries, |entry| match kinds::entry(entry) {
+            Some((name, kind, value)) => format!("{{\"{}\",{}}}", escaped(name), nested(kind, value)),
+            None => entry.to_string(),
+        }),
+        ("array", Value::Array(elements)) => {
+            list(elements, |element| match element.as_array().map(Vec::as_slice) {
+                Some([Value::String(kind), value]) => nested(kind, value),
+                _ => element.to_string(),
+            })
         }
-        Value::Array(all) => format!("[{}]", all.iter().map(nested).collect::<Vec<_>>().join(",")),
-        Value::String(text) => format!("\"{}\"", escaped(text)),
-        Value::Null => "undefined".into(),
-        other => other.to_string(),
+        (_, Value::String(text)) => format!("\"{}\"", escaped(text)),
+        (_, Value::Null) => "undefined".into(),
+        (_, other) => other.to_string(),
     }
 }
 
-fn pretty(rows: &Rows, headers: Headers) -> String {
-    let mut cells: Vec<Vec<String>> = Vec::new();
-    if headers == Headers::Shown {
-        cells.push(rows.columns.clone());
-    }
-    cells.extend(rows.rows.iter().map(|row| row.iter().map(plain).collect()));
+/// Always with the names of columns, as RabbitMQ draws it.
+fn pretty(rows: &Rows) -> String {
     if rows.rows.is_empty() {
         return String::new();
     }
+    let mut cells: Vec<Vec<String>> = vec![rows.columns.clone()];
+    let kinds: Vec<Kind> = rows.columns.iter().map(|name| kinds::of(name)).collect();
+    let cell = |(value, kind): (&Value, &Kind)| match value {
+        Value::Array(all) if *kind == Kind::Atom => {
+            all.iter().map(|value| plain(value, Kind::Plain)).collect::<Vec<_>>().join(", ")
+        }
+        value => plain(value, *kind),
+    };
+    cells.extend(rows.rows.iter().map(|row| row.iter().zip(&kinds).map(cell).collect()));
     let width = |at: usize| cells.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows.columns.len()).map(width).collect();
     let rule = |left: &str, middle: &str, right: &str| {
@@ -146,7 +169,7 @@ fn pretty(rows: &Rows, headers: Headers) -> String {
     };
     let mut out = rule("┌", "┬", "┐");
     for (at, row) in cells.iter().enumerate() {
-        if at > 0 {
+        if at == 1 {
             out.push_str(&rule("├", "┼", "┤"));
         }
         for (cell, width) in row.iter().zip(&widths) {
@@ -165,28 +188,10 @@ fn json(rows: &Rows) -> String {
         format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
     };
     let objects: Vec<String> = rows.rows.iter().map(object).collect();
-    format!("[\n{}\n]\n", objects.join("\n,"))
-}
-
-fn erlang(rows: &Rows) -> String {
-    fn term(value: &Value) -> String {
-        match value {
-            Value::String(text) => format!("<<\"{}\">>", text.replace('\\', "\\\\").replace('"', "\\\"")),
-            Value::Array(all) => format!("[{}]", all.iter().map(term).collect::<Vec<_>>().join(",")),
-            Value::Object(entries) => {
-                let name = |name: &String| term(&Value::from(name.as_str()));
-                let entries = entries.iter().map(|(key, value)| format!("{{{},{}}}", name(key), term(value)));
-                format!("[{}]", entries.collect::<Vec<_>>().join(","))
-            }
-            Value::Null => "undefined".into(),
-            other => other.to_string(),
-        }
+    if objects.is_empty() {
+        return "[\n]\n".into();
     }
-    let row = |row: &Vec<Value>| {
-        let pairs = rows.columns.iter().zip(row).map(|(name, value)| format!("{{{name},{}}}", term(value)));
-        format!("[{}]", pairs.collect::<Vec<_>>().join(","))
-    };
-    format!("[{}]\n", rows.rows.iter().map(row).collect::<Vec<_>>().join(",\n "))
+    format!("[\n{}\n]\n", objects.join("\n,"))
 }
 
 #[cfg(test)]
@@ -196,38 +201,50 @@ mod tests {
 
     fn sample() -> Rows {
         Rows {
-            columns: vec!["name".into(), "messages".into(), "arguments".into()],
-            rows: vec![vec!["a\tb".into(), 2.into(), json!({"x-max-length": 5})]],
+            columns: ["name", "messages", "arguments", "host"].map(String::from).into(),
+            rows: vec![vec![
+                "a\tb".into(),
+                2.into(),
+                json!([["x-max-length", "signedint", 5], ["a", "array", [["longstr", "b"]]]]),
+                json!([127, 0, 0, 1]),
+            ]],
         }
     }
 
     #[test]
     fn a_table_has_tabs_between_columns_and_none_inside() {
         let text = render(&sample(), Format::Table, Headers::Shown);
-        assert_eq!(text, "name\tmessages\targuments\na\\tb\t2\t[{\"x-max-length\",5}]\n");
+        let expected =
+            "name\tmessages\targuments\thost\na\\tb\t2\t[{\"x-max-length\",5},{\"a\",[\"b\"]}]\t127.0.0.1\n";
+        assert_eq!(text, expected);
         assert_eq!(render(&sample(), Format::Table, Headers::Hidden).lines().count(), 1);
+        assert_eq!(render(&Rows::default(), Format::Table, Headers::Shown), "");
     }
 
     #[test]
     fn json_is_json_and_keeps_the_order_of_columns() {
         let text = render(&sample(), Format::Json, Headers::Shown);
         let parsed: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(parsed, json!([{"name": "a\tb", "messages": 2, "arguments": {"x-max-length": 5}}]));
+        assert_eq!(parsed[0]["arguments"][0], json!(["x-max-length", "signedint", 5]));
+        assert_eq!(parsed[0]["host"], json!([127, 0, 0, 1]));
         assert!(text.starts_with("[\n{\"name\":"));
-        assert_eq!(render(&Rows::default(), Format::Json, Headers::Shown), "[\n\n]\n");
+        assert_eq!(render(&Rows::default(), Format::Json, Headers::Shown), "[\n]\n");
     }
 
     #[test]
-    fn csv_quotes_text_and_erlang_makes_binaries() {
-        assert!(render(&sample(), Format::Csv, Headers::Hidden).starts_with("\"a\\tb\",2,"));
-        let text = render(&sample(), Format::Erlang, Headers::Hidden);
-        assert_eq!(text, "[[{name,<<\"a\tb\">>},{messages,2},{arguments,[{<<\"x-max-length\">>,5}]}]]\n");
+    fn csv_quotes_everything() {
+        let text = render(&sample(), Format::Csv, Headers::Hidden);
+        assert!(text.starts_with("\"name\",\"messages\","), "{text}");
+        assert!(text.contains("\n\"a\\tb\",\"2\",\"[{\"\"x-max-length\"\",5}"), "{text}");
     }
 
     #[test]
-    fn a_pretty_table_is_as_wide_as_its_widest_cell() {
-        let text = render(&sample(), Format::PrettyTable, Headers::Shown);
+    fn a_pretty_table_is_as_wide_as_its_widest_cell_and_has_one_rule_inside() {
+        let mut rows = sample();
+        rows.rows.push(rows.rows[0].clone());
+        let text = render(&rows, Format::PrettyTable, Headers::Shown);
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
+        assert_eq!(widths.len(), 6);
     }
 }

@@ -4,25 +4,43 @@ use std::sync::Arc;
 
 use broker::control::operator::DeleteConditions;
 use broker::{Broker, Queue};
+use serde_json::json;
 
+use crate::alarms;
 use crate::commands::{Outcome, arguments, refused};
+use crate::node::{NODE_NAME, Node, listener_lines, status_object};
 use crate::protocol::{Answer, Exit, Failure, Request};
 
-/// What is running, as text.
-pub(crate) fn status(broker: &Broker) -> Answer {
+/// What is running.
+pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
     let vhosts = broker.vhosts();
     let queues: usize = vhosts.iter().map(|vhost| vhost.queue_count()).sum();
-    let ok = format!(
-        "Runtime\n\nOS PID: {}\nWarren version: {}\nCluster name: {}\n\n{}\n\nTotals\n\nConnection count: {}\n\
-         Queue count: {queues}\nVirtual host count: {}",
+    let connections = broker.connections().count();
+    let log_lines: Vec<String> = node.log_locations.iter().map(|place| format!(" * {place}")).collect();
+    let text = format!(
+        "Runtime\n\nOS PID: {}\nOS: Linux\nUptime (seconds): {}\nIs under maintenance?: false\nRabbitMQ version: {}\n\
+         Warren version: {}\nNode name: {NODE_NAME}\nCluster name: {}\n\nData directory\n\nNode data directory: {}\n\n\
+         Log file(s)\n\n{}\n\n{}\n\nTotals\n\nConnection count: {connections}\nQueue count: {queues}\n\
+         Virtual host count: {}\n\nListeners\n\n{}",
         std::process::id(),
-        env!("CARGO_PKG_VERSION"),
+        node.started.elapsed().as_secs(),
+        node.rabbitmq_version,
+        node.version,
         broker.cluster_name(),
-        crate::alarms::status(broker),
-        broker.connections().count(),
+        node.data_dir.display(),
+        log_lines.join("\n"),
+        alarms::status(broker),
         vhosts.len(),
+        listener_lines(node),
     );
-    Answer::Done { ok }
+    let mut json = status_object(node);
+    json["totals"] = json!({
+        "connection_count": connections, "queue_count": queues, "virtual_host_count": vhosts.len(),
+    });
+    for (name, value) in alarms::status_entries(broker) {
+        json[name] = value;
+    }
+    Answer::Facts { text, json }
 }
 
 fn find(broker: &Broker, vhost: &str, queue: &str) -> Option<Arc<Queue>> {
@@ -35,8 +53,22 @@ pub(crate) fn delete_queue(broker: &Broker, request: &Request) -> Outcome {
     let missing = || Failure::new(Exit::USAGE, "Error:\nNo such queue was found");
     let queue = find(broker, request.vhost(), queue).ok_or_else(missing)?;
     let when = DeleteConditions { if_unused: request.has("if-unused"), if_empty: request.has("if-empty") };
-    let deleted = queue.delete_by_operator(when).wait().map_err(refused)?;
+    let deleted = queue.delete_by_operator(when).wait().map_err(|problem| not_deleted(problem, request))?;
     Ok(Answer::Done { ok: format!("Queue was successfully deleted with {} ready messages", deleted.ready) })
+}
+
+/// As the broker would tell a client (B78).
+fn not_deleted(problem: broker::Refused, request: &Request) -> Failure {
+    let why = match &problem {
+        broker::Refused::InUse(_) => "in use",
+        broker::Refused::NotEmpty(_) => "not empty",
+        _ => return refused(problem),
+    };
+    let (queue, vhost) = (request.args.first().map_or("", String::as_str), request.vhost());
+    let text = format!(
+        "Error:\n{{:amqp_error, :precondition_failed, ~c\"queue '{queue}' in vhost '{vhost}' {why}\", :none}}"
+    );
+    Failure::new(Exit::UNAVAILABLE, text)
 }
 
 /// Ready messages only (B80).

@@ -26,6 +26,8 @@ impl Exit {
     pub const UNAVAILABLE: u8 = 69;
     /// Something went wrong inside.
     pub const SOFTWARE: u8 = 70;
+    /// No answer in time.
+    pub const NOT_NOW: u8 = 75;
 }
 
 /// One command.
@@ -86,6 +88,13 @@ impl Failure {
 pub enum Answer {
     /// A listing.
     Rows(Rows),
+    /// What the node says of itself, for people and for programs.
+    Facts {
+        /// For people.
+        text: String,
+        /// For programs.
+        json: Value,
+    },
     /// Done.
     Done {
         /// What to print, may be empty.
@@ -110,7 +119,10 @@ mod tests {
     #[test]
     fn each_answer_is_told_from_the_others() {
         let rows = Rows { columns: vec!["name".into()], rows: vec![vec!["q".into()]] };
-        for answer in [Answer::Rows(rows), Answer::done(), Answer::Failed(Failure::new(Exit::DATA, "no"))] {
+        let facts = Answer::Facts { text: "a".into(), json: Value::Null };
+        for answer in
+            [Answer::Rows(rows), facts, Answer::done(), Answer::Failed(Failure::new(Exit::DATA, "no"))]
+        {
             let line = serde_json::to_string(&answer).unwrap();
             assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), answer);
         }

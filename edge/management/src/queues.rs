@@ -1,15 +1,17 @@
 //! Lists of queues and of their consumers. Refuses to know how queues hold messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker::{Broker, Condition, Queue, QueueStats};
 use serde_json::Value;
 
 use crate::columns::{Column, chosen, rows};
-use crate::commands::Outcome;
+use crate::commands::{Outcome, usage};
 use crate::connections::pid;
+use crate::node::NODE_NAME;
 use crate::protocol::Request;
-use crate::values::{table, text};
+use crate::values::{text, typed};
 
 /// Queues asked for their contents before the first answer is awaited.
 const BATCH: usize = 1024;
@@ -23,10 +25,10 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("auto_delete", |(it, _)| it.is_auto_delete().into()),
     ("exclusive", |(it, _)| it.exclusive_owner().is_some().into()),
     ("owner_pid", |(it, _)| it.exclusive_owner().map(|owner| pid(owner, 0)).unwrap_or_default().into()),
-    ("arguments", |(it, _)| table(it.arguments().as_table().raw())),
+    ("arguments", |(it, _)| typed(it.arguments().as_table().raw())),
     ("policy", |_| "".into()),
     ("operator_policy", |_| "".into()),
-    ("effective_policy_definition", |_| Value::Array(Vec::new())),
+    ("effective_policy_definition", |_| Value::Object(serde_json::Map::new())),
     ("type", |_| "classic".into()),
     ("state", |(it, _)| state(it).into()),
     ("messages_ready", |(_, it)| it.ready.into()),
@@ -36,12 +38,44 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("message_bytes", |(_, it)| (it.ready_bytes + it.unacked_bytes).into()),
     ("message_bytes_ready", |(_, it)| it.ready_bytes.into()),
     ("message_bytes_unacknowledged", |(_, it)| it.unacked_bytes.into()),
-    ("message_bytes_ram", |(_, it)| it.memory_bytes.into()),
+    ("messages_ram", |(_, it)| resident(it, it.ready + it.unacked)),
+    ("messages_ready_ram", |(_, it)| resident(it, it.ready)),
+    ("messages_unacknowledged_ram", |(_, it)| resident(it, it.unacked)),
+    ("message_bytes_ram", |(_, it)| resident(it, it.ready_bytes + it.unacked_bytes)),
+    ("message_bytes_persistent", |_| "".into()),
     ("memory", |(_, it)| it.memory_bytes.into()),
     ("consumers", |(_, it)| it.consumers.len().into()),
+    ("consumer_utilisation", |_| "".into()),
+    ("consumer_capacity", |_| "".into()),
+    ("head_message_timestamp", |_| "".into()),
+    ("disk_reads", |_| "".into()),
+    ("disk_writes", |_| "".into()),
+    ("pid", |(it, _)| pid_of_queue(it).into()),
+    ("leader", |_| NODE_NAME.into()),
+    ("members", |_| vec![NODE_NAME].into()),
+    ("online", |_| "".into()),
+    ("exclusive_consumer_pid", |(_, it)| exclusive_pid(it).into()),
     ("exclusive_consumer_tag", |(_, it)| text(it.exclusive_tag.as_deref().unwrap_or_default())),
     ("single_active_consumer_tag", |(_, it)| text(it.single_active_tag.as_deref().unwrap_or_default())),
 ];
+
+/// A count of what is in memory: all, unless a backlog is on disk; then it is not known.
+fn resident(stats: &QueueStats, count: u64) -> Value {
+    if stats.disk_bytes == 0 { count.into() } else { "".into() }
+}
+
+/// What stands where RabbitMQ shows the process of a queue: the same as long as the queue has its name.
+fn pid_of_queue(queue: &Queue) -> String {
+    let name = [queue.vhost_name().as_bytes(), b"/", queue.name()].concat();
+    let number = name.iter().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()));
+    format!("<{NODE_NAME}.2.{number}.0>")
+}
+
+fn exclusive_pid(stats: &QueueStats) -> String {
+    let tag = stats.exclusive_tag.as_deref();
+    let holder = stats.consumers.iter().find(|it| tag == Some(&*it.spec.tag));
+    holder.map(|it| pid(it.spec.id.connection, it.spec.channel)).unwrap_or_default()
+}
 
 /// Columns that are known without asking the queue.
 const WITHOUT_CONTENTS: &[&str] = &[
@@ -57,6 +91,10 @@ const WITHOUT_CONTENTS: &[&str] = &[
     "effective_policy_definition",
     "type",
     "state",
+    "pid",
+    "leader",
+    "members",
+    "online",
 ];
 
 /// RabbitMQ's word (B172).
@@ -86,11 +124,38 @@ fn with_contents(queues: &[Arc<Queue>]) -> Vec<Line> {
 /// Queues of a vhost by name.
 pub(crate) fn list_queues(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, QUEUE_COLUMNS, &["name", "messages"])?;
-    let queues = queues_of(broker, request.vhost());
+    let offline = request.has("offline") && !request.has("online") && !request.has("local");
+    let queues = if offline { Vec::new() } else { queues_of(broker, request.vhost()) };
     if columns.iter().all(|(name, _)| WITHOUT_CONTENTS.contains(name)) {
         return Ok(rows(&columns, queues.into_iter().map(|queue| (queue, QueueStats::default()))));
     }
     Ok(rows(&columns, with_contents(&queues)))
+}
+
+/// Queues that do not answer within `--queue-timeout` seconds (15), all asked at once.
+pub(crate) fn list_unresponsive_queues(broker: &Broker, request: &Request) -> Outcome {
+    let known: Vec<Column<Line>> =
+        QUEUE_COLUMNS.iter().filter(|(name, _)| WITHOUT_CONTENTS.contains(name)).copied().collect();
+    let columns = chosen(request, &known, &["name"])?;
+    let text = request.options.get("queue-timeout").map_or("15", String::as_str);
+    let seconds = text.parse::<u32>().map_err(|_| usage("--queue-timeout is a number of seconds"))?;
+    let silent = unresponsive(queues_of(broker, request.vhost()), Duration::from_secs(seconds.into()));
+    Ok(rows(&columns, silent.into_iter().map(|queue| (queue, QueueStats::default()))))
+}
+
+/// Those that do not answer in time. Only on a thread that may block.
+pub(crate) fn unresponsive(queues: Vec<Arc<Queue>>, within: Duration) -> Vec<Arc<Queue>> {
+    let asked: Vec<_> = queues.into_iter().map(|queue| (queue.stats(), queue)).collect();
+    tokio::runtime::Handle::current().block_on(async {
+        let end = tokio::time::Instant::now() + within;
+        let mut silent = Vec::new();
+        for (stats, queue) in asked {
+            if tokio::time::timeout_at(end, stats).await.is_err() {
+                silent.push(queue);
+            }
+        }
+        silent
+    })
 }
 
 /// A consumer of a queue.
@@ -128,7 +193,7 @@ const CONSUMER_COLUMNS: &[Column<Consumer>] = &[
     ("active", |it| it.is_active().into()),
     ("activity_status", |it| it.activity().into()),
     ("exclusive", |it| it.spec().exclusive.into()),
-    ("arguments", |it| table(&it.spec().arguments)),
+    ("arguments", |it| typed(&it.spec().arguments)),
 ];
 
 const CONSUMER_DEFAULTS: &[&str] =

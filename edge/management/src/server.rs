@@ -12,6 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::commands;
+use crate::node::Node;
 use crate::protocol::{Answer, Exit, Failure, LINE_BYTES_MAX, Request};
 
 /// Name of the socket in the data directory.
@@ -26,28 +27,33 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept, such as out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A control socket that takes connections; they are answered by [`serve_control`].
+/// A control socket on which clients may connect already; they are answered by [`ControlSocket::serve`].
+#[derive(Debug)]
 pub struct ControlSocket(UnixListener);
 
 impl ControlSocket {
-    /// Makes the socket, mode 0600. One that is there already is replaced; the lock of the data directory keeps two
-    /// servers apart. Inside a runtime.
+    /// Makes a Unix socket, mode 0600. One that is there already is replaced; the lock of the data directory keeps two
+    /// servers apart. Inside a runtime only.
     ///
     /// # Errors
-    /// No write permission, or a path longer than a socket address takes (107 bytes).
-    pub fn bind(path: &Path) -> io::Result<Self> {
-        bind(path).map(Self)
+    /// The socket cannot be made: no write permission, or a path longer than a socket address takes (107 bytes).
+    pub fn bind(socket: &Path) -> io::Result<Self> {
+        bind(socket).map(Self)
+    }
+
+    /// Answers commands until one of them asks the server to stop: then it returns `Ok`.
+    ///
+    /// # Errors
+    /// None today; a failed accept is tried again.
+    pub async fn serve(self, broker: Broker, node: Node) -> io::Result<()> {
+        serve(self.0, broker, node).await
     }
 }
 
-/// Answers commands until one of them asks the server to stop: then it returns `Ok`.
-///
-/// # Errors
-/// The runtime is going away.
-pub async fn serve_control(broker: Broker, socket: ControlSocket) -> io::Result<()> {
-    let ControlSocket(listener) = socket;
+async fn serve(listener: UnixListener, broker: Broker, node: Node) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(COMMANDS_MAX));
     let stop = Arc::new(Notify::new());
+    let node = Arc::new(node);
     loop {
         let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
         let accepted = tokio::select! {
@@ -62,9 +68,9 @@ pub async fn serve_control(broker: Broker, socket: ControlSocket) -> io::Result<
                 continue;
             }
         };
-        let (broker, stop) = (broker.clone(), stop.clone());
+        let (broker, node, stop) = (broker.clone(), node.clone(), stop.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve_one(stream, broker, &stop).await {
+            if let Err(error) = serve_one(stream, broker, node, &stop).await {
                 tracing::debug!(%error, "a control client went away");
             }
             drop(slot);
@@ -86,7 +92,7 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn serve_one(mut stream: UnixStream, broker: Broker, stop: &Notify) -> io::Result<()> {
+async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>, stop: &Notify) -> io::Result<()> {
     let mut line = Vec::new();
     let mut reader = BufReader::new((&mut stream).take(LINE_BYTES_MAX));
     tokio::time::timeout(READ_TIMEOUT, reader.read_until(b'\n', &mut line)).await??;
@@ -98,7 +104,7 @@ async fn serve_one(mut stream: UnixStream, broker: Broker, stop: &Notify) -> io:
         }
     };
     let stopping = request.command == "stop" || request.command == "shutdown";
-    let run = tokio::task::spawn_blocking(move || commands::run(&broker, &request));
+    let run = tokio::task::spawn_blocking(move || commands::run(&broker, &node, &request));
     let reply = run.await.unwrap_or_else(|error| {
         tracing::error!(%error, "a control command has failed");
         Answer::Failed(Failure::new(Exit::SOFTWARE, "Error: the command has failed; see the server's log"))
@@ -137,8 +143,8 @@ mod tests {
         let socket = folder.join(SOCKET_NAME);
         let requests: Vec<Request> = commands.iter().map(|line| request(line)).collect();
         let (answers, served) = runtime.block_on(async {
-            let bound = ControlSocket::bind(&socket).unwrap();
-            let serving = tokio::spawn(serve_control(broker.clone(), bound));
+            let control = ControlSocket::bind(&socket).unwrap();
+            let serving = tokio::spawn(control.serve(broker.clone(), crate::node::tests::sample()));
             let calling = tokio::task::spawn_blocking(move || {
                 requests.iter().map(|request| call(&socket, request, None).unwrap()).collect()
             });

@@ -8,7 +8,7 @@ use metadata::{Binding, Destination, ExchangeRecord, QueueRecord};
 use crate::columns::{Column, chosen, rows};
 use crate::commands::Outcome;
 use crate::protocol::Request;
-use crate::values::{table, text};
+use crate::values::{text, typed};
 
 const EXCHANGE_COLUMNS: &[Column<Arc<ExchangeRecord>>] = &[
     ("name", |it| text(&it.name)),
@@ -16,7 +16,7 @@ const EXCHANGE_COLUMNS: &[Column<Arc<ExchangeRecord>>] = &[
     ("durable", |it| it.durable.into()),
     ("auto_delete", |it| it.auto_delete.into()),
     ("internal", |it| it.internal.into()),
-    ("arguments", |it| table(it.arguments.raw())),
+    ("arguments", |it| typed(it.arguments.raw())),
     ("policy", |_| "".into()),
     ("user_who_performed_action", |_| "".into()),
 ];
@@ -83,7 +83,7 @@ const BINDING_COLUMNS: &[Column<Line>] = &[
     ("destination_name", |it| text(it.destination().0)),
     ("destination_kind", |it| it.destination().1.into()),
     ("routing_key", |it| text(it.key())),
-    ("arguments", |it| table(it.arguments())),
+    ("arguments", |it| typed(it.arguments())),
     ("vhost", |it| text(it.vhost())),
 ];
 

@@ -19,6 +19,34 @@ pub(crate) fn table(raw: &[u8]) -> Value {
     nested(Table::from_raw(raw), 0)
 }
 
+/// A raw field table as a list of `[name, type, value]`, the types by RabbitMQ's names: how listings show arguments.
+pub(crate) fn typed(raw: &[u8]) -> Value {
+    triples(Table::from_raw(raw), 0)
+}
+
+fn triples(table: Table<'_>, depth: usize) -> Value {
+    if depth >= DEPTH_MAX {
+        return Value::Array(Vec::new());
+    }
+    let triple = |(name, value): (&[u8], Field<'_>)| -> Value {
+        Value::Array(vec![text(name), value.type_name().into(), typed_field(value, depth + 1)])
+    };
+    table.iter().map(triple).collect()
+}
+
+fn typed_field(value: Field<'_>, depth: usize) -> Value {
+    match value {
+        Field::Table(inner) => triples(inner, depth),
+        Field::Array(array) if depth < DEPTH_MAX => {
+            let pair = |element: Field<'_>| -> Value {
+                Value::Array(vec![element.type_name().into(), typed_field(element, depth + 1)])
+            };
+            array.iter().map(pair).collect()
+        }
+        other => field(other, depth),
+    }
+}
+
 fn nested(table: Table<'_>, depth: usize) -> Value {
     let mut object = Map::new();
     if depth < DEPTH_MAX {
@@ -117,6 +145,18 @@ mod tests {
         fields.push("v", Field::Void);
         let raw = fields.into_raw();
         assert_eq!(table(&raw), serde_json::json!({"x-max-length": 5, "s": "text", "v": null}));
+    }
+
+    #[test]
+    fn a_listing_names_the_types_of_arguments() {
+        let mut inner = TableBuf::new();
+        inner.push("n", Field::I64(1));
+        let mut fields = TableBuf::new();
+        fields.push("x-max-length", Field::I32(5));
+        fields.push("t", Field::Table(inner.as_table()));
+        let expected =
+            serde_json::json!([["x-max-length", "signedint", 5], ["t", "table", [["n", "long", 1]]]]);
+        assert_eq!(typed(&fields.into_raw()), expected);
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn distance_to_pattern(key: &str, pattern: &str) -> usize {
 }
 
 /// Edits (insert, delete, replace, each 1) between two texts.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! The command line of `rabbitmqctl`: options anywhere, then the command and its arguments. Knows no command.
+//! The command line of `rabbitmqctl`: options anywhere, then the command and its arguments. Refuses to know what a command does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use management::{Format, Headers, Request};
+
+use super::catalogue::{self, Entry};
 
 /// How much to say besides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,111 +18,220 @@ pub(super) enum Banner {
     Hidden,
 }
 
+/// Whether the command is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    /// It is.
+    Really,
+    /// The command line is checked only.
+    Dry,
+}
+
 /// A command line that was read.
 #[derive(Debug, PartialEq)]
 pub(super) struct Arguments {
     /// For the server; its command is empty when none was given.
     pub(super) request: Request,
-    /// Shape of listings.
+    /// Shape of answers.
     pub(super) format: Format,
     /// Names of columns.
     pub(super) headers: Headers,
     /// What is being done.
     pub(super) banner: Banner,
+    /// Whether to do it.
+    pub(super) run: Run,
     /// Folder of the server.
     pub(super) data_dir: Option<PathBuf>,
-    /// Longest wait for the answer.
+    /// Longest wait for the answer; the command decides when it is not given.
     pub(super) timeout: Option<Duration>,
 }
 
-/// Options with a value: short, long, name in the request.
-const VALUED: &[(&str, &str)] = &[
-    ("-p", "vhost"),
-    ("-n", "node"),
-    ("-t", "timeout"),
-    ("", "formatter"),
-    ("", "format"),
-    ("", "data-dir"),
-    ("", "erlang-cookie"),
-    ("", "printer"),
-    ("", "description"),
-    ("", "tags"),
-    ("", "default-queue-type"),
-    ("", "protected-from-deletion"),
-    ("", "user"),
+/// Options of every command: letter, long name, with `=` where a value follows.
+const COMMON: &[(Option<char>, &str)] = &[
+    (Some('p'), "vhost="),
+    (Some('n'), "node="),
+    (Some('t'), "timeout="),
+    (Some('q'), "quiet"),
+    (Some('s'), "silent"),
+    (Some('l'), "longnames"),
+    (Some('?'), "help"),
+    (Some('h'), "help"),
+    (None, "formatter="),
+    (None, "printer="),
+    (None, "file="),
+    (None, "data-dir="),
+    (None, "erlang-cookie="),
+    (None, "rabbitmq-home="),
+    (None, "mnesia-dir="),
+    (None, "plugins-dir="),
+    (None, "enabled-plugins-file="),
+    (None, "aliases-file="),
+    (None, "script-name="),
+    (None, "no-table-headers"),
+    (None, "table-headers"),
+    (None, "print-stacktrace"),
+    (None, "dry-run"),
+    (None, "version"),
 ];
 
-/// Options without one.
-const FLAGS: &[(&str, &str)] = &[
-    ("-q", "quiet"),
-    ("-s", "silent"),
-    ("-l", "longnames"),
-    ("", "no-table-headers"),
-    ("-e", "if-empty"),
-    ("-u", "if-unused"),
-    ("", "global"),
-    ("", "skip-unsupported"),
-    ("", "online"),
-    ("", "offline"),
-    ("", "local"),
-    ("", "dry-run"),
-    ("-h", "help"),
-    ("", "version"),
+/// Letters for options of single commands.
+const LETTERS: &[(char, &str)] = &[
+    ('e', "if-empty"),
+    ('u', "if-unused"),
+    ('d', "description="),
+    ('N', "number="),
+    ('P', "pid="),
+    ('a', "address="),
+    ('a', "all"),
+    ('o', "opt-in"),
 ];
 
-fn named(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
-    let long = word.strip_prefix("--");
-    table
-        .iter()
-        .find(|(short, name)| long == Some(*name) || (!short.is_empty() && *short == word))
-        .map(|it| it.1)
+/// What is known of an option: its long name, and whether a value follows.
+#[derive(Clone, Copy)]
+struct Known {
+    name: &'static str,
+    valued: bool,
 }
 
-/// Reads a command line; the error is a text for the user.
-pub(super) fn parse(words: Vec<OsString>) -> Result<Arguments, String> {
-    let mut options: BTreeMap<String, String> = BTreeMap::new();
-    let mut positional = Vec::new();
-    let mut words = words.into_iter().map(|word| {
-        word.into_string().map_err(|word| format!("not valid UTF-8: {}", word.to_string_lossy()))
-    });
+fn known(option: &'static str) -> Known {
+    Known { name: option.trim_end_matches('='), valued: option.ends_with('=') }
+}
+
+/// The option of a command, by long name or letter.
+fn option(entry: Option<&'static Entry>, wanted: &str) -> Option<Known> {
+    let own = || entry.into_iter().flat_map(|entry| entry.options.iter().copied());
+    if let Some(long) = wanted.strip_prefix("--") {
+        let long = long.replace('_', "-");
+        let common = COMMON.iter().map(|(_, name)| *name);
+        return common.chain(own()).map(known).find(|it| it.name == long);
+    }
+    let letter = wanted.strip_prefix('-').filter(|rest| rest.chars().count() == 1)?.chars().next();
+    let common = COMMON.iter().filter(|(known, _)| *known == letter).map(|(_, name)| *name);
+    let of_command =
+        LETTERS.iter().filter(|(known, name)| Some(*known) == letter && own().any(|it| it == *name));
+    common.chain(of_command.map(|(_, name)| *name)).map(known).next()
+}
+
+/// Options and positional words, apart.
+#[derive(Default)]
+struct Words {
+    options: BTreeMap<String, String>,
+    positional: Vec<String>,
+    /// `--option : value` of each that the command does not take.
+    invalid: Vec<String>,
+}
+
+/// The command on a line, whatever else is wrong with it: the first word that is neither option nor value of one.
+fn command_of(words: &[String]) -> Option<&str> {
+    let mut words = words.iter();
     while let Some(word) = words.next() {
-        let word = word?;
-        if word == "--" {
-            positional.extend(words.by_ref().collect::<Result<Vec<_>, _>>()?);
-        } else if let Some(flag) = named(FLAGS, &word) {
-            options.insert(flag.into(), String::new());
-        } else if let Some(option) = named(VALUED, &word) {
-            let value = words.next().ok_or_else(|| format!("option {word} needs a value"))??;
-            options.insert(option.into(), value);
-        } else if let Some((option, value)) = word.split_once('=').filter(|_| word.starts_with("--")) {
-            let option = named(VALUED, option).ok_or_else(|| format!("invalid option {option}"))?;
-            options.insert(option.into(), value.into());
-        } else if word.len() > 1 && word.starts_with('-') && !is_number(&word) {
-            return Err(format!("invalid option {word}"));
-        } else {
-            positional.push(word);
+        if !is_option(word) {
+            return Some(word);
+        }
+        if option(None, word).is_some_and(|it| it.valued) {
+            words.next();
         }
     }
-    arguments(options, positional)
+    None
 }
 
-fn is_number(word: &str) -> bool {
-    word.parse::<f64>().is_ok()
+fn is_option(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-') && word.parse::<f64>().is_err()
 }
 
-fn arguments(mut options: BTreeMap<String, String>, mut words: Vec<String>) -> Result<Arguments, String> {
+impl Words {
+    fn read(words: &[String]) -> Self {
+        let entry = command_of(words).and_then(catalogue::find);
+        let mut read = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if word == "--" {
+                read.positional.extend(words.by_ref().cloned());
+            } else if is_option(word) {
+                read.option(entry, word, &mut words);
+            } else {
+                read.positional.push(word.clone());
+            }
+        }
+        read
+    }
+
+    fn option<'a>(
+        &mut self,
+        entry: Option<&'static Entry>,
+        word: &str,
+        rest: &mut impl Iterator<Item = &'a String>,
+    ) {
+        let (name, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word, None),
+        };
+        match option(entry, name) {
+            Some(known) if known.valued => match value.or_else(|| rest.next().cloned()) {
+                Some(value) => drop(self.options.insert(known.name.into(), value)),
+                None => self.invalid.push(format!("{name} : ")),
+            },
+            Some(known) => drop(self.options.insert(known.name.into(), value.unwrap_or_default())),
+            None if self.letters(entry, name) => (),
+            None => self.invalid.push(format!("{name} : ")),
+        }
+    }
+
+    /// Several flags behind one dash, such as `-qs`.
+    fn letters(&mut self, entry: Option<&'static Entry>, word: &str) -> bool {
+        let flags: Option<Vec<Known>> = word[1..]
+            .chars()
+            .map(|letter| option(entry, &format!("-{letter}")).filter(|known| !known.valued))
+            .collect();
+        let several = flags.filter(|flags| flags.len() > 1 && !word.starts_with("--"));
+        for known in several.iter().flatten() {
+            self.options.insert(known.name.into(), String::new());
+        }
+        several.is_some()
+    }
+}
+
+/// Why a command line is not run: a text for the user.
+#[derive(Debug, PartialEq)]
+pub(super) struct Mistake {
+    /// What is wrong.
+    pub(super) problem: String,
+    /// The command, empty when there is none.
+    pub(super) command: String,
+}
+
+/// Reads a command line and checks its options and the number of its arguments.
+pub(super) fn parse(words: Vec<OsString>) -> Result<Arguments, Mistake> {
+    let mut line = Vec::with_capacity(words.len());
+    for word in words {
+        line.push(word.into_string().map_err(|word| Mistake {
+            problem: format!("not valid UTF-8: {}", word.to_string_lossy()),
+            command: String::new(),
+        })?);
+    }
+    let read = Words::read(&line);
+    let command = read.positional.first().cloned().unwrap_or_default();
+    arguments(read).map_err(|problem| Mistake { problem, command })
+}
+
+fn arguments(read: Words) -> Result<Arguments, String> {
+    let Words { mut options, mut positional, mut invalid } = read;
+    let command = if positional.is_empty() { String::new() } else { positional.remove(0) };
+    let seconds = options.remove("timeout");
+    let timeout = seconds.as_deref().and_then(|text| text.parse::<u32>().ok());
+    if let (Some(text), None) = (seconds, timeout) {
+        invalid.push(format!("--timeout : {text}"));
+    }
+    let asks_help = options.contains_key("help") || options.contains_key("version");
+    if let Some(entry) = catalogue::find(&command).filter(|_| !asks_help) {
+        if !invalid.is_empty() {
+            return Err(format!("Invalid options for this command:\n{}", invalid.join("\n")));
+        }
+        check_count(entry, positional.len())?;
+    }
     let format = match options.remove("formatter") {
         None => Format::default(),
         Some(name) => Format::from_name(&name).ok_or_else(|| format!("unknown formatter {name}"))?,
-    };
-    let timeout = match options.remove("timeout").as_deref() {
-        None => Some(Duration::from_secs(60)),
-        Some("infinity") => None,
-        Some(text) => {
-            let seconds: u32 =
-                text.parse().ok().filter(|it| *it > 0).ok_or("timeout must be a positive number")?;
-            Some(Duration::from_secs(seconds.into()))
-        }
     };
     let silent = options.contains_key("silent");
     let hidden = silent || options.contains_key("no-table-headers");
@@ -133,14 +244,19 @@ fn arguments(mut options: BTreeMap<String, String>, mut words: Vec<String>) -> R
         } else {
             Banner::Shown
         },
-        request: Request {
-            command: if words.is_empty() { String::new() } else { words.remove(0) },
-            args: words,
-            options,
-        },
+        run: if options.contains_key("dry-run") { Run::Dry } else { Run::Really },
+        request: Request { command, args: positional, options },
         format,
-        timeout,
+        timeout: timeout.map(|seconds| Duration::from_secs(seconds.into())),
     })
+}
+
+fn check_count(entry: &Entry, given: usize) -> Result<(), String> {
+    match given {
+        few if few < entry.arguments_min => Err("not enough arguments.".into()),
+        many if many > entry.arguments_max => Err("too many arguments.".into()),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +264,7 @@ mod tests {
     use super::*;
 
     fn read(line: &[&str]) -> Result<Arguments, String> {
-        parse(line.iter().map(OsString::from).collect())
+        parse(line.iter().map(OsString::from).collect()).map_err(|mistake| mistake.problem)
     }
 
     #[test]
@@ -182,10 +298,29 @@ mod tests {
 
     #[test]
     fn mistakes_are_told() {
-        assert!(read(&["list_queues", "--bogus"]).unwrap_err().contains("--bogus"));
-        assert!(read(&["list_queues", "-p"]).unwrap_err().contains("-p"));
-        assert!(read(&["list_queues", "--formatter", "xml"]).unwrap_err().contains("xml"));
-        assert!(read(&["-t", "0", "ping"]).is_err());
+        let problem = |line: &[&str]| read(line).unwrap_err();
+        assert_eq!(problem(&["list_queues", "--bogus"]), "Invalid options for this command:\n--bogus : ");
+        assert_eq!(
+            problem(&["list_queues", "--bogus=1", "-p"]),
+            "Invalid options for this command:\n--bogus : \n-p : "
+        );
+        assert_eq!(problem(&["-t", "soon", "ping"]), "Invalid options for this command:\n--timeout : soon");
+        assert!(problem(&["list_queues", "--formatter", "xml"]).contains("xml"));
+        assert_eq!(
+            problem(&["list_queues", "--if-empty"]),
+            "Invalid options for this command:\n--if-empty : "
+        );
+        assert_eq!(problem(&["delete_queue"]), "not enough arguments.");
+        assert_eq!(problem(&["delete_queue", "a", "b"]), "too many arguments.");
         assert_eq!(read(&[]).unwrap().request.command, "");
+    }
+
+    #[test]
+    fn flags_may_share_a_dash_and_letters_depend_on_the_command() {
+        let read = read(&["delete_queue", "-qe", "-u", "q"]).unwrap();
+        assert_eq!(read.banner, Banner::Hidden);
+        assert!(read.request.has("if-empty") && read.request.has("if-unused"));
+        let help = super::tests::read(&["delete_queue", "--help"]).unwrap();
+        assert!(help.request.has("help"));
     }
 }

@@ -1,9 +1,28 @@
 //! The line that says what is being done, in RabbitMQ's words. Scripts read past it, people read it.
 
-use management::Request;
+use std::time::Duration;
+
+use management::{NODE_NAME, Request};
+
+use super::arguments::Arguments;
+
+/// Whether the line is printed before the server is asked rather than with its answer: where it says that there is a wait.
+pub(super) fn comes_first(command: &str) -> bool {
+    let first = ["ping", "stop", "shutdown", "is_running", "is_booting", "check_running", "server_version"];
+    first.contains(&command)
+}
 
 /// The line for a command; `None` where RabbitMQ says nothing.
-pub(super) fn banner(request: &Request) -> Option<String> {
+pub(super) fn banner(arguments: &Arguments) -> Option<String> {
+    let request = &arguments.request;
+    let timeout = arguments.timeout.unwrap_or(Duration::from_secs(60));
+    of_user(request)
+        .or_else(|| of_object(request, timeout))
+        .or_else(|| vhost_banner(request))
+        .or_else(|| of_node(request, timeout))
+}
+
+fn of_user(request: &Request) -> Option<String> {
     let vhost = request.vhost();
     let nth = |at: usize| request.args.get(at).map_or("", String::as_str);
     let (first, second) = (nth(0), nth(1));
@@ -25,15 +44,34 @@ pub(super) fn banner(request: &Request) -> Option<String> {
         "set_topic_permissions" => {
             format!("Setting topic permissions on \"{second}\" for user \"{first}\" in vhost \"{vhost}\" ...")
         }
+        "clear_topic_permissions" if request.args.len() > 1 => {
+            format!(
+                "Clearing topic permissions on \"{second}\" for user \"{first}\" in vhost \"{vhost}\" ..."
+            )
+        }
         "clear_topic_permissions" => {
             format!("Clearing topic permissions for user \"{first}\" in vhost \"{vhost}\" ...")
         }
         "list_topic_permissions" => format!("Listing topic permissions for vhost \"{vhost}\" ..."),
         "list_user_topic_permissions" => format!("Listing topic permissions for user \"{first}\" ..."),
+        "hash_password" if first.is_empty() => "Will hash provided password".into(),
+        "hash_password" => format!("Will hash password {first}"),
+        _ => return None,
+    })
+}
+
+fn of_object(request: &Request, timeout: Duration) -> Option<String> {
+    let vhost = request.vhost();
+    let nth = |at: usize| request.args.get(at).map_or("", String::as_str);
+    let (first, second) = (nth(0), nth(1));
+    Some(match request.command.as_str() {
         "add_vhost" => format!("Adding vhost \"{first}\" ..."),
         "delete_vhost" => format!("Deleting vhost \"{first}\" ..."),
         "list_vhosts" => "Listing vhosts ...".into(),
-        "list_queues" => format!("Timeout: 60.0 seconds ...\nListing queues for vhost {vhost} ..."),
+        "list_queues" => {
+            format!("Timeout: {:.1} seconds ...\nListing queues for vhost {vhost} ...", timeout.as_secs_f64())
+        }
+        "list_unresponsive_queues" => format!("Listing unresponsive queues for vhost {vhost} ..."),
         "list_exchanges" => format!("Listing exchanges for vhost {vhost} ..."),
         "list_bindings" => format!("Listing bindings for vhost {vhost}..."),
         "list_consumers" => format!("Listing consumers in vhost {vhost} ..."),
@@ -47,6 +85,17 @@ pub(super) fn banner(request: &Request) -> Option<String> {
                 "Inspecting consistent hashing ring state for exchange {first} in virtual host '{vhost}'..."
             )
         }
+        "delete_queue" if request.has("if-unused") && request.has("if-empty") => {
+            format!(
+                "Deleting queue '{first}' on vhost '{vhost}' if queue is empty and if queue is unused ..."
+            )
+        }
+        "delete_queue" if request.has("if-unused") => {
+            format!("Deleting queue '{first}' on vhost '{vhost}' if queue is unused ...")
+        }
+        "delete_queue" if request.has("if-empty") => {
+            format!("Deleting queue '{first}' on vhost '{vhost}' if queue is empty ...")
+        }
         "delete_queue" => format!("Deleting queue '{first}' on vhost '{vhost}' ..."),
         "purge_queue" => format!("Purging queue '{first}' in vhost '{vhost}' ..."),
         "export_definitions" if first == "-" => return None,
@@ -56,16 +105,12 @@ pub(super) fn banner(request: &Request) -> Option<String> {
         }
         "import_definitions" => format!("Importing definitions in JSON from a file at \"{first}\" ..."),
         "close_connection" => format!("Closing connection {first}, reason: {second}..."),
-        "close_all_connections" => format!("Closing all connections, reason: {first}..."),
-        "set_vm_memory_high_watermark" | "set_disk_free_limit" => threshold(&request.command, first, second),
-        "alarms" => "Asking node warren@localhost to report any known resource alarms ...".into(),
-        "check_alarms" | "check_local_alarms" => {
-            "Asking node warren@localhost to report any local resource alarms ...".into()
+        "close_all_connections" if request.options.contains_key("vhost") => {
+            format!("Closing all connections in vhost {vhost}, reason: {first}...")
         }
-        "check_running" => "Checking if RabbitMQ is running on node warren@localhost ...".into(),
-        "status" => "Status of node warren@localhost ...".into(),
-        "stop" | "shutdown" => "Stopping and halting node warren@localhost ...".into(),
-        _ => return vhost_banner(request),
+        "close_all_connections" => format!("Closing all connections, reason: {first}..."),
+        "close_all_user_connections" => format!("Closing connections of user {first}, reason: {second}..."),
+        _ => return None,
     })
 }
 
@@ -113,6 +158,66 @@ fn vhost_banner(request: &Request) -> Option<String> {
     })
 }
 
+fn of_node(request: &Request, timeout: Duration) -> Option<String> {
+    let first = request.args.first().map_or("", String::as_str);
+    let node = NODE_NAME;
+    Some(match request.command.as_str() {
+        "ping" => format!(
+            "Will ping {node}. This only checks if the OS process is running and registered with epmd. Timeout: {} ms.",
+            timeout.as_millis()
+        ),
+        "status" => format!("Status of node {node} ..."),
+        "alarms" => format!("Asking node {node} to report any known resource alarms ..."),
+        "check_alarms" | "check_local_alarms" => {
+            format!("Asking node {node} to report any local resource alarms ...")
+        }
+        "set_vm_memory_high_watermark" | "set_disk_free_limit" => {
+            let second = request.args.get(1).map_or("", String::as_str);
+            threshold(&request.command, first, second)
+        }
+        "cluster_status" => format!("Cluster status of node {node} ..."),
+        "environment" => format!("Application environment of node {node} ..."),
+        "report" => format!("Reporting server status of node {node} ..."),
+        "stop" | "shutdown" => format!("Stopping and halting node {node} ..."),
+        "is_running" => format!("Asking node {node} for its status ..."),
+        "is_booting" => format!("Asking node {node} for its boot status ..."),
+        "check_running" => format!("Checking if RabbitMQ is running on node {node} ..."),
+        "check_virtual_hosts" => format!("Checking if all vhosts are running on node {node} ..."),
+        "check_port_listener" => {
+            format!("Asking node {node} if there's an active listener on port {first} ...")
+        }
+        "check_protocol_listener" => {
+            format!("Asking node {node} if there's an active listener for protocol {first} ...")
+        }
+        "check_port_connectivity" => format!(
+            "Testing TCP connections to all active listeners on node {node} using hostname resolution ..."
+        ),
+        "check_if_any_deprecated_features_are_used" => {
+            "Checking if any deprecated features are used ...".into()
+        }
+        "check_if_node_is_quorum_critical" => {
+            format!("Checking if node {node} is critical for quorum of any queues/streams ...")
+        }
+        "check_certificate_expiration" => {
+            format!("Checking certificate expiration for all certificates on node {node} ...")
+        }
+        "listeners" => format!("Asking node {node} to report its protocol listeners ..."),
+        "command_line_arguments" => format!("Command line arguments of node {node} ..."),
+        "log_location" => format!("Log file location(s) on node {node} ..."),
+        "log_tail" => {
+            let number = request.options.get("number").map_or("50", String::as_str);
+            format!("Last {number} log lines on node {node} ...")
+        }
+        "maybe_stuck" => format!("Asking node {node} to detect potentially stuck queues..."),
+        "server_version" => format!("Asking node {node} for its RabbitMQ version..."),
+        "erlang_version" => format!("Asking node {node} for its Erlang/OTP version..."),
+        "memory_breakdown" => format!("Reporting memory breakdown on node {node}..."),
+        "list_feature_flags" => "Listing feature flags ...".into(),
+        "os_env" => format!("Listing RabbitMQ-specific environment variables defined on node {node}..."),
+        _ => return None,
+    })
+}
+
 /// What a threshold is moved to.
 fn threshold(command: &str, first: &str, second: &str) -> String {
     let value = match first {
@@ -152,7 +257,7 @@ mod tests {
             let mut words = line.iter().map(|word| (*word).to_owned());
             let command = words.next().unwrap();
             let request = Request { command, args: words.collect(), ..Request::default() };
-            assert_eq!(banner(&request).as_deref(), Some(told));
+            assert_eq!(of_node(&request, Duration::from_secs(60)).as_deref(), Some(told));
         }
     }
 }

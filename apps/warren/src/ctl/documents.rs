@@ -16,12 +16,12 @@ pub(super) fn prepare(request: &mut Request) -> Result<Option<PathBuf>, Failed> 
     match (request.command.as_str(), request.args.as_slice()) {
         ("export_definitions", [file]) => {
             let target = PathBuf::from(file);
+            let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                return Err(bad(&format!("Directory {} does not exist", folder.display())));
+            }
             request.args.clear();
             Ok(Some(target))
-        }
-        ("export_definitions", given) => {
-            let problem = if given.is_empty() { "not enough arguments." } else { "too many arguments." };
-            Err((Exit::USAGE, format!("Error (argument validation): {problem}")))
         }
         ("import_definitions", [] | [_]) => {
             let file = request.args.pop().filter(|file| file != "-");
@@ -33,9 +33,16 @@ pub(super) fn prepare(request: &mut Request) -> Result<Option<PathBuf>, Failed> 
     }
 }
 
+fn bad(problem: &str) -> Failed {
+    (Exit::DATA, format!("Error (argument validation): Bad argument: {problem}"))
+}
+
 fn read(file: Option<&Path>) -> Result<String, Failed> {
     let name = file.map_or_else(|| "standard input".into(), |file| file.display().to_string());
     let failed = |error: io::Error| (Exit::DATA, format!("Error:\nFailed to read {name}: {error}"));
+    if let Some(file) = file.filter(|file| !file.exists()) {
+        return Err(bad(&format!("File {} does not exist", file.display())));
+    }
     let source: Box<dyn Read> = match file {
         Some(file) => Box::new(File::open(file).map_err(failed)?),
         None => Box::new(io::stdin().lock()),

@@ -1,8 +1,16 @@
-//! `warren ctl`, also called as `rabbitmqctl`: one command to the running server, its answer on the terminal.
+//! `warren ctl`, also called as `rabbitmqctl` and `rabbitmq-diagnostics`: one command to the running server, its answer on the
+//! terminal.
 
 mod arguments;
 mod banner;
+mod called;
+mod catalogue;
 mod documents;
+mod guide;
+mod local;
+mod outcome;
 mod run;
+mod waiting;
 
+pub use called::Called;
 pub use run::run;

@@ -1,83 +1,122 @@
-//! Running one command: password from standard input, banner, call, answer, exit code.
+//! Running one command: password from standard input, call, banner, answer, exit code.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use management::{Answer, CallError, Exit, SOCKET_NAME, call, render};
+use management::{Answer, CallError, Exit, Failure, NODE_NAME, SOCKET_NAME, call};
 
-use super::arguments::{Arguments, Banner, parse};
-use super::banner::banner;
-use super::documents;
+use super::arguments::{Arguments, Banner, Mistake, Run, parse};
+use super::banner::{banner, comes_first};
+use super::{Called, catalogue, documents, guide, local, outcome, waiting};
 
-const HELP: &str = "Usage: warren ctl [--data-dir DIR] [-q] [-s] [--formatter FORMAT] COMMAND [ARGUMENTS]
+/// How every refusal of arguments begins.
+const INVALID: &str = "Error (argument validation): ";
 
-Options:
-  --data-dir DIR           folder of the running server [default: $WARREN_DATA_DIR or ./warren-data]
-  -p, --vhost VHOST        virtual host of the command [default: /]
-  -q, --quiet              only the answer
-  -s, --silent             only the answer, without names of columns
-  --formatter FORMAT       table, pretty_table, json, csv, erlang
-  -t, --timeout SECONDS    longest wait [default: 60]
+/// Longest wait for an answer when nothing else is asked for, ...
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-Users:        add_user delete_user change_password clear_password authenticate_user set_user_tags list_users
-Permissions:  set_permissions clear_permissions list_permissions list_user_permissions
-              set_topic_permissions clear_topic_permissions list_topic_permissions list_user_topic_permissions
-Vhosts:       add_vhost [--description TEXT] [--tags A,B] [--default-queue-type TYPE], delete_vhost, list_vhosts,
-              update_vhost_metadata, set_vhost_tags, enable_vhost_deletion_protection, disable_vhost_deletion_protection
-Limits:       set_vhost_limits [-p VHOST] JSON, clear_vhost_limits, list_vhost_limits [--global],
-              set_user_limits USER JSON, clear_user_limits USER LIMIT|all, list_user_limits [--user USER] [--global]
-Parameters:   set_parameter clear_parameter list_parameters, set_global_parameter clear_global_parameter
-              list_global_parameters, set_cluster_name NAME
-Listings:     list_queues list_exchanges list_bindings list_consumers list_connections list_channels [COLUMN ...]
-Routing:      explain_route EXCHANGE KEY [HEADER=VALUE ...], consistent_hash_exchange_ring_state EXCHANGE
-Queues:       delete_queue [--if-empty] [--if-unused], purge_queue
-Connections:  close_connection PID REASON, close_all_connections [-p VHOST] REASON
-Definitions:  export_definitions FILE|-, import_definitions [--skip-unsupported] [FILE|-]
-Alarms:       alarms check_alarms check_local_alarms check_running
-              set_vm_memory_high_watermark FRACTION | absolute VALUE, set_disk_free_limit VALUE | mem_relative FACTOR
-Node:         status ping stop version help
-";
+/// ... and for definitions, which may be large.
+const TIMEOUT_DEFINITIONS: Duration = Duration::from_secs(600);
 
 /// Runs one command of `rabbitmqctl` and gives its exit code (64 wrong usage, 65 wrong data, 67 no such user,
-/// 69 not available, 70 internal).
+/// 69 not available, 70 internal, 75 no answer in time).
 ///
 /// # Errors
 /// Standard output is closed.
-pub fn run(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    let mut arguments = match parse(words) {
-        Ok(arguments) => arguments,
-        Err(text) => return fail(Exit::USAGE, &format!("Error (argument validation): {text}\n\n{HELP}")),
-    };
-    let request = &arguments.request;
-    if request.has("help") || request.command == "help" {
-        return say(HELP);
+pub fn run(called: Called, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let line: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let line = line.join(" ");
+    match parse(words) {
+        Ok(mut arguments) => match perform(called, &mut arguments)? {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => fail(called, &arguments.request.command, &line, &failure),
+        },
+        Err(Mistake { problem, command }) => {
+            fail(called, &command, &line, &Failure::new(Exit::USAGE, format!("{INVALID}{problem}")))
+        }
     }
-    if request.has("version") || request.command == "version" {
-        return say(concat!(env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+/// What the command gives; the outer error is a closed standard output.
+fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(), Failure>> {
+    let request = &mut arguments.request;
+    if request.has("version") {
+        request.command = "version".into();
+    } else if request.command.is_empty() && called != Called::Warren && !request.has("help") {
+        return Ok(Err(Failure::new(Exit::USAGE, guide::all(called))));
+    } else if request.command.is_empty() || request.has("help") {
+        let topic = std::mem::replace(&mut request.command, "help".into());
+        request.args = if topic.is_empty() { Vec::new() } else { vec![topic] };
     }
-    if request.command.is_empty() {
-        return fail(Exit::USAGE, HELP);
+    let mut banner = banner(arguments).filter(|_| arguments.banner == Banner::Shown);
+    read_password(arguments, &mut banner)?;
+    if arguments.run == Run::Dry {
+        announce(&mut banner)?;
+        return Ok(Ok(()));
     }
-    read_password(&mut arguments)?;
-    if let Some(line) = banner(&arguments.request).filter(|_| arguments.banner == Banner::Shown) {
-        say(&format!("{line}\n"))?;
+    if let Some(answer) = local::answer(called, &arguments.request) {
+        return finish(arguments, answer, None, banner);
+    }
+    if arguments.timeout == Some(Duration::ZERO) {
+        return Ok(Err(timed_out(arguments, Duration::ZERO)));
+    }
+    if waiting::waits_for_start(&arguments.request.command) {
+        return Ok(wait_for_start(arguments));
     }
     let target = match documents::prepare(&mut arguments.request) {
         Ok(target) => target,
-        Err((exit, text)) => return fail(exit, &text),
+        Err((exit, text)) => return Ok(Err(Failure::new(exit, text))),
     };
-    match call(&socket(&arguments), &arguments.request, arguments.timeout) {
-        Ok(Answer::Done { ok }) if target.is_some() => match documents::write(target.as_deref(), &ok) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err((exit, text)) => fail(exit, &text),
-        },
-        Ok(Answer::Rows(rows)) => say(&render(&rows, arguments.format, arguments.headers)),
-        Ok(Answer::Done { ok }) if ok.is_empty() => Ok(ExitCode::SUCCESS),
-        Ok(Answer::Done { ok }) => say(&format!("{ok}\n")),
-        Ok(Answer::Failed(failure)) => fail(failure.exit, &failure.error),
-        Err(error) => unanswered(&arguments, &error),
+    if comes_first(&arguments.request.command) {
+        announce(&mut banner)?;
+    }
+    let server = match arguments.request.command.as_str() {
+        "shutdown" if !arguments.request.has("no-wait") => waiting::process(&socket(arguments)),
+        _ => None,
+    };
+    let timeout = arguments.timeout.unwrap_or(if arguments.request.command.ends_with("_definitions") {
+        TIMEOUT_DEFINITIONS
+    } else {
+        TIMEOUT
+    });
+    match call(&socket(arguments), &arguments.request, Some(timeout)) {
+        Ok(answer) => {
+            let finished = finish(arguments, answer, target.as_deref(), banner)?;
+            Ok(finished.and_then(|()| wait_for_end(arguments, server)))
+        }
+        Err(error) => Ok(Err(unanswered(arguments, &error, timeout))),
+    }
+}
+
+/// Prints the banner, unless the arguments turn out to be wrong, then the answer.
+fn finish(
+    arguments: &Arguments,
+    answer: Answer,
+    target: Option<&Path>,
+    mut banner: Option<String>,
+) -> anyhow::Result<Result<(), Failure>> {
+    let invalid = matches!(&answer, Answer::Failed(failure) if failure.error.starts_with(INVALID));
+    if !invalid {
+        announce(&mut banner)?;
+    }
+    if let (Answer::Done { ok }, Some(file)) = (&answer, target) {
+        let written = documents::write(Some(file), ok);
+        return Ok(written.map_err(|(exit, text)| Failure::new(exit, text)));
+    }
+    match outcome::text(answer, arguments) {
+        Ok(text) => say(&text).map(Ok),
+        Err(failure) => Ok(Err(failure)),
+    }
+}
+
+/// Prints the banner once.
+fn announce(banner: &mut Option<String>) -> anyhow::Result<()> {
+    match banner.take() {
+        Some(line) => say(&format!("{line}\n")),
+        None => Ok(()),
     }
 }
 
@@ -87,36 +126,104 @@ fn socket(arguments: &Arguments) -> PathBuf {
     folder.unwrap_or_else(|| Path::new("warren-data").into()).join(SOCKET_NAME)
 }
 
-fn unanswered(arguments: &Arguments, error: &CallError) -> anyhow::Result<ExitCode> {
-    let socket = socket(arguments);
+fn wait_for_start(arguments: &Arguments) -> Result<(), Failure> {
+    let many = arguments.request.args.first().and_then(|count| count.parse::<u64>().ok());
+    if arguments.request.command == "await_online_nodes" && many.is_none_or(|count| count > 1) {
+        return Err(Failure::new(
+            Exit::UNAVAILABLE,
+            "Error:\na node is a cluster of its own: the count can be 1 only",
+        ));
+    }
+    if waiting::for_start(&socket(arguments), arguments.timeout) {
+        return Ok(());
+    }
+    Err(timed_out(arguments, arguments.timeout.unwrap_or(waiting::DEFAULT)))
+}
+
+fn wait_for_end(arguments: &Arguments, server: Option<u64>) -> Result<(), Failure> {
+    match server {
+        Some(process) if !waiting::for_end(process, arguments.timeout) => {
+            Err(timed_out(arguments, arguments.timeout.unwrap_or(waiting::DEFAULT)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn timed_out(arguments: &Arguments, timeout: Duration) -> Failure {
+    let command = &arguments.request.command;
     let text = format!(
-        "Error: unable to perform an operation on the server at {}: {error}.\n\
-         Is the server running, and is --data-dir its data directory?",
-        socket.display()
+        "Error: operation {command} on node {NODE_NAME} timed out. Timeout value used: {}",
+        timeout.as_millis()
     );
-    fail(if matches!(error, CallError::Garbled(_)) { Exit::SOFTWARE } else { Exit::UNAVAILABLE }, &text)
+    Failure::new(Exit::NOT_NOW, text)
+}
+
+fn unanswered(arguments: &Arguments, error: &CallError, timeout: Duration) -> Failure {
+    let socket = socket(arguments);
+    match error {
+        CallError::Interrupted(error)
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+        {
+            timed_out(arguments, timeout)
+        }
+        _ if arguments.request.command == "ping" => {
+            let milliseconds = timeout.as_millis();
+            let text =
+                format!("Error:\nFailed to connect and authenticate to {NODE_NAME} in {milliseconds} ms");
+            Failure::new(Exit::UNAVAILABLE, text)
+        }
+        CallError::Garbled(_) => Failure::new(Exit::SOFTWARE, format!("Error:\n{error}")),
+        CallError::Unreachable(_) | CallError::Interrupted(_) => Failure::new(
+            Exit::UNAVAILABLE,
+            format!(
+                "Error: unable to perform an operation on node '{NODE_NAME}'. Please see diagnostics information and \
+                 suggestions below.\n\n\
+                 * tried the socket {}: {error}\n\
+                 * is the server running? `warren server` makes this socket in its data directory when it is ready\n\
+                 * is this its data directory? --data-dir or WARREN_DATA_DIR says which one is meant\n\
+                 * is this user the one who runs the server? nobody else may open the socket",
+                socket.display()
+            ),
+        ),
+    }
 }
 
 /// As with RabbitMQ, a password that is not on the command line is the first line of standard input.
-fn read_password(arguments: &mut Arguments) -> io::Result<()> {
-    let takes = ["add_user", "change_password", "authenticate_user"];
-    let request = &mut arguments.request;
-    if request.args.len() == 1 && takes.contains(&request.command.as_str()) {
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line)?;
-        request.args.push(line.trim_end_matches(['\r', '\n']).into());
+fn read_password(arguments: &mut Arguments, banner: &mut Option<String>) -> anyhow::Result<()> {
+    let given = match arguments.request.command.as_str() {
+        "add_user" | "change_password" | "authenticate_user" => 1,
+        "hash_password" => 0,
+        _ => return Ok(()),
+    };
+    if arguments.request.args.len() != given {
+        return Ok(());
     }
+    announce(banner)?;
+    if arguments.banner == Banner::Shown {
+        say("Password: \n")?;
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    arguments.request.args.push(line.trim_end_matches(['\r', '\n']).into());
     Ok(())
 }
 
-fn say(text: &str) -> anyhow::Result<ExitCode> {
+fn say(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn fail(exit: u8, text: &str) -> anyhow::Result<ExitCode> {
-    writeln!(io::stderr(), "{}", text.trim_end())?;
-    Ok(ExitCode::from(exit))
+/// Prints a refusal; where the arguments are to blame, with the line that was given and how it should look.
+fn fail(called: Called, command: &str, line: &str, failure: &Failure) -> anyhow::Result<ExitCode> {
+    let mut text = failure.error.trim_end_matches('\n').to_owned();
+    if text.starts_with(INVALID) {
+        text.push_str(&format!("\nArguments given:\n\t{line}"));
+        if let Some(entry) = catalogue::find(command) {
+            text.push_str(&format!("\n\nUsage\n\n{}", guide::usage(called, entry)));
+        }
+    }
+    writeln!(io::stderr(), "{text}")?;
+    Ok(ExitCode::from(failure.exit))
 }

@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 
 fn command(broker: &Broker, words: &[&str]) -> Answer {
     let mut words = words.iter().map(|word| (*word).to_owned());
-    run(broker, &Request { command: words.next().unwrap(), args: words.collect(), ..Request::default() })
+    run(
+        broker,
+        &crate::node::tests::sample(),
+        &Request { command: words.next().unwrap(), args: words.collect(), ..Request::default() },
+    )
 }
 
 fn export(broker: &Broker) -> String {

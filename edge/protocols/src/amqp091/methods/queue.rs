@@ -108,7 +108,8 @@ impl Running {
         let call = call.map_err(|refused| Failure::from(refused).in_method(Delete::ID))?;
         let what = Awaited::Deleted { call, answer: Answer::unless(delete.nowait) };
         // When it is gone already and took no consumer of ours with it, only the disk is waited for.
-        let is_gone = self.principal.vhost.queue(&queue).is_none() && !self.sink.has_cancelled.load(Ordering::Acquire);
+        let is_gone =
+            self.principal.vhost.queue(&queue).is_none() && !self.sink.has_cancelled.load(Ordering::Acquire);
         if is_gone {
             self.pipeline(number, Delete::ID, what)
         } else {

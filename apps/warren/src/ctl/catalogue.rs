@@ -1,0 +1,188 @@
+//! What commands there are, how each is used and what it is for, read from `commands.txt`; and which commands of RabbitMQ's
+//! tools there are not. Refuses to know how a command is done.
+
+use std::sync::LazyLock;
+
+use crate::config::edit_distance;
+
+/// One command.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// RabbitMQ's name of it.
+    pub(super) name: &'static str,
+    /// Arguments and options in RabbitMQ's notation.
+    pub(super) usage: &'static str,
+    /// Fewest positional arguments.
+    pub(super) arguments_min: usize,
+    /// Most positional arguments.
+    pub(super) arguments_max: usize,
+    /// Options besides those of all commands, by long name; a trailing `=` says that a value follows.
+    pub(super) options: Vec<&'static str>,
+    /// Whether its usage mentions the timeout, which every command takes.
+    pub(super) shows_timeout: bool,
+    /// What it does.
+    pub(super) about: &'static str,
+    /// Heading in the guide.
+    pub(super) section: &'static str,
+}
+
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| read(include_str!("commands.txt")));
+
+/// Commands of RabbitMQ's tools that are not here, and why.
+const ABSENT: &[(&str, &[&str])] = &[
+    (
+        "there is no Erlang to run code in",
+        &["eval", "eval_file", "exec", "remote_shell", "observer", "force_gc", "runtime_thread_stats"],
+    ),
+    (
+        "policies are not there yet",
+        &[
+            "set_policy",
+            "clear_policy",
+            "list_policies",
+            "list_policies_that_match",
+            "set_operator_policy",
+            "clear_operator_policy",
+            "list_operator_policies",
+        ],
+    ),
+    (
+        "a node is a cluster of its own and cannot join another yet",
+        &[
+            "join_cluster",
+            "forget_cluster_node",
+            "force_boot",
+            "force_reset",
+            "force_standalone_khepri_boot",
+            "reset",
+            "rename_cluster_node",
+            "update_cluster_nodes",
+        ],
+    ),
+    (
+        "the node and its process are one: use `stop`, and start the process again",
+        &["start_app", "stop_app", "suspend_listeners", "resume_listeners"],
+    ),
+    ("the level is set at start, by --log or log.console.level", &["set_log_level"]),
+    ("the message trace is not there yet", &["trace_on", "trace_off"]),
+    (
+        "quorum queues and streams are not there yet",
+        &["quorum_status", "stream_status", "reclaim_quorum_memory", "coordinator_status"],
+    ),
+    ("values in configuration files are not encrypted", &["encrypt_conf_value", "decrypt_conf_value"]),
+    ("the server's log is where to look", &["log_tail_stream", "consume_event_stream"]),
+];
+
+/// All commands, section by section.
+pub(super) fn all() -> &'static [Entry] {
+    &ENTRIES
+}
+
+/// The command of that name.
+pub(super) fn find(name: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.name == name)
+}
+
+/// Why RabbitMQ's command of that name is not here.
+pub(super) fn absent(name: &str) -> Option<&'static str> {
+    ABSENT.iter().find(|(_, names)| names.contains(&name)).map(|(why, _)| *why)
+}
+
+/// Shortest part of a name that stands for the whole.
+const PART_CHARS_MIN: usize = 6;
+
+/// The command that a slip of the keyboard or half a name may have meant.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let close_enough = (name.chars().count() / 4).max(1);
+    slip(name, close_enough).or_else(|| {
+        let part = |entry: &&Entry| name.len() >= PART_CHARS_MIN && entry.name.contains(name);
+        ENTRIES.iter().find(part).map(|entry| entry.name)
+    })
+}
+
+fn slip(name: &str, close_enough: usize) -> Option<&'static str> {
+    ENTRIES
+        .iter()
+        .map(|entry| (entry.name, edit_distance(name, entry.name)))
+        .min_by_key(|(_, distance)| *distance)
+        .filter(|(_, distance)| *distance <= close_enough)
+        .map(|(known, _)| known)
+}
+
+/// `# Heading`, then per command a line `name arguments` and an indented one `MIN-MAX options : about`.
+fn read(text: &'static str) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut section = "";
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        if let Some(heading) = line.strip_prefix("# ") {
+            section = heading;
+        } else if let Some(meta) = line.strip_prefix("    ") {
+            let entry = entries.last_mut().expect("a line of commands.txt describes the command above it");
+            describe(entry, meta);
+        } else {
+            let (name, usage) = line.split_once(' ').unwrap_or((line, ""));
+            entries.push(Entry {
+                name,
+                usage,
+                arguments_min: 0,
+                arguments_max: 0,
+                options: Vec::new(),
+                shows_timeout: false,
+                about: "",
+                section,
+            });
+        }
+    }
+    entries
+}
+
+fn describe(entry: &mut Entry, meta: &'static str) {
+    let (words, about) =
+        meta.split_once(" : ").expect("commands.txt says behind a colon what a command does");
+    entry.about = about;
+    for word in words.split(' ') {
+        if let Some(option) = word.strip_prefix("--") {
+            entry.options.push(option);
+        } else if word == "timeout" {
+            entry.shows_timeout = true;
+        } else {
+            let (min, max) = word.split_once('-').expect("commands.txt holds a range of arguments");
+            entry.arguments_min = min.parse().expect("the least number of arguments is one");
+            entry.arguments_max = if max == "*" {
+                usize::MAX
+            } else {
+                max.parse().expect("the most arguments are a number or *")
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_described_once() {
+        let mut names: Vec<&str> = all().iter().map(|entry| entry.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for entry in all() {
+            assert!(entry.arguments_min <= entry.arguments_max && !entry.section.is_empty(), "{entry:?}");
+            assert!(absent(entry.name).is_none(), "{entry:?}");
+        }
+        let add_user = find("add_user").unwrap();
+        assert_eq!((add_user.arguments_min, add_user.arguments_max), (1, 2));
+        assert_eq!(add_user.options, ["pre-hashed-password"]);
+    }
+
+    #[test]
+    fn a_slip_of_the_keyboard_is_understood_and_a_guess_is_not_made() {
+        assert_eq!(nearest("list_user"), Some("list_users"));
+        assert_eq!(nearest("delete_usr"), Some("delete_user"));
+        assert_eq!(nearest("feature_flags"), Some("list_feature_flags"));
+        assert_eq!((nearest("nonsense"), nearest("list")), (None, None));
+        assert!(absent("eval").unwrap().contains("Erlang"));
+    }
+}

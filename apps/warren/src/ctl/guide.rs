@@ -1,0 +1,111 @@
+//! What people read who ask for help or have made a mistake. Refuses to know how a command is done.
+
+use super::Called;
+use super::catalogue::{self, Entry};
+
+/// Widest line of the guide, columns.
+const WIDTH: usize = 118;
+
+/// Options of every command.
+const OPTIONS: &str = "\
+Options of every command:
+
+   -p, --vhost VHOST        virtual host of the command [default: /]
+   -q, --quiet              only the answer, not what is being done
+   -s, --silent             also without names of columns
+   --formatter FORMAT       table, pretty_table, json, csv, erlang
+   --no-table-headers       without names of columns
+   -t, --timeout SECONDS    longest wait for an answer [default: 60]
+   --data-dir DIR           folder of the server [default: $WARREN_DATA_DIR, or ./warren-data]
+   --dry-run                check the command line, do nothing
+   -n, --node and -l        accepted and not used: the data folder says which server is meant
+";
+
+/// How one command is used, in one line.
+pub(super) fn usage(called: Called, entry: &Entry) -> String {
+    let options = match called {
+        Called::Warren => "[--data-dir <dir>] [--quiet]",
+        Called::Rabbitmqctl | Called::RabbitmqDiagnostics => "[--node <node>] [--longnames] [--quiet]",
+    };
+    let space = if entry.usage.is_empty() { "" } else { " " };
+    let timeout = if entry.shows_timeout { " [--timeout <timeout>]" } else { "" };
+    format!("{} {options} {}{space}{}{timeout}", called.name(), entry.name, entry.usage)
+}
+
+/// All about one command.
+pub(super) fn of(called: Called, entry: &Entry) -> String {
+    format!("\nUsage\n\n{}\n\n{} {}.\n\n{OPTIONS}", usage(called, entry), entry.name, entry.about)
+}
+
+/// All commands by section, with what they do.
+pub(super) fn all(called: Called) -> String {
+    let name = called.name();
+    let mut text = format!(
+        "\nUsage\n\n{name} [<options>] <command> [<command options>]\n\nFor a start: {name} status · {name} list_queues \
+         name messages consumers · {name} add_user NAME PASSWORD\n\nCommands:\n"
+    );
+    let widest = catalogue::all().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let mut section = "";
+    for entry in catalogue::all() {
+        if entry.section != section {
+            section = entry.section;
+            text.push_str(&format!("\n{section}:\n\n"));
+        }
+        text.push_str(&format!("   {:<widest$}  ", entry.name));
+        wrap(&mut text, entry.about, widest + 5);
+    }
+    text.push_str(&format!("\n{OPTIONS}\nUse '{name} help <command>' to learn more about one of them.\n"));
+    text
+}
+
+fn wrap(text: &mut String, words: &str, indent: usize) {
+    let mut column = indent;
+    for word in words.split(' ') {
+        if column > indent && column + word.chars().count() >= WIDTH {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            column = indent;
+        }
+        if column > indent {
+            text.push(' ');
+        }
+        text.push_str(word);
+        column += word.chars().count() + 1;
+    }
+    text.push('\n');
+}
+
+/// For a command that there is not: the one that was meant, if that is clear, and otherwise all of them.
+pub(super) fn not_found(called: Called, command: &str) -> String {
+    let advice = match catalogue::nearest(command) {
+        Some(nearest) => format!("Did you mean '{nearest}'? "),
+        None => all(called),
+    };
+    format!("\nCommand '{command}' not found. \n{advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_names_every_command_and_no_line_is_too_long() {
+        let guide = all(Called::Warren);
+        for entry in catalogue::all() {
+            assert!(guide.contains(&format!("   {} ", entry.name)), "{}", entry.name);
+        }
+        for line in guide.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+    }
+
+    #[test]
+    fn usage_is_rabbitmqs_when_called_by_its_name() {
+        let entry = catalogue::find("purge_queue").unwrap();
+        let text = usage(Called::Rabbitmqctl, entry);
+        assert_eq!(
+            text,
+            "rabbitmqctl [--node <node>] [--longnames] [--quiet] purge_queue <queue> [--timeout <timeout>]"
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! What the running server tells management of itself. Refuses to know who asks.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use management::{LISTENER_PROTOCOL, Node, NodeListener};
+use protocols::amqp091::Settings;
+
+use crate::config::{Options, Switch};
+
+/// The description of a server that listens there since now.
+pub(crate) fn describe(options: &Options, addresses: &[SocketAddr]) -> Node {
+    let listener = |address: &SocketAddr| NodeListener {
+        address: *address,
+        protocol: LISTENER_PROTOCOL,
+        purpose: "AMQP 0-9-1",
+    };
+    let data_dir = &options.node.data_dir;
+    Node {
+        listeners: addresses.iter().map(listener).collect(),
+        data_dir: std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.clone()),
+        log_locations: log_locations(options),
+        options: format!("{options:#?}"),
+        rabbitmq_version: Settings::default().version,
+        version: env!("CARGO_PKG_VERSION"),
+        started: Instant::now(),
+    }
+}
+
+fn log_locations(options: &Options) -> Vec<String> {
+    let file = options.log.file.path().map(|path| path.display().to_string());
+    let console = (options.log.console.switch == Switch::On).then(|| "<stderr>".to_owned());
+    file.into_iter().chain(console).collect()
+}

@@ -1,0 +1,483 @@
+"""The command lines of the side-by-side comparison, in the order in which they run on one broker. Knows no broker.
+
+One line is one case. In front of it may stand, separated by `|`:
+    < TEXT     standard input
+    ~          rows come in no particular order: lines are compared sorted
+Lines that begin with `rabbitmq-diagnostics` are run by that tool, all others by rabbitmqctl. {pid} stands for the process id of the
+client's connection as a listing shows it, {port} for the broker's AMQP port, {dir} for an empty folder.
+
+Before the first case, client.py has declared its objects in vhost `shop` and keeps one connection open.
+"""
+
+SETUP = """
+add_vhost shop
+set_permissions -p shop guest .* .* .*
+"""
+
+USERS = r"""
+list_users
+list_users -q
+list_users -s
+list_users --no-table-headers
+list_users --formatter json
+list_users --formatter=json
+list_users -s --formatter json
+list_users --formatter csv
+list_users -s --formatter csv
+list_users --formatter erlang
+list_users --formatter pretty_table
+list_users -s --formatter pretty_table
+list_users -q --formatter pretty_table
+list_users --no-table-headers --formatter pretty_table
+list_users --formatter table
+list_users --formatter string
+list_users extra
+add_user alice secret
+add_user alice secret
+add_user -q quiet secret
+add_user -s silent secret
+add_user json secret --formatter json
+<frompipe
+| add_user piped
+add_user
+add_user a b c
+add_user "" secret
+add_user empty ""
+add_user hashed kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR --pre-hashed-password
+add_user unhashed notbase64 --pre-hashed-password
+authenticate_user alice secret
+authenticate_user alice wrong
+authenticate_user nobody wrong
+authenticate_user -q alice secret
+authenticate_user -s alice secret
+authenticate_user alice secret --formatter json
+authenticate_user alice wrong --formatter json
+authenticate_user -q alice wrong
+<secret
+| authenticate_user alice
+authenticate_user a b c
+change_password alice secret2
+change_password nobody secret2
+<secret3
+| change_password alice
+change_password
+change_password alice b c
+authenticate_user alice secret3
+clear_password alice
+clear_password nobody
+clear_password
+clear_password a b
+authenticate_user alice secret3
+set_user_tags alice monitoring management
+list_users -q --formatter json
+~ | list_users
+set_user_tags alice policymaker,impersonator
+set_user_tags alice
+set_user_tags nobody monitoring
+set_user_tags
+set_user_tags alice administrator --formatter json
+delete_user silent
+delete_user -q quiet
+delete_user nobody
+delete_user
+delete_user a b
+delete_user json
+delete_user piped
+delete_user hashed
+delete_user empty
+"""
+
+PERMISSIONS = r"""
+set_permissions -p shop alice ^a .* ""
+set_permissions -p shop alice ^a .*
+set_permissions -p shop alice ^a .* "" extra
+set_permissions -p shop nobody .* .* .*
+set_permissions -p nowhere alice .* .* .*
+set_permissions -p shop alice "(" .* .*
+set_permissions -p shop alice "*" .* .*
+set_permissions --vhost shop alice ^a .* "" -q
+~ | list_permissions -p shop
+~ | list_permissions -p shop --formatter json
+~ | list_permissions -p shop -s
+list_permissions -p nowhere
+list_permissions extra
+list_permissions
+list_user_permissions alice
+list_user_permissions alice --formatter json
+list_user_permissions alice --formatter erlang
+list_user_permissions alice --formatter csv
+list_user_permissions alice --formatter pretty_table
+list_user_permissions alice -q
+list_user_permissions nobody
+list_user_permissions
+list_user_permissions a b
+set_topic_permissions -p shop alice amq.topic ^a\. .*
+set_topic_permissions -p shop alice amq.topic ^a
+set_topic_permissions -p shop nobody amq.topic ^a .*
+set_topic_permissions -p nowhere alice amq.topic ^a .*
+set_topic_permissions -p shop alice amq.topic ( .*
+set_topic_permissions -p shop alice nosuch ^a .*
+list_topic_permissions -p shop
+list_topic_permissions -p shop --formatter json
+list_topic_permissions
+list_topic_permissions -p nowhere
+list_topic_permissions x
+list_user_topic_permissions alice
+list_user_topic_permissions alice --formatter json
+list_user_topic_permissions nobody
+list_user_topic_permissions
+clear_topic_permissions -p shop alice amq.topic
+clear_topic_permissions -p shop alice
+clear_topic_permissions -p shop nobody
+clear_topic_permissions -p nowhere alice
+clear_topic_permissions
+clear_topic_permissions a b c
+clear_permissions -p shop alice
+clear_permissions -p shop nobody
+clear_permissions -p nowhere alice
+clear_permissions
+clear_permissions a b
+list_user_permissions alice
+list_user_permissions alice --formatter json
+list_user_permissions alice -s
+"""
+
+VHOSTS = r"""
+add_vhost
+add_vhost a b
+add_vhost shop
+add_vhost temp
+add_vhost temp2 -q
+~ | list_vhosts
+~ | list_vhosts name tracing
+~ | list_vhosts -s
+~ | list_vhosts --formatter json
+~ | list_vhosts name nonsense
+delete_vhost temp
+delete_vhost temp2 -q
+delete_vhost nowhere
+delete_vhost
+delete_vhost a b
+"""
+
+LISTINGS = r"""
+list_queues -p shop
+list_queues -p shop -q
+list_queues -p shop -s
+list_queues -p shop --no-table-headers
+list_queues -p shop --formatter json
+list_queues -p shop --formatter csv
+list_queues -p shop --formatter erlang
+list_queues -p shop --formatter pretty_table
+list_queues -p shop --formatter pretty_table -q
+list_queues -p shop -q --formatter csv
+list_queues -p shop -q --formatter json
+list_queues -p shop name durable auto_delete arguments policy exclusive type state
+list_queues -p shop name durable auto_delete arguments policy exclusive type state --formatter json
+list_queues -p shop name durable auto_delete arguments policy exclusive type state --formatter csv
+list_queues -p shop name durable auto_delete arguments policy exclusive type state --formatter erlang
+list_queues -p shop name durable auto_delete arguments policy exclusive type state --formatter pretty_table
+list_queues -p shop name,messages consumers
+list_queues -p shop messages_ready messages_unacknowledged messages message_bytes message_bytes_ready message_bytes_unacknowledged messages_persistent
+list_queues -p shop messages_ram messages_ready_ram messages_unacknowledged_ram message_bytes_ram message_bytes_persistent
+list_queues -p shop name messages_paged_out message_bytes_paged_out
+list_queues -p shop name owner_pid exclusive_consumer_pid exclusive_consumer_tag operator_policy effective_policy_definition
+list_queues -p shop name single_active_consumer_tag
+list_queues -p shop name owner_pid exclusive_consumer_pid exclusive_consumer_tag operator_policy effective_policy_definition --formatter json
+list_queues -p shop name slave_pids synchronised_slave_pids recoverable_slaves
+list_queues -p shop name leader members online
+list_queues -p shop name memory head_message_timestamp disk_reads disk_writes consumer_utilisation consumer_capacity
+list_queues -p shop name reductions garbage_collection backing_queue_status
+list_queues -p shop vhost name
+list_queues -p shop name pid
+list_queues -p shop nonsense
+list_queues -p shop name nonsense rubbish
+list_queues -p nowhere
+list_queues -p nowhere --formatter json
+list_queues
+list_queues --formatter json
+list_queues --formatter csv
+list_queues --formatter erlang
+list_queues --formatter pretty_table
+list_queues -s
+list_queues -q
+list_queues --local -p shop
+list_queues --online -p shop
+list_queues --offline -p shop
+list_queues --timeout 5 -p shop
+list_queues -t 5 -p shop
+list_queues --timeout=5 -p shop
+list_queues --timeout infinity -p shop
+list_queues --timeout nonsense -p shop
+list_queues --timeout -5 -p shop
+list_queues --timeout 0 -p shop
+~ | list_exchanges -p shop
+~ | list_exchanges -p shop -q
+~ | list_exchanges -p shop -s
+~ | list_exchanges -p shop --formatter json
+~ | list_exchanges -p shop --formatter csv
+~ | list_exchanges -p shop name type durable auto_delete internal arguments policy
+~ | list_exchanges -p shop name type durable auto_delete internal arguments policy --formatter json
+~ | list_exchanges -p shop name user_who_performed_action
+list_exchanges -p shop nonsense
+list_exchanges -p nowhere
+~ | list_bindings -p shop
+~ | list_bindings -p shop -q
+~ | list_bindings -p shop -s
+~ | list_bindings -p shop --formatter json
+~ | list_bindings -p shop --formatter csv
+~ | list_bindings -p shop source_name routing_key
+~ | list_bindings -p shop source_name routing_key vhost
+list_bindings -p shop nonsense
+list_bindings -p nowhere
+list_bindings
+list_connections
+list_connections -q
+list_connections -s
+list_connections --formatter json
+list_connections --formatter csv
+list_connections --formatter erlang
+list_connections --formatter pretty_table
+list_connections user vhost protocol auth_mechanism ssl state channels channel_max frame_max timeout
+list_connections user vhost protocol auth_mechanism ssl state channels channel_max frame_max timeout --formatter json
+list_connections user vhost protocol host port --formatter erlang
+list_connections user user_provided_name
+list_connections user ssl_protocol ssl_key_exchange ssl_cipher ssl_hash peer_cert_subject peer_cert_issuer peer_cert_validity
+list_connections name host port peer_host peer_port
+list_connections client_properties
+list_connections client_properties --formatter json
+list_connections pid connected_at recv_oct recv_cnt send_oct send_cnt send_pend
+list_connections node
+list_connections container_id
+list_connections nonsense
+list_connections extra,user
+list_channels
+list_channels -q
+list_channels -s
+list_channels --formatter json
+list_channels --formatter csv
+list_channels --formatter pretty_table
+list_channels connection name number user vhost transactional confirm consumer_count messages_unacknowledged messages_uncommitted acks_uncommitted messages_unconfirmed prefetch_count
+list_channels user vhost number transactional confirm consumer_count --formatter json
+list_channels user vhost number transactional confirm consumer_count --formatter erlang
+list_channels global_prefetch_count
+list_channels nonsense
+list_consumers -p shop
+list_consumers -p shop -q
+list_consumers -p shop -s
+list_consumers -p shop --formatter json
+list_consumers -p shop --formatter csv
+list_consumers -p shop --formatter pretty_table
+list_consumers -p shop queue_name consumer_tag ack_required prefetch_count active activity_status arguments
+list_consumers -p shop queue_name consumer_tag ack_required prefetch_count active activity_status arguments --formatter erlang
+list_consumers -p shop queue_name exclusive
+list_consumers -p shop nonsense
+list_consumers -p nowhere
+list_consumers
+list_consumers --formatter json
+list_unresponsive_queues -p shop
+list_unresponsive_queues -p shop --formatter json
+list_unresponsive_queues -p shop nonsense
+"""
+
+QUEUES = r"""
+purge_queue -p shop orders
+purge_queue -p shop -q orders
+purge_queue -p shop none
+purge_queue -p nowhere none
+purge_queue
+purge_queue a b
+delete_queue -p shop none
+delete_queue -p nowhere none
+delete_queue
+delete_queue a b
+delete_queue -p shop busy --if-unused
+delete_queue -p shop full --if-empty
+delete_queue -p shop full
+delete_queue -p shop busy -q
+"""
+
+NODE = r"""
+ping
+ping -q
+ping -s
+ping --formatter json
+ping extra
+await_startup
+await_startup -q
+await_startup extra
+version
+version --formatter json
+--version
+node_health_check
+help
+help list_users
+help nonsense
+list_users --help
+--help
+eval 1+1.
+eval
+nonsense
+list_user
+list_queue
+delete_usr
+status extra
+list_users --nonsense
+list_users --nonsense=1
+list_users -x
+list_users -p
+list_users --formatter
+list_users -t 0
+list_users -qs
+list_users --dry-run
+list_users --print-stacktrace
+list_queues --if-empty
+list_users -p / -q
+-q list_users
+-q -p shop list_permissions
+set_log_level nonsense
+set_log_level
+encode
+hash_password foo
+hash_password
+<foo
+| hash_password
+hash_password a b
+stop_app extra
+close_connection "<0.1.0>" reason
+close_connection "<rabbit@localhost.1.9999.0>" reason
+close_connection nonsense reason
+close_connection "<0.1.0>"
+close_connection
+close_all_connections
+close_all_connections -p nowhere reason
+close_all_user_connections
+close_all_user_connections nobody reason
+rabbitmq-diagnostics ping
+rabbitmq-diagnostics ping -q
+rabbitmq-diagnostics ping -s
+rabbitmq-diagnostics is_running
+rabbitmq-diagnostics is_running -q
+rabbitmq-diagnostics is_running --formatter json
+rabbitmq-diagnostics is_booting
+rabbitmq-diagnostics is_booting --formatter json
+rabbitmq-diagnostics check_running
+rabbitmq-diagnostics check_running -q
+rabbitmq-diagnostics check_running -s
+rabbitmq-diagnostics check_running --formatter json
+rabbitmq-diagnostics check_running extra
+rabbitmq-diagnostics check_virtual_hosts
+rabbitmq-diagnostics check_virtual_hosts -q
+rabbitmq-diagnostics check_virtual_hosts --formatter json
+rabbitmq-diagnostics check_port_listener {port}
+rabbitmq-diagnostics check_port_listener {port} -q
+rabbitmq-diagnostics check_port_listener {port} --formatter json
+rabbitmq-diagnostics check_port_listener 1
+rabbitmq-diagnostics check_port_listener 1 --formatter json
+rabbitmq-diagnostics check_port_listener nonsense
+rabbitmq-diagnostics check_port_listener
+rabbitmq-diagnostics check_port_connectivity
+rabbitmq-diagnostics check_port_connectivity -q
+rabbitmq-diagnostics check_port_connectivity --formatter json
+rabbitmq-diagnostics check_protocol_listener amqp
+rabbitmq-diagnostics check_protocol_listener amqp --formatter json
+rabbitmq-diagnostics check_protocol_listener mqtt
+rabbitmq-diagnostics check_protocol_listener nonsense
+rabbitmq-diagnostics check_if_any_deprecated_features_are_used
+rabbitmq-diagnostics check_certificate_expiration
+rabbitmq-diagnostics listeners
+rabbitmq-diagnostics listeners --formatter json
+rabbitmq-diagnostics listeners --formatter csv
+rabbitmq-diagnostics server_version
+rabbitmq-diagnostics server_version -q
+rabbitmq-diagnostics server_version --formatter json
+rabbitmq-diagnostics erlang_version
+rabbitmq-diagnostics erlang_version -q
+rabbitmq-diagnostics erlang_version --details
+rabbitmq-diagnostics erlang_version --formatter json
+rabbitmq-diagnostics memory_breakdown
+rabbitmq-diagnostics memory_breakdown --formatter json
+rabbitmq-diagnostics memory_breakdown --unit MB
+rabbitmq-diagnostics os_env
+rabbitmq-diagnostics os_env --formatter json
+rabbitmq-diagnostics command_line_arguments
+rabbitmq-diagnostics log_location
+rabbitmq-diagnostics log_tail
+rabbitmq-diagnostics log_tail -N 1
+rabbitmq-diagnostics maybe_stuck
+rabbitmq-diagnostics nonsense
+rabbitmq-diagnostics list_users
+rabbitmq-diagnostics
+rabbitmq-diagnostics help
+rabbitmq-diagnostics check_if_node_is_quorum_critical
+rabbitmq-diagnostics feature_flags
+cluster_status
+cluster_status --formatter json
+status
+status --formatter json
+environment
+export_definitions
+export_definitions a b
+export_definitions {dir}/all.json
+export_definitions {dir}/more.json -q
+export_definitions /nosuch/dir/all.json
+export_definitions -
+import_definitions {dir}/nosuch.json
+import_definitions {dir}/all.json
+import_definitions {dir}/all.json -q
+import_definitions {dir}/all.json extra
+delete_user alice
+close_connection {pid} "enough of it"
+list_connections
+list_channels
+list_connections --formatter json
+list_connections -s
+"""
+
+WITHOUT_BROKER = r"""
+list_users
+list_users -q
+list_users -s
+list_users --formatter json
+list_users extra
+list_users --nonsense
+list_queues
+list_queues --formatter json
+ping
+ping -q
+status
+stop
+nonsense
+await_startup --timeout 2
+add_user a b
+delete_queue q
+list_users -n nosuchnode@localhost
+rabbitmq-diagnostics ping
+rabbitmq-diagnostics check_running
+rabbitmq-diagnostics check_running -q
+rabbitmq-diagnostics is_running
+rabbitmq-diagnostics is_running --formatter json
+rabbitmq-diagnostics is_booting
+rabbitmq-diagnostics check_port_connectivity
+rabbitmq-diagnostics check_virtual_hosts
+rabbitmq-diagnostics server_version
+hash_password
+encode a b
+version
+"""
+
+GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE}
+
+
+def cases(text):
+    """(id, line, standard input or None, whether sorted) of each line."""
+    found, stdin = [], None
+    for line in text.strip().splitlines():
+        if line.startswith("<"):
+            stdin = line[1:]
+            continue
+        unordered = line.startswith("~ | ")
+        line = line.removeprefix("~ | ").removeprefix("| ")
+        found.append((line, stdin, unordered))
+        stdin = None
+    return found

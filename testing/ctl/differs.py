@@ -1,0 +1,118 @@
+"""Where Warren answers differently on purpose, and what it answers then. Knows no recorded answer."""
+
+import collections
+
+Difference = collections.namedtuple("Difference", "why wanted")
+
+
+def has(*parts):
+    return lambda answer: all(part in str(answer) for part in parts)
+
+
+def begins(words):
+    return lambda answer: str(answer).startswith(words)
+
+
+UNREACHABLE = {"exit": 69, "out": "", "err": has("Error: unable to perform an operation on node 'NODE'.", "ctl.sock", "--data-dir")}
+HELP = {"exit": 0, "err": "", "out": has("Usage", "list_users", "add_user", "-p, --vhost VHOST", "help <command>")}
+HELP_OF_ONE = {"exit": 0, "err": "", "out": has("Usage", "list_users [--no-table-headers] [--timeout <timeout>]", "-q, --quiet")}
+LISTENERS = "'port': 0, 'protocol': 'amqp', 'purpose': 'AMQP 0-9-1'"
+
+DIFFERENCES = {}
+
+
+def differ(why, lines, **wanted):
+    for line in lines:
+        DIFFERENCES[line] = Difference(why, wanted)
+
+
+def differ_without(why, lines, **wanted):
+    for line in lines:
+        DIFFERENCES["without", line] = Difference(why, wanted)
+
+
+differ_without("the reasons are a socket's, not Erlang's", [
+    "list_users", "list_users -q", "list_users -s", "list_users --formatter json", "list_queues", "list_queues --formatter json", "status",
+    "add_user a b", "delete_queue q", "list_users -n nosuchnode@localhost", "rabbitmq-diagnostics check_running -q",
+    "rabbitmq-diagnostics is_running --formatter json", "rabbitmq-diagnostics check_port_connectivity",
+    "rabbitmq-diagnostics check_virtual_hosts"], **UNREACHABLE)
+differ_without("the same, behind the line that says what is tried", ["stop"], **{**UNREACHABLE, "out": "Stopping and halting node NODE ..."})
+differ_without("the same", ["rabbitmq-diagnostics check_running"], **{**UNREACHABLE, "out": "Checking if RabbitMQ is running on node NODE ..."})
+differ_without("the same", ["rabbitmq-diagnostics is_running"], **{**UNREACHABLE, "out": "Asking node NODE for its status ..."})
+differ_without("the same", ["rabbitmq-diagnostics is_booting"], **{**UNREACHABLE, "out": "Asking node NODE for its boot status ..."})
+differ_without("the same", ["rabbitmq-diagnostics server_version"], **{**UNREACHABLE, "out": begins("Asking node NODE for its")})
+differ_without("it waits for the node to be started, as it says", ["await_startup --timeout 2"], exit=75, out="",
+               err="Error: operation await_startup on node NODE timed out. Timeout value used: 2000")
+
+differ("a text or a part of the help that is Warren's own", ["help", "--help", "rabbitmq-diagnostics help"], **HELP)
+differ("the same", ["help list_users", "list_users --help"], **HELP_OF_ONE)
+differ("the guide is Warren's own", ["nonsense", "rabbitmq-diagnostics nonsense"], exit=64, out="",
+       err=has("Command 'nonsense' not found.", "Usage", "list_users"))
+differ("the same", ["rabbitmq-diagnostics"], exit=64, out="", err=has("Usage", "check_running"))
+
+differ("formatters that nobody documents are refused", ["list_users --formatter string"], exit=64, err=has("unknown formatter string"))
+differ("harmless, so accepted", ["list_users --no-table-headers --formatter pretty_table"], exit=0, err="")
+differ("a number that is no time is refused without a stack trace", ["list_queues --timeout -5 -p shop"], exit=64, out="", err=has("--timeout : -5"))
+differ("the words of another library for regular expressions", [
+    'set_permissions -p shop alice "(" .* .*', 'set_permissions -p shop alice "*" .* .*', "set_topic_permissions -p shop alice amq.topic ( .*"],
+    exit=69, err=begins("Error:\n{:invalid_regexp, ~c\""))
+differ("names of columns like everywhere else", ["list_user_topic_permissions alice"], exit=0,
+       out=has("vhost\texchange\twrite\tread\nshop\tamq.topic"))
+differ("readable in a drawn table, too", [
+    "list_queues -p shop name durable auto_delete arguments policy exclusive type state --formatter pretty_table",
+    "list_connections --formatter pretty_table", "list_consumers -p shop --formatter pretty_table"], exit=0, err="", out=has("┌─┬─", "├─┼─"))
+differ("one list of rows as for every other listing", [
+    "list_consumers -p shop queue_name consumer_tag ack_required prefetch_count active activity_status arguments --formatter erlang"],
+    exit=0, out=has("[[{queue_name,<<\"orders\">>}", "{activity_status,up}", "{<<\"x-priority\">>,signedint,3}"))
+differ("a column more", [
+    "list_queues -p shop name single_active_consumer_tag", "list_queues -p shop vhost name", "list_bindings -p shop source_name routing_key vhost",
+    "list_exchanges -p shop name user_who_performed_action", "list_connections user user_provided_name",
+    "list_consumers -p shop queue_name exclusive"], exit=0, err="")
+differ("the names of wrong columns come in the order given", ["list_queues -p shop name reductions garbage_collection backing_queue_status"],
+       exit=64, err=has("reductions,garbage_collection,backing_queue_status are not supported"))
+differ("not counted, so empty: bytes that are persistent", [
+    "list_queues -p shop messages_ram messages_ready_ram messages_unacknowledged_ram message_bytes_ram message_bytes_persistent"],
+    exit=0, out=has("2\t0\t2\t11"))
+differ("not counted, so empty: reads, writes, utilisation", [
+    "list_queues -p shop name memory head_message_timestamp disk_reads disk_writes consumer_utilisation consumer_capacity"],
+    exit=0, out=has("name\tmemory\thead_message_timestamp"))
+differ("not counted, so empty: packets", ["list_connections pid connected_at recv_oct recv_cnt send_oct send_cnt send_pend"],
+       exit=0, out=has("PID\tTIME\t887\t"))
+
+differ("nothing is said of a command that does nothing", ["node_health_check"], exit=0, out="", err="")
+differ("there is no Erlang", ["eval 1+1.", "eval"], exit=69, out="", err=has("Warren has no 'eval'", "Erlang"))
+differ("there is no Erlang", ["rabbitmq-diagnostics erlang_version", "rabbitmq-diagnostics erlang_version -q", "rabbitmq-diagnostics erlang_version --details",
+                             "rabbitmq-diagnostics erlang_version --formatter json"], exit=0, out=has("none: Warren"))
+differ("set at start", ["set_log_level nonsense", "set_log_level"], exit=69, err=has("--log"))
+differ("the node and its process are one", ["stop_app extra"], exit=69, err=has("Warren has no 'stop_app'"))
+differ("no values are encrypted", ["encode", "encode a b"], exit=69, err=has("Warren has no 'encode'"))
+differ("there are fewer listeners", [
+    "rabbitmq-diagnostics check_port_listener 1", "rabbitmq-diagnostics check_port_listener 1 --formatter json"], exit=69,
+    err="No listener for port 1 is active on node NODE. Found listeners that use the following ports: PORT")
+differ("there are fewer listeners", ["rabbitmq-diagnostics check_port_connectivity", "rabbitmq-diagnostics check_port_connectivity -q"],
+       exit=0, err="", out=has("Successfully connected to ports PORT on node NODE"))
+differ("there are fewer listeners", ["rabbitmq-diagnostics check_protocol_listener mqtt", "rabbitmq-diagnostics check_protocol_listener nonsense"],
+       exit=69, err=has("Error:\nNo listener for protocol ", "is active on node NODE. Found listeners for the following protocols: amqp"))
+differ("there are fewer listeners", ["rabbitmq-diagnostics listeners", "rabbitmq-diagnostics listeners --formatter csv"], exit=0,
+       out=has("Interface: 127.0.0.1, port: PORT, protocol: amqp, purpose: AMQP 0-9-1"))
+differ("there are fewer listeners", ["rabbitmq-diagnostics listeners --formatter json", "rabbitmq-diagnostics check_port_connectivity --formatter json"],
+       exit=0, out=has(LISTENERS))
+differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown"], exit=0, out=has("queue_procs: 0.0 gb (", "other_proc: "))
+differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown --unit MB"], exit=0, out=has("other_proc: ", " mb ("))
+differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown --formatter json"], exit=0, out=has("'queue_procs': {'bytes': "))
+differ("the environment is this test's", ["rabbitmq-diagnostics os_env", "rabbitmq-diagnostics os_env --formatter json"], exit=0)
+differ("a command line, not Erlang's parts of one", ["rabbitmq-diagnostics command_line_arguments"], exit=0, out=has("server --listen 127.0.0.1:"))
+differ("the log of this test goes to standard error", ["rabbitmq-diagnostics log_location"], exit=0, out=has("Log file location(s) on node NODE ...\n<stderr>"))
+differ("the log of this test goes to standard error", ["rabbitmq-diagnostics log_tail", "rabbitmq-diagnostics log_tail -N 1"], exit=69, err=has("log.file"))
+differ("queues are asked, there are no Erlang processes", ["rabbitmq-diagnostics maybe_stuck"], exit=0, out=has("There are 1 queues. 0 of them"))
+differ("what is running is Warren", ["status"], exit=0, err="", out=has("Status of node NODE ...\nRuntime\n\nOS PID: ", "RabbitMQ version: 4.3.6", "Totals\n\nConnection count: 1\nQueue count: 1\nVirtual host count: 2", "Listeners\n\nInterface: 127.0.0.1"))
+differ("what is running is Warren", ["status --formatter json"], exit=0, out=has("'rabbitmq_version': '4.3.6'", "'alarms': []", "'totals': {'connection_count': 1, 'queue_count': 1"))
+differ("what is running is Warren", ["cluster_status", "cluster_status --formatter json"], exit=0, err="", out=has("NODE", "not under maintenance"))
+differ("options are Warren's", ["environment"], exit=0, err="", out=has("Application environment of node NODE ...", "heartbeat_s"))
+differ("a document of its own version", ["export_definitions -"], exit=0, err="", out=has("\"queues\":["))
+differ("it is done when it says so", ["import_definitions {dir}/all.json"], exit=0, err="", out=begins("Importing definitions in JSON from a file at \"/tmp/all.json\" ..."))
+
+
+def find(group, line):
+    """The difference of a command line, if it is known."""
+    return DIFFERENCES.get((group, line)) or DIFFERENCES.get(line)

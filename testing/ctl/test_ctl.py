@@ -1,0 +1,95 @@
+"""Every command line of cases.py against Warren, compared with what RabbitMQ's own tools were seen to answer: standard output,
+standard error and exit code, on 4.3 (seen/rabbitmq-4.3.json) or, where the two differ, on 3.10. Needs no RabbitMQ.
+
+Where Warren is different on purpose, differs.py says why; then only what stands there is compared."""
+
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "crash"))
+
+import broker  # noqa: E402
+import cases  # noqa: E402
+import client  # noqa: E402
+import differs  # noqa: E402
+import normal  # noqa: E402
+
+NODE = "warren@localhost"
+SEEN = [{(one["group"], one["at"]): one for one in json.loads((HERE / "seen" / f"rabbitmq-{version}.json").read_text())} for version in ("4.3", "3.10")]
+
+
+class Tools:
+    """Warren under the names of RabbitMQ's tools, for one data folder."""
+
+    def __init__(self, binary, folder):
+        self.folder, self.port = folder, 0
+        self.tools = folder / "bin"
+        self.tools.mkdir()
+        for name in ("rabbitmqctl", "rabbitmq-diagnostics"):
+            (self.tools / name).symlink_to(binary)
+        (folder / "empty").mkdir()
+
+    def run(self, line, stdin, data="data", pid=""):
+        words = shlex.split(line.replace("{port}", str(self.port)).replace("{dir}", "/tmp").replace("{pid}", shlex.quote(pid)))
+        words = [word.replace("/tmp/", f"{self.folder}/empty/") if word.startswith("/tmp/") else word for word in words]
+        tool = words.pop(0) if words and words[0].startswith("rabbitmq-") else "rabbitmqctl"
+        environment = {**os.environ, "WARREN_DATA_DIR": str(self.folder / data)}
+        done = subprocess.run([str(self.tools / tool), *words], input=stdin or "", capture_output=True, text=True, timeout=60, env=environment)
+        return {"exit": done.returncode, "out": done.stdout.replace(f"{self.folder}/empty/", "/tmp/"),
+                "err": done.stderr.replace(f"{self.folder}/empty/", "/tmp/")}
+
+
+@pytest.fixture(scope="session")
+def answers(tmp_path_factory):
+    """What Warren answers to all cases, by group and position: one broker, one client, all in order."""
+    binary = os.environ.get("WARREN_BIN") or pytest.exit("WARREN_BIN names the binary to test", 2)
+    folder = tmp_path_factory.mktemp("ctl")
+    tools = Tools(pathlib.Path(binary).resolve(), folder)
+    (folder / "none").mkdir()
+    given = {}
+    for at, (line, stdin, _) in enumerate(cases.cases(cases.WITHOUT_BROKER)):
+        given["without", at] = tools.run(line, stdin, data="none")
+    server = broker.Broker([binary, "server", "--listen", "127.0.0.1:{port}", "--data-dir", str(folder / "data")], str(folder / "log"))
+    server.start()
+    try:
+        tools.port = server.port
+        for line, stdin, _ in cases.cases(cases.SETUP):
+            assert tools.run(line, stdin)["exit"] == 0, line
+        keep = client.connect(server.port)
+        for group, text in cases.GROUPS.items():
+            if group == "queues":
+                client.more(keep)
+            for at, (line, stdin, _) in enumerate(cases.cases(text)):
+                pid = tools.run("list_connections -s pid", None)["out"].strip() if "{pid}" in line else ""
+                given[group, at] = tools.run(line, stdin, pid=pid)
+    finally:
+        server.stop()
+    return given
+
+
+def every_case():
+    groups = {"without": cases.WITHOUT_BROKER, **cases.GROUPS}
+    for group, text in groups.items():
+        for at, (line, _, unordered) in enumerate(cases.cases(text)):
+            yield pytest.param(group, at, line, unordered, id=f"{group}-{at}-{line}"[:90])
+
+
+@pytest.mark.parametrize("group, at, line, unordered", list(every_case()))
+def test_answers_as_rabbitmq_does(answers, group, at, line, unordered):
+    given = normal.comparable({**answers[group, at], "line": line, "node": NODE}, unordered)
+    difference = differs.find(group, line)
+    if difference:
+        for part, wanted in difference.wanted.items():
+            assert wanted(given[part]) if callable(wanted) else given[part] == wanted, f"{line}: {difference.why}: {part} is {given[part]!r}"
+        return
+    seen = [normal.comparable(one[group, at], unordered) for one in SEEN if (group, at) in one]
+    assert seen, "not in seen/: run record.py"
+    assert any(given == one for one in seen), f"{line}\nWarren:   {given}\n" + "\n".join(f"RabbitMQ: {one}" for one in seen)

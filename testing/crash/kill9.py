@@ -8,7 +8,8 @@ is stopped by SIGTERM) and comes back on the same data. Checked all along and at
   2. nothing is delivered that was not published, and bodies are intact;
   3. per publisher and queue, first deliveries come in the order of publishing;
   4. what was acked (and the ack known to have arrived) before a clean stop never comes again;
-  5. durable exchanges, queues, bindings whose declaration was answered are there, deleted ones are not;
+  5. durable exchanges, queues, bindings whose declaration was answered are there, deleted ones are not; the same for users, their
+     passwords and tags, vhosts and permissions that an operator makes and deletes all the while (Warren only);
   6. with --power-cut: after some kills the tail of the newest log file is cut or zeroed as a power cut would, but only
      behind the last record that holds something confirmed: the broker must start, and 1 to 5 still hold.
 
@@ -32,6 +33,7 @@ import time
 import zlib
 
 import rawamqp as amqp
+from accounts import Accounts, Disagreement
 from broker import Broker, Failed
 from powercut import cut
 
@@ -274,10 +276,25 @@ class Definer(Worker):
                     amqp.check_close(struct.unpack_from(">HH", payload), 0, 0, payload)
 
 
+class Operator(Worker):
+    """Makes and deletes users, vhosts and permissions without a pause."""
+
+    def __init__(self, url, cycle, accounts):
+        super().__init__(url)
+        self.cycle, self.accounts = cycle, accounts
+
+    def work(self):
+        try:
+            self.accounts.work(self.cycle, lambda: self.stopping)
+        except Disagreement as refusal:
+            raise Violation(str(refusal)) from refusal
+
+
 class Run:
     """The loop of lives of one broker."""
 
     def __init__(self, options, broker, data):
+        self.accounts = Accounts([options.warren, "ctl", "--data-dir", data]) if options.warren else None
         self.options, self.broker, self.data = options, broker, data
         self.random = random.Random(options.seed)
         self.journal, self.there, self.gone = Journal(), set(), set()
@@ -302,6 +319,8 @@ class Run:
         self.consumers = [Consumer(self.broker.url, self.journal, i, self.random.random()) for i in range(len(QUEUES)) if consuming]
         definer = Definer(self.broker.url, cycle, self.there, self.gone)
         self.workers = [*self.publishers, *self.consumers, definer]
+        if self.accounts:
+            self.workers.append(Operator(self.broker.url, cycle, self.accounts))
         for worker in self.workers:
             worker.start()
         lasts_s = self.random.choice((0.02, 0.1, 0.3, 0.6, 1.0, 1.5)) * self.random.uniform(0.5, 1.5)
@@ -356,7 +375,8 @@ class Run:
         def promised_message(payload):
             return any(int(n) in self.journal.confirmed[int(p)] for p, n in MARKS.findall(payload) if int(p) < len(ROUTES))
 
-        answered = [name.encode() for name in [*definer.mentioned, *self.gone]]
+        operator = self.accounts.answered if self.accounts else ()
+        answered = [name.encode() for name in [*definer.mentioned, *self.gone, *operator]]
 
         def promised_definition(payload):
             return any(name in payload for name in answered)
@@ -372,6 +392,13 @@ class Run:
             return self.broker.start()
         except Failed as failure:
             raise Violation(f"it does not start again: {failure}") from failure
+
+    def check_accounts(self):
+        if self.accounts:
+            try:
+                self.accounts.check()
+            except Disagreement as disagreement:
+                raise Violation(str(disagreement)) from disagreement
 
     def check_definitions(self):
         """All that this run knows of, newest first, at most 400 of them."""
@@ -424,6 +451,7 @@ class Run:
         self.stop_cleanly()
         self.check_workers()
         self.restart()
+        self.check_accounts()
         raw = amqp.Raw(self.broker.url)
         raw.open_channel(1)
         for queue in QUEUES:
@@ -441,6 +469,7 @@ class Run:
             line = self.life(cycle)
             took_s = self.restart()
             self.check_definitions()
+            self.check_accounts()
             confirmed = sum(flags.count() for flags in self.journal.confirmed)
             delivered = sum(flags.count() for flags in self.journal.delivered.values())
             print(f"  {cycle + 1:3}/{self.options.cycles} {line}; back in {took_s:.2f} s; so far {confirmed} confirmed, {delivered} delivered, "
@@ -450,7 +479,8 @@ class Run:
         if self.kills and not confirmed:
             raise Violation("nothing was ever confirmed: this run proves nothing")
         print(f"kill9: {self.kills} kills, {self.stops} clean stops, {self.cuts} power cuts, {confirmed} confirmed messages, none lost; "
-              f"{self.journal.repeated} redeliveries, {self.journal.nacked} nacks, {len(self.there)} definitions kept, {len(self.gone)} stay deleted")
+              f"{self.journal.repeated} redeliveries, {self.journal.nacked} nacks, {len(self.there)} definitions kept, {len(self.gone)} stay deleted"
+              + (f", {self.accounts.summary()}" if self.accounts else ""))
 
 
 def main():

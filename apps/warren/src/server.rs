@@ -22,10 +22,16 @@ use crate::node;
 /// How long clients may take to answer connection.close when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long control commands that run at the end may take to finish.
+const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Runs a broker until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("edge").build()?;
-    runtime.block_on(serve(options))
+    let served = runtime.block_on(serve(options));
+    // A control command may still wait for a log that has ended; nobody waits for the command any more.
+    runtime.shutdown_timeout(COMMANDS_TIMEOUT);
+    served
 }
 
 async fn serve(options: &Options) -> anyhow::Result<()> {

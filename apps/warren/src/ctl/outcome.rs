@@ -26,7 +26,7 @@ pub(super) fn text(answer: Answer, arguments: &Arguments) -> Result<String, Fail
 
 /// Whether the answer only says what to do next, which a quiet command leaves out.
 fn is_advice(request: &Request) -> bool {
-    matches!(request.command.as_str(), "add_user" | "import_definitions")
+    request.command == "add_user"
 }
 
 fn line(mut text: String) -> String {

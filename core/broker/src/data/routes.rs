@@ -170,9 +170,10 @@ impl ChannelRoutes {
             return Route::Queues(self.look_up(principal, &exchange, routing_key, properties, copies));
         }
         // To a fanout exchange all keys are the same.
-        let key = if exchange.kind == ExchangeKind::Fanout { &[] } else { routing_key };
+        let is_keyless = exchange.kind == ExchangeKind::Fanout;
+        let key = if is_keyless { &[] } else { routing_key };
         if let Some((latest, queues)) = &self.latest
-            && &**latest == key
+            && (is_keyless || is_equal(latest, key))
         {
             return Route::Queues(queues.clone());
         }

@@ -3,9 +3,9 @@
 //!
 //! Only a queue whose backlog has grown out of memory and that has consumers is looked at. Within a window of
 //! [`WINDOW_NS`] its backlog may grow by an allowance; beyond that, publishers wait until consumers have caught up or the
-//! window ends. Consumers that take little are not waited for: the allowance doubles with each window in which they did
-//! not take half of it. So nobody is held below about 200,000 messages a second of growth, and a queue that just fills is
-//! not slowed down.
+//! window ends. Consumers that take little are not waited for: the allowance doubles with each window while they have not
+//! taken half of it on average of late. So nobody is held below about 200,000 messages a second of growth, and a queue
+//! that just fills is not slowed down.
 //!
 //! Refuses to know queues, tasks and clocks.
 
@@ -21,6 +21,9 @@ const ALLOWANCE_MIN: u64 = 2048;
 
 /// No queue takes so many in one window.
 const ALLOWANCE_MAX: u64 = 1 << 20;
+
+/// Windows over which deliveries are averaged: on a busy machine a fast consumer gets no turn for several of them.
+const WINDOWS_RECENT: u64 = 16;
 
 /// Until when publishers wait, for them to look at without the queue's lock. Nanoseconds of the broker's clock; 0 is now.
 #[derive(Debug, Default)]
@@ -48,12 +51,15 @@ pub(crate) struct Pacing {
     published: u64,
     delivered: u64,
     allowance: u64,
+    /// Deliveries of a window on average of late, times [`WINDOWS_RECENT`].
+    recent: u64,
     is_lagging: bool,
 }
 
 impl Default for Pacing {
     fn default() -> Pacing {
-        Pacing { since_ns: 0, published: 0, delivered: 0, allowance: ALLOWANCE_MIN, is_lagging: false }
+        let (allowance, recent) = (ALLOWANCE_MIN, ALLOWANCE_MIN * WINDOWS_RECENT);
+        Pacing { since_ns: 0, published: 0, delivered: 0, allowance, recent, is_lagging: false }
     }
 }
 
@@ -74,7 +80,8 @@ impl Pacing {
             return if published > delivered + self.allowance { end_ns } else { 0 };
         }
         if self.is_lagging {
-            self.allowance = match delivered * 2 < self.allowance {
+            self.recent = self.recent - self.recent.div_ceil(WINDOWS_RECENT) + delivered;
+            self.allowance = match self.recent / WINDOWS_RECENT * 2 < self.allowance {
                 true => (self.allowance * 2).min(ALLOWANCE_MAX),
                 false => (self.allowance / 2).max(ALLOWANCE_MIN),
             };
@@ -102,15 +109,37 @@ mod tests {
         assert_eq!(pacing.turn(&flow(200 + ALLOWANCE_MIN, 100), || 4), 0);
     }
 
-    #[test]
-    fn consumers_that_take_little_are_waited_for_less_and_less() {
-        let mut pacing = Pacing::default();
-        let mut published = 0;
-        for window in 0..10 {
+    /// Windows in which so many are delivered and one more than the allowance is published beyond them; tells how many
+    /// of them held publishers.
+    fn windows_held(pacing: &mut Pacing, from: u64, windows: u64, delivered: u64) -> u64 {
+        let mut held = 0;
+        let (mut published, mut taken) = (pacing.published, pacing.delivered);
+        for window in from..from + windows {
             let start_ns = 1 + window * WINDOW_NS;
-            assert_eq!(pacing.turn(&flow(published, 0), || start_ns), 0);
-            published += ALLOWANCE_MIN << window;
-            assert_eq!(pacing.turn(&flow(published, 0), || start_ns + 1), 0);
+            assert_eq!(pacing.turn(&flow(published, taken), || start_ns), 0, "a window begins free");
+            published += ALLOWANCE_MIN + 1 + delivered;
+            taken += delivered;
+            held += u64::from(pacing.turn(&flow(published, taken), || start_ns + 1) != 0);
+        }
+        held
+    }
+
+    #[test]
+    fn consumers_that_take_little_are_soon_not_waited_for() {
+        let mut pacing = Pacing::default();
+        assert!(windows_held(&mut pacing, 0, 16, 10) < 16);
+        assert_eq!(windows_held(&mut pacing, 16, 100, 10), 0);
+        let slow = pacing.allowance;
+        assert_eq!(slow, ALLOWANCE_MAX);
+    }
+
+    #[test]
+    fn fast_consumers_are_waited_for_though_they_miss_some_windows() {
+        let mut pacing = Pacing::default();
+        for round in 0..20 {
+            let from = round * 10;
+            assert_eq!(windows_held(&mut pacing, from, 5, 20_000), 5);
+            assert_eq!(windows_held(&mut pacing, from + 5, 5, 0), 5);
         }
     }
 

@@ -801,3 +801,27 @@ def test_b080_purged_messages_are_not_dead_lettered(ch):
     ch.call("queue.purge", queue=queue)
     ch.nothing()
     assert ch.ready(sink) == 0
+
+
+def test_b068_an_auto_delete_queue_is_gone_when_its_last_consumers_close_is_answered(broker, ch):
+    """amqp091-go's reconnect example declares it again at once."""
+    for answered in ("basic.cancel", "channel.close", "connection.close") * 8:
+        name, connection = fresh("q"), broker.connect()
+        consumer = connection.channel()
+        consumer.call("queue.declare", queue=name, durable=True, auto_delete=True)
+        tag = consumer.consume(name)
+        if answered == "basic.cancel":
+            consumer.call("basic.cancel", consumer_tag=tag)
+        elif answered == "channel.close":
+            consumer.shut()
+        else:
+            connection.close()
+        assert not exists(ch, name), answered
+
+
+def test_b067_exclusive_queues_are_gone_when_the_connections_close_is_answered(broker, ch):
+    for _ in range(8):
+        connection = broker.connect()
+        name = connection.channel().queue()
+        connection.close()
+        assert not exists(ch, name)

@@ -11,6 +11,7 @@ use platform::Clock;
 use queues::Gone;
 use stdx::QueueId;
 
+use crate::call::Reply;
 use crate::cell::{Event, Queue};
 
 /// Work for the background thread.
@@ -18,7 +19,8 @@ pub(crate) enum Job {
     /// Drain this queue's inbox.
     Run(Arc<Queue>),
     /// This queue deletes itself.
-    Gone(Arc<Queue>, Gone),
+    /// Answered when nobody finds the queue any more.
+    Gone(Arc<Queue>, Gone, Option<Reply<()>>),
     /// This segment of a queue can be deleted.
     DeleteSegment(QueueId, u64),
     /// All segments of a deleted queue can be deleted.
@@ -94,9 +96,12 @@ impl Background {
         loop {
             match self.next(clock) {
                 Next::Job(Job::Run(queue)) => queue.run(),
-                Next::Job(Job::Gone(queue, why)) => {
+                Next::Job(Job::Gone(queue, why, reply)) => {
                     tracing::debug!(queue = %String::from_utf8_lossy(queue.name()), ?why, "queue deletes itself");
                     gone(queue);
+                    if let Some(reply) = reply {
+                        reply.send(());
+                    }
                 }
                 Next::Job(Job::DeleteSegment(queue, segment)) => {
                     segments.submit_delete_segment(queue.0, segment);

@@ -412,7 +412,11 @@ impl Queue {
             Event::Cancel(consumer, reply) => {
                 machine.cancel(*consumer, now_ms, &mut fx);
                 fx.sinks.remove(consumer);
-                reply.send(());
+                if !fx.aftermath.is_gone() {
+                    reply.send(());
+                } else if let Event::Cancel(_, reply) = std::mem::replace(event, Event::Handled) {
+                    fx.aftermath.last_cancelled = Some(reply);
+                }
             }
             Event::Get(..) => {
                 let token = GetToken(*next_get);

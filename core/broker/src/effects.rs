@@ -29,6 +29,8 @@ pub(crate) struct CellEffects<'a> {
 pub(crate) struct Aftermath {
     dead_letters: Vec<DeadLetter>,
     gone: Option<Gone>,
+    /// Who cancelled the last consumer of a queue that goes with it: answered when the queue has gone (B68).
+    pub(crate) last_cancelled: Option<Reply<()>>,
     pub(crate) deleted: Option<(u64, Reply<Result<DeletedQueue, Refused>>)>,
     /// Gets without ack: settled by the caller right after the get.
     pub(crate) got_without_ack: SmallVec<[SettleRun; 1]>,
@@ -39,13 +41,18 @@ pub(crate) struct Aftermath {
 }
 
 impl Aftermath {
+    /// Whether the queue deletes itself.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.is_some()
+    }
+
     /// Does what had to wait.
     pub(crate) fn apply(self, queue: &Arc<Queue>) {
         if !self.dead_letters.is_empty() {
             crate::data::dead_letter::send(queue, self.dead_letters);
         }
         if let Some(why) = self.gone {
-            queue.services.queue_gone(queue.clone(), why);
+            queue.services.queue_gone(queue.clone(), why, self.last_cancelled);
         }
         if let Some((ready, reply)) = self.deleted {
             queue.services.queue_deleted(queue, ready, reply);

@@ -263,9 +263,9 @@ impl Services {
         self.background.submit(Job::Run(queue));
     }
 
-    /// A queue deletes itself: the control plane does it, on the background thread.
-    pub(crate) fn queue_gone(&self, queue: Arc<Queue>, why: Gone) {
-        self.background.submit(Job::Gone(queue, why));
+    /// A queue deletes itself: the control plane does it, on the background thread, then the answer goes out.
+    pub(crate) fn queue_gone(&self, queue: Arc<Queue>, why: Gone, reply: Option<Reply<()>>) {
+        self.background.submit(Job::Gone(queue, why, reply));
     }
 
     /// All queues that exist.

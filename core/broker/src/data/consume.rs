@@ -72,7 +72,8 @@ impl Queue {
         self.submit(Event::Resume(consumer));
     }
 
-    /// Detaches a consumer; deliveries already made stay unacked (B118). Answered after the last delivery to it.
+    /// Detaches a consumer; deliveries already made stay unacked (B118). Answered after the last delivery to it; the last
+    /// consumer of an auto-delete queue when the queue is gone (B68).
     pub fn cancel(self: &Arc<Self>, consumer: ConsumerId) -> Call<()> {
         let (reply, call) = Call::pair();
         self.submit(Event::Cancel(consumer, reply));

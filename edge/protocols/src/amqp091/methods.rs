@@ -53,10 +53,7 @@ impl Running {
                 Ok(())
             }
             Method::ChannelFlow(flow) => self.flow(number, flow.active),
-            Method::ChannelClose(_) => {
-                self.close_channel(number);
-                Ok(())
-            }
+            Method::ChannelClose(_) => self.close_channel(number),
             Method::ChannelOpen(_) => Err(second_open(method)),
             _ => Err(Failure::unimplemented(method.id())),
         }

@@ -87,6 +87,11 @@ pub(crate) enum Awaited {
         queue: Arc<Queue>,
         ack_required: bool,
     },
+    /// The ends of a closed channel's consumers on auto-delete queues, or of all channels before connection.close-ok (B68).
+    Left {
+        calls: Vec<Call<()>>,
+        reply: Option<Method<'static>>,
+    },
     Committed {
         sink: Arc<CommitSink>,
         through: u64,
@@ -192,6 +197,16 @@ impl Running {
                     Some(got) if !is_open => give_back(queue, &got, *ack_required),
                     got => self.got(channel, got, queue, *ack_required),
                 })
+            }
+            Awaited::Left { calls, reply } => {
+                while let Some(call) = calls.last_mut() {
+                    std::task::ready!(poll(call, cx));
+                    calls.pop();
+                }
+                if let Some(reply) = reply.take() {
+                    self.reply(channel, reply);
+                }
+                Ok(())
             }
             Awaited::Committed { sink, through } => {
                 let is_whole = std::task::ready!(sink.poll(*through));

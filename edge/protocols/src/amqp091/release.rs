@@ -3,13 +3,13 @@
 //! Refuses to know why. What a channel holds is given back before the answer is written, as in RabbitMQ: who reads
 //! close-ok may rely on the messages being in their queues again.
 
-use broker::{ConsumerId, SettleHow};
+use broker::{Call, ConsumerId, SettleHow};
 use wire::amqp091::methods::channel;
 
 use super::channel::{ChannelState, Mode};
 use super::deliver::ChannelFacts;
-use super::errors::Failure;
-use super::pending::{Awaited, give_back};
+use super::errors::{Failure, NO_METHOD, Outcome};
+use super::pending::{Awaited, Pending, give_back};
 use super::running::Running;
 
 impl Running {
@@ -25,12 +25,34 @@ impl Running {
     }
 
     /// channel.close from the client.
-    pub(crate) fn close_channel(&mut self, number: u16) {
+    pub(crate) fn close_channel(&mut self, number: u16) -> Outcome {
         self.sync();
-        self.release_channel(number);
+        let calls = self.release_channel(number);
         self.forget_channel(number);
         self.channels.remember_closed(number);
-        self.reply(number, channel::CloseOk {});
+        if calls.is_empty() {
+            self.reply(number, channel::CloseOk {});
+            return Ok(());
+        }
+        self.await_alone(number, NO_METHOD, Awaited::Left { calls, reply: Some(channel::CloseOk {}.into()) })
+    }
+
+    /// connection.close from the client: closes all channels. Whether that has to be waited for; ask again then.
+    pub(crate) fn leave(&mut self) -> bool {
+        let mut calls = Vec::new();
+        for number in self.channels.numbers() {
+            if self.channels.is_open(number) {
+                calls.append(&mut self.release_channel(number));
+            }
+            self.forget_channel(number);
+        }
+        if calls.is_empty() {
+            return false;
+        }
+        self.barrier = true;
+        let what = Awaited::Left { calls, reply: None };
+        self.pending.push_back(Pending { channel: 0, method: NO_METHOD, what });
+        true
     }
 
     /// The number is free again.
@@ -41,11 +63,13 @@ impl Running {
         self.channels.remove(number);
     }
 
-    /// Cancels the channel's consumers and requeues what is unacked (B45).
-    fn release_channel(&mut self, number: u16) {
+    /// Cancels the channel's consumers and requeues what is unacked (B45). Returns what to wait for before that is said:
+    /// queues that go with their last consumer (B68).
+    fn release_channel(&mut self, number: u16) -> Vec<Call<()>> {
         // Publishes and acks that came before the end still count.
         self.submit();
-        let Some(channel) = self.channels.get(number) else { return };
+        let mut calls = Vec::new();
+        let Some(channel) = self.channels.get(number) else { return calls };
         let consumers = std::mem::take(&mut channel.consumers);
         let getter = channel.getter.take();
         let aside = match &mut channel.mode {
@@ -61,10 +85,12 @@ impl Running {
             if let Some(address) = &consumer.reply_address {
                 self.broker.unregister_reply(&self.principal, address);
             } else if let Some(queue) = self.settlements.queue(consumer.source) {
-                // Nobody waits for the answer: the requeued messages come behind it in the queue's inbox.
-                drop(
-                    queue.cancel(ConsumerId { connection: self.principal.connection, token: consumer.token }),
-                );
+                // The requeued messages come behind it in the queue's inbox.
+                let id = ConsumerId { connection: self.principal.connection, token: consumer.token };
+                let call = queue.cancel(id);
+                if queue.is_auto_delete() {
+                    calls.push(call);
+                }
             }
         }
         self.settle_as(SettleHow::Requeue);
@@ -84,6 +110,7 @@ impl Running {
         drop(output);
         self.submit();
         self.release_forgotten();
+        calls
     }
 
     /// The connection ends: every channel is released. Requests on the way are abandoned.

@@ -269,6 +269,9 @@ impl Session {
                 return Ok(Taken::Wait);
             }
             running.sync();
+            if matches!(method, Method::ConnectionClose(_)) && running.leave() {
+                return Ok(Taken::Wait);
+            }
         }
         self.connection_method(&method).map(|()| Taken::Frame)
     }

@@ -3,8 +3,8 @@
 # tests, against a fresh Warren. `make test` calls it after the cargo tests.
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
-#   testing/run.sh STEP...                      only these: conformance ctl python celery node java go rust configured reconnect hostile
-#                                               kill9 fulldisk
+#   testing/run.sh STEP...                      only these: conformance ctl python celery node java go rust published configured
+#                                               reconnect hostile kill9 fulldisk
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
 #                                               kill9, fulldisk)
@@ -27,7 +27,7 @@ cache=$root/.cache
 logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
-lane_one=(conformance ctl java hostile)                         # the two lanes run side by side, each in this order
+lane_one=(conformance ctl java published hostile)               # the two lanes run side by side, each in this order
 lane_two=(python celery node go rust configured reconnect kill9 fulldisk)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
@@ -46,7 +46,7 @@ for argument in "$@"; do
 done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
-  [ "${#steps[@]}" -gt 0 ] || steps=(conformance java python celery node go rust reconnect)
+  [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
   for own in ctl configured kill9 fulldisk; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
@@ -124,6 +124,7 @@ go_test() {
 step_go() { go_test -skip Restart; }
 cargo_test() { cargo test --quiet --package client-tests --test lapin -- "$@"; }
 step_configured() { cd testing/configured && "$python" -m pytest "--warren=$WARREN_BIN" -n 2 .; }
+step_published() { "$python" testing/clients/published/run.py --url "$AMQP_URL" --cache "$cache" --logs "$logs"; }
 step_rust() { cargo_test --skip restart; }
 step_reconnect() { # a broker of its own, because it is restarted under everybody: Warren itself, or a relay before the URL's broker
   local state=$work/second.state code=0
@@ -181,13 +182,13 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_fulldisk
+  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go step_published cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_fulldisk
   echo 'step_"$1"'
 } > "$work/step.sh"
 
 begin=$SECONDS
 need=(python)
-for pair in node:node java:java go:go; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
+for pair in node:node java:java go:go published:go published:published; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
 if has reconnect "${steps[@]}"; then need+=(node go); fi
 testing/setup.sh "${need[@]}" || exit 1
 

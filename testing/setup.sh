@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -79,11 +79,27 @@ install_go() { # module cache and build cache lie in .cache/go; building the cli
   cd "$root/testing/clients/go" && go mod download && go build github.com/rabbitmq/amqp091-go
 }
 
+install_published() { # the suites that clients publish: their source distributions, and venvs with the same versions
+  local from=$root/testing/clients/published to=$cache/published name
+  rm -rf "$to"
+  mkdir -p "$to"
+  python3 -m venv "$to/venv"
+  "$to/venv/bin/python" -m pip install --disable-pip-version-check --no-input -r "$from/requirements.txt"
+  python3 -m venv "$to/venv-aiorabbit"
+  "$to/venv-aiorabbit/bin/python" -m pip install --disable-pip-version-check --no-input -r "$from/requirements-aiorabbit.txt"
+  for name in amqp kombu amqpstorm aiorabbit; do
+    "$to/venv/bin/python" -m pip download --disable-pip-version-check --no-input --no-deps --no-binary :all: --dest "$to" \
+      "$(cat "$from"/requirements*.txt | grep "^$name==")"
+  done
+  for name in "$to"/*.tar.gz; do tar -xzf "$name" -C "$to"; done
+  (export GOMODCACHE=$cache/go/mod GOTOOLCHAIN=local; cd "$cache"/go/mod/github.com/rabbitmq/amqp091-go@* && go mod download)
+}
+
 want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do [ "$p" = "$1" ] && return 0; done; return 1; }
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go) ;; *) die "what is '$p'? (python, node, java, go)" ;; esac
+  case $p in python | node | java | go | published) ;; *) die "what is '$p'? (python, node, java, go, published)" ;; esac
 done
 
 if want python; then
@@ -107,4 +123,7 @@ fi
 if want go; then
   need go golang-go
   part go "$(hash_of testing/clients/go/go.mod testing/clients/go/go.sum <(go version))" install_go
+fi
+if want published; then
+  part published "$(hash_of testing/clients/published/requirements*.txt testing/clients/go/go.mod <(python3 --version))" install_published
 fi

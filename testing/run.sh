@@ -99,6 +99,7 @@ step_conformance() {
   local ctl=()
   [ -z "${CTL:-}" ] || ctl=("--ctl=$CTL")
   # with = and a folder: pytest looks for conftest.py, which has these options, beside whatever argument looks like a path
+  "$python" testing/conformance/behaviours.py --check || return 1
   cd testing/conformance && "$python" -m pytest "--url=$AMQP_URL" "--flavor=$flavor" "${ctl[@]}" . || return 1
   # Alarms stop every publisher of the node, so they get a broker of their own, or they would disturb the other lane.
   [ -n "$against_url" ] || alarms_alone

@@ -570,3 +570,14 @@ def test_b080_ctl_purge_queue(broker, world, admin):
     admin.put(queue, b"m")
     broker.ctl("purge_queue", "-p", world.vhost, queue)
     assert admin.ready(queue) == 0
+
+
+def test_f196_tags_are_kept_and_listed(broker, world, user):
+    name = user(own=True)
+
+    def tags():
+        return {row["user"]: row["tags"] for row in json.loads(broker.ctl("-q", "list_users", "--formatter", "json"))}[name]
+
+    for given in (["management"], ["administrator", "impersonator", "of-our-own"], []):
+        broker.ctl("set_user_tags", name, *given)
+        assert sorted(tags()) == sorted(given)

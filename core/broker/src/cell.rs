@@ -409,15 +409,7 @@ impl Queue {
                 }
                 reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
             }
-            Event::Cancel(consumer, reply) => {
-                machine.cancel(*consumer, now_ms, &mut fx);
-                fx.sinks.remove(consumer);
-                if !fx.aftermath.is_gone() {
-                    reply.send(());
-                } else if let Event::Cancel(_, reply) = std::mem::replace(event, Event::Handled) {
-                    fx.aftermath.last_cancelled = Some(reply);
-                }
-            }
+            Event::Cancel(..) => cancel(machine, event, now_ms, &mut fx),
             Event::Get(..) => {
                 let token = GetToken(*next_get);
                 *next_get += 1;
@@ -526,6 +518,20 @@ impl Queue {
         fx.sinks.clear();
         *machine = Classic::new(self.config.clone(), 0);
         ready
+    }
+}
+
+/// A consumer leaves. Answered when the queue that goes with it is gone, too.
+fn cancel(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
+    let Event::Cancel(consumer, _) = event else { return };
+    machine.cancel(*consumer, now_ms, fx);
+    fx.sinks.remove(consumer);
+    if let Event::Cancel(_, reply) = std::mem::replace(event, Event::Handled) {
+        if fx.aftermath.is_gone() {
+            fx.aftermath.last_cancelled = Some(reply);
+        } else {
+            reply.send(());
+        }
     }
 }
 

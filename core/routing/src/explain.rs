@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashSet;
 use wire::amqp091::{Properties, Table as Arguments};
 
 use crate::sink::Sink;
@@ -19,6 +20,8 @@ const MATCHED_MAX: usize = 100;
 const NEAREST_MAX: usize = 5;
 /// Most bindings that one step looks at.
 const LOOKED_AT_MAX: usize = 200_000;
+/// Most steps that are told; the way is followed to its end whatever its length.
+const STEPS_MAX: usize = 1000;
 
 /// A binding as its declaration said.
 #[derive(Clone, Debug)]
@@ -37,8 +40,10 @@ pub type BindingsFrom<'a, Q> = dyn Fn(&Exchange<Q>, &mut dyn FnMut(KnownBinding<
 /// The whole way of a message.
 #[derive(Clone, Debug)]
 pub struct Explanation<Q: QueueHandle> {
-    /// The exchanges passed, the first one first.
+    /// The exchanges passed, the first one first; at most 1000 of them.
     pub steps: Vec<Step<Q>>,
+    /// How many more steps there were.
+    pub more_steps: usize,
     /// Where the message goes, each queue once. None means that it is unroutable.
     pub queues: Vec<Q>,
 }
@@ -144,19 +149,21 @@ pub fn explain<Q: QueueHandle>(
     bindings: &BindingsFrom<'_, Q>,
     scratch: &mut Scratch<Q>,
 ) -> Explanation<Q> {
-    let mut explanation = Explanation { steps: Vec::new(), queues: Vec::new() };
+    let mut explanation = Explanation { steps: Vec::new(), more_steps: 0, queues: Vec::new() };
     let mut pending = vec![(Arc::clone(start), Came::Published)];
-    let mut passed = Vec::new();
+    let (mut passed, mut found) = (HashSet::new(), HashSet::new());
     scratch.begin();
     while let Some((exchange, came)) = pending.pop() {
-        if passed.contains(&exchange.id) {
-            explanation.steps.push(Step::new(exchange, came, End::Passed));
+        if !passed.insert(exchange.id) {
+            explanation.tell(Step::new(exchange, came, End::Passed));
             continue;
         }
-        passed.push(exchange.id);
-        let taken = take(&exchange, message, scratch, &mut explanation.queues);
+        let taken = take(&exchange, message, scratch);
         let mut step = Step::new(exchange, came, End::Matched);
-        step.look(message, &taken, bindings);
+        if explanation.steps.len() < STEPS_MAX {
+            step.look(message, &taken, bindings);
+        }
+        explanation.queues.extend(taken.queues.into_iter().filter(|queue| found.insert(queue.clone())));
         if taken.matched {
             let name = &step.exchange.name;
             pending.extend(taken.exchanges.into_iter().map(|next| (next, Came::Bound(name.clone()))));
@@ -171,14 +178,25 @@ pub fn explain<Q: QueueHandle>(
         } else {
             step.end = End::DeadEnd;
         }
-        explanation.steps.push(step);
+        explanation.tell(step);
     }
     explanation
+}
+
+impl<Q: QueueHandle> Explanation<Q> {
+    fn tell(&mut self, step: Step<Q>) {
+        if self.steps.len() < STEPS_MAX {
+            self.steps.push(step);
+        } else {
+            self.more_steps += 1;
+        }
+    }
 }
 
 /// What the table of one exchange says.
 struct Taken<Q: QueueHandle> {
     matched: bool,
+    queues: Vec<Q>,
     exchanges: Vec<Arc<Exchange<Q>>>,
     /// For exchanges that take one binding: where it leads.
     one: Option<Destination<Q>>,
@@ -189,26 +207,16 @@ fn takes_one(kind: ExchangeKind) -> bool {
     matches!(kind, ConsistentHash | LocalRandom | ModulusHash | Random)
 }
 
-fn take<Q: QueueHandle>(
-    exchange: &Exchange<Q>,
-    message: &Message<'_>,
-    scratch: &mut Scratch<Q>,
-    queues: &mut Vec<Q>,
-) -> Taken<Q> {
-    let (mut exchanges, mut found) = (Vec::new(), Vec::new());
-    let matched = collect(&exchange.load(), message, scratch, &mut found, &mut exchanges);
+fn take<Q: QueueHandle>(exchange: &Exchange<Q>, message: &Message<'_>, scratch: &mut Scratch<Q>) -> Taken<Q> {
+    let (mut exchanges, mut queues) = (Vec::new(), Vec::new());
+    let matched = collect(&exchange.load(), message, scratch, &mut queues, &mut exchanges);
     let one = takes_one(exchange.kind)
         .then(|| {
-            let queue = found.first().cloned().map(Destination::Queue);
+            let queue = queues.first().cloned().map(Destination::Queue);
             queue.or_else(|| exchanges.first().map(Destination::from))
         })
         .flatten();
-    for queue in found {
-        if !queues.contains(&queue) {
-            queues.push(queue);
-        }
-    }
-    Taken { matched, exchanges, one }
+    Taken { matched, queues, exchanges, one }
 }
 
 /// Matches in one table; says whether there are any.
@@ -301,5 +309,27 @@ fn why_not<Q: QueueHandle>(
         ExchangeKind::Headers => misses::headers(binding.arguments, message.headers),
         ExchangeKind::JmsTopic => (0, Miss::Selector),
         _ => nearest_of_keys(misses::direct),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_without_end_is_told_in_part_and_followed_whole() {
+        let exchanges: Vec<Arc<Exchange<u32>>> =
+            (0..1500).map(|id| Arc::new(Exchange::new(id, b"x", ExchangeKind::Fanout))).collect();
+        for (at, exchange) in exchanges.iter().enumerate() {
+            let next = &exchanges[(at + 1) % exchanges.len()];
+            let _ = exchange.edit(|table| {
+                table.bind(b"", Arguments::EMPTY, &next.into());
+                table.bind(b"", Arguments::EMPTY, &Destination::Queue(at as u32))
+            });
+        }
+        let message = Message { keys: &[b"k"], ..Message::default() };
+        let told = explain(&exchanges[0], &message, &|_| None, &|_, _| {}, &mut Scratch::new());
+        assert_eq!((told.steps.len(), told.more_steps, told.queues.len()), (1000, 501, 1500));
+        exchanges.iter().for_each(|exchange| drop(exchange.clear()));
     }
 }

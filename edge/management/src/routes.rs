@@ -18,6 +18,9 @@ fn name(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// A ring with more buckets is listed by ranges.
+const BUCKETS_LISTED_MAX: u64 = 20_000;
+
 /// `EXCHANGE KEY [header=value ...]`: where a message with that key and these headers would go. Values are `true`, `false`,
 /// numbers or texts; `@message_id`, `@correlation_id` and `@timestamp` name properties.
 pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
@@ -34,6 +37,9 @@ pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
     for (index, step) in explained.explanation.steps.iter().enumerate() {
         // Writing to a string does not fail.
         let _ = tell(&mut text, index + 1, step);
+    }
+    if explained.explanation.more_steps > 0 {
+        let _ = writeln!(text, "and {} exchanges more", explained.explanation.more_steps);
     }
     let _ = conclude(&mut text, &explained.explanation.queues, explained.route_ns);
     Ok(Answer::Done { ok: text })
@@ -159,7 +165,7 @@ fn conclude(text: &mut String, queues: &[QueueRef], route_ns: u64) -> std::fmt::
     write!(text, " ({route_ns} ns per route)")
 }
 
-/// `EXCHANGE`: the ring of a consistent-hash exchange in RabbitMQ's words.
+/// `EXCHANGE`: the ring of a consistent-hash exchange in RabbitMQ's words; large ones by ranges of buckets.
 pub(crate) fn ring_state(broker: &Broker, request: &Request) -> Outcome {
     let [exchange] = arguments(request)?;
     let vhost = broker.vhost(request.vhost());
@@ -168,16 +174,22 @@ pub(crate) fn ring_state(broker: &Broker, request: &Request) -> Outcome {
         Failure::new(Exit::DATA, "Error:\nExchange does not exist or is of a different type")
     })?;
     let mut text = String::new();
+    let total: u64 = ring.iter().map(|(_, buckets)| u64::from(*buckets)).sum();
     let mut bucket = 0;
     for (destination, buckets) in ring {
         let (kind, to) = match &destination {
             Destination::Queue(queue) => ("queue", name(queue.0.name())),
             Destination::Exchange(exchange) => ("exchange", name(&exchange.name)),
         };
-        for _ in 0..buckets {
-            let _ = writeln!(text, "Ring index: {bucket}, {kind}: '{to}'");
-            bucket += 1;
+        if total > BUCKETS_LISTED_MAX {
+            let _ =
+                writeln!(text, "Ring index: {bucket}-{}, {kind}: '{to}'", bucket + u64::from(buckets) - 1);
+        } else {
+            for nth in 0..u64::from(buckets) {
+                let _ = writeln!(text, "Ring index: {}, {kind}: '{to}'", bucket + nth);
+            }
         }
+        bucket += u64::from(buckets);
     }
     Ok(Answer::Done { ok: text })
 }

@@ -62,8 +62,9 @@ impl Running {
         if !requeue {
             return Err(Failure::new(ReplyCode::NotImplemented, "requeue=false").in_method(Recover::ID));
         }
-        self.requeue_unacked(number);
+        // The answer first: what is requeued may be delivered again at once, into the same output.
         self.reply(number, RecoverOk {});
+        self.requeue_unacked(number);
         Ok(())
     }
 

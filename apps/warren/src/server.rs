@@ -50,6 +50,9 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         let listener_options = ListenerOptions {
             backlog: i32::try_from(tcp.backlog).unwrap_or(i32::MAX),
             nodelay: tcp.nodelay == Switch::On,
+            keepalive: tcp.keepalive == Switch::On,
+            send_buffer_bytes: tcp.send_buffer_bytes.map(|bytes| bytes as usize),
+            receive_buffer_bytes: tcp.receive_buffer_bytes.map(|bytes| bytes as usize),
         };
         let bound = Listener::bind(&candidates, listener_options).with_context(|| {
             format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")

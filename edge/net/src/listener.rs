@@ -19,11 +19,23 @@ pub struct ListenerOptions {
     pub backlog: i32,
     /// Sends small segments at once. Default true.
     pub nodelay: bool,
+    /// Lets the kernel probe idle connections. Default false: heartbeats do this job.
+    pub keepalive: bool,
+    /// Size of the kernel's send buffer of a connection; `None` leaves it to the kernel.
+    pub send_buffer_bytes: Option<usize>,
+    /// Size of the kernel's receive buffer of a connection; `None` leaves it to the kernel.
+    pub receive_buffer_bytes: Option<usize>,
 }
 
 impl Default for ListenerOptions {
     fn default() -> Self {
-        ListenerOptions { backlog: 128, nodelay: true }
+        ListenerOptions {
+            backlog: 128,
+            nodelay: true,
+            keepalive: false,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        }
     }
 }
 
@@ -83,6 +95,14 @@ fn bind_one(address: SocketAddr, options: &ListenerOptions) -> io::Result<TcpLis
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
+    }
+    // Accepted sockets inherit these.
+    socket.set_keepalive(options.keepalive)?;
+    if let Some(bytes) = options.send_buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.receive_buffer_bytes {
+        socket.set_recv_buffer_size(bytes)?;
     }
     socket.bind(&address.into())?;
     socket.listen(options.backlog)?;

@@ -158,8 +158,6 @@ pub struct TcpOptions {
     pub nodelay: Switch,
     /// `SO_KEEPALIVE`. Default off (heartbeats do this job).
     pub keepalive: Switch,
-    /// `SO_LINGER`. Default on with 0 seconds, so that a closed socket leaves no `TIME_WAIT` behind.
-    pub linger: Linger,
     /// `SO_SNDBUF`, bytes; `None` leaves it to the kernel. Default `None`.
     pub send_buffer_bytes: Option<u32>,
     /// `SO_RCVBUF`, bytes; `None` leaves it to the kernel. Default `None`.
@@ -172,20 +170,10 @@ impl Default for TcpOptions {
             backlog: 128,
             nodelay: Switch::On,
             keepalive: Switch::Off,
-            linger: Linger { switch: Switch::On, timeout_s: 0 },
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
         }
     }
-}
-
-/// `SO_LINGER` of accepted sockets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Linger {
-    /// Whether the option is set.
-    pub switch: Switch,
-    /// How long a close may wait for unsent bytes, seconds.
-    pub timeout_s: u32,
 }
 
 /// How much of each thing may exist; `None` is no limit.

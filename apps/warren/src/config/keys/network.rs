@@ -2,7 +2,6 @@
 
 use super::table::narrow;
 use crate::config::key::{Key, Section, Take, Unit};
-use crate::config::options::Switch;
 
 /// Largest frame size that can be configured, bytes: a frame is buffered whole, so it needs a bound.
 const FRAME_BYTES_MAX: u64 = 128 << 20;
@@ -154,22 +153,17 @@ const KEYS: &[Key] = &[
     Key {
         name: "tcp_listen_options.linger.on",
         alias: None,
-        take: Take::Boolean { set: |options, on| options.network.tcp.linger.switch = Switch::from(on) },
+        take: Take::Boolean { set: |_, _| {} },
         default: "true",
-        doc: "Sets `SO_LINGER` on accepted sockets, with the time of `tcp_listen_options.linger.timeout`.",
+        doc: "Accepted and without effect: sockets are closed in order, so that a client can read the last `connection.close`.",
         example: "tcp_listen_options.linger.on = true",
     },
     Key {
         name: "tcp_listen_options.linger.timeout",
         alias: None,
-        take: Take::Integer {
-            min: 0,
-            max: 65_535,
-            unit: Unit::Seconds,
-            set: |options, n| options.network.tcp.linger.timeout_s = narrow(n),
-        },
+        take: Take::Integer { min: 0, max: 65_535, unit: Unit::Seconds, set: |_, _| {} },
         default: "0",
-        doc: "How long closing a socket may wait for unsent bytes.",
+        doc: "Accepted and without effect, as `tcp_listen_options.linger.on`.",
         example: "tcp_listen_options.linger.timeout = 0",
     },
     Key {

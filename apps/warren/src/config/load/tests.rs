@@ -112,7 +112,6 @@ fn the_file_of_a_typical_installation_is_read() {
     assert_eq!(options.network.heartbeat_s, 30);
     assert_eq!(options.network.frame_size_max, 131_072);
     assert_eq!(options.network.tcp.backlog, 4_096);
-    assert_eq!(options.network.tcp.linger, Linger { switch: Switch::On, timeout_s: 2 });
     assert_eq!(options.access.default_user, "shop");
     assert_eq!(options.access.default_pass.expose(), "a # b");
     assert_eq!(options.access.default_user_tags, ["monitoring"]);

@@ -73,13 +73,25 @@ impl Writer {
         if self.applied.is_durable() {
             let facts = &self.applied.facts;
             position = self.log.append(0, FACTS, |out| facts.iter().for_each(|fact| fact.encode(out))).0;
+            if position == Position::NEVER.0 {
+                // A failed log is told by who waits for the position. A snapshot here would hide all that comes after a restart.
+                return if self.log.failure().is_some() {
+                    Ok(self.outcome(outcome, position))
+                } else {
+                    Err(Refused::Unavailable)
+                };
+            }
             if position >= self.snapshot_at.saturating_add(SNAPSHOT_EVERY_BYTES) {
                 self.snapshot(position);
             }
         } else if self.applied.changes.is_empty() {
             position = self.log.end().0;
         }
-        Ok((outcome, std::mem::take(&mut self.applied.changes), position))
+        Ok(self.outcome(outcome, position))
+    }
+
+    fn outcome(&mut self, outcome: Outcome, position: u64) -> (Outcome, Vec<metadata::Change>, u64) {
+        (outcome, std::mem::take(&mut self.applied.changes), position)
     }
 
     fn snapshot(&mut self, position: u64) {
@@ -100,5 +112,42 @@ impl Writer {
         if let Err(error) = self.log.close() {
             tracing::error!(%error, "the metadata log could not be closed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alarms::Alarms;
+    use metadata::{AddUser, Credentials};
+    use platform::SimDisk;
+
+    fn add_user(name: &str) -> Command {
+        let user = AddUser {
+            name: name.as_bytes().into(),
+            credentials: Credentials::none(),
+            tags: Default::default(),
+        };
+        Command::AddUser(user)
+    }
+
+    fn open(disk: &Arc<SimDisk>) -> Writer {
+        let committing = Arc::new(Committing::new(Alarms::without_sources()));
+        Writer::open(disk.clone(), Path::new("/meta"), &committing, 1).unwrap().0
+    }
+
+    #[test]
+    fn a_change_after_the_end_of_the_log_is_refused_and_hides_nothing_from_later_lives() {
+        let disk = Arc::new(SimDisk::new());
+        let mut writer = open(&disk);
+        writer.apply(&add_user("a")).unwrap();
+        writer.close();
+        assert!(matches!(writer.apply(&add_user("late")), Err(Refused::Unavailable)));
+        let mut writer = open(&disk);
+        assert!(writer.state.user(b"late").is_none());
+        writer.apply(&add_user("b")).unwrap();
+        writer.close();
+        let writer = open(&disk);
+        assert!(writer.state.user(b"a").is_some() && writer.state.user(b"b").is_some());
     }
 }

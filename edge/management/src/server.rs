@@ -106,6 +106,9 @@ async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>, stop
     let stopping = request.command == "stop" || request.command == "shutdown";
     let run = tokio::task::spawn_blocking(move || commands::run(&broker, &node, &request));
     let reply = run.await.unwrap_or_else(|error| {
+        if error.is_cancelled() {
+            return Answer::Failed(Failure::new(Exit::UNAVAILABLE, "Error:\nThe node is stopping"));
+        }
         tracing::error!(%error, "a control command has failed");
         Answer::Failed(Failure::new(Exit::SOFTWARE, "Error: the command has failed; see the server's log"))
     });

@@ -78,7 +78,7 @@ impl Writer {
                 return if self.log.failure().is_some() {
                     Ok(self.outcome(outcome, position))
                 } else {
-                    Err(Refused::Unavailable)
+                    Err(Refused::Storage("the node is stopping".into()))
                 };
             }
             if position >= self.snapshot_at.saturating_add(SNAPSHOT_EVERY_BYTES) {
@@ -142,7 +142,7 @@ mod tests {
         let mut writer = open(&disk);
         writer.apply(&add_user("a")).unwrap();
         writer.close();
-        assert!(matches!(writer.apply(&add_user("late")), Err(Refused::Unavailable)));
+        assert!(matches!(writer.apply(&add_user("late")), Err(Refused::Storage(_))));
         let mut writer = open(&disk);
         assert!(writer.state.user(b"late").is_none());
         writer.apply(&add_user("b")).unwrap();

@@ -16,12 +16,12 @@ mod snapshot;
 pub use data_dir::{DataDir, DataDirError, DataDirLock};
 pub use failure::IoFailure;
 pub use log::{
-    Damage, DurableListener, Log, LogError, LogOptions, LogWriter, PAYLOAD_BYTES_MAX, Record, Recovered,
-    Step, SyncPolicy,
+    Damage, DurableListener, Held, Log, LogError, LogOptions, LogWriter, PAYLOAD_BYTES_MAX, Record,
+    Recovered, Step, SyncPolicy, log_exists, read_manifest,
 };
 pub use position::Position;
 pub use segment::{
     BLOCK_BYTES_MAX, BlockLocation, ScanEnd, SegmentError, SegmentIo, SegmentListener, SegmentOptions,
-    Segments,
+    Segments, segments_exist,
 };
 pub use snapshot::{Snapshot, SnapshotError, read_latest_snapshot, write_snapshot};

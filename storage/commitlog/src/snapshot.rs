@@ -130,6 +130,19 @@ fn set_aside(disk: &dyn Disk, dir: &Path, damaged: &[PathBuf]) -> Result<Vec<Pat
     Ok(renamed)
 }
 
+/// The position of the newest snapshot of `name` as its name tells it, whatever is in the file; `None` when there is none.
+///
+/// # Errors
+/// [`SnapshotError::Io`].
+pub(crate) fn newest_position(
+    disk: &dyn Disk,
+    dir: &Path,
+    name: &str,
+) -> Result<Option<Position>, SnapshotError> {
+    disk.create_dir_all(dir).map_err(IoFailure::of("create", dir))?;
+    Ok(snapshots(disk, dir, name)?.last().map(|(position, _)| *position))
+}
+
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -10,6 +10,7 @@ use platform::{Disk, thread};
 
 use super::file::{ActiveFile, FileRules, SealedFile};
 use super::format::begin_record;
+use super::manifest::{Held, Manifest};
 use super::recovery::recover;
 use super::shared::{Mode, Pending, Shared};
 use super::{DurableListener, LogError, LogOptions, LogWriter, Recovered, SyncPolicy};
@@ -31,8 +32,8 @@ impl Log {
     /// file. New records go to a new file; [`Recovered`] reads the old ones.
     ///
     /// # Errors
-    /// [`LogError::Damaged`], [`LogError::Gap`] and [`LogError::Version`] when what is there cannot be what was written,
-    /// [`LogError::Io`].
+    /// [`LogError::Damaged`], [`LogError::Gap`], [`LogError::BeginningMissing`], [`LogError::EndMissing`], [`LogError::Manifest`] and
+    /// [`LogError::Version`] when what is there cannot be what was written, [`LogError::Io`].
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions) -> Result<(Self, Recovered), LogError> {
         let (log, mut writer, recovered) = Self::open_driven(disk, dir, options)?;
         let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or("log");
@@ -61,7 +62,9 @@ impl Log {
             files.pop();
         }
         files.push(file.listed());
-        let shared = Arc::new(Shared::new(options, end, files));
+        let held = Held { oldest: files[0].first, newest: end, end };
+        let manifest = Manifest::create(&*disk, dir, held)?;
+        let shared = Arc::new(Shared::new(options, end, files, manifest));
         let writer = LogWriter::new(shared.clone(), disk.clone(), dir.to_owned(), file);
         let dir = dir.to_owned();
         let log = Self { shared, disk, dir, writer: Mutex::new(None), dropping: Mutex::new(Ok(())) };
@@ -201,7 +204,9 @@ impl Log {
                 files.front().filter(|file| files.len() > 1 && file.end <= position).cloned()
             };
             let Some(oldest) = oldest else { return Ok(dropped) };
-            if let Err(failure) = self.remove_durably(&oldest.path) {
+            // First what says that the file must be there, then the file.
+            let told = self.shared.manifest.lock().update(|held| held.oldest = oldest.end);
+            if let Err(failure) = told.and_then(|()| self.remove_durably(&oldest.path)) {
                 *usable = Err(failure.clone());
                 return Err(failure.into());
             }

@@ -53,6 +53,32 @@ pub enum LogError {
         /// Where it begins.
         found: Position,
     },
+    /// Files are missing at the beginning.
+    #[error("files are missing from {}: it should begin at position {expected} or before, but {}", dir.display(), begins(*found))]
+    BeginningMissing {
+        /// The log's directory.
+        dir: PathBuf,
+        /// What the manifest names as the beginning of the oldest file.
+        expected: Position,
+        /// Where the oldest file begins; `None` when there is no file.
+        found: Option<Position>,
+    },
+    /// Files, or the end of one, are missing at the end.
+    #[error("files are missing from {}, or the end of one: it holds records up to position {found}, but those up to {expected} were on the disk", dir.display())]
+    EndMissing {
+        /// The log's directory.
+        dir: PathBuf,
+        /// What was synced, or a file had begun at.
+        expected: Position,
+        /// Where what is there ends.
+        found: Position,
+    },
+    /// The file that says what the log must hold is damaged.
+    #[error("damaged file {}, which says what the log beside it must hold", file.display())]
+    Manifest {
+        /// The file.
+        file: PathBuf,
+    },
     /// The file was written by a later version of Warren.
     #[error("log file {} has format version {version}, which this version of Warren cannot read", file.display())]
     Version {
@@ -70,4 +96,8 @@ pub enum LogError {
     /// The log was closed.
     #[error("the log is closed")]
     Closed,
+}
+
+fn begins(found: Option<Position>) -> String {
+    found.map_or_else(|| "there is no log file".to_owned(), |found| format!("it begins at {found}"))
 }

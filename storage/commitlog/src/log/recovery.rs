@@ -9,6 +9,7 @@ use platform::{Disk, OpenMode};
 
 use super::file::{SealedFile, first_of_name};
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
+use super::manifest::{Held, read_manifest};
 use super::reader::{FileReader, Met};
 use super::{Damage, LogError, Record, SyncPolicy};
 use crate::bytes::{offset_of, u64_at};
@@ -81,11 +82,12 @@ fn open_sealed(disk: &dyn Disk, file: &SealedFile) -> Result<FileReader, LogErro
 }
 
 /// Opens what is in `dir`: removes unfinished new files, checks that the files follow each other, cuts and syncs the end of
-/// the newest. Returns the files too; all of them are sealed now.
+/// the newest. Returns the files too; all of them are sealed now. Nothing is changed when something that was there is missing.
 pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(Recovered, Vec<SealedFile>), LogError> {
     let mut files: Vec<SealedFile> = Vec::new();
     let mut bytes_cut = 0;
     let paths = log_files(&**disk, dir)?;
+    let held = read_manifest(&**disk, dir)?;
     for (index, path) in paths.iter().enumerate() {
         let mut reader = FileReader::open(&**disk, path)?;
         let first = reader.header().first;
@@ -99,10 +101,15 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(Recovered, Ve
         if index + 1 == paths.len() {
             let found = find_end(&mut reader, path)?;
             end = reader.position_of(found.len);
+            let oldest = files.first().map_or(first, |file| file.first);
+            check_held(held, dir, Some((oldest, first, end)))?;
             bytes_cut = found.bytes_cut;
             make_end_durable(&**disk, path, reader, &found)?;
         }
         files.push(SealedFile { path: path.clone(), first, end });
+    }
+    if files.is_empty() {
+        check_held(held, dir, None)?;
     }
     let end = files.last().map_or(Position(0), |file| file.end);
     let recovered = Recovered {
@@ -115,6 +122,27 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(Recovered, Ve
     Ok((recovered, files))
 }
 
+/// Checks that nothing is missing that the manifest names. `found`: where the oldest and the newest file begin, and the end.
+fn check_held(
+    held: Option<Held>,
+    dir: &Path,
+    found: Option<(Position, Position, Position)>,
+) -> Result<(), LogError> {
+    let Some(held) = held else { return Ok(()) };
+    let expected = held.oldest;
+    let Some((oldest, newest, end)) = found else {
+        return Err(LogError::BeginningMissing { dir: dir.to_owned(), expected, found: None });
+    };
+    if oldest > expected {
+        return Err(LogError::BeginningMissing { dir: dir.to_owned(), expected, found: Some(oldest) });
+    }
+    if newest < held.newest || end < held.end {
+        let expected = held.newest.max(held.end);
+        return Err(LogError::EndMissing { dir: dir.to_owned(), expected, found: end });
+    }
+    Ok(())
+}
+
 /// Checks that a file begins where the one before ends. A file is begun only after the end of the one before was settled, so
 /// what the one before holds beyond that is an end that was cut, and whose cutting a failing disk has undone.
 fn follow(before: &mut SealedFile, path: &Path, first: Position) -> Result<(), LogError> {
@@ -123,6 +151,18 @@ fn follow(before: &mut SealedFile, path: &Path, first: Position) -> Result<(), L
     }
     before.end = first;
     Ok(())
+}
+
+/// Whether there is a file of a log in `dir`. Changes nothing.
+///
+/// # Errors
+/// The operating system refused to list it.
+pub fn log_exists(disk: &dyn Disk, dir: &Path) -> Result<bool, IoFailure> {
+    match disk.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(IoFailure::of("list", dir)(error)),
+        Ok(names) => Ok(names.iter().any(|name| first_of_name(name).is_some())),
+    }
 }
 
 /// The log's files, oldest first (names sort as positions do). Files whose creation was not finished are removed.

@@ -7,6 +7,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::file::SealedFile;
 use super::listener::ListenerSlot;
+use super::manifest::Manifest;
 use super::{LogError, LogOptions};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
@@ -53,11 +54,18 @@ pub(super) struct Shared {
     pub(super) listener: ListenerSlot,
     /// Oldest first; the last is the one being written, whose end is not kept up to date.
     pub(super) files: Mutex<VecDeque<SealedFile>>,
+    /// Written when a file begins, when one goes and at the end, never for a record.
+    pub(super) manifest: Mutex<Manifest>,
 }
 
 impl Shared {
     /// A log that goes on at `end`; everything before is durable.
-    pub(super) fn new(options: LogOptions, end: Position, files: Vec<SealedFile>) -> Self {
+    pub(super) fn new(
+        options: LogOptions,
+        end: Position,
+        files: Vec<SealedFile>,
+        manifest: Manifest,
+    ) -> Self {
         let pending = Pending {
             bytes: Vec::with_capacity(BUFFER_BYTES),
             start: end,
@@ -76,6 +84,7 @@ impl Shared {
             synced: AtomicU64::new(end.0),
             listener: ListenerSlot::default(),
             files: Mutex::new(files.into()),
+            manifest: Mutex::new(manifest),
         }
     }
 

@@ -178,12 +178,20 @@ impl LogWriter {
             files.push_back(self.file.listed());
         }
         self.shared.listener.tell(|listener| listener.file_sealed(first));
-        Ok(())
+        self.note_end(first, first)
+    }
+
+    /// Writes down what from now on must be there. Without room for it the manifest goes on saying less.
+    fn note_end(&self, newest: Position, end: Position) -> Result<(), IoFailure> {
+        let told = self.shared.manifest.lock().update(|held| (held.newest, held.end) = (newest, end));
+        told.or_else(|failure| if failure.is_out_of_room() { Ok(()) } else { Err(failure) })
     }
 
     fn close(&mut self) -> Result<(), IoFailure> {
         self.file.seal()?;
-        let end = self.file.listed().end;
+        let last = self.file.listed();
+        let end = last.end;
+        self.note_end(last.first, end)?;
         self.publish(end, SyncPolicy::Fsync);
         self.shared.pending.lock().mode = Mode::Closed;
         self.shared.settled.notify_all();

@@ -14,4 +14,4 @@ mod store;
 pub use error::SegmentError;
 pub use format::{BLOCK_BYTES_MAX, BlockLocation};
 pub use io::{SegmentIo, SegmentListener};
-pub use store::{ScanEnd, SegmentOptions, Segments};
+pub use store::{ScanEnd, SegmentOptions, Segments, segments_exist};

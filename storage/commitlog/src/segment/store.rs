@@ -17,7 +17,8 @@ use super::format::{
 };
 use super::names::{FOLDER_COUNT, file_path, folder_of, folder_path, parse};
 use crate::bytes::{index_of, offset_of};
-use crate::{IoFailure, Position, read_latest_snapshot, write_snapshot};
+use crate::snapshot::newest_position;
+use crate::{IoFailure, Position, write_snapshot};
 
 /// The snapshot whose position counts how often the directory was opened.
 const EPOCH: &str = "epoch";
@@ -87,8 +88,9 @@ impl Segments {
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: SegmentOptions) -> Result<Self, SegmentError> {
         let options = SegmentOptions { segment_bytes_max: options.segment_bytes_max.min(1 << 31), ..options };
         let streams = find_streams(&*disk, dir)?;
-        // Numbers of deleted segments must not come again: an old location must never point into a new file.
-        let before = read_latest_snapshot(&*disk, dir, EPOCH)?.map_or(0, |snapshot| snapshot.position.0);
+        // Numbers of deleted segments must not come again: an old location must never point into a new file. The name of the
+        // epoch's file says all; damage of what is in it does no harm.
+        let before = newest_position(&*disk, dir, EPOCH)?.map_or(0, |position| position.0);
         let newest = streams.values().flat_map(|stream| stream.state.lock().segments.last().cloned());
         let newest = newest.map(|segment| segment.number >> 32).max().unwrap_or(0);
         let epoch = before.max(newest) + 1;
@@ -338,6 +340,19 @@ impl Segments {
         state.segments.iter().map(|segment| segment.number).collect()
     }
 
+    /// Bytes of a segment's file; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`SegmentError::Io`].
+    pub fn file_bytes(&self, stream: u64, segment: u64) -> Result<Option<u64>, SegmentError> {
+        let path = file_path(&self.dir, stream, segment);
+        let file = match self.disk.open(&path, OpenMode::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(IoFailure::of("open", &path))?,
+        };
+        Ok(Some(file.len().map_err(IoFailure::of("measure", &path))?))
+    }
+
     /// Adds no further block to this segment: the stream's next one goes into a new file.
     pub fn seal(&self, stream: u64, segment: u64) {
         let Some(known) = self.streams.lock().get(&stream).cloned() else { return };
@@ -414,6 +429,24 @@ impl Segments {
     }
 }
 
+/// Whether there is anything in the directory that [`Segments`] made, ever. Changes nothing.
+///
+/// # Errors
+/// The operating system refused to list it.
+pub fn segments_exist(disk: &dyn Disk, dir: &Path) -> Result<bool, IoFailure> {
+    let names = names_in(disk, dir)?;
+    let is_epoch = |name: &String| name.starts_with(EPOCH) && name.ends_with(".snap");
+    Ok(names.iter().any(is_epoch) || !find_streams(disk, dir)?.is_empty())
+}
+
+/// Names in a directory, none when it does not exist.
+fn names_in(disk: &dyn Disk, dir: &Path) -> Result<Vec<String>, IoFailure> {
+    match disk.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(IoFailure::of("list", dir)),
+    }
+}
+
 /// Refuses a stream one of whose syncs has failed.
 fn usable(known: &Stream) -> Result<(), SegmentError> {
     known.failure.get().map_or(Ok(()), |failure| Err(SegmentError::Poisoned(failure.clone())))
@@ -437,10 +470,7 @@ fn find_streams(disk: &dyn Disk, dir: &Path) -> Result<HashMap<u64, Arc<Stream>>
     let mut streams: HashMap<u64, Arc<Stream>> = HashMap::new();
     for folder in 0..FOLDER_COUNT {
         let path = folder_path(dir, folder);
-        let names = match disk.list(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            listed => listed.map_err(IoFailure::of("list", &path))?,
-        };
+        let names = names_in(disk, &path)?;
         // Names are sorted, so each stream's segments come oldest first.
         for (stream, segment) in names.iter().filter_map(|name| parse(name)) {
             let known = streams.entry(stream).or_default();

@@ -1,9 +1,9 @@
 //! What a log recovers from, and what it refuses.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use commitlog::{Damage, LogError, LogOptions, Position, SyncPolicy};
-use platform::{Disk, SimDisk};
+use commitlog::{Damage, LogError, LogOptions, Position, Step, SyncPolicy};
+use platform::{Disk, OpenMode, SimDisk};
 
 use super::fixtures::{DIR, Owned, append, drain, files, open, read_all, reopen, small_files};
 
@@ -249,4 +249,60 @@ fn records_larger_than_the_reading_window_and_than_a_file_come_back() {
         drain(&mut writer);
     }
     assert_eq!(reopen(&disk, &small_files()).unwrap(), records);
+}
+
+/// Three sealed files and the newest, closed in order.
+fn four_files() -> (SimDisk, Vec<PathBuf>) {
+    let disk = SimDisk::new();
+    let (log, mut writer, _) = open(&disk, &small_files()).unwrap();
+    for fill in 0..4 {
+        append(&log, 1, 1, &[fill; 330]);
+        drain(&mut writer);
+    }
+    let closing = std::thread::spawn(move || log.close());
+    while writer.step() != Step::Ended {}
+    closing.join().unwrap().unwrap();
+    let files = files(&disk);
+    assert_eq!(files.len(), 4);
+    (disk, files)
+}
+
+#[test]
+fn a_missing_file_is_noticed_wherever_it_was() {
+    let refusal = |removed: &dyn Fn(&SimDisk, &[PathBuf])| {
+        let (disk, files) = four_files();
+        removed(&disk, &files);
+        let kept = disk.list(Path::new(DIR)).unwrap();
+        let refused = open(&disk, &small_files()).map(|_| ()).unwrap_err();
+        assert_eq!(disk.list(Path::new(DIR)).unwrap(), kept, "a refusal changes nothing");
+        refused
+    };
+    let remove = |nth: usize| move |disk: &SimDisk, files: &[PathBuf]| disk.remove(&files[nth]).unwrap();
+    assert!(matches!(refusal(&remove(0)), LogError::BeginningMissing { found: Some(_), .. }));
+    assert!(matches!(refusal(&remove(1)), LogError::Gap { .. }));
+    assert!(matches!(refusal(&remove(3)), LogError::EndMissing { .. }));
+    let all = |disk: &SimDisk, files: &[PathBuf]| files.iter().for_each(|file| disk.remove(file).unwrap());
+    assert!(matches!(refusal(&all), LogError::BeginningMissing { found: None, .. }));
+}
+
+#[test]
+fn an_end_that_goes_missing_after_a_clean_stop_is_noticed_before_anything_is_cut() {
+    let (disk, files) = four_files();
+    let file = disk.open(&files[3], OpenMode::ReadWrite).unwrap();
+    file.truncate(300).unwrap();
+    let refused = open(&disk, &small_files()).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, LogError::EndMissing { .. }), "{refused}");
+    assert_eq!(file.len().unwrap(), 300);
+}
+
+#[test]
+fn files_that_were_dropped_are_not_missed() {
+    let (disk, _) = four_files();
+    let (log, _writer, recovered) = open(&disk, &small_files()).unwrap();
+    let end = recovered.end();
+    drop(recovered);
+    assert_eq!(log.drop_files_below(end).unwrap(), 4);
+    drop(log);
+    disk.kill();
+    assert_eq!(reopen(&disk, &small_files()).unwrap(), []);
 }

@@ -65,7 +65,8 @@ fn records_go_where_there_is_room_for_them_but_not_for_the_filling() {
     let options = LogOptions { prefill_bytes: 4096, file_bytes_max: 1 << 20, ..LogOptions::default() };
     let disk = SimDisk::new();
     let (log, mut writer, _) = open(&disk, &options).unwrap();
-    disk.set_space_bytes(Some(500));
+    let manifest = disk.contents(&Path::new(DIR).with_extension("manifest")).unwrap();
+    disk.set_space_bytes(Some(manifest.len() as u64 + 500));
     let first = append(&log, 1, 1, b"small");
     assert_eq!(writer.step(), Step::Worked);
     disk.set_space_bytes(None);

@@ -1,0 +1,192 @@
+//! What a log must hold, written down beside its directory, so that files that are missing are noticed: `log.manifest` for
+//! `log/`. Knows nothing of records. The same drawing is in `docs/formats/log.md`.
+//!
+//! ```text
+//! two slots, at bytes 0 and 4096; both say the same, the one with the higher sequence number counts
+//!  0       8         12      16         24       32       40     48
+//!  +-------+---------+-------+----------+--------+--------+------+
+//!  | magic | version | crc   | sequence | oldest | newest | end  |
+//!  +-------+---------+-------+----------+--------+--------+------+
+//!  magic "WARRNMAN"; version 1; crc: CRC-32 of bytes 0..12, then 16..48; oldest, newest: first positions of the
+//!  oldest and the newest file; end: all up to here was synced
+//! ```
+//!
+//! Each start makes a new file. Then it is written where it lies, one slot after the other with a sync between: that needs no
+//! room on the disk, and one slot is whole at every moment. It may say less than there is (an older file than it names is back after a power cut, a newer one
+//! was begun just before one), never more.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Disk, DiskFile, OpenMode};
+
+use super::LogError;
+use crate::bytes::{put_u32, put_u64, u32_at, u64_at};
+use crate::{IoFailure, Position};
+
+/// Bytes of a slot that are used.
+const SLOT_BYTES: usize = 48;
+/// Where the slots begin: in blocks of their own on every file system.
+const SLOT_OFFSETS: [u64; 2] = [0, 4096];
+const VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"WARRNMAN";
+
+/// What a log must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// No file may be missing that begins here or later.
+    pub oldest: Position,
+    /// There is a file that begins here or later.
+    pub newest: Position,
+    /// Everything up to here was synced.
+    pub end: Position,
+}
+
+/// The manifest's path, beside the log's directory.
+pub(super) fn path_of(dir: &Path) -> PathBuf {
+    dir.with_extension("manifest")
+}
+
+/// The manifest of an open log.
+pub(super) struct Manifest {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    sequence: u64,
+    held: Held,
+    /// A sync has failed: what the file says after a power cut is the old or the new, and nothing more is written to it.
+    failure: Option<IoFailure>,
+}
+
+impl Manifest {
+    /// Makes the manifest of the log in `dir`, in place of the one that was there; it is durable and says `held` when this
+    /// returns. A new file, because a sync of the old one may have failed.
+    pub(super) fn create(disk: &dyn Disk, dir: &Path, held: Held) -> Result<Self, IoFailure> {
+        let path = path_of(dir);
+        let unfinished = path.with_extension("manifest.tmp");
+        let file =
+            disk.open(&unfinished, OpenMode::CreateEmpty).map_err(IoFailure::of("create", &unfinished))?;
+        let mut manifest = Self { file, path: unfinished, sequence: 0, held, failure: None };
+        manifest.update(|_| ())?;
+        disk.rename(&manifest.path, &path).map_err(IoFailure::of("rename", &manifest.path))?;
+        if let Some(dir) = path.parent() {
+            disk.sync_dir(dir).map_err(IoFailure::of("sync", dir))?;
+        }
+        Ok(Self { path, ..manifest })
+    }
+
+    /// Changes what it says; durable when this returns. After a failure it says the old or the new.
+    pub(super) fn update(&mut self, change: impl FnOnce(&mut Held)) -> Result<(), IoFailure> {
+        self.failure.clone().map_or(Ok(()), Err)?;
+        let mut held = self.held;
+        change(&mut held);
+        let slot = encode(self.sequence + 1, held);
+        for offset in SLOT_OFFSETS {
+            self.file.write_all_at(offset, &[&slot]).map_err(IoFailure::of("write", &self.path))?;
+            let synced = self.file.sync_data().map_err(IoFailure::of("sync", &self.path));
+            if let Err(failure) = synced {
+                self.failure = Some(failure.clone());
+                return Err(failure);
+            }
+        }
+        self.sequence += 1;
+        self.held = held;
+        Ok(())
+    }
+}
+
+/// What the log in `dir` must hold; `None` when that was never written down.
+///
+/// # Errors
+/// [`LogError::Manifest`] when the file is there and cannot be used, [`LogError::Io`].
+pub fn read_manifest(disk: &dyn Disk, dir: &Path) -> Result<Option<Held>, LogError> {
+    let path = path_of(dir);
+    let file = match disk.open(&path, OpenMode::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(IoFailure::of("open", &path))?,
+    };
+    let slots = SLOT_OFFSETS.into_iter().filter_map(|offset| {
+        let mut slot = [0; SLOT_BYTES];
+        file.read_exact_at(offset, &mut slot).ok()?;
+        decode(&slot)
+    });
+    let newest = slots.max_by_key(|(sequence, _)| *sequence);
+    newest.map_or(Err(LogError::Manifest { file: path }), |(_, held)| Ok(Some(held)))
+}
+
+fn encode(sequence: u64, held: Held) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    slot[..8].copy_from_slice(MAGIC);
+    put_u32(&mut slot, 8, VERSION);
+    put_u64(&mut slot, 16, sequence);
+    put_u64(&mut slot, 24, held.oldest.0);
+    put_u64(&mut slot, 32, held.newest.0);
+    put_u64(&mut slot, 40, held.end.0);
+    let crc = checksum(&slot);
+    put_u32(&mut slot, 12, crc);
+    slot
+}
+
+fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(u64, Held)> {
+    let is_whole = &slot[..8] == MAGIC && u32_at(slot, 8) == VERSION && u32_at(slot, 12) == checksum(slot);
+    let position = |at| Position(u64_at(slot, at));
+    is_whole
+        .then(|| (u64_at(slot, 16), Held { oldest: position(24), newest: position(32), end: position(40) }))
+}
+
+fn checksum(slot: &[u8; SLOT_BYTES]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&slot[..12]);
+    hasher.update(&slot[16..]);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::SimDisk;
+
+    use super::*;
+
+    const DIR: &str = "/data/log";
+
+    fn held(oldest: u64, newest: u64, end: u64) -> Held {
+        Held { oldest: Position(oldest), newest: Position(newest), end: Position(end) }
+    }
+
+    fn create(disk: &SimDisk, held: Held) -> Manifest {
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        Manifest::create(disk, Path::new(DIR), held).unwrap()
+    }
+
+    fn flip(disk: &SimDisk, at: u64) {
+        let file = disk.open(&path_of(Path::new(DIR)), OpenMode::ReadWrite).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(at, &mut byte).unwrap();
+        file.write_all_at(at, &[&[byte[0] ^ 1]]).unwrap();
+    }
+
+    #[test]
+    fn it_says_after_a_restart_what_was_said_last() {
+        let disk = SimDisk::new();
+        assert_eq!(read_manifest(&disk, Path::new(DIR)).unwrap(), None);
+        let mut manifest = create(&disk, held(0, 0, 0));
+        manifest.update(|held| held.newest = Position(70)).unwrap();
+        assert_eq!(read_manifest(&disk, Path::new(DIR)).unwrap(), Some(held(0, 70, 0)));
+        drop(create(&disk, held(5, 80, 90)));
+        assert_eq!(read_manifest(&disk, Path::new(DIR)).unwrap(), Some(held(5, 80, 90)));
+    }
+
+    #[test]
+    fn one_flipped_bit_does_no_harm_and_two_are_told() {
+        let disk = SimDisk::new();
+        drop(create(&disk, held(1, 2, 3)));
+        for at in [0, 9, 13, 17, 30, 47, 4096, 4096 + 40] {
+            flip(&disk, at);
+            assert_eq!(read_manifest(&disk, Path::new(DIR)).unwrap(), Some(held(1, 2, 3)), "byte {at}");
+            flip(&disk, at);
+        }
+        flip(&disk, 20);
+        flip(&disk, 4096 + 20);
+        let refused = read_manifest(&disk, Path::new(DIR)).unwrap_err();
+        assert!(matches!(refused, LogError::Manifest { .. }), "{refused}");
+    }
+}

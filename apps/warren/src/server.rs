@@ -110,7 +110,10 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
         StartError::Storage(_) if dir.is_file() => {
             anyhow!("{what}: it is a file; choose a folder with --data-dir")
         }
-        _ => anyhow!("{what}: {error}"),
+        _ => anyhow!(
+            "{what}: {error}; `warren diag verify {}` lists all that is wrong, `warren diag salvage` copies what can be read",
+            dir.display()
+        ),
     }
 }
 

@@ -1,5 +1,9 @@
 //! Opening a data directory: lock, metadata, messages, runtime tables, threads.
 
+mod missing;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +25,7 @@ use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::control::committing::Committing;
-use crate::control::follow::Contents;
+use crate::control::follow::{Contents, start_all_clocks};
 use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::options::BrokerOptions;
@@ -50,16 +54,23 @@ pub(crate) fn open(
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
     let incarnation = (clock.wall_ms() / 1000) as u32;
+    let parts = missing::Parts::look(&*disk, data_dir)?;
+    parts.check_metadata()?;
     let (writer, is_known) = Writer::open(disk.clone(), &data_dir.join("meta"), &committing, incarnation)?;
+    if is_known {
+        parts.check_messages()?;
+    }
     let log_options = LogOptions {
         sync: if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os },
         ..LogOptions::default()
     };
     let (log, recovered) =
         Log::open(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
+    missing::check_known(is_known, recovered.end().0)?;
     let contents = read_messages(recovered, &writer)?;
     let segments = Segments::open(disk, &data_dir.join("segments"), SegmentOptions::default())
         .map_err(StartError::storage)?;
+    let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
     drop_unneeded(&segments, &contents)?;
     let services = start_services(log, Arc::new(segments), clock, (alarms, checkpointer))?;
     let cluster_name = options.cluster_name.as_str().into();
@@ -79,7 +90,9 @@ pub(crate) fn open(
     });
     let is_first = inner.services.control.set(Arc::downgrade(&inner)).is_ok();
     assert!(is_first, "services belong to one broker");
-    inner.follow_all(&inner.writer.lock().state, contents);
+    let queues = inner.follow_all(&inner.writer.lock().state, contents);
+    missing::close_queues(&queues, &lost);
+    start_all_clocks(&queues);
     start_threads(&inner).map_err(StartError::storage)?;
     let broker = Broker(inner);
     if !is_known {

@@ -11,7 +11,7 @@ mod message;
 pub mod record;
 
 pub use arguments::{ArgumentError, ArgumentReason, Overflow, QueueConfig, TIMER_MS_MAX};
-pub use classic::{Classic, Gone, PublishOutcome, RecordError, Recovering};
+pub use classic::{Classic, Gone, PlacedBlock, PublishOutcome, RecordError, Recovering};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use message::{
     ConsumerId, ConsumerSpec, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq, MessageView,

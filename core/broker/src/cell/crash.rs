@@ -75,6 +75,12 @@ impl Queue {
         self.begin_reload(state);
     }
 
+    /// Out of service until the restart: what the disk holds of it is not whole, and reading it again would not help.
+    pub(crate) fn put_out_of_service(self: &Arc<Self>, why: &str) {
+        self.reloads.forbid();
+        self.crash(&mut self.state.lock(), why);
+    }
+
     /// A crashed queue refuses what it is asked, and can be deleted.
     pub(super) fn handle_crashed(
         self: &Arc<Self>,

@@ -51,7 +51,6 @@ impl Reloads {
     }
 
     /// No reload will be tried any more.
-    #[cfg(test)]
     pub(super) fn forbid(&self) {
         self.left.store(0, Ordering::Relaxed);
     }

@@ -29,6 +29,12 @@ fn start_clocks(queue: &Arc<Queue>) {
     queue.submit(Event::Tick);
 }
 
+/// Starts the clocks of all queues, not before there is every queue and binding: what expired while the node was down is
+/// dead-lettered.
+pub(crate) fn start_all_clocks(queues: &[Arc<Queue>]) {
+    queues.iter().for_each(start_clocks);
+}
+
 impl Inner {
     /// Applies changes to the runtime tables.
     pub(crate) fn follow(&self, state: &State, changes: Vec<Change>) {
@@ -63,8 +69,8 @@ impl Inner {
         }
     }
 
-    /// Builds the runtime tables of a loaded state.
-    pub(crate) fn follow_all(&self, state: &State, mut contents: Contents) {
+    /// Builds the runtime tables of a loaded state; gives the queues, whose clocks stand until [`start_all_clocks`].
+    pub(crate) fn follow_all(&self, state: &State, mut contents: Contents) -> Vec<Arc<Queue>> {
         let mut queues = Vec::with_capacity(contents.len());
         for vhost in state.vhosts() {
             let name = text(vhost.name());
@@ -80,8 +86,7 @@ impl Inner {
         for (name, _) in state.users() {
             self.refresh_user(state, name);
         }
-        // Not earlier: what expired while the node was down is dead-lettered, and needs every queue and binding there is.
-        queues.iter().for_each(start_clocks);
+        queues
     }
 
     fn vhost_of(&self, name: &[u8]) -> Option<Arc<Vhost>> {

@@ -45,6 +45,14 @@ impl Writer {
         };
         let (log, mut recovered) =
             Log::open(disk.clone(), dir, LogOptions::default()).map_err(StartError::storage)?;
+        if log.kept().0.0 > from {
+            return Err(StartError::Storage(format!(
+                "the metadata log {} begins at position {}, and no snapshot is there that reaches so far: a file metadata-*.snap is \
+                 missing",
+                dir.display(),
+                log.kept().0
+            )));
+        }
         let mut known = snapshot.is_some();
         while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
             if record.position.0 > from {

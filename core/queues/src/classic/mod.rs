@@ -23,4 +23,4 @@ mod model_tests;
 mod tests;
 
 pub use machine::{Classic, Gone, PublishOutcome};
-pub use recovery::{RecordError, Recovering};
+pub use recovery::{PlacedBlock, RecordError, Recovering};

@@ -107,6 +107,17 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A block of a queue being rebuilt whose messages are in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedBlock {
+    /// Where it lies.
+    pub place: BlockPlace,
+    /// Messages in it that are not settled.
+    pub messages: u64,
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
+}
+
 /// A queue being rebuilt: feed it its records in log order, then finish.
 #[derive(Debug)]
 pub struct Recovering {
@@ -196,6 +207,15 @@ impl Recovering {
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.levels = self.levels;
         queue
+    }
+
+    /// Blocks that lie in segments and hold messages that are not settled.
+    pub fn placed_blocks(&self) -> impl Iterator<Item = PlacedBlock> + '_ {
+        let blocks = self.levels.iter().flat_map(Level::blocks).filter(|block| block.live > 0);
+        blocks.filter_map(|block| {
+            let (messages, body_bytes) = (u64::from(block.live), block.live_body_bytes());
+            block.place.map(|place| PlacedBlock { place, messages, body_bytes })
+        })
     }
 
     /// Segments the queue still needs; all others of it can be deleted.

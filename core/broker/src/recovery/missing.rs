@@ -1,0 +1,128 @@
+//! What is missing from a data directory, told before anything of it is changed. The log's manifest tells of files missing from
+//! one log; here are whole folders, and segments that queues refer to. Knows nothing of what is inside a record.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use commitlog::{SegmentError, Segments, log_exists, segments_exist};
+use platform::Disk;
+use stdx::QueueId;
+
+use crate::broker::StartError;
+use crate::cell::Queue;
+use crate::control::follow::Contents;
+
+/// Bytes of a block's header in a segment (`docs/formats/segment.md`).
+const BLOCK_HEADER_BYTES: u64 = 8;
+
+/// Which parts of a data directory hold something before they are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    metadata: bool,
+    log: bool,
+    segments: bool,
+}
+
+impl Parts {
+    /// Looks, and changes nothing.
+    pub(crate) fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Parts, StartError> {
+        Ok(Parts {
+            metadata: log_exists(disk, &data_dir.join("meta")).map_err(StartError::storage)?
+                || has_snapshot(disk, &data_dir.join("meta")),
+            log: log_exists(disk, &data_dir.join("log")).map_err(StartError::storage)?,
+            segments: segments_exist(disk, &data_dir.join("segments")).map_err(StartError::storage)?,
+        })
+    }
+
+    /// Refuses messages without metadata: starting would delete them. The first start makes the metadata first.
+    pub(crate) fn check_metadata(self) -> Result<(), StartError> {
+        let rest = match (self.log, self.segments) {
+            (false, false) => return Ok(()),
+            (true, _) => "log",
+            (false, true) => "segments",
+        };
+        if self.metadata { Ok(()) } else { Err(missing("meta", &format!("{rest}/ holds something"))) }
+    }
+
+    /// Refuses known metadata without the folders that were there before anything became known.
+    pub(crate) fn check_messages(self) -> Result<(), StartError> {
+        match (self.log, self.segments) {
+            (true, true) => Ok(()),
+            (false, _) => Err(missing("log", "there are vhosts and users")),
+            (true, false) => Err(missing("segments", "there are vhosts and users")),
+        }
+    }
+}
+
+fn missing(folder: &str, proof: &str) -> StartError {
+    StartError::Storage(format!(
+        "the folder {folder}/ of the data directory is missing or empty although {proof}; is it not mounted, or was it left out \
+         of a copy? Nothing was changed"
+    ))
+}
+
+/// Refuses a log with messages of which the metadata know nothing at all.
+pub(crate) fn check_known(is_known: bool, log_end: u64) -> Result<(), StartError> {
+    if is_known || log_end == 0 {
+        return Ok(());
+    }
+    Err(missing("meta", "the message log holds records"))
+}
+
+fn has_snapshot(disk: &dyn Disk, dir: &Path) -> bool {
+    disk.list(dir).is_ok_and(|names| names.iter().any(|name| name.ends_with(".snap")))
+}
+
+/// What of a queue cannot be read any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) messages: u64,
+    pub(crate) body_bytes: u64,
+    /// The first segment file that is missing or too short.
+    pub(crate) segment: u64,
+}
+
+impl Lost {
+    /// For the log, and for whoever asks why the queue is down.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "segment {:016x} and perhaps more are missing or too short: {} messages of {} bytes cannot be read. Restore the files \
+             and restart, or run `warren diag salvage`, or delete the queue",
+            self.segment, self.messages, self.body_bytes
+        )
+    }
+}
+
+/// The queues that refer to segments that are missing or too short, and what they lose by it.
+pub(crate) fn lost_blocks(
+    segments: &Segments,
+    contents: &Contents,
+) -> Result<HashMap<QueueId, Lost>, SegmentError> {
+    let mut lost: HashMap<QueueId, Lost> = HashMap::new();
+    for (id, queue) in contents {
+        let mut lengths: HashMap<u64, Option<u64>> = HashMap::new();
+        for block in queue.placed_blocks() {
+            let place = block.place;
+            let len = match lengths.get(&place.segment) {
+                Some(len) => *len,
+                None => *lengths.entry(place.segment).or_insert(segments.file_bytes(id.0, place.segment)?),
+            };
+            let end = place.offset + BLOCK_HEADER_BYTES + u64::from(place.bytes);
+            if len.is_some_and(|len| len >= end) {
+                continue;
+            }
+            let known = lost.entry(*id).or_insert(Lost { segment: place.segment, ..Lost::default() });
+            known.messages += block.messages;
+            known.body_bytes += block.body_bytes;
+        }
+    }
+    Ok(lost)
+}
+
+/// Puts the queues out of service from which something is missing: they keep what is left.
+pub(crate) fn close_queues(queues: &[Arc<Queue>], lost: &HashMap<QueueId, Lost>) {
+    for (queue, lost) in queues.iter().filter_map(|queue| Some((queue, lost.get(&queue.id)?))) {
+        queue.put_out_of_service(&lost.text());
+    }
+}

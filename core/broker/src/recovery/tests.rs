@@ -1,0 +1,171 @@
+//! Real data directories from which parts go missing between two starts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use commitlog::{Log, LogOptions, SegmentOptions, Segments};
+use metadata::{Command, DeclareQueue};
+use platform::RealDisk;
+use queues::RecordKind;
+use stdx::QueueId;
+
+use crate::cell::crash::Condition;
+use crate::{Broker, BrokerOptions, StartError};
+
+/// Messages in the block that [`store`] places in a segment.
+const PLACED_COUNT: u32 = 3;
+
+/// A stored message without any part.
+const STORED: [u8; 16] = [0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+fn open(dir: &Path) -> Result<Broker, StartError> {
+    Broker::open(dir, BrokerOptions { fsync: false, ..BrokerOptions::default() })
+}
+
+/// A directory with the queues `a` and `b`.
+fn filled(dir: &Path) -> Vec<QueueId> {
+    let broker = open(dir).unwrap();
+    for name in ["a", "b"] {
+        let command = Command::DeclareQueue(DeclareQueue {
+            vhost: b"/".as_slice().into(),
+            name: name.as_bytes().into(),
+            durable: true,
+            auto_delete: false,
+            exclusive_owner: None,
+            arguments: metadata::Arguments::default(),
+            queue_type: metadata::QueueType::Classic,
+        });
+        broker.commit(&command).unwrap().1.wait().unwrap();
+    }
+    let ids = ["a", "b"].map(|name| broker.vhost("/").unwrap().queue(name.as_bytes()).unwrap().id);
+    broker.shutdown();
+    for id in ids {
+        store(dir, id);
+    }
+    ids.to_vec()
+}
+
+/// Gives a queue one block in a segment and a state record that names it, as an earlier life may have left them.
+fn store(dir: &Path, id: QueueId) {
+    let mut block = Vec::new();
+    (0..PLACED_COUNT).for_each(|_| block.extend_from_slice(&STORED));
+    let disk = Arc::new(RealDisk);
+    let segments = Segments::open(disk.clone(), &dir.join("segments"), SegmentOptions::default()).unwrap();
+    let place = segments.write_block(id.0, &block).unwrap();
+    segments.sync(id.0).unwrap();
+    let (log, _) = Log::open(disk, &dir.join("log"), LogOptions::default()).unwrap();
+    log.append(id.0, RecordKind::State as u8, |out| {
+        out.extend_from_slice(&[2, 1]);
+        out.extend_from_slice(&u64::from(PLACED_COUNT).to_be_bytes());
+        out.extend_from_slice(&1_u32.to_be_bytes());
+        out.push(1);
+        out.extend_from_slice(&0_u64.to_be_bytes());
+        out.extend_from_slice(&PLACED_COUNT.to_be_bytes());
+        out.push(0);
+        out.extend_from_slice(&place.segment.to_be_bytes());
+        out.extend_from_slice(&u64::from(place.offset).to_be_bytes());
+        out.extend_from_slice(&place.len.to_be_bytes());
+        out.extend_from_slice(&0_u64.to_be_bytes());
+        out.extend_from_slice(&0_u32.to_be_bytes());
+    });
+    log.close().unwrap();
+}
+
+fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files.sort();
+    files
+}
+
+fn segment_files(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = files_below(&dir.join("segments"));
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "seg"));
+    files
+}
+
+/// What opening says after `damage`; it must say the same again, and leave all segments.
+fn refusal(damage: impl Fn(&Path)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    damage(dir.path());
+    let segments = segment_files(dir.path());
+    let refused = open(dir.path()).err().expect("it is refused").to_string();
+    assert_eq!(open(dir.path()).err().expect("it is refused again").to_string(), refused);
+    assert_eq!(segment_files(dir.path()), segments, "no segment was removed");
+    refused
+}
+
+fn remove(dir: &Path, folder: &str) {
+    std::fs::remove_dir_all(dir.join(folder)).unwrap();
+}
+
+#[test]
+fn a_missing_folder_is_refused_by_its_name() {
+    for folder in ["meta", "log", "segments"] {
+        let text = refusal(|dir| remove(dir, folder));
+        let named = text.contains(&format!("the folder {folder}/"));
+        assert!(named, "{text}");
+    }
+}
+
+#[test]
+fn folders_without_the_files_in_them_are_refused() {
+    for folder in ["meta", "log"] {
+        refusal(|dir| {
+            files_below(&dir.join(folder)).iter().for_each(|file| std::fs::remove_file(file).unwrap())
+        });
+    }
+}
+
+#[test]
+fn metadata_that_were_replaced_by_empty_ones_are_refused() {
+    let text = refusal(|dir| {
+        remove(dir, "meta");
+        std::fs::remove_file(dir.join("meta.manifest")).unwrap();
+        let fresh = tempfile::tempdir().unwrap();
+        let _log = Log::open(Arc::new(RealDisk), &fresh.path().join("meta"), LogOptions::default()).unwrap();
+        std::fs::create_dir(dir.join("meta")).unwrap();
+        for file in files_below(&fresh.path().join("meta")) {
+            std::fs::copy(&file, dir.join("meta").join(file.file_name().unwrap())).unwrap();
+        }
+    });
+    assert!(text.contains("the message log holds records"), "{text}");
+}
+
+#[test]
+fn a_missing_or_short_segment_closes_its_queue_and_no_other() {
+    for damage in [
+        |file: &Path| std::fs::remove_file(file).unwrap(),
+        |file: &Path| {
+            let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+            file.set_len(40).unwrap();
+        },
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let ids = filled(dir.path());
+        let of_a = format!("{:016x}-", ids[0].0);
+        let files = segment_files(dir.path());
+        damage(files.iter().find(|file| file.to_string_lossy().contains(&of_a)).unwrap());
+        let broker = open(dir.path()).unwrap();
+        let vhost = broker.vhost("/").unwrap();
+        let condition = |name: &[u8]| vhost.queue(name).unwrap().condition();
+        assert_eq!((condition(b"a"), condition(b"b")), (Condition::Crashed, Condition::Running));
+        broker.shutdown();
+    }
+}
+
+#[test]
+fn damage_of_the_epoch_file_does_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    for file in files_below(&dir.path().join("segments")) {
+        if file.extension().is_some_and(|extension| extension == "snap") {
+            std::fs::write(file, b"rotten").unwrap();
+        }
+    }
+    open(dir.path()).unwrap().shutdown();
+}

@@ -23,6 +23,8 @@ pub enum Command {
     NullBroker(Vec<OsString>),
     /// Print or check configuration.
     Config(ConfigArgs),
+    /// Look at a data directory that no server has open.
+    Diag(DiagArgs),
 }
 
 #[derive(Parser)]
@@ -55,6 +57,8 @@ enum Tool {
     NullBroker(Rest),
     /// List every configuration key, or check a file
     Config(ConfigArgs),
+    /// Look into a data directory while no server runs on it, check it, copy what can be read of a damaged one
+    Diag(DiagArgs),
 }
 
 /// Arguments that another parser reads.
@@ -95,6 +99,44 @@ pub struct ConfigArgs {
     pub markdown: bool,
 }
 
+/// Flags of `warren diag`.
+#[derive(Args, Debug, Clone, PartialEq)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct DiagArgs {
+    /// The data directory
+    #[arg(value_name = "DIR", required = true)]
+    pub dir: Option<PathBuf>,
+    /// Check everything, segments too; exit with 1 when something is wrong
+    #[arg(long)]
+    pub verify: bool,
+    /// What else to do than to list.
+    #[command(subcommand)]
+    pub action: Option<DiagAction>,
+}
+
+/// What `warren diag` can do beside listing.
+#[derive(Subcommand, Debug, Clone, PartialEq)]
+pub enum DiagAction {
+    /// Write a clean data directory from everything that can be read
+    Salvage {
+        /// The damaged data directory; it is not changed
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+        /// The folder to write, new or empty
+        #[arg(long, value_name = "NEWDIR")]
+        to: PathBuf,
+    },
+    /// Print the records of one file: of log/, meta/ or segments/
+    Dump {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Records to print at most
+        #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+        limit: u64,
+    },
+}
+
 /// Reads a command line, the program's name first. Called as `rabbitmqctl` or `rabbitmq-diagnostics`
 /// everything after the name goes to `ctl`.
 ///
@@ -112,6 +154,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, c
         Tool::Perf(Rest { rest }) => Command::Perf(rest),
         Tool::NullBroker(Rest { rest }) => Command::NullBroker(rest),
         Tool::Config(args) => Command::Config(args),
+        Tool::Diag(args) => Command::Diag(args),
     })
 }
 

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod ctl;
 pub mod definitions;
+pub mod diag;
 pub mod logging;
 mod node;
 pub mod server;

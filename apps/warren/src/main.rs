@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::process::ExitCode;
 use warren::cli::{self, Command, ConfigArgs, ServerArgs};
-use warren::{config, ctl, logging, server};
+use warren::{config, ctl, diag, logging, server};
 
 fn main() -> ExitCode {
     let result = match cli::parse(std::env::args_os()) {
         Err(error) => error.exit(),
         Ok(Command::Server(args)) => serve(&args).map(|()| ExitCode::SUCCESS),
         Ok(Command::Config(args)) => print_or_check(&args).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Diag(args)) => diag::run(&args),
         Ok(Command::NullBroker(rest)) => perf::null_broker(rest),
         Ok(Command::Ctl(called, rest)) => ctl::run(called, rest),
         Ok(Command::Perf(rest)) => perf::run(rest),

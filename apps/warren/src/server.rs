@@ -111,7 +111,7 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
             anyhow!("{what}: it is a file; choose a folder with --data-dir")
         }
         _ => anyhow!(
-            "{what}: {error}; `warren diag verify {}` lists all that is wrong, `warren diag salvage` copies what can be read",
+            "{what}: {error}; `warren diag --verify {}` lists all that is wrong, `warren diag salvage` copies what can be read into a new directory",
             dir.display()
         ),
     }

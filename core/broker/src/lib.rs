@@ -15,6 +15,7 @@ mod connections;
 pub mod control;
 pub mod data;
 mod effects;
+pub mod offline;
 mod options;
 mod pacing;
 mod recovery;

@@ -2,7 +2,7 @@
 
 mod missing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -17,4 +17,4 @@ pub use message::{
     ConsumerId, ConsumerSpec, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq, MessageView,
     QueueCounts, QueueStats, SettleHow, SettleRun,
 };
-pub use record::{BlockPlace, RecordKind, SettledRun};
+pub use record::{BlockPlace, RecordKind, SettledRun, enqueued, settled};

@@ -16,12 +16,14 @@ mod snapshot;
 pub use data_dir::{DataDir, DataDirError, DataDirLock};
 pub use failure::IoFailure;
 pub use log::{
-    Damage, DurableListener, Held, Log, LogError, LogOptions, LogWriter, PAYLOAD_BYTES_MAX, Record,
-    Recovered, Step, SyncPolicy, log_exists, read_manifest,
+    Damage, DurableListener, Found, Held, Log, LogError, LogFile, LogOptions, LogWriter, PAYLOAD_BYTES_MAX,
+    Record, Recovered, Step, SyncPolicy, inspect_log_file, list_log_files, log_exists, read_manifest,
 };
 pub use position::Position;
 pub use segment::{
-    BLOCK_BYTES_MAX, BlockLocation, ScanEnd, SegmentError, SegmentIo, SegmentListener, SegmentOptions,
-    Segments, segments_exist,
+    BLOCK_BYTES_MAX, BlockLocation, ScanEnd, SegmentError, SegmentFile, SegmentIo, SegmentListener,
+    SegmentOptions, Segments, list_segments, segments_exist,
 };
-pub use snapshot::{Snapshot, SnapshotError, read_latest_snapshot, write_snapshot};
+pub use snapshot::{
+    Snapshot, SnapshotError, SnapshotFile, read_all_snapshots, read_latest_snapshot, write_snapshot,
+};

@@ -116,6 +116,35 @@ pub fn read_latest_snapshot(
     if damaged.is_empty() { Ok(None) } else { Err(SnapshotError::AllDamaged { files: damaged }) }
 }
 
+/// A snapshot's file, looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The position in its name.
+    pub position: Position,
+    /// The state; `None` when the file is damaged.
+    pub state: Option<Vec<u8>>,
+}
+
+/// All snapshots of `name`, newest first, damaged ones too; changes nothing. None when there is no such directory.
+///
+/// # Errors
+/// [`SnapshotError::Version`], [`SnapshotError::Io`].
+pub fn read_all_snapshots(
+    disk: &dyn Disk,
+    dir: &Path,
+    name: &str,
+) -> Result<Vec<SnapshotFile>, SnapshotError> {
+    if disk.list(dir).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(Vec::new());
+    }
+    let found = snapshots(disk, dir, name)?.into_iter().rev();
+    found
+        .map(|(position, path)| Ok(SnapshotFile { state: read(disk, &path, position)?, path, position }))
+        .collect()
+}
+
 /// Renames damaged snapshots, so that they do not count among the two that are kept. They stay for whoever wants to know why.
 fn set_aside(disk: &dyn Disk, dir: &Path, damaged: &[PathBuf]) -> Result<Vec<PathBuf>, SnapshotError> {
     let mut renamed = Vec::new();

@@ -13,17 +13,17 @@ use crate::cell::crash::Condition;
 use crate::{Broker, BrokerOptions, StartError};
 
 /// Messages in the block that [`store`] places in a segment.
-const PLACED_COUNT: u32 = 3;
+pub(crate) const PLACED_COUNT: u32 = 3;
 
 /// A stored message without any part.
 const STORED: [u8; 16] = [0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-fn open(dir: &Path) -> Result<Broker, StartError> {
+pub(crate) fn open(dir: &Path) -> Result<Broker, StartError> {
     Broker::open(dir, BrokerOptions { fsync: false, ..BrokerOptions::default() })
 }
 
 /// A directory with the queues `a` and `b`.
-fn filled(dir: &Path) -> Vec<QueueId> {
+pub(crate) fn filled(dir: &Path) -> Vec<QueueId> {
     let broker = open(dir).unwrap();
     for name in ["a", "b"] {
         let command = Command::DeclareQueue(DeclareQueue {
@@ -71,7 +71,7 @@ fn store(dir: &Path, id: QueueId) {
     log.close().unwrap();
 }
 
-fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten() {
         let path = entry.unwrap().path();
@@ -81,7 +81,7 @@ fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
     files
 }
 
-fn segment_files(dir: &Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn segment_files(dir: &Path) -> Vec<std::path::PathBuf> {
     let mut files = files_below(&dir.join("segments"));
     files.retain(|file| file.extension().is_some_and(|extension| extension == "seg"));
     files

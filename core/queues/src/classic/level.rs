@@ -191,6 +191,11 @@ impl Level {
         self.blocks.push_back(block);
     }
 
+    /// Recovery only: forgets blocks.
+    pub(crate) fn retain_blocks(&mut self, keep: impl FnMut(&Block) -> bool) {
+        self.blocks.retain(keep);
+    }
+
     /// Recovery is over: everything not settled is ready, in order.
     pub(crate) fn recovered(&mut self) {
         self.blocks.retain(|block| block.live > 0);

@@ -218,6 +218,26 @@ impl Recovering {
         })
     }
 
+    /// Messages that are not settled, and the bytes of their bodies.
+    pub fn contents(&self) -> (u64, u64) {
+        let blocks = self.levels.iter().flat_map(Level::blocks);
+        blocks.fold((0, 0), |(messages, bytes), block| {
+            (messages + u64::from(block.live), bytes + block.live_body_bytes())
+        })
+    }
+
+    /// Forgets settled blocks, and the blocks in segments for which `keep` is false with all that is in them.
+    pub fn retain_placed(&mut self, mut keep: impl FnMut(BlockPlace) -> bool) {
+        for level in &mut self.levels {
+            level.retain_blocks(|block| block.live > 0 && block.place.is_none_or(&mut keep));
+        }
+    }
+
+    /// Appends a state record that makes the queue as it is here.
+    pub fn write_state(&self, out: &mut Vec<u8>) {
+        write_state(out, &self.levels);
+    }
+
     /// Segments the queue still needs; all others of it can be deleted.
     pub fn segments(&self) -> impl Iterator<Item = u64> + '_ {
         self.levels.iter().flat_map(Level::blocks).filter_map(|block| block.place.map(|place| place.segment))

@@ -8,7 +8,7 @@ use platform::{Disk, DiskFile, OpenMode};
 use super::format::{
     FILE_HEADER_BYTES, FileHeader, HeaderProblem, RECORD_HEADER_BYTES, RecordHeader, record_crc,
 };
-use super::{Damage, LogError};
+use super::{Damage, LogError, SyncPolicy};
 use crate::bytes::{index_of, offset_of};
 use crate::{IoFailure, Position};
 
@@ -66,17 +66,27 @@ impl FileReader {
             HeaderProblem::Damaged(damage) => damaged(damage),
             HeaderProblem::Version(version) => LogError::Version { file: path.to_owned(), version },
         })?;
-        let offset = offset_of(FILE_HEADER_BYTES);
-        Ok(Self {
+        Ok(Self::new(file, path, header, len))
+    }
+
+    /// Opens a file whose header is damaged and whose first position is known from its name.
+    pub(super) fn open_despite(disk: &dyn Disk, path: &Path, first: Position) -> Result<Self, LogError> {
+        let file = disk.open(path, OpenMode::Read).map_err(IoFailure::of("open", path))?;
+        let len = file.len().map_err(IoFailure::of("measure", path))?;
+        Ok(Self::new(file, path, FileHeader { first, sync: SyncPolicy::Os }, len))
+    }
+
+    fn new(file: Arc<dyn DiskFile>, path: &Path, header: FileHeader, len: u64) -> Self {
+        Self {
             file,
             path: path.to_owned(),
             header,
             len,
-            offset,
+            offset: offset_of(FILE_HEADER_BYTES),
             window: Vec::new(),
             window_start: 0,
             current: None,
-        })
+        }
     }
 
     pub(super) const fn header(&self) -> FileHeader {

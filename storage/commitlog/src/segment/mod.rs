@@ -6,6 +6,7 @@
 mod cache;
 mod error;
 mod format;
+mod inspect;
 mod io;
 mod names;
 mod queue;
@@ -13,5 +14,6 @@ mod store;
 
 pub use error::SegmentError;
 pub use format::{BLOCK_BYTES_MAX, BlockLocation};
+pub use inspect::{SegmentFile, list_segments};
 pub use io::{SegmentIo, SegmentListener};
 pub use store::{ScanEnd, SegmentOptions, Segments, segments_exist};

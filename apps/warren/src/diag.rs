@@ -1,0 +1,111 @@
+//! `warren diag`: what is in a data directory that no server has open, what is wrong with it, a clean copy of what can be read,
+//! and the records of one file. Refuses to know how anything is stored.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use broker::offline::{Depth, FileSurvey, Offline, Problems, QueueSurvey, Survey, dump};
+
+use crate::cli::{DiagAction, DiagArgs};
+
+/// Runs it; exits with 1 when `--verify` finds something wrong, or a salvage could not copy everything.
+///
+/// # Errors
+/// The directory is in use or cannot be read, or standard output is closed.
+pub fn run(args: &DiagArgs) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let problems = match (&args.action, &args.dir) {
+        (Some(DiagAction::Salvage { dir, to }), _) => salvage(dir, to, &mut out)?,
+        (Some(DiagAction::Dump { file, limit }), _) => {
+            let more = dump(file, *limit, |line| writeln!(out, "{line}"))
+                .with_context(|| format!("cannot print {}", file.display()))?;
+            if more > 0 {
+                writeln!(out, "... and {more} more: --limit shows them")?;
+            }
+            0
+        }
+        (None, Some(dir)) => list(dir, args.verify, &mut out)?,
+        (None, None) => anyhow::bail!("which directory? warren diag DIR"),
+    };
+    out.flush()?;
+    Ok(if problems > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Lists a directory; gives the number of problems when they are asked for.
+fn list(dir: &Path, verify: bool, out: &mut impl Write) -> anyhow::Result<u64> {
+    let depth = if verify { Depth::Blocks } else { Depth::Lengths };
+    let survey = Offline::open(dir)?.survey(depth)?;
+    show(&survey, out)?;
+    let count = show_problems(&survey.problems, out)?;
+    if count == 0 && verify {
+        writeln!(out, "\nverified: nothing is wrong")?;
+    } else if count > 0 {
+        writeln!(out, "\n`warren diag salvage {} --to NEWDIR` copies what can be read", dir.display())?;
+    }
+    Ok(if verify { count } else { 0 })
+}
+
+fn show(survey: &Survey, out: &mut impl Write) -> anyhow::Result<()> {
+    writeln!(out, "files")?;
+    survey.files.iter().try_for_each(|file| show_file(file, out))?;
+    let (segments, unneeded) = (survey.segments, survey.segments_unneeded);
+    writeln!(out, "  segments: {segments} files, {unneeded} of them not needed")?;
+    writeln!(out, "  records of queues that are not there any more: {}", survey.stray_records)?;
+    writeln!(out, "\nqueues")?;
+    survey.queues.iter().try_for_each(|queue| show_queue(queue, out))
+}
+
+fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
+    let (path, first, bytes) = (file.path.display(), file.first, file.bytes);
+    write!(out, "  {path}: from position {first}, {bytes} bytes")?;
+    for (kind, count) in &file.records {
+        write!(out, ", {count} {}", dump::kind_name(file.log, *kind))?;
+    }
+    if file.damaged_bytes > 0 {
+        write!(out, ", {} bytes DAMAGED", file.damaged_bytes)?;
+    }
+    if file.unfinished_bytes > 0 {
+        write!(out, ", {} bytes of an unfinished write", file.unfinished_bytes)?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
+    let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes } = queue;
+    write!(out, "  '{name}' in vhost '{vhost}' (number {id}): {messages} messages, {body_bytes} bytes")?;
+    if *lost_messages > 0 {
+        write!(out, ", {lost_messages} messages of {lost_bytes} bytes LOST with their segments")?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn show_problems(problems: &Problems, out: &mut impl Write) -> anyhow::Result<u64> {
+    if problems.is_empty() {
+        return Ok(0);
+    }
+    writeln!(out, "\nproblems")?;
+    problems.texts.iter().try_for_each(|text| writeln!(out, "  {text}"))?;
+    if problems.more > 0 {
+        writeln!(out, "  and {} more", problems.more)?;
+    }
+    Ok(problems.texts.len() as u64 + problems.more)
+}
+
+/// Salvages; gives the number of problems met.
+fn salvage(dir: &Path, to: &Path, out: &mut impl Write) -> anyhow::Result<u64> {
+    let salvaged = Offline::open(dir)?.salvage(to)?;
+    writeln!(out, "queues")?;
+    salvaged.survey.queues.iter().try_for_each(|queue| show_queue(queue, out))?;
+    let count = show_problems(&salvaged.survey.problems, out)?;
+    let (messages, segments) = (salvaged.messages, salvaged.segments);
+    writeln!(out, "\n{}: {messages} messages, {segments} segment files", to.display())?;
+    if count > 0 {
+        writeln!(
+            out,
+            "Messages whose records are damaged are lost; those whose settlement is damaged come again."
+        )?;
+    }
+    Ok(count)
+}

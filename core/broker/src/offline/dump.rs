@@ -1,0 +1,127 @@
+//! The records of one stored file as lines of text, a bounded number of them. Refuses to print bodies and credentials.
+
+use std::path::Path;
+
+use commitlog::{Found, LogFile, Record, SegmentFile, inspect_log_file, list_log_files};
+use platform::RealDisk;
+use queues::RecordKind;
+
+use super::survey::OfflineError;
+
+/// What a kind of records is called; `log` is `meta` or `log`.
+pub fn kind_name(log: &str, kind: u8) -> &'static str {
+    match (log, RecordKind::from_code(kind)) {
+        ("meta", _) => "records of facts",
+        (_, Some(RecordKind::Enqueue)) => "enqueue records",
+        (_, Some(RecordKind::State)) => "state records",
+        (_, Some(RecordKind::Settle)) => "settle records",
+        (_, None) => "records of an unknown kind",
+    }
+}
+
+/// Shows the records or blocks of `file`, a log file or a segment, at most `limit`; returns how many there are more.
+///
+/// # Errors
+/// The file is none of those or cannot be read; what `show` returns.
+pub fn dump(
+    file: &Path,
+    limit: u64,
+    show: impl FnMut(String) -> std::io::Result<()>,
+) -> Result<u64, OfflineError> {
+    let unknown = || {
+        let text = "it is neither a file of a log (NAME.log) nor a segment (FF/NAME.seg)";
+        OfflineError::Io(file.to_owned(), std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
+    };
+    let mut lines = Lines { left: limit, more: 0, show, failed: None };
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("log") => {
+            let found = list_log_files(&RealDisk, folder)?;
+            let found = found.iter().find(|found| found.path.file_name() == file.file_name());
+            let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+            let is_meta = folder.file_name().is_some_and(|name| name == "meta");
+            dump_log(found.ok_or_else(unknown)?, if is_meta { "meta" } else { "log" }, &mut lines)?;
+        }
+        Some("seg") => {
+            let segment = SegmentFile::open_path(&RealDisk, file)?.ok_or_else(unknown)?;
+            let end = segment.blocks(|place, block| {
+                lines.add(|| format!("block at byte {}: {} bytes", place.offset, block.len()));
+            });
+            if end < segment.bytes {
+                lines.add(|| format!("byte {end}: what follows is not as it was written"));
+            }
+        }
+        _ => return Err(unknown()),
+    }
+    match lines.failed {
+        Some(error) => Err(OfflineError::Io(file.to_owned(), error)),
+        None => Ok(lines.more),
+    }
+}
+
+fn dump_log<S: FnMut(String) -> std::io::Result<()>>(
+    file: &LogFile,
+    log: &str,
+    lines: &mut Lines<S>,
+) -> Result<(), OfflineError> {
+    Ok(inspect_log_file(&RealDisk, file, |found| match found {
+        Found::Record(record) => lines.add(|| line(log, &record)),
+        Found::Damaged { offset, bytes, damage } => {
+            lines.add(|| format!("byte {offset}: {bytes} bytes are damaged: {damage}"));
+        }
+        Found::Unfinished { offset, bytes } => {
+            lines.add(|| format!("byte {offset}: {bytes} bytes of an unfinished write"));
+        }
+    })?)
+}
+
+/// One record in words.
+fn line(log: &str, record: &Record<'_>) -> String {
+    let (position, bytes) = (record.position, record.payload.len());
+    let name = kind_name(log, record.kind).replacen("records", "record", 1);
+    let head = format!("before position {position}: {name}, {bytes} bytes");
+    if log == "meta" { head } else { format!("{head}, queue {}{}", record.stream, content(record)) }
+}
+
+/// What a record says of which messages.
+fn content(record: &Record<'_>) -> String {
+    match RecordKind::from_code(record.kind) {
+        Some(RecordKind::Enqueue) => {
+            let numbers: Vec<u64> =
+                queues::enqueued(record.payload).map_while(|one| Some(one?.0.0)).collect();
+            match (numbers.first(), numbers.last()) {
+                (Some(first), Some(last)) => format!(", {} messages, {first} to {last}", numbers.len()),
+                _ => String::new(),
+            }
+        }
+        Some(RecordKind::Settle) => {
+            let runs = queues::settled(record.payload).map_while(|run| run);
+            let (count, messages) =
+                runs.fold((0, 0), |(count, messages), run| (count + 1, messages + u64::from(run.count)));
+            format!(", {messages} messages in {count} runs")
+        }
+        Some(RecordKind::State) | None => String::new(),
+    }
+}
+
+/// Lines up to a bound.
+struct Lines<S> {
+    left: u64,
+    more: u64,
+    show: S,
+    failed: Option<std::io::Error>,
+}
+
+impl<S: FnMut(String) -> std::io::Result<()>> Lines<S> {
+    fn add(&mut self, line: impl FnOnce() -> String) {
+        if self.failed.is_some() {
+            return;
+        }
+        if self.left == 0 {
+            self.more += 1;
+            return;
+        }
+        self.left -= 1;
+        self.failed = (self.show)(line()).err();
+    }
+}

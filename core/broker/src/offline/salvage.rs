@@ -1,0 +1,95 @@
+//! A clean data directory from what can be read of a damaged one. Refuses to change the damaged one, and to write into a folder
+//! that holds something.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use commitlog::{
+    DataDir, Log, LogOptions, PAYLOAD_BYTES_MAX, Position, SegmentFile, list_segments, write_snapshot,
+};
+use queues::RecordKind;
+use stdx::QueueId;
+
+use super::survey::{Depth, Offline, OfflineError, Reading, Survey};
+
+/// What was copied, and what could not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// What was found in the old directory: its problems are what is lost.
+    pub survey: Survey,
+    /// Messages in the new directory.
+    pub messages: u64,
+    /// Segment files in it.
+    pub segments: u64,
+}
+
+impl Offline {
+    /// Writes everything that can be read into `to`, a new or empty folder, durably: metadata as one snapshot, each queue as one
+    /// record, and the segments that queues need. Nothing is changed here. Settlements that cannot be read are as if they had
+    /// not been made: those messages come again.
+    ///
+    /// # Errors
+    /// [`OfflineError::TargetNotEmpty`]; what keeps files from being read or written at all. What was written until then stays.
+    pub fn salvage(&self, to: &Path) -> Result<Salvaged, OfflineError> {
+        let io = |error| OfflineError::Io(to.to_owned(), error);
+        std::fs::create_dir_all(to).map_err(io)?;
+        if std::fs::read_dir(to).map_err(io)?.next().is_some() {
+            return Err(OfflineError::TargetNotEmpty(to.to_owned()));
+        }
+        let _lock = DataDir::lock(&self.disk, to, std::process::id())?;
+        let mut reading = self.read(Depth::Blocks)?;
+        let segments = self.copy_segments(&reading, &to.join("segments"))?;
+        let messages = self.write_queues(&mut reading, &to.join("log"))?;
+        // Last: without metadata no server takes the folder for whole.
+        let (log, _) = Log::open(Arc::new(self.disk), &to.join("meta"), LogOptions::default())?;
+        log.close()?;
+        let mut snapshot = Vec::new();
+        reading.state.encode_snapshot(&mut snapshot);
+        write_snapshot(&self.disk, &to.join("meta"), "metadata", Position(0), &snapshot)?;
+        Ok(Salvaged { survey: reading.survey, messages, segments })
+    }
+
+    fn copy_segments(&self, reading: &Reading, to: &Path) -> Result<u64, OfflineError> {
+        let from = self.dir.join("segments");
+        let mut copied = 0;
+        let mut newest = 1;
+        for (stream, segment) in list_segments(&self.disk, &from)? {
+            newest = newest.max(segment >> 32);
+            let queue = reading.contents.get(&QueueId(stream));
+            let needed: HashSet<u64> = queue.map(|queue| queue.segments().collect()).unwrap_or_default();
+            if needed.contains(&segment) {
+                SegmentFile::open(&self.disk, &from, stream, segment)?.copy(&self.disk, to)?;
+                copied += 1;
+            }
+        }
+        write_snapshot(&self.disk, to, "epoch", Position(newest), &[])?;
+        Ok(copied)
+    }
+
+    /// One state record for each queue; returns the messages.
+    fn write_queues(&self, reading: &mut Reading, to: &Path) -> Result<u64, OfflineError> {
+        let (log, _) = Log::open(Arc::new(self.disk), to, LogOptions::default())?;
+        let (mut messages, mut state) = (0, Vec::new());
+        for queue in &reading.survey.queues {
+            let Some(recovering) = reading.contents.remove(&QueueId(queue.id)) else { continue };
+            state.clear();
+            recovering.write_state(&mut state);
+            if state.len() > PAYLOAD_BYTES_MAX {
+                let (name, bytes) = (&queue.name, state.len());
+                reading
+                    .survey
+                    .problems
+                    .add(format!("queue '{name}' left out: {bytes} bytes of messages not in segments"));
+                continue;
+            }
+            messages += queue.messages;
+            log.append(queue.id, RecordKind::State as u8, |out| out.extend_from_slice(&state));
+            if log.over_bound() {
+                log.sync_barrier()?;
+            }
+        }
+        log.close()?;
+        Ok(messages)
+    }
+}

@@ -1,0 +1,409 @@
+//! Reads a whole data directory without changing it. Refuses to stop at damage.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use commitlog::{
+    DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, SegmentError, SegmentFile, SnapshotError,
+    inspect_log_file, list_log_files, list_segments, read_all_snapshots, read_manifest,
+};
+use metadata::State;
+use platform::{Disk, RealDisk};
+use queues::{RecordKind, Recovering};
+use stdx::QueueId;
+
+use crate::control::follow::Contents;
+
+/// Problems that are kept as text; the others are counted.
+const PROBLEMS_MAX: usize = 1000;
+
+/// Why a data directory could not be looked at, or not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineError {
+    /// There is no such folder.
+    #[error("{} is not a folder", .0.display())]
+    NoFolder(PathBuf),
+    /// A server, or another of these tools, has it.
+    #[error(transparent)]
+    InUse(#[from] DataDirError),
+    /// The target of a salvage holds something.
+    #[error("{} is not empty; choose a new folder", .0.display())]
+    TargetNotEmpty(PathBuf),
+    /// A log cannot be read or written at all.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A segment cannot be read or written at all.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// A snapshot cannot be read or written at all.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The folder cannot be read or made.
+    #[error("{}: {}", .0.display(), .1)]
+    Io(PathBuf, std::io::Error),
+}
+
+/// How much of the segments is read; logs and snapshots are read whole in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Whether files are there and long enough.
+    Lengths,
+    /// Every block that a queue needs, with its checksum.
+    Blocks,
+}
+
+/// One file of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSurvey {
+    /// `meta` or `log`.
+    pub log: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// Position of its first record.
+    pub first: u64,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// Good records by kind (`docs/formats/queue-records.md`; kind 1 of `meta` are facts).
+    pub records: BTreeMap<u8, u64>,
+    /// Bytes that are not what was written.
+    pub damaged_bytes: u64,
+    /// Bytes of a write that was never finished, at the end of the newest file.
+    pub unfinished_bytes: u64,
+}
+
+/// One durable queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueSurvey {
+    /// Its vhost.
+    pub vhost: String,
+    /// Its name.
+    pub name: String,
+    /// Its number: the stream of its records and segments.
+    pub id: u64,
+    /// Messages that can be read.
+    pub messages: u64,
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
+    /// Messages whose blocks in segments cannot be read.
+    pub lost_messages: u64,
+    /// Bytes of their bodies.
+    pub lost_bytes: u64,
+}
+
+/// What is wrong, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems {
+    /// The first thousand.
+    pub texts: Vec<String>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+impl Problems {
+    pub(super) fn add(&mut self, text: String) {
+        if self.texts.len() < PROBLEMS_MAX { self.texts.push(text) } else { self.more += 1 }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+}
+
+/// What is in a data directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The files of both logs, metadata first, oldest first.
+    pub files: Vec<FileSurvey>,
+    /// The durable queues that the metadata name, by vhost and name.
+    pub queues: Vec<QueueSurvey>,
+    /// Segment files, ...
+    pub segments: u64,
+    /// ... and those among them that no queue needs; the next start deletes them.
+    pub segments_unneeded: u64,
+    /// Records of queues that the metadata do not know: deleted ones, as a rule.
+    pub stray_records: u64,
+    /// What is wrong.
+    pub problems: Problems,
+}
+
+/// A data directory that no server has open.
+pub struct Offline {
+    pub(super) dir: PathBuf,
+    pub(super) disk: RealDisk,
+    _lock: DataDirLock,
+}
+
+/// All that could be read.
+pub(super) struct Reading {
+    pub(super) survey: Survey,
+    pub(super) state: State,
+    pub(super) contents: Contents,
+}
+
+impl Offline {
+    /// Takes the directory for this process.
+    ///
+    /// # Errors
+    /// [`OfflineError::NoFolder`], [`OfflineError::InUse`].
+    pub fn open(dir: &Path) -> Result<Offline, OfflineError> {
+        if !dir.is_dir() {
+            return Err(OfflineError::NoFolder(dir.to_owned()));
+        }
+        let lock = DataDir::lock(&RealDisk, dir, std::process::id())?;
+        Ok(Offline { dir: dir.to_owned(), disk: RealDisk, _lock: lock })
+    }
+
+    /// What is in it. Holds in memory what a server would hold after its start.
+    ///
+    /// # Errors
+    /// Only what keeps files from being read at all; damage is a problem of the survey.
+    pub fn survey(&self, depth: Depth) -> Result<Survey, OfflineError> {
+        Ok(self.read(depth)?.survey)
+    }
+
+    pub(super) fn read(&self, depth: Depth) -> Result<Reading, OfflineError> {
+        let mut survey = Survey::default();
+        let state = self.read_metadata(&mut survey)?;
+        let mut contents = self.read_messages(&state, &mut survey)?;
+        self.check_segments(&state, &mut contents, depth, &mut survey)?;
+        Ok(Reading { survey, state, contents })
+    }
+
+    fn read_metadata(&self, survey: &mut Survey) -> Result<State, OfflineError> {
+        let dir = self.dir.join("meta");
+        let (mut state, mut from) = (State::new(), 0);
+        for snapshot in read_all_snapshots(&self.disk, &dir, "metadata")? {
+            let decoded = snapshot.state.as_deref().map(State::decode_snapshot);
+            if let Some(Ok(decoded)) = decoded {
+                (state, from) = (decoded, snapshot.position.0);
+                break;
+            }
+            survey.problems.add(format!("damaged snapshot {}", snapshot.path.display()));
+        }
+        let files = self.log_files("meta", survey)?;
+        if files.first().is_some_and(|file| file.first.0 > from) {
+            survey.problems.add(format!("{}: no snapshot reaches to the log's beginning", dir.display()));
+        }
+        let mut unusable = Problems::default();
+        self.each_record("meta", &files, survey, |record| {
+            if record.position.0 > from
+                && let Err(error) = state.replay_encoded(record.payload)
+            {
+                unusable.add(format!(
+                    "facts before position {} of {}: {error}",
+                    record.position,
+                    dir.display()
+                ));
+            }
+        })?;
+        unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
+        if state.vhosts().len() == 0 {
+            survey.problems.add(format!("{} names no vhost: metadata are missing", dir.display()));
+        }
+        Ok(state)
+    }
+
+    fn read_messages(&self, state: &State, survey: &mut Survey) -> Result<Contents, OfflineError> {
+        let queues = state.vhosts().flat_map(|vhost| vhost.queues());
+        let mut contents: Contents = queues.map(|queue| (queue.id, Recovering::default())).collect();
+        let files = self.log_files("log", survey)?;
+        let (mut stray, mut unusable) = (0, Problems::default());
+        self.each_record("log", &files, survey, |record| {
+            let Some(queue) = contents.get_mut(&QueueId(record.stream)) else {
+                stray += 1;
+                return;
+            };
+            let applied = match RecordKind::from_code(record.kind) {
+                None => Err(format!("kind {} is not known", record.kind)),
+                Some(kind) => {
+                    queue.apply(kind, record.payload, record.position.0).map_err(|error| error.to_string())
+                }
+            };
+            if let Err(error) = applied {
+                let (stream, position) = (record.stream, record.position);
+                unusable
+                    .add(format!("a record of queue {stream} before position {position} of log: {error}"));
+            }
+        })?;
+        survey.stray_records = stray;
+        unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
+        Ok(contents)
+    }
+
+    /// The files of a log, compared with its manifest and with each other.
+    fn log_files(&self, name: &'static str, survey: &mut Survey) -> Result<Vec<LogFile>, OfflineError> {
+        let dir = self.dir.join(name);
+        let files = list_log_files(&self.disk, &dir)?;
+        let held = match read_manifest(&self.disk, &dir) {
+            Ok(held) => held,
+            Err(error @ LogError::Manifest { .. }) => {
+                survey.problems.add(error.to_string());
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some((first, last)) = files.first().zip(files.last()) else {
+            survey.problems.add(format!("{} holds no log file", dir.display()));
+            return Ok(files);
+        };
+        if held.is_some_and(|held| held.oldest < first.first) {
+            survey.problems.add(format!("files before {} are missing", first.path.display()));
+        }
+        if held.is_some_and(|held| held.newest > last.first) {
+            survey.problems.add(format!("files after {} are missing", last.path.display()));
+        }
+        Ok(files)
+    }
+
+    /// Shows every good record of a log, and notes the files and what is wrong with them.
+    fn each_record(
+        &self,
+        log: &'static str,
+        files: &[LogFile],
+        survey: &mut Survey,
+        mut show: impl FnMut(commitlog::Record<'_>),
+    ) -> Result<(), OfflineError> {
+        let mut end = files.first().map_or(0, |file| file.first.0);
+        for file in files {
+            let mut seen = FileSurvey {
+                log,
+                path: file.path.clone(),
+                first: file.first.0,
+                bytes: file.bytes,
+                ..FileSurvey::default()
+            };
+            let problems = &mut survey.problems;
+            inspect_log_file(&self.disk, file, |found| match found {
+                Found::Record(record) => {
+                    end = record.position.0;
+                    *seen.records.entry(record.kind).or_default() += 1;
+                    show(record);
+                }
+                Found::Damaged { offset, bytes, damage } => {
+                    seen.damaged_bytes += bytes;
+                    let path = file.path.display();
+                    problems.add(format!("{path}: {bytes} bytes at byte {offset} are damaged: {damage}"));
+                }
+                Found::Unfinished { bytes, .. } => seen.unfinished_bytes = bytes,
+            })?;
+            survey.files.push(seen);
+        }
+        let held = read_manifest(&self.disk, &self.dir.join(log)).ok().flatten();
+        if let Some(held) = held.filter(|held| held.end.0 > end) {
+            let expected = held.end;
+            survey.problems.add(format!(
+                "{log}/: records end at position {end}, those up to {expected} were on the disk"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes the blocks out of the queues that cannot be read, and counts both.
+    fn check_segments(
+        &self,
+        state: &State,
+        contents: &mut Contents,
+        depth: Depth,
+        survey: &mut Survey,
+    ) -> Result<(), OfflineError> {
+        let dir = self.dir.join("segments");
+        let mut needed = 0;
+        for queue in state.vhosts().flat_map(|vhost| vhost.queues()) {
+            let Some(recovering) = contents.get_mut(&queue.id) else { continue };
+            let (vhost, name) = (lossy(&queue.vhost), lossy(&queue.name));
+            let mut readable = Readable {
+                disk: &self.disk,
+                dir: &dir,
+                id: queue.id.0,
+                depth,
+                open: None,
+                found: HashMap::new(),
+            };
+            let (all, all_bytes) = recovering.contents();
+            recovering.retain_placed(|place| readable.has(place));
+            let (messages, body_bytes) = recovering.contents();
+            needed += readable.found.values().filter(|found| **found != Segment::Missing).count() as u64;
+            for (segment, found) in readable.found {
+                if found != Segment::Whole {
+                    survey.problems.add(format!(
+                        "queue '{name}' in vhost '{vhost}': segment {segment:016x} {}",
+                        found.words()
+                    ));
+                }
+            }
+            let (lost_messages, lost_bytes) = (all - messages, all_bytes.saturating_sub(body_bytes));
+            survey.queues.push(QueueSurvey {
+                vhost,
+                name,
+                id: queue.id.0,
+                messages,
+                body_bytes,
+                lost_messages,
+                lost_bytes,
+            });
+        }
+        survey.segments = list_segments(&self.disk, &dir)?.len() as u64;
+        survey.segments_unneeded = survey.segments.saturating_sub(needed);
+        Ok(())
+    }
+}
+
+/// The state of a segment that a queue needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Segment {
+    Whole,
+    HeaderDamaged,
+    BlocksDamaged,
+    Missing,
+}
+
+impl Segment {
+    const fn words(self) -> &'static str {
+        match self {
+            Segment::Whole => "is whole",
+            Segment::HeaderDamaged => "has a damaged header",
+            Segment::BlocksDamaged => "is too short, or blocks in it are damaged",
+            Segment::Missing => "is missing",
+        }
+    }
+}
+
+/// Tells which blocks of one queue can be read.
+struct Readable<'a> {
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    id: u64,
+    depth: Depth,
+    /// Blocks of one segment come one after the other, as a rule.
+    open: Option<SegmentFile>,
+    found: HashMap<u64, Segment>,
+}
+
+impl Readable<'_> {
+    fn has(&mut self, place: queues::BlockPlace) -> bool {
+        if self.open.as_ref().is_none_or(|open| open.segment != place.segment) {
+            self.open = SegmentFile::open(self.disk, self.dir, self.id, place.segment).ok();
+        }
+        let Some(open) = &self.open else {
+            self.found.insert(place.segment, Segment::Missing);
+            return false;
+        };
+        let header = if open.header_is_whole() { Segment::Whole } else { Segment::HeaderDamaged };
+        let state = self.found.entry(place.segment).or_insert(header);
+        // 8 bytes of the block's own header (docs/formats/segment.md).
+        let end = place.offset + 8 + u64::from(place.bytes);
+        let is_good = match self.depth {
+            Depth::Lengths => end <= open.bytes,
+            Depth::Blocks => open.block(place.offset, place.bytes).is_some(),
+        };
+        if !is_good {
+            *state = Segment::BlocksDamaged;
+        }
+        is_good
+    }
+}
+
+pub(super) fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

@@ -1,0 +1,145 @@
+//! Damaged directories, looked at and salvaged. Each holds the durable queues `a` and `b` with a block of messages in a segment.
+
+use std::path::Path;
+
+use super::{Depth, Offline, OfflineError, Survey, dump};
+use crate::recovery::tests::{PLACED_COUNT, files_below, filled, open, segment_files};
+
+fn survey(dir: &Path) -> Survey {
+    Offline::open(dir).unwrap().survey(Depth::Blocks).unwrap()
+}
+
+/// Name, messages and lost messages of each queue.
+fn queues(survey: &Survey) -> Vec<(&str, u64, u64)> {
+    survey.queues.iter().map(|queue| (&*queue.name, queue.messages, queue.lost_messages)).collect()
+}
+
+/// Salvages into a new directory, starts a broker on it, and gives what its queues hold.
+fn salvaged(dir: &Path) -> Vec<(String, u64)> {
+    let new = tempfile::tempdir().unwrap();
+    let to = new.path().join("new");
+    Offline::open(dir).unwrap().salvage(&to).unwrap();
+    assert_eq!(survey(&to).problems.texts, [""; 0]);
+    open(&to).unwrap().shutdown();
+    queues(&survey(&to)).into_iter().map(|(name, messages, _)| (name.to_owned(), messages)).collect()
+}
+
+fn both(a: u64, b: u64) -> Vec<(String, u64)> {
+    vec![("a".to_owned(), a), ("b".to_owned(), b)]
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+}
+
+const ALL: u64 = PLACED_COUNT as u64;
+
+#[test]
+fn a_whole_directory_has_no_problems_and_its_queues_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let survey = survey(dir.path());
+    assert_eq!(survey.problems.texts, [""; 0]);
+    assert_eq!(queues(&survey), [("a", ALL, 0), ("b", ALL, 0)]);
+    assert_eq!((survey.segments, survey.segments_unneeded), (2, 0));
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+}
+
+#[test]
+fn a_damaged_block_costs_its_queue_that_block_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    let of_a = format!("{:016x}-", ids[0].0);
+    let files = segment_files(dir.path());
+    flip(files.iter().find(|file| file.to_string_lossy().contains(&of_a)).unwrap(), 50);
+    let survey = survey(dir.path());
+    assert_eq!(queues(&survey), [("a", 0, ALL), ("b", ALL, 0)]);
+    assert_eq!(survey.problems.texts.len(), 1);
+    assert_eq!(salvaged(dir.path()), both(0, ALL));
+}
+
+#[test]
+fn a_damaged_header_of_a_segment_costs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    segment_files(dir.path()).iter().for_each(|file| flip(file, 3));
+    assert_eq!(survey(dir.path()).problems.texts.len(), 2);
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+}
+
+#[test]
+fn a_missing_segment_is_told_with_its_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    segment_files(dir.path()).iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL), ("b", 0, ALL)]);
+    assert_eq!(salvaged(dir.path()), both(0, 0));
+}
+
+#[test]
+fn a_damaged_record_is_stepped_over_and_the_records_behind_it_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    // The record of `a` lies in a file before that of `b`: each came with a start of its own.
+    let logs = files_below(&dir.path().join("log"));
+    let with_records: Vec<_> = logs.iter().filter(|file| file.metadata().unwrap().len() > 32).collect();
+    for at in [40, 70, 5] {
+        flip(with_records[0], at);
+        let survey = survey(dir.path());
+        assert!(!survey.problems.is_empty(), "byte {at}");
+        assert_eq!(queues(&survey)[1], ("b", ALL, 0), "byte {at}");
+        flip(with_records[0], at);
+    }
+    flip(with_records[0], 70);
+    assert!(open(dir.path()).is_err());
+    assert_eq!(salvaged(dir.path()), both(0, ALL));
+}
+
+#[test]
+fn missing_log_files_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    files_below(&dir.path().join("log")).iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    let survey = survey(dir.path());
+    assert!(survey.problems.texts.iter().any(|text| text.contains("holds no log file")), "{survey:?}");
+    assert_eq!(queues(&survey), [("a", 0, 0), ("b", 0, 0)]);
+    assert_eq!(salvaged(dir.path()), both(0, 0));
+}
+
+#[test]
+fn a_directory_in_use_and_a_target_that_holds_something_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let broker = open(dir.path()).unwrap();
+    assert!(matches!(Offline::open(dir.path()), Err(OfflineError::InUse(_))));
+    broker.shutdown();
+    drop(broker);
+    let to = tempfile::tempdir().unwrap();
+    std::fs::write(to.path().join("something"), "").unwrap();
+    let refused = Offline::open(dir.path()).unwrap().salvage(to.path()).unwrap_err();
+    assert!(matches!(refused, OfflineError::TargetNotEmpty(_)), "{refused}");
+    assert!(matches!(Offline::open(&dir.path().join("none")), Err(OfflineError::NoFolder(_))));
+}
+
+#[test]
+fn a_dump_shows_records_up_to_its_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let mut lines = Vec::new();
+    for file in files_below(dir.path())
+        .iter()
+        .filter(|file| file.extension().is_some_and(|extension| extension == "log" || extension == "seg"))
+    {
+        let more = dump(file, 1, |line| {
+            lines.push(line);
+            Ok(())
+        });
+        more.unwrap();
+    }
+    assert!(lines.iter().any(|line| line.contains("state record, ")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("record of facts")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("block at byte 32: 48 bytes")), "{lines:?}");
+    assert!(dump(&dir.path().join("warren.lock"), 1, |_| Ok(())).is_err());
+}

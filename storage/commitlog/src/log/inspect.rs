@@ -1,0 +1,142 @@
+//! Looks at the files of a log that is not open, damaged ones too, and changes nothing. Knows nothing of what records mean.
+//!
+//! Opening a log refuses damage; here it is stepped over: behind a bad place the next record is found by its position, which
+//! every record carries, and its checksum.
+
+use std::path::{Path, PathBuf};
+
+use platform::{Disk, OpenMode};
+
+use super::file::first_of_name;
+use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
+use super::reader::{FileReader, Met};
+use super::{Damage, LogError, Record};
+use crate::bytes::{offset_of, u64_at};
+use crate::{IoFailure, Position};
+
+/// A file of a log, as its name and length tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Where its first record begins.
+    pub first: Position,
+    /// Where the next file begins; `None` for the newest.
+    pub next_first: Option<Position>,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
+/// What is met in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// A record as it was written.
+    Record(Record<'a>),
+    /// Bytes that are not what was written.
+    Damaged {
+        /// Bytes from the file's start.
+        offset: u64,
+        /// How many; 0 when it is not known how many are missing.
+        bytes: u64,
+        /// What does not match.
+        damage: Damage,
+    },
+    /// The rest of a write that was never finished, at the end of the newest file: not damage.
+    Unfinished {
+        /// Bytes from the file's start.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+/// The files of the log in `dir`, oldest first; none when there is no such directory.
+///
+/// # Errors
+/// [`LogError::Io`].
+pub fn list_log_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>, LogError> {
+    let names = match disk.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        listed => listed.map_err(IoFailure::of("list", dir))?,
+    };
+    let mut files: Vec<LogFile> = Vec::new();
+    for (name, first) in names.iter().filter_map(|name| Some((name, first_of_name(name)?))) {
+        let path = dir.join(name);
+        let file = disk.open(&path, OpenMode::Read).map_err(IoFailure::of("open", &path))?;
+        let bytes = file.len().map_err(IoFailure::of("measure", &path))?;
+        if let Some(before) = files.last_mut() {
+            before.next_first = Some(first);
+        }
+        files.push(LogFile { path, first, next_first: None, bytes });
+    }
+    Ok(files)
+}
+
+/// Shows what is in a file, in order. Gaps between files are not seen here: compare `first` and `next_first`.
+///
+/// # Errors
+/// [`LogError::Io`], [`LogError::Version`].
+pub fn inspect_log_file(
+    disk: &dyn Disk,
+    file: &LogFile,
+    mut show: impl FnMut(Found<'_>),
+) -> Result<(), LogError> {
+    let mut reader = match FileReader::open(disk, &file.path) {
+        Err(LogError::Damaged { offset, damage, .. }) => {
+            show(Found::Damaged { offset, bytes: file.bytes.min(offset_of(FILE_HEADER_BYTES)), damage });
+            if file.bytes <= offset_of(FILE_HEADER_BYTES) {
+                return Ok(());
+            }
+            FileReader::open_despite(disk, &file.path, file.first)?
+        }
+        opened => opened?,
+    };
+    if let Some(next) = file.next_first {
+        let len = offset_of(FILE_HEADER_BYTES) + next.0.saturating_sub(file.first.0);
+        if reader.len() >= len {
+            reader.limit(len);
+        } else {
+            show(Found::Damaged { offset: reader.len(), bytes: 0, damage: Damage::Truncated });
+        }
+    }
+    loop {
+        match reader.advance()? {
+            Met::Record => show(Found::Record(reader.record())),
+            Met::End => return Ok(()),
+            Met::Bad { offset, damage } => {
+                let rest = reader.rest(offset)?;
+                let Some(skipped) = next_record(&rest, reader.position_of(offset)) else {
+                    show_end(&rest, file.next_first.is_none(), (offset, damage), &mut show);
+                    return Ok(());
+                };
+                show(Found::Damaged { offset, bytes: skipped, damage });
+                reader.seek(offset + skipped);
+            }
+        }
+    }
+}
+
+/// Tells of bytes behind which nothing good follows.
+fn show_end(rest: &[u8], is_newest: bool, (offset, damage): (u64, Damage), show: &mut impl FnMut(Found<'_>)) {
+    let bytes = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| offset_of(last) + 1);
+    if !is_newest {
+        show(Found::Damaged { offset, bytes: offset_of(rest.len()), damage });
+    } else if bytes > 0 {
+        show(Found::Unfinished { offset, bytes });
+    }
+}
+
+/// How far behind the start of `rest`, whose first byte has position `bad`, the next good record begins.
+fn next_record(rest: &[u8], bad: Position) -> Option<u64> {
+    let last = rest.len().saturating_sub(RECORD_HEADER_BYTES - 1);
+    let found = (1..last).find(|at| {
+        let start = bad.plus(offset_of(*at));
+        if u64_at(rest, at + 8) != start.0 {
+            return false;
+        }
+        let room = offset_of(rest.len() - at - RECORD_HEADER_BYTES);
+        RecordHeader::decode(&rest[*at..], start, room)
+            .is_ok_and(|header| record_crc(&rest[*at..at + header.record_bytes()]) == header.crc)
+    });
+    found.map(offset_of)
+}

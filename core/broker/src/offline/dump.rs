@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use commitlog::{Found, LogFile, Record, SegmentFile, inspect_log_file, list_log_files};
+use metadata::Fact;
 use platform::RealDisk;
 use queues::RecordKind;
 
-use super::survey::OfflineError;
+use super::survey::{OfflineError, lossy};
 
 /// What a kind of records is called; `log` is `meta` or `log`.
 pub fn kind_name(log: &str, kind: u8) -> &'static str {
@@ -80,7 +81,56 @@ fn line(log: &str, record: &Record<'_>) -> String {
     let (position, bytes) = (record.position, record.payload.len());
     let name = kind_name(log, record.kind).replacen("records", "record", 1);
     let head = format!("before position {position}: {name}, {bytes} bytes");
-    if log == "meta" { head } else { format!("{head}, queue {}{}", record.stream, content(record)) }
+    if log == "meta" {
+        format!("{head}: {}", facts(record.payload))
+    } else {
+        format!("{head}, queue {}{}", record.stream, content(record))
+    }
+}
+
+/// Facts listed of one record.
+const FACTS_MAX: usize = 20;
+
+fn facts(payload: &[u8]) -> String {
+    let Ok(all) = Fact::decode_all(payload) else { return "they cannot be read".into() };
+    let mut words: Vec<String> = all.iter().take(FACTS_MAX).map(fact).collect();
+    if all.len() > FACTS_MAX {
+        words.push(format!("and {} more", all.len() - FACTS_MAX));
+    }
+    words.join(", ")
+}
+
+/// A fact and what it is about; nothing of credentials and values.
+fn fact(fact: &Fact) -> String {
+    let named = |what: &str, name: &[u8]| format!("{what} '{}'", lossy(name));
+    let in_vhost =
+        |what: &str, vhost: &[u8], name: &[u8]| format!("{} in '{}'", named(what, name), lossy(vhost));
+    match fact {
+        Fact::VhostSet(it) => named("vhost", &it.name),
+        Fact::VhostDeleted(it) => named("deleted vhost", &it.name),
+        Fact::UserSet(it) => named("user", &it.name),
+        Fact::UserDeleted(it) => named("deleted user", &it.name),
+        Fact::PermissionsSet(it) => in_vhost("permissions of", &it.vhost, &it.user),
+        Fact::PermissionsCleared(it) => in_vhost("cleared permissions of", &it.vhost, &it.user),
+        Fact::TopicPermissionsSet(it) => in_vhost("topic permissions of", &it.vhost, &it.user),
+        Fact::TopicPermissionsCleared(it) => in_vhost("cleared topic permissions of", &it.vhost, &it.user),
+        Fact::ExchangeAdded(it) => in_vhost("exchange", &it.exchange.vhost, &it.exchange.name),
+        Fact::ExchangeDeleted(it) => in_vhost("deleted exchange", &it.vhost, &it.name),
+        Fact::QueueAdded(it) => {
+            format!("{} number {}", in_vhost("queue", &it.queue.vhost, &it.queue.name), it.id.0)
+        }
+        Fact::QueueDeleted(it) => in_vhost("deleted queue", &it.vhost, &it.name),
+        Fact::BindingAdded(it) => in_vhost("binding of", &it.vhost, &it.source),
+        Fact::BindingRemoved(it) => in_vhost("removed binding of", &it.vhost, &it.source),
+        Fact::ParameterSet(it) => format!("parameter '{}'", it.name),
+        Fact::ParameterCleared(it) => format!("cleared parameter '{}'", it.name),
+        Fact::GlobalParameterSet(it) => format!("global parameter '{}'", it.name),
+        Fact::GlobalParameterCleared(it) => format!("cleared global parameter '{}'", it.name),
+        Fact::PolicySet(it) => format!("policy '{}'", it.name),
+        Fact::PolicyCleared(it) => format!("cleared policy '{}'", it.name),
+        Fact::IdsUsed(it) => format!("numbers below {} used", it.next),
+        Fact::VhostLimitsSet(it) => named("limits of vhost", &it.vhost),
+    }
 }
 
 /// What a record says of which messages.

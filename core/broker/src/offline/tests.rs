@@ -139,7 +139,7 @@ fn a_dump_shows_records_up_to_its_bound() {
         more.unwrap();
     }
     assert!(lines.iter().any(|line| line.contains("state record, ")), "{lines:?}");
-    assert!(lines.iter().any(|line| line.contains("record of facts")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("queue 'a' in '/' number ")), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("block at byte 32: 48 bytes")), "{lines:?}");
     assert!(dump(&dir.path().join("warren.lock"), 1, |_| Ok(())).is_err());
 }

@@ -116,7 +116,7 @@ fn a_missing_folder_is_refused_by_its_name() {
 fn folders_without_the_files_in_them_are_refused() {
     for folder in ["meta", "log"] {
         refusal(|dir| {
-            files_below(&dir.join(folder)).iter().for_each(|file| std::fs::remove_file(file).unwrap())
+            files_below(&dir.join(folder)).iter().for_each(|file| std::fs::remove_file(file).unwrap());
         });
     }
 }

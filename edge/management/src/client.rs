@@ -5,7 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::protocol::{Answer, LINE_BYTES_MAX, Request};
+use crate::protocol::{
+    Announced, Answer, DEFINITIONS_BYTES_MAX, DOCUMENT_BYTES_MIN, DocumentFollows, LINE_BYTES_MAX, Request,
+};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -26,14 +28,47 @@ pub enum CallError {
 /// # Errors
 /// [`CallError`]; a refusal by the server is an [`Answer`].
 pub fn call(socket: &Path, request: &Request, timeout: Option<Duration>) -> Result<Answer, CallError> {
-    let mut stream = UnixStream::connect(socket).map_err(CallError::Unreachable)?;
-    let mut line = serde_json::to_vec(request).map_err(CallError::Garbled)?;
+    let stream = UnixStream::connect(socket).map_err(CallError::Unreachable)?;
+    let (mut line, document) = to_send(request).map_err(CallError::Garbled)?;
     line.push(b'\n');
-    let exchanged = stream.set_read_timeout(timeout).and_then(|()| stream.write_all(&line)).and_then(|()| {
-        let mut answer = Vec::new();
-        BufReader::new((&stream).take(LINE_BYTES_MAX)).read_until(b'\n', &mut answer)?;
-        if answer.last() == Some(&b'\n') { Ok(answer) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    });
+    let mut reader = BufReader::new(&stream);
+    let exchanged = stream
+        .set_read_timeout(timeout)
+        .and_then(|()| (&stream).write_all(&line))
+        .and_then(|()| (&stream).write_all(document))
+        .and_then(|()| read_line(&mut reader));
     let answer = exchanged.map_err(CallError::Interrupted)?;
-    serde_json::from_slice(&answer).map_err(CallError::Garbled)
+    let Ok(DocumentFollows { document_bytes }) = serde_json::from_slice(&answer) else {
+        return serde_json::from_slice(&answer).map_err(CallError::Garbled);
+    };
+    let ok = read_document(&mut reader, document_bytes).map_err(CallError::Interrupted)?;
+    Ok(Answer::Done { ok })
+}
+
+/// The line to send, and what follows it.
+fn to_send(request: &Request) -> Result<(Vec<u8>, &[u8]), serde_json::Error> {
+    match request.args.split_last() {
+        Some((document, args)) if document.len() >= DOCUMENT_BYTES_MIN => {
+            let Request { command, options, .. } = request;
+            let document_bytes = document.len() as u64;
+            let line = serde_json::to_vec(&Announced { command, args, options, document_bytes })?;
+            Ok((line, document.as_bytes()))
+        }
+        _ => Ok((serde_json::to_vec(request)?, &[])),
+    }
+}
+
+fn read_line(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    if line.last() == Some(&b'\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn read_document(reader: &mut impl BufRead, bytes: u64) -> io::Result<String> {
+    if bytes > DEFINITIONS_BYTES_MAX as u64 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut text = String::new();
+    let read = reader.take(bytes).read_to_string(&mut text)?;
+    if read as u64 == bytes { Ok(text) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }

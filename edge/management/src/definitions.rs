@@ -5,6 +5,7 @@ use metadata::{
     AddVhost, Bind, DeclareExchange, DeclareQueue, Definitions, DestinationName, PutUser, QueueType,
     SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits,
 };
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use crate::commands::{Outcome, arguments, usage};
@@ -23,14 +24,14 @@ pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome 
     let [] = arguments(request)?;
     check_format(request)?;
     let definitions = broker.read_metadata(Definitions::of_state);
-    let ok = document(&definitions, &broker.cluster_name()).to_string();
-    if ok.len() > DEFINITIONS_BYTES_MAX {
-        let text = format!(
-            "Error:\ndefinitions of {} bytes, at most {DEFINITIONS_BYTES_MAX} can be exported",
-            ok.len()
-        );
-        return Err(Failure::new(Exit::UNAVAILABLE, text));
-    }
+    let mut out = Bounded(Vec::new());
+    let written = write_document(&mut out, &definitions, &broker.cluster_name());
+    drop(definitions);
+    written.map_err(|error| {
+        let text = format!("Error:\nFailed to export definitions: {error}");
+        Failure::new(Exit::UNAVAILABLE, text)
+    })?;
+    let ok = String::from_utf8(out.0).expect("JSON is UTF-8");
     Ok(Answer::Done { ok })
 }
 
@@ -56,31 +57,61 @@ fn check_format(request: &Request) -> Result<(), Failure> {
     }
 }
 
-/// The document with RabbitMQ's top keys.
-pub(crate) fn document(of: &Definitions, cluster_name: &str) -> Value {
-    json!({
-        "rabbit_version": RABBITMQ_VERSION,
-        "rabbitmq_version": RABBITMQ_VERSION,
-        "product_name": "Warren",
-        "product_version": env!("CARGO_PKG_VERSION"),
-        "rabbitmq_definition_format": "cluster",
-        "original_cluster_name": cluster_name,
-        "explanation": format!("Definitions of cluster '{cluster_name}'"),
-        "users": list(&of.users, user),
-        "vhosts": list(&of.vhosts, |it| vhost(it, &of.vhost_limits)),
-        "permissions": list(&of.permissions, permission),
-        "topic_permissions": list(&of.topic_permissions, topic_permission),
-        "parameters": of.parameters.iter().map(parameter).chain(of.vhost_limits.iter().map(vhost_limits)).collect::<Value>(),
-        "global_parameters": of.global_parameters.iter().filter(|it| !OWN.contains(&&*it.name)).map(global).collect::<Value>(),
-        "policies": list(&of.policies, policy),
-        "queues": list(&of.queues, queue),
-        "exchanges": list(&of.exchanges, exchange),
-        "bindings": list(&of.bindings, binding),
-    })
+/// Bytes up to [`DEFINITIONS_BYTES_MAX`].
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > DEFINITIONS_BYTES_MAX {
+            let text = format!("they have more than {DEFINITIONS_BYTES_MAX} bytes");
+            return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
-fn list<T>(entries: &[T], entry: impl Fn(&T) -> Value) -> Value {
-    entries.iter().map(entry).collect()
+/// Writes the document with RabbitMQ's top keys; only one entry of it exists as JSON values at a time.
+fn write_document(
+    out: &mut impl std::io::Write,
+    of: &Definitions,
+    cluster_name: &str,
+) -> Result<(), serde_json::Error> {
+    let mut json = serde_json::Serializer::new(out);
+    let mut map = json.serialize_map(None)?;
+    map.serialize_entry("rabbit_version", RABBITMQ_VERSION)?;
+    map.serialize_entry("rabbitmq_version", RABBITMQ_VERSION)?;
+    map.serialize_entry("product_name", "Warren")?;
+    map.serialize_entry("product_version", env!("CARGO_PKG_VERSION"))?;
+    map.serialize_entry("rabbitmq_definition_format", "cluster")?;
+    map.serialize_entry("original_cluster_name", cluster_name)?;
+    map.serialize_entry("explanation", &format!("Definitions of cluster '{cluster_name}'"))?;
+    let globals = || of.global_parameters.iter().filter(|it| !OWN.contains(&&*it.name));
+    map.serialize_entry("users", &List(|| of.users.iter().map(user)))?;
+    map.serialize_entry("vhosts", &List(|| of.vhosts.iter().map(|it| vhost(it, &of.vhost_limits))))?;
+    map.serialize_entry("permissions", &List(|| of.permissions.iter().map(permission)))?;
+    map.serialize_entry("topic_permissions", &List(|| of.topic_permissions.iter().map(topic_permission)))?;
+    let limits = || of.vhost_limits.iter().map(vhost_limits);
+    map.serialize_entry("parameters", &List(|| of.parameters.iter().map(parameter).chain(limits())))?;
+    map.serialize_entry("global_parameters", &List(|| globals().map(global)))?;
+    map.serialize_entry("policies", &List(|| of.policies.iter().map(policy)))?;
+    map.serialize_entry("queues", &List(|| of.queues.iter().map(queue)))?;
+    map.serialize_entry("exchanges", &List(|| of.exchanges.iter().map(exchange)))?;
+    map.serialize_entry("bindings", &List(|| of.bindings.iter().map(binding)))?;
+    map.end()
+}
+
+/// A list whose entries are made one by one as they are written.
+struct List<F>(F);
+
+impl<F: Fn() -> I, I: Iterator<Item = Value>> Serialize for List<F> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq((self.0)())
+    }
 }
 
 /// JSON kept as text.

@@ -1,4 +1,7 @@
-//! The two lines on the control socket. Knows no command.
+//! The two lines on the control socket, and the documents that may follow them. Knows no command.
+//!
+//! A large last argument of a request, or a large answer, does not stand in its line: the line says how many bytes of it follow,
+//! and they follow as they are.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +11,12 @@ use serde_json::Value;
 /// Largest line either side accepts, bytes.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Largest definitions document that travels, bytes: quoted inside a line it still fits.
-pub const DEFINITIONS_BYTES_MAX: usize = 16 << 20;
+/// Largest definitions document that travels, bytes: four million bindings. It is in memory once on either side, and what is
+/// read from it beside it.
+pub const DEFINITIONS_BYTES_MAX: usize = 512 << 20;
+
+/// From this length on, bytes, a text follows its line.
+pub(crate) const DOCUMENT_BYTES_MIN: usize = 64 << 10;
 
 /// RabbitMQ's exit codes, which are those of `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +62,31 @@ impl Request {
     pub fn has(&self, flag: &str) -> bool {
         self.options.contains_key(flag)
     }
+}
+
+/// A request as it travels.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Received {
+    #[serde(flatten)]
+    pub(crate) request: Request,
+    /// Bytes that follow the line: the last argument. 0 when all arguments are in the line.
+    #[serde(default)]
+    pub(crate) document_bytes: u64,
+}
+
+/// The line of a request whose last argument follows.
+#[derive(Debug, Serialize)]
+pub(crate) struct Announced<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) args: &'a [String],
+    pub(crate) options: &'a BTreeMap<String, String>,
+    pub(crate) document_bytes: u64,
+}
+
+/// The line of an answer [`Answer::Done`] whose text follows.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DocumentFollows {
+    pub(crate) document_bytes: u64,
 }
 
 /// A listing.

@@ -13,7 +13,10 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::commands;
 use crate::node::Node;
-use crate::protocol::{Answer, Exit, Failure, LINE_BYTES_MAX, Request};
+use crate::protocol::{
+    Answer, DEFINITIONS_BYTES_MAX, DOCUMENT_BYTES_MIN, DocumentFollows, Exit, Failure, LINE_BYTES_MAX,
+    Received, Request,
+};
 
 /// Name of the socket in the data directory.
 pub const SOCKET_NAME: &str = "ctl.sock";
@@ -21,7 +24,7 @@ pub const SOCKET_NAME: &str = "ctl.sock";
 /// Commands that run at once; more wait in the listen queue.
 const COMMANDS_MAX: usize = 16;
 
-/// How long a client may take to send its line.
+/// How long a client may take to send its line, and its document.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pause after a failed accept, such as out of file descriptors.
@@ -93,13 +96,10 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
 }
 
 async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>, stop: &Notify) -> io::Result<()> {
-    let mut line = Vec::new();
-    let mut reader = BufReader::new((&mut stream).take(LINE_BYTES_MAX));
-    tokio::time::timeout(READ_TIMEOUT, reader.read_until(b'\n', &mut line)).await??;
-    let request = match serde_json::from_slice::<Request>(&line) {
+    let request = match read_request(&mut stream).await? {
         Ok(request) => request,
-        Err(error) => {
-            let failure = Failure::new(Exit::USAGE, format!("Error: not a request: {error}"));
+        Err(problem) => {
+            let failure = Failure::new(Exit::USAGE, format!("Error: not a request: {problem}"));
             return answer(&mut stream, &Answer::Failed(failure)).await;
         }
     };
@@ -121,10 +121,43 @@ async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>, stop
     Ok(())
 }
 
+/// Reads a line and the document that may follow it; the inner error says what is wrong with the line.
+async fn read_request(stream: &mut UnixStream) -> io::Result<Result<Request, String>> {
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(stream);
+    let mut reading = (&mut reader).take(LINE_BYTES_MAX);
+    tokio::time::timeout(READ_TIMEOUT, reading.read_until(b'\n', &mut line)).await??;
+    let Received { mut request, document_bytes } = match serde_json::from_slice(&line) {
+        Ok(received) => received,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    if document_bytes > DEFINITIONS_BYTES_MAX as u64 {
+        return Ok(Err(format!("a document of {document_bytes} bytes, at most {DEFINITIONS_BYTES_MAX}")));
+    }
+    if document_bytes > 0 {
+        let mut document = String::new();
+        let mut reading = (&mut reader).take(document_bytes);
+        let read = tokio::time::timeout(READ_TIMEOUT, reading.read_to_string(&mut document)).await??;
+        if read as u64 != document_bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        request.args.push(document);
+    }
+    Ok(Ok(request))
+}
+
 async fn answer(stream: &mut UnixStream, answer: &Answer) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
+    let document = match answer {
+        Answer::Done { ok } if ok.len() >= DOCUMENT_BYTES_MIN => ok.as_bytes(),
+        _ => &[],
+    };
+    let mut line = match document.len() as u64 {
+        0 => serde_json::to_vec(answer)?,
+        document_bytes => serde_json::to_vec(&DocumentFollows { document_bytes })?,
+    };
     line.push(b'\n');
     stream.write_all(&line).await?;
+    stream.write_all(document).await?;
     stream.shutdown().await
 }
 
@@ -156,6 +189,24 @@ mod tests {
         served.unwrap();
         broker.shutdown();
         answers
+    }
+
+    #[test]
+    fn documents_larger_than_a_line_would_hold_well_go_both_ways() {
+        let names: Vec<String> = (0..2000).map(|nth| format!("{nth}-{}", "x".repeat(100))).collect();
+        let entry = |name| format!(r#"{{"name":"{name}","vhost":"/","durable":true,"auto_delete":false}}"#);
+        let queues: Vec<String> = names.iter().map(entry).collect();
+        let document = format!(r#"{{"queues":[{}]}}"#, queues.join(","));
+        assert!(document.len() > 2 * crate::protocol::DOCUMENT_BYTES_MIN);
+        let folder = tempfile::tempdir().unwrap();
+        let commands: &[&[&str]] = &[&["import_definitions", &document], &["export_definitions"], &["stop"]];
+        let answers = answers(folder.path(), commands);
+        assert_eq!(exit(&answers[0]), 0, "{:?}", answers[0]);
+        let Answer::Done { ok } = &answers[1] else { panic!("{:?}", answers[1]) };
+        let exported: serde_json::Value = serde_json::from_str(ok).unwrap();
+        let exported = exported["queues"].as_array().unwrap();
+        assert_eq!(exported.len(), names.len());
+        assert!(names.iter().all(|name| exported.iter().any(|queue| queue["name"] == **name)));
     }
 
     fn exit(answer: &Answer) -> u8 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use commitlog::{
     DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, SegmentError, SegmentFile, SnapshotError,
-    inspect_log_file, list_log_files, list_segments, read_all_snapshots, read_manifest,
+    inspect_log_file, list_log_files, list_segments, read_all_snapshots, read_manifest, segments_exist,
 };
 use metadata::State;
 use platform::{Disk, RealDisk};
@@ -342,6 +342,9 @@ impl Offline {
                 lost_messages,
                 lost_bytes,
             });
+        }
+        if state.vhosts().len() > 0 && !segments_exist(&self.disk, &dir).map_err(SegmentError::Io)? {
+            survey.problems.add(format!("{} is missing or empty", dir.display()));
         }
         survey.segments = list_segments(&self.disk, &dir)?.len() as u64;
         survey.segments_unneeded = survey.segments.saturating_sub(needed);

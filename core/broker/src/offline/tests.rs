@@ -132,7 +132,7 @@ fn a_dump_shows_records_up_to_its_bound() {
         .iter()
         .filter(|file| file.extension().is_some_and(|extension| extension == "log" || extension == "seg"))
     {
-        let more = dump(file, 1, |line| {
+        let more = dump(file, 10, |line| {
             lines.push(line);
             Ok(())
         });

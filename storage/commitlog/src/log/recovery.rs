@@ -102,6 +102,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(Recovered, Ve
             let found = find_end(&mut reader, path)?;
             end = reader.position_of(found.len);
             let oldest = files.first().map_or(first, |file| file.first);
+            check_end(held, path, end, &found)?;
             check_held(held, dir, Some((oldest, first, end)))?;
             bytes_cut = found.bytes_cut;
             make_end_durable(&**disk, path, reader, &found)?;
@@ -120,6 +121,16 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(Recovered, Ve
         bytes_cut,
     };
     Ok((recovered, files))
+}
+
+/// Tells damage at the end of the newest file by its place: what was synced is no unfinished write.
+fn check_end(held: Option<Held>, path: &Path, end: Position, found: &FileEnd) -> Result<(), LogError> {
+    match (found.bad, held) {
+        (Some(damage), Some(held)) if end < held.end => {
+            Err(LogError::Damaged { file: path.to_owned(), offset: found.len, damage })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks that nothing is missing that the manifest names. `found`: where the oldest and the newest file begin, and the end.
@@ -187,6 +198,8 @@ struct FileEnd {
     write_offset: u64,
     /// Bytes behind it that are the rest of an unfinished write.
     bytes_cut: u64,
+    /// What is there instead of a record, if something is.
+    bad: Option<Damage>,
 }
 
 /// Finds where the newest file's records end.
@@ -195,7 +208,7 @@ fn find_end(reader: &mut FileReader, path: &Path) -> Result<FileEnd, LogError> {
     let (offset, damage) = loop {
         match reader.advance()? {
             Met::Record => write_offset = reader.write_offset(),
-            Met::End => return Ok(FileEnd { len: reader.len(), write_offset, bytes_cut: 0 }),
+            Met::End => return Ok(FileEnd { len: reader.len(), write_offset, bytes_cut: 0, bad: None }),
             Met::Bad { offset, damage } => break (offset, damage),
         }
     };
@@ -204,7 +217,7 @@ fn find_end(reader: &mut FileReader, path: &Path) -> Result<FileEnd, LogError> {
     if reader.header().sync == SyncPolicy::Fsync && was_synced(&rest, reader.position_of(offset)) {
         return Err(LogError::Damaged { file: path.to_owned(), offset, damage });
     }
-    Ok(FileEnd { len: offset, write_offset, bytes_cut })
+    Ok(FileEnd { len: offset, write_offset, bytes_cut, bad: (bytes_cut > 0).then_some(damage) })
 }
 
 /// Whether `rest`, whose first byte has position `bad` and begins no valid record, holds a valid record of a later write:

@@ -289,10 +289,12 @@ fn a_missing_file_is_noticed_wherever_it_was() {
 fn an_end_that_goes_missing_after_a_clean_stop_is_noticed_before_anything_is_cut() {
     let (disk, files) = four_files();
     let file = disk.open(&files[3], OpenMode::ReadWrite).unwrap();
-    file.truncate(300).unwrap();
-    let refused = open(&disk, &small_files()).map(|_| ()).unwrap_err();
-    assert!(matches!(refused, LogError::EndMissing { .. }), "{refused}");
-    assert_eq!(file.len().unwrap(), 300);
+    for (len, text) in [(300, "at byte 32: the file ends too early"), (32, "files are missing")] {
+        file.truncate(len).unwrap();
+        let refused = open(&disk, &small_files()).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(text), "{refused}");
+        assert_eq!(file.len().unwrap(), len);
+    }
 }
 
 #[test]
@@ -305,4 +307,13 @@ fn files_that_were_dropped_are_not_missed() {
     drop(log);
     disk.kill();
     assert_eq!(reopen(&disk, &small_files()).unwrap(), []);
+}
+
+#[test]
+fn damage_of_the_last_write_is_told_by_its_place_after_a_clean_stop() {
+    let (disk, files) = four_files();
+    disk.corrupt(&files[3], 100, 1);
+    let refused = open(&disk, &small_files()).map(|_| ()).unwrap_err();
+    let is_told = matches!(&refused, LogError::Damaged { file, offset: 32, .. } if *file == files[3]);
+    assert!(is_told, "{refused}");
 }

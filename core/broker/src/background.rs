@@ -93,51 +93,68 @@ impl Background {
 
     /// The thread's life: until [`Job::Stop`].
     pub(crate) fn run(&self, clock: &dyn Clock, gone: impl Fn(Arc<Queue>), segments: &SegmentIo) {
-        loop {
-            match self.next(clock) {
-                Next::Job(Job::Run(queue)) => queue.run(),
-                Next::Job(Job::Gone(queue, why, reply)) => {
-                    tracing::debug!(queue = %String::from_utf8_lossy(queue.name()), ?why, "queue deletes itself");
-                    gone(queue);
-                    if let Some(reply) = reply {
-                        reply.send(());
-                    }
-                }
-                Next::Job(Job::DeleteSegment(queue, segment)) => {
-                    segments.submit_delete_segment(queue.0, segment);
-                }
-                Next::Job(Job::DeleteSegments(queue)) => segments.submit_delete_stream(queue.0),
-                Next::Job(Job::Stop) => return,
-                Next::Tick(queue) => {
-                    if let Some(queue) = queue.upgrade() {
-                        queue.submit(Event::Tick);
-                    }
-                }
-            }
-        }
+        while perform(self.next(clock), &gone, segments) {}
+    }
+
+    /// Does what is due first, on the caller's thread; false when nothing is.
+    pub(crate) fn step(&self, clock: &dyn Clock, gone: impl Fn(Arc<Queue>), segments: &SegmentIo) -> bool {
+        let due = self.0.work.lock().due(clock.wall_ms());
+        due.is_ok_and(|next| perform(next, &gone, segments))
     }
 
     fn next(&self, clock: &dyn Clock) -> Next {
         let mut work = self.0.work.lock();
         loop {
-            if let Some(job) = work.jobs.pop_front() {
-                return Next::Job(job);
-            }
-            let now_ms = clock.wall_ms();
-            match work.timers.peek() {
-                Some(Reverse(first)) if first.at_ms <= now_ms => {
-                    let Reverse(timer) = work.timers.pop().expect("just seen");
-                    return Next::Tick(timer.queue);
-                }
-                // Wall time may jump: look again at least once a second.
-                Some(Reverse(first)) => {
-                    let wait = Duration::from_millis((first.at_ms - now_ms).min(1000));
+            match work.due(clock.wall_ms()) {
+                Ok(next) => return next,
+                Err(Some(wait)) => {
                     self.0.wake.wait_for(&mut work, wait);
                 }
-                None => self.0.wake.wait(&mut work),
+                Err(None) => self.0.wake.wait(&mut work),
             }
         }
     }
+}
+
+impl Work {
+    /// What is to be done now; otherwise for how long to wait, if not until there is a job.
+    fn due(&mut self, now_ms: u64) -> Result<Next, Option<Duration>> {
+        if let Some(job) = self.jobs.pop_front() {
+            return Ok(Next::Job(job));
+        }
+        match self.timers.peek() {
+            Some(Reverse(first)) if first.at_ms <= now_ms => {
+                let Reverse(timer) = self.timers.pop().expect("just seen");
+                Ok(Next::Tick(timer.queue))
+            }
+            // Wall time may jump: look again at least once a second.
+            Some(Reverse(first)) => Err(Some(Duration::from_millis((first.at_ms - now_ms).min(1000)))),
+            None => Err(None),
+        }
+    }
+}
+
+/// Does one thing; false when it is to stop.
+fn perform(next: Next, gone: &impl Fn(Arc<Queue>), segments: &SegmentIo) -> bool {
+    match next {
+        Next::Job(Job::Run(queue)) => queue.run(),
+        Next::Job(Job::Gone(queue, why, reply)) => {
+            tracing::debug!(queue = %String::from_utf8_lossy(queue.name()), ?why, "queue deletes itself");
+            gone(queue);
+            if let Some(reply) = reply {
+                reply.send(());
+            }
+        }
+        Next::Job(Job::DeleteSegment(queue, segment)) => segments.submit_delete_segment(queue.0, segment),
+        Next::Job(Job::DeleteSegments(queue)) => segments.submit_delete_stream(queue.0),
+        Next::Job(Job::Stop) => return false,
+        Next::Tick(queue) => {
+            if let Some(queue) = queue.upgrade() {
+                queue.submit(Event::Tick);
+            }
+        }
+    }
+    true
 }
 
 enum Next {

@@ -22,6 +22,8 @@ use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
 use crate::control::durable::adds_durable;
 use crate::control::writer::Writer;
+use crate::driven::Driver;
+use crate::foundation::Foundation;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
@@ -139,7 +141,17 @@ impl Broker {
         data_dir: &Path,
         options: BrokerOptions,
     ) -> Result<Broker, StartError> {
-        crate::recovery::open(disk, data_dir, options)
+        crate::recovery::open(&Foundation::real(disk), data_dir, options)
+    }
+
+    /// As [`Broker::open`], on a foundation of the caller's choice and without threads: nothing moves that the [`Driver`] does not step, and a call that is not
+    /// answered by steps is not answered. For simulation.
+    pub fn open_driven(
+        foundation: &Foundation,
+        data_dir: &Path,
+        options: BrokerOptions,
+    ) -> Result<(Broker, Driver), StartError> {
+        crate::recovery::open_driven(foundation, data_dir, options)
     }
 
     /// Memory, disk space and failed storage: what is on, and the thresholds.

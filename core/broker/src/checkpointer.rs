@@ -30,10 +30,28 @@ struct State {
     stopping: bool,
 }
 
-/// What became of a position.
-enum Done {
-    Dropped(usize),
-    /// To be tried again after this.
+/// How far the work on one position is.
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Resting,
+    /// Queues write anew what they need of the log up to the position.
+    Asked { position: u64, answers: Vec<Call<()>> },
+    /// What they wrote becomes durable: the log up to the goal.
+    Syncing { position: u64, goal: Position },
+}
+
+/// Where the checkpointer is in its work; each [`Checkpointer::step`] goes on from there.
+#[derive(Default)]
+pub(crate) struct Progress(Phase);
+
+/// What one step did.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Worked,
+    /// No file is to go.
+    Idle,
+    /// Nothing can be done before this has passed, or others have done their part.
     Later(Duration),
     Stopped,
 }
@@ -63,89 +81,120 @@ impl Checkpointer {
 
     /// The thread's life.
     pub(crate) fn run(&self, services: &Services) {
-        while let Some(position) = self.next() {
-            let done = if services.log.waits_for_room().is_some() {
-                drop_settled(services, position)
-            } else {
-                self.move_on(services, position)
-            };
-            match done {
-                Done::Dropped(files) => tracing::debug!(files, position, "log files dropped"),
-                Done::Later(wait) => self.put_off(position, wait),
-                Done::Stopped => return,
+        let mut progress = Progress::default();
+        loop {
+            match self.step(services, &mut progress) {
+                Turn::Worked => {}
+                Turn::Idle => self.rest(),
+                Turn::Later(wait) => self.pause(wait),
+                Turn::Stopped => return,
             }
         }
     }
 
-    /// Lets queues write anew what they need of the log up to `position`, and drops the files.
-    fn move_on(&self, services: &Services, position: u64) -> Done {
-        let asked: Vec<Call<()>> = services
-            .all_queues()
-            .into_iter()
-            .filter(|queue| is_needed(queue, position))
+    /// Does what can be done now, without waiting.
+    pub(crate) fn step(&self, services: &Services, progress: &mut Progress) -> Turn {
+        if self.0.0.lock().stopping {
+            return Turn::Stopped;
+        }
+        let (phase, turn) = match std::mem::take(&mut progress.0) {
+            Phase::Resting => match self.0.0.lock().next() {
+                None => (Phase::Resting, Turn::Idle),
+                Some(position) => self.begin(services, position),
+            },
+            Phase::Asked { position, answers } => asked(services, position, answers),
+            Phase::Syncing { position, goal } => self.synced(services, position, goal),
+        };
+        progress.0 = phase;
+        turn
+    }
+
+    /// Lets queues write anew what they need of the log up to `position`.
+    fn begin(&self, services: &Services, position: u64) -> (Phase, Turn) {
+        if services.log.waits_for_room().is_some() {
+            return (Phase::Resting, self.finish(position, drop_settled(services, position)));
+        }
+        let needing = services.all_queues().into_iter().filter(|queue| is_needed(queue, position));
+        let answers = needing
             .map(|queue| {
                 let (reply, call) = Call::pair();
                 queue.submit(Event::Checkpoint(position, reply));
                 call
             })
             .collect();
-        if !self.answered(asked) {
-            return Done::Stopped;
-        }
-        // What the queues wrote anew must be durable before the old goes.
-        if let Err(error) = services.log.sync_barrier() {
-            tracing::warn!(%error, "old log files are kept");
-            return Done::Later(ROOM_RETRY_INTERVAL);
-        }
-        if services.all_queues().iter().any(|queue| is_needed(queue, position)) {
-            tracing::warn!(position, "old log files are kept: not every queue could move its messages");
-            return Done::Later(RETRY_INTERVAL);
-        }
-        drop_files(services, position)
+        (Phase::Asked { position, answers }, Turn::Worked)
     }
 
-    /// Waits for the answers of the queues; false when the thread is to end first. A queue whose segments cannot be synced
-    /// never answers.
-    fn answered(&self, asked: Vec<Call<()>>) -> bool {
-        for mut call in asked {
-            while call.try_take().is_none() {
-                let mut state = self.0.0.lock();
-                if state.stopping {
-                    return false;
-                }
-                self.0.1.wait_for(&mut state, ANSWER_LOOK_INTERVAL);
+    /// What the queues wrote anew must be durable before the old goes.
+    fn synced(&self, services: &Services, position: u64, goal: Position) -> (Phase, Turn) {
+        let done = match services.log.is_synced(goal) {
+            Ok(false) => return (Phase::Syncing { position, goal }, Turn::Later(ANSWER_LOOK_INTERVAL)),
+            Ok(true) if services.all_queues().iter().any(|queue| is_needed(queue, position)) => {
+                tracing::warn!(position, "old log files are kept: not every queue could move its messages");
+                Err(RETRY_INTERVAL)
+            }
+            Ok(true) => drop_files(services, position),
+            Err(error) => {
+                tracing::warn!(%error, "old log files are kept");
+                Err(ROOM_RETRY_INTERVAL)
+            }
+        };
+        (Phase::Resting, self.finish(position, done))
+    }
+
+    /// Files went, or the position is kept for later.
+    fn finish(&self, position: u64, done: Result<usize, Duration>) -> Turn {
+        match done {
+            Ok(files) => {
+                tracing::debug!(files, position, "log files dropped");
+                Turn::Worked
+            }
+            Err(wait) => {
+                self.0.0.lock().sealed.push_front(position);
+                Turn::Later(wait)
             }
         }
-        true
     }
 
-    /// Keeps a position for later.
-    fn put_off(&self, position: u64, wait: Duration) {
+    /// Waits until a file is to go.
+    fn rest(&self) {
         let mut state = self.0.0.lock();
-        state.sealed.push_front(position);
+        while !state.stopping && state.sealed.len() <= state.files_kept() {
+            self.0.1.wait(&mut state);
+        }
+    }
+
+    fn pause(&self, wait: Duration) {
+        let mut state = self.0.0.lock();
         if !state.stopping {
             self.0.1.wait_for(&mut state, wait);
         }
     }
+}
 
-    fn next(&self) -> Option<u64> {
-        let mut state = self.0.0.lock();
-        loop {
-            if state.stopping {
-                return None;
-            }
-            let kept = if state.disk_is_short { 0 } else { FILES_KEPT };
-            if state.sealed.len() > kept {
-                return state.sealed.pop_front();
-            }
-            self.0.1.wait(&mut state);
-        }
+impl State {
+    fn files_kept(&self) -> usize {
+        if self.disk_is_short { 0 } else { FILES_KEPT }
+    }
+
+    fn next(&mut self) -> Option<u64> {
+        if self.sealed.len() > self.files_kept() { self.sealed.pop_front() } else { None }
+    }
+}
+
+/// Looks for the answers of the queues. One whose segments cannot be synced never answers.
+fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>) -> (Phase, Turn) {
+    answers.retain_mut(|answer| answer.try_take().is_none());
+    if answers.is_empty() {
+        (Phase::Syncing { position, goal: services.log.begin_sync() }, Turn::Worked)
+    } else {
+        (Phase::Asked { position, answers }, Turn::Later(ANSWER_LOOK_INTERVAL))
     }
 }
 
 /// While the log waits for room nothing can be written anew, but files may go that hold only what is settled: consumers make
 /// room that way. A queue needs nothing of them when it has no persistent message, or none before a record that is durable.
-fn drop_settled(services: &Services, position: u64) -> Done {
+fn drop_settled(services: &Services, position: u64) -> Result<usize, Duration> {
     let durable = services.log.durable().0;
     let is_free = |queue: &Arc<Queue>| match queue.oldest_log_position() {
         0 => true,
@@ -154,22 +203,19 @@ fn drop_settled(services: &Services, position: u64) -> Done {
     if services.all_queues().iter().all(is_free) {
         return drop_files(services, position);
     }
-    Done::Later(ROOM_RETRY_INTERVAL)
+    Err(ROOM_RETRY_INTERVAL)
 }
 
-fn drop_files(services: &Services, position: u64) -> Done {
-    match services.log.drop_files_below(Position(position)) {
-        Ok(files) => Done::Dropped(files),
-        Err(error) => {
-            tracing::warn!(%error, "old log files cannot be removed");
-            if let LogError::Io(failure) = &error
-                && failure.is_failed_sync()
-            {
-                services.alarms.storage_failed(&error.to_string());
-            }
-            Done::Later(RETRY_INTERVAL)
+fn drop_files(services: &Services, position: u64) -> Result<usize, Duration> {
+    services.log.drop_files_below(Position(position)).map_err(|error| {
+        tracing::warn!(%error, "old log files cannot be removed");
+        if let LogError::Io(failure) = &error
+            && failure.is_failed_sync()
+        {
+            services.alarms.storage_failed(&error.to_string());
         }
-    }
+        RETRY_INTERVAL
+    })
 }
 
 /// Whether a queue, a crashed one perhaps, still needs what the log holds up to `position`.

@@ -10,17 +10,17 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use commitlog::{
-    DataDir, DataDirError, Log, LogOptions, Recovered, SegmentIo, SegmentOptions, Segments, SyncPolicy,
+    DataDir, DataDirError, Log, LogOptions, LogWriter, Recovered, SegmentIo, Segments, SyncPolicy,
 };
 use metadata::VhostMetadata;
 use parking_lot::{Mutex, RwLock};
-use platform::{Clock, Disk, RealClock, RealMemory, RealRandom};
 use queues::{RecordKind, Recovering};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Sources};
 use crate::background::Background;
 use crate::broker::{Broker, Inner, StartError};
+use crate::call::{Call, Commit};
 use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
@@ -28,51 +28,106 @@ use crate::control::committing::Committing;
 use crate::control::follow::{Contents, start_all_clocks};
 use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
+use crate::driven::Driver;
+use crate::foundation::Foundation;
 use crate::options::BrokerOptions;
+use crate::refused::Refused;
 use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
 
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
 
+/// Who does what need not be waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Motion {
+    Threads,
+    Steps,
+}
+
+/// A recovered broker in which nothing moves yet.
+struct Opened {
+    broker: Broker,
+    metadata_log: LogWriter,
+    message_log: LogWriter,
+    is_known: bool,
+}
+
 /// See [`Broker::open`].
 pub(crate) fn open(
-    disk: Arc<dyn Disk>,
+    foundation: &Foundation,
     data_dir: &Path,
     options: BrokerOptions,
 ) -> Result<Broker, StartError> {
-    let lock = DataDir::lock(&*disk, data_dir, std::process::id()).map_err(|error| match error {
+    let Opened { broker, metadata_log, message_log, is_known } =
+        recover(foundation, data_dir, options, Motion::Threads)?;
+    broker.0.services.log.start(message_log).map_err(StartError::storage)?;
+    broker.0.writer.lock().start(metadata_log).map_err(StartError::storage)?;
+    start_threads(&broker.0).map_err(StartError::storage)?;
+    if !is_known {
+        created(create_defaults(&broker).map(Call::wait))?;
+    }
+    Ok(broker)
+}
+
+/// See [`Broker::open_driven`].
+pub(crate) fn open_driven(
+    foundation: &Foundation,
+    data_dir: &Path,
+    options: BrokerOptions,
+) -> Result<(Broker, Driver), StartError> {
+    let Opened { broker, metadata_log, message_log, is_known } =
+        recover(foundation, data_dir, options, Motion::Steps)?;
+    let mut driver = Driver::new(&broker, metadata_log, message_log);
+    if !is_known {
+        let defaults = create_defaults(&broker);
+        driver.run_until_idle();
+        created(defaults.map(|mut call| call.try_take().unwrap_or(Err(Refused::Unavailable))))?;
+    }
+    Ok((broker, driver))
+}
+
+fn recover(
+    foundation: &Foundation,
+    data_dir: &Path,
+    options: BrokerOptions,
+    motion: Motion,
+) -> Result<Opened, StartError> {
+    let Foundation { disk, clock, .. } = foundation;
+    let lock = DataDir::lock(&**disk, data_dir, std::process::id()).map_err(|error| match error {
         DataDirError::AlreadyRunning { .. } => StartError::InUse(error.to_string()),
         DataDirError::Io(_) => StartError::storage(error),
     })?;
-    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
     let sources =
-        Sources { memory: Arc::new(RealMemory::new()), disk: disk.clone(), data_dir: data_dir.to_owned() };
+        Sources { memory: foundation.memory.clone(), disk: disk.clone(), data_dir: data_dir.to_owned() };
     let limits = (options.memory_limit, options.disk_limit);
     let alarms = Arc::new(Alarms::new(limits, sources, connections.clone(), checkpointer.clone()));
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
     let incarnation = (clock.wall_ms() / 1000) as u32;
-    let parts = missing::Parts::look(&*disk, data_dir)?;
+    let parts = missing::Parts::look(&**disk, data_dir)?;
     parts.check_metadata()?;
-    let (writer, is_known) = Writer::open(disk.clone(), &data_dir.join("meta"), &committing, incarnation)?;
+    let (writer, metadata_log, is_known) =
+        Writer::open(foundation, &data_dir.join("meta"), &committing, incarnation)?;
     if is_known {
         parts.check_messages()?;
     }
     let log_options = LogOptions {
         sync: if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os },
-        ..LogOptions::default()
+        ..foundation.sizes.log_options()
     };
-    let (log, recovered) =
-        Log::open(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
+    let (log, message_log, recovered) =
+        Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
     missing::check_known(is_known, recovered.end().0)?;
     let contents = read_messages(recovered, &writer)?;
-    let segments = Segments::open(disk, &data_dir.join("segments"), SegmentOptions::default())
+    let segment_options = foundation.sizes.segment_options();
+    let segments = Segments::open(disk.clone(), &data_dir.join("segments"), segment_options)
         .map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
     drop_unneeded(&segments, &contents)?;
-    let services = start_services(log, Arc::new(segments), clock, (alarms, checkpointer))?;
+    let storage = (log, Arc::new(segments), motion);
+    let services = start_services(storage, foundation, (alarms, checkpointer))?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
@@ -93,12 +148,7 @@ pub(crate) fn open(
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
     missing::close_queues(&queues, &lost);
     start_all_clocks(&queues);
-    start_threads(&inner).map_err(StartError::storage)?;
-    let broker = Broker(inner);
-    if !is_known {
-        create_defaults(&broker)?;
-    }
-    Ok(broker)
+    Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
 }
 
 /// Folds the message log into queues that still exist.
@@ -139,7 +189,9 @@ fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<(), StartEr
     let needed =
         |stream: u64| contents.get(&QueueId(stream)).is_some_and(|queue| queue.segments().next().is_some());
     segments.retain(needed).map_err(StartError::storage)?;
-    for (id, queue) in contents.iter().filter(|(id, _)| needed(id.0)) {
+    let mut kept: Vec<_> = contents.iter().filter(|(id, _)| needed(id.0)).collect();
+    kept.sort_unstable_by_key(|(id, _)| **id);
+    for (id, queue) in kept {
         let kept: std::collections::HashSet<u64> = queue.segments().collect();
         for segment in segments.segments_of(id.0) {
             if !kept.contains(&segment) {
@@ -151,21 +203,23 @@ fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<(), StartEr
 }
 
 fn start_services(
-    log: Log,
-    segments: Arc<Segments>,
-    clock: Arc<dyn Clock>,
+    (log, segments, motion): (Log, Arc<Segments>, Motion),
+    foundation: &Foundation,
     (alarms, checkpointer): (Arc<Alarms>, Checkpointer),
 ) -> Result<Arc<Services>, StartError> {
     let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone()));
     log.set_listener(waiting.clone());
     let by_id = QueuesById::default();
     let answers = SegmentAnswers { queues: by_id.clone(), waiting: waiting.clone(), alarms: alarms.clone() };
-    let io = SegmentIo::start(segments, Arc::new(answers), SEGMENT_THREADS).map_err(StartError::storage)?;
+    let io = match motion {
+        Motion::Threads => SegmentIo::start(segments, Arc::new(answers), SEGMENT_THREADS),
+        Motion::Steps => Ok(SegmentIo::driven(segments, Arc::new(answers))),
+    };
     Ok(Arc::new(Services {
         log,
-        segments: io,
-        clock,
-        random: Arc::new(RealRandom),
+        segments: io.map_err(StartError::storage)?,
+        clock: foundation.clock.clone(),
+        random: foundation.random.clone(),
         background: Background::default(),
         checkpointer,
         alarms,
@@ -199,17 +253,17 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
 }
 
 /// B17.
-fn create_defaults(broker: &Broker) -> Result<(), StartError> {
-    let Some(defaults) = broker.options().defaults.clone() else { return Ok(()) };
+fn create_defaults(broker: &Broker) -> Result<Commit, Refused> {
+    let Some(defaults) = broker.options().defaults.clone() else { return Ok(Call::ready(Ok(()))) };
     let metadata = VhostMetadata { description: "Default virtual host".into(), ..new_vhost_metadata() };
-    let created = broker
+    broker
         .add_vhost_with(&defaults.vhost, metadata)
         .and_then(|_| broker.add_user(&defaults.user, &defaults.password, &defaults.tags))
-        .and_then(|_| broker.set_permissions(&defaults.user, &defaults.vhost, &defaults.permissions));
-    match created {
-        Ok(call) => {
-            call.wait().map_err(|refused| StartError::Metadata(format!("default objects: {refused:?}")))
-        }
-        Err(refused) => Err(StartError::Metadata(format!("default objects: {refused:?}"))),
-    }
+        .and_then(|_| broker.set_permissions(&defaults.user, &defaults.vhost, &defaults.permissions))
+}
+
+fn created(defaults: Result<Result<(), Refused>, Refused>) -> Result<(), StartError> {
+    defaults
+        .and_then(|durable| durable)
+        .map_err(|refused| StartError::Metadata(format!("default objects: {refused:?}")))
 }

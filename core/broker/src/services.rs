@@ -268,9 +268,11 @@ impl Services {
         self.background.submit(Job::Gone(queue, why, reply));
     }
 
-    /// All queues that exist.
+    /// All queues that exist, in the order of their ids: what is done with them is the same every time.
     pub(crate) fn all_queues(&self) -> Vec<Arc<Queue>> {
-        self.by_id.0.read().values().filter_map(Weak::upgrade).collect()
+        let mut all: Vec<_> = self.by_id.0.read().values().filter_map(Weak::upgrade).collect();
+        all.sort_unstable_by_key(|queue| queue.id);
+        all
     }
 
     /// A cell has agreed to its deletion: the metadata follow, then the answer.

@@ -3,17 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use commitlog::{Log, LogOptions, Position, read_latest_snapshot, write_snapshot};
+use commitlog::{Log, LogWriter, Position, read_latest_snapshot, write_snapshot};
 use metadata::{Applied, Command, Outcome, State};
 use platform::Disk;
 
 use super::committing::Committing;
 use super::translate::refused;
 use crate::broker::StartError;
+use crate::foundation::Foundation;
 use crate::refused::Refused;
-
-/// Bytes of log after which a snapshot is written.
-const SNAPSHOT_EVERY_BYTES: u64 = 32 << 20;
 
 /// Kind of the only record in the metadata log: encoded facts.
 const FACTS: u8 = 1;
@@ -25,17 +23,19 @@ pub(crate) struct Writer {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     snapshot_at: u64,
+    snapshot_every_bytes: u64,
     applied: Applied,
 }
 
 impl Writer {
-    /// Loads snapshot and log; the flag tells whether there was anything.
+    /// Loads snapshot and log; the flag tells whether there was anything. The log is written by whoever has its writer.
     pub(crate) fn open(
-        disk: Arc<dyn Disk>,
+        foundation: &Foundation,
         dir: &Path,
         committing: &Arc<Committing>,
         incarnation: u32,
-    ) -> Result<(Writer, bool), StartError> {
+    ) -> Result<(Writer, LogWriter, bool), StartError> {
+        let (disk, sizes) = (foundation.disk.clone(), &foundation.sizes);
         let snapshot = read_latest_snapshot(&*disk, dir, "metadata").map_err(StartError::storage)?;
         let (mut state, from) = match &snapshot {
             Some(snapshot) => {
@@ -43,8 +43,8 @@ impl Writer {
             }
             None => (State::new(), 0),
         };
-        let (log, mut recovered) =
-            Log::open(disk.clone(), dir, LogOptions::default()).map_err(StartError::storage)?;
+        let (log, log_writer, mut recovered) =
+            Log::open_driven(disk.clone(), dir, sizes.log_options()).map_err(StartError::storage)?;
         if log.kept().0.0 > from {
             return Err(StartError::Storage(format!(
                 "the metadata log {} begins at position {}, and no snapshot is there that reaches so far: a file metadata-*.snap is \
@@ -64,9 +64,21 @@ impl Writer {
         log.set_listener(committing.clone());
         let end = log.end().0;
         commitlog::DurableListener::durable(&**committing, log.durable());
-        let writer =
-            Writer { state, log, disk, dir: dir.to_owned(), snapshot_at: end, applied: Applied::default() };
-        Ok((writer, known))
+        let writer = Writer {
+            state,
+            log,
+            disk,
+            dir: dir.to_owned(),
+            snapshot_at: end,
+            snapshot_every_bytes: sizes.snapshot_every_bytes,
+            applied: Applied::default(),
+        };
+        Ok((writer, log_writer, known))
+    }
+
+    /// Has a thread write the log.
+    pub(crate) fn start(&self, log_writer: LogWriter) -> Result<(), commitlog::LogError> {
+        self.log.start(log_writer)
     }
 
     /// Applies a command; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
@@ -89,7 +101,7 @@ impl Writer {
                     Err(Refused::Storage("the node is stopping".into()))
                 };
             }
-            if position >= self.snapshot_at.saturating_add(SNAPSHOT_EVERY_BYTES) {
+            if position >= self.snapshot_at.saturating_add(self.snapshot_every_bytes) {
                 self.snapshot(position);
             }
         } else if self.applied.changes.is_empty() {

@@ -35,12 +35,21 @@ impl Log {
     /// [`LogError::Damaged`], [`LogError::Gap`], [`LogError::BeginningMissing`], [`LogError::EndMissing`], [`LogError::Manifest`] and
     /// [`LogError::Version`] when what is there cannot be what was written, [`LogError::Io`].
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions) -> Result<(Self, Recovered), LogError> {
-        let (log, mut writer, recovered) = Self::open_driven(disk, dir, options)?;
-        let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or("log");
-        let handle = thread::spawn_or_abort(&format!("log-{name}"), move || writer.run())
-            .map_err(IoFailure::of("start the writer of", dir))?;
-        *log.writer.lock() = Some(handle);
+        let (log, writer, recovered) = Self::open_driven(disk, dir, options)?;
+        log.start(writer)?;
         Ok((log, recovered))
+    }
+
+    /// Starts the thread that runs the writer which [`Self::open_driven`] returned with this log.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] when the operating system refuses a thread.
+    pub fn start(&self, mut writer: LogWriter) -> Result<(), LogError> {
+        let name = self.dir.file_name().and_then(|name| name.to_str()).unwrap_or("log");
+        let handle = thread::spawn_or_abort(&format!("log-{name}"), move || writer.run())
+            .map_err(IoFailure::of("start the writer of", &self.dir))?;
+        *self.writer.lock() = Some(handle);
+        Ok(())
     }
 
     /// As [`Self::open`], but nothing is written until the caller calls [`LogWriter::step`]. [`Self::sync_barrier`] and
@@ -149,6 +158,28 @@ impl Log {
     /// [`LogError::WaitsForRoom`] when that may take until somebody makes room, [`LogError::Poisoned`] when the log fails before that, [`LogError::Closed`] when it is closed.
     pub fn sync_barrier(&self) -> Result<Position, LogError> {
         let mut pending = self.shared.pending.lock();
+        let goal = self.want_sync(&mut pending);
+        while !self.has_synced(&pending, goal)? {
+            self.shared.settled.wait(&mut pending);
+        }
+        Ok(goal)
+    }
+
+    /// Asks for what [`Self::sync_barrier`] waits for: it has happened when [`Self::is_synced`] says so of the position
+    /// returned.
+    pub fn begin_sync(&self) -> Position {
+        self.want_sync(&mut self.shared.pending.lock())
+    }
+
+    /// Whether everything up to a position is synced to the disk, whatever the policy.
+    ///
+    /// # Errors
+    /// As [`Self::sync_barrier`].
+    pub fn is_synced(&self, goal: Position) -> Result<bool, LogError> {
+        self.has_synced(&self.shared.pending.lock(), goal)
+    }
+
+    fn want_sync(&self, pending: &mut Pending) -> Position {
         let goal = pending.end();
         if matches!(pending.mode, Mode::Open) && self.shared.synced() < goal {
             pending.sync_wanted |= self.shared.options.sync != SyncPolicy::Fsync;
@@ -156,17 +187,18 @@ impl Log {
                 self.shared.work.notify_one();
             }
         }
-        loop {
-            match &pending.mode {
-                Mode::Failed(failure) => return Err(LogError::Poisoned(failure.clone())),
-                _ if self.shared.synced() >= goal => return Ok(goal),
-                Mode::Closed => return Err(LogError::Closed),
-                Mode::Open | Mode::Closing if pending.no_room.is_some() => {
-                    let failure = pending.no_room.clone().expect("just seen");
-                    return Err(LogError::WaitsForRoom(failure));
-                }
-                Mode::Open | Mode::Closing => self.shared.settled.wait(&mut pending),
-            }
+        goal
+    }
+
+    fn has_synced(&self, pending: &Pending, goal: Position) -> Result<bool, LogError> {
+        match &pending.mode {
+            Mode::Failed(failure) => Err(LogError::Poisoned(failure.clone())),
+            _ if self.shared.synced() >= goal => Ok(true),
+            Mode::Closed => Err(LogError::Closed),
+            Mode::Open | Mode::Closing => match &pending.no_room {
+                Some(failure) => Err(LogError::WaitsForRoom(failure.clone())),
+                None => Ok(false),
+            },
         }
     }
 

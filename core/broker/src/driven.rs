@@ -1,0 +1,123 @@
+//! A broker without threads: what its threads would do is done step by step, in an order that the caller decides. The same
+//! seed gives the same history. Knows nothing of who drives it, or why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use commitlog::{LogWriter, Step};
+
+use crate::Broker;
+use crate::broker::Inner;
+use crate::checkpointer::{Progress, Turn};
+
+/// What has a thread of its own in a broker that was not opened to be driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// Writes the metadata log.
+    MetadataLog,
+    /// Writes the message log.
+    MessageLog,
+    /// Writes, reads, syncs and deletes segments.
+    Segments,
+    /// Timers, overlong inboxes, queues that delete themselves.
+    Background,
+    /// Keeps the message log short.
+    Checkpointer,
+    /// Looks at memory and disk.
+    Alarms,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driven {
+    /// Something was done.
+    Worked,
+    /// There was nothing to do.
+    Idle,
+    /// Nothing could be done yet: trying again makes sense after this, or when another engine has worked.
+    Waits(Duration),
+    /// The engine has stopped or failed for good.
+    Ended,
+}
+
+/// Moves a broker that has no threads. Dropping it, and all clones of the broker, is the sudden end of the process.
+pub struct Driver {
+    inner: Arc<Inner>,
+    metadata_log: LogWriter,
+    message_log: LogWriter,
+    progress: Progress,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Engine; 6] = [
+        Engine::MetadataLog,
+        Engine::MessageLog,
+        Engine::Segments,
+        Engine::Background,
+        Engine::Checkpointer,
+        Engine::Alarms,
+    ];
+}
+
+/// How often a log that found no room tries again (the threads' own interval).
+const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+impl Driver {
+    pub(crate) fn new(broker: &Broker, metadata_log: LogWriter, message_log: LogWriter) -> Driver {
+        Driver { inner: broker.0.clone(), metadata_log, message_log, progress: Progress::default() }
+    }
+
+    /// Lets one engine do one thing.
+    pub fn step(&mut self, engine: Engine) -> Driven {
+        let services = &self.inner.services;
+        let worked = |worked: bool| if worked { Driven::Worked } else { Driven::Idle };
+        match engine {
+            Engine::MetadataLog => written(self.metadata_log.step()),
+            Engine::MessageLog => written(self.message_log.step()),
+            Engine::Segments => worked(services.segments.step()),
+            Engine::Background => {
+                let gone = |queue: Arc<crate::Queue>| self.inner.finish_delete(&queue, 0, None);
+                worked(services.background.step(&*services.clock, gone, &services.segments))
+            }
+            Engine::Checkpointer => match services.checkpointer.step(services, &mut self.progress) {
+                Turn::Worked => Driven::Worked,
+                Turn::Idle => Driven::Idle,
+                Turn::Later(wait) => Driven::Waits(wait),
+                Turn::Stopped => Driven::Ended,
+            },
+            Engine::Alarms => {
+                services.alarms.look();
+                Driven::Idle
+            }
+        }
+    }
+
+    /// Steps all engines in turn until none of them does anything.
+    pub fn run_until_idle(&mut self) {
+        while Engine::ALL.map(|engine| self.step(engine)).contains(&Driven::Worked) {}
+    }
+
+    /// As [`Broker::shutdown`], which waits for the logs: the last steps are theirs.
+    pub fn shutdown(mut self) {
+        self.run_until_idle();
+        let broker = Broker(self.inner.clone());
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(move || broker.shutdown());
+            while !closing.is_finished() {
+                self.message_log.step();
+                self.metadata_log.step();
+                std::thread::yield_now();
+            }
+        });
+    }
+}
+
+fn written(step: Step) -> Driven {
+    match step {
+        Step::Worked => Driven::Worked,
+        Step::Idle => Driven::Idle,
+        Step::WaitsForRoom => Driven::Waits(ROOM_RETRY_INTERVAL),
+        Step::Ended => Driven::Ended,
+    }
+}

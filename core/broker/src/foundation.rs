@@ -1,0 +1,69 @@
+//! What a broker stands on: the sources of time, memory figures, randomness and disk, and the sizes of files. A person
+//! decides options; what decides these is whether the broker is real or simulated. Knows nothing of what is built on it.
+
+use std::sync::Arc;
+
+use commitlog::{LogOptions, SegmentOptions};
+use platform::{Clock, Disk, Memory, Random, RealClock, RealMemory, RealRandom};
+
+/// Bytes of metadata log after which a snapshot is written.
+const SNAPSHOT_EVERY_BYTES: u64 = 32 << 20;
+
+/// Where a broker gets time, randomness and room from.
+#[derive(Clone)]
+pub struct Foundation {
+    /// Keeps the data directory.
+    pub disk: Arc<dyn Disk>,
+    /// For expiry and pacing.
+    pub clock: Arc<dyn Clock>,
+    /// For generated names and salts.
+    pub random: Arc<dyn Random>,
+    /// What this process occupies of what there is.
+    pub memory: Arc<dyn Memory>,
+    /// Sizes of files.
+    pub sizes: FileSizes,
+}
+
+/// How large files grow before the next one is begun. Anything works; these decide how often files come and go.
+#[derive(Clone, Copy, Debug)]
+pub struct FileSizes {
+    /// Of the message log and of the metadata log, bytes. Default: that of [`LogOptions`].
+    pub log_file_bytes_max: u64,
+    /// Of a queue's segments, bytes. Default: that of [`SegmentOptions`].
+    pub segment_bytes_max: u32,
+    /// Bytes of metadata log after which a snapshot replaces it. Default 32 MiB.
+    pub snapshot_every_bytes: u64,
+}
+
+impl Default for FileSizes {
+    fn default() -> Self {
+        FileSizes {
+            log_file_bytes_max: LogOptions::default().file_bytes_max,
+            segment_bytes_max: SegmentOptions::default().segment_bytes_max,
+            snapshot_every_bytes: SNAPSHOT_EVERY_BYTES,
+        }
+    }
+}
+
+impl FileSizes {
+    pub(crate) fn log_options(&self) -> LogOptions {
+        LogOptions { file_bytes_max: self.log_file_bytes_max, ..LogOptions::default() }
+    }
+
+    pub(crate) fn segment_options(&self) -> SegmentOptions {
+        SegmentOptions { segment_bytes_max: self.segment_bytes_max, ..SegmentOptions::default() }
+    }
+}
+
+impl Foundation {
+    /// The operating system's, with this disk.
+    pub fn real(disk: Arc<dyn Disk>) -> Foundation {
+        Foundation {
+            disk,
+            clock: Arc::new(RealClock::new()),
+            random: Arc::new(RealRandom),
+            memory: Arc::new(RealMemory::new()),
+            sizes: FileSizes::default(),
+        }
+    }
+}

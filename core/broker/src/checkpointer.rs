@@ -98,10 +98,10 @@ impl Checkpointer {
             return Turn::Stopped;
         }
         let (phase, turn) = match std::mem::take(&mut progress.0) {
-            Phase::Resting => match self.0.0.lock().next() {
-                None => (Phase::Resting, Turn::Idle),
-                Some(position) => self.begin(services, position),
-            },
+            Phase::Resting => {
+                let next = self.0.0.lock().next();
+                next.map_or((Phase::Resting, Turn::Idle), |position| self.begin(services, position))
+            }
             Phase::Asked { position, answers } => asked(services, position, answers),
             Phase::Syncing { position, goal } => self.synced(services, position, goal),
         };

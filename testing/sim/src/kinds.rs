@@ -1,0 +1,73 @@
+//! The queues of a history: a few names, each with the shape it is declared with every time. Knows nothing of what happens to
+//! them.
+
+use platform::SeededRandom;
+use wire::amqp091::TableBuf;
+
+/// How many queue names there are.
+pub(crate) const SLOTS: usize = 7;
+
+/// The exchange that fans out.
+pub(crate) const FAN: &[u8] = b"fan";
+
+/// What is declared under a name. Letters go to lower numbers only: no cycles.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kind {
+    pub(crate) durable: bool,
+    pub(crate) max_priority: u8,
+    pub(crate) ttl_ms: Option<u64>,
+    pub(crate) max_length: Option<u64>,
+    pub(crate) rejects: bool,
+    pub(crate) letters_to: Option<usize>,
+}
+
+impl Kind {
+    /// As arguments of queue.declare.
+    pub(crate) fn arguments(&self) -> TableBuf {
+        let mut arguments = TableBuf::new();
+        if self.max_priority > 0 {
+            arguments.push_i32("x-max-priority", i32::from(self.max_priority));
+        }
+        if let Some(ttl_ms) = self.ttl_ms {
+            arguments.push_i64("x-message-ttl", ttl_ms.cast_signed());
+        }
+        if let Some(max_length) = self.max_length {
+            arguments.push_i64("x-max-length", max_length.cast_signed());
+        }
+        if self.rejects {
+            arguments.push_str("x-overflow", "reject-publish");
+        }
+        if let Some(slot) = self.letters_to {
+            arguments.push_str("x-dead-letter-exchange", "");
+            arguments.push_str("x-dead-letter-routing-key", name(slot));
+        }
+        arguments
+    }
+}
+
+/// The name of a queue.
+pub(crate) fn name(slot: usize) -> String {
+    format!("q{slot}")
+}
+
+/// The kinds of one history: a sink for letters, a plain queue, a chain of two that dead-letter, one that drops, a transient one
+/// and one with priorities.
+pub(crate) fn choose(random: &SeededRandom) -> [Kind; SLOTS] {
+    let durable = Kind { durable: true, ..Kind::default() };
+    let some = |value: u64| random.chance(1, 2).then_some(value);
+    let ttl_ms = |random: &SeededRandom| 50 + random.below(5000);
+    [
+        durable.clone(),
+        durable.clone(),
+        Kind { letters_to: Some(0), ttl_ms: some(ttl_ms(random)), max_length: some(5 + random.below(100)), ..durable.clone() },
+        Kind { letters_to: Some(2), ttl_ms: some(ttl_ms(random)), max_length: some(5 + random.below(100)), ..durable.clone() },
+        Kind {
+            ttl_ms: some(ttl_ms(random)),
+            max_length: some(5 + random.below(100)),
+            rejects: random.chance(1, 2),
+            ..durable.clone()
+        },
+        Kind::default(),
+        Kind { max_priority: 1 + u8::try_from(random.below(5)).expect("below 5"), ..durable },
+    ]
+}

@@ -1,0 +1,197 @@
+//! A broker from its opening to its end, on a disk and a clock that outlive it, and the one session that uses it. Knows nothing
+//! of what should come of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use broker::{
+    Broker, BrokerOptions, Call, ConfirmRange, DiskLimit, Driver, Engine, FileSizes, Foundation, MessageSeq,
+    Principal, PublishChannel, Publisher, Queue, StartError,
+};
+use platform::{Random, SeededRandom, SimClock, SimDisk, SimMemory};
+
+use crate::kinds;
+use crate::model::{Key, Seen};
+use crate::session::Session;
+
+/// What outlives a broker.
+pub(crate) struct World {
+    pub(crate) disk: SimDisk,
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) random: Arc<SeededRandom>,
+    /// Who wants to hear what happens.
+    pub(crate) tell: Option<fn(&str)>,
+}
+
+/// A delivery that was not settled.
+pub(crate) struct Unsettled {
+    pub(crate) slot: usize,
+    /// `None`: it was fetched by basic.get.
+    pub(crate) token: Option<u32>,
+    pub(crate) seq: MessageSeq,
+    pub(crate) key: Key,
+}
+
+/// A request that was not answered.
+pub(crate) enum Asked {
+    Declare(usize, Call<Result<broker::QueueCounts, broker::Refused>>),
+    Delete(usize, Call<Result<broker::DeletedQueue, broker::Refused>>),
+    Bind(usize, broker::Commit),
+}
+
+/// One life.
+pub(crate) struct Life {
+    pub(crate) broker: Broker,
+    pub(crate) driver: Driver,
+    pub(crate) principal: Principal,
+    pub(crate) session: Arc<Session>,
+    pub(crate) channel: PublishChannel,
+    /// Copies of each publish that waits for its confirm, by its number.
+    pub(crate) unconfirmed: std::collections::BTreeMap<u64, Vec<Key>>,
+    pub(crate) unsettled: Vec<Unsettled>,
+    pub(crate) asked: Vec<Asked>,
+    /// Consumers by token: the queue's number.
+    pub(crate) consumers: std::collections::BTreeMap<u32, usize>,
+    /// Those that were cancelled, too: deliveries may have been under way.
+    pub(crate) tokens: std::collections::BTreeMap<u32, usize>,
+    pub(crate) next_token: u32,
+    /// Something was done to the disk from which promises may suffer.
+    pub(crate) is_faulty: bool,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, tell: Option<fn(&str)>) -> World {
+        World {
+            disk: SimDisk::new(),
+            clock: Arc::new(SimClock::new(1_700_000_000_000)),
+            random: Arc::new(SeededRandom::new(seed)),
+            tell,
+        }
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    fn foundation(&self) -> Foundation {
+        Foundation {
+            disk: Arc::new(self.disk.clone()),
+            clock: self.clock.clone(),
+            random: Arc::new(SeededRandom::new(self.random.next_u64())),
+            memory: Arc::new(SimMemory::new(1 << 30)),
+            sizes: FileSizes {
+                log_file_bytes_max: 16 << 10,
+                segment_bytes_max: 16 << 10,
+                snapshot_every_bytes: 2 << 10,
+            },
+        }
+    }
+
+    /// Opens a broker on what the disk holds.
+    pub(crate) fn open(&self) -> Result<Life, StartError> {
+        let options = BrokerOptions {
+            queue_memory_bytes_max: 8 << 10,
+            disk_limit: DiskLimit::Bytes(4 << 10),
+            ..BrokerOptions::default()
+        };
+        let (broker, driver) = Broker::open_driven(&self.foundation(), Path::new("/data"), options)?;
+        let missing = || StartError::Metadata("the default user or vhost is missing".into());
+        let user = broker.authenticate("guest", b"guest", true).ok_or_else(missing)?;
+        let session = Arc::new(Session::default());
+        let id = broker.next_connection_id();
+        let principal = broker.open_connection(user, "/", id, session.clone()).map_err(|_| missing())?;
+        let mut channel = PublishChannel::new();
+        channel.enable_confirms(session.clone());
+        Ok(Life {
+            broker,
+            driver,
+            principal,
+            session,
+            channel,
+            unconfirmed: Default::default(),
+            unsettled: Vec::new(),
+            asked: Vec::new(),
+            consumers: Default::default(),
+            tokens: Default::default(),
+            next_token: 1,
+            is_faulty: false,
+        })
+    }
+}
+
+impl Life {
+    pub(crate) fn queue(&self, slot: usize) -> Option<Arc<Queue>> {
+        self.principal.vhost.queue(kinds::name(slot).as_bytes())
+    }
+
+    pub(crate) fn publisher(&self) -> Publisher {
+        Publisher::new(&self.broker, &self.principal)
+    }
+
+    /// Confirms since the last look.
+    pub(crate) fn take_confirms(&self) -> Vec<ConfirmRange> {
+        std::mem::take(&mut *self.session.confirmed.lock())
+    }
+
+    /// Lets `steps` engines of random choice do one thing each.
+    pub(crate) fn step(&mut self, random: &SeededRandom, steps: u64) {
+        for _ in 0..steps {
+            let engine = Engine::ALL[usize::try_from(random.below(Engine::ALL.len() as u64)).expect("few")];
+            self.driver.step(engine);
+        }
+    }
+
+    /// The session gives everything back and goes, then the broker closes in order.
+    pub(crate) fn stop(mut self) {
+        self.release();
+        self.broker.close_connection(&self.principal);
+        self.driver.run_until_idle();
+        let Life { broker, driver, principal, .. } = self;
+        drop((broker, principal));
+        driver.shutdown();
+    }
+
+    /// Cancels all consumers and puts all deliveries back.
+    pub(crate) fn release(&mut self) {
+        for (token, slot) in std::mem::take(&mut self.consumers) {
+            if let Some(queue) = self.queue(slot) {
+                drop(queue.cancel(self.consumer(token)));
+            }
+        }
+        for one in std::mem::take(&mut self.unsettled) {
+            self.settle(broker::SettleHow::Requeue, &one);
+        }
+        self.driver.run_until_idle();
+    }
+
+    pub(crate) fn consumer(&self, token: u32) -> broker::ConsumerId {
+        broker::ConsumerId { connection: self.principal.connection, token }
+    }
+
+    pub(crate) fn settle(&self, how: broker::SettleHow, one: &Unsettled) {
+        let consumer = one.token.map(|token| self.consumer(token));
+        if let Some(queue) = self.queue(one.slot) {
+            queue.settle(how, &[broker::SettleRun { consumer, first: one.seq, count: 1 }]);
+        }
+    }
+
+    /// basic.get with ack; `None` when the queue is empty. Steps the engines until it is answered.
+    pub(crate) fn get(&mut self, slot: usize) -> Result<Option<(MessageSeq, Seen)>, String> {
+        let name = kinds::name(slot);
+        let (_, mut call) = self
+            .broker
+            .get(&self.principal, name.as_bytes(), true)
+            .map_err(|refused| format!("get from {name} is refused: {refused:?}"))?;
+        for _ in 0..2 {
+            if let Some(got) = call.try_take() {
+                let got = got.map_err(|refused| format!("get from {name} is refused: {refused:?}"))?;
+                return got
+                    .map(|got| Ok((got.seq, Seen::read(&got.properties, &got.body)?)))
+                    .transpose();
+            }
+            self.driver.run_until_idle();
+        }
+        Err(format!("get from {name} is not answered"))
+    }
+}

@@ -1,0 +1,43 @@
+//! `cargo xtask sim`: histories from consecutive seeds until the time is over; the first that fails ends it and says its seed.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1)?.parse::<u64>().ok()
+    };
+    let minutes = number("--minutes");
+    let first = number("--seed").unwrap_or(1);
+    let tell: Option<fn(&str)> = if arguments.iter().any(|argument| argument == "--tell") { Some(say) } else { None };
+    let (started, budget) = (Instant::now(), Duration::from_secs(60 * minutes.unwrap_or(0)));
+    let (mut seed, mut messages, mut lives) = (first, 0, 0);
+    loop {
+        match std::panic::catch_unwind(|| sim::run(seed, tell)) {
+            Ok(Ok(summary)) => {
+                messages += summary.messages;
+                lives += summary.lives;
+            }
+            Ok(Err(why)) => return failed(seed, &why),
+            Err(_) => return failed(seed, "it panics"),
+        }
+        seed += 1;
+        if started.elapsed() >= budget {
+            break;
+        }
+    }
+    say(&format!("{} histories from seed {first}: {lives} lives, {messages} messages, nothing wrong", seed - first));
+    ExitCode::SUCCESS
+}
+
+fn failed(seed: u64, why: &str) -> ExitCode {
+    say(&format!("seed {seed} fails: {why}\nagain: cargo xtask sim --seed {seed}"));
+    ExitCode::FAILURE
+}
+
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

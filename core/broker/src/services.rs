@@ -240,7 +240,8 @@ impl Services {
         self.segments.submit_sync(&[queue.id.0], queue.id.0);
     }
 
-    /// Deletes a segment once everything logged so far is durable: after a crash before that, the queue still needs it.
+    /// Deletes a segment once everything logged so far is durable: after a crash before that, the queue still needs it. Never
+    /// after the log has failed: what settled the messages in it is not logged.
     /// It takes no further block from now on.
     pub(crate) fn delete_segment_when_durable(&self, queue: QueueId, segment: u64) {
         self.segments.submit_seal(queue.0, segment);
@@ -248,7 +249,7 @@ impl Services {
         let sink: Arc<dyn ConfirmSink> = Arc::new(UnneededSegment { background, queue, segment });
         let mut confirms = BatchConfirms::new();
         confirms.number(&sink, 1);
-        let is_last = confirms.answered(self.log.end().0);
+        let is_last = confirms.answered(self.log.goal().0);
         debug_assert!(is_last, "only the log is waited for");
         self.confirm_when_durable(&Arc::new(confirms));
     }

@@ -10,7 +10,8 @@ use crate::model::{Fate, Key, Model, Presence, Settled};
 impl Model {
     /// Whether a copy may be found in a queue.
     pub(crate) fn check_found(&self, key: Key, slot: usize) -> Result<(), String> {
-        let copy = self.copies.get(&key).ok_or_else(|| format!("{key:?} in q{slot} was never published there"))?;
+        let copy =
+            self.copies.get(&key).ok_or_else(|| format!("{key:?} in q{slot} was never published there"))?;
         let allowed = match copy.fate {
             Fate::Held(at) => at == slot,
             Fate::Loose | Fate::Settled { how: Settled::Later, .. } => self.chain(key.1).contains(&slot),
@@ -32,7 +33,9 @@ impl Model {
                 }
                 (Some([_, _, ..]), Fate::Held(_)) => return Err(format!("{key:?} is there twice: {copy:?}")),
                 (None, Fate::Held(_)) => return Err(format!("{key:?} is lost: {copy:?}")),
-                (None, Fate::Loose) if copy.is_required() => return Err(format!("{key:?} is lost: {copy:?}")),
+                (None, Fate::Loose) if copy.is_required() => {
+                    return Err(format!("{key:?} is lost: {copy:?}"));
+                }
                 (None, Fate::Loose) => copy.fate = Fate::Settled { at: now, how: Settled::Later },
                 _ => {}
             }
@@ -91,7 +94,11 @@ impl History {
         self.model.expire(self.now_ms());
         let mut found: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         let mut taken = Vec::new();
-        for slot in (0..SLOTS).rev().filter(|slot| self.model.presence[*slot] == Presence::Present).collect::<Vec<_>>() {
+        for slot in (0..SLOTS)
+            .rev()
+            .filter(|slot| self.model.presence[*slot] == Presence::Present)
+            .collect::<Vec<_>>()
+        {
             let mut latest: Option<(u8, u64, u64)> = None;
             while let Some((seq, seen)) = life.get(slot)? {
                 let key = (seen.id, seen.first_death.unwrap_or(slot));
@@ -131,7 +138,8 @@ impl History {
             }
             let queue = life.queue(slot).ok_or("a queue is not there")?;
             let stats = queue.stats().try_take().ok_or("statistics are not answered")?;
-            let copies: Vec<_> = self.model.copies.values().filter(|copy| copy.fate == Fate::Held(slot)).collect();
+            let copies: Vec<_> =
+                self.model.copies.values().filter(|copy| copy.fate == Fate::Held(slot)).collect();
             let unsettled = life.unsettled.iter().filter(|one| one.slot == slot).count() as u64;
             let bytes: u64 = copies.iter().map(|copy| copy.bytes).sum();
             let persistent = copies.iter().filter(|copy| copy.persistent).count() as u64;
@@ -143,7 +151,9 @@ impl History {
                 stats.persistent,
             );
             if shown != expected {
-                return Err(format!("q{slot} shows {shown:?}, not {expected:?} (messages, unacked, bytes, persistent)"));
+                return Err(format!(
+                    "q{slot} shows {shown:?}, not {expected:?} (messages, unacked, bytes, persistent)"
+                ));
             }
         }
         Ok(())
@@ -151,7 +161,8 @@ impl History {
 
     /// Deletes everything; then no segment, and of the log only what is being written, may be left.
     pub(crate) fn check_nothing_stays(&mut self, mut life: Life) -> Result<(), String> {
-        let present: Vec<usize> = (0..SLOTS).filter(|slot| self.model.presence[*slot] == Presence::Present).collect();
+        let present: Vec<usize> =
+            (0..SLOTS).filter(|slot| self.model.presence[*slot] == Presence::Present).collect();
         for slot in present {
             let name = kinds::name(slot);
             let call = life
@@ -178,7 +189,9 @@ impl History {
     fn files(&self, folder: &str) -> Vec<String> {
         use platform::Disk;
         let folders = (0..256).map(|number| format!("{folder}/{number:02x}"));
-        folders.flat_map(|path| self.world.disk.list(std::path::Path::new(&path)).unwrap_or_default()).collect()
+        folders
+            .flat_map(|path| self.world.disk.list(std::path::Path::new(&path)).unwrap_or_default())
+            .collect()
     }
 }
 

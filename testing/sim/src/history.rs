@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker::{
-    BindRequest, ConsumeRequest, ConsumerSpec, DestinationName, ExchangeDeclare, Incoming, QueueDeclare, SettleHow,
+    BindRequest, ConsumeRequest, ConsumerSpec, DestinationName, ExchangeDeclare, Incoming, QueueDeclare,
+    SettleHow,
 };
 use platform::{Clock, Disk, Random};
 use wire::amqp091::Table;
@@ -52,7 +53,8 @@ pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     if let Some(tell) = tell {
         kinds.iter().enumerate().for_each(|(slot, kind)| tell(&format!("q{slot}: {kind:?}")));
     }
-    let mut history = History { world, model: Model::new(kinds), now: 0, next_id: 1, summary: Summary::default() };
+    let mut history =
+        History { world, model: Model::new(kinds), now: 0, next_id: 1, summary: Summary::default() };
     history.begin()?;
     for _ in 0..LIVES {
         history.live()?;
@@ -108,10 +110,11 @@ impl History {
 
     /// The process ends without a word, with the power or alone.
     fn end_of_process(&mut self) {
-        self.tell(&|| format!("{}: the process ends", self.now));
         self.world.disk.fail_nth_sync(u64::MAX);
         self.world.disk.set_space_bytes(None);
-        if self.world.random.chance(3, 4) {
+        let power_cut = self.world.random.chance(3, 4);
+        self.tell(&|| format!("{}: the process ends, the power goes with it: {power_cut}", self.now));
+        if power_cut {
             self.world.disk.crash(self.world.random.next_u64());
         } else {
             self.world.disk.kill();
@@ -310,11 +313,8 @@ impl History {
     fn publish(&mut self, life: &mut Life) -> Result<(), String> {
         let slot = self.slot();
         let to_all = self.world.random.chance(1, 6);
-        let mut slots: Vec<usize> = if to_all {
-            (0..SLOTS).filter(|slot| self.model.bound[*slot]).collect()
-        } else {
-            vec![slot]
-        };
+        let mut slots: Vec<usize> =
+            if to_all { (0..SLOTS).filter(|slot| self.model.bound[*slot]).collect() } else { vec![slot] };
         slots.retain(|slot| self.model.presence[*slot] == Presence::Present);
         if slots.is_empty() {
             return Ok(());
@@ -337,7 +337,11 @@ impl History {
                 body: &body,
             };
             if let Err(refused) = publisher.publish(&mut life.channel, message) {
-                return if life.is_faulty { Ok(()) } else { Err(format!("a publish is refused: {refused:?}")) };
+                return if life.is_faulty {
+                    Ok(())
+                } else {
+                    Err(format!("a publish is refused: {refused:?}"))
+                };
             }
             let copy = Copy {
                 persistent,
@@ -439,7 +443,11 @@ impl History {
             if life.unsettled.is_empty() {
                 return;
             }
-            let at = if self.world.random.chance(2, 3) { 0 } else { self.world.below(life.unsettled.len() as u64) };
+            let at = if self.world.random.chance(2, 3) {
+                0
+            } else {
+                self.world.below(life.unsettled.len() as u64)
+            };
             let one = life.unsettled.remove(usize::try_from(at).expect("an index"));
             let has_letters = self.model.kinds[one.slot].letters_to.is_some();
             let how = match self.world.below(8) {
@@ -521,12 +529,17 @@ impl History {
     }
 
     fn note_confirmed(&mut self, life: &mut Life, number: u64, rejected: bool) -> Result<(), String> {
-        let keys = life.unconfirmed.remove(&number).ok_or_else(|| format!("publish {number} is confirmed twice"))?;
+        let keys =
+            life.unconfirmed.remove(&number).ok_or_else(|| format!("publish {number} is confirmed twice"))?;
         self.tell(&|| format!("{}: {keys:?} confirmed, or rejected: {rejected}", self.now));
         self.mix(number);
         if rejected {
             let may_refuse = keys.iter().any(|(_, slot)| self.model.kinds[*slot].rejects);
-            return if may_refuse || life.is_faulty { Ok(()) } else { Err(format!("publish {number} is refused")) };
+            return if may_refuse || life.is_faulty {
+                Ok(())
+            } else {
+                Err(format!("publish {number} is refused"))
+            };
         }
         for key in keys {
             let kind = &self.model.kinds[key.1];

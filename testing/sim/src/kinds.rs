@@ -59,8 +59,18 @@ pub(crate) fn choose(random: &SeededRandom) -> [Kind; SLOTS] {
     [
         durable.clone(),
         durable.clone(),
-        Kind { letters_to: Some(0), ttl_ms: some(ttl_ms(random)), max_length: some(5 + random.below(100)), ..durable.clone() },
-        Kind { letters_to: Some(2), ttl_ms: some(ttl_ms(random)), max_length: some(5 + random.below(100)), ..durable.clone() },
+        Kind {
+            letters_to: Some(0),
+            ttl_ms: some(ttl_ms(random)),
+            max_length: some(5 + random.below(100)),
+            ..durable.clone()
+        },
+        Kind {
+            letters_to: Some(2),
+            ttl_ms: some(ttl_ms(random)),
+            max_length: some(5 + random.below(100)),
+            ..durable.clone()
+        },
         Kind {
             ttl_ms: some(ttl_ms(random)),
             max_length: some(5 + random.below(100)),

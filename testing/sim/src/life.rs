@@ -186,9 +186,7 @@ impl Life {
         for _ in 0..2 {
             if let Some(got) = call.try_take() {
                 let got = got.map_err(|refused| format!("get from {name} is refused: {refused:?}"))?;
-                return got
-                    .map(|got| Ok((got.seq, Seen::read(&got.properties, &got.body)?)))
-                    .transpose();
+                return got.map(|got| Ok((got.seq, Seen::read(&got.properties, &got.body)?))).transpose();
             }
             self.driver.run_until_idle();
         }

@@ -12,7 +12,11 @@ fn main() -> ExitCode {
     };
     let minutes = number("--minutes");
     let first = number("--seed").unwrap_or(1);
-    let tell: Option<fn(&str)> = if arguments.iter().any(|argument| argument == "--tell") { Some(say) } else { None };
+    let tell: Option<fn(&str)> =
+        if arguments.iter().any(|argument| argument == "--tell") { Some(say) } else { None };
+    if tell.is_some() {
+        tracing_subscriber::fmt().without_time().with_ansi(false).with_env_filter("debug").init();
+    }
     let (started, budget) = (Instant::now(), Duration::from_secs(60 * minutes.unwrap_or(0)));
     let (mut seed, mut messages, mut lives) = (first, 0, 0);
     loop {
@@ -29,7 +33,10 @@ fn main() -> ExitCode {
             break;
         }
     }
-    say(&format!("{} histories from seed {first}: {lives} lives, {messages} messages, nothing wrong", seed - first));
+    say(&format!(
+        "{} histories from seed {first}: {lives} lives, {messages} messages, nothing wrong",
+        seed - first
+    ));
     ExitCode::SUCCESS
 }
 

@@ -84,7 +84,9 @@ impl Seen {
         }
         let headers = Properties::new(properties).headers();
         let first_death = match headers.and_then(|headers| headers.get("x-first-death-queue")) {
-            Some(Value::LongStr(name)) => std::str::from_utf8(&name[1..]).ok().and_then(|slot| slot.parse().ok()),
+            Some(Value::LongStr(name)) => {
+                std::str::from_utf8(&name[1..]).ok().and_then(|slot| slot.parse().ok())
+            }
             _ => None,
         };
         Ok(Seen { id, first_death })
@@ -180,7 +182,8 @@ impl Model {
     /// What has died of its own by `now_ms`: from then on it may be further on.
     pub(crate) fn expire(&mut self, now_ms: u64) {
         let is_due = |copy: &Copy| copy.expires_ms.is_some_and(|at| at <= now_ms);
-        let due: Vec<Key> = self.copies.iter().filter(|(_, copy)| is_due(copy)).map(|(key, _)| *key).collect();
+        let due: Vec<Key> =
+            self.copies.iter().filter(|(_, copy)| is_due(copy)).map(|(key, _)| *key).collect();
         for key in due {
             match self.copies[&key].fate {
                 Fate::Held(at) => self.may_die(key, at),
@@ -206,7 +209,8 @@ impl Model {
     /// A consumer is done with a copy that it had from `slot`.
     pub(crate) fn settle(&mut self, key: Key, slot: usize, at: u64) {
         let copy = self.copies.get_mut(&key).expect("a delivered copy is known");
-        let how = if copy.fate == Fate::Held(slot) && key.1 == slot { Settled::AtOnce } else { Settled::Later };
+        let how =
+            if copy.fate == Fate::Held(slot) && key.1 == slot { Settled::AtOnce } else { Settled::Later };
         copy.fate = Fate::Settled { at, how };
     }
 

@@ -2,8 +2,8 @@
 //! should be.
 
 use broker::{
-    ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl, ConnectionInfo, ConsumerSink, Delivery,
-    MessageSeq,
+    ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl, ConnectionInfo, ConsumerSink,
+    Delivery, MessageSeq,
 };
 use parking_lot::Mutex;
 

@@ -127,6 +127,13 @@ impl Log {
         Position(self.shared.end.load(Ordering::Acquire))
     }
 
+    /// Once this is durable, everything appended so far is: [`Position::NEVER`] when the log has failed or is closed, because
+    /// what was appended last, or was to be, may be lost then.
+    pub fn goal(&self) -> Position {
+        let pending = self.shared.pending.lock();
+        if matches!(pending.mode, Mode::Open | Mode::Closing) { pending.end() } else { Position::NEVER }
+    }
+
     /// Bytes appended but not yet durable.
     pub fn pending_bytes(&self) -> u64 {
         let durable = self.durable();

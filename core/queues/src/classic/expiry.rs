@@ -1,6 +1,7 @@
 //! What leaves the queue by rule: time to live, length limits, the queue's own expiry (B139-B142).
 
 use super::machine::{Classic, Gone};
+use crate::arguments::Overflow;
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
 
@@ -62,6 +63,10 @@ impl Classic {
     pub(super) fn trim(&mut self, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
         if (max_length.is_none() && max_bytes.is_none()) || self.holds_deaths() {
+            return;
+        }
+        if self.config.overflow != Overflow::DropHead {
+            // What was accepted stays, even when deliveries that come back make the queue longer than it may be.
             return;
         }
         while max_length.is_some_and(|max| self.ready > max)

@@ -227,6 +227,18 @@ fn limits_drop_from_the_head_or_refuse() {
 }
 
 #[test]
+fn a_queue_that_refuses_keeps_what_it_took_when_deliveries_come_back() {
+    let overflow = crate::Overflow::RejectPublish;
+    let mut bench = Bench::new(QueueConfig { max_length: Some(1), overflow, ..durable() });
+    assert!(bench.publish(&[message(b"1")]).is_empty());
+    bench.queue.get(GetToken(1), 0, &mut bench.world);
+    assert!(bench.publish(&[message(b"2")]).is_empty(), "only ready messages count");
+    let run = SettleRun { consumer: None, first: MessageSeq(0), count: 1 };
+    bench.queue.settle(SettleHow::Requeue, &[run], 0, &mut bench.world);
+    assert_eq!(bench.queue.counts().ready, 2);
+}
+
+#[test]
 fn expired_messages_die_at_the_head_and_the_machine_asks_to_be_woken() {
     let mut bench = Bench::new(QueueConfig { message_ttl_ms: Some(50), dead_letters: true, ..durable() });
     bench.publish(&[message(b"1")]);

@@ -25,6 +25,8 @@ pub(crate) enum Job {
     DeleteSegment(QueueId, u64),
     /// All segments of a deleted queue can be deleted.
     DeleteSegments(QueueId),
+    /// All jobs before this one are done.
+    Pass(Reply<()>),
     /// Stop.
     Stop,
 }
@@ -147,6 +149,7 @@ fn perform(next: Next, gone: &impl Fn(Arc<Queue>), segments: &SegmentIo) -> bool
         }
         Next::Job(Job::DeleteSegment(queue, segment)) => segments.submit_delete_segment(queue.0, segment),
         Next::Job(Job::DeleteSegments(queue)) => segments.submit_delete_stream(queue.0),
+        Next::Job(Job::Pass(reply)) => reply.send(()),
         Next::Job(Job::Stop) => return false,
         Next::Tick(queue) => {
             if let Some(queue) = queue.upgrade() {

@@ -297,8 +297,7 @@ impl Broker {
 
     /// Flushes and closes logs. Every connection must be gone.
     pub fn shutdown(&self) {
-        // Letters that are safe now are not sent again after the next start.
-        self.0.services.settle_all();
+        self.0.services.settle_letters();
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();
         self.0.services.alarms.stop();

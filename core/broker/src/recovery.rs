@@ -219,6 +219,8 @@ fn start_services(
         log,
         segments: io.map_err(StartError::storage)?,
         clock: foundation.clock.clone(),
+        stopped_ms: AtomicU64::new(0),
+        letters_out: AtomicU64::new(0),
         random: foundation.random.clone(),
         background: Background::default(),
         checkpointer,

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
+use std::time::Duration;
 
 use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo};
 use parking_lot::{Mutex, RwLock};
@@ -15,13 +16,16 @@ use stdx::QueueId;
 use crate::alarms::Alarms;
 use crate::background::{Background, Job};
 use crate::broker::ControlPlane;
-use crate::call::Reply;
+use crate::call::{Call, Reply};
 use crate::cell::{Event, Queue};
 use crate::checkpointer::Checkpointer;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::refused::Refused;
+
+/// How long a node that stops waits for dead letters on their way.
+const LETTERS_WAIT_MAX_MS: u32 = 3000;
 
 /// Bytes of blocks on their way to or from disk above which publishers wait.
 const SEGMENT_BYTES_MAX: usize = 64 << 20;
@@ -31,6 +35,10 @@ pub(crate) struct Services {
     pub(crate) log: Log,
     pub(crate) segments: SegmentIo,
     pub(crate) clock: Arc<dyn Clock>,
+    /// When the node began to stop; 0 while it runs. Milliseconds since the epoch.
+    pub(crate) stopped_ms: AtomicU64,
+    /// Batches of dead letters whose sender does not know yet that they are safe.
+    pub(crate) letters_out: AtomicU64,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) background: Background,
     pub(crate) waiting: Arc<Waiting>,
@@ -156,9 +164,35 @@ impl DurableListener for Waiting {
 }
 
 impl Services {
-    /// Milliseconds since the epoch.
+    /// Milliseconds since the epoch; stands still once the node stops.
     pub(crate) fn now_ms(&self) -> u64 {
-        self.clock.wall_ms()
+        match self.stopped_ms.load(Ordering::Relaxed) {
+            0 => self.clock.wall_ms(),
+            stopped_ms => stopped_ms,
+        }
+    }
+
+    /// Lets queues know that the dead letters they have sent are safe, so that these are not sent again after the next start.
+    /// Nothing expires from now on. Gives up after [`LETTERS_WAIT_MAX_MS`].
+    pub(crate) fn settle_letters(&self) {
+        self.stopped_ms.store(self.clock.wall_ms(), Ordering::Relaxed);
+        let mut waited_ms = 0;
+        self.settle_all();
+        while self.letters_out.load(Ordering::Acquire) > 0 && self.log.failure().is_none() {
+            let (reply, mut passed) = Call::pair();
+            self.background.submit(Job::Pass(reply));
+            while passed.try_take().is_none() {
+                if waited_ms == LETTERS_WAIT_MAX_MS {
+                    tracing::warn!(
+                        "dead letters are still on their way; they are sent again after the next start"
+                    );
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+                waited_ms += 1;
+            }
+            self.settle_all();
+        }
     }
 
     /// Appends a record of a queue; returns its end position.

@@ -3,6 +3,7 @@
 //! The queue logs that a message left only when its letter is durable in every queue it went to: a crash in between
 //! leaves the message where it was. (RabbitMQ's classic queues may lose it.) Nobody waits: the answer is an event.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -14,6 +15,7 @@ use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::Handovers;
 use super::history::{History, Keys};
 use crate::cell::{Event, Queue, QueueRef};
+use crate::services::Services;
 use crate::vhost::Vhost;
 
 /// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
@@ -60,10 +62,28 @@ fn reason_name(reason: DeadReason) -> &'static [u8] {
     }
 }
 
-/// Tells a queue that letters of its messages are safe.
+/// Tells a queue that letters of its messages are safe. Counted in [`crate::services::Services::letters_out`] while it lives.
 struct Delivered {
+    services: Arc<Services>,
     source: Weak<Queue>,
     removals: Mutex<Vec<SettledRun>>,
+}
+
+impl Delivered {
+    fn new(queue: &Arc<Queue>, removals: Vec<SettledRun>) -> Delivered {
+        queue.services.letters_out.fetch_add(1, Ordering::AcqRel);
+        Delivered {
+            services: queue.services.clone(),
+            source: Arc::downgrade(queue),
+            removals: Mutex::new(removals),
+        }
+    }
+}
+
+impl Drop for Delivered {
+    fn drop(&mut self) {
+        self.services.letters_out.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl ConfirmSink for Delivered {
@@ -85,8 +105,7 @@ pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
         hand_over(queue, letters, None);
         return;
     }
-    let sink: Arc<dyn ConfirmSink> =
-        Arc::new(Delivered { source: Arc::downgrade(queue), removals: Mutex::new(removals) });
+    let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, removals));
     let mut confirms = BatchConfirms::new();
     confirms.number(&sink, 1);
     let confirms = Arc::new(confirms);

@@ -1,5 +1,5 @@
 //! Threads that do segment operations for callers who must not wait. Per stream, operations are done in the order they were
-//! submitted; between streams there is no order. Knows nothing of queues.
+//! submitted, except that reads overtake all others; between streams there is no order. Knows nothing of queues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -45,7 +45,8 @@ impl SyncGroup {
     }
 }
 
-/// A first-in-first-out queue for one thread.
+/// A first-in-first-out queue for one thread, but reads go first: a consumer waits for each, and what they read was written
+/// before they were asked for.
 #[derive(Default)]
 pub(super) struct JobQueue {
     state: Mutex<QueueState>,
@@ -54,8 +55,15 @@ pub(super) struct JobQueue {
 
 #[derive(Default)]
 struct QueueState {
+    reads: VecDeque<Job>,
     jobs: VecDeque<Job>,
     closed: bool,
+}
+
+impl QueueState {
+    fn next(&mut self) -> Option<Job> {
+        self.reads.pop_front().or_else(|| self.jobs.pop_front())
+    }
 }
 
 impl JobQueue {
@@ -65,21 +73,24 @@ impl JobQueue {
         if state.closed {
             return;
         }
-        state.jobs.push_back(job);
+        match job {
+            Job::Read { .. } => state.reads.push_back(job),
+            _ => state.jobs.push_back(job),
+        }
         drop(state);
         self.work.notify_one();
     }
 
     /// The next job, if there is one.
     pub(super) fn try_pop(&self) -> Option<Job> {
-        self.state.lock().jobs.pop_front()
+        self.state.lock().next()
     }
 
     /// The next job, waiting for it; `None` once the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(job) = state.next() {
                 return Some(job);
             }
             if state.closed {

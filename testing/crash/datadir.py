@@ -83,7 +83,7 @@ def damages(folder):
         ("bit flipped in the newest log file", inside(newest, 0.4), os.path.basename(newest), some),
         ("bit flipped in the header of a log file", inside(newest, 0.0), os.path.basename(newest), (MESSAGES, MESSAGES)),
         ("log/ missing", tree("log"), "folder log/", (0, 0)),
-        ("meta/ missing", tree(meta), "folder meta/", None),
+        ("meta/ missing", tree(meta), "folder meta/", (MESSAGES, MESSAGES)),
         ("segments/ missing", tree("segments"), "folder segments/", (MESSAGES, MESSAGES)),
         ("epoch file damaged", rotten, None, None),
         ("segment missing that no queue needs", remove(segments[0]) if segments else lambda copy: None, None, None),

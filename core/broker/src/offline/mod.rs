@@ -3,6 +3,7 @@
 //! Principal types: [`Offline`], which holds the directory's lock, and [`Survey`]. Opening a broker refuses what is damaged; here
 //! it is stepped over and told. Refuses to know: how a survey is shown, and a directory in use.
 
+mod adopt;
 pub mod dump;
 mod salvage;
 mod survey;

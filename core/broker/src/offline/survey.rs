@@ -12,6 +12,7 @@ use platform::{Disk, RealDisk};
 use queues::{RecordKind, Recovering};
 use stdx::QueueId;
 
+use super::adopt::{adopt, drop_empty};
 use crate::control::follow::Contents;
 
 /// Problems that are kept as text; the others are counted.
@@ -164,8 +165,16 @@ impl Offline {
 
     pub(super) fn read(&self, depth: Depth) -> Result<Reading, OfflineError> {
         let mut survey = Survey::default();
-        let state = self.read_metadata(&mut survey)?;
-        let mut contents = self.read_messages(&state, &mut survey)?;
+        let mut state = self.read_metadata(&mut survey)?;
+        let files = self.log_files("log", &mut survey)?;
+        let is_adopted = state.vhosts().len() == 0;
+        if is_adopted {
+            adopt(&self.disk, &files, &mut state)?;
+        }
+        let mut contents = self.read_messages(&state, &files, &mut survey)?;
+        if is_adopted {
+            drop_empty(&mut state, &mut contents);
+        }
         self.check_segments(&state, &mut contents, depth, &mut survey)?;
         Ok(Reading { survey, state, contents })
     }
@@ -199,17 +208,21 @@ impl Offline {
         })?;
         unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
         if state.vhosts().len() == 0 {
-            survey.problems.add(format!("{} names no vhost: metadata are missing", dir.display()));
+            survey.problems.add(format!("{} names no vhost: metadata are missing. Queues get the names salvaged-NUMBER; make users with `warren ctl`", dir.display()));
         }
         Ok(state)
     }
 
-    fn read_messages(&self, state: &State, survey: &mut Survey) -> Result<Contents, OfflineError> {
+    fn read_messages(
+        &self,
+        state: &State,
+        files: &[LogFile],
+        survey: &mut Survey,
+    ) -> Result<Contents, OfflineError> {
         let queues = state.vhosts().flat_map(|vhost| vhost.queues());
         let mut contents: Contents = queues.map(|queue| (queue.id, Recovering::default())).collect();
-        let files = self.log_files("log", survey)?;
         let (mut stray, mut unusable) = (0, Problems::default());
-        self.each_record("log", &files, survey, |record| {
+        self.each_record("log", files, survey, |record| {
             let Some(queue) = contents.get_mut(&QueueId(record.stream)) else {
                 stray += 1;
                 return;

@@ -98,6 +98,15 @@ fn a_damaged_record_is_stepped_over_and_the_records_behind_it_are_read() {
 }
 
 #[test]
+fn messages_without_metadata_go_to_queues_named_after_their_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    std::fs::remove_dir_all(dir.path().join("meta")).unwrap();
+    let named = ids.iter().map(|id| (format!("salvaged-{}", id.0), ALL));
+    assert_eq!(salvaged(dir.path()), named.collect::<Vec<_>>());
+}
+
+#[test]
 fn missing_log_files_are_told() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());

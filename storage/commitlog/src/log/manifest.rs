@@ -44,7 +44,9 @@ pub struct Held {
 
 /// The manifest's path, beside the log's directory.
 pub(super) fn path_of(dir: &Path) -> PathBuf {
-    dir.with_extension("manifest")
+    let mut name = dir.file_name().unwrap_or_default().to_owned();
+    name.push(".manifest");
+    dir.with_file_name(name)
 }
 
 /// The manifest of an open log.
@@ -68,9 +70,9 @@ impl Manifest {
         let mut manifest = Self { file, path: unfinished, sequence: 0, held, failure: None };
         manifest.update(|_| ())?;
         disk.rename(&manifest.path, &path).map_err(IoFailure::of("rename", &manifest.path))?;
-        if let Some(dir) = path.parent() {
-            disk.sync_dir(dir).map_err(IoFailure::of("sync", dir))?;
-        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        disk.sync_dir(parent).map_err(IoFailure::of("sync", parent))?;
         Ok(Self { path, ..manifest })
     }
 

@@ -46,6 +46,16 @@ pub enum Overflow {
     RejectPublishDlx,
 }
 
+/// When messages leave a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// To consumers, as they came.
+    #[default]
+    Arrival,
+    /// By themselves, each when its time to live is over: a delayed exchange's store. Nobody consumes from it.
+    Due,
+}
+
 /// What a queue was declared with, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
@@ -71,6 +81,8 @@ pub struct QueueConfig {
     pub dead_letters: bool,
     /// Bytes of message data kept in memory before blocks go to disk.
     pub memory_bytes_max: usize,
+    /// When messages leave.
+    pub order: Order,
 }
 
 impl Default for QueueConfig {
@@ -87,6 +99,7 @@ impl Default for QueueConfig {
             single_active: false,
             dead_letters: false,
             memory_bytes_max: 4 << 20,
+            order: Order::Arrival,
         }
     }
 }

@@ -23,6 +23,8 @@ pub enum DeadReason {
     Expired,
     /// Dropped, or refused, by a length limit.
     MaxLength,
+    /// Not dead at all: its time has come to leave a queue of [`crate::Order::Due`].
+    Due,
 }
 
 /// What a machine may ask for. Called while the machine runs; implementations must not call back into it.

@@ -10,8 +10,8 @@ mod effects;
 mod message;
 pub mod record;
 
-pub use arguments::{ArgumentError, ArgumentReason, Overflow, QueueConfig, TIMER_MS_MAX};
-pub use classic::{Classic, Gone, PlacedBlock, PublishOutcome, RecordError, Recovering};
+pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
+pub use classic::{Classic, Gone, PlacedBlock, PublishOutcome, RecordError, Recovering, Scheduled};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use message::{
     ConsumerId, ConsumerSpec, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq, MessageView,

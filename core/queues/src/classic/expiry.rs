@@ -11,7 +11,10 @@ const BATCH_MAX: u64 = 4096;
 impl Classic {
     /// Time passed: expires messages, and the queue itself when it is unused.
     pub fn tick(&mut self, now_ms: u64, fx: &mut impl Effects) {
-        self.wake_ms = u64::MAX;
+        // A schedule may have asked for an earlier wake-up since this one: that stands.
+        if !self.is_schedule() || now_ms >= self.wake_ms {
+            self.wake_ms = u64::MAX;
+        }
         if let Some(expires_ms) = self.config.expires_ms
             && self.consumers.count() == 0
             && now_ms >= self.last_used_ms.saturating_add(expires_ms)
@@ -22,6 +25,7 @@ impl Classic {
         self.expire(now_ms, fx);
         self.trim(fx);
         self.serve(now_ms, fx);
+        self.release_due(now_ms, fx);
         self.watch_expires(fx);
         self.relieve(fx);
     }

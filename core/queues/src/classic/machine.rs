@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::consumers::Consumers;
 use super::level::{Freed, Level, SettledMessage};
+use super::schedule::Schedule;
 use super::spill::Checkpoint;
-use crate::arguments::{Overflow, QueueConfig};
+use crate::arguments::{Order, Overflow, QueueConfig};
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::message::{
     ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, QueueStats, SettleHow, SettleRun,
@@ -70,6 +71,8 @@ pub struct Classic {
     had_consumer: bool,
     pub(super) totals: Totals,
     logged: Vec<MessageSeq>,
+    /// When messages are due, in a queue of [`Order::Due`].
+    pub(super) schedule: Option<Box<Schedule>>,
 }
 
 /// Counters since start.
@@ -86,6 +89,7 @@ impl Classic {
     pub fn new(config: QueueConfig, now_ms: u64) -> Classic {
         let levels = (0..=config.max_priority).map(Level::new).collect();
         let consumers = Consumers::new(config.single_active);
+        let schedule = (config.order == Order::Due).then(Box::default);
         Classic {
             config,
             levels,
@@ -113,6 +117,7 @@ impl Classic {
             had_consumer: false,
             totals: Totals::default(),
             logged: Vec::new(),
+            schedule,
         }
     }
 
@@ -144,6 +149,7 @@ impl Classic {
         self.settle_log(fx);
         self.serve(now_ms, fx);
         self.expire(now_ms, fx);
+        self.release_due(now_ms, fx);
         self.relieve(fx);
         outcome
     }
@@ -206,6 +212,9 @@ impl Classic {
         self.memory_bytes += if newest.count == 1 { after } else { after - before };
         self.ready += 1;
         self.ready_bytes += incoming.message.body.len() as u64;
+        if self.is_schedule() {
+            self.schedule_newest(expiry_ms.unwrap_or(now_ms));
+        }
         if incoming.persistent {
             self.persistent += 1;
             if self.config.durable {
@@ -383,6 +392,7 @@ impl Classic {
             self.trim(fx);
             self.expire(now_ms, fx);
             self.serve(now_ms, fx);
+            self.release_due(now_ms, fx);
             self.relieve(fx);
         }
     }
@@ -452,6 +462,9 @@ impl Classic {
 
     /// Removes all ready messages without dead-lettering; returns how many (B80).
     pub fn purge(&mut self, fx: &mut impl Effects) -> u64 {
+        if self.is_schedule() {
+            return self.drop_all_scheduled(fx);
+        }
         let purged = self.ready;
         for level in (0..self.levels.len()).rev() {
             while self.levels[level].ready() > 0 {
@@ -496,13 +509,14 @@ impl Classic {
         let consumers = self.consumers.stats();
         let active = consumers.iter().find(|consumer| consumer.active && self.config.single_active);
         let exclusive = consumers.iter().find(|consumer| consumer.spec.exclusive);
+        let due_bytes = self.schedule.as_ref().map_or(0, |schedule| schedule.heap_bytes());
         QueueStats {
             ready: self.ready,
             unacked: self.unacked,
             ready_bytes: self.ready_bytes,
             unacked_bytes: self.unacked_bytes,
             persistent: self.persistent,
-            memory_bytes: self.levels.iter().map(Level::heap_bytes).sum::<usize>() as u64,
+            memory_bytes: (self.levels.iter().map(Level::heap_bytes).sum::<usize>() + due_bytes) as u64,
             disk_bytes: self.disk_bytes,
             single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),
             exclusive_tag: exclusive.map(|consumer| consumer.spec.tag.clone()),

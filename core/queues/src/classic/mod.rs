@@ -14,6 +14,7 @@ mod expiry;
 mod level;
 mod machine;
 mod recovery;
+mod schedule;
 mod serve;
 mod spill;
 
@@ -24,3 +25,4 @@ mod tests;
 
 pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};
+pub use schedule::Scheduled;

@@ -206,6 +206,9 @@ impl Recovering {
         }
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.levels = self.levels;
+        if queue.is_schedule() {
+            queue.schedule_all();
+        }
         queue
     }
 

@@ -90,7 +90,7 @@ impl Classic {
     }
 
     /// Moves `count` messages from ready to unacked.
-    fn take(&mut self, level: usize, count: usize) {
+    pub(super) fn take(&mut self, level: usize, count: usize) {
         let mut bytes = 0;
         self.levels[level].take(count, |block, number| bytes += block.body_bytes(number));
         self.ready -= count as u64;

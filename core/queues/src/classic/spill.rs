@@ -173,6 +173,8 @@ impl Classic {
         self.trim(fx);
         self.expire(now_ms, fx);
         self.serve(now_ms, fx);
+        self.learn_block(seq.number());
+        self.release_due(now_ms, fx);
         self.relieve(fx);
         true
     }

@@ -1,5 +1,7 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
+mod schedule;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,0 +1,211 @@
+//! Messages that wait for their time: the order in which they fall due, and how they leave.
+//!
+//! Such a queue serves nobody. Every message is taken at once, as if handed out, so that blocks, log, checkpoints and recovery
+//! treat it as any message of which nobody knows when it is settled. Its due time stands where others have their expiry. What is
+//! due leaves as an effect, the way dead letters do: its removal is logged when it is safe where it went.
+//!
+//! Memory: 16 bytes a message here (twice that at worst, while the heap has just grown) beside 8 in its block.
+//!
+//! Refuses to know: what makes a message wait, and where it goes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::block::Block;
+use super::machine::Classic;
+use crate::effects::{DeadReason, Effects};
+use crate::message::MessageSeq;
+
+/// Messages that leave in one go before others get their turn.
+const BATCH_MAX: u64 = 4096;
+
+/// The same in bytes of bodies: they are copied.
+const BATCH_BYTES_MAX: u64 = 4 << 20;
+
+/// Entries whose memory is kept whatever their number.
+const KEPT_COUNT: usize = 1024;
+
+/// Blocks read at once after a restart to learn when their messages are due.
+const READS_MAX: usize = 4;
+
+/// A message that waits, for listings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// Its place; names it to [`Classic::drop_scheduled`].
+    pub seq: MessageSeq,
+    /// When it leaves, milliseconds since the epoch.
+    pub due_ms: u64,
+    /// Routing key and body bytes, when its block is in memory.
+    pub shown: Option<(Box<[u8]>, u64)>,
+}
+
+/// When messages are due: one structure for all of them.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    /// Due time and number, soonest first. What was dropped meanwhile is passed over when its time comes.
+    due: BinaryHeap<Reverse<(u64, u64)>>,
+    /// First numbers of blocks on disk whose due times nobody has read since the restart.
+    unread: BTreeSet<u64>,
+}
+
+impl Schedule {
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.due.capacity() * size_of::<Reverse<(u64, u64)>>() + self.unread.len() * 16
+    }
+
+    /// Learns the due times of a block's messages; those of a block on disk come later.
+    pub(super) fn learn(&mut self, block: &Block) {
+        if !block.is_resident() {
+            self.unread.insert(block.first);
+            return;
+        }
+        for number in (block.first..block.end()).filter(|number| !block.is_settled(*number)) {
+            let due_ms = block.stored(number).and_then(|stored| stored.expiry_ms).unwrap_or(0);
+            self.due.push(Reverse((due_ms, number)));
+        }
+    }
+}
+
+impl Classic {
+    /// Whether its messages leave by themselves when they are due.
+    pub(super) fn is_schedule(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// The newest message waits until it is due.
+    pub(super) fn schedule_newest(&mut self, due_ms: u64) {
+        let number = self.take_one(0);
+        if let Some(schedule) = &mut self.schedule {
+            schedule.due.push(Reverse((due_ms, number)));
+        }
+    }
+
+    /// After a recovery: all messages wait.
+    pub(super) fn schedule_all(&mut self) {
+        let ready = self.levels[0].ready() as usize;
+        self.take(0, ready);
+        if let Some(schedule) = &mut self.schedule {
+            self.levels[0].blocks().for_each(|block| schedule.learn(block));
+        }
+    }
+
+    /// Lets go what is due, and asks to be woken for what is due next.
+    pub(super) fn release_due(&mut self, now_ms: u64, fx: &mut impl Effects) {
+        let (mut count, mut bytes) = (0, 0);
+        while let Some((due_ms, number)) = self.next_due() {
+            if due_ms > now_ms {
+                self.want_wake(due_ms, fx);
+                break;
+            }
+            // Goes on when the checkpoint ends, see letters_taken.
+            if self.holds_deaths() {
+                break;
+            }
+            if count == BATCH_MAX || bytes > BATCH_BYTES_MAX {
+                self.want_wake(now_ms, fx);
+                break;
+            }
+            let seq = MessageSeq::new(0, number);
+            let block = self.levels[0].block(number).expect("messages that wait have a block");
+            if !block.is_resident() {
+                self.request_block(seq, fx);
+                break;
+            }
+            bytes += block.body_bytes(number);
+            count += 1;
+            self.pop_due();
+            self.bury(seq, DeadReason::Due, fx);
+        }
+        self.settle_log(fx);
+        self.read_unread(fx);
+    }
+
+    /// The message that is due next, and when.
+    fn next_due(&mut self) -> Option<(u64, u64)> {
+        loop {
+            let Reverse((due_ms, number)) = *self.schedule.as_ref()?.due.peek()?;
+            if self.levels[0].is_unacked(number) {
+                return Some((due_ms, number));
+            }
+            self.pop_due();
+        }
+    }
+
+    fn pop_due(&mut self) {
+        let Some(schedule) = &mut self.schedule else { return };
+        schedule.due.pop();
+        // Give memory back after a peak.
+        if schedule.due.capacity() > KEPT_COUNT && schedule.due.len() < schedule.due.capacity() / 4 {
+            schedule.due.shrink_to(schedule.due.len() * 2);
+        }
+    }
+
+    /// Asks for blocks whose due times are not known yet.
+    fn read_unread(&mut self, fx: &mut impl Effects) {
+        let Some(schedule) = &mut self.schedule else { return };
+        // Blocks that are gone meanwhile have nothing to tell.
+        while schedule.unread.first().is_some_and(|first| self.levels[0].block(*first).is_none()) {
+            schedule.unread.pop_first();
+        }
+        let firsts: smallvec::SmallVec<[u64; READS_MAX]> =
+            schedule.unread.iter().take(READS_MAX).copied().collect();
+        for first in firsts {
+            self.request_block(MessageSeq::new(0, first), fx);
+        }
+    }
+
+    /// A block came back from disk: its due times can be learnt.
+    pub(super) fn learn_block(&mut self, number: u64) {
+        let Some(schedule) = &mut self.schedule else { return };
+        if !schedule.unread.remove(&number) {
+            return;
+        }
+        if let Some(block) = self.levels[0].block(number) {
+            schedule.learn(block);
+        }
+    }
+
+    /// Messages that wait, soonest first, at most `count_max`. Those whose due times are not read yet after a restart are not
+    /// among them.
+    pub fn scheduled(&self, count_max: usize) -> Vec<Scheduled> {
+        let Some(schedule) = &self.schedule else { return Vec::new() };
+        let mut soonest: BinaryHeap<(u64, u64)> = BinaryHeap::new();
+        for &Reverse(entry) in &schedule.due {
+            let is_sooner = soonest.len() < count_max || soonest.peek().is_some_and(|last| entry < *last);
+            if !is_sooner || !self.levels[0].is_unacked(entry.1) {
+                continue;
+            }
+            soonest.push(entry);
+            if soonest.len() > count_max {
+                soonest.pop();
+            }
+        }
+        let show = |(due_ms, number): (u64, u64)| {
+            let stored = self.levels[0].block(number).and_then(|block| block.stored(number));
+            let shown =
+                stored.map(|stored| (stored.message.routing_key.into(), stored.message.body.len() as u64));
+            Scheduled { seq: MessageSeq::new(0, number), due_ms, shown }
+        };
+        soonest.into_sorted_vec().into_iter().map(show).collect()
+    }
+
+    /// Drops a message that waits; false when there is none of that name (any more).
+    pub fn drop_scheduled(&mut self, seq: MessageSeq, fx: &mut impl Effects) -> bool {
+        let dropped = self.is_schedule() && self.drop_unacked(seq, 1) == 1;
+        self.settle_log(fx);
+        dropped
+    }
+
+    /// Drops all messages that wait; returns how many there were.
+    pub(super) fn drop_all_scheduled(&mut self, fx: &mut impl Effects) -> u64 {
+        let blocks: Vec<(u64, u32)> =
+            self.levels[0].blocks().map(|block| (block.first, block.count)).collect();
+        let dropped = blocks
+            .into_iter()
+            .map(|(first, count)| self.drop_unacked(MessageSeq::new(0, first), count))
+            .sum();
+        self.settle_log(fx);
+        dropped
+    }
+}

@@ -18,8 +18,8 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 use queues::{
-    BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, QueueConfig,
-    QueueCounts, QueueStats, SettleHow, SettleRun, SettledRun,
+    BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq, Order,
+    QueueConfig, QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun,
 };
 use smallvec::SmallVec;
 use stdx::{ConnectionId, QueueId};
@@ -29,6 +29,7 @@ use crate::call::Reply;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::Handover;
 use crate::data::consume::ConsumerSink;
+use crate::data::delayed;
 use crate::effects::{Aftermath, CellEffects};
 use crate::pacing::{self, Hold, Pacing};
 use crate::refused::{Refused, Resource};
@@ -145,6 +146,10 @@ pub(crate) enum Event {
     /// Letters of these messages are safe where they went.
     LettersTaken(Vec<SettledRun>),
     Checkpoint(u64, Reply<()>),
+    /// What waits in the store of a delayed exchange, so many at most.
+    Scheduled(usize, Reply<Vec<Scheduled>>),
+    /// Drops a message that waits; answers whether there was one.
+    DropScheduled(MessageSeq, Reply<bool>),
     Delete {
         if_unused: bool,
         if_empty: bool,
@@ -242,6 +247,11 @@ impl Queue {
     /// Arguments as declared.
     pub fn arguments(&self) -> &TableBuf {
         &self.arguments
+    }
+
+    /// Whether it is the store of a delayed exchange.
+    pub(crate) fn is_store(&self) -> bool {
+        self.config.order == Order::Due
     }
 
     /// The disk was asked for something that it answers with an event.
@@ -442,6 +452,8 @@ impl Queue {
             Event::Close => {
                 self.close(machine, &mut fx);
             }
+            Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
+            Event::DropScheduled(seq, reply) => reply.send(machine.drop_scheduled(*seq, &mut fx)),
             Event::Reloaded(_) | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
@@ -479,8 +491,11 @@ impl Queue {
         fx: &mut CellEffects<'_>,
     ) {
         let picks = &handover.picks;
-        let batch: SmallVec<[queues::IncomingMessage<'_>; 32]> =
+        let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> =
             (0..picks.len() as u32).map(|nth| handover.batch.incoming(picks.nth(nth))).collect();
+        if self.is_store() {
+            batch.iter_mut().for_each(delayed::wait);
+        }
         let outcome = machine.publish(&batch, now_ms, fx);
         // From here on it is answered.
         let Some(confirms) = handover.confirms.take() else { return };

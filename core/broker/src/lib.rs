@@ -50,7 +50,7 @@ pub use vhost::Vhost;
 // What sessions need from the layers below, under one roof.
 pub use queues::{
     ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, Delivery, GotMessage, MessageSeq, MessageView,
-    QueueCounts, QueueStats, SettleHow, SettleRun,
+    QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun,
 };
 pub use routing::ArgumentError as ExchangeArgumentError;
 pub use stdx::ConnectionId;

@@ -12,9 +12,10 @@ use std::sync::{Arc, OnceLock};
 use commitlog::{
     DataDir, DataDirError, Log, LogOptions, LogWriter, Recovered, SegmentIo, Segments, SyncPolicy,
 };
-use metadata::VhostMetadata;
+use metadata::{ExchangeRecord, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
 use queues::{RecordKind, Recovering};
+use routing::{Duty, ExchangeType};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Sources};
@@ -25,7 +26,7 @@ use crate::cell::Queue;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::control::committing::Committing;
-use crate::control::follow::{Contents, start_all_clocks};
+use crate::control::follow::{Contents, start_all_clocks, store_id};
 use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
@@ -157,6 +158,13 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, 
     for vhost in writer.state.vhosts() {
         for queue in vhost.queues() {
             contents.insert(queue.id, Recovering::default());
+        }
+        let delays = |exchange: &&Arc<ExchangeRecord>| {
+            ExchangeType::parse(exchange.kind.as_bytes(), exchange.arguments.as_table())
+                .is_ok_and(|declared| declared.duty == Duty::Delay)
+        };
+        for exchange in vhost.exchanges().into_iter().filter(delays) {
+            contents.insert(store_id(exchange), Recovering::default());
         }
     }
     while let Some(record) = recovered.next_record().map_err(StartError::storage)? {

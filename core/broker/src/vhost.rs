@@ -34,6 +34,8 @@ pub struct Vhost {
     default_queue_type: RwLock<Option<Box<str>>>,
     /// What exchanges remember, by their ids.
     histories: RwLock<HashMap<u64, Arc<RecentMessages>>>,
+    /// Where delayed exchanges keep what waits, by their ids.
+    delays: RwLock<HashMap<u64, Arc<Queue>>>,
     pub(crate) replies: Replies,
 }
 
@@ -50,6 +52,7 @@ impl Vhost {
             limits: RwLock::default(),
             default_queue_type: RwLock::default(),
             histories: RwLock::default(),
+            delays: RwLock::default(),
             replies: Replies::default(),
         })
     }
@@ -135,6 +138,7 @@ impl Vhost {
         let gone = self.exchanges.write().remove(name);
         if let Some(exchange) = gone.filter(|exchange| exchange.duty != Duty::Route) {
             self.histories.write().remove(&exchange.id);
+            self.delays.write().remove(&exchange.id);
         }
         self.changed();
     }
@@ -142,6 +146,16 @@ impl Vhost {
     /// The memory of an exchange that has one.
     pub(crate) fn history(&self, exchange_id: u64) -> Option<Arc<RecentMessages>> {
         self.histories.read().get(&exchange_id).cloned()
+    }
+
+    /// Gives a delayed exchange, not yet added, the place where its messages wait.
+    pub(crate) fn add_delays(&self, exchange_id: u64, store: Arc<Queue>) {
+        self.delays.write().insert(exchange_id, store);
+    }
+
+    /// Where the messages of a delayed exchange wait; `None` for others. It is no queue that anybody finds by name.
+    pub fn delays(&self, exchange: &Exchange<QueueRef>) -> Option<Arc<Queue>> {
+        if exchange.duty == Duty::Delay { self.delays.read().get(&exchange.id).cloned() } else { None }
     }
 
     /// Lets exchanges with these ids remember a message.
@@ -187,7 +201,7 @@ impl Vhost {
         Scratch::seeded(foldhash::fast::RandomState::default().hash_one(()))
     }
 
-    /// All queues a message reaches, each once (B87).
+    /// All queues a message reaches, each once (B87), and the stores of exchanges that delay it.
     pub(crate) fn route(
         &self,
         exchange: &Arc<Exchange<QueueRef>>,
@@ -208,5 +222,10 @@ impl Vhost {
         }
         let message = routing::Message { keys, headers: properties.headers(), properties: Some(properties) };
         routing::route(exchange, &message, &|name| self.exchange(name), scratch, out);
+        if !scratch.on_duty().is_empty() {
+            let delays = self.delays.read();
+            let waits = scratch.on_duty().iter().filter_map(|id| delays.get(id));
+            out.extend(waits.map(|store| QueueRef(store.clone())));
+        }
     }
 }

@@ -61,6 +61,9 @@ pub enum ArgumentError {
     /// `x-delayed-type` is not there.
     #[error("Invalid argument, 'x-delayed-type' must be an existing exchange type")]
     DelayedType,
+    /// `x-delayed-type` is the delaying type itself.
+    #[error("Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'")]
+    DelayedItself,
     /// An argument of the deduplication exchange is missing or makes no sense.
     #[error("Missing or invalid {0} argument")]
     Cache(
@@ -83,6 +86,12 @@ pub enum TypeError {
     /// There is no such type (B48).
     #[error("unknown exchange type")]
     Unknown,
+    /// The type exists, and the one that it is to wrap does not.
+    #[error("unknown exchange type")]
+    UnknownInner(
+        /// Its name.
+        Box<[u8]>,
+    ),
     /// The type does not take these arguments.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
@@ -178,9 +187,37 @@ mod tests {
             parse("x-delayed-message", &arguments)
         };
         assert_eq!(with("topic"), Ok(ExchangeType { kind: ExchangeKind::Topic, duty: Duty::Delay }));
-        for name in ["x-delayed-message", "x-foo", ""] {
-            assert_eq!(with(name), Err(ArgumentError::DelayedType.into()));
+        assert_eq!(with("x-delayed-message"), Err(ArgumentError::DelayedItself.into()));
+        assert_eq!(with("x-foo"), Err(TypeError::UnknownInner(b"x-foo"[..].into())));
+        assert_eq!(with("x-recent-history"), Err(ArgumentError::DelayedType.into()));
+        assert_eq!(parse("x-delayed-message", &TableBuf::new()), Err(ArgumentError::DelayedType.into()));
+    }
+
+    #[test]
+    fn a_delay_is_a_number_that_is_positive_and_not_too_large() {
+        let with = |value: Value<'_>| {
+            let mut headers = TableBuf::new();
+            headers.push("x-delay", value);
+            crate::delay_ms(headers.as_table())
+        };
+        for five in [Value::I8(5), Value::U16(5), Value::I64(5), Value::F64(5.9), Value::LongStr(b"5")] {
+            assert_eq!(with(five), Some(5), "{five:?}");
         }
+        assert_eq!(with(Value::U32(u32::MAX)), Some(u64::from(u32::MAX)));
+        for none in [
+            Value::I32(0),
+            Value::I32(-5),
+            Value::I64(1 << 32),
+            Value::F64(f64::NAN),
+            Value::F64(1e300),
+            Value::LongStr(b"soon"),
+            Value::LongStr(b""),
+            Value::Bool(true),
+            Value::Timestamp(5),
+        ] {
+            assert_eq!(with(none), None, "{none:?}");
+        }
+        assert_eq!(crate::delay_ms(Arguments::EMPTY), None);
     }
 
     #[test]

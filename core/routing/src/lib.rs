@@ -38,5 +38,6 @@ pub use explain::{
 };
 pub use retired::Retired;
 pub use table::{BindingError, BindingTo, ExchangeKind, Lookup, Message, RoutesBy, Table};
+pub use types::delayed::delay_ms;
 pub use types::{SelectorError, TooManyHashes, topic_key_check};
 pub use walk::{Alternates, Scratch, route, route_on};

@@ -17,6 +17,7 @@ use crate::chance::Chance;
 use crate::sink::{Seen, Sink};
 use crate::table::{Message, Prepared};
 use crate::types::HeaderView;
+use crate::types::delayed::delay_ms;
 use crate::{Duty, Exchange, QueueHandle, Table};
 
 /// Memory that routing one message after another reuses. One per connection, or per thread.
@@ -60,7 +61,8 @@ impl<Q: QueueHandle> Scratch<Q> {
         (&mut self.seen, &mut self.headers, &mut self.chance)
     }
 
-    /// Ids of the exchanges that the latest message passed and that have a [`crate::Duty`] besides routing.
+    /// Ids of the exchanges that the latest message passed and that have a [`crate::Duty`] besides routing. Those that delay are
+    /// among them when they delay this message: it has gone no further, and their alternate exchange was not asked.
     #[must_use]
     pub fn on_duty(&self) -> &[u64] {
         &self.on_duty
@@ -119,8 +121,12 @@ impl<Q: QueueHandle> Walk<'_, Q> {
     /// Takes the matches of one exchange; if there are none, its alternate exchange is to be visited.
     #[inline]
     fn visit(&mut self, table: &Table<Q>, exchange: &Exchange<Q>) {
-        if exchange.duty != Duty::Route {
-            self.scratch.on_duty.push(exchange.id);
+        match exchange.duty {
+            Duty::Route => {}
+            Duty::Delay if self.message.headers.and_then(delay_ms).is_none() => {}
+            // Ends here for now, and goes on from here when its time has come.
+            Duty::Delay => return self.scratch.on_duty.push(exchange.id),
+            Duty::KeepHistory { .. } | Duty::Deduplicate { .. } => self.scratch.on_duty.push(exchange.id),
         }
         let Scratch { pending, seen, headers, chance, .. } = &mut *self.scratch;
         if table.kind().needs_headers() && !self.headers_filled {
@@ -224,6 +230,24 @@ mod tests {
             let message = Message { keys: &[key], ..Message::default() };
             route(&first, &message, &|_| None, &mut scratch, &mut out);
             assert_eq!(scratch.on_duty(), on_duty);
+        }
+    }
+
+    #[test]
+    fn a_delayed_message_ends_at_the_exchange_that_delays_it() {
+        let declared = ExchangeType { kind: ExchangeKind::Fanout, duty: Duty::Delay };
+        let delays = Exchange::<u32>::with_arguments(1, b"x1", declared, Arguments::EMPTY);
+        delays.set_alternate(Some(b"x2"));
+        let spare = exchange(2, ExchangeKind::Fanout, None);
+        bind(&delays, "", Destination::Queue(1));
+        bind(&spare, "", Destination::Queue(2));
+        let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+        for (delay_ms, queues, on_duty) in [(5, &[][..], &[1][..]), (-5, &[1], &[])] {
+            let mut headers = wire::amqp091::TableBuf::new();
+            headers.push_i64("x-delay", delay_ms);
+            let message = Message { keys: &[b"k"], headers: Some(headers.as_table()), ..Message::default() };
+            route(&delays, &message, &|_| Some(spare.clone()), &mut scratch, &mut out);
+            assert_eq!((&out[..], scratch.on_duty()), (queues, on_duty));
         }
     }
 

@@ -107,6 +107,8 @@ impl Queue {
             Event::Purge(reply) => reply.send(0),
             Event::Counts(reply) => reply.send(Err(refused())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
+            Event::Scheduled(_, reply) => reply.send(Vec::new()),
+            Event::DropScheduled(_, reply) => reply.send(false),
             Event::Delete { if_empty: true, reply, .. } => reply.send(Err(refused())),
             Event::Delete { .. } => {
                 self.condition.set(Condition::Deleted);
@@ -153,6 +155,8 @@ impl Queue {
             Event::Purge(reply) => reply.send(0),
             Event::Counts(reply) => reply.send(Ok(QueueCounts::default())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
+            Event::Scheduled(_, reply) => reply.send(Vec::new()),
+            Event::DropScheduled(_, reply) => reply.send(false),
             Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),
             Event::BlocksSynced(_) => state.checkpoints.drain(..).for_each(|reply| reply.send(())),
             Event::Handled

@@ -31,11 +31,11 @@ pub struct ExchangeDeclare<'a> {
 ///
 /// # Errors
 /// [`TypeError::Unknown`] also for a type that asks for more than this broker does: better no such exchange than one that
-/// delays nothing.
+/// forgets what it should remember.
 pub fn check_exchange_type(kind: &[u8], arguments: Table<'_>) -> Result<(), TypeError> {
     match ExchangeType::parse(kind, arguments)?.duty {
-        Duty::Route | Duty::KeepHistory { .. } => Ok(()),
-        Duty::Delay | Duty::Deduplicate { .. } => Err(TypeError::Unknown),
+        Duty::Route | Duty::KeepHistory { .. } | Duty::Delay => Ok(()),
+        Duty::Deduplicate { .. } => Err(TypeError::Unknown),
     }
 }
 
@@ -52,6 +52,7 @@ impl Broker {
         }
         check_exchange_type(declare.kind, declare.arguments).map_err(|error| match error {
             TypeError::Unknown => Refused::UnknownExchangeType(declare.kind.into()),
+            TypeError::UnknownInner(kind) => Refused::UnknownExchangeType(kind),
             TypeError::Argument(error) => Refused::ExchangeArgument(error),
         })?;
         principal.check_exchange(Permission::Configure, &name)?;

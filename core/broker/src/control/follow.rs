@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
-use queues::{Classic, QueueConfig, Recovering};
-use routing::{Exchange, ExchangeType};
+use queues::{Classic, Order, QueueConfig, Recovering};
+use routing::{Duty, Exchange, ExchangeType};
 use stdx::QueueId;
 use wire::amqp091::{Properties, TableBuf, Value};
 
@@ -22,6 +22,11 @@ pub(crate) type Contents = HashMap<QueueId, Recovering>;
 
 fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// Under which id the log has what waits in a delayed exchange: its own. Exchanges and queues share one sequence of ids.
+pub(crate) fn store_id(record: &ExchangeRecord) -> QueueId {
+    QueueId(record.id.0)
 }
 
 /// Starts the clocks of expiry, and drops what has expired already.
@@ -49,7 +54,7 @@ impl Inner {
                 Change::VhostDeleted(name) => {
                     self.vhosts.write().remove(&text(&name));
                 }
-                Change::ExchangeAdded(record) => self.add_exchange(&record),
+                Change::ExchangeAdded(record) => drop(self.add_exchange(&record, None)),
                 Change::ExchangeDeleted(record) => self.remove_exchange(&record),
                 Change::QueueAdded(record) => self.add_queue(&record, None).iter().for_each(start_clocks),
                 Change::QueueDeleted(record) => self.remove_queue(&record),
@@ -76,7 +81,9 @@ impl Inner {
             let name = text(vhost.name());
             self.vhosts.write().insert(name.clone(), Vhost::new(&name));
             self.refresh_vhost(state, vhost.name());
-            vhost.exchanges().into_iter().for_each(|record| self.add_exchange(record));
+            for record in vhost.exchanges() {
+                queues.extend(self.add_exchange(record, contents.remove(&store_id(record))));
+            }
             for record in vhost.queues() {
                 queues.extend(self.add_queue(record, contents.remove(&record.id)));
             }
@@ -93,12 +100,13 @@ impl Inner {
         self.vhosts.read().get(&text(name)).cloned()
     }
 
-    fn add_exchange(&self, record: &Arc<ExchangeRecord>) {
-        let Some(vhost) = self.vhost_of(&record.vhost) else { return };
+    /// Returns the store of a delayed exchange, with what waited in it.
+    fn add_exchange(&self, record: &Arc<ExchangeRecord>, contents: Option<Recovering>) -> Option<Arc<Queue>> {
+        let vhost = self.vhost_of(&record.vhost)?;
         let arguments = record.arguments.as_table();
         let Ok(declared) = ExchangeType::parse(record.kind.as_bytes(), arguments) else {
             tracing::warn!(exchange = %text(&record.name), kind = %record.kind, "an exchange of a type this build does not have routes nothing");
-            return;
+            return None;
         };
         let mut exchange = Exchange::with_arguments(record.id.0, &record.name, declared, arguments);
         exchange.durable = record.durable;
@@ -107,12 +115,55 @@ impl Inner {
         if let Some(Value::LongStr(name)) = arguments.get("alternate-exchange") {
             exchange.set_alternate(Some(name));
         }
+        let store = (declared.duty == Duty::Delay).then(|| self.open_store(&vhost, record, contents));
+        if let Some(store) = &store {
+            vhost.add_delays(record.id.0, store.clone());
+        }
         vhost.add_exchange(Arc::new(exchange));
+        store
+    }
+
+    /// What a delayed exchange keeps its messages in: a queue that nobody finds by name.
+    fn open_store(
+        &self,
+        vhost: &Arc<Vhost>,
+        record: &ExchangeRecord,
+        contents: Option<Recovering>,
+    ) -> Arc<Queue> {
+        let config = QueueConfig {
+            durable: record.durable,
+            dead_letters: true,
+            order: Order::Due,
+            memory_bytes_max: self.options.queue_memory_bytes_max,
+            ..QueueConfig::default()
+        };
+        let now_ms = self.services.now_ms();
+        let machine = match contents {
+            Some(contents) => contents.finish(config.clone(), now_ms),
+            None => Classic::new(config.clone(), now_ms),
+        };
+        let facts = QueueFacts {
+            id: store_id(record),
+            name: record.name.clone(),
+            durable: record.durable,
+            auto_delete: false,
+            exclusive_owner: None,
+            arguments: TableBuf::new(),
+            config,
+            dead_letter: None,
+        };
+        let store = Queue::new(facts, machine, vhost, self.services.clone());
+        self.services.register(&store);
+        store
     }
 
     fn remove_exchange(&self, record: &ExchangeRecord) {
         let Some(vhost) = self.vhost_of(&record.vhost) else { return };
         if let Some(exchange) = vhost.exchange(&record.name) {
+            if let Some(store) = vhost.delays(&exchange) {
+                store.submit(Event::Close);
+                self.services.unregister(&store);
+            }
             vhost.remove_exchange(&record.name);
             self.retired.lock().retire(exchange.clear());
         }

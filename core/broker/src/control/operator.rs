@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use queues::{MessageSeq, Scheduled};
+
 use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::control::queues::DeletedQueue;
@@ -36,7 +38,21 @@ impl Queue {
         call
     }
 
-    /// Removes all ready messages; answers how many (B80).
+    /// What waits in the store of a delayed exchange, soonest first, at most `count_max`.
+    pub fn scheduled(self: &Arc<Self>, count_max: usize) -> Call<Vec<Scheduled>> {
+        let (reply, call) = Call::pair();
+        self.submit(Event::Scheduled(count_max, reply));
+        call
+    }
+
+    /// Drops a message that waits in the store of a delayed exchange; answers whether there was one of that name.
+    pub fn drop_scheduled(self: &Arc<Self>, seq: MessageSeq) -> Call<bool> {
+        let (reply, call) = Call::pair();
+        self.submit(Event::DropScheduled(seq, reply));
+        call
+    }
+
+    /// Removes all ready messages, or all that wait; answers how many (B80).
     pub fn purge_by_operator(self: &Arc<Self>) -> Call<u64> {
         let (reply, call) = Call::pair();
         self.submit(Event::Purge(reply));

@@ -19,19 +19,19 @@ use crate::services::Services;
 use crate::vhost::Vhost;
 
 /// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
-const BATCH_BYTES_MAX: usize = 1 << 20;
+pub(super) const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// A message on its way out of a queue.
+/// A message on its way out of a queue, dead or due.
 pub(crate) struct DeadLetter {
     reason: DeadReason,
     /// What the queue logs once the letter is safe.
     removal: Option<SettledRun>,
-    exchange: Box<[u8]>,
-    routing_key: Box<[u8]>,
-    properties: Box<[u8]>,
-    body: Box<[u8]>,
+    pub(super) exchange: Box<[u8]>,
+    pub(super) routing_key: Box<[u8]>,
+    pub(super) properties: Box<[u8]>,
+    pub(super) body: Box<[u8]>,
     /// What the broker kept beside it, see [`History`].
-    annotations: Box<[u8]>,
+    pub(super) annotations: Box<[u8]>,
 }
 
 impl DeadLetter {
@@ -59,6 +59,7 @@ fn reason_name(reason: DeadReason) -> &'static [u8] {
         DeadReason::Rejected => b"rejected",
         DeadReason::Expired => b"expired",
         DeadReason::MaxLength => b"maxlen",
+        DeadReason::Due => unreachable!("what is due is not dead"),
     }
 }
 
@@ -117,6 +118,9 @@ pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
 
 /// Routes dead letters and hands them on. A missing exchange drops them silently (B144).
 fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<BatchConfirms>>) {
+    if queue.is_store() {
+        return super::delayed::hand_over(queue, &letters, confirms);
+    }
     let Some(target) = &queue.dead_letter else { return };
     let Some(vhost) = queue.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(&target.exchange) else { return };
@@ -152,7 +156,7 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
         };
         let annotations = History::with_deaths(Array::from_raw(&died.deaths), kept);
         vhost.remember(scratch.on_duty(), view, facts, &annotations);
-        queues.retain(|to| !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));
+        queues.retain(|to| to.0.is_store() || !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));
         if queues.is_empty() {
             continue;
         }
@@ -262,7 +266,7 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
 }
 
 /// Keys of a CC header; anything malformed was refused when the message was published.
-fn carbon_copies(properties: &Properties<'_>) -> Vec<Box<[u8]>> {
+pub(super) fn carbon_copies(properties: &Properties<'_>) -> Vec<Box<[u8]>> {
     match properties.headers().and_then(|headers| headers.get("CC")) {
         Some(Value::Array(keys)) => {
             let key = |value| if let Value::LongStr(key) = value { Some(Box::from(key)) } else { None };

@@ -3,6 +3,7 @@ pub(crate) mod batch;
 pub mod confirms;
 pub mod consume;
 pub(crate) mod dead_letter;
+pub(crate) mod delayed;
 pub(crate) mod handovers;
 pub(crate) mod history;
 pub mod publish;

@@ -262,7 +262,7 @@ struct Extras<'a> {
 }
 
 /// What queues need to know, read from the flags word when absent (the common case).
-fn facts_of(properties: &Properties<'_>) -> Result<Facts, Refused> {
+pub(super) fn facts_of(properties: &Properties<'_>) -> Result<Facts, Refused> {
     let persistent = properties.has(Property::DeliveryMode) && properties.delivery_mode() == Some(2);
     let priority = if properties.has(Property::Priority) { properties.priority().unwrap_or(0) } else { 0 };
     let ttl_ms = match properties.has(Property::Expiration) {

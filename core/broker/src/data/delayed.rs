@@ -1,0 +1,101 @@
+//! Delayed messages (`x-delayed-message`): how long one waits, and how it goes on when its time has come.
+//!
+//! A delayed exchange has a store, a queue that nobody finds by name. A message that is to wait goes there as it would go to any
+//! queue: its confirm waits for the disk, and `mandatory` finds it routed (README of the plugin, "Limitations": the flag is not
+//! supported). What is due leaves the store the way dead letters leave a queue, and its removal is logged when it is safe in the
+//! queues it went to: a crash in between delivers it again rather than not at all.
+
+use std::sync::Arc;
+
+use queues::{IncomingMessage, MessageView};
+use routing::delay_ms;
+use wire::amqp091::{Edit, Properties, TableBuf, headers_of, rewrite};
+
+use super::batch::{Batch, BatchConfirms};
+use super::dead_letter::{BATCH_BYTES_MAX, DeadLetter, carbon_copies};
+use super::handovers::Handovers;
+use super::history::History;
+use super::publish::facts_of;
+use crate::cell::{Queue, QueueRef};
+use crate::vhost::Vhost;
+
+/// In the store, a message lives for as long as it is delayed. Its own time to live begins when it is routed.
+pub(crate) fn wait(incoming: &mut IncomingMessage<'_>) {
+    incoming.ttl_ms = headers_of(incoming.message.properties).and_then(delay_ms);
+}
+
+/// Routes what is due from the exchange where it waited. Of an exchange that is gone, so is all that waited.
+pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {
+    let Some(vhost) = store.vhost.upgrade() else { return };
+    let Some(exchange) = vhost.exchange(&store.name).filter(|found| found.id == store.id.0) else { return };
+    let (mut batch, mut handovers, mut scratch) = (Batch::default(), Handovers::default(), Vhost::scratch());
+    for message in due {
+        let raw = negated(&message.properties);
+        let properties = Properties::new(&raw);
+        let history = History::new(&message.annotations);
+        let copies = carbon_copies(&properties);
+        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![&*message.routing_key];
+        if !history.is_rerouted() {
+            keys.extend(copies.iter().map(|copy| &**copy));
+            keys.extend(history.hidden());
+        }
+        let mut queues: Vec<QueueRef> = Vec::new();
+        vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
+        let view = MessageView {
+            exchange: &message.exchange,
+            routing_key: &message.routing_key,
+            properties: &raw,
+            body: &message.body,
+        };
+        // Its expiration was checked when it was published.
+        let facts = facts_of(&properties).unwrap_or_default();
+        vhost.remember(scratch.on_duty(), view, facts, &message.annotations);
+        if queues.is_empty() {
+            continue;
+        }
+        let index = batch.push(view, facts, &message.annotations);
+        handovers.add(&Arc::from(queues), index);
+        if batch.bytes() > BATCH_BYTES_MAX {
+            handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
+        }
+    }
+    handovers.send(&Arc::new(batch), confirms, |_| {});
+}
+
+/// Properties with the delay made negative: consumers see how long the message waited, and no exchange delays it again.
+fn negated(raw: &[u8]) -> Vec<u8> {
+    let Some(headers) = headers_of(raw) else { return raw.to_vec() };
+    let Some(delay_ms) = delay_ms(headers) else { return raw.to_vec() };
+    let mut changed = TableBuf::new();
+    for entry in headers.entries().flatten() {
+        if *entry.name == *b"x-delay" {
+            changed.push_i64("x-delay", -delay_ms.cast_signed());
+        } else {
+            changed.push_entry(&entry);
+        }
+    }
+    rewrite(raw, &[Edit::Headers(changed.as_table())])
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::amqp091::{PropertiesBuf, Value};
+
+    use super::*;
+
+    #[test]
+    fn a_delay_is_negated_and_the_other_headers_stay_where_they_are() {
+        let mut headers = TableBuf::new();
+        headers.push_str("a", "1").push_str("x-delay", "1500").push_bool("b", true);
+        let properties = PropertiesBuf { headers: Some(headers), ..PropertiesBuf::default() };
+        let mut raw = Vec::new();
+        properties.encode(&mut raw).unwrap();
+        let changed = negated(&raw);
+        let headers = headers_of(&changed).unwrap();
+        let names: Vec<_> = headers.entries().flatten().map(|entry| entry.name.to_vec()).collect();
+        assert_eq!(names, [&b"a"[..], b"x-delay", b"b"]);
+        assert_eq!(headers.get("x-delay"), Some(Value::I64(-1500)));
+        assert_eq!(delay_ms(headers), None);
+        assert_eq!(negated(&changed), changed);
+    }
+}

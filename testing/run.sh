@@ -4,10 +4,10 @@
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
 #   testing/run.sh STEP...                      only these: conformance ctl python celery node java go rust published configured
-#                                               reconnect hostile kill9 fulldisk datadir
+#                                               reconnect hostile kill9 delayed fulldisk datadir
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               kill9, fulldisk, datadir)
+#                                               kill9, delayed, fulldisk, datadir)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -28,7 +28,7 @@ logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance ctl java published hostile)               # the two lanes run side by side, each in this order
-lane_two=(python celery node go rust configured reconnect kill9 fulldisk datadir)
+lane_two=(python celery node go rust configured reconnect kill9 delayed fulldisk datadir)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
 die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
@@ -47,7 +47,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl configured kill9 fulldisk datadir; do
+  for own in ctl configured kill9 delayed fulldisk datadir; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -157,6 +157,7 @@ step_hostile() {
 step_kill9() {
   "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut ${KILL9_SEED:+--seed "$KILL9_SEED"}
 }
+step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN"; }
 step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN"; }
 
@@ -175,7 +176,7 @@ run_step() { # NAME: one line on the screen, everything else in the log; a step 
 }
 
 summary() { # the line in which a suite says how much it ran
-  grep -E '([0-9]+ passed|^ℹ pass [0-9]|^test result: |^ok  ?	|confirmed messages, none lost|^SKIPPED)' "$1" | sed -E 's/^ℹ|=+//g; s/^ +//' | tail -n 1 | cut -c1-110
+  grep -E '([0-9]+ passed|^ℹ pass [0-9]|^test result: |^ok  ?	|confirmed messages, none lost|confirmed messages came|^SKIPPED)' "$1" | sed -E 's/^ℹ|=+//g; s/^ +//' | tail -n 1 | cut -c1-110
 }
 
 run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_step "$name"; done; return 0; }
@@ -184,7 +185,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go step_published cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_fulldisk step_datadir
+  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go step_published cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_delayed step_fulldisk step_datadir
   echo 'step_"$1"'
 } > "$work/step.sh"
 

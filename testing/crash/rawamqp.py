@@ -202,8 +202,9 @@ class Raw:
         size = answer[0]
         return answer[1:1 + size].decode(), *struct.unpack_from(">II", answer, 1 + size)
 
-    def declare_exchange(self, channel, name, kind, durable=True, passive=False):
-        self.call(channel, EXCHANGE_DECLARE, b"\0\0" + short(name) + short(kind) + bytes([passive | durable << 1]) + table(), EXCHANGE_DECLARE_OK)
+    def declare_exchange(self, channel, name, kind, durable=True, passive=False, arguments=None):
+        flags = bytes([passive | durable << 1])
+        self.call(channel, EXCHANGE_DECLARE, b"\0\0" + short(name) + short(kind) + flags + table(arguments), EXCHANGE_DECLARE_OK)
 
     def bind(self, channel, queue, exchange, key):
         self.call(channel, QUEUE_BIND, b"\0\0" + short(queue) + short(exchange) + short(key) + b"\0" + table(), QUEUE_BIND_OK)

@@ -5,8 +5,8 @@ use broker::{Broker, Commit, Refused};
 use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
-    access, alarms, connections, definitions, limits, objects, parameters, queues, report, routes, topology,
-    vhosts,
+    access, alarms, connections, definitions, delayed, limits, objects, parameters, queues, report, routes,
+    topology, vhosts,
 };
 
 /// What every command gives.
@@ -53,6 +53,8 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
         "list_consumers" => queues::list_consumers(broker, request),
         "explain_route" => routes::explain_route(broker, request),
         "consistent_hash_exchange_ring_state" => routes::ring_state(broker, request),
+        "list_delayed_messages" => delayed::list_delayed_messages(broker, request),
+        "cancel_delayed_message" => delayed::cancel_delayed_message(broker, request),
         "delete_queue" => objects::delete_queue(broker, request),
         "purge_queue" => objects::purge_queue(broker, request),
         "list_connections" => connections::list_connections(broker, request),

@@ -17,6 +17,7 @@ mod columns;
 mod commands;
 mod connections;
 mod definitions;
+mod delayed;
 mod format;
 mod imports;
 mod limits;

@@ -7,18 +7,23 @@ use metadata::{Binding, Destination, ExchangeRecord, QueueRecord};
 
 use crate::columns::{Column, chosen, rows};
 use crate::commands::Outcome;
+use crate::delayed;
 use crate::protocol::Request;
 use crate::values::{text, typed};
 
-const EXCHANGE_COLUMNS: &[Column<Arc<ExchangeRecord>>] = &[
-    ("name", |it| text(&it.name)),
-    ("type", |it| (*it.kind).into()),
-    ("durable", |it| it.durable.into()),
-    ("auto_delete", |it| it.auto_delete.into()),
-    ("internal", |it| it.internal.into()),
-    ("arguments", |it| typed(it.arguments.raw())),
+/// An exchange, and how many messages wait in it, if it delays any and that was asked for.
+type ExchangeLine = (Arc<ExchangeRecord>, Option<u64>);
+
+const EXCHANGE_COLUMNS: &[Column<ExchangeLine>] = &[
+    ("name", |it| text(&it.0.name)),
+    ("type", |it| (*it.0.kind).into()),
+    ("durable", |it| it.0.durable.into()),
+    ("auto_delete", |it| it.0.auto_delete.into()),
+    ("internal", |it| it.0.internal.into()),
+    ("arguments", |it| typed(it.0.arguments.raw())),
     ("policy", |_| "".into()),
     ("user_who_performed_action", |_| "".into()),
+    ("messages_delayed", |it| it.1.map_or_else(|| "".into(), Into::into)),
 ];
 
 /// Exchanges of a vhost by name, the default one first.
@@ -28,7 +33,12 @@ pub(crate) fn list_exchanges(broker: &Broker, request: &Request) -> Outcome {
         let vhost = state.vhost(request.vhost().as_bytes());
         vhost.map(|vhost| vhost.exchanges().into_iter().cloned().collect()).unwrap_or_default()
     });
-    Ok(rows(&columns, all))
+    let counts = columns.iter().any(|(name, _)| *name == "messages_delayed");
+    let waiting = |exchange: &ExchangeRecord| {
+        let store = delayed::store(broker, request.vhost(), &exchange.name).filter(|_| counts)?;
+        Some(store.stats().wait().unacked)
+    };
+    Ok(rows(&columns, all.into_iter().map(|exchange| (exchange.clone(), waiting(&exchange)))))
 }
 
 /// A binding, or the implicit one of the default exchange to a queue (B86).

@@ -80,6 +80,12 @@ fn of_object(request: &Request, timeout: Duration) -> Option<String> {
         "explain_route" => {
             format!("Explaining the route of '{second}' from exchange '{first}' in vhost '{vhost}' ...")
         }
+        "list_delayed_messages" => {
+            format!("Listing messages delayed by exchange '{first}' in vhost '{vhost}' ...")
+        }
+        "cancel_delayed_message" => {
+            format!("Dropping message {second} delayed by exchange '{first}' in vhost '{vhost}' ...")
+        }
         "consistent_hash_exchange_ring_state" => {
             format!(
                 "Inspecting consistent hashing ring state for exchange {first} in virtual host '{vhost}'..."

@@ -34,8 +34,8 @@ fn start_clocks(queue: &Arc<Queue>) {
     queue.submit(Event::Tick);
 }
 
-/// Starts the clocks of all queues, not before there is every queue and binding: what expired while the node was down is
-/// dead-lettered.
+/// Starts the clocks of all queues, not before there is every queue and binding: what expired or fell due while the node was down
+/// goes on.
 pub(crate) fn start_all_clocks(queues: &[Arc<Queue>]) {
     queues.iter().for_each(start_clocks);
 }

@@ -183,7 +183,7 @@ pub(super) fn exchange(it: Exchange, vhost: &str) -> Result<Entry<DeclareExchang
     let arguments = table_of("exchange", &it.name, &it.arguments)?;
     match broker::check_exchange_type(it.kind.as_bytes(), arguments.as_table()) {
         Ok(()) => {}
-        Err(TypeError::Unknown) => {
+        Err(TypeError::Unknown | TypeError::UnknownInner(_)) => {
             let detail = format!("type '{}'", it.kind);
             return Ok(Entry::Left(Left { what: What::Exchange, vhost, name: it.name, detail }));
         }

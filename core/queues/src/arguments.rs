@@ -83,6 +83,8 @@ pub struct QueueConfig {
     pub memory_bytes_max: usize,
     /// When messages leave.
     pub order: Order,
+    /// `x-message-deduplication`: what repeats a message that is in the queue is dropped.
+    pub deduplicates: bool,
 }
 
 impl Default for QueueConfig {
@@ -100,6 +102,7 @@ impl Default for QueueConfig {
             dead_letters: false,
             memory_bytes_max: 4 << 20,
             order: Order::Arrival,
+            deduplicates: false,
         }
     }
 }
@@ -181,6 +184,8 @@ impl QueueConfig {
     /// Other arguments are ignored.
     pub fn from_arguments(arguments: Table<'_>, known: &[&str]) -> Result<QueueConfig, ArgumentError> {
         let mut config = QueueConfig::default();
+        // RabbitMQ's plugin neither checks its type nor compares it.
+        config.deduplicates = arguments.get("x-message-deduplication") == Some(Value::Bool(true));
         for name in known {
             if let Some(value) = arguments.get(name) {
                 config.read(name, &value, arguments)?;

@@ -9,6 +9,7 @@ pub mod classic;
 mod effects;
 mod message;
 pub mod record;
+mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
 pub use classic::{Classic, Gone, PlacedBlock, PublishOutcome, RecordError, Recovering, Scheduled};
@@ -18,3 +19,4 @@ pub use message::{
     QueueCounts, QueueStats, SettleHow, SettleRun,
 };
 pub use record::{BlockPlace, RecordKind, SettledRun, enqueued, settled};
+pub use unique::UniqueKey;

@@ -40,6 +40,12 @@ pub enum Destination<Q: QueueHandle> {
     Exchange(Arc<Exchange<Q>>),
 }
 
+/// Decides whether a message passes an exchange at all. Asked once per message and exchange, and may remember it.
+pub trait Gate: Send + Sync {
+    /// Whether a message with these headers is routed. One that is not has matched nothing.
+    fn admits(&self, headers: Option<Arguments<'_>>) -> bool;
+}
+
 /// An exchange. Two are equal if their ids are.
 ///
 /// Exchange-to-exchange bindings hold the destination alive, and cycles of them hold each other alive: whoever deletes
@@ -59,6 +65,8 @@ pub struct Exchange<Q: QueueHandle> {
     pub auto_delete: bool,
     /// Refuses publishes of clients (B57); the caller does that.
     pub internal: bool,
+    /// What stands before the table, for a duty that drops messages.
+    pub gate: Option<Arc<dyn Gate>>,
     alternate: ArcSwapOption<Box<[u8]>>,
     table: ArcSwap<Table<Q>>,
 }
@@ -83,6 +91,7 @@ impl<Q: QueueHandle> Exchange<Q> {
             durable: false,
             auto_delete: false,
             internal: false,
+            gate: None,
             alternate: ArcSwapOption::empty(),
             table: ArcSwap::from_pointee(Table::with_arguments(kind, arguments)),
         }

@@ -37,7 +37,18 @@ pub enum Duty {
         value_count_max: u32,
         /// For so long; `None` is for ever.
         ttl_ms: Option<u64>,
+        /// Whether they survive a restart.
+        persistence: Persistence,
     },
+}
+
+/// Where an exchange keeps what it remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// In memory: a restart forgets.
+    Memory,
+    /// On disk, too.
+    Disk,
 }
 
 /// Why an exchange cannot have these arguments; refused with 406 and this text by RabbitMQ and its plugins.
@@ -64,12 +75,15 @@ pub enum ArgumentError {
     /// `x-delayed-type` is the delaying type itself.
     #[error("Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'")]
     DelayedItself,
-    /// An argument of the deduplication exchange is missing or makes no sense.
-    #[error("Missing or invalid {0} argument")]
-    Cache(
-        /// Which one.
-        &'static str,
-    ),
+    /// `x-cache-size` is not there or no positive integer.
+    #[error("Missing or invalid argument, 'x-cache-size' must be an integer greater than 0")]
+    CacheSize,
+    /// `x-cache-ttl` is no positive integer.
+    #[error("Invalid argument, 'x-cache-ttl' must be an integer greater than 0")]
+    CacheTtl,
+    /// `x-cache-persistence` is neither of its two words.
+    #[error("Invalid argument, 'x-cache-persistence' must be either 'disk' or 'memory'")]
+    CachePersistence,
     /// An argument is of a type that it cannot have. RabbitMQ ends the connection with 541 here.
     #[error("invalid type '{received}' for arg '{argument}'")]
     Type {
@@ -223,12 +237,10 @@ mod tests {
     #[test]
     fn deduplication_needs_a_size() {
         let mut arguments = TableBuf::new();
-        assert_eq!(
-            parse("x-message-deduplication", &arguments),
-            Err(ArgumentError::Cache("x-cache-size").into())
-        );
-        arguments.push_i32("x-cache-size", 100).push_i32("x-cache-ttl", 5000);
-        let duty = Duty::Deduplicate { value_count_max: 100, ttl_ms: Some(5000) };
+        assert_eq!(parse("x-message-deduplication", &arguments), Err(ArgumentError::CacheSize.into()));
+        arguments.push_str("x-cache-size", "100").push_i32("x-cache-ttl", 5000);
+        let duty =
+            Duty::Deduplicate { value_count_max: 100, ttl_ms: Some(5000), persistence: Persistence::Memory };
         assert_eq!(
             parse("x-message-deduplication", &arguments),
             Ok(ExchangeType { kind: ExchangeKind::Fanout, duty })

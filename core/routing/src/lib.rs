@@ -31,8 +31,8 @@ mod types;
 mod walk;
 
 pub use destination_set::{Chunks, DestinationSet};
-pub use exchange::{Destination, Exchange, QueueHandle};
-pub use exchange_type::{ArgumentError, Duty, ExchangeType, TypeError};
+pub use exchange::{Destination, Exchange, Gate, QueueHandle};
+pub use exchange_type::{ArgumentError, Duty, ExchangeType, Persistence, TypeError};
 pub use explain::{
     BindingsFrom, Came, End, Explanation, KnownBinding, MatchedBinding, Miss, MissedBinding, Step, explain,
 };

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use wire::amqp091::Properties;
+use wire::amqp091::{Properties, Table as Arguments};
 
 use crate::chance::Chance;
 use crate::sink::{Seen, Sink};
@@ -28,6 +28,7 @@ pub struct Scratch<Q: QueueHandle> {
     headers: HeaderView,
     chance: Chance,
     on_duty: Vec<u64>,
+    asks_gates: bool,
 }
 
 impl<Q: QueueHandle> Scratch<Q> {
@@ -47,7 +48,15 @@ impl<Q: QueueHandle> Scratch<Q> {
             headers: HeaderView::default(),
             chance: Chance::seeded(seed),
             on_duty: Vec::new(),
+            asks_gates: true,
         }
+    }
+
+    /// For messages that nobody sent: passes gates without asking, so that they remember nothing of it.
+    #[must_use]
+    pub fn imagining(mut self) -> Self {
+        self.asks_gates = false;
+        self
     }
 
     /// Forgets the latest message.
@@ -108,6 +117,12 @@ pub fn route_on<Q: QueueHandle>(
     }
 }
 
+/// Whether the gate of an exchange, if it has one, lets the message pass.
+#[inline]
+fn admits<Q: QueueHandle>(exchange: &Exchange<Q>, asks: bool, headers: Option<Arguments<'_>>) -> bool {
+    exchange.gate.as_ref().is_none_or(|gate| !asks || gate.admits(headers))
+}
+
 /// One message on its way.
 struct Walk<'w, Q: QueueHandle> {
     message: &'w Message<'w>,
@@ -126,9 +141,10 @@ impl<Q: QueueHandle> Walk<'_, Q> {
             Duty::Delay if self.message.headers.and_then(delay_ms).is_none() => {}
             // Ends here for now, and goes on from here when its time has come.
             Duty::Delay => return self.scratch.on_duty.push(exchange.id),
-            Duty::KeepHistory { .. } | Duty::Deduplicate { .. } => self.scratch.on_duty.push(exchange.id),
+            Duty::KeepHistory { .. } => self.scratch.on_duty.push(exchange.id),
+            Duty::Deduplicate { .. } => {}
         }
-        let Scratch { pending, seen, headers, chance, .. } = &mut *self.scratch;
+        let Scratch { pending, seen, headers, chance, asks_gates: asks, .. } = &mut *self.scratch;
         if table.kind().needs_headers() && !self.headers_filled {
             headers.fill(self.message.headers);
             self.headers_filled = true;
@@ -136,7 +152,9 @@ impl<Q: QueueHandle> Walk<'_, Q> {
         let mut sink = Sink { out: self.out, pending, seen, chance, matched: false };
         let &Message { keys, headers: raw_headers, properties } = self.message;
         let properties = properties.unwrap_or(Properties::EMPTY);
-        table.collect(&Prepared { keys, headers, raw_headers, properties }, &mut sink);
+        if admits(exchange, *asks, raw_headers) {
+            table.collect(&Prepared { keys, headers, raw_headers, properties }, &mut sink);
+        }
         if !sink.matched
             && let Some(name) = exchange.alternate()
         {
@@ -158,8 +176,6 @@ impl<Q: QueueHandle> Walk<'_, Q> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::Table as Arguments;
-
     use super::*;
     use crate::{Destination, ExchangeKind, ExchangeType};
 

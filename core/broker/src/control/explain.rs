@@ -54,7 +54,7 @@ impl Broker {
             self.each_binding(&vhost, from, each);
         };
         let alternates = |name: &[u8]| vhost.exchange(name);
-        let mut scratch = Vhost::scratch();
+        let mut scratch = Vhost::scratch().imagining();
         let explanation = routing::explain(&start, &asked, &alternates, &bindings, &mut scratch);
         let mut out = Vec::new();
         let clock = &self.services().clock;

@@ -26,6 +26,7 @@ impl Classic {
         self.trim(fx);
         self.serve(now_ms, fx);
         self.release_due(now_ms, fx);
+        self.read_unread(fx);
         self.watch_expires(fx);
         self.relieve(fx);
     }

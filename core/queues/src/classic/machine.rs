@@ -1,6 +1,6 @@
 //! The machine itself: enqueue, settle, consumers, counters.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::consumers::Consumers;
 use super::level::{Freed, Level, SettledMessage};
@@ -12,6 +12,7 @@ use crate::message::{
     ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, QueueStats, SettleHow, SettleRun,
 };
 use crate::record::{self, RecordKind, SettledRun};
+use crate::unique::Present;
 
 /// Why a queue deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,10 @@ pub struct Classic {
     had_consumer: bool,
     pub(super) totals: Totals,
     logged: Vec<MessageSeq>,
+    /// Blocks on disk of which nobody has read since the restart what the machine must know of their messages.
+    pub(super) unread: BTreeSet<MessageSeq>,
+    /// What its messages are duplicates of, in a queue that drops them.
+    pub(super) present: Option<Box<Present>>,
     /// When messages are due, in a queue of [`Order::Due`].
     pub(super) schedule: Option<Box<Schedule>>,
 }
@@ -89,6 +94,7 @@ impl Classic {
     pub fn new(config: QueueConfig, now_ms: u64) -> Classic {
         let levels = (0..=config.max_priority).map(Level::new).collect();
         let consumers = Consumers::new(config.single_active);
+        let present = config.deduplicates.then(Box::default);
         let schedule = (config.order == Order::Due).then(Box::default);
         Classic {
             config,
@@ -118,6 +124,8 @@ impl Classic {
             totals: Totals::default(),
             logged: Vec::new(),
             schedule,
+            present,
+            unread: BTreeSet::new(),
         }
     }
 
@@ -136,15 +144,21 @@ impl Classic {
         self.totals.published += batch.len() as u64;
         self.expire(now_ms, fx);
         let mut outcome = PublishOutcome::default();
-        let passed = self.pass_through(batch, fx);
+        let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
+        let mut duplicates = 0;
         for (index, incoming) in batch.iter().enumerate().skip(passed) {
             if self.refuses(incoming, fx) {
                 outcome.rejected.push(index as u32);
+            } else if self.is_duplicate(incoming) {
+                duplicates += 1;
             } else {
                 self.enqueue(incoming, now_ms);
             }
         }
         outcome.log_position = self.log_enqueued(fx);
+        if duplicates > 0 {
+            outcome.log_position = outcome.log_position.max(self.latest_logged());
+        }
         self.trim(fx);
         self.settle_log(fx);
         self.serve(now_ms, fx);
@@ -212,6 +226,7 @@ impl Classic {
         self.memory_bytes += if newest.count == 1 { after } else { after - before };
         self.ready += 1;
         self.ready_bytes += incoming.message.body.len() as u64;
+        self.note_key(MessageSeq::new(level as u8, number), incoming.message.properties);
         if self.is_schedule() {
             self.schedule_newest(expiry_ms.unwrap_or(now_ms));
         }
@@ -245,6 +260,9 @@ impl Classic {
         }
         if self.oldest_log == 0 {
             self.oldest_log = position;
+        }
+        if let Some(present) = &mut self.present {
+            present.logged = position;
         }
         self.logged.clear();
         position
@@ -283,11 +301,15 @@ impl Classic {
         let mut freed = Freed::default();
         let (mut settled, mut bytes, mut persistent) = (0, 0, 0);
         let unlogged = &mut self.unlogged;
+        let present = &mut self.present;
         let logged = self.config.durable && removal == Removal::Logged;
         level.settle_run(first.number(), u64::from(count), &mut freed, |number, message: SettledMessage| {
             settled += 1;
             bytes += message.body_bytes;
             persistent += u64::from(message.persistent);
+            if let Some(present) = present {
+                present.remove(MessageSeq::new(first.level(), number));
+            }
             if message.persistent && logged {
                 push_settled(unlogged, MessageSeq::new(first.level(), number), &message);
             }
@@ -509,14 +531,14 @@ impl Classic {
         let consumers = self.consumers.stats();
         let active = consumers.iter().find(|consumer| consumer.active && self.config.single_active);
         let exclusive = consumers.iter().find(|consumer| consumer.spec.exclusive);
-        let due_bytes = self.schedule.as_ref().map_or(0, |schedule| schedule.heap_bytes());
         QueueStats {
             ready: self.ready,
             unacked: self.unacked,
             ready_bytes: self.ready_bytes,
             unacked_bytes: self.unacked_bytes,
             persistent: self.persistent,
-            memory_bytes: (self.levels.iter().map(Level::heap_bytes).sum::<usize>() + due_bytes) as u64,
+            memory_bytes: (self.levels.iter().map(Level::heap_bytes).sum::<usize>() + self.index_bytes())
+                as u64,
             disk_bytes: self.disk_bytes,
             single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),
             exclusive_tag: exclusive.map(|consumer| consumer.spec.tag.clone()),

@@ -11,6 +11,7 @@ mod bitmap;
 mod block;
 mod consumers;
 mod expiry;
+mod index;
 mod level;
 mod machine;
 mod recovery;

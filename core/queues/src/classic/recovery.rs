@@ -209,6 +209,7 @@ impl Recovering {
         if queue.is_schedule() {
             queue.schedule_all();
         }
+        queue.learn_all();
         queue
     }
 

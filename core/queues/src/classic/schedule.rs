@@ -9,9 +9,8 @@
 //! Refuses to know: what makes a message wait, and where it goes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
-use super::block::Block;
 use super::machine::Classic;
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
@@ -24,9 +23,6 @@ const BATCH_BYTES_MAX: u64 = 4 << 20;
 
 /// Entries whose memory is kept whatever their number.
 const KEPT_COUNT: usize = 1024;
-
-/// Blocks read at once after a restart to learn when their messages are due.
-const READS_MAX: usize = 4;
 
 /// A message that waits, for listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,26 +40,17 @@ pub struct Scheduled {
 pub(super) struct Schedule {
     /// Due time and number, soonest first. What was dropped meanwhile is passed over when its time comes.
     due: BinaryHeap<Reverse<(u64, u64)>>,
-    /// First numbers of blocks on disk whose due times nobody has read since the restart.
-    unread: BTreeSet<u64>,
 }
 
 impl Schedule {
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.due.capacity() * size_of::<Reverse<(u64, u64)>>() + self.unread.len() * 16
+        self.due.capacity() * size_of::<Reverse<(u64, u64)>>()
     }
 
-    /// Learns the due times of a block's messages; those of a block on disk come later.
-    pub(super) fn learn(&mut self, block: &Block) {
-        if !block.is_resident() {
-            self.unread.insert(block.first);
-            return;
-        }
-        for number in (block.first..block.end()).filter(|number| !block.is_settled(*number)) {
-            let due_ms = block.stored(number).and_then(|stored| stored.expiry_ms).unwrap_or(0);
-            self.due.push(Reverse((due_ms, number)));
-        }
+    /// A message waits.
+    pub(super) fn add(&mut self, due_ms: u64, number: u64) {
+        self.due.push(Reverse((due_ms, number)));
     }
 }
 
@@ -77,17 +64,14 @@ impl Classic {
     pub(super) fn schedule_newest(&mut self, due_ms: u64) {
         let number = self.take_one(0);
         if let Some(schedule) = &mut self.schedule {
-            schedule.due.push(Reverse((due_ms, number)));
+            schedule.add(due_ms, number);
         }
     }
 
-    /// After a recovery: all messages wait.
+    /// After a recovery, before their due times are learnt: all messages wait.
     pub(super) fn schedule_all(&mut self) {
         let ready = self.levels[0].ready() as usize;
         self.take(0, ready);
-        if let Some(schedule) = &mut self.schedule {
-            self.levels[0].blocks().for_each(|block| schedule.learn(block));
-        }
     }
 
     /// Lets go what is due, and asks to be woken for what is due next.
@@ -118,7 +102,6 @@ impl Classic {
             self.bury(seq, DeadReason::Due, fx);
         }
         self.settle_log(fx);
-        self.read_unread(fx);
     }
 
     /// The message that is due next, and when.
@@ -138,31 +121,6 @@ impl Classic {
         // Give memory back after a peak.
         if schedule.due.capacity() > KEPT_COUNT && schedule.due.len() < schedule.due.capacity() / 4 {
             schedule.due.shrink_to(schedule.due.len() * 2);
-        }
-    }
-
-    /// Asks for blocks whose due times are not known yet.
-    fn read_unread(&mut self, fx: &mut impl Effects) {
-        let Some(schedule) = &mut self.schedule else { return };
-        // Blocks that are gone meanwhile have nothing to tell.
-        while schedule.unread.first().is_some_and(|first| self.levels[0].block(*first).is_none()) {
-            schedule.unread.pop_first();
-        }
-        let firsts: smallvec::SmallVec<[u64; READS_MAX]> =
-            schedule.unread.iter().take(READS_MAX).copied().collect();
-        for first in firsts {
-            self.request_block(MessageSeq::new(0, first), fx);
-        }
-    }
-
-    /// A block came back from disk: its due times can be learnt.
-    pub(super) fn learn_block(&mut self, number: u64) {
-        let Some(schedule) = &mut self.schedule else { return };
-        if !schedule.unread.remove(&number) {
-            return;
-        }
-        if let Some(block) = self.levels[0].block(number) {
-            schedule.learn(block);
         }
     }
 

@@ -173,8 +173,9 @@ impl Classic {
         self.trim(fx);
         self.expire(now_ms, fx);
         self.serve(now_ms, fx);
-        self.learn_block(seq.number());
+        self.learn_read(seq);
         self.release_due(now_ms, fx);
+        self.read_unread(fx);
         self.relieve(fx);
         true
     }

@@ -1,6 +1,7 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
 mod schedule;
+mod unique;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

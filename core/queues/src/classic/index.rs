@@ -1,0 +1,96 @@
+//! What a machine must know of each message besides where it is: when it is due, what it repeats. Learnt when a message comes;
+//! after a restart from the blocks, those on disk read back one after the other.
+
+use super::machine::Classic;
+use crate::effects::Effects;
+use crate::message::{IncomingMessage, MessageSeq};
+use crate::unique::UniqueKey;
+
+/// Blocks read at once after a restart to learn what is in them.
+const READS_MAX: usize = 4;
+
+impl Classic {
+    /// Whether a message repeats one that is in the queue.
+    pub(super) fn is_duplicate(&self, incoming: &IncomingMessage<'_>) -> bool {
+        self.present.as_ref().is_some_and(|present| {
+            UniqueKey::of_properties(incoming.message.properties).is_some_and(|key| present.contains(key))
+        })
+    }
+
+    /// Log position that what a duplicate repeats needs at most.
+    pub(super) fn latest_logged(&self) -> u64 {
+        self.present.as_ref().map_or(0, |present| present.logged)
+    }
+
+    /// A message is in the queue.
+    pub(super) fn note_key(&mut self, seq: MessageSeq, properties: &[u8]) {
+        if let Some(present) = &mut self.present
+            && let Some(key) = UniqueKey::of_properties(properties)
+        {
+            present.insert(seq, key);
+        }
+    }
+
+    /// Bytes of what is known of messages.
+    pub(super) fn index_bytes(&self) -> usize {
+        self.schedule.as_ref().map_or(0, |schedule| schedule.heap_bytes())
+            + self.present.as_ref().map_or(0, |present| present.heap_bytes())
+            + self.unread.len() * 16
+    }
+
+    /// After a recovery: learns what it must of all messages in memory, and which blocks are still to be read.
+    pub(super) fn learn_all(&mut self) {
+        if !self.is_schedule() && self.present.is_none() {
+            return;
+        }
+        for level in 0..self.levels.len() {
+            let firsts: Vec<u64> = self.levels[level].blocks().map(|block| block.first).collect();
+            for first in firsts {
+                self.learn(MessageSeq::new(level as u8, first));
+            }
+        }
+    }
+
+    /// Learns what it must of a block's messages; those of a block on disk come later.
+    fn learn(&mut self, seq: MessageSeq) {
+        let Some(block) = self.levels[usize::from(seq.level())].block(seq.number()) else { return };
+        if !block.is_resident() {
+            self.unread.insert(seq);
+            return;
+        }
+        for number in (block.first..block.end()).filter(|number| !block.is_settled(*number)) {
+            let Some(stored) = block.stored(number) else { continue };
+            if let Some(schedule) = &mut self.schedule {
+                schedule.add(stored.expiry_ms.unwrap_or(0), number);
+            }
+            if let Some(present) = &mut self.present
+                && let Some(key) = UniqueKey::of_properties(stored.message.properties)
+            {
+                present.insert(MessageSeq::new(seq.level(), number), key);
+            }
+        }
+    }
+
+    /// A block came back from disk.
+    pub(super) fn learn_read(&mut self, seq: MessageSeq) {
+        if self.unread.remove(&seq) {
+            self.learn(seq);
+        }
+    }
+
+    /// Asks for blocks that nobody has read since the restart.
+    pub(super) fn read_unread(&mut self, fx: &mut impl Effects) {
+        // Blocks that are gone meanwhile have nothing to tell.
+        while let Some(first) = self.unread.first().copied() {
+            if self.levels[usize::from(first.level())].block(first.number()).is_some() {
+                break;
+            }
+            self.unread.remove(&first);
+        }
+        let firsts: smallvec::SmallVec<[MessageSeq; READS_MAX]> =
+            self.unread.iter().take(READS_MAX).copied().collect();
+        for first in firsts {
+            self.request_block(first, fx);
+        }
+    }
+}

@@ -157,7 +157,7 @@ step_hostile() {
 step_kill9() {
   "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut ${KILL9_SEED:+--seed "$KILL9_SEED"}
 }
-step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN"; }
+step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" && "$python" testing/crash/seen.py --warren "$WARREN_BIN"; }
 step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN"; }
 

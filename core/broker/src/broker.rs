@@ -301,6 +301,7 @@ impl Broker {
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();
         self.0.services.alarms.stop();
+        self.0.services.seen_files.stop();
         for thread in self.0.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread has panicked");

@@ -184,6 +184,9 @@ impl Queue {
         services: Arc<Services>,
     ) -> Arc<Queue> {
         let oldest_log = AtomicU64::new(machine.oldest_log_position());
+        if facts.config.deduplicates {
+            services.has_unique_queues.store(true, Ordering::Relaxed);
+        }
         Arc::new(Queue {
             id: facts.id,
             name: facts.name,

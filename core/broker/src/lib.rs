@@ -22,6 +22,7 @@ mod options;
 mod pacing;
 mod recovery;
 mod refused;
+mod seen_files;
 mod services;
 mod vhost;
 

@@ -6,7 +6,7 @@ pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use commitlog::{
@@ -33,6 +33,7 @@ use crate::driven::Driver;
 use crate::foundation::Foundation;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
+use crate::seen_files::{self, SeenFiles};
 use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
 
 /// Threads that read and write segments.
@@ -122,13 +123,14 @@ fn recover(
         Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
     missing::check_known(is_known, recovered.end().0)?;
     let contents = read_messages(recovered, &writer)?;
+    let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
     let segment_options = foundation.sizes.segment_options();
     let segments = Segments::open(disk.clone(), &data_dir.join("segments"), segment_options)
         .map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
     drop_unneeded(&segments, &contents)?;
     let storage = (log, Arc::new(segments), motion);
-    let services = start_services(storage, foundation, (alarms, checkpointer))?;
+    let services = start_services(storage, foundation, (alarms, checkpointer, seen_files))?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
@@ -149,6 +151,7 @@ fn recover(
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
     missing::close_queues(&queues, &lost);
     start_all_clocks(&queues);
+    inner.services.seen_files.remove_unknown();
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
 }
 
@@ -213,7 +216,7 @@ fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<(), StartEr
 fn start_services(
     (log, segments, motion): (Log, Arc<Segments>, Motion),
     foundation: &Foundation,
-    (alarms, checkpointer): (Arc<Alarms>, Checkpointer),
+    (alarms, checkpointer, seen_files): (Arc<Alarms>, Checkpointer, SeenFiles),
 ) -> Result<Arc<Services>, StartError> {
     let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone()));
     log.set_listener(waiting.clone());
@@ -233,6 +236,8 @@ fn start_services(
         background: Background::default(),
         checkpointer,
         alarms,
+        seen_files,
+        has_unique_queues: AtomicBool::new(false),
         waiting,
         by_id,
         unregistered: Mutex::default(),
@@ -255,10 +260,14 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let checkpointer = platform::thread::spawn_or_abort("checkpointer", move || {
         services.checkpointer.run(&services);
     })?;
+    let services = inner.services.clone();
+    let seen_files = platform::thread::spawn_or_abort("seen-files", move || {
+        services.seen_files.run(&services);
+    })?;
     let alarms = inner.services.alarms.clone();
     alarms.look();
     let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run())?;
-    inner.threads.lock().extend([background, checkpointer, alarms]);
+    inner.threads.lock().extend([background, checkpointer, seen_files, alarms]);
     Ok(())
 }
 

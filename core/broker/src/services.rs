@@ -23,6 +23,7 @@ use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::refused::Refused;
+use crate::seen_files::SeenFiles;
 
 /// How long a node that stops waits for dead letters on their way.
 const LETTERS_WAIT_MAX_MS: u32 = 3000;
@@ -46,6 +47,9 @@ pub(crate) struct Services {
     pub(crate) unregistered: Mutex<Vec<QueueId>>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) alarms: Arc<Alarms>,
+    pub(crate) seen_files: SeenFiles,
+    /// There is or was a queue that drops duplicates.
+    pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: ControlPlane,
 }
 

@@ -183,9 +183,9 @@ impl QueueConfig {
     /// the order in which they are checked (the metadata have them, because redeclarations compare in that order too).
     /// Other arguments are ignored.
     pub fn from_arguments(arguments: Table<'_>, known: &[&str]) -> Result<QueueConfig, ArgumentError> {
-        let mut config = QueueConfig::default();
         // RabbitMQ's plugin neither checks its type nor compares it.
-        config.deduplicates = arguments.get("x-message-deduplication") == Some(Value::Bool(true));
+        let deduplicates = arguments.get("x-message-deduplication") == Some(Value::Bool(true));
+        let mut config = QueueConfig { deduplicates, ..QueueConfig::default() };
         for name in known {
             if let Some(value) = arguments.get(name) {
                 config.read(name, &value, arguments)?;

@@ -1,7 +1,7 @@
 //! Declaring and deleting exchanges.
 
 use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen};
-use routing::{Duty, ExchangeType, TypeError};
+use routing::{ExchangeType, TypeError};
 use wire::amqp091::{Table, Value};
 
 use super::queues::{clean_name, is_reserved};
@@ -30,13 +30,9 @@ pub struct ExchangeDeclare<'a> {
 /// Whether an exchange of that type and with these arguments can be declared here.
 ///
 /// # Errors
-/// [`TypeError::Unknown`] also for a type that asks for more than this broker does: better no such exchange than one that
-/// forgets what it should remember.
+/// See [`TypeError`].
 pub fn check_exchange_type(kind: &[u8], arguments: Table<'_>) -> Result<(), TypeError> {
-    match ExchangeType::parse(kind, arguments)?.duty {
-        Duty::Route | Duty::KeepHistory { .. } | Duty::Delay => Ok(()),
-        Duty::Deduplicate { .. } => Err(TypeError::Unknown),
-    }
+    ExchangeType::parse(kind, arguments).map(|_| ())
 }
 
 impl Broker {

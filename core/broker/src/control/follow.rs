@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
 use queues::{Classic, Order, QueueConfig, Recovering};
-use routing::{Duty, Exchange, ExchangeType};
+use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
 use wire::amqp091::{Properties, TableBuf, Value};
 
@@ -15,6 +15,7 @@ use crate::cell::{DeadLetterTarget, Event, Queue, QueueFacts, QueueRef};
 use crate::data::batch::Batch;
 use crate::data::handovers::Handovers;
 use crate::data::recent::RecentMessages;
+use crate::data::seen::SeenValues;
 use crate::vhost::Vhost;
 
 /// Recovered contents of queues, by id.
@@ -115,12 +116,23 @@ impl Inner {
         if let Some(Value::LongStr(name)) = arguments.get("alternate-exchange") {
             exchange.set_alternate(Some(name));
         }
+        exchange.gate = self.gate_of(record, declared.duty);
         let store = (declared.duty == Duty::Delay).then(|| self.open_store(&vhost, record, contents));
         if let Some(store) = &store {
             vhost.add_delays(record.id.0, store.clone());
         }
         vhost.add_exchange(Arc::new(exchange));
         store
+    }
+
+    /// The memory of a deduplicating exchange.
+    fn gate_of(&self, record: &ExchangeRecord, duty: Duty) -> Option<Arc<dyn Gate>> {
+        let Duty::Deduplicate { value_count_max, ttl_ms, persistence } = duty else { return None };
+        let seen = Arc::new(SeenValues::new(value_count_max, ttl_ms, self.services.clock.clone()));
+        if persistence == Persistence::Disk {
+            self.services.seen_files.keep(record.id.0, &seen);
+        }
+        Some(seen)
     }
 
     /// What a delayed exchange keeps its messages in: a queue that nobody finds by name.
@@ -164,6 +176,7 @@ impl Inner {
                 store.submit(Event::Close);
                 self.services.unregister(&store);
             }
+            self.services.seen_files.forget(record.id.0);
             vhost.remove_exchange(&record.name);
             self.retired.lock().retire(exchange.clear());
         }

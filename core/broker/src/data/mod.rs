@@ -10,3 +10,4 @@ pub mod publish;
 pub(crate) mod recent;
 pub mod reply;
 pub(crate) mod routes;
+pub(crate) mod seen;

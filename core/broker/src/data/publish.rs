@@ -1,6 +1,7 @@
 //! Publishing: check, route, group by queue, hand over once per queue and batch.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use queues::MessageView;
@@ -210,6 +211,13 @@ impl Publisher {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether what was settled must reach its queues before the messages published after it: a queue that drops duplicates
+    /// may get a message like the one that it was just rid of.
+    #[inline]
+    pub fn acks_come_first(&self) -> bool {
+        self.broker.services().has_unique_queues.load(Ordering::Relaxed)
     }
 
     /// Hands everything gathered to the queues. Call after each read, before any other broker call of this

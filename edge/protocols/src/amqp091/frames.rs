@@ -104,6 +104,9 @@ impl Running {
     /// basic.publish: takes the whole message at once if it lies behind the method.
     fn publish_method(&mut self, number: u16, publish: &basic::Publish<'_>, rest: &[u8]) -> Outcome<Taken> {
         self.settle_gathered();
+        if !self.settlements.is_empty() && self.publisher.acks_come_first() {
+            self.submit();
+        }
         if let Some((content, consumed)) = self.whole_content(number, publish, rest) {
             if self.stops_at_message() {
                 return Ok(Taken::Wait);

@@ -83,7 +83,7 @@ impl Settlements {
         runs.push(SettleRun { consumer: *consumer, first: seq, count: 1 });
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.dirty.is_empty()
     }
 

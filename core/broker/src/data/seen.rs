@@ -1,0 +1,175 @@
+//! What an exchange of type `x-message-deduplication` remembers: values of the header `x-deduplication-header`, each for a time,
+//! at most as many as its `x-cache-size` says. Refuses to know where that is kept over restarts.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use platform::Clock;
+use queues::UniqueKey;
+use routing::Gate;
+use wire::amqp091::Table;
+
+/// Never forgotten for its age.
+const FOR_EVER: u64 = u64::MAX;
+
+/// Bytes of one value in [`SeenValues::encode`].
+const ENCODED_BYTES: usize = 24;
+
+/// The memory of one exchange.
+pub(crate) struct SeenValues {
+    value_count_max: usize,
+    ttl_ms: Option<u64>,
+    clock: Arc<dyn Clock>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// Until when each value is known, milliseconds since the epoch.
+    until_ms: HashMap<UniqueKey, u64, foldhash::fast::RandomState>,
+    /// In the order in which they were seen first: the oldest makes room.
+    order: VecDeque<UniqueKey>,
+    /// Grows with every change.
+    changes: u64,
+}
+
+impl Memory {
+    fn insert(&mut self, key: UniqueKey, until_ms: u64, count_max: usize) {
+        self.changes += 1;
+        if let Some(known) = self.until_ms.get_mut(&key) {
+            *known = until_ms;
+            return;
+        }
+        while self.order.len() >= count_max {
+            if let Some(oldest) = self.order.pop_front() {
+                self.until_ms.remove(&oldest);
+            }
+        }
+        self.until_ms.insert(key, until_ms);
+        self.order.push_back(key);
+    }
+}
+
+impl SeenValues {
+    /// One that remembers nothing yet.
+    pub(crate) fn new(value_count_max: u32, ttl_ms: Option<u64>, clock: Arc<dyn Clock>) -> SeenValues {
+        SeenValues {
+            value_count_max: value_count_max.max(1) as usize,
+            ttl_ms,
+            clock,
+            memory: Mutex::default(),
+        }
+    }
+
+    /// How often it has changed; what is encoded now holds all of these changes.
+    pub(crate) fn changes(&self) -> u64 {
+        self.memory.lock().changes
+    }
+
+    /// All it remembers, oldest first: repeated (key u128, until u64), big-endian.
+    pub(crate) fn encode(&self) -> (u64, Vec<u8>) {
+        let memory = self.memory.lock();
+        let mut bytes = Vec::with_capacity(memory.order.len() * ENCODED_BYTES);
+        for key in &memory.order {
+            bytes.extend_from_slice(&key.0.to_be_bytes());
+            bytes.extend_from_slice(&memory.until_ms[key].to_be_bytes());
+        }
+        (memory.changes, bytes)
+    }
+
+    /// Remembers what was encoded, but for what is over.
+    pub(crate) fn restore(&self, bytes: &[u8]) {
+        let now_ms = self.clock.wall_ms();
+        let mut memory = self.memory.lock();
+        for entry in bytes.chunks_exact(ENCODED_BYTES) {
+            let (key, until_ms) = entry.split_at(16);
+            let key = UniqueKey(u128::from_be_bytes(key.try_into().expect("sixteen bytes")));
+            let until_ms = u64::from_be_bytes(until_ms.try_into().expect("eight bytes"));
+            if until_ms > now_ms {
+                memory.insert(key, until_ms, self.value_count_max);
+            }
+        }
+    }
+}
+
+impl Gate for SeenValues {
+    fn admits(&self, headers: Option<Table<'_>>) -> bool {
+        let Some(headers) = headers else { return true };
+        let Some(key) = UniqueKey::of_headers(headers) else { return true };
+        let own = headers.get("x-cache-ttl").and_then(|ttl| ttl.as_i64());
+        // A negative one is over at once.
+        let ttl_ms = own.map(|ttl| u64::try_from(ttl).unwrap_or(0)).or(self.ttl_ms);
+        let now_ms = self.clock.wall_ms();
+        let mut memory = self.memory.lock();
+        if memory.until_ms.get(&key).is_some_and(|until_ms| *until_ms > now_ms) {
+            return false;
+        }
+        let until_ms = ttl_ms.map_or(FOR_EVER, |ttl| now_ms.saturating_add(ttl));
+        memory.insert(key, until_ms, self.value_count_max);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use platform::SimClock;
+    use wire::amqp091::TableBuf;
+
+    use super::*;
+
+    fn offer(seen: &SeenValues, value: &str, ttl_ms: Option<i64>) -> bool {
+        let mut headers = TableBuf::new();
+        headers.push_str("x-deduplication-header", value);
+        if let Some(ttl_ms) = ttl_ms {
+            headers.push_i64("x-cache-ttl", ttl_ms);
+        }
+        seen.admits(Some(headers.as_table()))
+    }
+
+    fn with(value_count_max: u32, ttl_ms: Option<u64>) -> (SeenValues, Arc<SimClock>) {
+        let clock = Arc::new(SimClock::new(1));
+        (SeenValues::new(value_count_max, ttl_ms, clock.clone()), clock)
+    }
+
+    #[test]
+    fn a_value_passes_once_and_messages_without_one_always() {
+        let (seen, _) = with(10, None);
+        assert!(offer(&seen, "a", None) && offer(&seen, "b", None));
+        assert!(!offer(&seen, "a", None));
+        assert!(seen.admits(None) && seen.admits(Some(Table::EMPTY)) && seen.admits(Some(Table::EMPTY)));
+    }
+
+    #[test]
+    fn values_are_forgotten_after_their_time_and_messages_may_set_another() {
+        let (seen, clock) = with(10, Some(1000));
+        assert!(offer(&seen, "a", None) && offer(&seen, "short", Some(10)) && offer(&seen, "gone", Some(-5)));
+        assert!(offer(&seen, "gone", None));
+        clock.advance(Duration::from_millis(10));
+        assert!(offer(&seen, "short", None) && !offer(&seen, "a", None));
+        clock.advance(Duration::from_millis(990));
+        assert!(offer(&seen, "a", None));
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let (seen, _) = with(2, None);
+        assert!(offer(&seen, "a", None) && offer(&seen, "b", None) && offer(&seen, "c", None));
+        assert!(!offer(&seen, "b", None) && offer(&seen, "a", None));
+        assert_eq!(seen.memory.lock().until_ms.len(), 2);
+    }
+
+    #[test]
+    fn what_is_encoded_is_restored_but_for_what_is_over() {
+        let (seen, clock) = with(10, None);
+        assert!(offer(&seen, "lasts", None) && offer(&seen, "over", Some(5)));
+        let (changes, bytes) = seen.encode();
+        assert_eq!((changes, bytes.len()), (2, 2 * ENCODED_BYTES));
+        clock.advance(Duration::from_millis(5));
+        let again = SeenValues::new(10, None, clock);
+        again.restore(&bytes);
+        assert!(!offer(&again, "lasts", None) && offer(&again, "over", None));
+    }
+}

@@ -29,7 +29,8 @@ impl Model {
                 (Some([place]), Fate::Loose) if *place != key.1 && lets_letters_die[*place] => {}
                 (Some([place]), Fate::Loose) => {
                     copy.fate = Fate::Held(*place);
-                    copy.excused &= !copy.confirmed;
+                    // A letter is as safe as its queue makes it, which nobody told.
+                    copy.excused &= !copy.confirmed || *place != key.1;
                 }
                 (Some([_, _, ..]), Fate::Held(_)) => return Err(format!("{key:?} is there twice: {copy:?}")),
                 (None, Fate::Held(_)) => return Err(format!("{key:?} is lost: {copy:?}")),

@@ -144,6 +144,7 @@ impl History {
             life.driver.run_until_idle();
             self.look(&mut life)?;
             let is_faulty = life.is_faulty;
+            self.keep_doubts(&life);
             life.stop();
             self.model.expire(self.now_ms());
             if is_faulty {
@@ -156,14 +157,14 @@ impl History {
         }
         self.end_of_process();
         self.model.after_crash();
-        self.keep_doubts(life);
+        self.keep_doubts(&life);
         Ok(())
     }
 
     /// What was asked and not answered may have happened.
-    fn keep_doubts(&mut self, life: Life) {
+    fn keep_doubts(&mut self, life: &Life) {
         for asked in &life.asked {
-            if let Asked::Bind(slot, _) = asked {
+            if let Asked::Bind(slot, _) | Asked::Delete(slot, _) = asked {
                 self.model.binding_is_known[*slot] = false;
             }
         }
@@ -202,6 +203,7 @@ impl History {
             86 => self.purge(life),
             87..=90 => {
                 self.world.clock.advance(Duration::from_millis(self.world.below(2000)));
+                self.tell(&|| format!("{}: it is {}", self.now, self.now_ms()));
                 self.model.expire(self.now_ms());
                 Ok(())
             }
@@ -251,6 +253,7 @@ impl History {
         match life.broker.declare_queue(&life.principal, declare) {
             Ok(declared) => {
                 self.model.presence[slot] = Presence::Declaring;
+                self.tell(&|| format!("{}: {name} is declared", self.now));
                 life.asked.push(Asked::Declare(slot, declared.counts));
                 Ok(())
             }
@@ -267,6 +270,7 @@ impl History {
         let name = kinds::name(slot);
         match life.broker.delete_queue(&life.principal, name.as_bytes(), false, false) {
             Ok(call) => {
+                self.tell(&|| format!("{}: {name} is deleted", self.now));
                 life.unsettled.retain(|one| one.slot != slot);
                 life.consumers.retain(|_, at| *at != slot);
                 self.model.presence[slot] = Presence::Deleting;
@@ -301,6 +305,7 @@ impl History {
         };
         match asked {
             Ok(call) => {
+                self.tell(&|| format!("{}: {name} is bound: {}", self.now, !is_bound));
                 self.model.bound[slot] = !is_bound;
                 life.asked.push(Asked::Bind(slot, call));
                 Ok(())
@@ -475,6 +480,7 @@ impl History {
         match life.broker.purge_queue(&life.principal, name.as_bytes()) {
             Ok(call) => {
                 drop(call);
+                self.tell(&|| format!("{}: {name} is purged", self.now));
                 self.look(life)?;
                 let spared: BTreeSet<Key> =
                     life.unsettled.iter().filter(|one| one.slot == slot).map(|one| one.key).collect();
@@ -577,7 +583,7 @@ impl History {
                 None => waiting.push(asked),
                 Some(Err(_)) if life.is_faulty => {
                     // It may have happened all the same.
-                    self.model.binding_is_known[slot] &= !matches!(asked, Asked::Bind(..));
+                    self.model.binding_is_known[slot] &= matches!(asked, Asked::Declare(..));
                 }
                 Some(Err(refused)) => return Err(format!("a change of q{slot} fails: {refused:?}")),
                 Some(Ok(presence)) => {

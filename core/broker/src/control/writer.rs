@@ -87,6 +87,7 @@ impl Writer {
         &mut self,
         command: &Command,
     ) -> Result<(Outcome, Vec<metadata::Change>, u64), Refused> {
+        self.snapshot_if_due();
         self.applied.clear();
         let outcome = self.state.apply(command, &mut self.applied).map_err(refused)?;
         let mut position = 0;
@@ -101,9 +102,6 @@ impl Writer {
                     Err(Refused::Storage("the node is stopping".into()))
                 };
             }
-            if position >= self.snapshot_at.saturating_add(self.snapshot_every_bytes) {
-                self.snapshot(position);
-            }
         } else if self.applied.changes.is_empty() {
             position = self.log.end().0;
         }
@@ -112,6 +110,16 @@ impl Writer {
 
     fn outcome(&mut self, outcome: Outcome, position: u64) -> (Outcome, Vec<metadata::Change>, u64) {
         (outcome, std::mem::take(&mut self.applied.changes), position)
+    }
+
+    /// Writes a snapshot when enough was logged and all of it is durable. One of a state ahead of what is durable would, after a
+    /// power cut, be ahead of the log: what is logged from then on would be taken for known.
+    fn snapshot_if_due(&mut self) {
+        let end = self.log.end();
+        let is_due = end.0 >= self.snapshot_at.saturating_add(self.snapshot_every_bytes);
+        if is_due && self.log.is_synced(end).is_ok_and(|synced| synced) {
+            self.snapshot(end.0);
+        }
     }
 
     fn snapshot(&mut self, position: u64) {
@@ -153,7 +161,10 @@ mod tests {
 
     fn open(disk: &Arc<SimDisk>) -> Writer {
         let committing = Arc::new(Committing::new(Alarms::without_sources()));
-        Writer::open(disk.clone(), Path::new("/meta"), &committing, 1).unwrap().0
+        let foundation = Foundation::real(disk.clone());
+        let (writer, log, _) = Writer::open(&foundation, Path::new("/meta"), &committing, 1).unwrap();
+        writer.start(log).unwrap();
+        writer
     }
 
     #[test]

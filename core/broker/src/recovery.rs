@@ -155,6 +155,12 @@ fn recover(
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
 }
 
+/// Whether messages wait at the exchange, in a queue of its own.
+pub(crate) fn has_store(exchange: &ExchangeRecord) -> bool {
+    ExchangeType::parse(exchange.kind.as_bytes(), exchange.arguments.as_table())
+        .is_ok_and(|declared| declared.duty == Duty::Delay)
+}
+
 /// Folds the message log into queues that still exist.
 fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, StartError> {
     let mut contents: Contents = HashMap::new();
@@ -162,11 +168,7 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, 
         for queue in vhost.queues() {
             contents.insert(queue.id, Recovering::default());
         }
-        let delays = |exchange: &&Arc<ExchangeRecord>| {
-            ExchangeType::parse(exchange.kind.as_bytes(), exchange.arguments.as_table())
-                .is_ok_and(|declared| declared.duty == Duty::Delay)
-        };
-        for exchange in vhost.exchanges().into_iter().filter(delays) {
+        for exchange in vhost.exchanges().into_iter().filter(|exchange| has_store(exchange)) {
             contents.insert(store_id(exchange), Recovering::default());
         }
     }

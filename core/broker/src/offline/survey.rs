@@ -13,7 +13,8 @@ use queues::{RecordKind, Recovering};
 use stdx::QueueId;
 
 use super::adopt::{adopt, drop_empty};
-use crate::control::follow::Contents;
+use crate::control::follow::{Contents, store_id};
+use crate::recovery::has_store;
 
 /// Problems that are kept as text; the others are counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -219,8 +220,8 @@ impl Offline {
         files: &[LogFile],
         survey: &mut Survey,
     ) -> Result<Contents, OfflineError> {
-        let queues = state.vhosts().flat_map(|vhost| vhost.queues());
-        let mut contents: Contents = queues.map(|queue| (queue.id, Recovering::default())).collect();
+        let mut contents: Contents =
+            known(state).into_iter().map(|queue| (QueueId(queue.id), Recovering::default())).collect();
         let (mut stray, mut unusable) = (0, Problems::default());
         self.each_record("log", files, survey, |record| {
             let Some(queue) = contents.get_mut(&QueueId(record.stream)) else {
@@ -322,17 +323,10 @@ impl Offline {
     ) -> Result<(), OfflineError> {
         let dir = self.dir.join("segments");
         let mut needed = 0;
-        for queue in state.vhosts().flat_map(|vhost| vhost.queues()) {
-            let Some(recovering) = contents.get_mut(&queue.id) else { continue };
-            let (vhost, name) = (lossy(&queue.vhost), lossy(&queue.name));
-            let mut readable = Readable {
-                disk: &self.disk,
-                dir: &dir,
-                id: queue.id.0,
-                depth,
-                open: None,
-                found: HashMap::new(),
-            };
+        for QueueSurvey { vhost, name, id, .. } in known(state) {
+            let Some(recovering) = contents.get_mut(&QueueId(id)) else { continue };
+            let mut readable =
+                Readable { disk: &self.disk, dir: &dir, id, depth, open: None, found: HashMap::new() };
             let (all, all_bytes) = recovering.contents();
             recovering.retain_placed(|place| readable.has(place));
             let (messages, body_bytes) = recovering.contents();
@@ -349,7 +343,7 @@ impl Offline {
             survey.queues.push(QueueSurvey {
                 vhost,
                 name,
-                id: queue.id.0,
+                id,
                 messages,
                 body_bytes,
                 lost_messages,
@@ -363,6 +357,27 @@ impl Offline {
         survey.segments_unneeded = survey.segments.saturating_sub(needed);
         Ok(())
     }
+}
+
+/// The queues that the metadata name, and the stores of delayed exchanges, with nothing in them yet.
+fn known(state: &State) -> Vec<QueueSurvey> {
+    let mut known = Vec::new();
+    for vhost in state.vhosts() {
+        let of = |id: QueueId, name: String| QueueSurvey {
+            vhost: lossy(vhost.name()),
+            name,
+            id: id.0,
+            ..QueueSurvey::default()
+        };
+        known.extend(vhost.queues().into_iter().map(|queue| of(queue.id, lossy(&queue.name))));
+        let stores = vhost.exchanges().into_iter().filter(|exchange| has_store(exchange));
+        known.extend(
+            stores.map(|it| {
+                of(store_id(it), format!("{} (delayed messages of the exchange)", lossy(&it.name)))
+            }),
+        );
+    }
+    known
 }
 
 /// The state of a segment that a queue needs.

@@ -198,6 +198,8 @@ pub struct Principal {
     pub vhost: Arc<Vhost>,
     /// The connection; owner of exclusive queues.
     pub connection: ConnectionId,
+    /// The connection's name in listings and traces.
+    pub connection_name: Arc<str>,
 }
 
 impl Principal {

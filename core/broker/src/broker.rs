@@ -275,7 +275,8 @@ impl Broker {
                 return Err(OpenError::VhostNotFound(vhost.into()));
             }
         };
-        let principal = Principal { user, vhost, connection };
+        let connection_name = control.info().name.into();
+        let principal = Principal { user, vhost, connection, connection_name };
         self.0.connections.admit(&principal, control, node_max)?;
         Ok(principal)
     }
@@ -298,6 +299,7 @@ impl Broker {
     /// Flushes and closes logs. Every connection must be gone.
     pub fn shutdown(&self) {
         self.0.services.settle_letters();
+        self.0.services.outlet.stop();
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();
         self.0.services.alarms.stop();

@@ -35,6 +35,7 @@ use crate::pacing::{self, Hold, Pacing};
 use crate::refused::{Refused, Resource};
 use crate::services::Services;
 use crate::vhost::Vhost;
+use crate::voice::trace::TraceSwitch;
 use crash::{Condition, ConditionCell};
 use reload::Reloads;
 
@@ -89,6 +90,7 @@ pub struct Queue {
     pub(crate) config: QueueConfig,
     pub(crate) dead_letter: Option<DeadLetterTarget>,
     pub(crate) services: Arc<Services>,
+    pub(crate) trace: TraceSwitch,
     inbox: Mutex<Vec<Event>>,
     inbox_bytes: AtomicUsize,
     /// Until when publishers are held back for consumers.
@@ -199,6 +201,7 @@ impl Queue {
             config: facts.config,
             dead_letter: facts.dead_letter,
             services,
+            trace: vhost.trace.clone(),
             inbox: Mutex::new(Vec::new()),
             inbox_bytes: AtomicUsize::new(0),
             crowd: Mutex::new(Vec::new()),
@@ -290,8 +293,12 @@ impl Queue {
 
     /// Whether publishers should wait before handing over more.
     pub(crate) fn is_over_bound(&self) -> bool {
+        self.is_inbox_full() || self.hold.is_on(|| self.services.clock.now().0)
+    }
+
+    /// Whether too much waits to be taken.
+    pub(crate) fn is_inbox_full(&self) -> bool {
         self.inbox_bytes.load(Ordering::Relaxed) > INBOX_BYTES_MAX
-            || self.hold.is_on(|| self.services.clock.now().0)
     }
 
     /// Wakes a publisher when the inbox was emptied.

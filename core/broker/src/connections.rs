@@ -125,6 +125,7 @@ struct Open {
     control: Arc<dyn ConnectionControl>,
     user: Arc<User>,
     vhost: Arc<Vhost>,
+    name: Arc<str>,
 }
 
 /// The bound if there is one and it is reached.
@@ -165,7 +166,8 @@ impl Connections {
         }
         vhost.connections().fetch_add(1, Ordering::Relaxed);
         user.connections().fetch_add(1, Ordering::Relaxed);
-        let entry = Open { control, user: user.clone(), vhost: vhost.clone() };
+        let name = principal.connection_name.clone();
+        let entry = Open { control, user: user.clone(), vhost: vhost.clone(), name };
         open.insert(principal.connection, entry);
         Ok(())
     }
@@ -177,6 +179,11 @@ impl Connections {
             gone.vhost.connections().fetch_sub(1, Ordering::Relaxed);
             gone.user.connections().fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Name and user of a connection.
+    pub(crate) fn name_and_user(&self, id: ConnectionId) -> Option<(Arc<str>, Arc<User>)> {
+        self.open.read().get(&id).map(|open| (open.name.clone(), open.user.clone()))
     }
 
     /// Number of open connections.

@@ -62,10 +62,12 @@ impl Aftermath {
 
 impl Effects for CellEffects<'_> {
     fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
-        match self.sinks.get(&consumer) {
-            Some(sink) => sink.deliver(consumer.token, run),
-            None => 0,
+        let Some(sink) = self.sinks.get(&consumer) else { return 0 };
+        let taken = sink.deliver(consumer.token, run);
+        if self.queue.trace.is_on() {
+            self.queue.trace_delivered(consumer, sink.channel_of(consumer.token), &run[..taken]);
         }
+        taken
     }
 
     fn got(&mut self, get: GetToken, message: Option<(Delivery<'_>, u64)>) {

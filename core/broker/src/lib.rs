@@ -25,6 +25,7 @@ mod refused;
 mod seen_files;
 mod services;
 mod vhost;
+mod voice;
 
 pub use access::{Permission, Principal, User};
 pub use alarms::{Alarms, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
@@ -47,6 +48,7 @@ pub use foundation::{FileSizes, Foundation};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use vhost::Vhost;
+pub use voice::trace::Tracing;
 
 // What sessions need from the layers below, under one roof.
 pub use queues::{

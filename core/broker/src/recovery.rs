@@ -35,6 +35,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
+use crate::voice::outlet::Outlet;
 
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
@@ -244,6 +245,7 @@ fn start_services(
         by_id,
         unregistered: Mutex::default(),
         control: OnceLock::new(),
+        outlet: Outlet::default(),
     }))
 }
 
@@ -269,7 +271,11 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let alarms = inner.services.alarms.clone();
     alarms.look();
     let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run())?;
-    inner.threads.lock().extend([background, checkpointer, seen_files, alarms]);
+    let (weak, services) = (Arc::downgrade(inner), inner.services.clone());
+    let outlet = platform::thread::spawn_or_abort("outlet", move || {
+        services.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());
+    })?;
+    inner.threads.lock().extend([background, checkpointer, seen_files, alarms, outlet]);
     Ok(())
 }
 

@@ -24,6 +24,7 @@ use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
+use crate::voice::outlet::Outlet;
 
 /// How long a node that stops waits for dead letters on their way.
 const LETTERS_WAIT_MAX_MS: u32 = 3000;
@@ -51,6 +52,7 @@ pub(crate) struct Services {
     /// There is or was a queue that drops duplicates.
     pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: ControlPlane,
+    pub(crate) outlet: Outlet,
 }
 
 /// What waits for positions of the message log to become durable.

@@ -15,6 +15,7 @@ use crate::cell::{Queue, QueueRef};
 use crate::data::batch::Facts;
 use crate::data::recent::RecentMessages;
 use crate::data::reply::Replies;
+use crate::voice::trace::TraceSwitch;
 
 type Named<T> = RwLock<HashMap<Box<[u8]>, Arc<T>, foldhash::fast::RandomState>>;
 
@@ -37,6 +38,7 @@ pub struct Vhost {
     /// Where delayed exchanges keep what waits, by their ids.
     delays: RwLock<HashMap<u64, Arc<Queue>>>,
     pub(crate) replies: Replies,
+    pub(crate) trace: TraceSwitch,
 }
 
 impl Vhost {
@@ -54,6 +56,7 @@ impl Vhost {
             histories: RwLock::default(),
             delays: RwLock::default(),
             replies: Replies::default(),
+            trace: TraceSwitch::default(),
         })
     }
 

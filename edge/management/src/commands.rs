@@ -1,6 +1,6 @@
 //! From a command's name to what does it. Knows RabbitMQ's names and texts; blocks until changes are durable.
 
-use broker::{Broker, Commit, Refused};
+use broker::{Broker, Commit, Refused, Tracing};
 
 use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
@@ -78,6 +78,8 @@ fn vhost_command(broker: &Broker, request: &Request) -> Option<Outcome> {
         "set_vhost_tags" => vhosts::set_vhost_tags(broker, request),
         "enable_vhost_deletion_protection" => vhosts::enable_deletion_protection(broker, request),
         "disable_vhost_deletion_protection" => vhosts::disable_deletion_protection(broker, request),
+        "trace_on" => vhosts::trace(broker, request, Tracing::On),
+        "trace_off" => vhosts::trace(broker, request, Tracing::Off),
         "set_vhost_limits" => limits::set_vhost_limits(broker, request),
         "clear_vhost_limits" => limits::clear_vhost_limits(broker, request),
         "list_vhost_limits" => limits::list_vhost_limits(broker, request),

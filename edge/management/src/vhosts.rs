@@ -1,13 +1,13 @@
 //! Vhosts: made, described, protected, listed, deleted. Refuses to know what is in them.
 
 use broker::control::users::new_vhost_metadata;
-use broker::{Broker, Refused};
+use broker::{Broker, Refused, Tracing};
 use metadata::VhostMetadata;
 use serde_json::{Map, Value};
 
 use crate::columns::{Column, chosen, rows};
 use crate::commands::{Outcome, arguments, settle, usage};
-use crate::protocol::{Exit, Failure, Request};
+use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::values::text;
 
 fn no_such_vhost(vhost: &str) -> Failure {
@@ -84,6 +84,16 @@ pub(crate) fn delete_vhost(broker: &Broker, request: &Request) -> Outcome {
     }
 }
 
+/// Switches the trace of messages of a vhost (B175). One that does not exist is an error, where RabbitMQ says it is done.
+pub(crate) fn trace(broker: &Broker, request: &Request, tracing: Tracing) -> Outcome {
+    let vhost = request.vhost();
+    if !broker.trace(vhost, tracing) {
+        return Err(no_such_vhost(vhost));
+    }
+    let done = if tracing == Tracing::On { "enabled" } else { "disabled" };
+    Ok(Answer::Done { ok: format!("Trace {done} for vhost {vhost}") })
+}
+
 fn edit(broker: &Broker, vhost: &str, change: impl FnOnce(&mut VhostMetadata)) -> Outcome {
     match broker.edit_vhost(vhost, change) {
         Err(Refused::NoSuchVhost(_)) => Err(no_such_vhost(vhost)),
@@ -129,6 +139,7 @@ pub(crate) fn disable_deletion_protection(broker: &Broker, request: &Request) ->
 
 struct Line {
     name: Value,
+    is_traced: bool,
     metadata: VhostMetadata,
 }
 
@@ -156,7 +167,7 @@ pub(crate) fn metadata_object(metadata: &VhostMetadata) -> Value {
 
 const COLUMNS: &[Column<Line>] = &[
     ("name", |it| it.name.clone()),
-    ("tracing", |_| false.into()),
+    ("tracing", |it| it.is_traced.into()),
     ("cluster_state", |_| "running".into()),
     ("description", |it| (*it.metadata.description).into()),
     ("tags", |it| tags(&it.metadata)),
@@ -169,8 +180,11 @@ const COLUMNS: &[Column<Line>] = &[
 pub(crate) fn list_vhosts(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, COLUMNS, &["name"])?;
     let lines: Vec<Line> = broker.read_metadata(|state| {
-        let line =
-            |vhost: &metadata::Vhost| Line { name: text(vhost.name()), metadata: vhost.metadata().clone() };
+        let line = |vhost: &metadata::Vhost| {
+            let name = text(vhost.name());
+            let is_traced = broker.tracing(&String::from_utf8_lossy(vhost.name())) == Tracing::On;
+            Line { name, is_traced, metadata: vhost.metadata().clone() }
+        };
         state.vhosts().map(line).collect()
     });
     Ok(rows(&columns, lines))

@@ -138,6 +138,8 @@ fn vhost_banner(request: &Request) -> Option<String> {
         "disable_vhost_deletion_protection" => {
             format!("Removing deletion protection from virtual host \"{first}\" by updating its metadata...")
         }
+        "trace_on" => format!("Starting tracing for vhost \"{vhost}\" ..."),
+        "trace_off" => format!("Stopping tracing for vhost \"{vhost}\" ..."),
         "set_vhost_limits" => format!("Setting vhost limits to \"{first}\" for vhost \"{vhost}\" ..."),
         "clear_vhost_limits" => format!("Clearing vhost \"{vhost}\" limits ..."),
         "list_vhost_limits" if request.has("global") => "Listing limits for all vhosts ...".into(),

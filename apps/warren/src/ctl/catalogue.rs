@@ -64,7 +64,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         &["start_app", "stop_app", "suspend_listeners", "resume_listeners"],
     ),
     ("the level is set at start, by --log or log.console.level", &["set_log_level"]),
-    ("the message trace is not there yet", &["trace_on", "trace_off"]),
     (
         "quorum queues and streams are not there yet",
         &["quorum_status", "stream_status", "reclaim_quorum_memory", "coordinator_status"],

@@ -12,12 +12,13 @@ use super::batch::{Batch, BatchConfirms, Facts};
 use super::confirms::ConfirmSink;
 use super::handovers::Handovers;
 use super::reply::REPLY_QUEUE;
-use super::routes::{ChannelRoutes, Route};
+use super::routes::{CarbonCopies, ChannelRoutes, Route};
 use crate::Broker;
 use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
 use crate::cell::Queue;
 use crate::refused::{Refused, Resource};
+use crate::voice::trace;
 
 /// Bytes of publishes gathered before they are handed over without waiting for the end of the read.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
@@ -54,6 +55,8 @@ pub struct PublishChannel {
     confirms: Option<Arc<dyn ConfirmSink>>,
     latest_publish: u64,
     reply_address: Option<Box<[u8]>>,
+    /// Its number on the connection, for traces.
+    number: u16,
     pub(crate) routes: ChannelRoutes,
 }
 
@@ -61,6 +64,11 @@ impl PublishChannel {
     /// A channel without confirms.
     pub fn new() -> PublishChannel {
         PublishChannel::default()
+    }
+
+    /// As [`PublishChannel::new`], with the number that traces show.
+    pub fn numbered(number: u16) -> PublishChannel {
+        PublishChannel { number, ..PublishChannel::default() }
     }
 
     /// confirm.select: from now on publishes are numbered from 1 and settled through `sink`.
@@ -89,6 +97,8 @@ pub struct Publisher {
     handovers: Handovers,
     /// Queues whose inbox was over its bound at the latest flush.
     crowded: Vec<Arc<Queue>>,
+    /// The messages of this batch are traced.
+    traced: bool,
 }
 
 impl Publisher {
@@ -101,6 +111,7 @@ impl Publisher {
             confirms: None,
             handovers: Handovers::default(),
             crowded: Vec::new(),
+            traced: false,
         }
     }
 
@@ -114,6 +125,9 @@ impl Publisher {
         // Before this message is numbered: its return must precede its confirm (B103).
         if self.batch.bytes() > BATCH_BYTES_MAX {
             self.flush();
+        }
+        if self.batch.len() == 0 {
+            self.traced = self.principal.vhost.trace.is_on();
         }
         let max = self.broker.options().message_size_max;
         if message.body.len() as u64 > max {
@@ -141,7 +155,25 @@ impl Publisher {
         if !channel.routes.on_duty().is_empty() {
             self.principal.vhost.remember(channel.routes.on_duty(), view, facts, annotations);
         }
+        if self.traced {
+            self.trace(channel.number, view, &copies, &route);
+        }
         Ok(self.take(channel, view, &Extras { facts, annotations }, route))
+    }
+
+    /// Copies a message to the trace of its vhost (B175).
+    #[cold]
+    fn trace(&self, channel: u16, message: MessageView<'_>, copies: &CarbonCopies, route: &Route) {
+        let queues = match route {
+            Route::Queues(queues) => &queues[..],
+            Route::Reply(_) => &[],
+        };
+        let mut keys = vec![message.routing_key];
+        keys.extend(copies.keys());
+        let vhost = self.principal.vhost.shared_name();
+        let place = self.broker.place(&self.principal, &vhost, channel);
+        let outlet = &self.broker.services().outlet;
+        trace::published(place, message, &keys, queues).into_iter().for_each(|copy| outlet.say(copy));
     }
 
     /// Numbers the message and gathers it for its queues.

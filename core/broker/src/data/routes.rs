@@ -42,6 +42,13 @@ pub(crate) struct CarbonCopies {
     pub(crate) stripped: Option<Vec<u8>>,
 }
 
+impl CarbonCopies {
+    /// Keys of both.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().map(|key| &**key)
+    }
+}
+
 /// What a channel remembers: the latest exchange, and where its keys lead.
 pub(crate) struct ChannelRoutes {
     exchange: Option<Arc<Exchange<QueueRef>>>,

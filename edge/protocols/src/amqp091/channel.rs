@@ -64,12 +64,12 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    pub(crate) fn new(serial: u64, permit: ChannelPermit) -> Channel {
+    pub(crate) fn new(number: u16, serial: u64, permit: ChannelPermit) -> Channel {
         Channel {
             state: ChannelState::Open,
             serial,
             assembly: Assembly::default(),
-            publish: PublishChannel::new(),
+            publish: PublishChannel::numbered(number),
             mode: Mode::Plain,
             consumers: HashMap::new(),
             queue_last_declared: None,

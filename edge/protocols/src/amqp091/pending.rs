@@ -274,6 +274,7 @@ impl Running {
         let Some(got) = got else {
             return self.reply(channel, basic::GetEmpty::default());
         };
+        self.broker.trace_got(&self.principal, channel, queue, &got);
         let source = ack_required.then(|| self.getter(channel, queue));
         self.write(|output| deliver_got(output, channel, source, &got));
     }

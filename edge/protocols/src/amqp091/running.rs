@@ -97,7 +97,7 @@ impl Running {
         let permit = self.broker.open_channel(&self.principal);
         let permit = permit.map_err(|refused| self.too_many_channels(refused))?;
         let serial = self.write(|output| output.state().open_channel(number));
-        self.channels.insert(number, Channel::new(serial, permit));
+        self.channels.insert(number, Channel::new(number, serial, permit));
         self.reply(number, wire::amqp091::methods::channel::OpenOk::default());
         Ok(())
     }

@@ -1,0 +1,226 @@
+//! The trace of messages, RabbitMQ's firehose (B175): what is published and delivered in a vhost, copied to the exchange
+//! `amq.rabbitmq.trace` while an operator wants it.
+//!
+//! In memory only: a restart switches it off, as with RabbitMQ. Messages that come from the trace exchange are never
+//! traced. Refuses to know how copies get to their queues.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use queues::{ConsumerId, Delivery, GotMessage, MessageView};
+use wire::amqp091::{Array, ArrayBuf, Properties, PropertiesBuf, ShortStr, Table, TableBuf, Value};
+
+use super::outlet::Announcement;
+use crate::cell::{Queue, QueueRef};
+use crate::{Broker, Principal};
+
+/// The exchange of every vhost that traces go to.
+pub(crate) const TRACE_EXCHANGE: &[u8] = b"amq.rabbitmq.trace";
+
+/// Whether messages of a vhost are traced; shared by the vhost, its queues and its publishers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TraceSwitch(Arc<AtomicBool>);
+
+impl TraceSwitch {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, tracing: Tracing) {
+        self.0.store(tracing == Tracing::On, Ordering::Relaxed);
+    }
+}
+
+/// Whether messages of a vhost are copied to its trace exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    /// They are.
+    On,
+    /// They are not.
+    Off,
+}
+
+/// Who published or got a message.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) vhost: &'a Arc<str>,
+    pub(crate) node: &'a str,
+    pub(crate) connection: &'a str,
+    pub(crate) channel: u16,
+    pub(crate) user: &'a str,
+}
+
+/// The copy of a published message with the queues it goes to; `None` for one that is a trace itself.
+pub(crate) fn published(
+    place: Place<'_>,
+    message: MessageView<'_>,
+    keys: &[&[u8]],
+    queues: &[QueueRef],
+) -> Option<Announcement> {
+    let mut routed = ArrayBuf::new();
+    for queue in queues {
+        routed.push_str(&queue.0.name);
+    }
+    let special = ("routed_queues", Value::Array(routed.as_array()));
+    announcement(place, message, (b"publish.", message.exchange), keys, special)
+}
+
+/// The copy of a message delivered from a queue; `None` for one that is a trace itself.
+pub(crate) fn delivered(
+    place: Place<'_>,
+    queue: &Queue,
+    message: MessageView<'_>,
+    redelivered: bool,
+) -> Option<Announcement> {
+    let properties = Properties::new(message.properties);
+    let copies = match properties.headers().and_then(|headers| headers.get("CC")) {
+        Some(Value::Array(copies)) => copies,
+        _ => Array::from_raw(&[]),
+    };
+    let mut keys = vec![message.routing_key];
+    keys.extend(copies.iter().filter_map(|copy| copy.as_long_str()));
+    let special = ("redelivered", Value::I32(redelivered.into()));
+    announcement(place, message, (b"deliver.", &queue.name), &keys, special)
+}
+
+/// Headers stand in the order of their names, as RabbitMQ sends them.
+fn announcement(
+    place: Place<'_>,
+    message: MessageView<'_>,
+    key: (&[u8], &[u8]),
+    keys: &[&[u8]],
+    special: (&str, Value<'_>),
+) -> Option<Announcement> {
+    if message.exchange == TRACE_EXCHANGE {
+        return None;
+    }
+    let properties = table_of(&Properties::new(message.properties));
+    let mut routing_keys = ArrayBuf::new();
+    for key in keys {
+        routing_keys.push_str(key);
+    }
+    let mut headers = TableBuf::new();
+    headers
+        .push_i32("channel", place.channel.into())
+        .push_str("connection", place.connection)
+        .push_str("exchange_name", message.exchange)
+        .push_str("node", place.node)
+        .push_table("properties", properties.as_table())
+        .push_raw(special.0, special.1)
+        .push_array("routing_keys", routing_keys.as_array())
+        .push_str("user", place.user)
+        .push_str("vhost", &**place.vhost);
+    let mut raw = Vec::new();
+    let all = PropertiesBuf { headers: Some(headers), ..PropertiesBuf::default() };
+    all.encode(&mut raw).expect("there is no string among them");
+    Some(Announcement {
+        vhost: place.vhost.clone(),
+        exchange: TRACE_EXCHANGE,
+        key: [key.0, key.1].concat(),
+        properties: raw,
+        body: message.body.into(),
+    })
+}
+
+/// A message's properties as a table, the last one first, as RabbitMQ writes them.
+fn table_of(properties: &Properties<'_>) -> TableBuf {
+    let mut table = TableBuf::new();
+    let text = |table: &mut TableBuf, name: &str, value: Option<ShortStr<'_>>| {
+        if let Some(value) = value {
+            table.push_str(name, value.as_bytes());
+        }
+    };
+    text(&mut table, "cluster_id", properties.cluster_id());
+    text(&mut table, "app_id", properties.app_id());
+    text(&mut table, "user_id", properties.user_id());
+    text(&mut table, "type", properties.type_());
+    if let Some(seconds) = properties.timestamp() {
+        // RabbitMQ writes 32 bits whatever is lost by that.
+        match i32::try_from(seconds) {
+            Ok(seconds) => table.push_i32("timestamp", seconds),
+            Err(_) => table.push_i64("timestamp", i64::try_from(seconds).unwrap_or(i64::MAX)),
+        };
+    }
+    text(&mut table, "message_id", properties.message_id());
+    text(&mut table, "expiration", properties.expiration());
+    text(&mut table, "reply_to", properties.reply_to());
+    text(&mut table, "correlation_id", properties.correlation_id());
+    if let Some(priority) = properties.priority() {
+        table.push_i32("priority", priority.into());
+    }
+    if let Some(mode) = properties.delivery_mode() {
+        table.push_i32("delivery_mode", mode.into());
+    }
+    if let Some(headers) = properties.headers() {
+        table.push_table("headers", Table::from_raw(headers.raw()));
+    }
+    text(&mut table, "content_encoding", properties.content_encoding());
+    text(&mut table, "content_type", properties.content_type());
+    table
+}
+
+impl Queue {
+    /// A consumer has taken these messages: copies of them go to the trace.
+    #[cold]
+    pub(crate) fn trace_delivered(&self, consumer: ConsumerId, channel: u16, run: &[Delivery<'_>]) {
+        let Some(control) = self.services.control.get().and_then(Weak::upgrade) else { return };
+        let Some((connection, user)) = control.connections.name_and_user(consumer.connection) else { return };
+        let node = &control.options.node_name;
+        let place =
+            Place { vhost: &self.vhost_name, node, connection: &connection, channel, user: &user.name };
+        for delivery in run {
+            delivered(place, self, delivery.message, delivery.redelivered)
+                .into_iter()
+                .for_each(|copy| self.services.outlet.say(copy));
+        }
+    }
+}
+
+impl Broker {
+    /// Switches the trace of a vhost; `false` if there is no such vhost.
+    pub fn trace(&self, vhost: &str, tracing: Tracing) -> bool {
+        let found = self.vhost(vhost);
+        found.inspect(|vhost| vhost.trace.set(tracing)).is_some()
+    }
+
+    /// Whether messages of a vhost are traced.
+    pub fn tracing(&self, vhost: &str) -> Tracing {
+        let is_on = self.vhost(vhost).is_some_and(|vhost| vhost.trace.is_on());
+        if is_on { Tracing::On } else { Tracing::Off }
+    }
+
+    /// Copies of messages that the trace, or a queue bound to it, could not take, since the start.
+    pub fn announcements_dropped(&self) -> u64 {
+        self.services().outlet.dropped()
+    }
+
+    /// A channel hands the client what it got by basic.get; costs one look at a flag unless the vhost is traced.
+    pub fn trace_got(&self, principal: &Principal, channel: u16, queue: &Queue, got: &GotMessage) {
+        if !principal.vhost.trace.is_on() {
+            return;
+        }
+        let message = MessageView {
+            exchange: &got.exchange,
+            routing_key: &got.routing_key,
+            properties: &got.properties,
+            body: &got.body,
+        };
+        let vhost = principal.vhost.shared_name();
+        let place = self.place(principal, &vhost, channel);
+        delivered(place, queue, message, got.redelivered)
+            .into_iter()
+            .for_each(|copy| self.services().outlet.say(copy));
+    }
+
+    /// Where a channel of a connection stands.
+    pub(crate) fn place<'a>(
+        &'a self,
+        principal: &'a Principal,
+        vhost: &'a Arc<str>,
+        channel: u16,
+    ) -> Place<'a> {
+        let node = &self.options().node_name;
+        Place { vhost, node, connection: &principal.connection_name, channel, user: &principal.user.name }
+    }
+}

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use metadata::{Arguments, Command, DeclareExchange};
+use stdx::QueueId;
+
 use super::{Depth, Offline, OfflineError, Survey, dump};
-use crate::recovery::tests::{PLACED_COUNT, files_below, filled, open, segment_files};
+use crate::recovery::tests::{PLACED_COUNT, files_below, filled, open, segment_files, store};
 
 fn survey(dir: &Path) -> Survey {
     Offline::open(dir).unwrap().survey(Depth::Blocks).unwrap()
@@ -45,6 +48,35 @@ fn a_whole_directory_has_no_problems_and_its_queues_are_named() {
     assert_eq!(queues(&survey), [("a", ALL, 0), ("b", ALL, 0)]);
     assert_eq!((survey.segments, survey.segments_unneeded), (2, 0));
     assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+}
+
+#[test]
+fn what_waits_in_a_delayed_exchange_is_salvaged_with_the_queues() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = open(dir.path()).unwrap();
+    let mut arguments = vec![14];
+    arguments.extend_from_slice(b"x-delayed-typeS\0\0\0\x06direct");
+    let command = Command::DeclareExchange(DeclareExchange {
+        vhost: b"/".as_slice().into(),
+        name: b"later".as_slice().into(),
+        kind: "x-delayed-message".into(),
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments: Arguments::from_raw(arguments),
+    });
+    broker.commit(&command).unwrap().1.wait().unwrap();
+    let id = broker.read_metadata(|state| state.vhost(b"/").unwrap().exchange(b"later").unwrap().id.0);
+    broker.shutdown();
+    drop(broker);
+    store(dir.path(), QueueId(id));
+    let survey = survey(dir.path());
+    assert_eq!((survey.problems.texts.len(), survey.stray_records), (0, 0), "{survey:?}");
+    // Not by a start of the new folder: what is due leaves at once.
+    let new = tempfile::tempdir().unwrap();
+    let to = new.path().join("new");
+    assert_eq!(Offline::open(dir.path()).unwrap().salvage(&to).unwrap().messages, ALL);
+    assert_eq!(queues(&self::survey(&to)), [("later (delayed messages of the exchange)", ALL, 0)]);
 }
 
 #[test]

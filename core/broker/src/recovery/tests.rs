@@ -46,7 +46,7 @@ pub(crate) fn filled(dir: &Path) -> Vec<QueueId> {
 }
 
 /// Gives a queue one block in a segment and a state record that names it, as an earlier life may have left them.
-fn store(dir: &Path, id: QueueId) {
+pub(crate) fn store(dir: &Path, id: QueueId) {
     let mut block = Vec::new();
     (0..PLACED_COUNT).for_each(|_| block.extend_from_slice(&STORED));
     let disk = Arc::new(RealDisk);

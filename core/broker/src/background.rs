@@ -35,6 +35,8 @@ pub(crate) enum Job {
 struct Work {
     jobs: VecDeque<Job>,
     timers: BinaryHeap<Reverse<Timer>>,
+    /// The node stops: what is due from now on is due in its next life.
+    timers_stopped: bool,
     sequence: u64,
 }
 
@@ -81,6 +83,11 @@ impl Background {
         self.0.wake.notify_one();
     }
 
+    /// No queue is ticked any more.
+    pub(crate) fn stop_timers(&self) {
+        self.0.work.lock().timers_stopped = true;
+    }
+
     /// Ticks a queue at a time (milliseconds since the epoch).
     pub(crate) fn at(&self, at_ms: u64, queue: Weak<Queue>) {
         let mut work = self.0.work.lock();
@@ -125,6 +132,7 @@ impl Work {
             return Ok(Next::Job(job));
         }
         match self.timers.peek() {
+            _ if self.timers_stopped => Err(None),
             Some(Reverse(first)) if first.at_ms <= now_ms => {
                 let Reverse(timer) = self.timers.pop().expect("just seen");
                 Ok(Next::Tick(timer.queue))

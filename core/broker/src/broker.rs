@@ -298,7 +298,11 @@ impl Broker {
 
     /// Flushes and closes logs. Every connection must be gone.
     pub fn shutdown(&self) {
-        self.0.services.settle_letters();
+        if self.0.threads.lock().is_empty() {
+            self.0.services.settle_all();
+        } else {
+            self.0.services.settle_letters();
+        }
         self.0.services.outlet.stop();
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();

@@ -182,9 +182,10 @@ impl Services {
     /// Nothing expires from now on. Gives up after [`LETTERS_WAIT_MAX_MS`].
     pub(crate) fn settle_letters(&self) {
         self.stopped_ms.store(self.clock.wall_ms(), Ordering::Relaxed);
+        self.background.stop_timers();
         let mut waited_ms = 0;
-        self.settle_all();
-        while self.letters_out.load(Ordering::Acquire) > 0 && self.log.failure().is_none() {
+        loop {
+            self.settle_all();
             let (reply, mut passed) = Call::pair();
             self.background.submit(Job::Pass(reply));
             while passed.try_take().is_none() {
@@ -197,7 +198,10 @@ impl Services {
                 std::thread::sleep(Duration::from_millis(1));
                 waited_ms += 1;
             }
-            self.settle_all();
+            // All that was told of letters until now is done, and what it sent in turn is counted.
+            if self.letters_out.load(Ordering::Acquire) == 0 || self.log.failure().is_some() {
+                return;
+            }
         }
     }
 

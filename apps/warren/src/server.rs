@@ -91,6 +91,8 @@ async fn prepare(
             .and_then(|skipped| management::name_cluster(&broker, name.as_deref()).map(|()| skipped));
         if done.is_err() {
             broker.shutdown();
+        } else if let Err(refused) = broker.declare_event_exchange() {
+            tracing::warn!(?refused, "no exchange of events");
         }
         done.map(|skipped| (broker, skipped))
     });
@@ -204,6 +206,8 @@ fn broker_options(options: &Options) -> BrokerOptions {
         memory_limit: options.alarms.memory,
         disk_limit: options.alarms.disk,
         channels_max: options.limits.channels_max,
+        event_exchange_vhost: (options.node.event_exchange == Switch::On)
+            .then(|| options.node.event_exchange_vhost.clone()),
         ..BrokerOptions::default()
     }
 }

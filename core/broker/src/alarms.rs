@@ -16,6 +16,7 @@ use platform::{Disk, Memory};
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::refused::Refused;
+use crate::voice::events::Voice;
 
 mod limits;
 
@@ -114,6 +115,7 @@ pub struct Alarms {
     wake: Condvar,
     sources: Sources,
     connections: Arc<Connections>,
+    voice: Arc<Voice>,
     checkpointer: Checkpointer,
 }
 
@@ -133,7 +135,7 @@ impl Alarms {
     pub(crate) fn new(
         limits: (MemoryLimit, DiskLimit),
         sources: Sources,
-        connections: Arc<Connections>,
+        (connections, voice): (Arc<Connections>, Arc<Voice>),
         checkpointer: Checkpointer,
     ) -> Alarms {
         let levels = Levels {
@@ -150,6 +152,7 @@ impl Alarms {
             wake: Condvar::new(),
             sources,
             connections,
+            voice,
             checkpointer,
         }
     }
@@ -161,7 +164,8 @@ impl Alarms {
         let disk = Arc::new(platform::SimDisk::new());
         let sources = Sources { memory, disk, data_dir: "/".into() };
         let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
-        Arc::new(Alarms::new(limits, sources, Arc::default(), Checkpointer::default()))
+        let told = (Arc::default(), Voice::silent());
+        Arc::new(Alarms::new(limits, sources, told, Checkpointer::default()))
     }
 
     /// Which alarms are on now.
@@ -280,6 +284,7 @@ impl Alarms {
             return;
         }
         self.log(before, after);
+        self.voice.alarm_changed(before, after);
         self.checkpointer.spare_disk(after.has(Raised::DISK));
         self.connections.wake_all();
     }

@@ -28,6 +28,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
 use crate::vhost::Vhost;
+use crate::voice::events::INTERNAL;
 
 /// A running broker. Cheap to clone.
 #[derive(Clone)]
@@ -94,14 +95,15 @@ pub(crate) type ControlPlane = OnceLock<Weak<Inner>>;
 impl Inner {
     /// Applies a command and lets the runtime tables follow; returns the outcome and the log position that makes it
     /// durable (0 when nothing was logged).
-    pub(crate) fn commit_at(&self, command: &Command) -> Result<(Outcome, u64), Refused> {
-        self.decide_at(|_| Ok(command))
+    pub(crate) fn commit_at(&self, by: &str, command: &Command) -> Result<(Outcome, u64), Refused> {
+        self.decide_at(by, |_| Ok(command))
     }
 
     /// As [`Inner::commit_at`], with a command that depends on the state: nothing changes between the decision and what
     /// follows from it.
     pub(crate) fn decide_at<C: std::borrow::Borrow<Command>>(
         &self,
+        by: &str,
         decide: impl FnOnce(&metadata::State) -> Result<C, Refused>,
     ) -> Result<(Outcome, u64), Refused> {
         let mut writer = self.writer.lock();
@@ -113,7 +115,8 @@ impl Inner {
             return Err(refused);
         }
         let (outcome, changes, position) = writer.apply(command)?;
-        self.follow(&writer.state, changes);
+        self.follow(&writer.state, &changes);
+        self.services.voice.changed(&writer.state, command, &changes, by);
         let deleted = self.services.take_unregistered();
         drop(writer);
         if !deleted.is_empty() {
@@ -168,21 +171,22 @@ impl Broker {
         &self.0.services
     }
 
-    pub(crate) fn commit_at(&self, command: &Command) -> Result<(Outcome, u64), Refused> {
-        self.0.commit_at(command)
+    pub(crate) fn commit_at(&self, by: &str, command: &Command) -> Result<(Outcome, u64), Refused> {
+        self.0.commit_at(by, command)
     }
 
-    /// Applies a command; the call is answered when it is durable.
-    pub(crate) fn commit(&self, command: &Command) -> Result<(Outcome, Commit), Refused> {
-        self.decide(|_| Ok(command))
+    /// Applies a command on somebody's behalf; the call is answered when it is durable.
+    pub(crate) fn commit(&self, by: &str, command: &Command) -> Result<(Outcome, Commit), Refused> {
+        self.decide(by, |_| Ok(command))
     }
 
     /// Applies a command that depends on the state; the call is answered when it is durable.
     pub(crate) fn decide<C: std::borrow::Borrow<Command>>(
         &self,
+        by: &str,
         decide: impl FnOnce(&metadata::State) -> Result<C, Refused>,
     ) -> Result<(Outcome, Commit), Refused> {
-        let (outcome, position) = self.0.decide_at(decide)?;
+        let (outcome, position) = self.0.decide_at(by, decide)?;
         if position == 0 {
             return Ok((outcome, Call::ready(Ok(()))));
         }
@@ -275,18 +279,25 @@ impl Broker {
                 return Err(OpenError::VhostNotFound(vhost.into()));
             }
         };
-        let connection_name = control.info().name.into();
+        let info = control.info();
+        let connection_name = info.name.as_str().into();
         let principal = Principal { user, vhost, connection, connection_name };
         self.0.connections.admit(&principal, control, node_max)?;
+        let (vhost, user) = (principal.vhost.name(), &principal.user.name);
+        self.services().voice.connection_created(connection, &info, vhost, user);
         Ok(principal)
     }
 
     /// The connection is gone: its exclusive queues are deleted, it leaves the listings. Consumers and unacked
     /// deliveries are the session's to release (cancel, settle with requeue) before this.
     pub fn close_connection(&self, principal: &Principal) {
-        self.0.connections.remove(principal.connection);
+        if let Some(control) = self.0.connections.remove(principal.connection)
+            && self.services().voice.is_heard()
+        {
+            self.services().voice.connection_closed(principal.connection, &control.info());
+        }
         let command = Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner: principal.connection });
-        if let Err(error) = self.commit_at(&command) {
+        if let Err(error) = self.commit_at(INTERNAL, &command) {
             tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
         }
     }
@@ -303,7 +314,7 @@ impl Broker {
         } else {
             self.0.services.settle_letters();
         }
-        self.0.services.outlet.stop();
+        self.0.services.voice.outlet.stop();
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();
         self.0.services.alarms.stop();

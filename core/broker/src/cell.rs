@@ -113,13 +113,20 @@ struct CellState {
     pacing: Pacing,
     /// When the latest tick comes that was asked for to let held publishers go on.
     held_tick_ms: u64,
-    sinks: HashMap<ConsumerId, Arc<dyn ConsumerSink>, foldhash::fast::RandomState>,
+    sinks: HashMap<ConsumerId, Attached, foldhash::fast::RandomState>,
     gets: HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     next_get: u64,
     checkpoints: Vec<Reply<()>>,
     is_reloading: bool,
     /// Consumers since the queue came back from a crash; `None` if it never crashed.
     since_reload: Option<HashSet<ConsumerId>>,
+}
+
+/// A consumer as its cell knows it.
+pub(crate) struct Attached {
+    pub(crate) sink: Arc<dyn ConsumerSink>,
+    pub(crate) channel: u16,
+    pub(crate) tag: Box<[u8]>,
 }
 
 /// Who asked for a message, and how.
@@ -156,6 +163,8 @@ pub(crate) enum Event {
         if_unused: bool,
         if_empty: bool,
         reply: Reply<Result<DeletedQueue, Refused>>,
+        /// Whose doing it is.
+        by: Box<str>,
     },
     /// The metadata say it is deleted.
     Close,
@@ -425,7 +434,10 @@ impl Queue {
                 let added = machine.add_consumer((**spec).clone(), now_ms);
                 if added {
                     since_reload.iter_mut().for_each(|known| known.extend([spec.id]));
-                    fx.sinks.insert(spec.id, sink.clone());
+                    let attached =
+                        Attached { sink: sink.clone(), channel: spec.channel, tag: spec.tag.clone() };
+                    fx.sinks.insert(spec.id, attached);
+                    self.tell_consumer_created(spec);
                 }
                 reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
             }
@@ -519,7 +531,7 @@ impl Queue {
     }
 
     fn delete(&self, machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) {
-        let Event::Delete { if_unused, if_empty, reply } = event else { return };
+        let Event::Delete { if_unused, if_empty, reply, .. } = event else { return };
         let counts = machine.counts();
         // RabbitMQ looks at if-empty first (seen with 4.3.6).
         if *if_empty && counts.ready > 0 {
@@ -531,8 +543,8 @@ impl Queue {
             return;
         }
         let ready = self.close(machine, fx);
-        if let Event::Delete { reply, .. } = std::mem::replace(event, Event::Handled) {
-            fx.aftermath.deleted = Some((ready, reply));
+        if let Event::Delete { reply, by, .. } = std::mem::replace(event, Event::Handled) {
+            fx.aftermath.deleted = Some((ready, reply, by));
         }
     }
 
@@ -540,7 +552,9 @@ impl Queue {
     fn close(&self, machine: &mut Classic, fx: &mut CellEffects<'_>) -> u64 {
         self.condition.set(Condition::Deleted);
         let ready = machine.delete(fx);
-        fx.sinks.clear();
+        for (id, gone) in fx.sinks.drain() {
+            self.tell_consumer_deleted(id, gone.channel, &gone.tag);
+        }
         *machine = Classic::new(self.config.clone(), 0);
         ready
     }
@@ -550,7 +564,9 @@ impl Queue {
 fn cancel(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
     let Event::Cancel(consumer, _) = event else { return };
     machine.cancel(*consumer, now_ms, fx);
-    fx.sinks.remove(consumer);
+    if let Some(gone) = fx.sinks.remove(consumer) {
+        fx.queue.tell_consumer_deleted(*consumer, gone.channel, &gone.tag);
+    }
     if let Event::Cancel(_, reply) = std::mem::replace(event, Event::Handled) {
         if fx.aftermath.is_gone() {
             fx.aftermath.last_cancelled = Some(reply);

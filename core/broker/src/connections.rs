@@ -11,6 +11,7 @@ use stdx::ConnectionId;
 use crate::access::{Principal, User};
 use crate::broker::{Broker, OpenError};
 use crate::vhost::Vhost;
+use crate::voice::events::Voice;
 
 /// Why the broker closes a connection; the protocol makes its own close of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,12 +174,11 @@ impl Connections {
     }
 
     /// Forgets a connection.
-    pub(crate) fn remove(&self, id: ConnectionId) {
-        let mut open = self.open.write();
-        if let Some(gone) = open.remove(&id) {
-            gone.vhost.connections().fetch_sub(1, Ordering::Relaxed);
-            gone.user.connections().fetch_sub(1, Ordering::Relaxed);
-        }
+    pub(crate) fn remove(&self, id: ConnectionId) -> Option<Arc<dyn ConnectionControl>> {
+        let gone = self.open.write().remove(&id)?;
+        gone.vhost.connections().fetch_sub(1, Ordering::Relaxed);
+        gone.user.connections().fetch_sub(1, Ordering::Relaxed);
+        Some(gone.control)
     }
 
     /// Name and user of a connection.
@@ -227,12 +227,18 @@ pub enum ChannelRefused {
 pub struct ChannelPermit {
     user: Arc<User>,
     node: Arc<AtomicU64>,
+    connection: ConnectionId,
+    number: u16,
+    voice: Arc<Voice>,
+    /// Consumers on the channel, for the event of its end.
+    pub consumers: u32,
 }
 
 impl Drop for ChannelPermit {
     fn drop(&mut self) {
         self.user.channels().fetch_sub(1, Ordering::Relaxed);
         self.node.fetch_sub(1, Ordering::Relaxed);
+        self.voice.channel_closed(self.connection, self.number, self.consumers, &self.user.name);
     }
 }
 
@@ -248,7 +254,7 @@ impl Broker {
     ///
     /// # Errors
     /// The limit that is reached.
-    pub fn open_channel(&self, principal: &Principal) -> Result<ChannelPermit, ChannelRefused> {
+    pub fn open_channel(&self, principal: &Principal, number: u16) -> Result<ChannelPermit, ChannelRefused> {
         let user = &principal.user;
         let node = &self.connections().channels;
         count_within(user.channels(), user.bound(Limits::CHANNELS_MAX)).map_err(ChannelRefused::UserLimit)?;
@@ -256,7 +262,10 @@ impl Broker {
             user.channels().fetch_sub(1, Ordering::Relaxed);
             return Err(ChannelRefused::NodeLimit(max));
         }
-        Ok(ChannelPermit { user: user.clone(), node: node.clone() })
+        let voice = self.services().voice.clone();
+        voice.channel_created(principal, number);
+        let (user, node, connection) = (user.clone(), node.clone(), principal.connection);
+        Ok(ChannelPermit { user, node, connection, number, voice, consumers: 0 })
     }
 }
 
@@ -342,13 +351,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker(&folder, crate::BrokerOptions { channels_max: Some(2), ..Default::default() });
         let principal = open(&broker).unwrap();
-        let first = broker.open_channel(&principal).ok().unwrap();
-        let _second = broker.open_channel(&principal).ok().unwrap();
-        assert_eq!(broker.open_channel(&principal).err(), Some(ChannelRefused::NodeLimit(2)));
+        let first = broker.open_channel(&principal, 1).ok().unwrap();
+        let _second = broker.open_channel(&principal, 1).ok().unwrap();
+        assert_eq!(broker.open_channel(&principal, 1).err(), Some(ChannelRefused::NodeLimit(2)));
         broker.edit_user_limits("guest", |own| own.set(Limits::CHANNELS_MAX, 1)).unwrap().wait().unwrap();
-        assert_eq!(broker.open_channel(&principal).err(), Some(ChannelRefused::UserLimit(1)));
+        assert_eq!(broker.open_channel(&principal, 1).err(), Some(ChannelRefused::UserLimit(1)));
         drop(first);
-        assert_eq!(broker.open_channel(&principal).err(), Some(ChannelRefused::UserLimit(1)));
+        assert_eq!(broker.open_channel(&principal, 1).err(), Some(ChannelRefused::UserLimit(1)));
         broker.shutdown();
     }
 }

@@ -9,6 +9,7 @@ use commitlog::{LogWriter, Step};
 use crate::Broker;
 use crate::broker::Inner;
 use crate::checkpointer::{Progress, Turn};
+use crate::voice::events::INTERNAL;
 
 /// What has a thread of its own in a broker that was not opened to be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +78,7 @@ impl Driver {
             Engine::MessageLog => written(self.message_log.step()),
             Engine::Segments => worked(services.segments.step()),
             Engine::Background => {
-                let gone = |queue: Arc<crate::Queue>| self.inner.finish_delete(&queue, 0, None);
+                let gone = |queue: Arc<crate::Queue>| self.inner.finish_delete(&queue, 0, None, INTERNAL);
                 worked(services.background.step(&*services.clock, gone, &services.segments))
             }
             Engine::Checkpointer => match services.checkpointer.step(services, &mut self.progress) {

@@ -10,16 +10,15 @@ use queues::{
 use smallvec::SmallVec;
 
 use crate::call::Reply;
-use crate::cell::{GetReply, Queue};
+use crate::cell::{Attached, GetReply, Queue};
 use crate::control::queues::DeletedQueue;
-use crate::data::consume::ConsumerSink;
 use crate::data::dead_letter::DeadLetter;
 use crate::refused::Refused;
 
 /// The driver's side of [`Effects`] while a machine runs.
 pub(crate) struct CellEffects<'a> {
     pub(crate) queue: &'a Arc<Queue>,
-    pub(crate) sinks: &'a mut HashMap<ConsumerId, Arc<dyn ConsumerSink>, foldhash::fast::RandomState>,
+    pub(crate) sinks: &'a mut HashMap<ConsumerId, Attached, foldhash::fast::RandomState>,
     pub(crate) gets: &'a mut HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     pub(crate) aftermath: &'a mut Aftermath,
 }
@@ -31,7 +30,7 @@ pub(crate) struct Aftermath {
     gone: Option<Gone>,
     /// Who cancelled the last consumer of a queue that goes with it: answered when the queue has gone (B68).
     pub(crate) last_cancelled: Option<Reply<()>>,
-    pub(crate) deleted: Option<(u64, Reply<Result<DeletedQueue, Refused>>)>,
+    pub(crate) deleted: Option<(u64, Reply<Result<DeletedQueue, Refused>>, Box<str>)>,
     /// Gets without ack: settled by the caller right after the get.
     pub(crate) got_without_ack: SmallVec<[SettleRun; 1]>,
     /// Messages for gets whose connection is gone: put back by the caller.
@@ -54,18 +53,18 @@ impl Aftermath {
         if let Some(why) = self.gone {
             queue.services.queue_gone(queue.clone(), why, self.last_cancelled);
         }
-        if let Some((ready, reply)) = self.deleted {
-            queue.services.queue_deleted(queue, ready, reply);
+        if let Some((ready, reply, by)) = self.deleted {
+            queue.services.queue_deleted(queue, ready, reply, &by);
         }
     }
 }
 
 impl Effects for CellEffects<'_> {
     fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
-        let Some(sink) = self.sinks.get(&consumer) else { return 0 };
+        let Some(Attached { sink, channel, .. }) = self.sinks.get(&consumer) else { return 0 };
         let taken = sink.deliver(consumer.token, run);
         if self.queue.trace.is_on() {
-            self.queue.trace_delivered(consumer, sink.channel_of(consumer.token), &run[..taken]);
+            self.queue.trace_delivered(consumer, *channel, &run[..taken]);
         }
         taken
     }
@@ -94,7 +93,7 @@ impl Effects for CellEffects<'_> {
     }
 
     fn consumer_cancelled(&mut self, consumer: ConsumerId) {
-        if let Some(sink) = self.sinks.get(&consumer) {
+        if let Some(Attached { sink, .. }) = self.sinks.get(&consumer) {
             sink.cancelled(consumer.token);
         }
     }

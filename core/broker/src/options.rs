@@ -35,6 +35,9 @@ pub struct BrokerOptions {
     pub memory_limit: MemoryLimit,
     /// Below how much free disk space publishers are blocked (B27). Default 50 MB.
     pub disk_limit: DiskLimit,
+    /// Vhost of `amq.rabbitmq.event`, where events are published (B176); `None`, the default, for no events. See
+    /// [`crate::Broker::declare_event_exchange`].
+    pub event_exchange_vhost: Option<String>,
     /// Bytes of backlog a queue keeps in memory before its middle goes to disk. Default 4 MiB.
     pub queue_memory_bytes_max: usize,
 }
@@ -72,6 +75,7 @@ impl Default for BrokerOptions {
             connections_max: None,
             memory_limit: MemoryLimit::Fraction(0.6),
             disk_limit: DiskLimit::Bytes(50_000_000),
+            event_exchange_vhost: None,
             queue_memory_bytes_max: 4 << 20,
         }
     }

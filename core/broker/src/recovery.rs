@@ -35,7 +35,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
-use crate::voice::outlet::Outlet;
+use crate::voice::events::{INTERNAL, Voice};
 
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
@@ -105,7 +105,10 @@ fn recover(
     let sources =
         Sources { memory: foundation.memory.clone(), disk: disk.clone(), data_dir: data_dir.to_owned() };
     let limits = (options.memory_limit, options.disk_limit);
-    let alarms = Arc::new(Alarms::new(limits, sources, connections.clone(), checkpointer.clone()));
+    let voice =
+        Arc::new(Voice::new(&options.node_name, options.event_exchange_vhost.as_deref(), clock.clone()));
+    let told = (connections.clone(), voice.clone());
+    let alarms = Arc::new(Alarms::new(limits, sources, told, checkpointer.clone()));
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
     let incarnation = (clock.wall_ms() / 1000) as u32;
@@ -131,7 +134,7 @@ fn recover(
     let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
     drop_unneeded(&segments, &contents)?;
     let storage = (log, Arc::new(segments), motion);
-    let services = start_services(storage, foundation, (alarms, checkpointer, seen_files))?;
+    let services = start_services(storage, foundation, (alarms, checkpointer, seen_files, voice))?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
@@ -219,7 +222,7 @@ fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<(), StartEr
 fn start_services(
     (log, segments, motion): (Log, Arc<Segments>, Motion),
     foundation: &Foundation,
-    (alarms, checkpointer, seen_files): (Arc<Alarms>, Checkpointer, SeenFiles),
+    (alarms, checkpointer, seen_files, voice): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Voice>),
 ) -> Result<Arc<Services>, StartError> {
     let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone()));
     log.set_listener(waiting.clone());
@@ -245,7 +248,7 @@ fn start_services(
         by_id,
         unregistered: Mutex::default(),
         control: OnceLock::new(),
-        outlet: Outlet::default(),
+        voice,
     }))
 }
 
@@ -255,7 +258,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let background = platform::thread::spawn_or_abort("background", move || {
         let gone = |queue: Arc<Queue>| {
             if let Some(inner) = weak.upgrade() {
-                inner.finish_delete(&queue, 0, None);
+                inner.finish_delete(&queue, 0, None, INTERNAL);
             }
         };
         services.background.run(&*services.clock, gone, &services.segments);
@@ -273,7 +276,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run())?;
     let (weak, services) = (Arc::downgrade(inner), inner.services.clone());
     let outlet = platform::thread::spawn_or_abort("outlet", move || {
-        services.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());
+        services.voice.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());
     })?;
     inner.threads.lock().extend([background, checkpointer, seen_files, alarms, outlet]);
     Ok(())

@@ -24,7 +24,7 @@ use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
-use crate::voice::outlet::Outlet;
+use crate::voice::events::Voice;
 
 /// How long a node that stops waits for dead letters on their way.
 const LETTERS_WAIT_MAX_MS: u32 = 3000;
@@ -52,7 +52,7 @@ pub(crate) struct Services {
     /// There is or was a queue that drops duplicates.
     pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: ControlPlane,
-    pub(crate) outlet: Outlet,
+    pub(crate) voice: Arc<Voice>,
 }
 
 /// What waits for positions of the message log to become durable.
@@ -326,9 +326,10 @@ impl Services {
         queue: &Queue,
         ready: u64,
         reply: Reply<Result<DeletedQueue, Refused>>,
+        by: &str,
     ) {
         if let Some(control) = self.control.get().and_then(Weak::upgrade) {
-            control.finish_delete(queue, ready, Some(reply));
+            control.finish_delete(queue, ready, Some(reply), by);
         }
     }
 

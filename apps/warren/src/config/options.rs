@@ -394,6 +394,10 @@ pub struct NodeOptions {
     pub definitions_skip_unchanged: Switch,
     /// What becomes of definitions of things that Warren does not have. Default denied.
     pub definitions_unsupported: Permit,
+    /// Whether events are published. Default on.
+    pub event_exchange: Switch,
+    /// Where. Default `/`.
+    pub event_exchange_vhost: String,
 }
 
 impl NodeOptions {
@@ -418,6 +422,8 @@ impl Default for NodeOptions {
             definitions_path: None,
             definitions_skip_unchanged: Switch::Off,
             definitions_unsupported: Permit::Denied,
+            event_exchange: Switch::On,
+            event_exchange_vhost: "/".to_owned(),
         }
     }
 }

@@ -64,9 +64,10 @@ impl Queue {
         tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged is kept");
         self.condition.set(Condition::Crashed);
         state.machine = Classic::new(self.config.clone(), 0);
-        for (consumer, sink) in state.sinks.drain() {
+        for (consumer, gone) in state.sinks.drain() {
             // Its session may be what panicked.
-            let _told = contained(|| sink.cancelled(consumer.token));
+            let _told = contained(|| gone.sink.cancelled(consumer.token));
+            self.tell_consumer_deleted(consumer, gone.channel, &gone.tag);
         }
         for (_, get) in state.gets.drain() {
             get.reply.send(Err(Refused::Crashed(self.resource())));
@@ -113,8 +114,8 @@ impl Queue {
             Event::Delete { .. } => {
                 self.condition.set(Condition::Deleted);
                 self.oldest_log.store(0, Ordering::Release);
-                if let Event::Delete { reply, .. } = std::mem::replace(event, Event::Handled) {
-                    aftermath.deleted = Some((0, reply));
+                if let Event::Delete { reply, by, .. } = std::mem::replace(event, Event::Handled) {
+                    aftermath.deleted = Some((0, reply, by));
                 }
             }
             Event::Close => {

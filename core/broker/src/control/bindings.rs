@@ -106,7 +106,7 @@ impl Broker {
             // Their order does not make another binding (B84, seen with 4.3.6).
             arguments: sorted(request.arguments),
         });
-        self.commit(&command).map(|(_, call)| call)
+        self.commit(&principal.user.name, &command).map(|(_, call)| call)
     }
 
     /// Removes a binding; a missing one is fine (B85), even at another connection's exclusive queue (B65).
@@ -123,7 +123,7 @@ impl Broker {
         if locked.is_err() && self.binding_exists(&unbind) {
             locked?;
         }
-        self.commit(&Command::Unbind(unbind)).map(|(_, call)| call)
+        self.commit(&principal.user.name, &Command::Unbind(unbind)).map(|(_, call)| call)
     }
 
     fn binding_exists(&self, unbind: &Unbind) -> bool {

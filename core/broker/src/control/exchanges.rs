@@ -77,8 +77,10 @@ impl Broker {
             internal: declare.internal,
             arguments: Arguments::from(declare.arguments),
         });
-        self.decide(|_| self.check_exchange_limit(principal, &resource).map(|()| &command))
-            .map(|(_, call)| call)
+        self.decide(&principal.user.name, |_| {
+            self.check_exchange_limit(principal, &resource).map(|()| &command)
+        })
+        .map(|(_, call)| call)
     }
 
     /// B58: only new exchanges count. Exact when the writer's lock is held.
@@ -121,6 +123,7 @@ impl Broker {
         principal.check_exchange(Permission::Configure, &name)?;
         let when = if if_unused { DeleteWhen::Unused } else { DeleteWhen::Always };
         let vhost = principal.vhost.name().as_bytes().into();
-        self.commit(&Command::DeleteExchange(DeleteExchange { vhost, name, when })).map(|(_, call)| call)
+        self.commit(&principal.user.name, &Command::DeleteExchange(DeleteExchange { vhost, name, when }))
+            .map(|(_, call)| call)
     }
 }

@@ -43,30 +43,30 @@ pub(crate) fn start_all_clocks(queues: &[Arc<Queue>]) {
 
 impl Inner {
     /// Applies changes to the runtime tables.
-    pub(crate) fn follow(&self, state: &State, changes: Vec<Change>) {
+    pub(crate) fn follow(&self, state: &State, changes: &[Change]) {
         for change in changes {
             match change {
                 Change::VhostAdded(name) => {
-                    let text = text(&name);
+                    let text = text(name);
                     self.vhosts.write().insert(text.clone(), Vhost::new(&text));
-                    self.refresh_vhost(state, &name);
+                    self.refresh_vhost(state, name);
                 }
-                Change::VhostChanged(name) => self.refresh_vhost(state, &name),
+                Change::VhostChanged(name) => self.refresh_vhost(state, name),
                 Change::VhostDeleted(name) => {
-                    self.vhosts.write().remove(&text(&name));
+                    self.vhosts.write().remove(&text(name));
                 }
-                Change::ExchangeAdded(record) => drop(self.add_exchange(&record, None)),
-                Change::ExchangeDeleted(record) => self.remove_exchange(&record),
-                Change::QueueAdded(record) => self.add_queue(&record, None).iter().for_each(start_clocks),
-                Change::QueueDeleted(record) => self.remove_queue(&record),
-                Change::BindingAdded(binding) => self.change_binding(&binding, Way::Add),
-                Change::BindingRemoved(binding) => self.change_binding(&binding, Way::Remove),
-                Change::UserChanged(name) => self.refresh_user(state, &name),
+                Change::ExchangeAdded(record) => drop(self.add_exchange(record, None)),
+                Change::ExchangeDeleted(record) => self.remove_exchange(record),
+                Change::QueueAdded(record) => self.add_queue(record, None).iter().for_each(start_clocks),
+                Change::QueueDeleted(record) => self.remove_queue(record),
+                Change::BindingAdded(binding) => self.change_binding(binding, Way::Add),
+                Change::BindingRemoved(binding) => self.change_binding(binding, Way::Remove),
+                Change::UserChanged(name) => self.refresh_user(state, name),
                 Change::PermissionsChanged { user, .. } | Change::TopicPermissionsChanged { user, .. } => {
-                    self.refresh_user(state, &user);
+                    self.refresh_user(state, user);
                 }
                 Change::UserDeleted(name) => {
-                    self.users.write().remove(&text(&name));
+                    self.users.write().remove(&text(name));
                 }
                 Change::ParameterChanged { .. }
                 | Change::GlobalParameterChanged { .. }
@@ -250,6 +250,8 @@ impl Inner {
         if matches!(binding.destination, Destination::Exchange(_)) {
             vhost.count_exchange_binding(matches!(way, Way::Add));
         }
+        let (vhost_name, source_name) = (&binding.source.vhost, &binding.source.name);
+        self.services.voice.count_binding(vhost_name, source_name, matches!(way, Way::Add));
         vhost.changed();
         if let (Way::Add, Some(history)) = (way, vhost.history(source.id)) {
             replay(&vhost, &history, &destination);

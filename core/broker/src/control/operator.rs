@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::control::queues::DeletedQueue;
 use crate::refused::Refused;
+use crate::voice::events::CLI;
 
 /// On which condition an operator deletes a queue (B78).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +35,12 @@ impl Queue {
         when: DeleteConditions,
     ) -> Call<Result<DeletedQueue, Refused>> {
         let (reply, call) = Call::pair();
-        self.submit(Event::Delete { if_unused: when.if_unused, if_empty: when.if_empty, reply });
+        self.submit(Event::Delete {
+            if_unused: when.if_unused,
+            if_empty: when.if_empty,
+            reply,
+            by: CLI.into(),
+        });
         call
     }
 

@@ -109,7 +109,7 @@ impl Broker {
             }
             self.check_limits(principal, &resource).map(|()| &command)
         };
-        let (outcome, position) = self.0.decide_at(decide)?;
+        let (outcome, position) = self.0.decide_at(&principal.user.name, decide)?;
         let queue = vhost.queue(&name).ok_or(Refused::NotFound(resource))?;
         if queue.condition() == Condition::Crashed {
             return Err(Refused::Crashed(queue.resource()));
@@ -212,7 +212,8 @@ impl Broker {
             return Err(self.alarms().refusal());
         }
         let (reply, call) = Call::pair();
-        queue.submit(Event::Delete { if_unused, if_empty, reply });
+        let by = principal.user.name.clone();
+        queue.submit(Event::Delete { if_unused, if_empty, reply, by });
         Ok(call)
     }
 
@@ -234,13 +235,14 @@ impl crate::broker::Inner {
         queue: &Queue,
         ready: u64,
         reply: Option<Reply<Result<DeletedQueue, Refused>>>,
+        by: &str,
     ) {
         let command = Command::DeleteQueue(DeleteQueue {
             vhost: queue.vhost_name().as_bytes().into(),
             name: queue.name().into(),
             id: Some(queue.id),
         });
-        let committed = self.commit_at(&command);
+        let committed = self.commit_at(by, &command);
         let Some(reply) = reply else { return };
         match committed {
             Ok((_, position)) => {

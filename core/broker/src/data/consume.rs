@@ -22,11 +22,6 @@ pub trait ConsumerSink: Send + Sync {
 
     /// The queue cancels the consumer because it is deleted (B119).
     fn cancelled(&self, token: u32);
-
-    /// Number of the consumer's channel, for traces; 0 where there are no channels.
-    fn channel_of(&self, _token: u32) -> u16 {
-        0
-    }
 }
 
 /// basic.consume, as the broker sees it.

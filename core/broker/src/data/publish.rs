@@ -172,7 +172,7 @@ impl Publisher {
         keys.extend(copies.keys());
         let vhost = self.principal.vhost.shared_name();
         let place = self.broker.place(&self.principal, &vhost, channel);
-        let outlet = &self.broker.services().outlet;
+        let outlet = &self.broker.services().voice.outlet;
         trace::published(place, message, &keys, queues).into_iter().for_each(|copy| outlet.say(copy));
     }
 

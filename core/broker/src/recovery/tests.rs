@@ -35,7 +35,7 @@ pub(crate) fn filled(dir: &Path) -> Vec<QueueId> {
             arguments: metadata::Arguments::default(),
             queue_type: metadata::QueueType::Classic,
         });
-        broker.commit(&command).unwrap().1.wait().unwrap();
+        broker.commit("rmq-cli", &command).unwrap().1.wait().unwrap();
     }
     let ids = ["a", "b"].map(|name| broker.vhost("/").unwrap().queue(name.as_bytes()).unwrap().id);
     broker.shutdown();

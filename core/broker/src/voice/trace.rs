@@ -172,7 +172,7 @@ impl Queue {
         for delivery in run {
             delivered(place, self, delivery.message, delivery.redelivered)
                 .into_iter()
-                .for_each(|copy| self.services.outlet.say(copy));
+                .for_each(|copy| self.services.voice.outlet.say(copy));
         }
     }
 }
@@ -192,7 +192,7 @@ impl Broker {
 
     /// Copies of messages that the trace, or a queue bound to it, could not take, since the start.
     pub fn announcements_dropped(&self) -> u64 {
-        self.services().outlet.dropped()
+        self.services().voice.outlet.dropped()
     }
 
     /// A channel hands the client what it got by basic.get; costs one look at a flag unless the vhost is traced.
@@ -210,7 +210,7 @@ impl Broker {
         let place = self.place(principal, &vhost, channel);
         delivered(place, queue, message, got.redelivered)
             .into_iter()
-            .for_each(|copy| self.services().outlet.say(copy));
+            .for_each(|copy| self.services().voice.outlet.say(copy));
     }
 
     /// Where a channel of a connection stands.

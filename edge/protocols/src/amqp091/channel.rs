@@ -60,7 +60,7 @@ pub(crate) struct Channel {
     /// Properties that were found valid last; most publishers repeat theirs.
     pub(crate) properties_valid: Vec<u8>,
     /// Counts the channel against limits as long as it is there.
-    _permit: ChannelPermit,
+    pub(crate) permit: ChannelPermit,
 }
 
 impl Channel {
@@ -76,7 +76,7 @@ impl Channel {
             prefetch: 0,
             getter: None,
             properties_valid: Vec::new(),
-            _permit: permit,
+            permit,
         }
     }
 

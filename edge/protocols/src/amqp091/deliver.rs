@@ -395,13 +395,6 @@ impl broker::ConsumerSink for DeliverySink {
         self.has_cancelled.store(true, Ordering::Release);
         self.outbox.wake();
     }
-
-    fn channel_of(&self, token: u32) -> u16 {
-        let mut output = self.outbox.lock();
-        let (_, side, _) = output.parts();
-        let source = side.by_token.get(&token).and_then(|&index| side.sources[index as usize].as_ref());
-        source.map_or(0, |source| source.channel)
-    }
 }
 
 /// Encodes as many deliveries of the run as there is room and prefetch for.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use broker::{Broker, User};
+use broker::{Broker, ConnectionInfo, LoginOutcome, User};
 use wire::amqp091::methods::connection::{Start, StartOk, Tune, TuneOk};
 use wire::amqp091::sasl::{SaslError, parse_amqplain, parse_plain};
 use wire::amqp091::{PROTOCOL_HEADER, Table, TableBuf, Value};
@@ -118,6 +118,7 @@ pub(crate) fn login(
     settings: &Settings,
     peer: &Peer,
     start_ok: &StartOk<'_>,
+    info: &ConnectionInfo,
 ) -> Result<(Arc<User>, Mechanism), LoginError> {
     let offered = |mechanism: &&Mechanism| mechanism.name().as_bytes() == start_ok.mechanism.as_bytes();
     let Some(&mechanism) = settings.mechanisms.iter().find(offered) else {
@@ -136,8 +137,10 @@ pub(crate) fn login(
         (None, Some(anonymous)) => (Some(anonymous.user.as_str()), anonymous.password.as_bytes()),
         (None, None) => (None, &b""[..]),
     };
-    let user = user.and_then(|user| broker.authenticate(user, password, peer.is_loopback()));
-    user.map(|user| (user, mechanism)).ok_or_else(|| {
+    let known = user.and_then(|user| broker.authenticate(user, password, peer.is_loopback()));
+    let outcome = if known.is_some() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
+    broker.login_tried(info, user.unwrap_or_default(), mechanism.name(), outcome);
+    known.map(|user| (user, mechanism)).ok_or_else(|| {
         let name = mechanism.name();
         let text = format!(
             "Login was refused using authentication mechanism {name}. For details see the broker logfile."

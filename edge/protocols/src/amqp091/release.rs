@@ -143,6 +143,7 @@ impl Running {
     pub(crate) fn count_consumers(&mut self, number: u16) {
         if let Some(channel) = self.channels.get(number) {
             let count = channel.consumers.len();
+            channel.permit.consumers = u32::try_from(count).unwrap_or(u32::MAX);
             self.note(number, |facts| facts.consumer_count = count);
         }
     }

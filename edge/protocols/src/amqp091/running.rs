@@ -94,7 +94,7 @@ impl Running {
             );
             return Err(Failure::new(ReplyCode::NotAllowed, text));
         }
-        let permit = self.broker.open_channel(&self.principal);
+        let permit = self.broker.open_channel(&self.principal, number);
         let permit = permit.map_err(|refused| self.too_many_channels(refused))?;
         let serial = self.write(|output| output.state().open_channel(number));
         self.channels.insert(number, Channel::new(number, serial, permit));

@@ -110,6 +110,38 @@ const KEYS: &[Key] = &[
               of refusing to start.",
         example: "warren.definitions.skip_unsupported = true",
     },
+    Key {
+        name: "warren.event_exchange",
+        alias: None,
+        take: Take::Boolean { set: |options, on| options.node.event_exchange = on.into() },
+        default: "true",
+        doc: "Declares the topic exchange `amq.rabbitmq.event` at start and publishes events there, such as `queue.created` \
+              and `connection.closed`, as RabbitMQ's plugin `rabbitmq_event_exchange` does. Costs nothing while nothing is \
+              bound to it.",
+        example: "warren.event_exchange = false",
+    },
+    Key {
+        name: "event_exchange.vhost",
+        alias: None,
+        take: Take::Text {
+            shape: "virtual host",
+            set: |options, value| {
+                options.node.event_exchange_vhost = value.to_owned();
+                Ok(())
+            },
+        },
+        default: "/",
+        doc: "Virtual host of `amq.rabbitmq.event`; it must exist at start.",
+        example: "event_exchange.vhost = operations",
+    },
+    Key {
+        name: "event_exchange.protocol",
+        alias: None,
+        take: Take::Choice { of: &["amqp_0_9_1"], not_yet: &["amqp_1_0"], set: |_, _| {} },
+        default: "amqp_0_9_1",
+        doc: "Shape of events: messages of AMQP 0-9-1 with headers.",
+        example: "event_exchange.protocol = amqp_0_9_1",
+    },
 ];
 
 fn path(value: &str) -> Result<PathBuf, String> {

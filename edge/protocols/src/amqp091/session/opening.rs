@@ -25,7 +25,8 @@ impl Session {
             info.user_provided_name.clone_from(&self.client.connection_name);
             info.auth_mechanism = start_ok.mechanism.str_lossy().into_owned();
         }
-        match login(&self.broker, &self.settings, &self.peer, start_ok) {
+        let info = self.control.info.lock().clone();
+        match login(&self.broker, &self.settings, &self.peer, start_ok, &info) {
             Ok((user, mechanism)) => {
                 self.control.info.lock().user = user.name.to_string();
                 self.login = Some((user, mechanism));

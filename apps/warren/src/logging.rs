@@ -3,13 +3,15 @@
 //! Refuses to know what is logged. Standard output is never used: it belongs to the `ready` line and to the output of
 //! tools.
 
-use crate::config::{ConsoleLog, FileLog, LogOptions, Switch};
+use crate::config::{ConsoleLog, ExchangeLog, FileLog, LogOptions, Switch};
+use broker::LogExchange;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tracing::Subscriber;
+use std::sync::{Arc, OnceLock};
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
@@ -135,7 +137,7 @@ pub fn init(options: &LogOptions) -> Result<(), LogError> {
 fn subscriber(options: &LogOptions) -> Result<impl Subscriber + Send + Sync + use<>, LogError> {
     let console = console_layer(&options.console);
     let file = file_layer(&options.file)?;
-    Ok(Registry::default().with(console).with(file))
+    Ok(Registry::default().with(console).with(file).with(exchange_layer(&options.exchange)))
 }
 
 type BoxedLayer<S> = Box<dyn Layer<S> + Send + Sync>;
@@ -167,6 +169,67 @@ where
         LogFormat::Human => layer.with_filter(filter).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_filter(filter).boxed(),
     }))
+}
+
+/// Where lines are published, once a broker runs.
+static EXCHANGE: OnceLock<LogExchange> = OnceLock::new();
+
+/// From now on lines are published on this exchange, if the options of [`init`] ask for it. Only the first one counts.
+pub fn publish_on(exchange: LogExchange) {
+    // A second broker in a process has no log of its own.
+    let _first = EXCHANGE.set(exchange);
+}
+
+/// Makes writers that publish.
+struct Published;
+
+/// One line of a level.
+struct PublishedLine(&'static str);
+
+impl<'a> MakeWriter<'a> for Published {
+    type Writer = PublishedLine;
+
+    fn make_writer(&'a self) -> PublishedLine {
+        PublishedLine("info")
+    }
+
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> PublishedLine {
+        PublishedLine(match *meta.level() {
+            Level::ERROR => "error",
+            Level::WARN => "warning",
+            Level::INFO => "info",
+            _ => "debug",
+        })
+    }
+}
+
+impl io::Write for PublishedLine {
+    /// Lines come whole.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Some(exchange) = EXCHANGE.get() {
+            exchange.say(self.0, line);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn exchange_layer<S>(options: &ExchangeLog) -> Option<BoxedLayer<S>>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    if options.switch == Switch::Off {
+        return None;
+    }
+    let filter = options.filter.build();
+    let layer = tracing_subscriber::fmt::layer().with_writer(Published).with_ansi(false);
+    Some(match options.format {
+        LogFormat::Human => layer.with_filter(filter).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).with_filter(filter).boxed(),
+    })
 }
 
 /// Opens for appending, so that `logrotate` with `copytruncate` works; makes the folder.

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Durability, Options, Permit, Switch};
-use crate::node;
+use crate::{logging, node};
 
 /// How long clients may take to answer connection.close when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,8 +91,8 @@ async fn prepare(
             .and_then(|skipped| management::name_cluster(&broker, name.as_deref()).map(|()| skipped));
         if done.is_err() {
             broker.shutdown();
-        } else if let Err(refused) = broker.declare_event_exchange() {
-            tracing::warn!(?refused, "no exchange of events");
+        } else {
+            announce_itself(&broker);
         }
         done.map(|skipped| (broker, skipped))
     });
@@ -100,6 +100,17 @@ async fn prepare(
         prepared.await?.map_err(|problem| anyhow::anyhow!("cannot import definitions: {problem}"))?;
     skipped.iter().for_each(|line| tracing::warn!("{line}"));
     Ok(broker)
+}
+
+/// Exchanges through which the broker speaks itself, once all vhosts are there.
+fn announce_itself(broker: &Broker) {
+    if let Err(refused) = broker.declare_event_exchange() {
+        tracing::warn!(?refused, "no exchange of events");
+    }
+    match broker.declare_log_exchange() {
+        Ok(exchange) => exchange.into_iter().for_each(logging::publish_on),
+        Err(refused) => tracing::warn!(?refused, "no exchange of log lines"),
+    }
 }
 
 /// Why the broker does not open its data directory, and what to do where that is known.
@@ -206,6 +217,7 @@ fn broker_options(options: &Options) -> BrokerOptions {
         memory_limit: options.alarms.memory,
         disk_limit: options.alarms.disk,
         channels_max: options.limits.channels_max,
+        log_exchange_vhost: (options.log.exchange.switch == Switch::On).then(|| access.default_vhost.clone()),
         event_exchange_vhost: (options.node.event_exchange == Switch::On)
             .then(|| options.node.event_exchange_vhost.clone()),
         ..BrokerOptions::default()

@@ -28,7 +28,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
 use crate::vhost::Vhost;
-use crate::voice::events::INTERNAL;
+use crate::voice::events::{EVENT_EXCHANGE, INTERNAL};
 
 /// A running broker. Cheap to clone.
 #[derive(Clone)]
@@ -221,8 +221,12 @@ impl Broker {
         self.0.vhosts.read().values().map(|vhost| vhost.queue_count() as u64).sum()
     }
 
+    /// Without the exchange of events, which RabbitMQ has only with a plugin.
     pub(crate) fn exchange_count(&self) -> u64 {
-        self.0.vhosts.read().values().map(|vhost| vhost.exchange_count() as u64).sum()
+        let vhosts = self.0.vhosts.read();
+        let all: u64 = vhosts.values().map(|vhost| vhost.exchange_count() as u64).sum();
+        let events = self.options().event_exchange_vhost.as_ref().and_then(|name| vhosts.get(name));
+        all - u64::from(events.is_some_and(|vhost| vhost.exchange(EVENT_EXCHANGE).is_some()))
     }
 
     /// Who is connected.

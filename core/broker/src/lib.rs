@@ -48,6 +48,7 @@ pub use foundation::{FileSizes, Foundation};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use vhost::Vhost;
+pub use voice::log::LogExchange;
 pub use voice::sessions::LoginOutcome;
 pub use voice::trace::Tracing;
 

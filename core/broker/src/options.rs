@@ -38,6 +38,9 @@ pub struct BrokerOptions {
     /// Vhost of `amq.rabbitmq.event`, where events are published (B176); `None`, the default, for no events. See
     /// [`crate::Broker::declare_event_exchange`].
     pub event_exchange_vhost: Option<String>,
+    /// Vhost of `amq.rabbitmq.log`, where log lines are published; `None`, the default, for none. See
+    /// [`crate::Broker::declare_log_exchange`].
+    pub log_exchange_vhost: Option<String>,
     /// Bytes of backlog a queue keeps in memory before its middle goes to disk. Default 4 MiB.
     pub queue_memory_bytes_max: usize,
 }
@@ -76,6 +79,7 @@ impl Default for BrokerOptions {
             memory_limit: MemoryLimit::Fraction(0.6),
             disk_limit: DiskLimit::Bytes(50_000_000),
             event_exchange_vhost: None,
+            log_exchange_vhost: None,
             queue_memory_bytes_max: 4 << 20,
         }
     }

@@ -36,6 +36,7 @@ use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
 use crate::voice::events::{INTERNAL, Voice};
+use crate::voice::outlet::THREAD_NAME;
 
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
@@ -105,8 +106,7 @@ fn recover(
     let sources =
         Sources { memory: foundation.memory.clone(), disk: disk.clone(), data_dir: data_dir.to_owned() };
     let limits = (options.memory_limit, options.disk_limit);
-    let voice =
-        Arc::new(Voice::new(&options.node_name, options.event_exchange_vhost.as_deref(), clock.clone()));
+    let voice = Arc::new(Voice::new(&options, clock.clone()));
     let told = (connections.clone(), voice.clone());
     let alarms = Arc::new(Alarms::new(limits, sources, told, checkpointer.clone()));
     let committing = Arc::new(Committing::new(alarms.clone()));
@@ -275,7 +275,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     alarms.look();
     let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run())?;
     let (weak, services) = (Arc::downgrade(inner), inner.services.clone());
-    let outlet = platform::thread::spawn_or_abort("outlet", move || {
+    let outlet = platform::thread::spawn_or_abort(THREAD_NAME, move || {
         services.voice.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());
     })?;
     inner.threads.lock().extend([background, checkpointer, seen_files, alarms, outlet]);

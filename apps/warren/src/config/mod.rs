@@ -23,8 +23,8 @@ pub use load::{load, parse};
 pub(crate) use nearest::distance as edit_distance;
 pub(crate) use nearest::nearest_of;
 pub use options::{
-    AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, FileLog, LimitOptions, Listener,
-    LogOptions, Mechanism, NetworkOptions, NodeOptions, Options, PasswordHashing, Permit, QueueOptions,
-    QueueType, Secret, Switch, TcpOptions,
+    AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,
+    LimitOptions, Listener, LogOptions, Mechanism, NetworkOptions, NodeOptions, Options, PasswordHashing,
+    Permit, QueueOptions, QueueType, Secret, Switch, TcpOptions,
 };
 pub use reference::{markdown, plain};

@@ -22,7 +22,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("definitions.", "definitions from other sources than load_definitions"),
     ("federation.", "federation"),
     ("listeners.ssl", "TLS"),
-    ("log.exchange", "the log exchange"),
     ("log.file.rotation.", "log rotation (use logrotate with copytruncate)"),
     ("log.journald", "logging to journald"),
     ("log.syslog", "logging to syslog"),

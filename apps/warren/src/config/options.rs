@@ -435,6 +435,25 @@ pub struct LogOptions {
     pub console: ConsoleLog,
     /// A file.
     pub file: FileLog,
+    /// The exchange `amq.rabbitmq.log`.
+    pub exchange: ExchangeLog,
+}
+
+/// Log lines on an exchange.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExchangeLog {
+    /// Default off.
+    pub switch: Switch,
+    /// Which lines. Default `info`.
+    pub filter: LogFilter,
+    /// Default [`LogFormat::Human`].
+    pub format: LogFormat,
+}
+
+impl Default for ExchangeLog {
+    fn default() -> Self {
+        Self { switch: Switch::Off, filter: LogFilter::default(), format: LogFormat::default() }
+    }
 }
 
 /// Log lines on standard error.

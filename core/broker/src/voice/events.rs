@@ -11,9 +11,10 @@ use platform::Clock;
 use stdx::ConnectionId;
 use wire::amqp091::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
 
+use super::log::LOG_EXCHANGE;
 use super::outlet::{Announcement, Outlet};
-use crate::Broker;
 use crate::refused::Refused;
+use crate::{Broker, BrokerOptions};
 
 /// The exchange of events.
 pub(crate) const EVENT_EXCHANGE: &[u8] = b"amq.rabbitmq.event";
@@ -24,51 +25,81 @@ pub(crate) const CLI: &str = "rmq-cli";
 /// What changes by itself, in RabbitMQ's words.
 pub(crate) const INTERNAL: &str = "rmq-internal";
 
+/// Where an exchange of the broker's own is, if it is wanted, and how many bindings lead away from it.
+pub(crate) struct Audience {
+    exchange: &'static [u8],
+    vhost: Option<Arc<str>>,
+    bindings: AtomicUsize,
+}
+
+impl Audience {
+    fn new(exchange: &'static [u8], vhost: Option<&str>) -> Audience {
+        Audience { exchange, vhost: vhost.map(Arc::from), bindings: AtomicUsize::new(0) }
+    }
+
+    fn count(&self, vhost: &[u8], exchange: &[u8], added: bool) {
+        let is_ours = self.vhost.as_deref().is_some_and(|own| own.as_bytes() == vhost);
+        match (is_ours && exchange == self.exchange, added) {
+            (false, _) => 0,
+            (true, true) => self.bindings.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.bindings.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    #[inline]
+    fn is_listening(&self) -> bool {
+        self.bindings.load(Ordering::Relaxed) > 0
+    }
+
+    /// The vhost, if anybody listens.
+    pub(crate) fn heard_in(&self) -> Option<Arc<str>> {
+        if self.is_listening() { self.vhost.clone() } else { None }
+    }
+}
+
 /// The broker's own voice: what it says, and whether anybody listens.
 pub(crate) struct Voice {
     pub(crate) outlet: Outlet,
     pub(crate) node: Box<str>,
-    event_vhost: Option<Arc<str>>,
-    /// Bindings of the event exchange.
-    listeners: AtomicUsize,
+    events: Audience,
+    pub(crate) logs: Audience,
     clock: Arc<dyn Clock>,
 }
 
 impl Voice {
-    /// Events go to a vhost, or nowhere.
-    pub(crate) fn new(node: &str, event_vhost: Option<&str>, clock: Arc<dyn Clock>) -> Voice {
-        let (outlet, listeners) = (Outlet::default(), AtomicUsize::new(0));
-        Voice { outlet, node: node.into(), event_vhost: event_vhost.map(Arc::from), listeners, clock }
+    /// Nobody listens yet.
+    pub(crate) fn new(options: &BrokerOptions, clock: Arc<dyn Clock>) -> Voice {
+        let events = Audience::new(EVENT_EXCHANGE, options.event_exchange_vhost.as_deref());
+        let logs = Audience::new(LOG_EXCHANGE, options.log_exchange_vhost.as_deref());
+        Voice { outlet: Outlet::default(), node: options.node_name.as_str().into(), events, logs, clock }
+    }
+
+    /// Milliseconds since the epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.wall_ms()
     }
 
     /// For tests of others: says nothing.
     #[cfg(test)]
     pub(crate) fn silent() -> Arc<Voice> {
-        Arc::new(Voice::new("", None, Arc::new(platform::RealClock::new())))
+        Arc::new(Voice::new(&BrokerOptions::default(), Arc::new(platform::RealClock::new())))
     }
 
     /// A binding of an exchange has come or gone.
     pub(crate) fn count_binding(&self, vhost: &[u8], exchange: &[u8], added: bool) {
-        let is_ours = self.event_vhost.as_deref().is_some_and(|own| own.as_bytes() == vhost);
-        if exchange != EVENT_EXCHANGE || !is_ours {
-            return;
-        }
-        if added {
-            self.listeners.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.listeners.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.events.count(vhost, exchange, added);
+        self.logs.count(vhost, exchange, added);
     }
 
     /// Whether anybody listens to events.
     #[inline]
     pub(crate) fn is_heard(&self) -> bool {
-        self.listeners.load(Ordering::Relaxed) > 0
+        self.events.is_listening()
     }
 
     /// Publishes an event if anybody listens.
     pub(crate) fn tell(&self, key: &str, fill: impl FnOnce(&mut Headers)) {
-        let Some(vhost) = self.event_vhost.clone().filter(|_| self.is_heard()) else { return };
+        let Some(vhost) = self.events.heard_in() else { return };
         let now_ms = self.clock.wall_ms();
         let mut headers = Headers::default();
         fill(&mut headers);
@@ -108,13 +139,20 @@ impl Broker {
     /// # Errors
     /// Why it cannot be declared: storage has failed, or there is another exchange of that name.
     pub fn declare_event_exchange(&self) -> Result<(), Refused> {
-        let Some(vhost) = &self.options().event_exchange_vhost else { return Ok(()) };
-        if self.vhost(vhost).is_none_or(|vhost| vhost.exchange(EVENT_EXCHANGE).is_some()) {
+        match &self.options().event_exchange_vhost {
+            Some(vhost) => self.declare_own(vhost, EVENT_EXCHANGE),
+            None => Ok(()),
+        }
+    }
+
+    /// Declares a durable, internal topic exchange, if it is not there and its vhost is.
+    pub(crate) fn declare_own(&self, vhost: &str, exchange: &[u8]) -> Result<(), Refused> {
+        if self.vhost(vhost).is_none_or(|vhost| vhost.exchange(exchange).is_some()) {
             return Ok(());
         }
         let declare = Command::DeclareExchange(DeclareExchange {
             vhost: vhost.as_bytes().into(),
-            name: EVENT_EXCHANGE.into(),
+            name: exchange.into(),
             kind: "topic".into(),
             durable: true,
             auto_delete: false,

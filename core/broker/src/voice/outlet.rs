@@ -15,6 +15,9 @@ use crate::data::batch::{Batch, Facts};
 use crate::data::handovers::Handovers;
 use crate::vhost::Vhost;
 
+/// Name of the thread; what it logs itself is not published.
+pub(crate) const THREAD_NAME: &str = "outlet";
+
 /// Bytes of announcements that wait for the thread; beyond, new ones are dropped.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 

@@ -105,6 +105,41 @@ const KEYS: &[Key] = &[
         doc: "Shape of the lines in the log file.",
         example: "log.file.formatter = json",
     },
+    Key {
+        name: "log.exchange",
+        alias: None,
+        take: Take::Boolean { set: |options, on| options.log.exchange.switch = on.into() },
+        default: "false",
+        doc: "Declares the topic exchange `amq.rabbitmq.log` in the default virtual host and publishes log lines there, with \
+              their level as the key. Lines are dropped rather than waited for.",
+        example: "log.exchange = true",
+    },
+    Key {
+        name: "log.exchange.level",
+        alias: None,
+        take: Take::Text {
+            shape: LEVELS,
+            set: |options, value| {
+                options.log.exchange.filter = LogFilter::level(value)?;
+                Ok(())
+            },
+        },
+        default: "info",
+        doc: "Least important lines to publish.",
+        example: "log.exchange.level = warning",
+    },
+    Key {
+        name: "log.exchange.formatter",
+        alias: None,
+        take: Take::Choice {
+            of: &["plaintext", "json"],
+            not_yet: &[],
+            set: |options, value| options.log.exchange.format = format(value),
+        },
+        default: "plaintext",
+        doc: "Shape of the lines that are published.",
+        example: "log.exchange.formatter = json",
+    },
 ];
 
 fn format(value: &str) -> LogFormat {

@@ -87,7 +87,7 @@ impl Outlet {
 
     /// The thread's life: until [`Outlet::stop`].
     pub(crate) fn run(&self, vhost: impl Fn(&str) -> Option<Arc<Vhost>>) {
-        let mut scratch = Speaker::new();
+        let (mut speaker, mut told) = (Speaker::new(), 0);
         loop {
             let said = {
                 let mut waiting = self.waiting.lock();
@@ -100,8 +100,17 @@ impl Outlet {
                 waiting.bytes = 0;
                 std::mem::take(&mut waiting.announcements)
             };
-            let missed = scratch.say(&said, &vhost);
+            let missed = speaker.say(&said, &vhost);
             self.dropped.fetch_add(missed, Ordering::Relaxed);
+            // Told when it has doubled: a few lines, however long it goes on.
+            let dropped = self.dropped();
+            if dropped > told * 2 {
+                told = dropped;
+                tracing::warn!(
+                    dropped,
+                    "copies of traced messages, events or log lines come faster than they are taken; some were dropped"
+                );
+            }
         }
     }
 }

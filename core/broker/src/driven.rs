@@ -26,6 +26,8 @@ pub enum Engine {
     Checkpointer,
     /// Looks at memory and disk.
     Alarms,
+    /// Publishes what the broker says itself.
+    Outlet,
 }
 
 /// What a step came to.
@@ -51,13 +53,14 @@ pub struct Driver {
 
 impl Engine {
     /// All of them.
-    pub const ALL: [Engine; 6] = [
+    pub const ALL: [Engine; 7] = [
         Engine::MetadataLog,
         Engine::MessageLog,
         Engine::Segments,
         Engine::Background,
         Engine::Checkpointer,
         Engine::Alarms,
+        Engine::Outlet,
     ];
 }
 
@@ -90,6 +93,10 @@ impl Driver {
             Engine::Alarms => {
                 services.alarms.look();
                 Driven::Idle
+            }
+            Engine::Outlet => {
+                let vhosts = &self.inner.vhosts;
+                worked(services.voice.outlet.step(|name| vhosts.read().get(name).cloned()))
             }
         }
     }

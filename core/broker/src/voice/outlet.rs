@@ -85,6 +85,14 @@ impl Outlet {
         self.wake.notify_one();
     }
 
+    /// Says what waits, once; whether there was anything. For a broker without threads.
+    pub(crate) fn step(&self, vhost: impl Fn(&str) -> Option<Arc<Vhost>>) -> bool {
+        let said = take(&mut self.waiting.lock());
+        let missed = Speaker::new().say(&said, vhost);
+        self.dropped.fetch_add(missed, Ordering::Relaxed);
+        !said.is_empty()
+    }
+
     /// The thread's life: until [`Outlet::stop`].
     pub(crate) fn run(&self, vhost: impl Fn(&str) -> Option<Arc<Vhost>>) {
         let (mut speaker, mut told) = (Speaker::new(), 0);
@@ -97,8 +105,7 @@ impl Outlet {
                     }
                     self.wake.wait(&mut waiting);
                 }
-                waiting.bytes = 0;
-                std::mem::take(&mut waiting.announcements)
+                take(&mut waiting)
             };
             let missed = speaker.say(&said, &vhost);
             self.dropped.fetch_add(missed, Ordering::Relaxed);
@@ -113,6 +120,11 @@ impl Outlet {
             }
         }
     }
+}
+
+fn take(waiting: &mut Waiting) -> VecDeque<Announcement> {
+    waiting.bytes = 0;
+    std::mem::take(&mut waiting.announcements)
 }
 
 /// What routing needs, kept between rounds.

@@ -180,7 +180,13 @@ impl State {
         self.life += 1;
         self.open_files = 0;
         self.locked.clear();
-        let named: BTreeSet<u64> = self.names.values().chain(self.names_durable.values()).copied().collect();
+        let mut named: BTreeSet<u64> =
+            self.names.values().chain(self.names_durable.values()).copied().collect();
+        // A name that is gone may come back with the next power cut, if its going is not synced.
+        named.extend(self.name_changes.values().flatten().filter_map(|change| match change {
+            NameChange::Link { inode, .. } | NameChange::Rename { inode, .. } => Some(*inode),
+            NameChange::Unlink { .. } => None,
+        }));
         self.inodes.retain(|inode, _| named.contains(inode));
     }
 

@@ -14,6 +14,8 @@ cargo xtask COMMAND
   tidy               check the house rules (layers, sizes, documents, ...)
   tidy --tighten     the same, and lower the numbers in xtask/ratchet.txt to what they are now
   config-reference   write docs/configuration.md from the table of configuration keys
+  sim                histories of the broker's core on a simulated disk, from seed 1 on until one fails:
+                     --minutes N (default: one history), --seed S, --tell (say what happens)
   test               everything that CI runs, in order, with the time each step took
 ";
 
@@ -35,6 +37,7 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["tidy"] => tidy::check(&root),
         ["tidy", "--tighten"] => tidy::tighten(&root),
         ["config-reference"] => config_reference(),
+        ["sim", rest @ ..] => simulate(rest),
         ["test"] => steps::test(&root),
         [] | ["help" | "--help" | "-h"] => Ok(std::io::stdout().write_all(HELP.as_bytes())?),
         other => bail!("unknown command `{}`; `cargo xtask help` lists them", other.join(" ")),
@@ -48,6 +51,13 @@ fn root() -> Result<PathBuf> {
     let root = PathBuf::from(xtask).join("..").canonicalize().context("no repository above xtask")?;
     std::env::set_current_dir(&root)?;
     Ok(root)
+}
+
+/// Runs the simulator, with its debug assertions.
+fn simulate(arguments: &[&str]) -> Result<()> {
+    let mut run = Command::new(env!("CARGO"));
+    run.args(["run", "--quiet", "--package", "sim", "--"]).args(arguments);
+    if run.status()?.success() { Ok(()) } else { bail!("a history fails") }
 }
 
 /// Has the binary print its own reference: xtask does not link the broker.

@@ -433,7 +433,7 @@ impl History {
 
     fn fetch(&mut self, life: &mut Life) -> Result<(), String> {
         let slot = self.slot();
-        if self.model.presence[slot] != Presence::Present {
+        if self.model.presence[slot] != Presence::Present || life.is_faulty {
             return Ok(());
         }
         if let Some((seq, seen)) = life.get(slot)? {

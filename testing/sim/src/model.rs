@@ -278,6 +278,13 @@ impl Model {
             copy.fate = match copy.fate {
                 Fate::Held(at) if stays => Fate::Held(at),
                 Fate::Loose if stays => Fate::Loose,
+                // A power cut may have left it in two places, of which a consumer emptied one.
+                Fate::Settled { how: Settled::Later, .. }
+                    if stays && self.kinds[*root].letters_to.is_some() =>
+                {
+                    copy.excused = true;
+                    Fate::Loose
+                }
                 _ => Fate::Gone,
             };
             copy.confirmed |= matches!(copy.fate, Fate::Held(_));

@@ -14,7 +14,6 @@ pub(crate) struct Delivered {
     /// The consumer's token.
     pub(crate) token: u32,
     pub(crate) seq: MessageSeq,
-    pub(crate) redelivered: bool,
     pub(crate) seen: Result<Seen, String>,
 }
 
@@ -31,7 +30,6 @@ impl ConsumerSink for Session {
         let all = run.iter().map(|one| Delivered {
             token,
             seq: one.seq,
-            redelivered: one.redelivered,
             seen: Seen::read(one.message.properties, one.message.body),
         });
         self.delivered.lock().extend(all);

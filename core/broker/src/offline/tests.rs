@@ -65,7 +65,7 @@ fn what_waits_in_a_delayed_exchange_is_salvaged_with_the_queues() {
         internal: false,
         arguments: Arguments::from_raw(arguments),
     });
-    broker.commit(&command).unwrap().1.wait().unwrap();
+    broker.commit("rmq-internal", &command).unwrap().1.wait().unwrap();
     let id = broker.read_metadata(|state| state.vhost(b"/").unwrap().exchange(b"later").unwrap().id.0);
     broker.shutdown();
     drop(broker);

@@ -307,8 +307,11 @@ fn a_driven_io_does_one_thing_at_a_time_and_counts_what_waits() {
     assert_eq!(io.queued_bytes(), 7);
     assert!(io.step() && io.step() && !io.step());
     let location = answers.locations.lock()[&0];
-    io.submit_read(1, 2, location);
     io.submit_delete_segment(1, location.segment);
+    io.submit_read(1, 2, location);
+    assert!(io.step(), "the read goes first");
+    assert_eq!(answers.all.lock()[&1], ["written 0", "read 2 [5, 5, 5]"]);
+    assert!(io.step(), "then the deletion");
     io.submit_read(1, 3, location);
     disk.fail_nth_sync(1);
     io.submit_sync(&[2], 4);

@@ -32,7 +32,8 @@ from broker import Broker, Failed
 
 QUEUE = "fulldisk"
 BODY_BYTES = 50_000
-WINDOW = 100                 # unconfirmed messages
+WINDOW = 100                 # unconfirmed messages, ...
+PATIENCE_S = 0.5             # ... and one more whenever no confirm has come for so long: who sends nothing is not told of an alarm
 DEADLINE_S = 30
 
 
@@ -50,10 +51,11 @@ class Publisher:
         self.raw.socket.setblocking(False)
         self.first, self.sent, self.outgoing = first, 0, bytearray()
         self.acked, self.nacked, self.told = set(), set(), []
+        self.moved = time.monotonic()
 
     def turn(self, more=True):
         """Sends and receives for a moment."""
-        while more and len(self.outgoing) < BODY_BYTES and self.sent - len(self.acked) < WINDOW:
+        while more and len(self.outgoing) < BODY_BYTES and self.may_send():
             body = struct.pack(">Q", self.first + self.sent).ljust(BODY_BYTES, b"x")
             self.outgoing += amqp.publish(1, "", QUEUE, body)
             self.sent += 1
@@ -69,8 +71,15 @@ class Publisher:
             if kind == amqp.METHOD:
                 self.method(struct.unpack_from(">HH", payload), payload)
 
+    def may_send(self):
+        waited = time.monotonic() - self.moved > PATIENCE_S
+        if waited:
+            self.moved = time.monotonic()
+        return waited or self.sent - len(self.acked) < WINDOW
+
     def method(self, ids, payload):
         if ids in (amqp.ACK, amqp.NACK):
+            self.moved = time.monotonic()
             tag, multiple = struct.unpack_from(">QB", payload, 4)
             known = self.acked if ids == amqp.ACK else self.nacked
             lowest = min(set(range(1, tag + 1)) - self.acked - self.nacked) if multiple & 1 else tag

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::config::{self, Durability, Options, Permit, Switch};
 use crate::{logging, node};
 
-/// How long clients may take to answer connection.close when the server stops.
+/// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long control commands that run at the end may take to finish.
@@ -74,7 +74,12 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     tracing::info!("stopping: closing connections");
     accepting.iter().for_each(JoinHandle::abort);
     drain(&broker, &mut terminate, &mut interrupt).await;
-    tokio::task::spawn_blocking(move || broker.shutdown()).await.context("shutting down")?;
+    let closing = tokio::task::spawn_blocking(move || broker.shutdown());
+    tokio::select! {
+        closed = closing => closed.context("shutting down")?,
+        () = tokio::time::sleep(DRAIN_TIMEOUT) => stop_at_once("the logs could not be closed in time"),
+        () = either(&mut terminate, &mut interrupt) => stop_at_once("another signal has come"),
+    }
     tracing::info!("stopped");
     Ok(())
 }
@@ -175,6 +180,12 @@ async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+}
+
+/// Ends the process without waiting for anything: what is durable stays so, as after a kill.
+fn stop_at_once(why: &str) -> ! {
+    tracing::warn!("stopping at once: {why}");
+    std::process::exit(1)
 }
 
 /// Closes all connections with 320; a second signal or ten seconds end the wait.

@@ -169,7 +169,7 @@ impl ServerArgs {
             name.starts_with("WARREN_") && !known.contains(&name.as_str()) && !used.contains(name)
         });
         unknown
-            .map(|name| match config::nearest_of(&name, known.iter().copied()) {
+            .map(|name| match config::nearest_of(&name, (name.chars().count() / 3).max(2), known.iter().copied()) {
                 Some(nearest) => {
                     format!(
                         "environment variable {name} is not known and has no effect; did you mean {nearest}?"

@@ -20,7 +20,6 @@ mod syntax;
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
 pub use load::{load, parse};
-pub(crate) use nearest::distance as edit_distance;
 pub(crate) use nearest::nearest_of;
 pub use options::{
     AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,

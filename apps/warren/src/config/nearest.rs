@@ -62,9 +62,12 @@ fn nearest(key: &str) -> Option<(&'static str, usize)> {
         .filter(|(_, distance)| *distance <= close_enough)
 }
 
-/// The one of `known` that looks most like `word`, if that may be a slip.
-pub(crate) fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let close_enough = (word.chars().count() / 3).max(2);
+/// The one of `known` that looks most like `word`, if not more than `close_enough` edits are between them.
+pub(crate) fn nearest_of<'a>(
+    word: &str,
+    close_enough: usize,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let measured = known.into_iter().map(|name| (name, distance(word, name)));
     measured
         .min_by_key(|(_, distance)| *distance)
@@ -81,7 +84,7 @@ fn distance_to_pattern(key: &str, pattern: &str) -> usize {
 }
 
 /// Edits (insert, delete, replace, each 1) between two texts.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
+fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

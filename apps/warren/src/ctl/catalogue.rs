@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::config::edit_distance;
+use crate::config::nearest_of;
 
 /// One command.
 #[derive(Debug)]
@@ -93,19 +93,10 @@ const PART_CHARS_MIN: usize = 6;
 /// The command that a slip of the keyboard or half a name may have meant.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let close_enough = (name.chars().count() / 4).max(1);
-    slip(name, close_enough).or_else(|| {
+    nearest_of(name, close_enough, ENTRIES.iter().map(|entry| entry.name)).or_else(|| {
         let part = |entry: &&Entry| name.len() >= PART_CHARS_MIN && entry.name.contains(name);
         ENTRIES.iter().find(part).map(|entry| entry.name)
     })
-}
-
-fn slip(name: &str, close_enough: usize) -> Option<&'static str> {
-    ENTRIES
-        .iter()
-        .map(|entry| (entry.name, edit_distance(name, entry.name)))
-        .min_by_key(|(_, distance)| *distance)
-        .filter(|(_, distance)| *distance <= close_enough)
-        .map(|(known, _)| known)
 }
 
 /// `# Heading`, then per command a line `name arguments` and an indented one `MIN-MAX options : about`.

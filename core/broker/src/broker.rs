@@ -287,6 +287,7 @@ impl Broker {
         let connection_name = info.name.as_str().into();
         let principal = Principal { user, vhost, connection, connection_name };
         self.0.connections.admit(&principal, control, node_max)?;
+        self.services().counters.connections_created.count();
         let (vhost, user) = (principal.vhost.name(), &principal.user.name);
         self.services().voice.connection_created(connection, &info, vhost, user);
         Ok(principal)
@@ -295,7 +296,7 @@ impl Broker {
     /// The connection is gone: its exclusive queues are deleted, it leaves the listings. Consumers and unacked
     /// deliveries are the session's to release (cancel, settle with requeue) before this.
     pub fn close_connection(&self, principal: &Principal) {
-        if let Some(control) = self.0.connections.remove(principal.connection)
+        if let Some(control) = self.0.connections.remove(principal.connection, &self.services().counters)
             && self.services().voice.is_heard()
         {
             self.services().voice.connection_closed(principal.connection, &control.info());

@@ -334,6 +334,15 @@ impl Queue {
         self.services.run_later(self.clone());
     }
 
+    /// Reads something from the machine; what came meanwhile is done afterwards.
+    pub(crate) fn read_machine<T>(self: &Arc<Self>, read: impl FnOnce(&Classic, u64) -> T) -> T {
+        let now_ms = self.services.now_ms();
+        let value = read(&self.state.lock().machine, now_ms);
+        // Whoever brought an event while this thread had the lock left it here.
+        self.run();
+        value
+    }
+
     /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
     pub(crate) fn run(self: &Arc<Self>) {
         for _ in 0..ROUNDS_MAX {
@@ -456,7 +465,7 @@ impl Queue {
                 machine.touch(now_ms);
                 machine.watch_expires(&mut fx);
             }
-            Event::Stats(reply) => reply.send(machine.stats()),
+            Event::Stats(reply) => reply.send(machine.stats(now_ms)),
             Event::Tick => machine.tick(now_ms, &mut fx),
             Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
             Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),
@@ -491,7 +500,7 @@ impl Queue {
     ) {
         let got = std::mem::take(&mut fx.aftermath.got_without_ack);
         if !got.is_empty() {
-            machine.settle(SettleHow::Ack, &got, now_ms, fx);
+            machine.settle_unasked(&got, now_ms, fx);
         }
         let stranded = std::mem::take(&mut fx.aftermath.got_by_nobody);
         if !stranded.is_empty() {
@@ -530,6 +539,11 @@ impl Queue {
         }
     }
 
+    /// What the machine has counted stays counted.
+    fn count_gone(&self, machine: &Classic) {
+        *self.services.counters.queues_gone.lock() += &machine.glance(0).totals;
+    }
+
     fn delete(&self, machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) {
         let Event::Delete { if_unused, if_empty, reply, .. } = event else { return };
         let counts = machine.counts();
@@ -552,6 +566,7 @@ impl Queue {
     fn close(&self, machine: &mut Classic, fx: &mut CellEffects<'_>) -> u64 {
         self.condition.set(Condition::Deleted);
         let ready = machine.delete(fx);
+        self.count_gone(machine);
         for (id, gone) in fx.sinks.drain() {
             self.tell_consumer_deleted(id, gone.channel, &gone.tag);
         }

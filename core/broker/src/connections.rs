@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use metadata::Limits;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
 use crate::broker::{Broker, OpenError};
+use crate::stats::{ConnectionTotals, NodeCounters, TrafficTotals};
 use crate::vhost::Vhost;
 use crate::voice::events::Voice;
 
@@ -36,6 +37,8 @@ pub trait ConnectionControl: Send + Sync {
     fn info(&self) -> ConnectionInfo;
     /// Its channels now.
     fn channels(&self) -> Vec<ChannelInfo>;
+    /// What it has counted; costs no allocation.
+    fn totals(&self) -> ConnectionTotals;
 }
 
 /// One line of `list_connections`. Names follow RabbitMQ's columns.
@@ -73,10 +76,8 @@ pub struct ConnectionInfo {
     pub user_provided_name: Option<String>,
     /// Client properties as a raw AMQP field table.
     pub client_properties: Vec<u8>,
-    /// Bytes received and sent, and output bytes waiting.
-    pub recv_bytes: u64,
-    /// Bytes sent.
-    pub send_bytes: u64,
+    /// Bytes, reads and writes, messages.
+    pub totals: ConnectionTotals,
     /// Bytes in the outbox.
     pub send_pending_bytes: u64,
     /// Milliseconds since the epoch at which the connection was accepted.
@@ -112,6 +113,8 @@ pub struct ChannelInfo {
     pub prefetch_count: u32,
     /// Prefetch of the whole channel.
     pub global_prefetch_count: u32,
+    /// What it has counted.
+    pub traffic: TrafficTotals,
 }
 
 /// All connections of the node.
@@ -173,12 +176,37 @@ impl Connections {
         Ok(())
     }
 
-    /// Forgets a connection.
-    pub(crate) fn remove(&self, id: ConnectionId) -> Option<Arc<dyn ConnectionControl>> {
-        let gone = self.open.write().remove(&id)?;
+    /// Forgets a connection. What it has counted stays counted.
+    pub(crate) fn remove(
+        &self,
+        id: ConnectionId,
+        counters: &NodeCounters,
+    ) -> Option<Arc<dyn ConnectionControl>> {
+        let mut open = self.open.write();
+        let gone = open.remove(&id)?;
+        let totals = gone.control.totals();
+        *gone.vhost.connections_gone.lock() += &totals;
+        *counters.connections_gone.lock() += &totals;
+        counters.connections_closed.count();
+        drop(open);
         gone.vhost.connections().fetch_sub(1, Ordering::Relaxed);
         gone.user.connections().fetch_sub(1, Ordering::Relaxed);
         Some(gone.control)
+    }
+
+    /// What those connections have counted whose vhost `is_counted`, and what is `gone`.
+    pub(crate) fn totals(
+        &self,
+        gone: &Mutex<ConnectionTotals>,
+        is_counted: impl Fn(&Arc<Vhost>) -> bool,
+    ) -> ConnectionTotals {
+        let open = self.open.read();
+        // A connection is in one of the two places as long as the lock is held.
+        let mut sum = *gone.lock();
+        open.values()
+            .filter(|entry| is_counted(&entry.vhost))
+            .for_each(|entry| sum += &entry.control.totals());
+        sum
     }
 
     /// Name and user of a connection.
@@ -230,6 +258,7 @@ pub struct ChannelPermit {
     connection: ConnectionId,
     number: u16,
     voice: Arc<Voice>,
+    counters: Arc<NodeCounters>,
     /// Consumers on the channel, for the event of its end.
     pub consumers: u32,
 }
@@ -238,6 +267,7 @@ impl Drop for ChannelPermit {
     fn drop(&mut self) {
         self.user.channels().fetch_sub(1, Ordering::Relaxed);
         self.node.fetch_sub(1, Ordering::Relaxed);
+        self.counters.channels_closed.count();
         self.voice.channel_closed(self.connection, self.number, self.consumers, &self.user.name);
     }
 }
@@ -262,10 +292,11 @@ impl Broker {
             user.channels().fetch_sub(1, Ordering::Relaxed);
             return Err(ChannelRefused::NodeLimit(max));
         }
-        let voice = self.services().voice.clone();
+        let (voice, counters) = (self.services().voice.clone(), self.services().counters.clone());
+        counters.channels_created.count();
         voice.channel_created(principal, number);
         let (user, node, connection) = (user.clone(), node.clone(), principal.connection);
-        Ok(ChannelPermit { user, node, connection, number, voice, consumers: 0 })
+        Ok(ChannelPermit { user, node, connection, number, voice, counters, consumers: 0 })
     }
 }
 
@@ -283,6 +314,9 @@ mod tests {
         }
         fn channels(&self) -> Vec<ChannelInfo> {
             Vec::new()
+        }
+        fn totals(&self) -> ConnectionTotals {
+            ConnectionTotals::default()
         }
     }
 

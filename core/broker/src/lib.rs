@@ -24,6 +24,7 @@ mod recovery;
 mod refused;
 mod seen_files;
 mod services;
+pub mod stats;
 mod vhost;
 mod voice;
 
@@ -47,6 +48,7 @@ pub use driven::{Driven, Driver, Engine};
 pub use foundation::{FileSizes, Foundation};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
+pub use stats::{ChurnTotals, ConnectionTotals, PublishCounters, TrafficTotals};
 pub use vhost::Vhost;
 pub use voice::log::LogExchange;
 pub use voice::sessions::LoginOutcome;
@@ -55,7 +57,7 @@ pub use voice::trace::Tracing;
 // What sessions need from the layers below, under one roof.
 pub use queues::{
     ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, Delivery, GotMessage, MessageSeq, MessageView,
-    QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun,
+    QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun,
 };
 pub use routing::ArgumentError as ExchangeArgumentError;
 pub use stdx::ConnectionId;

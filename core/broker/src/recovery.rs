@@ -249,6 +249,7 @@ fn start_services(
         unregistered: Mutex::default(),
         control: OnceLock::new(),
         voice,
+        counters: Arc::default(),
     }))
 }
 

@@ -24,6 +24,7 @@ use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
+use crate::stats::NodeCounters;
 use crate::voice::events::Voice;
 
 /// How long a node that stops waits for dead letters on their way.
@@ -53,6 +54,7 @@ pub(crate) struct Services {
     pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: ControlPlane,
     pub(crate) voice: Arc<Voice>,
+    pub(crate) counters: Arc<NodeCounters>,
 }
 
 /// What waits for positions of the message log to become durable.

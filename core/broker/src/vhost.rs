@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use metadata::Limits;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use queues::MessageView;
 use routing::{Duty, Exchange, RoutesBy, Scratch};
 use wire::amqp091::Properties;
@@ -15,6 +15,7 @@ use crate::cell::{Queue, QueueRef};
 use crate::data::batch::Facts;
 use crate::data::recent::RecentMessages;
 use crate::data::reply::Replies;
+use crate::stats::ConnectionTotals;
 use crate::voice::trace::TraceSwitch;
 
 type Named<T> = RwLock<HashMap<Box<[u8]>, Arc<T>, foldhash::fast::RandomState>>;
@@ -39,6 +40,8 @@ pub struct Vhost {
     delays: RwLock<HashMap<u64, Arc<Queue>>>,
     pub(crate) replies: Replies,
     pub(crate) trace: TraceSwitch,
+    /// What closed connections have counted.
+    pub(crate) connections_gone: Mutex<ConnectionTotals>,
 }
 
 impl Vhost {
@@ -57,6 +60,7 @@ impl Vhost {
             delays: RwLock::default(),
             replies: Replies::default(),
             trace: TraceSwitch::default(),
+            connections_gone: Mutex::default(),
         })
     }
 

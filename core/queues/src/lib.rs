@@ -9,6 +9,7 @@ pub mod classic;
 mod effects;
 mod message;
 pub mod record;
+mod totals;
 mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
@@ -16,7 +17,8 @@ pub use classic::{Classic, Gone, PlacedBlock, PublishOutcome, RecordError, Recov
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use message::{
     ConsumerId, ConsumerSpec, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq, MessageView,
-    QueueCounts, QueueStats, SettleHow, SettleRun,
+    QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
 pub use record::{BlockPlace, RecordKind, SettledRun, enqueued, settled};
+pub use totals::QueueTotals;
 pub use unique::UniqueKey;

@@ -2,6 +2,8 @@
 
 use stdx::ConnectionId;
 
+use crate::totals::QueueTotals;
+
 /// A message as raw bytes; properties are the AMQP 0-9-1 flags word(s) and list exactly as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageView<'a> {
@@ -184,14 +186,50 @@ pub struct QueueStats {
     pub single_active_tag: Option<Box<[u8]>>,
     /// Tag of the exclusive consumer.
     pub exclusive_tag: Option<Box<[u8]>>,
-    /// Messages ever enqueued, delivered, acked, redelivered, expired and dropped in this process.
-    pub published_total: u64,
-    /// Deliveries ever made.
-    pub delivered_total: u64,
-    /// Acks ever received.
-    pub acked_total: u64,
-    /// Redeliveries ever made.
-    pub redelivered_total: u64,
+    /// What it has counted.
+    pub totals: QueueTotals,
+    /// Fraction of the latest seconds in which some consumer could have taken a message; 0 to 1, 0 without consumers.
+    pub consumer_capacity: f64,
+}
+
+impl QueueGlance {
+    /// Adds another queue's; the capacity of consumers stays.
+    pub fn add(&mut self, other: &QueueGlance) {
+        self.ready += other.ready;
+        self.unacked += other.unacked;
+        self.ready_bytes += other.ready_bytes;
+        self.unacked_bytes += other.unacked_bytes;
+        self.persistent += other.persistent;
+        self.memory_bytes += other.memory_bytes;
+        self.disk_bytes += other.disk_bytes;
+        self.consumers += other.consumers;
+        self.totals += &other.totals;
+    }
+}
+
+/// What lists of many queues show of each: plain numbers, nothing allocated.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QueueGlance {
+    /// Messages ready for delivery.
+    pub ready: u64,
+    /// Delivered and not yet settled.
+    pub unacked: u64,
+    /// Bytes of bodies ready.
+    pub ready_bytes: u64,
+    /// Bytes of bodies unacked.
+    pub unacked_bytes: u64,
+    /// Persistent messages among ready and unacked.
+    pub persistent: u64,
+    /// Bytes of message data in memory, without their bookkeeping.
+    pub memory_bytes: u64,
+    /// Bytes of message data on disk in segments.
+    pub disk_bytes: u64,
+    /// Consumers.
+    pub consumers: u32,
+    /// What it has counted.
+    pub totals: QueueTotals,
+    /// Fraction of the latest seconds in which some consumer could have taken a message; 0 to 1, 0 without consumers.
+    pub consumer_capacity: f64,
 }
 
 /// One line of `list_consumers`.

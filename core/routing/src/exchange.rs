@@ -4,7 +4,8 @@
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use wire::amqp091::Table as Arguments;
@@ -46,6 +47,26 @@ pub trait Gate: Send + Sync {
     fn admits(&self, headers: Option<Arguments<'_>>) -> bool;
 }
 
+/// How many messages clients have published to an exchange, and to how many queues these went. Of an exchange that never saw
+/// one: a pointer. Raised by whoever publishes, a batch at a time.
+#[derive(Debug, Default)]
+pub struct Passed(OnceLock<Box<[AtomicU64; 2]>>);
+
+impl Passed {
+    /// So many came, and left for so many queues in all.
+    pub fn count(&self, arrived: u64, left: u64) {
+        let [all_arrived, all_left] = &**self.0.get_or_init(Box::default);
+        all_arrived.fetch_add(arrived, Relaxed);
+        all_left.fetch_add(left, Relaxed);
+    }
+
+    /// How many came, and how many left.
+    #[must_use]
+    pub fn now(&self) -> (u64, u64) {
+        self.0.get().map_or((0, 0), |passed| (passed[0].load(Relaxed), passed[1].load(Relaxed)))
+    }
+}
+
 /// An exchange. Two are equal if their ids are.
 ///
 /// Exchange-to-exchange bindings hold the destination alive, and cycles of them hold each other alive: whoever deletes
@@ -67,6 +88,8 @@ pub struct Exchange<Q: QueueHandle> {
     pub internal: bool,
     /// What stands before the table, for a duty that drops messages.
     pub gate: Option<Arc<dyn Gate>>,
+    /// What clients have published to it.
+    pub passed: Passed,
     alternate: ArcSwapOption<Box<[u8]>>,
     table: ArcSwap<Table<Q>>,
 }
@@ -92,6 +115,7 @@ impl<Q: QueueHandle> Exchange<Q> {
             auto_delete: false,
             internal: false,
             gate: None,
+            passed: Passed::default(),
             alternate: ArcSwapOption::empty(),
             table: ArcSwap::from_pointee(Table::with_arguments(kind, arguments)),
         }

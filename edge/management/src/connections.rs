@@ -74,10 +74,10 @@ const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("timeout", |(_, it)| it.heartbeat_s.into()),
     ("client_properties", |(_, it)| typed(&it.client_properties)),
     ("connected_at", |(_, it)| it.connected_at_ms.into()),
-    ("recv_cnt", |_| "".into()),
-    ("send_cnt", |_| "".into()),
-    ("recv_oct", |(_, it)| it.recv_bytes.into()),
-    ("send_oct", |(_, it)| it.send_bytes.into()),
+    ("recv_cnt", |(_, it)| it.totals.received_count.into()),
+    ("send_cnt", |(_, it)| it.totals.sent_count.into()),
+    ("recv_oct", |(_, it)| it.totals.received_bytes.into()),
+    ("send_oct", |(_, it)| it.totals.sent_bytes.into()),
     ("send_pend", |(_, it)| it.send_pending_bytes.into()),
 ];
 

@@ -45,11 +45,11 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("message_bytes_persistent", |_| "".into()),
     ("memory", |(_, it)| it.memory_bytes.into()),
     ("consumers", |(_, it)| it.consumers.len().into()),
-    ("consumer_utilisation", |_| "".into()),
-    ("consumer_capacity", |_| "".into()),
+    ("consumer_utilisation", |(_, it)| capacity(it)),
+    ("consumer_capacity", |(_, it)| capacity(it)),
     ("head_message_timestamp", |_| "".into()),
-    ("disk_reads", |_| "".into()),
-    ("disk_writes", |_| "".into()),
+    ("disk_reads", |(_, it)| it.totals.disk_reads.into()),
+    ("disk_writes", |(_, it)| it.totals.disk_writes.into()),
     ("pid", |(it, _)| pid_of_queue(it).into()),
     ("leader", |_| NODE_NAME.into()),
     ("members", |_| vec![NODE_NAME].into()),
@@ -62,6 +62,11 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
 /// A count of what is in memory: all, unless a backlog is on disk; then it is not known.
 fn resident(stats: &QueueStats, count: u64) -> Value {
     if stats.disk_bytes == 0 { count.into() } else { "".into() }
+}
+
+/// For which part of the time consumers kept up; a whole 0 when there are none.
+fn capacity(stats: &QueueStats) -> Value {
+    if stats.consumers.is_empty() { 0.into() } else { stats.consumer_capacity.into() }
 }
 
 /// What stands where RabbitMQ shows the process of a queue: the same as long as the queue has its name.

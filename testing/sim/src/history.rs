@@ -336,6 +336,7 @@ impl History {
             let body = model::body(id, usize::try_from(filler_bytes).expect("small"));
             let name = kinds::name(slot);
             let message = Incoming {
+                mandatory: false,
                 exchange: if to_all { FAN } else { b"" },
                 routing_key: name.as_bytes(),
                 properties: &properties(persistent, priority, ttl_ms),

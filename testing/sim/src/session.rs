@@ -2,8 +2,8 @@
 //! should be.
 
 use broker::{
-    ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl, ConnectionInfo, ConsumerSink,
-    Delivery, MessageSeq,
+    ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl, ConnectionInfo, ConnectionTotals,
+    ConsumerSink, Delivery, MessageSeq,
 };
 use parking_lot::Mutex;
 
@@ -55,5 +55,8 @@ impl ConnectionControl for Session {
     }
     fn channels(&self) -> Vec<ChannelInfo> {
         Vec::new()
+    }
+    fn totals(&self) -> ConnectionTotals {
+        ConnectionTotals::default()
     }
 }

@@ -63,6 +63,7 @@ impl Queue {
         let (queue, vhost) = (String::from_utf8_lossy(&self.name), &*self.vhost_name);
         tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged is kept");
         self.condition.set(Condition::Crashed);
+        self.count_gone(&state.machine);
         state.machine = Classic::new(self.config.clone(), 0);
         for (consumer, gone) in state.sinks.drain() {
             // Its session may be what panicked.

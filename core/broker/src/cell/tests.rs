@@ -15,7 +15,7 @@ use crate::data::consume::{ConsumeRequest, ConsumerSink};
 use crate::data::publish::{Incoming, PublishChannel, Publisher};
 use crate::{
     Broker, BrokerOptions, ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl,
-    ConnectionInfo, Principal, QueueDeclare, Refused,
+    ConnectionInfo, ConnectionTotals, Principal, QueueDeclare, Refused,
 };
 
 /// delivery-mode 2.
@@ -53,6 +53,9 @@ impl ConnectionControl for Told {
     }
     fn channels(&self) -> Vec<ChannelInfo> {
         Vec::new()
+    }
+    fn totals(&self) -> ConnectionTotals {
+        ConnectionTotals::default()
     }
 }
 
@@ -95,6 +98,7 @@ impl Bench {
         let mut publisher = Publisher::new(&self.broker, &self.principal);
         for body in bodies {
             let message = Incoming {
+                mandatory: false,
                 exchange: b"",
                 routing_key: queue.as_bytes(),
                 properties: PERSISTENT,

@@ -57,7 +57,10 @@ impl Inner {
                 }
                 Change::ExchangeAdded(record) => drop(self.add_exchange(record, None)),
                 Change::ExchangeDeleted(record) => self.remove_exchange(record),
-                Change::QueueAdded(record) => self.add_queue(record, None).iter().for_each(start_clocks),
+                Change::QueueAdded(record) => {
+                    self.services.counters.queues_created.count();
+                    self.add_queue(record, None).iter().for_each(start_clocks);
+                }
                 Change::QueueDeleted(record) => self.remove_queue(record),
                 Change::BindingAdded(binding) => self.change_binding(binding, Way::Add),
                 Change::BindingRemoved(binding) => self.change_binding(binding, Way::Remove),
@@ -226,6 +229,7 @@ impl Inner {
         if let Some(queue) = vhost.remove_queue(&record.name) {
             queue.submit(Event::Close);
             self.services.unregister(&queue);
+            self.services.counters.queues_deleted.count();
         }
     }
 

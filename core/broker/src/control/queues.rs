@@ -114,6 +114,7 @@ impl Broker {
         if queue.condition() == Condition::Crashed {
             return Err(Refused::Crashed(queue.resource()));
         }
+        self.services().counters.queues_declared.count();
         if matches!(outcome, Outcome::QueueExists(_)) {
             queue.submit(Event::Touch);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use queues::MessageView;
-use routing::ExchangeKind;
+use routing::{Exchange, ExchangeKind};
 use wire::amqp091::{Edit, Properties, Property, ShortStr, rewrite};
 
 use super::batch::{Batch, BatchConfirms, Facts};
@@ -16,8 +16,9 @@ use super::routes::{CarbonCopies, ChannelRoutes, Route};
 use crate::Broker;
 use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
-use crate::cell::Queue;
+use crate::cell::{Queue, QueueRef};
 use crate::refused::{Refused, Resource};
+use crate::stats::{PublishCounters, Stray};
 use crate::voice::trace;
 
 /// Bytes of publishes gathered before they are handed over without waiting for the end of the read.
@@ -38,6 +39,8 @@ pub struct Incoming<'a> {
     pub properties: &'a [u8],
     /// Whole body.
     pub body: &'a [u8],
+    /// Comes back when it goes nowhere; the session sends it, here it is counted.
+    pub mandatory: bool,
 }
 
 /// What became of a publish's routing.
@@ -57,6 +60,7 @@ pub struct PublishChannel {
     reply_address: Option<Box<[u8]>>,
     /// Its number on the connection, for traces.
     number: u16,
+    counters: Arc<PublishCounters>,
     pub(crate) routes: ChannelRoutes,
 }
 
@@ -74,6 +78,11 @@ impl PublishChannel {
     /// confirm.select: from now on publishes are numbered from 1 and settled through `sink`.
     pub fn enable_confirms(&mut self, sink: Arc<dyn ConfirmSink>) {
         self.confirms = Some(sink);
+    }
+
+    /// What was published on the channel, for listings.
+    pub fn counters(&self) -> Arc<PublishCounters> {
+        self.counters.clone()
     }
 
     /// Number of the latest publish; 0 before the first or without confirms.
@@ -99,6 +108,35 @@ pub struct Publisher {
     crowded: Vec<Arc<Queue>>,
     /// The messages of this batch are traced.
     traced: bool,
+    run: Run,
+}
+
+/// Messages to one exchange, one after the other, that it has not counted yet.
+#[derive(Default)]
+struct Run {
+    exchange: Option<Arc<Exchange<QueueRef>>>,
+    arrived: u64,
+    left: u64,
+}
+
+impl Run {
+    /// One more message to `exchange`, for so many queues.
+    #[inline]
+    fn add(&mut self, exchange: &Arc<Exchange<QueueRef>>, queues: usize) {
+        if !self.exchange.as_ref().is_some_and(|known| Arc::ptr_eq(known, exchange)) {
+            self.end();
+            self.exchange = Some(exchange.clone());
+        }
+        self.arrived += 1;
+        self.left += queues as u64;
+    }
+
+    fn end(&mut self) {
+        if let Some(exchange) = self.exchange.take() {
+            exchange.passed.count(self.arrived, self.left);
+            (self.arrived, self.left) = (0, 0);
+        }
+    }
 }
 
 impl Publisher {
@@ -112,6 +150,7 @@ impl Publisher {
             handovers: Handovers::default(),
             crowded: Vec::new(),
             traced: false,
+            run: Run::default(),
         }
     }
 
@@ -158,7 +197,11 @@ impl Publisher {
         if self.traced {
             self.trace(channel.number, view, &copies, &route);
         }
-        Ok(self.take(channel, view, &Extras { facts, annotations }, route))
+        let routed = self.take(channel, view, &Extras { facts, annotations }, route);
+        if routed == Routed::No {
+            channel.counters.count_stray(if message.mandatory { Stray::Returned } else { Stray::Dropped });
+        }
+        Ok(routed)
     }
 
     /// Copies a message to the trace of its vhost (B175).
@@ -184,6 +227,9 @@ impl Publisher {
         extras: &Extras<'_>,
         route: Route,
     ) -> Routed {
+        channel.counters.count(channel.confirms.is_some());
+        let queue_count = if let Route::Queues(queues) = &route { queues.len() } else { 0 };
+        self.run.add(channel.routes.entered(), queue_count);
         let number = channel.confirms.as_ref().map(|sink| {
             channel.latest_publish += 1;
             let confirms = self.confirms.get_or_insert_with(BatchConfirms::new);
@@ -255,6 +301,7 @@ impl Publisher {
     /// Hands everything gathered to the queues. Call after each read, before any other broker call of this
     /// connection that must come after the publishes (ack, get, purge, delete, close), and before dropping.
     pub fn flush(&mut self) {
+        self.run.end();
         if self.batch.len() == 0 && self.confirms.is_none() {
             return;
         }

@@ -112,7 +112,8 @@ impl ChannelRoutes {
         Ok(())
     }
 
-    fn entered(&self) -> &Arc<Exchange<QueueRef>> {
+    /// The exchange of the publish under way.
+    pub(crate) fn entered(&self) -> &Arc<Exchange<QueueRef>> {
         self.exchange.as_ref().expect("an exchange was entered")
     }
 

@@ -93,6 +93,9 @@ impl Classic {
     /// Drops the head of a level, which is in memory.
     fn drop_head(&mut self, level: usize, reason: DeadReason, fx: &mut impl Effects) {
         let seq = MessageSeq::new(level as u8, self.take_one(level));
+        let totals = self.tally.totals();
+        let died = if reason == DeadReason::Expired { &mut totals.expired } else { &mut totals.dropped };
+        *died += 1;
         if self.config.dead_letters {
             self.bury(seq, reason, fx);
         } else {

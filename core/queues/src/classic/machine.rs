@@ -9,9 +9,11 @@ use super::spill::Checkpoint;
 use crate::arguments::{Order, Overflow, QueueConfig};
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::message::{
-    ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, QueueStats, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow,
+    SettleRun,
 };
 use crate::record::{self, RecordKind, SettledRun};
+use crate::totals::Tally;
 use crate::unique::Present;
 
 /// Why a queue deletes itself.
@@ -70,7 +72,7 @@ pub struct Classic {
     /// Logged messages that died and whose letters the driver has not reported as logged.
     pub(super) dying: u64,
     had_consumer: bool,
-    pub(super) totals: Totals,
+    pub(super) tally: Tally,
     logged: Vec<MessageSeq>,
     /// Blocks on disk of which nobody has read since the restart what the machine must know of their messages.
     pub(super) unread: BTreeSet<MessageSeq>,
@@ -78,15 +80,6 @@ pub struct Classic {
     pub(super) present: Option<Box<Present>>,
     /// When messages are due, in a queue of [`Order::Due`].
     pub(super) schedule: Option<Box<Schedule>>,
-}
-
-/// Counters since start.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
-    pub(super) published: u64,
-    pub(super) delivered: u64,
-    pub(super) acked: u64,
-    pub(super) redelivered: u64,
 }
 
 impl Classic {
@@ -121,7 +114,7 @@ impl Classic {
             checkpoint: Checkpoint::default(),
             dying: 0,
             had_consumer: false,
-            totals: Totals::default(),
+            tally: Tally::default(),
             logged: Vec::new(),
             schedule,
             present,
@@ -141,7 +134,7 @@ impl Classic {
         now_ms: u64,
         fx: &mut impl Effects,
     ) -> PublishOutcome {
-        self.totals.published += batch.len() as u64;
+        self.tally.totals().published += batch.len() as u64;
         self.expire(now_ms, fx);
         let mut outcome = PublishOutcome::default();
         let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
@@ -189,7 +182,7 @@ impl Classic {
                 })
                 .collect();
             let taken = fx.deliver(id, &run);
-            self.totals.delivered += taken as u64;
+            self.tally.totals().delivered_no_ack += taken as u64;
             self.consumers.served(slot, taken as u32, taken < count);
             passed += taken;
         }
@@ -205,6 +198,9 @@ impl Classic {
         let over_count = self.config.max_length.is_some_and(|max| self.ready + 1 > max);
         let over_bytes = self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max);
         let refused = over_count || over_bytes;
+        if refused {
+            self.tally.totals().dropped += 1;
+        }
         if refused && self.config.overflow == Overflow::RejectPublishDlx && self.config.dead_letters {
             fx.dead_letter(DeadReason::MaxLength, None, incoming.message, incoming.annotations);
         }
@@ -243,6 +239,7 @@ impl Classic {
         if self.logged.is_empty() {
             return 0;
         }
+        self.tally.totals().disk_writes += self.logged.len() as u64;
         let (levels, logged) = (&self.levels, &self.logged);
         let position = fx.append(RecordKind::Enqueue, &mut |out| {
             for seq in logged {
@@ -274,11 +271,15 @@ impl Classic {
             let settled = match how {
                 SettleHow::Ack => {
                     let settled = self.drop_unacked(run.first, run.count);
-                    self.totals.acked += settled;
+                    self.tally.totals().acked += settled;
                     settled
                 }
                 SettleHow::Requeue => self.requeue(run),
-                SettleHow::Reject => self.reject(run.first, run.count, fx),
+                SettleHow::Reject => {
+                    let settled = self.reject(run.first, run.count, fx);
+                    self.tally.totals().rejected += settled;
+                    settled
+                }
             };
             if let Some(consumer) = run.consumer {
                 self.consumers.settled(consumer, settled as u32);
@@ -289,6 +290,17 @@ impl Classic {
         self.expire(now_ms, fx);
         self.serve(now_ms, fx);
         self.relieve(fx);
+    }
+
+    /// Settles what basic.get fetched without ack: nobody acked it.
+    pub fn settle_unasked(&mut self, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects) {
+        let before = self.tally.now().acked;
+        self.settle(SettleHow::Ack, runs, now_ms, fx);
+        let totals = self.tally.totals();
+        let settled = totals.acked - before;
+        totals.acked = before;
+        totals.got -= settled;
+        totals.got_no_ack += settled;
     }
 
     /// Removes handed-out messages for good; returns how many there were.
@@ -527,7 +539,7 @@ impl Classic {
     }
 
     /// Everything listings show.
-    pub fn stats(&self) -> QueueStats {
+    pub fn stats(&self, now_ms: u64) -> QueueStats {
         let consumers = self.consumers.stats();
         let active = consumers.iter().find(|consumer| consumer.active && self.config.single_active);
         let exclusive = consumers.iter().find(|consumer| consumer.spec.exclusive);
@@ -542,12 +554,30 @@ impl Classic {
             disk_bytes: self.disk_bytes,
             single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),
             exclusive_tag: exclusive.map(|consumer| consumer.spec.tag.clone()),
-            published_total: self.totals.published,
-            delivered_total: self.totals.delivered,
-            acked_total: self.totals.acked,
-            redelivered_total: self.totals.redelivered,
+            totals: *self.tally.now(),
+            consumer_capacity: self.consumer_capacity(now_ms),
             consumers,
         }
+    }
+
+    /// What lists of many queues show.
+    pub fn glance(&self, now_ms: u64) -> QueueGlance {
+        QueueGlance {
+            ready: self.ready,
+            unacked: self.unacked,
+            ready_bytes: self.ready_bytes,
+            unacked_bytes: self.unacked_bytes,
+            persistent: self.persistent,
+            memory_bytes: self.memory_bytes as u64,
+            disk_bytes: self.disk_bytes,
+            consumers: self.consumers.count(),
+            totals: *self.tally.now(),
+            consumer_capacity: self.consumer_capacity(now_ms),
+        }
+    }
+
+    fn consumer_capacity(&self, now_ms: u64) -> f64 {
+        if self.consumers.count() == 0 { 0.0 } else { self.tally.capacity(now_ms) }
     }
 }
 

@@ -656,7 +656,7 @@ impl History {
             let waiting = referee.takers.keys().find(|token| referee.may_be_served(**token));
             assert_eq!(waiting, None, "nobody waits beside a ready message");
         }
-        let stats = self.queue.stats();
+        let stats = self.queue.stats(0);
         let read_ahead = (u64::from(referee.config.max_priority) + 1) * 6 * 100_000;
         let bound = referee.config.memory_bytes_max as u64 + read_ahead;
         assert!(stats.memory_bytes < bound, "{} bytes in memory", stats.memory_bytes);
@@ -714,7 +714,7 @@ impl History {
     }
 
     fn check_counters(&self) {
-        let (referee, stats) = (&self.referee, self.queue.stats());
+        let (referee, stats) = (&self.referee, self.queue.stats(0));
         let unacked = || {
             let held = |kept: &&Kept| matches!(kept.place, Place::Held(_) | Place::Rejected(_));
             referee.all.iter().filter(held)

@@ -47,6 +47,7 @@ impl Classic {
             break;
         }
         self.settle_log(fx);
+        self.tally.note_able(self.consumers.next().is_some(), now_ms);
     }
 
     /// One run to one consumer; false when no message was at hand.
@@ -69,8 +70,10 @@ impl Classic {
         let taken = fx.deliver(id, &run);
         debug_assert!(taken <= run.len());
         let full = taken < run.len();
-        self.totals.redelivered += run[..taken].iter().filter(|delivery| delivery.redelivered).count() as u64;
-        self.totals.delivered += taken as u64;
+        let totals = self.tally.totals();
+        totals.redelivered += run[..taken].iter().filter(|delivery| delivery.redelivered).count() as u64;
+        let delivered = if ack_required { &mut totals.delivered } else { &mut totals.delivered_no_ack };
+        *delivered += taken as u64;
         let mut runs: SmallVec<[(MessageSeq, u32); 4]> = SmallVec::new();
         if !ack_required {
             for delivery in &run[..taken] {
@@ -110,6 +113,7 @@ impl Classic {
         while let Some(get) = self.gets.front().copied() {
             let Some(level) = self.top_level() else {
                 self.gets.pop_front();
+                self.tally.totals().got_empty += 1;
                 fx.got(get, None);
                 continue;
             };
@@ -120,8 +124,9 @@ impl Classic {
                 self.fetch_head(level, fx);
                 return;
             };
-            self.totals.delivered += 1;
-            self.totals.redelivered += u64::from(delivery.redelivered);
+            let totals = self.tally.totals();
+            totals.got += 1;
+            totals.redelivered += u64::from(delivery.redelivered);
             fx.got(get, Some((delivery, self.ready - 1)));
             self.gets.pop_front();
             self.take(level, 1);

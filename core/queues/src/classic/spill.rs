@@ -45,8 +45,8 @@ impl Classic {
     pub fn flow(&self) -> Flow {
         let is_behind = self.memory_bytes > self.config.memory_bytes_max / 2 || self.disk_bytes > 0;
         Flow {
-            published: self.totals.published,
-            delivered: self.totals.delivered,
+            published: self.tally.now().published,
+            delivered: self.tally.now().handed_out(),
             is_lagging: is_behind && self.consumers.count() > 0,
         }
     }
@@ -95,6 +95,7 @@ impl Classic {
             let Some(shared) = block.shared_bytes() else { return 0 };
             block.writing = true;
             self.writes += 1;
+            self.tally.totals().disk_writes += u64::from(block.live);
             fx.write_block(token(at, block), shared);
         }
         bytes
@@ -161,6 +162,7 @@ impl Classic {
         block.reading = false;
         let mut freed = Freed::default();
         if block.live > 0 && !block.is_resident() {
+            self.tally.totals().disk_reads += u64::from(block.live);
             let length = bytes.len();
             if !level.fill(seq.number(), bytes) {
                 return false;
@@ -240,6 +242,7 @@ impl Classic {
                     self.writes += 1;
                     missing += 1;
                     let shared = block.shared_bytes().expect("just closed");
+                    self.tally.totals().disk_writes += u64::from(block.live);
                     fx.write_block(token(at, block), shared);
                 }
             }

@@ -261,7 +261,7 @@ fn a_backlog_beyond_the_bound_goes_to_disk_and_comes_back_in_order() {
         bench.publish(&batch);
         bench.run_disk();
     }
-    let stats = bench.queue.stats();
+    let stats = bench.queue.stats(0);
     assert!(stats.memory_bytes < 1 << 20, "{} bytes in memory", stats.memory_bytes);
     assert!(stats.disk_bytes > 1 << 20);
     bench.consume(consumer(1, 0));
@@ -335,8 +335,8 @@ fn the_length_in_bytes_is_exact_after_a_restart_though_blocks_stay_on_disk() {
         .map(|nth| bodies[nth].len() as u64)
         .sum();
     let again = bench.restarted();
-    assert_eq!((again.stats().ready_bytes, again.stats().unacked_bytes), (kept, 0));
-    assert!(again.stats().memory_bytes < 1 << 20);
+    assert_eq!((again.stats(0).ready_bytes, again.stats(0).unacked_bytes), (kept, 0));
+    assert!(again.stats(0).memory_bytes < 1 << 20);
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn messages_rejected_from_disk_are_read_back_block_by_block() {
         bench.run_disk();
     }
     assert_eq!(bench.queue.unacked(), 500);
-    assert!(bench.queue.stats().disk_bytes > 4 << 20, "most of it is on disk");
+    assert!(bench.queue.stats(0).disk_bytes > 4 << 20, "most of it is on disk");
     bench.settle(SettleHow::Reject, MessageSeq(0), 500);
     assert_eq!(bench.world.reads.len(), 1, "one block at a time");
     bench.run_disk();
@@ -378,7 +378,7 @@ fn a_backlog_with_gaps_costs_no_memory_by_the_message_after_a_restart() {
     bench.queue.blocks_synced(&mut bench.world);
     let mut again = bench.restarted();
     assert_eq!(again.counts().ready, 10_000);
-    let memory_bytes = again.stats().memory_bytes;
+    let memory_bytes = again.stats(0).memory_bytes;
     assert!(memory_bytes < 96 << 10, "{memory_bytes} bytes in memory");
     std::mem::swap(&mut again, &mut bench.queue);
     bench.consume(consumer(1, 0));

@@ -23,11 +23,13 @@ pub(crate) struct ConfirmProgress {
     /// Settled ranges above the floor: first number to last, not touching each other.
     above: BTreeMap<u64, u64>,
     settled_count: u64,
+    /// Those of them that were refused.
+    rejected_count: u64,
 }
 
 impl Default for ConfirmProgress {
     fn default() -> Self {
-        ConfirmProgress { floor: 1, above: BTreeMap::new(), settled_count: 0 }
+        ConfirmProgress { floor: 1, above: BTreeMap::new(), settled_count: 0, rejected_count: 0 }
     }
 }
 
@@ -35,6 +37,11 @@ impl ConfirmProgress {
     /// Publishes settled so far.
     pub(crate) fn settled_count(&self) -> u64 {
         self.settled_count
+    }
+
+    /// Publishes acked so far.
+    pub(crate) fn confirmed_count(&self) -> u64 {
+        self.settled_count - self.rejected_count
     }
 
     /// Writes what is to be said about a group.
@@ -58,6 +65,7 @@ impl ConfirmProgress {
             }
         }
         self.settled_count += range.last - range.first + 1;
+        self.rejected_count += range.rejected.len() as u64;
         self.mark(range.first, range.last);
     }
 

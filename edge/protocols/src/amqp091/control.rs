@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use broker::{ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo};
+use broker::{ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionTotals};
 use parking_lot::Mutex;
 
 use super::deliver::{ChannelOutput, Deliveries};
@@ -15,8 +15,8 @@ pub(crate) struct Control {
     pub(crate) outbox: Arc<Outbox<Deliveries>>,
     /// Everything but the counters.
     pub(crate) info: Mutex<ConnectionInfo>,
-    pub(crate) recv_bytes: AtomicU64,
-    pub(crate) send_bytes: AtomicU64,
+    pub(crate) received: Moved,
+    pub(crate) sent: Moved,
     close_wanted: AtomicBool,
     close_reason: Mutex<Option<CloseReason>>,
 }
@@ -26,8 +26,8 @@ impl Control {
         Control {
             outbox,
             info: Mutex::new(info),
-            recv_bytes: AtomicU64::new(0),
-            send_bytes: AtomicU64::new(0),
+            received: Moved::default(),
+            sent: Moved::default(),
             close_wanted: AtomicBool::new(false),
             close_reason: Mutex::new(None),
         }
@@ -60,10 +60,9 @@ impl ConnectionControl for Control {
 
     fn info(&self) -> ConnectionInfo {
         let mut info = self.info.lock().clone();
-        info.recv_bytes = self.recv_bytes.load(Ordering::Relaxed);
-        info.send_bytes = self.send_bytes.load(Ordering::Relaxed);
         info.send_pending_bytes = self.outbox.pending_bytes() as u64;
         info.channels = self.outbox.lock().state().channels().count();
+        info.totals = self.totals();
         info
     }
 
@@ -83,6 +82,36 @@ impl ConnectionControl for Control {
             })
             .collect()
     }
+
+    fn totals(&self) -> ConnectionTotals {
+        let (received_bytes, received_count) = self.received.now();
+        let (sent_bytes, sent_count) = self.sent.now();
+        let traffic = self.outbox.lock().state().totals();
+        ConnectionTotals { received_bytes, received_count, sent_bytes, sent_count, traffic }
+    }
+}
+
+/// Bytes in one direction, and in how many pieces. Written by the connection's task only.
+#[derive(Debug, Default)]
+pub(crate) struct Moved {
+    bytes: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Moved {
+    /// One more piece.
+    #[inline]
+    pub(crate) fn add(&self, bytes: usize) {
+        let raise = |counter: &AtomicU64, by| {
+            counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+        };
+        raise(&self.bytes, bytes as u64);
+        raise(&self.count, 1);
+    }
+
+    fn now(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed))
+    }
 }
 
 fn channel_info(number: u16, channel: &ChannelOutput) -> ChannelInfo {
@@ -100,6 +129,7 @@ fn channel_info(number: u16, channel: &ChannelOutput) -> ChannelInfo {
         acks_uncommitted: facts.acks_uncommitted,
         prefetch_count: facts.prefetch,
         global_prefetch_count: facts.global_prefetch,
+        traffic: channel.totals(),
         ..ChannelInfo::default()
     }
 }

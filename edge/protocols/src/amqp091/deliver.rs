@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use broker::{Delivery, GotMessage};
+use broker::{Delivery, GotMessage, PublishCounters, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use wire::amqp091::methods::basic;
@@ -52,6 +52,8 @@ pub(crate) struct ChannelOutput {
     pub(crate) confirms: ConfirmProgress,
     /// For listings.
     pub(crate) facts: ChannelFacts,
+    /// What was delivered, fetched and acked on the channel.
+    counted: TrafficTotals,
 }
 
 /// What listings show of a channel and only the session knows.
@@ -66,6 +68,7 @@ pub(crate) struct ChannelFacts {
     pub(crate) acks_uncommitted: usize,
     /// Number of the latest publish on a confirming channel.
     pub(crate) published_latest: Arc<AtomicU64>,
+    pub(crate) published: Arc<PublishCounters>,
 }
 
 /// A consumer that its queue cancelled; the session forgets it at its next turn.
@@ -94,6 +97,8 @@ pub(crate) struct Deliveries {
     paused_tokens: Vec<u32>,
     pub(crate) cancelled: Vec<CancelledConsumer>,
     serial_latest: u64,
+    /// What closed channels have counted.
+    counted_closed: TrafficTotals,
 }
 
 /// A new consumer.
@@ -128,6 +133,7 @@ impl Deliveries {
             paused_tokens: Vec::new(),
             cancelled: Vec::new(),
             serial_latest: 0,
+            counted_closed: TrafficTotals::default(),
         }
     }
 
@@ -146,6 +152,7 @@ impl Deliveries {
             global_outstanding: 0,
             confirms: ConfirmProgress::default(),
             facts: ChannelFacts::default(),
+            counted: TrafficTotals::default(),
         }));
         self.serial_latest
     }
@@ -166,11 +173,34 @@ impl Deliveries {
         let Some(mut channel) = self.channels.get_mut(usize::from(number)).and_then(Option::take) else {
             return;
         };
+        self.counted_closed += &channel.totals();
         let mut entries = Vec::with_capacity(channel.unacked.len());
         channel.unacked.take_all(|entry| entries.push(entry));
         for entry in entries {
             self.settled(entry.source);
             each(entry);
+        }
+    }
+
+    /// What all channels have counted, closed ones included.
+    pub(crate) fn totals(&self) -> TrafficTotals {
+        let mut sum = self.counted_closed;
+        self.channels.iter().flatten().for_each(|channel| sum += &channel.totals());
+        sum
+    }
+
+    /// The client has acked so many deliveries of a channel.
+    #[inline]
+    pub(crate) fn count_acked(&mut self, number: u16, count: u64) {
+        if let Some(channel) = self.channel(number) {
+            channel.counted.acked += count;
+        }
+    }
+
+    /// basic.get found nothing.
+    pub(crate) fn count_empty_get(&mut self, number: u16) {
+        if let Some(channel) = self.channel(number) {
+            channel.counted.got_empty += 1;
         }
     }
 
@@ -372,6 +402,14 @@ impl Deliveries {
 }
 
 impl ChannelOutput {
+    /// What the channel has counted.
+    pub(crate) fn totals(&self) -> TrafficTotals {
+        let mut totals = self.facts.published.now();
+        totals += &self.counted;
+        totals.confirmed = self.confirms.confirmed_count();
+        totals
+    }
+
     #[inline]
     fn has_window(&self, ack_required: bool) -> bool {
         !ack_required || self.global_prefetch == 0 || self.global_outstanding < self.global_prefetch
@@ -404,7 +442,7 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
     let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
     let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return 0 };
     let ack_required = source.ack_required;
-    let mut taken = 0;
+    let (mut taken, mut redelivered) = (0, 0);
     for delivery in run {
         if bytes.len() >= limit || !channel.has_window(ack_required) {
             if !source.paused {
@@ -439,7 +477,11 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
             });
         }
         taken += 1;
+        redelivered += u64::from(delivery.redelivered);
     }
+    let counted = &mut channel.counted;
+    *(if ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack }) += taken as u64;
+    counted.redelivered += redelivered;
     taken
 }
 
@@ -495,6 +537,9 @@ pub(crate) fn deliver_got(
     let (frame_size_max, delivered_ds) = (side.frame_size_max, side.delivered_ds);
     let Some(channel) = side.channels[usize::from(number)].as_deref_mut() else { return };
     channel.latest_tag += 1;
+    let counted = &mut channel.counted;
+    *(if source.is_some() { &mut counted.got } else { &mut counted.got_no_ack }) += 1;
+    counted.redelivered += u64::from(got.redelivered);
     let tag = channel.latest_tag;
     let left = u32::try_from(got.ready_left).unwrap_or(u32::MAX);
     encode_get_ok(

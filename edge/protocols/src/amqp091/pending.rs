@@ -272,6 +272,7 @@ impl Running {
 
     fn got(&mut self, channel: u16, got: Option<GotMessage>, queue: &Arc<Queue>, ack_required: bool) {
         let Some(got) = got else {
+            self.write(|output| output.state().count_empty_get(channel));
             return self.reply(channel, basic::GetEmpty::default());
         };
         self.broker.trace_got(&self.principal, channel, queue, &got);

@@ -98,6 +98,7 @@ impl<'a> Content<'a> {
             routing_key: self.routing_key,
             properties: self.properties,
             body: self.body,
+            mandatory: self.mandatory,
         }
     }
 }

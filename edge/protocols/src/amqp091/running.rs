@@ -97,7 +97,10 @@ impl Running {
         let permit = self.broker.open_channel(&self.principal, number);
         let permit = permit.map_err(|refused| self.too_many_channels(refused))?;
         let serial = self.write(|output| output.state().open_channel(number));
-        self.channels.insert(number, Channel::new(number, serial, permit));
+        let channel = Channel::new(number, serial, permit);
+        let published = channel.publish.counters();
+        self.note(number, |facts| facts.published = published);
+        self.channels.insert(number, channel);
         self.reply(number, wire::amqp091::methods::channel::OpenOk::default());
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 
 use broker::{Broker, ConnectionInfo, Raised, User};
@@ -186,7 +186,9 @@ impl Session {
         if self.is_held() != held {
             self.show_alarm();
         }
-        self.control.recv_bytes.fetch_add(consumed as u64, Ordering::Relaxed);
+        if consumed > 0 {
+            self.control.received.add(consumed);
+        }
         Progress { consumed, needed }
     }
 
@@ -379,7 +381,7 @@ impl Session {
         }
         self.sent = now;
         self.outbox.written(count);
-        self.control.send_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        self.control.sent.add(count);
     }
 
     /// The output side, for the socket's writer.

@@ -134,10 +134,17 @@ impl Running {
             let Settlement { channel, tag, multiple, .. } = *settlement;
             let is_open = self.channels.is_open(channel);
             let settlements = &mut self.settlements;
-            let each = |entry: Entry| settlements.add(entry.source, entry.seq);
+            let mut count = 0;
+            let each = |entry: Entry| {
+                count += 1;
+                settlements.add(entry.source, entry.seq);
+            };
             if is_open && !output.state().settle(channel, tag, multiple, each) {
                 unknown = Some(settlement);
                 break;
+            }
+            if how == SettleHow::Ack {
+                output.state().count_acked(channel, count);
             }
         }
         drop(output);

@@ -245,6 +245,7 @@ impl Running {
             let mut output = self.sink.outbox.lock();
             while let Some((entry, _)) = rest.next_if(|(_, next)| *next == how) {
                 output.state().settle_set_aside(number, entry.source);
+                output.state().count_acked(number, u64::from(how == SettleHow::Ack));
                 self.settlements.add(entry.source, entry.seq);
             }
         }

@@ -128,7 +128,7 @@ fn a_long_backlog_goes_to_disk_and_leaves_in_order_before_and_after_a_restart() 
         bench.publish(&[delayed(body, scattered(nth as u64) + 1)]);
         bench.run_disk();
     }
-    let stats = bench.queue.stats();
+    let stats = bench.queue.stats(0);
     assert!(stats.disk_bytes > 800 << 10, "most of it is on disk: {stats:?}");
     let middle = 1 << 19;
     bench.tick_at(middle);
@@ -159,7 +159,7 @@ fn millions_of_small_messages_cost_some_bytes_each() {
         bench.publish(&batch);
         bench.run_disk();
     }
-    let bytes = (bench.queue.stats().memory_bytes - (256 << 10)) / COUNT;
+    let bytes = (bench.queue.stats(0).memory_bytes - (256 << 10)) / COUNT;
     assert!(bytes <= 48, "{bytes} bytes a message");
 }
 

@@ -98,7 +98,7 @@ fn a_restart_learns_them_from_memory_and_disk() {
     bench.run_disk();
     bench.queue.blocks_synced(&mut bench.world);
     bench.queue = bench.restarted();
-    assert!(bench.queue.stats().disk_bytes > 200 << 10);
+    assert!(bench.queue.stats(0).disk_bytes > 200 << 10);
     bench.queue.tick(0, &mut bench.world);
     bench.run_disk();
     for nth in [0, 1, 2999, 5998, 5999] {

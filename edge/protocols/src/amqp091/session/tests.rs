@@ -23,6 +23,7 @@ use crate::{Now, OutputBytes};
 mod alarms;
 mod chaos;
 mod consuming;
+mod counting;
 mod ending;
 mod opening;
 mod publishing;

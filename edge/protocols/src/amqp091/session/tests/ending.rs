@@ -141,7 +141,7 @@ fn listings_show_what_a_channel_holds() {
     let info = control.info();
     assert_eq!((info.user.as_str(), info.vhost.as_str(), info.state.as_str()), ("guest", "/", "running"));
     assert_eq!((info.channels, info.heartbeat_s, info.frame_max), (1, 10, 131_072));
-    assert!(info.recv_bytes > 0 && info.send_bytes > 0);
+    assert!(info.totals.received_bytes > 0 && info.totals.sent_bytes > 0);
     let channel = control.channels().remove(0);
     assert_eq!((channel.number, channel.consumer_count, channel.messages_unacknowledged), (1, 1, 1));
 }

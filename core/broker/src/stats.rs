@@ -1,0 +1,289 @@
+//! What connections, vhosts and the node have counted, under the names of RabbitMQ's `message_stats`.
+//!
+//! Connections count for themselves, each counter with one writer at a time; sums over vhosts and the node are made when
+//! somebody asks, from the open connections and what the closed ones left behind. So publishers share no counter but those
+//! of an exchange, which they raise once per batch. Everything here only grows, from the start of the process on.
+//!
+//! Refuses to know rates, formats, and who asks.
+
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use queues::{QueueGlance, QueueTotals};
+
+use crate::Broker;
+use crate::cell::Queue;
+use crate::cell::crash::Condition;
+use crate::vhost::Vhost;
+
+/// What one channel, connection or vhost, or the node, has done with messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficTotals {
+    /// Messages received from publishers.
+    pub published: u64,
+    /// Those of them that came on a channel with confirms or transactions.
+    pub published_for_confirm: u64,
+    /// Publishes confirmed with an ack.
+    pub confirmed: u64,
+    /// Mandatory messages that went nowhere and were returned.
+    pub returned: u64,
+    /// Other messages that went nowhere.
+    pub dropped: u64,
+    /// Deliveries to consumers that ack, redeliveries included.
+    pub delivered: u64,
+    /// Deliveries to consumers that do not ack.
+    pub delivered_no_ack: u64,
+    /// Messages fetched with basic.get, to be acked.
+    pub got: u64,
+    /// Messages fetched with basic.get without ack.
+    pub got_no_ack: u64,
+    /// basic.get that found nothing.
+    pub got_empty: u64,
+    /// Deliveries acked by the client.
+    pub acked: u64,
+    /// Deliveries and gets of messages that had been delivered before.
+    pub redelivered: u64,
+}
+
+impl TrafficTotals {
+    /// RabbitMQ's `deliver_get`: everything that went to clients.
+    #[must_use]
+    pub fn handed_out(&self) -> u64 {
+        self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
+    }
+
+    /// Messages that reached at least one queue or reply consumer.
+    #[must_use]
+    pub fn routed(&self) -> u64 {
+        self.published.saturating_sub(self.returned + self.dropped)
+    }
+}
+
+impl AddAssign<&TrafficTotals> for TrafficTotals {
+    fn add_assign(&mut self, other: &TrafficTotals) {
+        self.published += other.published;
+        self.published_for_confirm += other.published_for_confirm;
+        self.confirmed += other.confirmed;
+        self.returned += other.returned;
+        self.dropped += other.dropped;
+        self.delivered += other.delivered;
+        self.delivered_no_ack += other.delivered_no_ack;
+        self.got += other.got;
+        self.got_no_ack += other.got_no_ack;
+        self.got_empty += other.got_empty;
+        self.acked += other.acked;
+        self.redelivered += other.redelivered;
+    }
+}
+
+/// What one connection, or many, have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionTotals {
+    /// Bytes received: RabbitMQ's `recv_oct`.
+    pub received_bytes: u64,
+    /// Reads from the socket that brought something: `recv_cnt`.
+    pub received_count: u64,
+    /// Bytes sent: `send_oct`.
+    pub sent_bytes: u64,
+    /// Writes to the socket: `send_cnt`.
+    pub sent_count: u64,
+    /// Messages on all channels, closed ones included.
+    pub traffic: TrafficTotals,
+}
+
+impl AddAssign<&ConnectionTotals> for ConnectionTotals {
+    fn add_assign(&mut self, other: &ConnectionTotals) {
+        self.received_bytes += other.received_bytes;
+        self.received_count += other.received_count;
+        self.sent_bytes += other.sent_bytes;
+        self.sent_count += other.sent_count;
+        self.traffic += &other.traffic;
+    }
+}
+
+/// What has come and gone on the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChurnTotals {
+    /// Connections that opened a vhost.
+    pub connections_created: u64,
+    /// Those of them that ended.
+    pub connections_closed: u64,
+    /// Channels opened.
+    pub channels_created: u64,
+    /// Channels closed.
+    pub channels_closed: u64,
+    /// queue.declare that succeeded, of queues that existed too.
+    pub queues_declared: u64,
+    /// Queues that did not exist before.
+    pub queues_created: u64,
+    /// Queues deleted.
+    pub queues_deleted: u64,
+    /// Logins that succeeded.
+    pub logins_succeeded: u64,
+    /// Logins that were refused.
+    pub logins_refused: u64,
+}
+
+/// A counter of the node that anybody may raise, seldom.
+#[derive(Debug, Default)]
+pub(crate) struct Tick(AtomicU64);
+
+impl Tick {
+    /// One more.
+    pub(crate) fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The node's own counters, and what was counted by what is gone.
+#[derive(Debug, Default)]
+pub(crate) struct NodeCounters {
+    pub(crate) connections_created: Tick,
+    pub(crate) connections_closed: Tick,
+    pub(crate) channels_created: Tick,
+    pub(crate) channels_closed: Tick,
+    pub(crate) queues_declared: Tick,
+    pub(crate) queues_created: Tick,
+    pub(crate) queues_deleted: Tick,
+    pub(crate) logins_succeeded: Tick,
+    pub(crate) logins_refused: Tick,
+    /// Of connections that are closed.
+    pub(crate) connections_gone: Mutex<ConnectionTotals>,
+    /// Of queues that are deleted or have crashed.
+    pub(crate) queues_gone: Mutex<QueueTotals>,
+}
+
+/// What a channel has published. Written by one thread at a time, read by any.
+#[derive(Debug, Default)]
+pub struct PublishCounters {
+    published: AtomicU64,
+    published_for_confirm: AtomicU64,
+    returned: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// Raises a counter of which no other thread is a writer.
+#[inline]
+fn raise(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// What becomes of a message that no queue gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stray {
+    Returned,
+    Dropped,
+}
+
+impl PublishCounters {
+    /// One more message.
+    #[inline]
+    pub(crate) fn count(&self, is_confirmed: bool) {
+        raise(&self.published);
+        if is_confirmed {
+            raise(&self.published_for_confirm);
+        }
+    }
+
+    /// The latest message went nowhere.
+    pub(crate) fn count_stray(&self, stray: Stray) {
+        raise(if stray == Stray::Returned { &self.returned } else { &self.dropped });
+    }
+
+    /// The counters now; what else a channel does is 0.
+    #[must_use]
+    pub fn now(&self) -> TrafficTotals {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TrafficTotals {
+            published: now(&self.published),
+            published_for_confirm: now(&self.published_for_confirm),
+            returned: now(&self.returned),
+            dropped: now(&self.dropped),
+            ..TrafficTotals::default()
+        }
+    }
+}
+
+impl Broker {
+    /// Everything all connections have done since the start, closed ones included. Costs a lock per open connection.
+    #[must_use]
+    pub fn traffic(&self) -> ConnectionTotals {
+        self.connections().totals(&self.services().counters.connections_gone, |_| true)
+    }
+
+    /// As [`Broker::traffic`], of one vhost, since it was made or the node started.
+    #[must_use]
+    pub fn vhost_traffic(&self, vhost: &Arc<Vhost>) -> ConnectionTotals {
+        self.connections().totals(&vhost.connections_gone, |of| Arc::ptr_eq(of, vhost))
+    }
+
+    /// What has come and gone since the start.
+    #[must_use]
+    pub fn churn(&self) -> ChurnTotals {
+        let counters = &self.services().counters;
+        ChurnTotals {
+            connections_created: counters.connections_created.now(),
+            connections_closed: counters.connections_closed.now(),
+            channels_created: counters.channels_created.now(),
+            channels_closed: counters.channels_closed.now(),
+            queues_declared: counters.queues_declared.now(),
+            queues_created: counters.queues_created.now(),
+            queues_deleted: counters.queues_deleted.now(),
+            logins_succeeded: counters.logins_succeeded.now(),
+            logins_refused: counters.logins_refused.now(),
+        }
+    }
+
+    /// What queues that exist no more have counted. Whoever sums the queues of the node adds this.
+    #[must_use]
+    pub fn deleted_queue_totals(&self) -> QueueTotals {
+        *self.services().counters.queues_gone.lock()
+    }
+
+    /// Sums over all queues of the node, and what deleted ones have counted. Costs two locks per queue.
+    #[must_use]
+    pub fn queue_sums(&self) -> QueueGlance {
+        let mut sums = QueueGlance { totals: self.deleted_queue_totals(), ..QueueGlance::default() };
+        for vhost in self.vhosts() {
+            vhost.queues().iter().for_each(|queue| sums.add(&queue.glance()));
+        }
+        sums
+    }
+}
+
+impl Queue {
+    /// What lists of many queues show, read without an answer to wait for: under a microsecond, unless somebody runs the
+    /// queue now; then after the batch it is at. Zeros if the queue is deleted or out of service.
+    #[must_use]
+    pub fn glance(self: &Arc<Self>) -> QueueGlance {
+        if self.condition() != Condition::Running {
+            return QueueGlance::default();
+        }
+        self.read_machine(|machine, now_ms| machine.glance(now_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_a_channel_add_up() {
+        let counters = PublishCounters::default();
+        counters.count(false);
+        counters.count(true);
+        counters.count(true);
+        counters.count_stray(Stray::Returned);
+        counters.count_stray(Stray::Dropped);
+        let mut sum = counters.now();
+        sum += &TrafficTotals { delivered: 1, delivered_no_ack: 2, got: 4, got_no_ack: 8, ..counters.now() };
+        assert_eq!((sum.published, sum.published_for_confirm), (6, 4));
+        assert_eq!((sum.returned, sum.dropped, sum.routed(), sum.handed_out()), (2, 2, 2, 15));
+    }
+}

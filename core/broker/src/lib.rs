@@ -48,7 +48,7 @@ pub use driven::{Driven, Driver, Engine};
 pub use foundation::{FileSizes, Foundation};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
-pub use stats::{ChurnTotals, ConnectionTotals, PublishCounters, TrafficTotals};
+pub use stats::{ChurnTotals, ConnectionTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals};
 pub use vhost::Vhost;
 pub use voice::log::LogExchange;
 pub use voice::sessions::LoginOutcome;
@@ -59,5 +59,5 @@ pub use queues::{
     ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, Delivery, GotMessage, MessageSeq, MessageView,
     QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun,
 };
-pub use routing::ArgumentError as ExchangeArgumentError;
+pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

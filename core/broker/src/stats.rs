@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use queues::{QueueGlance, QueueTotals};
+use stdx::ConnectionId;
 
 use crate::Broker;
 use crate::cell::Queue;
@@ -153,10 +154,67 @@ pub(crate) struct NodeCounters {
     pub(crate) queues_deleted: Tick,
     pub(crate) logins_succeeded: Tick,
     pub(crate) logins_refused: Tick,
+    pub(crate) message_sizes: MessageSizes,
     /// Of connections that are closed.
     pub(crate) connections_gone: Mutex<ConnectionTotals>,
     /// Of queues that are deleted or have crashed.
     pub(crate) queues_gone: Mutex<QueueTotals>,
+}
+
+/// Upper bounds of the classes of message sizes, bytes: RabbitMQ's. A last class holds what is larger.
+pub const SIZE_CLASSES: [u64; 8] =
+    [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000];
+
+/// How many messages of which size came from publishers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Messages per class of [`SIZE_CLASSES`]; the last one is those above all of them.
+    pub counts: [u64; SIZE_CLASSES.len() + 1],
+    /// Bytes of all bodies.
+    pub bytes: u64,
+}
+
+impl Sizes {
+    /// One more message.
+    #[inline]
+    pub(crate) fn add(&mut self, body_bytes: usize) {
+        let bytes = body_bytes as u64;
+        let class = SIZE_CLASSES.iter().position(|most| bytes <= *most).unwrap_or(SIZE_CLASSES.len());
+        self.counts[class] += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// Sizes of all messages; connections share the places so that few of them meet in one.
+#[derive(Debug, Default)]
+pub(crate) struct MessageSizes([SizePlace; 16]);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct SizePlace {
+    counts: [AtomicU64; SIZE_CLASSES.len() + 1],
+    bytes: AtomicU64,
+}
+
+impl MessageSizes {
+    /// Adds what a publisher has brought.
+    pub(crate) fn count(&self, publisher: ConnectionId, sizes: &Sizes) {
+        let place = &self.0[publisher.0 as usize % self.0.len()];
+        for (counter, by) in place.counts.iter().zip(sizes.counts).filter(|(_, by)| *by > 0) {
+            counter.fetch_add(by, Ordering::Relaxed);
+        }
+        place.bytes.fetch_add(sizes.bytes, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Sizes {
+        let mut sum = Sizes::default();
+        for place in &self.0 {
+            sum.bytes += place.bytes.load(Ordering::Relaxed);
+            let counts = sum.counts.iter_mut().zip(&place.counts);
+            counts.for_each(|(sum, count)| *sum += count.load(Ordering::Relaxed));
+        }
+        sum
+    }
 }
 
 /// What a channel has published. Written by one thread at a time, read by any.
@@ -240,6 +298,12 @@ impl Broker {
         }
     }
 
+    /// Sizes of all messages that publishers brought since the start.
+    #[must_use]
+    pub fn message_sizes(&self) -> Sizes {
+        self.services().counters.message_sizes.now()
+    }
+
     /// What queues that exist no more have counted. Whoever sums the queues of the node adds this.
     #[must_use]
     pub fn deleted_queue_totals(&self) -> QueueTotals {
@@ -272,6 +336,16 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_counted_in_the_class_they_fit_into() {
+        let (sizes, mut batch) = (MessageSizes::default(), Sizes::default());
+        [0, 100, 101, 1_000_000, 100_000_001].into_iter().for_each(|bytes| batch.add(bytes));
+        sizes.count(ConnectionId(3), &batch);
+        sizes.count(ConnectionId(4), &batch);
+        assert_eq!(sizes.now().counts, [4, 2, 0, 0, 2, 0, 0, 0, 2]);
+        assert_eq!(sizes.now().bytes, 2 * 101_000_202);
+    }
 
     #[test]
     fn counters_of_a_channel_add_up() {

@@ -47,23 +47,42 @@ pub trait Gate: Send + Sync {
     fn admits(&self, headers: Option<Arguments<'_>>) -> bool;
 }
 
-/// How many messages clients have published to an exchange, and to how many queues these went. Of an exchange that never saw
-/// one: a pointer. Raised by whoever publishes, a batch at a time.
+/// What clients have published to an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// Messages that came: RabbitMQ's `publish_in`.
+    pub arrived: u64,
+    /// Queues that they went to, one message to many queues counting many times: `publish_out`.
+    pub left: u64,
+    /// Mandatory messages that went nowhere.
+    pub returned: u64,
+    /// Other messages that went nowhere.
+    pub dropped: u64,
+}
+
+/// Counters of an exchange. Of one that never saw a message: a pointer. Raised by whoever publishes, a batch at a time.
 #[derive(Debug, Default)]
-pub struct Passed(OnceLock<Box<[AtomicU64; 2]>>);
+pub struct Passed(OnceLock<Box<[AtomicU64; 4]>>);
 
 impl Passed {
-    /// So many came, and left for so many queues in all.
-    pub fn count(&self, arrived: u64, left: u64) {
-        let [all_arrived, all_left] = &**self.0.get_or_init(Box::default);
-        all_arrived.fetch_add(arrived, Relaxed);
-        all_left.fetch_add(left, Relaxed);
+    /// Adds what has passed.
+    pub fn count(&self, passage: &Passage) {
+        let all = self.0.get_or_init(Box::default);
+        let Passage { arrived, left, returned, dropped } = *passage;
+        for (counter, by) in all.iter().zip([arrived, left, returned, dropped]) {
+            // Most messages are routed.
+            if by > 0 {
+                counter.fetch_add(by, Relaxed);
+            }
+        }
     }
 
-    /// How many came, and how many left.
+    /// All that has passed.
     #[must_use]
-    pub fn now(&self) -> (u64, u64) {
-        self.0.get().map_or((0, 0), |passed| (passed[0].load(Relaxed), passed[1].load(Relaxed)))
+    pub fn now(&self) -> Passage {
+        let Some(all) = self.0.get() else { return Passage::default() };
+        let [arrived, left, returned, dropped] = std::array::from_fn(|at| all[at].load(Relaxed));
+        Passage { arrived, left, returned, dropped }
     }
 }
 

@@ -31,7 +31,7 @@ mod types;
 mod walk;
 
 pub use destination_set::{Chunks, DestinationSet};
-pub use exchange::{Destination, Exchange, Gate, Passed, QueueHandle};
+pub use exchange::{Destination, Exchange, Gate, Passage, Passed, QueueHandle};
 pub use exchange_type::{ArgumentError, Duty, ExchangeType, Persistence, TypeError};
 pub use explain::{
     BindingsFrom, Came, End, Explanation, KnownBinding, MatchedBinding, Miss, MissedBinding, Step, explain,

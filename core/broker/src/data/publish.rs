@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use queues::MessageView;
-use routing::{Exchange, ExchangeKind};
+use routing::{Exchange, ExchangeKind, Passage};
+use stdx::ConnectionId;
 use wire::amqp091::{Edit, Properties, Property, ShortStr, rewrite};
 
 use super::batch::{Batch, BatchConfirms, Facts};
@@ -18,7 +19,7 @@ use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
 use crate::cell::{Queue, QueueRef};
 use crate::refused::{Refused, Resource};
-use crate::stats::{PublishCounters, Stray};
+use crate::stats::{MessageSizes, PublishCounters, Sizes, Stray};
 use crate::voice::trace;
 
 /// Bytes of publishes gathered before they are handed over without waiting for the end of the read.
@@ -115,26 +116,37 @@ pub struct Publisher {
 #[derive(Default)]
 struct Run {
     exchange: Option<Arc<Exchange<QueueRef>>>,
-    arrived: u64,
-    left: u64,
+    passage: Passage,
+    sizes: Sizes,
 }
 
 impl Run {
     /// One more message to `exchange`, for so many queues.
     #[inline]
-    fn add(&mut self, exchange: &Arc<Exchange<QueueRef>>, queues: usize) {
+    fn add(&mut self, exchange: &Arc<Exchange<QueueRef>>, body_bytes: usize, queues: usize) {
         if !self.exchange.as_ref().is_some_and(|known| Arc::ptr_eq(known, exchange)) {
-            self.end();
+            self.leave();
             self.exchange = Some(exchange.clone());
         }
-        self.arrived += 1;
-        self.left += queues as u64;
+        self.sizes.add(body_bytes);
+        self.passage.arrived += 1;
+        self.passage.left += queues as u64;
     }
 
-    fn end(&mut self) {
+    fn add_stray(&mut self, stray: Stray) {
+        *(if stray == Stray::Returned { &mut self.passage.returned } else { &mut self.passage.dropped }) += 1;
+    }
+
+    fn leave(&mut self) {
         if let Some(exchange) = self.exchange.take() {
-            exchange.passed.count(self.arrived, self.left);
-            (self.arrived, self.left) = (0, 0);
+            exchange.passed.count(&std::mem::take(&mut self.passage));
+        }
+    }
+
+    fn end(&mut self, sizes: &MessageSizes, publisher: ConnectionId) {
+        if self.exchange.is_some() {
+            self.leave();
+            sizes.count(publisher, &std::mem::take(&mut self.sizes));
         }
     }
 }
@@ -199,7 +211,9 @@ impl Publisher {
         }
         let routed = self.take(channel, view, &Extras { facts, annotations }, route);
         if routed == Routed::No {
-            channel.counters.count_stray(if message.mandatory { Stray::Returned } else { Stray::Dropped });
+            let stray = if message.mandatory { Stray::Returned } else { Stray::Dropped };
+            channel.counters.count_stray(stray);
+            self.run.add_stray(stray);
         }
         Ok(routed)
     }
@@ -229,7 +243,7 @@ impl Publisher {
     ) -> Routed {
         channel.counters.count(channel.confirms.is_some());
         let queue_count = if let Route::Queues(queues) = &route { queues.len() } else { 0 };
-        self.run.add(channel.routes.entered(), queue_count);
+        self.run.add(channel.routes.entered(), view.body.len(), queue_count);
         let number = channel.confirms.as_ref().map(|sink| {
             channel.latest_publish += 1;
             let confirms = self.confirms.get_or_insert_with(BatchConfirms::new);
@@ -301,7 +315,7 @@ impl Publisher {
     /// Hands everything gathered to the queues. Call after each read, before any other broker call of this
     /// connection that must come after the publishes (ack, get, purge, delete, close), and before dropping.
     pub fn flush(&mut self) {
-        self.run.end();
+        self.run.end(&self.broker.services().counters.message_sizes, self.principal.connection);
         if self.batch.len() == 0 && self.confirms.is_none() {
             return;
         }

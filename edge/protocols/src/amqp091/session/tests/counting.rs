@@ -1,6 +1,6 @@
 //! What connections, queues, exchanges and the node count.
 
-use broker::{ConnectionTotals, TrafficTotals};
+use broker::{ConnectionTotals, Passage, TrafficTotals};
 use wire::amqp091::methods::confirm;
 
 use super::*;
@@ -48,7 +48,10 @@ fn every_way_of_a_message_is_counted_once() {
     assert!(traffic.received_count > 0 && traffic.received_bytes > traffic.received_count);
     let vhost = world.broker.vhost("/").unwrap();
     assert_eq!(world.broker.vhost_traffic(&vhost), traffic);
-    assert_eq!(vhost.exchange(b"").unwrap().passed.now(), (5, 4));
+    let passed = vhost.exchange(b"").unwrap().passed.now();
+    assert_eq!(passed, Passage { arrived: 5, left: 4, returned: 0, dropped: 1 });
+    let sizes = world.broker.message_sizes();
+    assert_eq!((sizes.counts[0], sizes.bytes), (5, 5));
     let queue = vhost.queue(b"q").unwrap().glance();
     assert_eq!((queue.totals.published, queue.totals.handed_out(), queue.totals.acked), (4, 7, 3));
     assert_eq!((queue.totals.got, queue.totals.got_no_ack, queue.totals.got_empty), (1, 1, 1));

@@ -5,9 +5,11 @@
 //! cell is released. A panic of the machine ends the service of its queue and of nothing else (`cell/crash.rs`).
 
 pub(crate) mod crash;
+pub(crate) mod examine;
 mod reload;
 #[cfg(test)]
 mod tests;
+pub(crate) mod watch;
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -37,7 +39,9 @@ use crate::services::Services;
 use crate::vhost::Vhost;
 use crate::voice::trace::TraceSwitch;
 use crash::{Condition, ConditionCell};
+use examine::Examined;
 use reload::Reloads;
+use watch::Watch;
 
 /// Bytes of publishes waiting in an inbox above which publishers stop reading their sockets.
 const INBOX_BYTES_MAX: usize = 4 << 20;
@@ -113,6 +117,7 @@ struct CellState {
     pacing: Pacing,
     /// When the latest tick comes that was asked for to let held publishers go on.
     held_tick_ms: u64,
+    watch: Watch,
     sinks: HashMap<ConsumerId, Attached, foldhash::fast::RandomState>,
     gets: HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     next_get: u64,
@@ -147,6 +152,7 @@ pub(crate) enum Event {
     Counts(Reply<Result<QueueCounts, Refused>>),
     Touch,
     Stats(Reply<QueueStats>),
+    Examine(Reply<Examined>),
     Tick,
     BlockWritten(BlockToken, Option<BlockPlace>),
     BlockRead(BlockToken, Option<Vec<u8>>),
@@ -219,6 +225,7 @@ impl Queue {
                 machine,
                 pacing: Pacing::default(),
                 held_tick_ms: 0,
+                watch: Watch::default(),
                 sinks: HashMap::default(),
                 gets: HashMap::default(),
                 next_get: 0,
@@ -365,6 +372,7 @@ impl Queue {
                 self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             }
             self.pace(&mut state);
+            self.watch(&mut state, now_ms);
             drop(state);
             let nested = Nested::enter();
             if let Err(why) = crash::contained(|| aftermath.apply(self)) {
@@ -406,6 +414,9 @@ impl Queue {
                 self.reloads.disk_answered();
             }
             _ => {}
+        }
+        if let Event::Examine(reply) = event {
+            return reply.send(self.examined(state, now_ms));
         }
         match self.condition() {
             Condition::Running => {
@@ -485,7 +496,7 @@ impl Queue {
             }
             Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
             Event::DropScheduled(seq, reply) => reply.send(machine.drop_scheduled(*seq, &mut fx)),
-            Event::Reloaded(_) | Event::Handled => {}
+            Event::Reloaded(_) | Event::Examine(_) | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
     }

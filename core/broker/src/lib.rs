@@ -25,6 +25,7 @@ mod refused;
 mod seen_files;
 mod services;
 pub mod stats;
+mod storage;
 mod vhost;
 mod voice;
 
@@ -33,6 +34,7 @@ pub use alarms::{Alarms, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
 pub use broker::{Broker, OpenError, StartError};
 pub use call::{Call, Commit};
 pub use cell::crash::Condition;
+pub use cell::examine::{ConsumerHold, Examined, Intake};
 pub use cell::{Queue, QueueRef};
 pub use connections::{
     ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo, Connections,
@@ -42,13 +44,14 @@ pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
 pub use control::explain::{ExplainedRoute, Imagined};
 pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};
 pub use data::confirms::{ConfirmRange, ConfirmSink};
-pub use data::consume::{ConsumeRequest, ConsumerSink};
+pub use data::consume::{ConsumeRequest, ConsumerSink, SessionHold};
 pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};
 pub use driven::{Driven, Driver, Engine};
 pub use foundation::{FileSizes, Foundation};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use stats::{ChurnTotals, ConnectionTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals};
+pub use storage::StorageState;
 pub use vhost::Vhost;
 pub use voice::log::LogExchange;
 pub use voice::sessions::LoginOutcome;
@@ -56,8 +59,9 @@ pub use voice::trace::Tracing;
 
 // What sessions need from the layers below, under one roof.
 pub use queues::{
-    ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, Delivery, GotMessage, MessageSeq, MessageView,
-    QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun,
+    ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, Delivery, DeliveryView, GotMessage, Head,
+    MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow,
+    SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

@@ -41,6 +41,9 @@ pub struct BrokerOptions {
     /// Vhost of `amq.rabbitmq.log`, where log lines are published; `None`, the default, for none. See
     /// [`crate::Broker::declare_log_exchange`].
     pub log_exchange_vhost: Option<String>,
+    /// After how long without any delivery a queue is reported whose messages wait although a consumer could take them,
+    /// milliseconds. Default 30 s.
+    pub stall_ms: u64,
     /// Bytes of backlog a queue keeps in memory before its middle goes to disk. Default 4 MiB.
     pub queue_memory_bytes_max: usize,
 }
@@ -80,6 +83,7 @@ impl Default for BrokerOptions {
             disk_limit: DiskLimit::Bytes(50_000_000),
             event_exchange_vhost: None,
             log_exchange_vhost: None,
+            stall_ms: 30_000,
             queue_memory_bytes_max: 4 << 20,
         }
     }

@@ -134,7 +134,8 @@ fn recover(
     let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
     drop_unneeded(&segments, &contents)?;
     let storage = (log, Arc::new(segments), motion);
-    let services = start_services(storage, foundation, (alarms, checkpointer, seen_files, voice))?;
+    let services =
+        start_services(storage, foundation, (alarms, checkpointer, seen_files, voice), options.stall_ms)?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
@@ -223,6 +224,7 @@ fn start_services(
     (log, segments, motion): (Log, Arc<Segments>, Motion),
     foundation: &Foundation,
     (alarms, checkpointer, seen_files, voice): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Voice>),
+    stall_ms: u64,
 ) -> Result<Arc<Services>, StartError> {
     let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone()));
     log.set_listener(waiting.clone());
@@ -250,6 +252,8 @@ fn start_services(
         control: OnceLock::new(),
         voice,
         counters: Arc::default(),
+        stall_ms,
+        stalls: AtomicU64::new(0),
     }))
 }
 

@@ -55,6 +55,10 @@ pub(crate) struct Services {
     pub(crate) control: ControlPlane,
     pub(crate) voice: Arc<Voice>,
     pub(crate) counters: Arc<NodeCounters>,
+    /// See [`crate::BrokerOptions::stall_ms`].
+    pub(crate) stall_ms: u64,
+    /// Queues reported because nothing was delivered though it could have been.
+    pub(crate) stalls: AtomicU64,
 }
 
 /// What waits for positions of the message log to become durable.
@@ -251,7 +255,7 @@ impl Services {
         !self.is_pressed()
     }
 
-    fn is_pressed(&self) -> bool {
+    pub(crate) fn is_pressed(&self) -> bool {
         self.log.over_bound() || self.segments.queued_bytes() as usize > SEGMENT_BYTES_MAX
     }
 

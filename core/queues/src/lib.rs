@@ -13,11 +13,14 @@ mod totals;
 mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
-pub use classic::{Classic, Gone, PlacedBlock, PublishOutcome, RecordError, Recovering, Scheduled};
+pub use classic::{
+    Classic, DeliveryView, Gone, Head, PlacedBlock, PublishOutcome, RecordError, Recovering, Scheduled,
+    Standing,
+};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use message::{
-    ConsumerId, ConsumerSpec, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq, MessageView,
-    QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq,
+    MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
 pub use record::{BlockPlace, RecordKind, SettledRun, enqueued, settled};
 pub use totals::QueueTotals;

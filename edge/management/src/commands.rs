@@ -5,8 +5,8 @@ use broker::{Broker, Commit, Refused, Tracing};
 use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
-    access, alarms, connections, definitions, delayed, limits, objects, parameters, queues, report, routes,
-    topology, vhosts,
+    access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, queues, report,
+    routes, topology, vhosts,
 };
 
 /// What every command gives.
@@ -51,6 +51,7 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
         "list_queues" => queues::list_queues(broker, request),
         "list_unresponsive_queues" => queues::list_unresponsive_queues(broker, request),
         "list_consumers" => queues::list_consumers(broker, request),
+        "explain_delivery" => delivery::command(broker, request),
         "explain_route" => routes::explain_route(broker, request),
         "consistent_hash_exchange_ring_state" => routes::ring_state(broker, request),
         "list_delayed_messages" => delayed::list_delayed_messages(broker, request),

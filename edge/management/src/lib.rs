@@ -18,6 +18,7 @@ mod commands;
 mod connections;
 mod definitions;
 mod delayed;
+mod delivery;
 mod format;
 mod imports;
 mod limits;
@@ -36,6 +37,7 @@ mod vhosts;
 
 pub use boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use client::{CallError, call};
+pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, explain_delivery};
 pub use format::{Format, Headers, render};
 pub use imports::{Unsupported, import};
 pub use node::{LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener};

@@ -80,6 +80,7 @@ fn of_object(request: &Request, timeout: Duration) -> Option<String> {
         "explain_route" => {
             format!("Explaining the route of '{second}' from exchange '{first}' in vhost '{vhost}' ...")
         }
+        "explain_delivery" => format!("Explaining deliveries of queue '{first}' in vhost '{vhost}' ..."),
         "list_delayed_messages" => {
             format!("Listing messages delayed by exchange '{first}' in vhost '{vhost}' ...")
         }

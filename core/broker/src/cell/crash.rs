@@ -124,6 +124,7 @@ impl Queue {
                 self.oldest_log.store(0, Ordering::Release);
             }
             Event::Handled
+            | Event::Examine(_)
             | Event::Settle(..)
             | Event::Resume(_)
             | Event::Touch
@@ -162,6 +163,7 @@ impl Queue {
             Event::Delete { reply, .. } => reply.send(Ok(DeletedQueue { ready: 0 })),
             Event::BlocksSynced(_) => state.checkpoints.drain(..).for_each(|reply| reply.send(())),
             Event::Handled
+            | Event::Examine(_)
             | Event::Reloaded(_)
             | Event::Settle(..)
             | Event::Resume(_)

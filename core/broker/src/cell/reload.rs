@@ -50,6 +50,11 @@ impl Reloads {
         self.disk_requests.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Requests to the disk without an answer.
+    pub(super) fn disk_requests(&self) -> u32 {
+        self.disk_requests.load(Ordering::Relaxed)
+    }
+
     /// No reload will be tried any more.
     pub(super) fn forbid(&self) {
         self.left.store(0, Ordering::Relaxed);

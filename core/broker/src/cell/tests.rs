@@ -24,6 +24,8 @@ const PERSISTENT: &[u8] = &[0x10, 0, 2];
 /// A session that writes down what it is told.
 #[derive(Default)]
 struct Told {
+    /// Takes nothing, and does not say when it can: a session with a fault.
+    refuses: std::sync::atomic::AtomicBool,
     delivered: Mutex<Vec<(MessageSeq, Vec<u8>)>>,
     cancelled: Mutex<Vec<u32>>,
     confirmed: Mutex<Vec<ConfirmRange>>,
@@ -31,6 +33,9 @@ struct Told {
 
 impl ConsumerSink for Told {
     fn deliver(&self, _: u32, run: &[Delivery<'_>]) -> usize {
+        if self.refuses.load(Ordering::Relaxed) {
+            return 0;
+        }
         self.delivered.lock().extend(run.iter().map(|one| (one.seq, one.message.body.to_vec())));
         run.len()
     }
@@ -68,7 +73,11 @@ struct Bench {
 
 impl Bench {
     fn open(folder: &Path) -> Bench {
-        let options = BrokerOptions { fsync: false, ..BrokerOptions::default() };
+        Bench::with(folder, BrokerOptions::default())
+    }
+
+    fn with(folder: &Path, options: BrokerOptions) -> Bench {
+        let options = BrokerOptions { fsync: false, ..options };
         let broker = Broker::open(folder, options).expect("a folder of its own");
         let user = broker.authenticate("guest", b"guest", true).expect("the default user");
         let told = Arc::new(Told::default());
@@ -363,4 +372,23 @@ fn a_queue_that_crashes_again_and_again_stays_down() {
     queue.fails_next.store(true, Ordering::Relaxed);
     assert_eq!(bench.publish("q", &["refused"]), [1]);
     assert_eq!(queue.condition(), Condition::Crashed);
+}
+
+#[test]
+fn messages_that_nobody_is_given_though_somebody_could_take_them_are_noticed_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::with(folder.path(), BrokerOptions { stall_ms: 0, ..BrokerOptions::default() });
+    let queue = bench.declare("q", Table::EMPTY);
+    bench.told.refuses.store(true, Ordering::Relaxed);
+    bench.consume("q", 1).expect("it may");
+    bench.publish("q", &["a", "b"]);
+    (0..3).for_each(|_| queue.submit(Event::Touch));
+    let examined = queue.examine().wait();
+    assert_eq!(bench.broker.delivery_stalls(), 1);
+    assert!(examined.holds[0].could_be_served() && examined.view.stats.ready == 2, "{examined:?}");
+    bench.told.refuses.store(false, Ordering::Relaxed);
+    queue.resume(ConsumerId { connection: bench.principal.connection, token: 1 });
+    assert_eq!(queue.examine().wait().view.stats.ready, 1, "its prefetch is 1");
+    (0..3).for_each(|_| queue.submit(Event::Touch));
+    assert_eq!(bench.broker.delivery_stalls(), 1, "it waits for an ack, which is no fault");
 }

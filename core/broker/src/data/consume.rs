@@ -6,6 +6,7 @@ use queues::{ConsumerId, Delivery, GotMessage, QueueCounts, QueueStats, SettleHo
 
 use crate::access::Permission;
 use crate::call::Call;
+use crate::cell::examine::Examined;
 use crate::cell::{Event, Queue};
 use crate::refused::Refused;
 use crate::{Broker, Principal};
@@ -22,6 +23,34 @@ pub trait ConsumerSink: Send + Sync {
 
     /// The queue cancels the consumer because it is deleted (B119).
     fn cancelled(&self, token: u32);
+
+    /// Whether the session would take a delivery for a consumer now, for people who ask why it gets none.
+    fn hold(&self, _token: u32) -> SessionHold {
+        SessionHold::None
+    }
+}
+
+/// What keeps a session from taking deliveries for a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionHold {
+    /// Nothing.
+    None,
+    /// The client reads slower than it is sent to: so many bytes wait for its socket.
+    Output {
+        /// Bytes waiting or being written.
+        pending_bytes: u64,
+    },
+    /// The prefetch of its whole channel is used up (basic.qos with global, B121).
+    ChannelPrefetch {
+        /// Unsettled deliveries to all consumers of the channel.
+        unacked: u32,
+        /// The limit.
+        prefetch: u32,
+    },
+    /// The consumer has not been told yet that it is one (B117).
+    Unannounced,
+    /// The session knows no such consumer any more.
+    Gone,
 }
 
 /// basic.consume, as the broker sees it.
@@ -91,6 +120,13 @@ impl Queue {
     pub fn counts(self: &Arc<Self>) -> Call<Result<QueueCounts, Refused>> {
         let (reply, call) = Call::pair();
         self.submit(Event::Counts(reply));
+        call
+    }
+
+    /// Everything that decides whether its consumers get messages.
+    pub fn examine(self: &Arc<Self>) -> Call<Examined> {
+        let (reply, call) = Call::pair();
+        self.submit(Event::Examine(reply));
         call
     }
 

@@ -25,6 +25,11 @@ impl Consumer {
             (true, prefetch) => prefetch.saturating_sub(self.unacked) as usize,
         }
     }
+
+    /// Waits for `resume`.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
 }
 
 /// All consumers of one queue; serves equal priorities round-robin, higher ones first.
@@ -36,6 +41,8 @@ pub(crate) struct Consumers {
     order: Vec<usize>,
     /// Slots that may be served, by descending priority; an empty line is removed.
     eligible: BTreeMap<Reverse<i64>, VecDeque<usize>>,
+    /// How many are paused.
+    paused: usize,
     /// `Some` when the queue has a single active consumer: its slot.
     single_active: Option<usize>,
     is_single_active: bool,
@@ -86,6 +93,7 @@ impl Consumers {
         let previous = self.by_id.insert(id, slot);
         assert!(previous.is_none(), "consumer ids are unique");
         self.order.push(slot);
+        self.paused += 1;
         if self.is_single_active && self.single_active.is_none() {
             self.single_active = Some(slot);
         }
@@ -97,6 +105,7 @@ impl Consumers {
         self.leave_line(slot);
         self.order.retain(|other| *other != slot);
         let gone = self.slots[slot].take();
+        self.paused -= usize::from(gone.as_ref().is_some_and(Consumer::is_paused));
         if self.single_active == Some(slot) {
             // The next one is the oldest of the highest priority (B134).
             self.single_active =
@@ -156,10 +165,12 @@ impl Consumers {
         if consumer.spec.ack_required {
             consumer.unacked += taken;
         }
+        let pauses = full && !consumer.paused;
         consumer.paused |= full;
         let stays = !consumer.paused && consumer.window() > 0;
         let key = Reverse(consumer.spec.priority);
         consumer.queued = stays;
+        self.paused += usize::from(pauses);
         let line = self.eligible.get_mut(&key).expect("it stood in this line");
         let head = line.pop_front();
         debug_assert_eq!(head, Some(slot));
@@ -173,7 +184,8 @@ impl Consumers {
     /// The consumer can take deliveries again.
     pub(crate) fn resume(&mut self, id: ConsumerId) {
         if let Some(slot) = self.by_id.get(&id).copied() {
-            self.at_mut(slot).paused = false;
+            let was_paused = std::mem::take(&mut self.at_mut(slot).paused);
+            self.paused -= usize::from(was_paused);
             self.join_line(slot);
         }
     }
@@ -187,13 +199,28 @@ impl Consumers {
         }
     }
 
+    /// Whether it may be served: it is the single active one, or the queue has none.
+    pub(crate) fn is_active(&self, slot: usize) -> bool {
+        !self.is_single_active || self.single_active == Some(slot)
+    }
+
+    /// All consumers with their slots, in order of registration.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (usize, &Consumer)> {
+        self.order.iter().map(|slot| (*slot, self.at(*slot)))
+    }
+
+    /// Whether some consumer stands in line, or is paused and may have become able to take more.
+    pub(crate) fn may_want(&self) -> bool {
+        !self.eligible.is_empty() || self.paused > 0
+    }
+
     /// What listings show.
     pub(crate) fn stats(&self) -> Vec<ConsumerStats> {
-        let active = |slot: usize| !self.is_single_active || self.single_active == Some(slot);
-        let stats = |slot: &usize| {
-            let consumer = self.at(*slot);
-            ConsumerStats { spec: consumer.spec.clone(), unacked: consumer.unacked, active: active(*slot) }
+        let stats = |(slot, consumer): (usize, &Consumer)| ConsumerStats {
+            spec: consumer.spec.clone(),
+            unacked: consumer.unacked,
+            active: self.is_active(slot),
         };
-        self.order.iter().map(stats).collect()
+        self.all().map(stats).collect()
     }
 }

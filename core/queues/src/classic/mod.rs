@@ -18,6 +18,7 @@ mod recovery;
 mod schedule;
 mod serve;
 mod spill;
+mod standing;
 
 #[cfg(test)]
 mod model_tests;
@@ -27,3 +28,4 @@ mod tests;
 pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};
 pub use schedule::Scheduled;
+pub use standing::{DeliveryView, Head, Standing};

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use broker::{Delivery, GotMessage, PublishCounters, TrafficTotals};
+use broker::{Delivery, GotMessage, PublishCounters, SessionHold, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use wire::amqp091::methods::basic;
@@ -432,6 +432,34 @@ impl broker::ConsumerSink for DeliverySink {
         self.outbox.write(|output| leave_queue(output, token));
         self.has_cancelled.store(true, Ordering::Release);
         self.outbox.wake();
+    }
+
+    fn hold(&self, token: u32) -> SessionHold {
+        hold_of(&mut self.outbox.lock(), token)
+    }
+}
+
+/// Why a consumer would not take a delivery now.
+fn hold_of(output: &mut Output<Deliveries>, token: u32) -> SessionHold {
+    let pending_bytes = output.pending_bytes() as u64;
+    let side = output.state();
+    let Some(&index) = side.by_token.get(&token) else { return SessionHold::Gone };
+    let source = side.sources[index as usize].as_ref().expect("tokens lead to sources");
+    let Some(channel) = side.channels[usize::from(source.channel)].as_deref() else {
+        return SessionHold::Gone;
+    };
+    if !source.announced {
+        return SessionHold::Unannounced;
+    }
+    if !channel.has_window(source.ack_required) {
+        let (unacked, prefetch) = (channel.global_outstanding, channel.global_prefetch);
+        return SessionHold::ChannelPrefetch { unacked, prefetch };
+    }
+    // A consumer that was refused for want of room goes on at the lower bound.
+    let bytes_max = if source.paused { crate::OUTPUT_BYTES_LOW } else { crate::OUTPUT_BYTES_MAX };
+    match pending_bytes < bytes_max as u64 {
+        true => SessionHold::None,
+        false => SessionHold::Output { pending_bytes },
     }
 }
 

@@ -1,0 +1,92 @@
+//! A queue looked at from all sides at once: what it holds, what holds its consumers, what holds its publishers. For people who
+//! ask; changes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use queues::{DeliveryView, Standing};
+
+use super::{CellState, Condition, Queue};
+use crate::data::consume::SessionHold;
+
+/// What keeps a consumer from getting the next message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerHold {
+    /// As its queue sees it.
+    pub standing: Standing,
+    /// As its session sees it.
+    pub session: SessionHold,
+}
+
+impl ConsumerHold {
+    /// Whether both sides would let it have a delivery now.
+    #[must_use]
+    pub fn could_be_served(self) -> bool {
+        matches!(self.standing, Standing::InLine | Standing::LowerPriority | Standing::Paused)
+            && self.session == SessionHold::None
+    }
+}
+
+/// Whether publishers may bring more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intake {
+    /// Bytes of publishes handed over and not yet taken.
+    pub inbox_bytes: u64,
+    /// Publishers wait because too much waits to be taken.
+    pub is_inbox_full: bool,
+    /// Publishers wait for a moment because they outrun consumers that are at work.
+    pub is_paced: bool,
+}
+
+/// A queue, looked at from all sides.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// Whether it can be used. When it cannot, `view` is empty.
+    pub condition: Condition,
+    /// What decides whether it delivers.
+    pub view: DeliveryView,
+    /// One for each consumer, in the order of `view.stats.consumers`.
+    pub holds: Vec<ConsumerHold>,
+    /// Whether publishers may bring more.
+    pub intake: Intake,
+    /// Requests to the disk that have no answer yet.
+    pub disk_requests: u32,
+    /// For how long messages have waited for consumers that could take them, milliseconds; 0 when they do not.
+    pub stalled_ms: u64,
+}
+
+impl Queue {
+    /// Looks at it. Only by the one who runs the machine.
+    pub(super) fn examined(self: &Arc<Self>, state: &CellState, now_ms: u64) -> Examined {
+        let condition = self.condition();
+        let view = match condition {
+            Condition::Running => state.machine.delivery_view(now_ms),
+            Condition::Deleted | Condition::Crashed => DeliveryView::default(),
+        };
+        Examined {
+            condition,
+            holds: self.holds(state, &view),
+            view,
+            intake: Intake {
+                inbox_bytes: self.inbox_bytes.load(Ordering::Relaxed) as u64,
+                is_inbox_full: self.is_inbox_full(),
+                is_paced: self.hold.is_on(|| self.services.clock.now().0),
+            },
+            disk_requests: self.reloads.disk_requests(),
+            stalled_ms: state.watch.stalled_ms(now_ms),
+        }
+    }
+
+    /// What holds each consumer of a view.
+    pub(super) fn holds(&self, state: &CellState, view: &DeliveryView) -> Vec<ConsumerHold> {
+        let consumers = view.stats.consumers.iter().zip(&view.standings);
+        let hold = |(consumer, standing): (&queues::ConsumerStats, &Standing)| ConsumerHold {
+            standing: *standing,
+            session: state
+                .sinks
+                .get(&consumer.spec.id)
+                .map_or(SessionHold::Gone, |attached| attached.sink.hold(consumer.spec.id.token)),
+        };
+        consumers.map(hold).collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! Notices a queue that should deliver and does not: messages are ready, a consumer could take one, and nothing has moved for
+//! [`crate::BrokerOptions::stall_ms`]. That is a fault of the broker or of its disk, never of a client.
+//!
+//! Costs two comparisons after each turn of a queue, and a timer only while messages wait and some consumer may want one:
+//! queues that are idle, empty, or wait for acks have none.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::examine::ConsumerHold;
+use super::{CellState, Condition, Queue};
+
+/// What one who runs a queue knows of its deliveries.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Since when nothing has moved though it might; 0 when all is well. Milliseconds since the epoch.
+    since_ms: u64,
+    /// Deliveries made until then.
+    delivered: u64,
+    /// When the latest tick comes that was asked for to look again.
+    due_ms: u64,
+    /// The one standstill was told of.
+    is_told: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// Nothing.
+    Nothing,
+    /// Nothing has moved for too long: look whether anything could.
+    Closer,
+}
+
+impl Watch {
+    /// For how long nothing has moved though it could, as far as anybody has looked; milliseconds.
+    pub(super) fn stalled_ms(&self, now_ms: u64) -> u64 {
+        if self.is_told { now_ms.saturating_sub(self.since_ms) } else { 0 }
+    }
+
+    /// Looks after a turn. `wanted` are the deliveries made so far when messages wait and a consumer may want one.
+    fn turn(&mut self, wanted: Option<u64>, now_ms: u64, stall_ms: u64) -> Look {
+        let Some(delivered) = wanted else {
+            self.since_ms = 0;
+            self.is_told = false;
+            return Look::Nothing;
+        };
+        // The wall clock may be set back.
+        if self.since_ms == 0 || self.delivered != delivered || self.since_ms > now_ms {
+            (self.since_ms, self.delivered, self.is_told) = (now_ms, delivered, false);
+            return Look::Nothing;
+        }
+        let is_due = now_ms - self.since_ms >= stall_ms && !self.is_told;
+        if is_due { Look::Closer } else { Look::Nothing }
+    }
+
+    /// Whether a tick is to be asked for, and for when.
+    fn next_tick(&mut self, now_ms: u64, stall_ms: u64) -> Option<u64> {
+        let asks = self.since_ms != 0 && !self.is_told && now_ms >= self.due_ms;
+        asks.then(|| {
+            self.due_ms = now_ms + stall_ms;
+            self.due_ms
+        })
+    }
+}
+
+impl Queue {
+    /// Looks, after a turn, whether it delivers what it should.
+    pub(super) fn watch(self: &Arc<Self>, state: &mut CellState, now_ms: u64) {
+        let stall_ms = self.services.stall_ms;
+        if state.watch.turn(state.machine.wanted_deliveries(), now_ms, stall_ms) == Look::Closer {
+            self.look_closer(state, now_ms);
+        }
+        if let Some(due_ms) = state.watch.next_tick(now_ms, stall_ms) {
+            self.services.wake_at(self, due_ms);
+        }
+    }
+
+    /// Nothing has moved for long: tells of it if something could have.
+    #[cold]
+    fn look_closer(self: &Arc<Self>, state: &mut CellState, now_ms: u64) {
+        let view = state.machine.delivery_view(now_ms);
+        let able =
+            self.holds(state, &view).into_iter().filter(|hold| ConsumerHold::could_be_served(*hold)).count();
+        if able == 0 || self.condition() != Condition::Running {
+            // They wait for their clients. Look again later.
+            state.watch.since_ms = now_ms;
+            return;
+        }
+        state.watch.is_told = true;
+        self.services.stalls.fetch_add(1, Ordering::Relaxed);
+        let (queue, vhost) = (String::from_utf8_lossy(&self.name), &*self.vhost_name);
+        tracing::warn!(
+            %queue, vhost, ready = view.stats.ready, consumers = able, head = ?view.head, milliseconds = self.services.stall_ms,
+            "messages wait, consumers could take them, and nothing was delivered; `warren ctl explain_delivery` shows what the queue waits for"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_delivers_or_need_not_is_never_looked_at_closer() {
+        let mut watch = Watch::default();
+        for turn in 0..100 {
+            assert_eq!(watch.turn(Some(turn), 1 + turn * 50, 100), Look::Nothing, "it delivers");
+            assert_eq!(watch.turn(None, 1 + turn * 50, 100), Look::Nothing);
+        }
+        assert_eq!(watch.stalled_ms(10_000), 0);
+    }
+
+    #[test]
+    fn a_standstill_is_looked_at_once_and_anew_after_something_moved() {
+        let mut watch = Watch::default();
+        assert_eq!(watch.turn(Some(5), 1000, 100), Look::Nothing);
+        assert_eq!(watch.next_tick(1000, 100), Some(1100));
+        assert_eq!(watch.next_tick(1050, 100), None, "one tick is enough");
+        assert_eq!(watch.turn(Some(5), 1099, 100), Look::Nothing);
+        assert_eq!(watch.turn(Some(5), 1100, 100), Look::Closer);
+        watch.is_told = true;
+        assert_eq!(watch.turn(Some(5), 1300, 100), Look::Nothing);
+        assert_eq!((watch.stalled_ms(1300), watch.next_tick(1300, 100)), (300, None));
+        assert_eq!(watch.turn(Some(6), 1301, 100), Look::Nothing);
+        assert_eq!(watch.turn(Some(6), 1401, 100), Look::Closer);
+    }
+
+    #[test]
+    fn a_wall_clock_set_back_starts_the_wait_over() {
+        let mut watch = Watch::default();
+        assert_eq!(watch.turn(Some(5), 10_000, 100), Look::Nothing);
+        assert_eq!(watch.turn(Some(5), 500, 100), Look::Nothing);
+        assert_eq!(watch.turn(Some(5), 600, 100), Look::Closer);
+    }
+}

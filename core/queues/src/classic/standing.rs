@@ -1,0 +1,163 @@
+//! Why a queue serves a consumer or not, for people who ask. Refuses to change anything, and to know what holds a session.
+
+use super::consumers::{Consumer, Consumers};
+use super::machine::Classic;
+use crate::message::QueueStats;
+
+/// Whether a consumer may be served, as far as its queue knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It gets the next message.
+    InLine,
+    /// It would be served, but consumers of higher priority come first (B133).
+    LowerPriority,
+    /// As many of its deliveries are unsettled as its prefetch count allows (B120).
+    PrefetchFull,
+    /// Its session took less than it was offered, or has not begun to take; the session knows why.
+    Paused,
+    /// Another consumer is the single active one (B134).
+    Inactive,
+}
+
+/// Where the message is that comes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Head {
+    /// No message is ready.
+    #[default]
+    None,
+    /// It can be delivered at once.
+    InMemory,
+    /// Its block has to be read from disk first.
+    OnDisk,
+}
+
+/// What decides whether a queue delivers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeliveryView {
+    /// What listings show, consumers included.
+    pub stats: QueueStats,
+    /// One for each of `stats.consumers`, in the same order.
+    pub standings: Vec<Standing>,
+    /// Where the message is that comes next.
+    pub head: Head,
+    /// Calls of basic.get that wait for a message to come from disk.
+    pub gets_waiting: usize,
+    /// Messages must not be dead-lettered before a state record is written; those that expired stay at the head.
+    pub deaths_held: bool,
+}
+
+impl Classic {
+    /// What decides whether it delivers.
+    pub fn delivery_view(&self, now_ms: u64) -> DeliveryView {
+        let level = self.top_level();
+        let resident = |level: usize| {
+            let level = &self.levels[level];
+            level.head().and_then(|number| level.block(number)).is_some_and(|block| block.is_resident())
+        };
+        DeliveryView {
+            stats: self.stats(now_ms),
+            standings: self.consumers.standings(),
+            head: match level {
+                None => Head::None,
+                Some(level) if resident(level) => Head::InMemory,
+                Some(_) => Head::OnDisk,
+            },
+            gets_waiting: self.gets.len(),
+            deaths_held: self.holds_deaths(),
+        }
+    }
+
+    /// Deliveries made so far, if messages are ready and some consumer may want one: it stands in line, or its session has not
+    /// yet said that it can take more. Cheap: looked at after every turn.
+    pub fn wanted_deliveries(&self) -> Option<u64> {
+        (self.ready > 0 && self.consumers.may_want()).then(|| self.tally.now().handed_out())
+    }
+}
+
+impl Consumers {
+    /// One for each consumer, in order of registration.
+    fn standings(&self) -> Vec<Standing> {
+        self.all().map(|(slot, consumer)| self.standing(slot, consumer)).collect()
+    }
+
+    fn standing(&self, slot: usize, consumer: &Consumer) -> Standing {
+        if !self.is_active(slot) {
+            return Standing::Inactive;
+        }
+        if consumer.window() == 0 {
+            return Standing::PrefetchFull;
+        }
+        if consumer.is_paused() {
+            return Standing::Paused;
+        }
+        match self.next() {
+            Some((next, _)) if self.peek(next).spec.priority > consumer.spec.priority => {
+                Standing::LowerPriority
+            }
+            _ => Standing::InLine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{ConsumerId, ConsumerSpec};
+    use stdx::ConnectionId;
+
+    fn spec(token: u32, priority: i64) -> ConsumerSpec {
+        ConsumerSpec {
+            id: ConsumerId { connection: ConnectionId(1), token },
+            tag: Box::default(),
+            channel: 1,
+            ack_required: true,
+            prefetch: 2,
+            priority,
+            exclusive: false,
+            arguments: Box::default(),
+        }
+    }
+
+    fn consumers(is_single_active: bool, specs: &[ConsumerSpec]) -> Consumers {
+        let mut consumers = Consumers::new(is_single_active);
+        for spec in specs {
+            consumers.add(spec.clone());
+        }
+        consumers
+    }
+
+    #[test]
+    fn each_consumer_stands_where_its_window_and_priority_put_it() {
+        let specs = [spec(1, 0), spec(2, 5), spec(3, 5)];
+        let mut consumers = consumers(false, &specs);
+        assert_eq!(consumers.standings(), [Standing::Paused; 3]);
+        specs.iter().for_each(|spec| consumers.resume(spec.id));
+        assert_eq!(consumers.standings(), [Standing::LowerPriority, Standing::InLine, Standing::InLine]);
+        let (slot, _) = consumers.next().expect("three stand in line");
+        consumers.served(slot, 2, false);
+        assert_eq!(
+            consumers.standings(),
+            [Standing::LowerPriority, Standing::PrefetchFull, Standing::InLine]
+        );
+        assert!(consumers.may_want());
+    }
+
+    #[test]
+    fn only_the_single_active_consumer_is_not_inactive() {
+        let consumers = consumers(true, &[spec(1, 0), spec(2, 0)]);
+        assert_eq!(consumers.standings(), [Standing::Paused, Standing::Inactive]);
+    }
+
+    #[test]
+    fn nobody_wants_a_delivery_when_all_windows_are_used_up() {
+        let mut consumers = consumers(false, &[spec(1, 0)]);
+        assert!(consumers.may_want(), "it has not begun, and might");
+        consumers.resume(spec(1, 0).id);
+        consumers.served(0, 2, false);
+        assert!(!consumers.may_want());
+        consumers.settled(spec(1, 0).id, 1);
+        assert!(consumers.may_want());
+        consumers.remove(spec(1, 0).id);
+        assert!(!consumers.may_want());
+    }
+}

@@ -1,0 +1,126 @@
+//! Words for what holds a consumer, a publisher or a whole queue. Refuses to know where the facts come from.
+
+use broker::{ConsumerHold, Head, Intake, Raised, SessionHold, Standing, StorageState};
+use queues::ConsumerStats;
+
+use super::DeliveryExplanation;
+
+/// Where the next message is.
+pub(super) fn head(head: Head) -> &'static str {
+    match head {
+        Head::None => "none",
+        Head::InMemory => "memory",
+        Head::OnDisk => "disk",
+    }
+}
+
+/// Why a consumer is served or not: a word for programs and a sentence for people.
+pub(super) fn of_consumer(consumer: &ConsumerStats, hold: ConsumerHold) -> (&'static str, String) {
+    let unacked = consumer.unacked;
+    match (hold.standing, hold.session) {
+        (Standing::Inactive, _) => {
+            ("inactive", "waits: another consumer is the single active one (x-single-active-consumer)".into())
+        }
+        (_, SessionHold::Gone) => {
+            ("gone", "not served: it was cancelled, or its channel has just ended".into())
+        }
+        (Standing::PrefetchFull, _) => (
+            "prefetch_full",
+            format!(
+                "not served: its prefetch of {} is used up by {unacked} deliveries that it has not acked; ack, or raise basic.qos",
+                consumer.spec.prefetch
+            ),
+        ),
+        (_, SessionHold::ChannelPrefetch { unacked, prefetch }) => (
+            "channel_prefetch_full",
+            format!(
+                "not served: the prefetch of its channel, {prefetch} for all consumers together, is used up by {unacked} unacked deliveries"
+            ),
+        ),
+        (_, SessionHold::Output { pending_bytes }) => (
+            "socket_full",
+            format!(
+                "not served for now: the client reads too slowly, {pending_bytes} bytes wait for its socket"
+            ),
+        ),
+        (_, SessionHold::Unannounced) => {
+            ("starting", "not served yet: it has not been told that it consumes".into())
+        }
+        (Standing::LowerPriority, SessionHold::None) => {
+            ("lower_priority", "is served when consumers of higher priority cannot take more".into())
+        }
+        (Standing::Paused, SessionHold::None) => {
+            ("paused", "is about to be served: its session can take more and has yet to say so".into())
+        }
+        (Standing::InLine, SessionHold::None) if consumer.spec.ack_required => {
+            ("in_line", format!("is served; {unacked} unacked{}", of_prefetch(consumer.spec.prefetch)))
+        }
+        (Standing::InLine, SessionHold::None) => ("in_line", "is served, without acks".into()),
+    }
+}
+
+fn of_prefetch(prefetch: u32) -> String {
+    if prefetch == 0 { ", no prefetch limit".into() } else { format!(" of at most {prefetch}") }
+}
+
+/// What a queue holds its publishers for.
+pub(super) fn of_intake(intake: Intake) -> impl Iterator<Item = &'static str> {
+    let full = intake.is_inbox_full.then_some("the queue has too much to take");
+    let paced = intake.is_paced.then_some("they outrun the consumers, for milliseconds at a time");
+    full.into_iter().chain(paced)
+}
+
+/// What the node holds publishers for.
+pub(super) fn of_node(raised: Raised, storage: &StorageState) -> Vec<&'static str> {
+    let reasons = [
+        (raised.has(Raised::MEMORY), "the memory alarm is on"),
+        (raised.has(Raised::DISK), "the disk alarm is on"),
+        (storage.failure.is_some(), "storage has failed; nothing durable is accepted"),
+        (storage.waits_for_room.is_some(), "the log waits for room on the disk"),
+        (storage.holds_publishers, "the disk does not keep up with what is published"),
+    ];
+    reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, words)| words).collect()
+}
+
+/// The most important thing in one sentence.
+pub(super) fn verdict(of: &DeliveryExplanation) -> String {
+    let served = of.consumers.iter().filter(|consumer| consumer.is_served).count();
+    match of.state {
+        "crashed" => "The queue has crashed and is out of service; the log of the node says why. What was persistent is read back, at the latest by a restart.".into(),
+        "stopped" => "The queue is being deleted.".into(),
+        "silent" => "The queue did not answer within five seconds: something keeps it busy; the log of the node may say what.".into(),
+        _ if of.stalled_ms > 0 => format!(
+            "Messages are ready, {served} consumers could take them, and nothing was delivered for {} s: a fault of the node or of its disk.",
+            of.stalled_ms / 1000
+        ),
+        _ if of.consumers.is_empty() && of.ready == 0 => "There is nothing to deliver, and nobody to deliver to.".into(),
+        _ if of.consumers.is_empty() => format!("Nobody consumes: {} messages wait.", of.ready),
+        _ if of.ready == 0 && !of.publishers_held_by.is_empty() => {
+            format!("There is nothing to deliver: publishers are held, because {}.", of.publishers_held_by.join(", "))
+        }
+        _ if of.ready == 0 && of.unacked > 0 => format!(
+            "Everything is delivered: no message is ready, and consumers have yet to ack {}.",
+            of.unacked
+        ),
+        _ if of.ready == 0 => "Everything is delivered: no message is ready.".into(),
+        _ if served == 0 => format!("{} messages wait, and no consumer can take one: {}.", of.ready, common(of)),
+        _ if of.head == "disk" => "Messages are on their way from disk to consumers.".into(),
+        _ => format!("Messages are being delivered to {served} of {} consumers.", of.consumers.len()),
+    }
+}
+
+/// What holds most of the consumers.
+fn common(of: &DeliveryExplanation) -> String {
+    let count = |reason| of.consumers.iter().filter(|consumer| consumer.reason == reason).count();
+    let known = [
+        ("prefetch_full", "have used up their prefetch and must ack"),
+        ("channel_prefetch_full", "have used up the prefetch of their channel and must ack"),
+        ("socket_full", "read too slowly"),
+        ("inactive", "wait behind the single active consumer"),
+        ("starting", "are starting"),
+        ("gone", "are ending"),
+    ];
+    let held =
+        known.into_iter().map(|(reason, words)| (count(reason), words)).filter(|(count, _)| *count > 0);
+    held.map(|(count, words)| format!("{count} {words}")).collect::<Vec<_>>().join(", ")
+}

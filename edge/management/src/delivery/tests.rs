@@ -1,0 +1,76 @@
+//! What `explain_delivery` says in each situation, from facts and from a broker of its own.
+
+use broker::{BrokerOptions, ConsumerHold, ConsumerSpec, SessionHold, Standing};
+use queues::ConsumerStats;
+
+use super::*;
+
+fn consumer(prefetch: u32, unacked: u32) -> ConsumerStats {
+    let spec = ConsumerSpec {
+        id: broker::ConsumerId { connection: broker::ConnectionId(1), token: 1 },
+        tag: (*b"tag").into(),
+        channel: 1,
+        ack_required: true,
+        prefetch,
+        priority: 0,
+        exclusive: false,
+        arguments: Box::default(),
+    };
+    ConsumerStats { spec, unacked, active: true }
+}
+
+fn reason(standing: Standing, session: SessionHold) -> &'static str {
+    reasons::of_consumer(&consumer(3, 3), ConsumerHold { standing, session }).0
+}
+
+#[test]
+fn each_hold_has_its_reason() {
+    use SessionHold as S;
+    assert_eq!(reason(Standing::InLine, S::None), "in_line");
+    assert_eq!(reason(Standing::PrefetchFull, S::None), "prefetch_full");
+    assert_eq!(reason(Standing::Paused, S::Output { pending_bytes: 5 }), "socket_full");
+    assert_eq!(
+        reason(Standing::Paused, S::ChannelPrefetch { unacked: 1, prefetch: 1 }),
+        "channel_prefetch_full"
+    );
+    assert_eq!(reason(Standing::Inactive, S::None), "inactive");
+    assert_eq!(reason(Standing::LowerPriority, S::None), "lower_priority");
+    assert_eq!(reason(Standing::Paused, S::Unannounced), "starting");
+    assert_eq!(reason(Standing::Paused, S::Gone), "gone");
+    let (_, text) = reasons::of_consumer(
+        &consumer(3, 3),
+        ConsumerHold { standing: Standing::PrefetchFull, session: SessionHold::None },
+    );
+    assert!(text.contains("prefetch of 3") && text.contains("basic.qos"), "{text}");
+}
+
+#[tokio::test]
+async fn a_queue_without_consumers_and_one_that_is_not_there_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    tokio::task::spawn_blocking(move || {
+        let user = broker.authenticate("guest", b"guest", true).unwrap();
+        let vhost = broker.vhost("/").unwrap();
+        let connection = broker.next_connection_id();
+        let principal = broker::Principal { user, vhost, connection, connection_name: "test".into() };
+        let declare = broker::QueueDeclare {
+            name: b"q",
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments: wire::amqp091::Table::EMPTY,
+        };
+        broker.declare_queue(&principal, declare).unwrap();
+        let explained = explain_delivery(&broker, "/", "q").unwrap();
+        assert_eq!((explained.state, explained.ready, explained.head), ("running", 0, "none"));
+        assert!(explained.verdict.contains("nobody to deliver to"), "{}", explained.verdict);
+        let text = explained.text();
+        for line in ["Consumers: 0", "Publishers: not held", "Alarms: none", "confirmed after fsync"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert_eq!(explain_delivery(&broker, "/", "x").unwrap_err().exit, Exit::DATA);
+        assert_eq!(explain_delivery(&broker, "x", "q").unwrap_err().exit, Exit::UNAVAILABLE);
+    })
+    .await
+    .unwrap();
+}

@@ -7,6 +7,9 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
+    /// Nothing is in it.
+    pub(crate) const EMPTY: Bitmap = Bitmap { words: Vec::new() };
+
     /// Whether `index` is in the set.
     pub(crate) fn contains(&self, index: u32) -> bool {
         self.words.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)

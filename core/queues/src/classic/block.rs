@@ -8,6 +8,9 @@ use crate::record::{self, BlockPlace, Stored};
 /// Bytes of messages after which a block is closed and a new one begun.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 
+/// The same in a long backlog, most of which is on disk: four times fewer blocks to remember.
+pub(crate) const BACKLOG_BLOCK_BYTES: usize = 4 * BLOCK_BYTES;
+
 /// One message in a resident block.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -25,7 +28,29 @@ enum Data {
     Away,
 }
 
-/// Consecutive message numbers `first .. first + count`.
+/// The bytes of a block, and where its messages are in them. Without the bytes while they are on disk only and some of the
+/// messages are handed out: their sizes are still needed.
+#[derive(Clone, Debug)]
+struct Content {
+    data: Data,
+    entries: Vec<Entry>,
+}
+
+/// What is known of single messages; most blocks of a backlog have nothing here.
+#[derive(Clone, Debug, Default)]
+struct Marks {
+    /// Settled messages that are not among the first ones.
+    settled: Bitmap,
+    redelivered: Bitmap,
+    /// Transient messages of a block with both kinds.
+    transient: Bitmap,
+}
+
+static NO_MARKS: Marks =
+    Marks { settled: Bitmap::EMPTY, redelivered: Bitmap::EMPTY, transient: Bitmap::EMPTY };
+
+/// Consecutive message numbers `first .. first + count`. Small where it counts: of a backlog of ten million messages tens of
+/// thousands of blocks are on disk, and this is all that is in memory of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     /// Number of its first message.
@@ -38,75 +63,149 @@ pub(crate) struct Block {
     pub(crate) unacked: u32,
     /// Persistent messages, settled ones included.
     pub(crate) persistent: u32,
+    /// So many of the first messages are settled; acks mostly come in order.
+    settled_first: u32,
+    /// Log position of its first enqueue record whose messages are not in a segment; 0 when there is none.
+    pub(crate) log_position: u64,
+    /// Copy on disk: segment, offset, and bytes, of which there are none without a copy.
+    segment: u64,
+    segment_offset: u32,
+    segment_bytes: u32,
+    /// Body bytes of unsettled messages, and of the transient ones among them, while there is no content.
+    away_body_bytes: u32,
+    away_transient_bytes: u32,
+    content: Option<Box<Content>>,
+    marks: Option<Box<Marks>>,
     /// Some message carries an expiry.
     pub(crate) expires: bool,
-    /// Copy on disk.
-    pub(crate) place: Option<BlockPlace>,
     /// The copy on disk is covered by the sync asked for last: a state record may refer to it.
     pub(crate) synced: bool,
     /// A write is under way.
     pub(crate) writing: bool,
     /// A read is under way.
     pub(crate) reading: bool,
-    /// Log position of its first enqueue record whose messages are not in a segment; 0 when there is none.
-    pub(crate) log_position: u64,
-    /// Body bytes of unsettled messages, and of the transient ones among them, while `entries` are not in memory.
-    away_body_bytes: u64,
-    away_transient_bytes: u64,
-    data: Data,
-    entries: Vec<Entry>,
-    settled: Bitmap,
-    redelivered: Bitmap,
-    transient: Bitmap,
+}
+
+/// A block known from a state record.
+pub(crate) struct PlacedOnDisk {
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+    pub(crate) place: BlockPlace,
+    pub(crate) settled: Bitmap,
+    pub(crate) expires: bool,
+    /// Bytes of bodies of messages that are not settled.
+    pub(crate) body_bytes: u64,
+}
+
+impl Content {
+    fn open(bytes: Vec<u8>) -> Content {
+        Content { data: Data::Open(bytes), entries: Vec::new() }
+    }
+
+    /// Whether it may be kept for the next messages of a queue that is empty now.
+    fn is_small(&self) -> bool {
+        const KEPT_BYTES_MAX: usize = 512;
+        const KEPT_ENTRIES_MAX: usize = 16;
+        let is_small = matches!(&self.data, Data::Open(bytes) if bytes.capacity() <= KEPT_BYTES_MAX);
+        is_small && self.entries.capacity() <= KEPT_ENTRIES_MAX
+    }
+
+    fn cleared(mut self: Box<Content>) -> Box<Content> {
+        if let Data::Open(bytes) = &mut self.data {
+            bytes.clear();
+        }
+        self.entries.clear();
+        self
+    }
 }
 
 impl Block {
     /// An empty block whose first message will have this number.
     pub(crate) fn new(first: u64) -> Block {
+        Block { content: Some(Box::new(Content::open(Vec::new()))), ..Block::without_content(first) }
+    }
+
+    fn without_content(first: u64) -> Block {
         Block {
             first,
             count: 0,
             live: 0,
             unacked: 0,
             persistent: 0,
+            settled_first: 0,
+            log_position: 0,
+            segment: 0,
+            segment_offset: 0,
+            segment_bytes: 0,
+            away_body_bytes: 0,
+            away_transient_bytes: 0,
+            content: None,
+            marks: None,
             expires: false,
-            place: None,
             synced: false,
             writing: false,
             reading: false,
-            log_position: 0,
-            away_body_bytes: 0,
-            away_transient_bytes: 0,
-            data: Data::Open(Vec::new()),
-            entries: Vec::new(),
-            settled: Bitmap::default(),
-            redelivered: Bitmap::default(),
-            transient: Bitmap::default(),
         }
     }
 
-    /// A block known only from a state record: bytes on disk, some messages settled, `body_bytes` in the others.
-    pub(crate) fn on_disk(
-        first: u64,
-        count: u32,
-        place: BlockPlace,
-        settled: Bitmap,
-        expires: bool,
-        body_bytes: u64,
-    ) -> Block {
+    /// A block known only from a state record: bytes on disk, some messages settled. `None` when there can be no such block.
+    pub(crate) fn on_disk(known: PlacedOnDisk) -> Option<Block> {
+        let PlacedOnDisk { first, count, place, settled, expires, body_bytes } = known;
         let live = (0..count).filter(|index| !settled.contains(*index)).count() as u32;
-        Block {
+        let offset = u32::try_from(place.offset).ok()?;
+        let settled_first = (0..count).take_while(|index| settled.contains(*index)).count() as u32;
+        let is_gapped = live < count - settled_first;
+        let marks = is_gapped.then(|| Box::new(Marks { settled, ..Marks::default() }));
+        let mut block = Block {
             count,
             live,
             persistent: live,
+            settled_first,
             expires,
-            place: Some(place),
             synced: true,
-            away_body_bytes: body_bytes,
-            data: Data::Away,
-            settled,
-            ..Block::new(first)
+            away_body_bytes: u32::try_from(body_bytes).ok()?,
+            marks,
+            ..Block::without_content(first)
+        };
+        block.put_at(BlockPlace { offset: offset.into(), ..place });
+        (place.bytes > 0).then_some(block)
+    }
+
+    /// Its copy on disk.
+    pub(crate) fn place(&self) -> Option<BlockPlace> {
+        let place = BlockPlace {
+            segment: self.segment,
+            offset: self.segment_offset.into(),
+            bytes: self.segment_bytes,
+        };
+        (place.bytes > 0).then_some(place)
+    }
+
+    /// It has a copy on disk.
+    pub(crate) fn put_at(&mut self, place: BlockPlace) {
+        self.segment = place.segment;
+        self.segment_offset = u32::try_from(place.offset).expect("segments are below 4 GiB");
+        self.segment_bytes = place.bytes;
+    }
+
+    fn marks(&self) -> &Marks {
+        self.marks.as_deref().unwrap_or(&NO_MARKS)
+    }
+
+    fn marks_mut(&mut self) -> &mut Marks {
+        self.marks.get_or_insert_default()
+    }
+
+    fn data(&self) -> Option<&[u8]> {
+        match &self.content.as_ref()?.data {
+            Data::Open(bytes) => Some(bytes),
+            Data::Closed(bytes) => Some(bytes),
+            Data::Away => None,
         }
+    }
+
+    fn entries(&self) -> &[Entry] {
+        self.content.as_ref().map_or(&[], |content| &content.entries)
     }
 
     /// Number after its last message.
@@ -116,45 +215,51 @@ impl Block {
 
     /// All its messages are settled and it is the newest: start over without giving the memory of a small one back.
     pub(crate) fn begin_anew(&mut self, first: u64) {
-        const KEPT_BYTES_MAX: usize = 512;
-        let kept = match std::mem::replace(&mut self.data, Data::Away) {
-            Data::Open(mut bytes) if bytes.capacity() <= KEPT_BYTES_MAX => {
-                bytes.clear();
-                bytes
-            }
-            _ => Vec::new(),
-        };
-        *self = Block { data: Data::Open(kept), ..Block::new(first) };
+        let content = self.content.take().filter(|content| content.is_small()).map(Content::cleared);
+        let content = content.unwrap_or_else(|| Box::new(Content::open(Vec::new())));
+        *self = Block { content: Some(content), ..Block::without_content(first) };
     }
 
-    /// Whether it takes more messages.
-    pub(crate) fn is_open(&self) -> bool {
-        matches!(&self.data, Data::Open(bytes) if bytes.len() < BLOCK_BYTES)
+    /// Whether it takes more messages: its bytes are fewer than these.
+    pub(crate) fn is_open(&self, bytes_max: usize) -> bool {
+        let data = self.content.as_ref().map(|content| &content.data);
+        matches!(data, Some(Data::Open(bytes)) if bytes.len() < bytes_max)
     }
 
     /// Whether its bytes are in memory.
     pub(crate) fn is_resident(&self) -> bool {
-        !matches!(self.data, Data::Away)
+        self.data().is_some()
     }
 
     /// Bytes of message data in memory.
     pub(crate) fn data_bytes(&self) -> usize {
-        match &self.data {
-            Data::Open(bytes) => bytes.len(),
-            Data::Closed(bytes) => bytes.len(),
-            Data::Away => 0,
-        }
+        self.data().map_or(0, <[u8]>::len)
     }
 
     /// All bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let data = match &self.data {
-            Data::Open(bytes) => bytes.capacity(),
-            Data::Closed(bytes) => bytes.len(),
-            Data::Away => 0,
-        };
-        let bits = self.settled.heap_bytes() + self.redelivered.heap_bytes() + self.transient.heap_bytes();
-        data + self.entries.capacity() * size_of::<Entry>() + bits
+        let content = self.content.as_ref().map_or(0, |content| {
+            let data = match &content.data {
+                Data::Open(bytes) => bytes.capacity(),
+                Data::Closed(bytes) => bytes.len() + 2 * size_of::<usize>(),
+                Data::Away => 0,
+            };
+            size_of::<Content>() + data + content.entries.capacity() * size_of::<Entry>()
+        });
+        let bits = self.marks.as_ref().map_or(0, |marks| {
+            let bits =
+                marks.settled.heap_bytes() + marks.redelivered.heap_bytes() + marks.transient.heap_bytes();
+            size_of::<Marks>() + bits
+        });
+        content + bits
+    }
+
+    /// The bytes of the newest block, and where its messages are in them.
+    fn open_content(&mut self) -> (&mut Vec<u8>, &mut Vec<Entry>) {
+        match self.content.as_deref_mut() {
+            Some(Content { data: Data::Open(bytes), entries }) => (bytes, entries),
+            _ => unreachable!("only the newest block takes messages"),
+        }
     }
 
     /// Adds a message through `write`, which appends its stored form.
@@ -165,14 +270,21 @@ impl Block {
         body_bytes: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        let Data::Open(bytes) = &mut self.data else { unreachable!("only the newest block takes messages") };
+        let (bytes, entries) = self.open_content();
         let offset = u32::try_from(bytes.len()).expect("a block is small but for one large message");
         write(bytes);
-        self.entries.push(Entry { offset, body_bytes: body_bytes as u32 });
+        entries.push(Entry { offset, body_bytes: body_bytes as u32 });
+        let (index, is_first_persistent) = (self.count, self.persistent == 0);
         if persistent {
             self.persistent += 1;
-        } else {
-            self.transient.insert(self.count);
+            if is_first_persistent && index > 0 {
+                let transient = &mut self.marks_mut().transient;
+                for earlier in 0..index {
+                    transient.insert(earlier);
+                }
+            }
+        } else if !is_first_persistent {
+            self.marks_mut().transient.insert(index);
         }
         self.count += 1;
         self.live += 1;
@@ -181,24 +293,27 @@ impl Block {
 
     /// Adds a number that is not there (settled before recovery, or never logged).
     pub(crate) fn push_hole(&mut self) {
-        let Data::Open(bytes) = &mut self.data else { unreachable!("only the newest block takes messages") };
-        self.entries.push(Entry { offset: bytes.len() as u32, body_bytes: 0 });
+        let (bytes, entries) = self.open_content();
+        entries.push(Entry { offset: bytes.len() as u32, body_bytes: 0 });
         record::store_hole(bytes);
-        self.settled.insert(self.count);
+        let index = self.count;
         self.count += 1;
+        self.mark_settled(index);
     }
 
     /// Takes no more messages; its bytes become shareable with a writer.
     pub(crate) fn close(&mut self) {
-        if let Data::Open(bytes) = &mut self.data {
-            self.data = Data::Closed(Arc::from(std::mem::take(bytes)));
-            self.entries.shrink_to_fit();
+        if let Some(content) = self.content.as_deref_mut()
+            && let Data::Open(bytes) = &mut content.data
+        {
+            content.data = Data::Closed(Arc::from(std::mem::take(bytes)));
+            content.entries.shrink_to_fit();
         }
     }
 
     /// The bytes of a closed resident block.
     pub(crate) fn shared_bytes(&self) -> Option<Arc<[u8]>> {
-        match &self.data {
+        match &self.content.as_ref()?.data {
             Data::Closed(bytes) => Some(bytes.clone()),
             _ => None,
         }
@@ -206,12 +321,14 @@ impl Block {
 
     /// Drops the bytes from memory; they must be on disk. The index stays while deliveries are unsettled.
     pub(crate) fn evict(&mut self) {
-        assert!(self.place.is_some(), "a block leaves memory only when it is on disk");
-        self.data = Data::Away;
+        assert!(self.segment_bytes > 0, "a block leaves memory only when it is on disk");
         if self.unacked == 0 {
             let (all, persistent) = (self.live_body_bytes(), self.live_persistent_body_bytes());
-            (self.away_body_bytes, self.away_transient_bytes) = (all, all - persistent);
-            self.entries = Vec::new();
+            let away = |bytes| u32::try_from(bytes).expect("a block on disk is below 4 GiB");
+            (self.away_body_bytes, self.away_transient_bytes) = (away(all), away(all - persistent));
+            self.content = None;
+        } else if let Some(content) = &mut self.content {
+            content.data = Data::Away;
         }
     }
 
@@ -227,8 +344,7 @@ impl Block {
         if at != bytes.len() {
             return false;
         }
-        self.entries = entries;
-        self.data = Data::Closed(Arc::from(bytes));
+        self.content = Some(Box::new(Content { data: Data::Closed(Arc::from(bytes)), entries }));
         true
     }
 
@@ -239,17 +355,11 @@ impl Block {
 
     /// Stored form of a message; `None` when the block is not resident.
     pub(crate) fn stored_bytes(&self, number: u64) -> Option<&[u8]> {
-        let entry = self.entries.get(self.index(number) as usize)?;
-        let bytes: &[u8] = match &self.data {
-            Data::Open(bytes) => bytes,
-            Data::Closed(bytes) => bytes,
-            Data::Away => return None,
-        };
-        let next = self
-            .entries
-            .get(self.index(number) as usize + 1)
-            .map_or(bytes.len(), |next| next.offset as usize);
-        Some(&bytes[entry.offset as usize..next])
+        let (bytes, entries) = (self.data()?, self.entries());
+        let index = self.index(number) as usize;
+        let start = entries.get(index)?.offset as usize;
+        let end = entries.get(index + 1).map_or(bytes.len(), |next| next.offset as usize);
+        Some(&bytes[start..end])
     }
 
     /// A message; `None` when the block is not resident.
@@ -260,67 +370,129 @@ impl Block {
 
     /// Bytes of a message's body; 0 when the index is not in memory.
     pub(crate) fn body_bytes(&self, number: u64) -> u64 {
-        self.entries.get(self.index(number) as usize).map_or(0, |entry| u64::from(entry.body_bytes))
+        self.entries().get(self.index(number) as usize).map_or(0, |entry| u64::from(entry.body_bytes))
     }
 
     /// Bytes of bodies of unsettled messages.
     pub(crate) fn live_body_bytes(&self) -> u64 {
-        if self.entries.is_empty() {
-            return self.away_body_bytes;
+        if self.content.is_none() {
+            return self.away_body_bytes.into();
         }
-        self.body_bytes_without(&self.settled)
+        self.body_bytes_where(|index| !self.is_settled_at(index))
     }
 
     /// Bytes of bodies of unsettled persistent messages: what survives a restart.
     pub(crate) fn live_persistent_body_bytes(&self) -> u64 {
-        if self.entries.is_empty() {
-            return self.away_body_bytes - self.away_transient_bytes;
+        if self.content.is_none() {
+            return u64::from(self.away_body_bytes - self.away_transient_bytes);
         }
-        self.body_bytes_without(&self.settled_or_transient())
+        if self.persistent == 0 {
+            return 0;
+        }
+        self.body_bytes_where(|index| !self.is_settled_at(index) && !self.marks().transient.contains(index))
     }
 
-    fn body_bytes_without(&self, gone: &Bitmap) -> u64 {
-        let here = |(index, _): &(usize, &Entry)| !gone.contains(*index as u32);
-        self.entries.iter().enumerate().filter(here).map(|(_, entry)| u64::from(entry.body_bytes)).sum()
+    fn body_bytes_where(&self, is_counted: impl Fn(u32) -> bool) -> u64 {
+        let entries = (0..).zip(self.entries());
+        entries.filter(|(index, _)| is_counted(*index)).map(|(_, entry)| u64::from(entry.body_bytes)).sum()
     }
 
     /// Recovery only: so many body bytes were settled, of messages whose sizes are not in memory.
     pub(crate) fn forget_away_bytes(&mut self, body_bytes: u64) {
-        self.away_body_bytes = self.away_body_bytes.saturating_sub(body_bytes);
+        let forgotten = u32::try_from(body_bytes).unwrap_or(u32::MAX);
+        self.away_body_bytes = self.away_body_bytes.saturating_sub(forgotten);
     }
 
     /// Marks a message settled; tells whether it was not yet.
     pub(crate) fn settle(&mut self, number: u64) -> bool {
-        let new = self.settled.insert(self.index(number));
+        let new = self.mark_settled(self.index(number));
         if new {
             self.live -= 1;
         }
         new
     }
 
+    fn mark_settled(&mut self, index: u32) -> bool {
+        if index != self.settled_first {
+            return index > self.settled_first && self.marks_mut().settled.insert(index);
+        }
+        self.settled_first += 1;
+        while self.settled_first < self.count && self.marks().settled.contains(self.settled_first) {
+            self.settled_first += 1;
+        }
+        true
+    }
+
     /// Whether a message is settled.
     pub(crate) fn is_settled(&self, number: u64) -> bool {
-        self.settled.contains(self.index(number))
+        self.is_settled_at(self.index(number))
+    }
+
+    fn is_settled_at(&self, index: u32) -> bool {
+        index < self.settled_first || self.marks().settled.contains(index)
     }
 
     /// Marks a message as delivered before.
     pub(crate) fn mark_redelivered(&mut self, number: u64) {
         let index = self.index(number);
-        self.redelivered.insert(index);
+        self.marks_mut().redelivered.insert(index);
     }
 
     /// Whether a message was delivered before.
     pub(crate) fn is_redelivered(&self, number: u64) -> bool {
-        self.redelivered.contains(self.index(number))
+        self.marks().redelivered.contains(self.index(number))
     }
 
     /// Whether a message is persistent.
     pub(crate) fn is_persistent(&self, number: u64) -> bool {
-        self.persistent > 0 && !self.transient.contains(self.index(number))
+        self.persistent > 0 && !self.marks().transient.contains(self.index(number))
     }
 
-    /// Settled bits, with transient messages counted as settled: what survives a restart.
+    /// Settled bits, with transient messages counted as settled: what survives a restart of a block with persistent ones.
     pub(crate) fn settled_or_transient(&self) -> Bitmap {
-        self.settled.union(&self.transient)
+        debug_assert!(self.persistent > 0, "nothing of a block of transient messages survives");
+        let mut gone = self.marks().settled.union(&self.marks().transient);
+        for index in 0..self.settled_first {
+            gone.insert(index);
+        }
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(messages: u32) -> Block {
+        let mut block = Block::new(10);
+        (0..messages).for_each(|_| block.push(true, false, 7, |out| out.push(0)));
+        block
+    }
+
+    #[test]
+    fn a_block_in_a_backlog_is_small() {
+        assert!(size_of::<Block>() <= 80, "{}", size_of::<Block>());
+    }
+
+    #[test]
+    fn acks_in_order_need_no_marks_and_gaps_close() {
+        let mut block = with(6);
+        assert!(block.settle(10) && block.settle(11) && !block.settle(11));
+        assert!(block.marks.is_none());
+        assert!(block.settle(13) && !block.settle(13) && block.settle(12) && !block.settle(13));
+        assert_eq!((block.settled_first, block.live), (4, 2));
+        assert!(block.is_settled(13) && !block.is_settled(14));
+        assert_eq!(block.settled_or_transient().words(), [0b1111]);
+        assert_eq!(block.live_body_bytes(), 14);
+    }
+
+    #[test]
+    fn transient_messages_are_told_from_persistent_ones_whichever_came_first() {
+        for first in [true, false] {
+            let mut block = Block::new(0);
+            [first, !first, first].into_iter().for_each(|one| block.push(one, false, 1, |out| out.push(0)));
+            assert_eq!([0, 1, 2].map(|number| block.is_persistent(number)), [first, !first, first]);
+            assert_eq!(block.live_persistent_body_bytes(), if first { 2 } else { 1 });
+        }
     }
 }

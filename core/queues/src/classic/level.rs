@@ -3,9 +3,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use super::block::Block;
+use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
 use crate::message::{Delivery, IncomingMessage, MessageSeq};
 use crate::record;
+
+/// A level with more blocks than these has a long backlog.
+const BACKLOG_BLOCKS_MIN: usize = 64;
 
 /// A hole longer than this begins a new block instead of placeholders.
 const HOLE_MAX: u64 = 256;
@@ -136,11 +139,24 @@ impl Level {
                 self.resident.insert(last.first);
             }
         }
-        self.blocks.push_back(Block::new(first));
+        self.push_block(Block::new(first));
+    }
+
+    /// Room grows by a quarter: of very many blocks, half of the memory is not kept for ones that may never come.
+    fn push_block(&mut self, block: Block) {
+        if self.blocks.len() == self.blocks.capacity() {
+            self.blocks.reserve_exact(1 + self.blocks.len() / 4);
+        }
+        self.blocks.push_back(block);
+    }
+
+    fn block_bytes_max(&self) -> usize {
+        if self.blocks.len() > BACKLOG_BLOCKS_MIN { BACKLOG_BLOCK_BYTES } else { BLOCK_BYTES }
     }
 
     fn open_block(&mut self) -> &mut Block {
-        if !self.blocks.back().is_some_and(|block| block.is_open() && block.end() == self.next) {
+        let bytes_max = self.block_bytes_max();
+        if !self.blocks.back().is_some_and(|block| block.is_open(bytes_max) && block.end() == self.next) {
             self.begin_block(self.next);
         }
         self.blocks.back_mut().expect("one was pushed")
@@ -167,7 +183,9 @@ impl Level {
         if number < self.next && self.next > 0 {
             return;
         }
-        let follows = self.blocks.back().is_some_and(|block| block.is_open() && block.end() == self.next);
+        let bytes_max = self.block_bytes_max();
+        let follows =
+            self.blocks.back().is_some_and(|block| block.is_open(bytes_max) && block.end() == self.next);
         if follows && number - self.next <= HOLE_MAX {
             let block = self.blocks.back_mut().expect("it follows");
             (self.next..number).for_each(|_| block.push_hole());
@@ -188,7 +206,7 @@ impl Level {
         if let Some(last) = self.blocks.back_mut() {
             last.close();
         }
-        self.blocks.push_back(block);
+        self.push_block(block);
     }
 
     /// Recovery only: forgets blocks.
@@ -339,7 +357,7 @@ impl Level {
         while number < end {
             let Some(at) = self.position(number) else {
                 // Between blocks: go to the next one.
-                match self.blocks.iter().find(|block| block.first > number) {
+                match self.blocks_from(number).next() {
                     Some(block) => number = block.first,
                     None => return,
                 }
@@ -375,7 +393,7 @@ impl Level {
         if self.blocks[at].writing || self.blocks[at].reading {
             return;
         }
-        if at + 1 == self.blocks.len() && self.blocks[at].place.is_none() {
+        if at + 1 == self.blocks.len() && self.blocks[at].place().is_none() {
             freed.bytes += self.blocks[at].data_bytes();
             self.blocks[at].begin_anew(self.next);
             return;
@@ -383,7 +401,7 @@ impl Level {
         let block = self.blocks.remove(at).expect("it was found");
         self.resident.remove(&block.first);
         freed.bytes += block.data_bytes();
-        freed.segments.extend(block.place.map(|place| (place.segment, place.bytes)));
+        freed.segments.extend(block.place().map(|place| (place.segment, place.bytes)));
     }
 
     /// Frees a fully settled block after its write or read ended.

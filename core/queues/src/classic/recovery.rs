@@ -10,7 +10,7 @@
 //! ```
 
 use super::bitmap::Bitmap;
-use super::block::Block;
+use super::block::{Block, PlacedOnDisk};
 use super::level::Level;
 use super::machine::Classic;
 use crate::arguments::QueueConfig;
@@ -58,7 +58,7 @@ pub(super) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
 
 fn write_block(out: &mut Vec<u8>, block: &Block) {
     let gone = block.settled_or_transient();
-    if let Some(place) = block.place.filter(|_| block.synced) {
+    if let Some(place) = block.place().filter(|_| block.synced) {
         out.push(PLACED);
         out.extend_from_slice(&block.first.to_be_bytes());
         out.extend_from_slice(&block.count.to_be_bytes());
@@ -197,7 +197,7 @@ impl Recovering {
                 queue.memory_bytes += block.data_bytes();
                 queue.may_expire |= block.expires;
                 queue.persistent += u64::from(block.live);
-                if let Some(place) = block.place {
+                if let Some(place) = block.place() {
                     queue.disk_bytes += u64::from(place.bytes);
                     *queue.segments.entry(place.segment).or_insert(0) += 1;
                 }
@@ -218,7 +218,7 @@ impl Recovering {
         let blocks = self.levels.iter().flat_map(Level::blocks).filter(|block| block.live > 0);
         blocks.filter_map(|block| {
             let (messages, body_bytes) = (u64::from(block.live), block.live_body_bytes());
-            block.place.map(|place| PlacedBlock { place, messages, body_bytes })
+            block.place().map(|place| PlacedBlock { place, messages, body_bytes })
         })
     }
 
@@ -233,7 +233,7 @@ impl Recovering {
     /// Forgets settled blocks, and the blocks in segments for which `keep` is false with all that is in them.
     pub fn retain_placed(&mut self, mut keep: impl FnMut(BlockPlace) -> bool) {
         for level in &mut self.levels {
-            level.retain_blocks(|block| block.live > 0 && block.place.is_none_or(&mut keep));
+            level.retain_blocks(|block| block.live > 0 && block.place().is_none_or(&mut keep));
         }
     }
 
@@ -244,7 +244,10 @@ impl Recovering {
 
     /// Segments the queue still needs; all others of it can be deleted.
     pub fn segments(&self) -> impl Iterator<Item = u64> + '_ {
-        self.levels.iter().flat_map(Level::blocks).filter_map(|block| block.place.map(|place| place.segment))
+        self.levels
+            .iter()
+            .flat_map(Level::blocks)
+            .filter_map(|block| block.place().map(|place| place.segment))
     }
 }
 
@@ -258,7 +261,8 @@ fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordEr
             let bytes = reader.bytes(words.checked_mul(8).ok_or(Damaged)?)?;
             let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("chunks of eight"));
             let settled = Bitmap::from_words(bytes.chunks_exact(8).map(word).collect());
-            level.restore_block(Block::on_disk(first, count, place, settled, expires, body_bytes));
+            let known = PlacedOnDisk { first, count, place, settled, expires, body_bytes };
+            level.restore_block(Block::on_disk(known).ok_or(Damaged)?);
         }
         INLINE => {
             for _ in 0..reader.u32()? {

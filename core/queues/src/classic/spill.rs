@@ -86,7 +86,7 @@ impl Classic {
             return 0;
         }
         let bytes = block.data_bytes();
-        if block.place.is_some() {
+        if block.place().is_some() {
             if self.checkpoint.is_closing() && !block.synced {
                 return 0;
             }
@@ -109,7 +109,7 @@ impl Classic {
             return;
         }
         block.reading = true;
-        let place = block.place.expect("a block that is not in memory is on disk");
+        let place = block.place().expect("a block that is not in memory is on disk");
         fx.read_block(token(at, block), place);
     }
 
@@ -128,7 +128,7 @@ impl Classic {
         if let Some(block) = level.block_mut(seq.number()) {
             block.writing = false;
             if let Some(place) = place {
-                block.place = Some(place);
+                block.put_at(place);
                 self.disk_bytes += u64::from(place.bytes);
                 *self.segments.entry(place.segment).or_insert(0) += 1;
                 let is_needed = block.end() > needed.start && block.first < needed.end;
@@ -231,7 +231,7 @@ impl Classic {
         let mut missing = 0;
         for at in 0..self.levels.len() {
             for block in self.levels[at].blocks_mut() {
-                if block.place.is_some() || block.live == 0 || block.persistent == 0 {
+                if block.place().is_some() || block.live == 0 || block.persistent == 0 {
                     continue;
                 }
                 if block.writing {
@@ -257,7 +257,7 @@ impl Classic {
     fn sync_checkpoint(&mut self, fx: &mut impl Effects) {
         self.checkpoint = Checkpoint::Syncing;
         let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
-        blocks.filter(|block| block.place.is_some()).for_each(|block| block.synced = true);
+        blocks.filter(|block| block.place().is_some()).for_each(|block| block.synced = true);
         fx.sync_blocks();
     }
 

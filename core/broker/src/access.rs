@@ -266,7 +266,7 @@ impl Principal {
     pub(crate) fn usable_queue(&self, name: &[u8]) -> Result<Arc<Queue>, Refused> {
         let resource = || Resource::queue(self.vhost.name(), name);
         let queue = self.vhost.queue(name).ok_or_else(|| Refused::NotFound(resource()))?;
-        match queue.exclusive_owner {
+        match queue.exclusive_owner() {
             Some(owner) if owner != self.connection => Err(Refused::Locked(resource())),
             _ => Ok(queue),
         }

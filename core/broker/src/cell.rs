@@ -6,6 +6,7 @@
 
 pub(crate) mod crash;
 pub(crate) mod examine;
+pub(crate) mod place;
 mod reload;
 #[cfg(test)]
 mod tests;
@@ -14,10 +15,11 @@ pub(crate) mod watch;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+use metadata::{Arguments, QueueRecord};
 use parking_lot::Mutex;
 use queues::{
     BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq, Order,
@@ -25,7 +27,6 @@ use queues::{
 };
 use smallvec::SmallVec;
 use stdx::{ConnectionId, QueueId};
-use wire::amqp091::TableBuf;
 
 use crate::call::Reply;
 use crate::control::queues::DeletedQueue;
@@ -36,10 +37,9 @@ use crate::effects::{Aftermath, CellEffects};
 use crate::pacing::{self, Hold, Pacing};
 use crate::refused::{Refused, Resource};
 use crate::services::Services;
-use crate::vhost::Vhost;
-use crate::voice::trace::TraceSwitch;
 use crash::{Condition, ConditionCell};
 use examine::Examined;
+use place::Place;
 use reload::Reloads;
 use watch::Watch;
 
@@ -81,27 +81,22 @@ pub(crate) struct DeadLetterTarget {
     pub(crate) routing_key: Option<Box<[u8]>>,
 }
 
-/// A queue at run time.
+/// A queue at run time. Most of very many queues are idle: what it was declared with is the metadata's record itself, and what
+/// only a used queue needs is not there before it is used.
 pub struct Queue {
     pub(crate) id: QueueId,
-    pub(crate) name: Box<[u8]>,
-    pub(crate) vhost_name: Arc<str>,
-    pub(crate) vhost: Weak<Vhost>,
-    pub(crate) durable: bool,
-    pub(crate) auto_delete: bool,
-    pub(crate) exclusive_owner: Option<ConnectionId>,
-    pub(crate) arguments: TableBuf,
-    pub(crate) config: QueueConfig,
-    pub(crate) dead_letter: Option<DeadLetterTarget>,
-    pub(crate) services: Arc<Services>,
-    pub(crate) trace: TraceSwitch,
+    pub(crate) record: Arc<QueueRecord>,
+    pub(crate) place: Arc<Place>,
+    pub(crate) config: Arc<QueueConfig>,
+    pub(crate) dead_letter: Option<Box<DeadLetterTarget>>,
     inbox: Mutex<Vec<Event>>,
     inbox_bytes: AtomicUsize,
     /// Until when publishers are held back for consumers.
     hold: Hold,
     /// Publishers that wait for room in the inbox, or are held back.
     crowd: Mutex<Vec<Waker>>,
-    state: Mutex<CellState>,
+    /// `None` while it is as if it had just been declared.
+    state: Mutex<Option<Box<CellState>>>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
     oldest_log: AtomicU64,
     condition: ConditionCell,
@@ -180,59 +175,63 @@ pub(crate) enum Event {
     Handled,
 }
 
-/// The lasting facts of a queue.
-pub(crate) struct QueueFacts {
-    pub(crate) id: QueueId,
-    pub(crate) name: Box<[u8]>,
-    pub(crate) durable: bool,
-    pub(crate) auto_delete: bool,
-    pub(crate) exclusive_owner: Option<ConnectionId>,
-    pub(crate) arguments: TableBuf,
-    pub(crate) config: QueueConfig,
-    pub(crate) dead_letter: Option<DeadLetterTarget>,
+/// What a queue was declared with, understood.
+pub(crate) struct Terms {
+    pub(crate) config: Arc<QueueConfig>,
+    pub(crate) dead_letter: Option<Box<DeadLetterTarget>>,
+}
+
+impl CellState {
+    fn new(machine: Classic) -> CellState {
+        CellState {
+            machine,
+            pacing: Pacing::default(),
+            held_tick_ms: 0,
+            watch: Watch::default(),
+            sinks: HashMap::default(),
+            gets: HashMap::default(),
+            next_get: 0,
+            checkpoints: Vec::new(),
+            is_reloading: false,
+            since_reload: None,
+        }
+    }
+
+    /// Whether nothing would be lost by making it anew when it is needed.
+    fn is_as_new(&self) -> bool {
+        self.machine.is_as_new()
+            && self.sinks.is_empty()
+            && self.gets.is_empty()
+            && self.checkpoints.is_empty()
+            && !self.is_reloading
+            && self.since_reload.is_none()
+    }
 }
 
 impl Queue {
-    /// A cell around a machine.
+    /// A cell around a machine; without one the queue is empty, and gets one when it is used.
     pub(crate) fn new(
-        facts: QueueFacts,
-        machine: Classic,
-        vhost: &Arc<Vhost>,
-        services: Arc<Services>,
+        record: Arc<QueueRecord>,
+        terms: Terms,
+        machine: Option<Classic>,
+        place: Arc<Place>,
     ) -> Arc<Queue> {
-        let oldest_log = AtomicU64::new(machine.oldest_log_position());
-        if facts.config.deduplicates {
-            services.has_unique_queues.store(true, Ordering::Relaxed);
+        let machine = machine.filter(|machine| !machine.is_as_new());
+        let oldest_log = AtomicU64::new(machine.as_ref().map_or(0, Classic::oldest_log_position));
+        if terms.config.deduplicates {
+            place.services.has_unique_queues.store(true, Ordering::Relaxed);
         }
         Arc::new(Queue {
-            id: facts.id,
-            name: facts.name,
-            vhost_name: vhost.shared_name(),
-            vhost: Arc::downgrade(vhost),
-            durable: facts.durable,
-            auto_delete: facts.auto_delete,
-            exclusive_owner: facts.exclusive_owner,
-            arguments: facts.arguments,
-            config: facts.config,
-            dead_letter: facts.dead_letter,
-            services,
-            trace: vhost.trace.clone(),
+            id: record.id,
+            record,
+            place,
+            config: terms.config,
+            dead_letter: terms.dead_letter,
             inbox: Mutex::new(Vec::new()),
             inbox_bytes: AtomicUsize::new(0),
             crowd: Mutex::new(Vec::new()),
             hold: Hold::default(),
-            state: Mutex::new(CellState {
-                machine,
-                pacing: Pacing::default(),
-                held_tick_ms: 0,
-                watch: Watch::default(),
-                sinks: HashMap::default(),
-                gets: HashMap::default(),
-                next_get: 0,
-                checkpoints: Vec::new(),
-                is_reloading: false,
-                since_reload: None,
-            }),
+            state: Mutex::new(machine.map(|machine| Box::new(CellState::new(machine)))),
             oldest_log,
             condition: ConditionCell::running(),
             reloads: Reloads::new(),
@@ -243,32 +242,36 @@ impl Queue {
 
     /// Its name.
     pub fn name(&self) -> &[u8] {
-        &self.name
+        &self.record.name
     }
 
     /// The vhost it is in.
     pub fn vhost_name(&self) -> &str {
-        &self.vhost_name
+        &self.place.vhost_name
+    }
+
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.place.services
     }
 
     /// Survives a restart.
     pub fn is_durable(&self) -> bool {
-        self.durable
+        self.record.durable
     }
 
     /// Goes with its last consumer.
     pub fn is_auto_delete(&self) -> bool {
-        self.auto_delete
+        self.record.auto_delete
     }
 
     /// The connection it belongs to, if it is exclusive.
     pub fn exclusive_owner(&self) -> Option<ConnectionId> {
-        self.exclusive_owner
+        self.record.exclusive_owner
     }
 
     /// Arguments as declared.
-    pub fn arguments(&self) -> &TableBuf {
-        &self.arguments
+    pub fn arguments(&self) -> &Arguments {
+        &self.record.arguments
     }
 
     /// Whether it is the store of a delayed exchange.
@@ -292,7 +295,7 @@ impl Queue {
     }
 
     pub(crate) fn resource(&self) -> Resource {
-        Resource::queue(&self.vhost_name, &self.name)
+        Resource::queue(self.vhost_name(), self.name())
     }
 
     /// Log position of the oldest record needed; 0 when none.
@@ -309,7 +312,7 @@ impl Queue {
 
     /// Whether publishers should wait before handing over more.
     pub(crate) fn is_over_bound(&self) -> bool {
-        self.is_inbox_full() || self.hold.is_on(|| self.services.clock.now().0)
+        self.is_inbox_full() || self.hold.is_on(|| self.services().clock.now().0)
     }
 
     /// Whether too much waits to be taken.
@@ -331,20 +334,23 @@ impl Queue {
         if NESTED.get() < NESTED_MAX {
             self.run();
         } else {
-            self.services.run_later(self.clone());
+            self.services().run_later(self.clone());
         }
     }
 
     /// Brings an event without running the machine: from threads that must not, such as the log's.
     pub(crate) fn submit_later(self: &Arc<Self>, event: Event) {
         self.inbox.lock().push(event);
-        self.services.run_later(self.clone());
+        self.services().run_later(self.clone());
     }
 
     /// Reads something from the machine; what came meanwhile is done afterwards.
     pub(crate) fn read_machine<T>(self: &Arc<Self>, read: impl FnOnce(&Classic, u64) -> T) -> T {
-        let now_ms = self.services.now_ms();
-        let value = read(&self.state.lock().machine, now_ms);
+        let now_ms = self.services().now_ms();
+        let value = match &*self.state.lock() {
+            Some(state) => read(&state.machine, now_ms),
+            None => read(&self.new_state(now_ms).machine, now_ms),
+        };
         // Whoever brought an event while this thread had the lock left it here.
         self.run();
         value
@@ -353,10 +359,10 @@ impl Queue {
     /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
     pub(crate) fn run(self: &Arc<Self>) {
         for _ in 0..ROUNDS_MAX {
-            let Some(mut state) = self.state.try_lock() else { return };
+            let Some(mut held) = self.state.try_lock() else { return };
             let events = std::mem::take(&mut *self.inbox.lock());
             if events.is_empty() {
-                drop(state);
+                drop(held);
                 // An event may have come after the look and before the unlock, its bringer finding the lock taken.
                 if self.inbox.lock().is_empty() {
                     return;
@@ -364,37 +370,45 @@ impl Queue {
                 continue;
             }
             let mut aftermath = Aftermath::default();
-            let now_ms = self.services.now_ms();
+            let now_ms = self.services().now_ms();
+            let state = held.get_or_insert_with(|| self.new_state(now_ms));
             for mut event in events {
-                self.handle_contained(&mut state, &mut event, now_ms, &mut aftermath);
+                self.handle_contained(state, &mut event, now_ms, &mut aftermath);
             }
             if self.condition() == Condition::Running {
                 self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             }
-            self.pace(&mut state);
-            self.watch(&mut state, now_ms);
-            drop(state);
+            self.pace(state);
+            self.watch(state, now_ms);
+            if state.is_as_new() {
+                *held = None;
+            }
+            drop(held);
             let nested = Nested::enter();
             if let Err(why) = crash::contained(|| aftermath.apply(self)) {
-                tracing::error!(queue = %String::from_utf8_lossy(&self.name), why, "what a queue asked for was not done");
+                tracing::error!(queue = %String::from_utf8_lossy(self.name()), why, "what a queue asked for was not done");
             }
             drop(nested);
             if !self.is_over_bound() {
                 std::mem::take(&mut *self.crowd.lock()).into_iter().for_each(Waker::wake);
             }
         }
-        self.services.run_later(self.clone());
+        self.services().run_later(self.clone());
+    }
+
+    fn new_state(&self, now_ms: u64) -> Box<CellState> {
+        Box::new(CellState::new(Classic::new(self.config.clone(), now_ms)))
     }
 
     /// Holds publishers back while they outrun consumers that are at work.
     fn pace(self: &Arc<Self>, state: &mut CellState) {
-        let until_ns = state.pacing.turn(&state.machine.flow(), || self.services.clock.now().0);
+        let until_ns = state.pacing.turn(&state.machine.flow(), || self.services().clock.now().0);
         self.hold.set(until_ns);
-        let now_ms = if until_ns == 0 { return } else { self.services.now_ms() };
+        let now_ms = if until_ns == 0 { return } else { self.services().now_ms() };
         // While anybody may wait, a tick is due: publishers go on then, whatever consumers do.
         if now_ms >= state.held_tick_ms {
             state.held_tick_ms = now_ms + 1 + pacing::WINDOW_NS / 1_000_000;
-            self.services.wake_at(self, state.held_tick_ms);
+            self.services().wake_at(self, state.held_tick_ms);
         }
     }
 
@@ -546,13 +560,13 @@ impl Queue {
             confirms.reject(entry.group, entry.publish);
         }
         if confirms.answered(outcome.log_position) {
-            self.services.confirm_when_durable(&confirms);
+            self.services().confirm_when_durable(&confirms);
         }
     }
 
     /// What the machine has counted stays counted.
     fn count_gone(&self, machine: &Classic) {
-        *self.services.counters.queues_gone.lock() += &machine.glance(0).totals;
+        *self.services().counters.queues_gone.lock() += &machine.glance(0).totals;
     }
 
     fn delete(&self, machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) {
@@ -633,7 +647,7 @@ impl Eq for QueueRef {}
 
 impl routing::QueueHandle for QueueRef {
     fn cmp_names(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.name.cmp(&other.0.name)
+        self.0.name().cmp(other.0.name())
     }
 }
 
@@ -645,6 +659,6 @@ impl Hash for QueueRef {
 
 impl std::fmt::Debug for QueueRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "queue {}", String::from_utf8_lossy(&self.0.name))
+        write!(f, "queue {}", String::from_utf8_lossy(self.0.name()))
     }
 }

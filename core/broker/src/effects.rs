@@ -51,10 +51,10 @@ impl Aftermath {
             crate::data::dead_letter::send(queue, self.dead_letters);
         }
         if let Some(why) = self.gone {
-            queue.services.queue_gone(queue.clone(), why, self.last_cancelled);
+            queue.services().queue_gone(queue.clone(), why, self.last_cancelled);
         }
         if let Some((ready, reply, by)) = self.deleted {
-            queue.services.queue_deleted(queue, ready, reply, &by);
+            queue.services().queue_deleted(queue, ready, reply, &by);
         }
     }
 }
@@ -63,7 +63,7 @@ impl Effects for CellEffects<'_> {
     fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
         let Some(Attached { sink, channel, .. }) = self.sinks.get(&consumer) else { return 0 };
         let taken = sink.deliver(consumer.token, run);
-        if self.queue.trace.is_on() {
+        if self.queue.place.trace.is_on() {
             self.queue.trace_delivered(consumer, *channel, &run[..taken]);
         }
         taken
@@ -104,7 +104,7 @@ impl Effects for CellEffects<'_> {
             !self.queue.fails_next.swap(false, std::sync::atomic::Ordering::Relaxed),
             "a fault of a test"
         );
-        let position = self.queue.services.append(self.queue.id, kind, write);
+        let position = self.queue.services().append(self.queue.id, kind, write);
         self.queue.appended(position);
         position
     }
@@ -121,25 +121,25 @@ impl Effects for CellEffects<'_> {
 
     fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
         self.queue.disk_asked();
-        self.queue.services.write_block(self.queue, token, bytes);
+        self.queue.services().write_block(self.queue, token, bytes);
     }
 
     fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
         self.queue.disk_asked();
-        self.queue.services.read_block(self.queue, token, place);
+        self.queue.services().read_block(self.queue, token, place);
     }
 
     fn sync_blocks(&mut self) {
         self.queue.disk_asked();
-        self.queue.services.sync_blocks(self.queue);
+        self.queue.services().sync_blocks(self.queue);
     }
 
     fn delete_segment(&mut self, segment: u64) {
-        self.queue.services.delete_segment_when_durable(self.queue.id, segment);
+        self.queue.services().delete_segment_when_durable(self.queue.id, segment);
     }
 
     fn wake_at(&mut self, time_ms: u64) {
-        self.queue.services.wake_at(self.queue, time_ms);
+        self.queue.services().wake_at(self.queue, time_ms);
     }
 
     fn gone(&mut self, why: Gone) {

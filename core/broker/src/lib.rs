@@ -17,6 +17,7 @@ pub mod data;
 mod driven;
 mod effects;
 mod foundation;
+mod name_table;
 pub mod offline;
 mod options;
 mod pacing;

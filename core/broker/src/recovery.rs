@@ -4,7 +4,7 @@ mod missing;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use commitlog::{
 };
 use metadata::{ExchangeRecord, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
-use queues::{RecordKind, Recovering};
+use queues::RecordKind;
 use routing::{Duty, ExchangeType};
 use stdx::QueueId;
 
@@ -23,6 +23,7 @@ use crate::background::Background;
 use crate::broker::{Broker, Inner, StartError};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
+use crate::cell::place::Configs;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::control::committing::Committing;
@@ -169,16 +170,18 @@ pub(crate) fn has_store(exchange: &ExchangeRecord) -> bool {
 /// Folds the message log into queues that still exist.
 fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, StartError> {
     let mut contents: Contents = HashMap::new();
+    let mut known: HashSet<QueueId, foldhash::fast::RandomState> = HashSet::default();
     for vhost in writer.state.vhosts() {
-        for queue in vhost.queues() {
-            contents.insert(queue.id, Recovering::default());
-        }
-        for exchange in vhost.exchanges().into_iter().filter(|exchange| has_store(exchange)) {
-            contents.insert(store_id(exchange), Recovering::default());
-        }
+        known.extend(vhost.queues().into_iter().map(|queue| queue.id));
+        let exchanges = vhost.exchanges().into_iter();
+        known.extend(exchanges.filter(|exchange| has_store(exchange)).map(|exchange| store_id(exchange)));
     }
     while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
-        let Some(queue) = contents.get_mut(&QueueId(record.stream)) else { continue };
+        let id = QueueId(record.stream);
+        if !known.contains(&id) {
+            continue;
+        }
+        let queue = contents.entry(id).or_default();
         let kind = RecordKind::from_code(record.kind)
             .ok_or_else(|| {
                 StartError::Storage(format!(
@@ -254,6 +257,7 @@ fn start_services(
         counters: Arc::default(),
         stall_ms,
         stalls: AtomicU64::new(0),
+        configs: Configs::default(),
     }))
 }
 

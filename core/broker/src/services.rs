@@ -17,6 +17,7 @@ use crate::alarms::Alarms;
 use crate::background::{Background, Job};
 use crate::broker::ControlPlane;
 use crate::call::{Call, Reply};
+use crate::cell::place::Configs;
 use crate::cell::{Event, Queue};
 use crate::checkpointer::Checkpointer;
 use crate::control::queues::DeletedQueue;
@@ -59,6 +60,7 @@ pub(crate) struct Services {
     pub(crate) stall_ms: u64,
     /// Queues reported because nothing was delivered though it could have been.
     pub(crate) stalls: AtomicU64,
+    pub(crate) configs: Configs,
 }
 
 /// What waits for positions of the message log to become durable.

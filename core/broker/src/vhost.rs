@@ -11,20 +11,30 @@ use queues::MessageView;
 use routing::{Duty, Exchange, RoutesBy, Scratch};
 use wire::amqp091::Properties;
 
+use crate::cell::place::Place;
 use crate::cell::{Queue, QueueRef};
 use crate::data::batch::Facts;
 use crate::data::recent::RecentMessages;
 use crate::data::reply::Replies;
+use crate::name_table::{HasName, NameTable};
+use crate::services::Services;
 use crate::stats::ConnectionTotals;
 use crate::voice::trace::TraceSwitch;
 
 type Named<T> = RwLock<HashMap<Box<[u8]>, Arc<T>, foldhash::fast::RandomState>>;
 
+impl HasName for Queue {
+    fn name(&self) -> &[u8] {
+        self.name()
+    }
+}
+
 /// A vhost.
 pub struct Vhost {
-    name: Arc<str>,
+    /// Shared by its queues; has its name.
+    place: Arc<Place>,
     exchanges: Named<Exchange<QueueRef>>,
-    queues: Named<Queue>,
+    queues: RwLock<NameTable<Queue>>,
     /// Grows with every change of exchanges, queues or bindings: what sessions remember is valid while it stands.
     generation: AtomicU64,
     /// Exchange-to-exchange bindings in the vhost.
@@ -39,18 +49,22 @@ pub struct Vhost {
     /// Where delayed exchanges keep what waits, by their ids.
     delays: RwLock<HashMap<u64, Arc<Queue>>>,
     pub(crate) replies: Replies,
-    pub(crate) trace: TraceSwitch,
     /// What closed connections have counted.
     pub(crate) connections_gone: Mutex<ConnectionTotals>,
 }
 
 impl Vhost {
     /// An empty vhost.
-    pub(crate) fn new(name: &str) -> Arc<Vhost> {
-        Arc::new(Vhost {
-            name: name.into(),
+    pub(crate) fn new(name: &str, services: &Arc<Services>) -> Arc<Vhost> {
+        Arc::new_cyclic(|vhost| Vhost {
+            place: Arc::new(Place {
+                vhost_name: name.into(),
+                vhost: vhost.clone(),
+                services: services.clone(),
+                trace: TraceSwitch::default(),
+            }),
             exchanges: Named::default(),
-            queues: Named::default(),
+            queues: RwLock::default(),
             generation: AtomicU64::new(1),
             exchange_bindings: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
@@ -59,14 +73,13 @@ impl Vhost {
             histories: RwLock::default(),
             delays: RwLock::default(),
             replies: Replies::default(),
-            trace: TraceSwitch::default(),
             connections_gone: Mutex::default(),
         })
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.place.vhost_name
     }
 
     /// Takes over what was recorded about the vhost.
@@ -94,7 +107,17 @@ impl Vhost {
     }
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
-        self.name.clone()
+        self.place.vhost_name.clone()
+    }
+
+    /// What its queues share.
+    pub(crate) fn place(&self) -> &Arc<Place> {
+        &self.place
+    }
+
+    /// Whether its messages are traced.
+    pub(crate) fn trace(&self) -> &TraceSwitch {
+        &self.place.trace
     }
 
     /// An exchange by name; the default exchange is the empty name.
@@ -109,7 +132,7 @@ impl Vhost {
 
     /// All queues, in no order.
     pub fn queues(&self) -> Vec<Arc<Queue>> {
-        self.queues.read().values().cloned().collect()
+        self.queues.read().iter().cloned().collect()
     }
 
     /// Number of queues.
@@ -179,7 +202,7 @@ impl Vhost {
     }
 
     pub(crate) fn add_queue(&self, queue: Arc<Queue>) {
-        self.queues.write().insert(queue.name.clone(), queue);
+        self.queues.write().insert(queue);
         self.changed();
     }
 
@@ -221,7 +244,7 @@ impl Vhost {
             // The default exchange has no table: keys are queue names (B86).
             let queues = self.queues.read();
             for (at, key) in keys.iter().enumerate() {
-                if let Some(queue) = queues.get(*key).filter(|_| !keys[..at].contains(key)) {
+                if let Some(queue) = queues.get(key).filter(|_| !keys[..at].contains(key)) {
                     out.push(QueueRef(queue.clone()));
                 }
             }

@@ -35,7 +35,7 @@ pub enum ArgumentReason {
 }
 
 /// What to do when a length limit is reached (`x-overflow`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overflow {
     /// Drop from the head, dead-lettering with `maxlen`.
     #[default]
@@ -47,7 +47,7 @@ pub enum Overflow {
 }
 
 /// When messages leave a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// To consumers, as they came.
     #[default]
@@ -57,7 +57,7 @@ pub enum Order {
 }
 
 /// What a queue was declared with, understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueueConfig {
     /// Survives a restart; its persistent messages are logged.
     pub durable: bool,

@@ -204,11 +204,7 @@ impl DeliveryExplanation {
         if self.state == "running" {
             lines.push(format!(
                 "  {} ready, {} unacked; since the node started {} came, {} deliveries, {} acks",
-                self.ready,
-                self.unacked,
-                self.totals.published,
-                self.totals.handed_out(),
-                self.totals.acked
+                self.ready, self.unacked, self.published_total, self.delivered_total, self.acked_total
             ));
             if self.head == "disk" {
                 lines.push(format!(

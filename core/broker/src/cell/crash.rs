@@ -60,7 +60,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 impl Queue {
     /// Out of service: consumers are cancelled, gets answered, the machine dropped. The log keeps what it has of the queue.
     pub(super) fn crash(self: &Arc<Self>, state: &mut CellState, why: &str) {
-        let (queue, vhost) = (String::from_utf8_lossy(&self.name), &*self.vhost_name);
+        let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
         tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged is kept");
         self.condition.set(Condition::Crashed);
         self.count_gone(&state.machine);
@@ -80,7 +80,9 @@ impl Queue {
     /// Out of service until the restart: what the disk holds of it is not whole, and reading it again would not help.
     pub(crate) fn put_out_of_service(self: &Arc<Self>, why: &str) {
         self.reloads.forbid();
-        self.crash(&mut self.state.lock(), why);
+        let mut held = self.state.lock();
+        let state = held.get_or_insert_with(|| self.new_state(self.services().now_ms()));
+        self.crash(state, why);
     }
 
     /// A crashed queue refuses what it is asked, and can be deleted.
@@ -100,7 +102,7 @@ impl Queue {
                     confirms.reject(entry.group, entry.publish);
                 }
                 if confirms.answered(0) {
-                    self.services.confirm_when_durable(&confirms);
+                    self.services().confirm_when_durable(&confirms);
                 }
             }
             Event::Consume(_, _, reply) => reply.send(Err(refused())),
@@ -149,7 +151,7 @@ impl Queue {
                 if let Some(confirms) = handover.confirms.take()
                     && confirms.answered(0)
                 {
-                    self.services.confirm_when_durable(&confirms);
+                    self.services().confirm_when_durable(&confirms);
                 }
             }
             Event::Consume(_, _, reply) => reply.send(Err(refused())),

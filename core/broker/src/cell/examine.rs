@@ -70,7 +70,7 @@ impl Queue {
             intake: Intake {
                 inbox_bytes: self.inbox_bytes.load(Ordering::Relaxed) as u64,
                 is_inbox_full: self.is_inbox_full(),
-                is_paced: self.hold.is_on(|| self.services.clock.now().0),
+                is_paced: self.hold.is_on(|| self.services().clock.now().0),
             },
             disk_requests: self.reloads.disk_requests(),
             stalled_ms: state.watch.stalled_ms(now_ms),

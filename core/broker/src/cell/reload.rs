@@ -85,8 +85,8 @@ impl Queue {
     }
 
     fn tell_not_reloaded(&self, error: &ReloadError) {
-        let queue = String::from_utf8_lossy(&self.name);
-        tracing::error!(%queue, vhost = &*self.vhost_name, %error, "a crashed queue could not be reloaded and stays out of service");
+        let queue = String::from_utf8_lossy(self.name());
+        tracing::error!(%queue, vhost = self.vhost_name(), %error, "a crashed queue could not be reloaded and stays out of service");
     }
 
     /// The machine as a restart would make it. While the queue is down nothing of it is appended.
@@ -94,7 +94,7 @@ impl Queue {
         let mut recovering = Recovering::default();
         let oldest = self.oldest_log_position();
         if oldest > 0 {
-            let mut records = self.services.log.read_back(Position(oldest))?;
+            let mut records = self.services().log.read_back(Position(oldest))?;
             while let Some(record) = records.next_record()? {
                 if record.stream != self.id.0 {
                     continue;
@@ -103,7 +103,7 @@ impl Queue {
                 recovering.apply(kind, record.payload, record.position.0)?;
             }
         }
-        Ok(recovering.finish(self.config.clone(), self.services.now_ms()))
+        Ok(recovering.finish(self.config.clone(), self.services().now_ms()))
     }
 
     /// The queue goes on. What was handed out before is ready again; settlements of it come too late.
@@ -114,8 +114,8 @@ impl Queue {
         now_ms: u64,
         aftermath: &mut Aftermath,
     ) {
-        let (queue, ready) = (String::from_utf8_lossy(&self.name), machine.counts().ready);
-        tracing::info!(%queue, vhost = &*self.vhost_name, ready, "a crashed queue is back in service");
+        let (queue, ready) = (String::from_utf8_lossy(self.name()), machine.counts().ready);
+        tracing::info!(%queue, vhost = self.vhost_name(), ready, "a crashed queue is back in service");
         state.machine = machine;
         state.is_reloading = false;
         state.since_reload = Some(HashSet::new());

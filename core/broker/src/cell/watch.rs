@@ -67,12 +67,12 @@ impl Watch {
 impl Queue {
     /// Looks, after a turn, whether it delivers what it should.
     pub(super) fn watch(self: &Arc<Self>, state: &mut CellState, now_ms: u64) {
-        let stall_ms = self.services.stall_ms;
+        let stall_ms = self.services().stall_ms;
         if state.watch.turn(state.machine.wanted_deliveries(), now_ms, stall_ms) == Look::Closer {
             self.look_closer(state, now_ms);
         }
         if let Some(due_ms) = state.watch.next_tick(now_ms, stall_ms) {
-            self.services.wake_at(self, due_ms);
+            self.services().wake_at(self, due_ms);
         }
     }
 
@@ -88,10 +88,10 @@ impl Queue {
             return;
         }
         state.watch.is_told = true;
-        self.services.stalls.fetch_add(1, Ordering::Relaxed);
-        let (queue, vhost) = (String::from_utf8_lossy(&self.name), &*self.vhost_name);
+        self.services().stalls.fetch_add(1, Ordering::Relaxed);
+        let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
         tracing::warn!(
-            %queue, vhost, ready = view.stats.ready, consumers = able, head = ?view.head, milliseconds = self.services.stall_ms,
+            %queue, vhost, ready = view.stats.ready, consumers = able, head = ?view.head, milliseconds = self.services().stall_ms,
             "messages wait, consumers could take them, and nothing was delivered; `warren ctl explain_delivery` shows what the queue waits for"
         );
     }

@@ -61,7 +61,7 @@ fn check_binding(principal: &Principal, ends: &Ends, request: &BindRequest<'_>) 
         metadata::DestinationName::Exchange(_) => (BindingTo::Exchange, None),
         metadata::DestinationName::Queue(name) => {
             let Some(queue) = principal.vhost.queue(name) else { return Ok(()) };
-            match queue.arguments.as_table().get("x-queue-type") {
+            match queue.arguments().as_table().get("x-queue-type") {
                 None | Some(Value::LongStr(b"classic")) => (BindingTo::ClassicQueue, None),
                 Some(Value::LongStr(other)) => (BindingTo::OtherQueue, Some(other.to_vec())),
                 Some(_) => (BindingTo::ClassicQueue, None),

@@ -79,7 +79,7 @@ impl Broker {
         if from.name.is_empty() {
             for queue in vhost.queues() {
                 let destination = routing::Destination::Queue(QueueRef(queue.clone()));
-                each(KnownBinding { key: &queue.name, arguments: Table::EMPTY, destination });
+                each(KnownBinding { key: queue.name(), arguments: Table::EMPTY, destination });
             }
             return;
         }

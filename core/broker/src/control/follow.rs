@@ -7,18 +7,18 @@ use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueT
 use queues::{Classic, Order, QueueConfig, Recovering};
 use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
-use wire::amqp091::{Properties, TableBuf, Value};
+use wire::amqp091::{Properties, Value};
 
 use crate::access::{Grants, TopicGrants, User};
 use crate::broker::Inner;
-use crate::cell::{DeadLetterTarget, Event, Queue, QueueFacts, QueueRef};
+use crate::cell::{DeadLetterTarget, Event, Queue, QueueRef, Terms};
 use crate::data::batch::Batch;
 use crate::data::handovers::Handovers;
 use crate::data::recent::RecentMessages;
 use crate::data::seen::SeenValues;
 use crate::vhost::Vhost;
 
-/// Recovered contents of queues, by id.
+/// Recovered contents of the queues of which the log has something, by id.
 pub(crate) type Contents = HashMap<QueueId, Recovering>;
 
 fn text(name: &[u8]) -> String {
@@ -48,7 +48,7 @@ impl Inner {
             match change {
                 Change::VhostAdded(name) => {
                     let text = text(name);
-                    self.vhosts.write().insert(text.clone(), Vhost::new(&text));
+                    self.vhosts.write().insert(text.clone(), Vhost::new(&text, &self.services));
                     self.refresh_vhost(state, name);
                 }
                 Change::VhostChanged(name) => self.refresh_vhost(state, name),
@@ -83,7 +83,7 @@ impl Inner {
         let mut queues = Vec::with_capacity(contents.len());
         for vhost in state.vhosts() {
             let name = text(vhost.name());
-            self.vhosts.write().insert(name.clone(), Vhost::new(&name));
+            self.vhosts.write().insert(name.clone(), Vhost::new(&name, &self.services));
             self.refresh_vhost(state, vhost.name());
             for record in vhost.exchanges() {
                 queues.extend(self.add_exchange(record, contents.remove(&store_id(record))));
@@ -152,22 +152,19 @@ impl Inner {
             memory_bytes_max: self.options.queue_memory_bytes_max,
             ..QueueConfig::default()
         };
-        let now_ms = self.services.now_ms();
-        let machine = match contents {
-            Some(contents) => contents.finish(config.clone(), now_ms),
-            None => Classic::new(config.clone(), now_ms),
-        };
-        let facts = QueueFacts {
+        let record = QueueRecord {
             id: store_id(record),
+            vhost: record.vhost.clone(),
             name: record.name.clone(),
             durable: record.durable,
             auto_delete: false,
             exclusive_owner: None,
-            arguments: TableBuf::new(),
-            config,
-            dead_letter: None,
+            arguments: metadata::Arguments::default(),
+            queue_type: QueueType::Classic,
         };
-        let store = Queue::new(facts, machine, vhost, self.services.clone());
+        let terms = Terms { config: self.services.configs.share(config), dead_letter: None };
+        let machine = self.machine(&terms, contents);
+        let store = Queue::new(Arc::new(record), terms, machine, vhost.place().clone());
         self.services.register(&store);
         store
     }
@@ -203,25 +200,18 @@ impl Inner {
             }
             _ => None,
         };
-        let now_ms = self.services.now_ms();
-        let machine = match contents {
-            Some(contents) => contents.finish(config.clone(), now_ms),
-            None => Classic::new(config.clone(), now_ms),
-        };
-        let facts = QueueFacts {
-            id: record.id,
-            name: record.name.clone(),
-            durable: record.durable,
-            auto_delete: record.auto_delete,
-            exclusive_owner: record.exclusive_owner,
-            arguments: TableBuf::from(arguments),
-            config,
-            dead_letter,
-        };
-        let queue = Queue::new(facts, machine, &vhost, self.services.clone());
+        let terms =
+            Terms { config: self.services.configs.share(config), dead_letter: dead_letter.map(Box::new) };
+        let machine = self.machine(&terms, contents);
+        let queue = Queue::new(record.clone(), terms, machine, vhost.place().clone());
         self.services.register(&queue);
         vhost.add_queue(queue.clone());
         Some(queue)
+    }
+
+    /// The machine of a queue in which something was logged.
+    fn machine(&self, terms: &Terms, contents: Option<Recovering>) -> Option<Classic> {
+        contents.map(|contents| contents.finish(terms.config.clone(), self.services.now_ms()))
     }
 
     fn remove_queue(&self, record: &QueueRecord) {

@@ -209,7 +209,7 @@ impl Broker {
             Err(Refused::NotFound(_)) => return Ok(Call::ready(Ok(DeletedQueue { ready: 0 }))),
             Err(refused) => return Err(refused),
         };
-        if queue.durable && self.alarms().storage_failure().is_some() {
+        if queue.is_durable() && self.alarms().storage_failure().is_some() {
             return Err(self.alarms().refusal());
         }
         let (reply, call) = Call::pair();

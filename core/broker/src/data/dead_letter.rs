@@ -72,9 +72,9 @@ struct Delivered {
 
 impl Delivered {
     fn new(queue: &Arc<Queue>, removals: Vec<SettledRun>) -> Delivered {
-        queue.services.letters_out.fetch_add(1, Ordering::AcqRel);
+        queue.services().letters_out.fetch_add(1, Ordering::AcqRel);
         Delivered {
-            services: queue.services.clone(),
+            services: queue.services().clone(),
             source: Arc::downgrade(queue),
             removals: Mutex::new(removals),
         }
@@ -112,7 +112,7 @@ pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
     let confirms = Arc::new(confirms);
     hand_over(queue, letters, Some(&confirms));
     if confirms.answered(0) {
-        queue.services.confirm_when_durable(&confirms);
+        queue.services().confirm_when_durable(&confirms);
     }
 }
 
@@ -122,9 +122,9 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
         return super::delayed::hand_over(queue, &letters, confirms);
     }
     let Some(target) = &queue.dead_letter else { return };
-    let Some(vhost) = queue.vhost.upgrade() else { return };
+    let Some(vhost) = queue.place.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(&target.exchange) else { return };
-    let now_s = queue.services.now_ms() / 1000;
+    let now_s = queue.services().now_ms() / 1000;
     let mut batch = Batch::default();
     let mut handovers = Handovers::default();
     let mut scratch = Vhost::scratch();
@@ -205,7 +205,7 @@ fn died(letter: &DeadLetter, queue: &Queue, now_s: u64) -> Died {
 
 fn push_death_names(headers: &mut TableBuf, which: &str, queue: &Queue, reason: &[u8], exchange: &[u8]) {
     headers.push_str(format!("x-{which}-death-exchange"), exchange);
-    headers.push_str(format!("x-{which}-death-queue"), &queue.name);
+    headers.push_str(format!("x-{which}-death-queue"), queue.name());
     headers.push_str(format!("x-{which}-death-reason"), reason);
 }
 
@@ -216,7 +216,7 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
     let mut repeated = None;
     for death in History::new(&letter.annotations).deaths().iter() {
         let Value::Table(table) = death else { continue };
-        let same = table.get("queue") == Some(Value::LongStr(&queue.name))
+        let same = table.get("queue") == Some(Value::LongStr(queue.name()))
             && table.get("reason") == Some(Value::LongStr(reason));
         if same {
             repeated = Some(table);
@@ -251,7 +251,7 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
             death
                 .push_i64("count", 1)
                 .push_str("reason", reason)
-                .push_str("queue", &queue.name)
+                .push_str("queue", queue.name())
                 .push_timestamp("time", now_s)
                 .push_str("exchange", &letter.exchange)
                 .push_array("routing-keys", keys.as_array());
@@ -286,7 +286,7 @@ fn is_cycle(to: &Queue, reason: DeadReason, deaths: Array<'_>) -> bool {
         if table.get("reason") == Some(Value::LongStr(b"rejected")) {
             return false;
         }
-        if table.get("queue") == Some(Value::LongStr(&to.name)) {
+        if table.get("queue") == Some(Value::LongStr(to.name())) {
             return true;
         }
     }

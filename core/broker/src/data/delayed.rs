@@ -26,8 +26,8 @@ pub(crate) fn wait(incoming: &mut IncomingMessage<'_>) {
 
 /// Routes what is due from the exchange where it waited. Of an exchange that is gone, so is all that waited.
 pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {
-    let Some(vhost) = store.vhost.upgrade() else { return };
-    let Some(exchange) = vhost.exchange(&store.name).filter(|found| found.id == store.id.0) else { return };
+    let Some(vhost) = store.place.vhost.upgrade() else { return };
+    let Some(exchange) = vhost.exchange(store.name()).filter(|found| found.id == store.id.0) else { return };
     let (mut batch, mut handovers, mut scratch) = (Batch::default(), Handovers::default(), Vhost::scratch());
     for message in due {
         let raw = negated(&message.properties);

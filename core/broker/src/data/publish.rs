@@ -178,7 +178,7 @@ impl Publisher {
             self.flush();
         }
         if self.batch.len() == 0 {
-            self.traced = self.principal.vhost.trace.is_on();
+            self.traced = self.principal.vhost.trace().is_on();
         }
         let max = self.broker.options().message_size_max;
         if message.body.len() as u64 > max {

@@ -137,7 +137,7 @@ impl Services {
 impl Queue {
     /// A consumer has been added.
     pub(crate) fn tell_consumer_created(&self, spec: &ConsumerSpec) {
-        let (voice, id) = (&self.services.voice, spec.id.connection);
+        let (voice, id) = (&self.services().voice, spec.id.connection);
         voice.tell("consumer.created", |headers| {
             headers
                 .flag("ack_required", spec.ack_required)
@@ -146,22 +146,22 @@ impl Queue {
                 .text("consumer_tag", &spec.tag)
                 .flag("exclusive", spec.exclusive)
                 .number("prefetch_count", spec.prefetch.into())
-                .text("queue", &self.name)
-                .text("vhost", &*self.vhost_name)
-                .by(self.services.user_of(id).as_deref().unwrap_or(INTERNAL));
+                .text("queue", self.name())
+                .text("vhost", self.vhost_name())
+                .by(self.services().user_of(id).as_deref().unwrap_or(INTERNAL));
         });
     }
 
     /// A consumer has gone.
     pub(crate) fn tell_consumer_deleted(&self, id: ConsumerId, channel: u16, tag: &[u8]) {
-        let voice = &self.services.voice;
+        let voice = &self.services().voice;
         voice.tell("consumer.deleted", |headers| {
             headers
                 .text("channel", voice.pid_of_channel(id.connection, channel))
                 .text("consumer_tag", tag)
-                .text("queue", &self.name)
-                .text("vhost", &*self.vhost_name)
-                .by(self.services.user_of(id.connection).as_deref().unwrap_or(INTERNAL));
+                .text("queue", self.name())
+                .text("vhost", self.vhost_name())
+                .by(self.services().user_of(id.connection).as_deref().unwrap_or(INTERNAL));
         });
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn published(
 ) -> Option<Announcement> {
     let mut routed = ArrayBuf::new();
     for queue in queues {
-        routed.push_str(&queue.0.name);
+        routed.push_str(queue.0.name());
     }
     let special = ("routed_queues", Value::Array(routed.as_array()));
     announcement(place, message, (b"publish.", message.exchange), keys, special)
@@ -81,7 +81,7 @@ pub(crate) fn delivered(
     let mut keys = vec![message.routing_key];
     keys.extend(copies.iter().filter_map(|copy| copy.as_long_str()));
     let special = ("redelivered", Value::I32(redelivered.into()));
-    announcement(place, message, (b"deliver.", &queue.name), &keys, special)
+    announcement(place, message, (b"deliver.", queue.name()), &keys, special)
 }
 
 /// Headers stand in the order of their names, as RabbitMQ sends them.
@@ -164,15 +164,15 @@ impl Queue {
     /// A consumer has taken these messages: copies of them go to the trace.
     #[cold]
     pub(crate) fn trace_delivered(&self, consumer: ConsumerId, channel: u16, run: &[Delivery<'_>]) {
-        let Some(control) = self.services.control.get().and_then(Weak::upgrade) else { return };
+        let Some(control) = self.services().control.get().and_then(Weak::upgrade) else { return };
         let Some((connection, user)) = control.connections.name_and_user(consumer.connection) else { return };
         let node = &control.options.node_name;
         let place =
-            Place { vhost: &self.vhost_name, node, connection: &connection, channel, user: &user.name };
+            Place { vhost: &self.place.vhost_name, node, connection: &connection, channel, user: &user.name };
         for delivery in run {
             delivered(place, self, delivery.message, delivery.redelivered)
                 .into_iter()
-                .for_each(|copy| self.services.voice.outlet.say(copy));
+                .for_each(|copy| self.services().voice.outlet.say(copy));
         }
     }
 }
@@ -181,12 +181,12 @@ impl Broker {
     /// Switches the trace of a vhost; `false` if there is no such vhost.
     pub fn trace(&self, vhost: &str, tracing: Tracing) -> bool {
         let found = self.vhost(vhost);
-        found.inspect(|vhost| vhost.trace.set(tracing)).is_some()
+        found.inspect(|vhost| vhost.trace().set(tracing)).is_some()
     }
 
     /// Whether messages of a vhost are traced.
     pub fn tracing(&self, vhost: &str) -> Tracing {
-        let is_on = self.vhost(vhost).is_some_and(|vhost| vhost.trace.is_on());
+        let is_on = self.vhost(vhost).is_some_and(|vhost| vhost.trace().is_on());
         if is_on { Tracing::On } else { Tracing::Off }
     }
 
@@ -197,7 +197,7 @@ impl Broker {
 
     /// A channel hands the client what it got by basic.get; costs one look at a flag unless the vhost is traced.
     pub fn trace_got(&self, principal: &Principal, channel: u16, queue: &Queue, got: &GotMessage) {
-        if !principal.vhost.trace.is_on() {
+        if !principal.vhost.trace().is_on() {
             return;
         }
         let message = MessageView {

@@ -1,6 +1,7 @@
 //! The machine itself: enqueue, settle, consumers, counters.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use super::consumers::Consumers;
 use super::level::{Freed, Level, SettledMessage};
@@ -13,7 +14,7 @@ use crate::message::{
     SettleRun,
 };
 use crate::record::{self, RecordKind, SettledRun};
-use crate::totals::Tally;
+use crate::totals::{QueueTotals, Tally};
 use crate::unique::Present;
 
 /// Why a queue deletes itself.
@@ -37,7 +38,7 @@ pub struct PublishOutcome {
 /// A classic queue.
 #[derive(Debug)]
 pub struct Classic {
-    pub(super) config: QueueConfig,
+    pub(super) config: Arc<QueueConfig>,
     pub(super) levels: Vec<Level>,
     pub(super) consumers: Consumers,
     pub(super) gets: VecDeque<GetToken>,
@@ -84,7 +85,8 @@ pub struct Classic {
 
 impl Classic {
     /// An empty queue. `now_ms` starts the clock of `x-expires`.
-    pub fn new(config: QueueConfig, now_ms: u64) -> Classic {
+    pub fn new(config: impl Into<Arc<QueueConfig>>, now_ms: u64) -> Classic {
+        let config = config.into();
         let levels = (0..=config.max_priority).map(Level::new).collect();
         let consumers = Consumers::new(config.single_active);
         let present = config.deduplicates.then(Box::default);
@@ -122,8 +124,18 @@ impl Classic {
         }
     }
 
+    /// Whether it is as if it had just been made: nobody would miss it.
+    pub fn is_as_new(&self) -> bool {
+        *self.tally.now() == QueueTotals::NONE
+            && self.wake_ms == u64::MAX
+            && !self.had_consumer
+            && self.gets.is_empty()
+            && self.checkpoint == Checkpoint::Idle
+            && self.levels.iter().all(|level| level.next_number() == 0)
+    }
+
     /// Its configuration.
-    pub fn config(&self) -> &QueueConfig {
+    pub fn config(&self) -> &Arc<QueueConfig> {
         &self.config
     }
 

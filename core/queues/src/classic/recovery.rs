@@ -9,6 +9,8 @@
 //!   2 | messages u32 | per message: number u64, stored message
 //! ```
 
+use std::sync::Arc;
+
 use super::bitmap::Bitmap;
 use super::block::{Block, PlacedOnDisk};
 use super::level::Level;
@@ -184,7 +186,7 @@ impl Recovering {
     }
 
     /// The queue as it was: everything that lives is ready.
-    pub fn finish(mut self, config: QueueConfig, now_ms: u64) -> Classic {
+    pub fn finish(mut self, config: impl Into<Arc<QueueConfig>>, now_ms: u64) -> Classic {
         let mut queue = Classic::new(config, now_ms);
         let levels = usize::from(queue.config.max_priority) + 1;
         while self.levels.len() < levels {

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use metadata::{Arguments, QueueRecord};
@@ -99,6 +99,8 @@ pub struct Queue {
     state: Mutex<Option<Box<CellState>>>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
     oldest_log: AtomicU64,
+    /// Bytes that a checkpoint would write, about.
+    state_bytes: AtomicU32,
     condition: ConditionCell,
     reloads: Reloads,
     /// The next record that the machine appends makes it panic.
@@ -218,6 +220,7 @@ impl Queue {
     ) -> Arc<Queue> {
         let machine = machine.filter(|machine| !machine.is_as_new());
         let oldest_log = AtomicU64::new(machine.as_ref().map_or(0, Classic::oldest_log_position));
+        let state_bytes = AtomicU32::new(machine.as_ref().map_or(0, Classic::state_bytes));
         if terms.config.deduplicates {
             place.services.has_unique_queues.store(true, Ordering::Relaxed);
         }
@@ -233,6 +236,7 @@ impl Queue {
             hold: Hold::default(),
             state: Mutex::new(machine.map(|machine| Box::new(CellState::new(machine)))),
             oldest_log,
+            state_bytes,
             condition: ConditionCell::running(),
             reloads: Reloads::new(),
             #[cfg(test)]
@@ -301,6 +305,14 @@ impl Queue {
     /// Log position of the oldest record needed; 0 when none.
     pub(crate) fn oldest_log_position(&self) -> u64 {
         self.oldest_log.load(Ordering::Acquire)
+    }
+
+    /// Bytes that its part of a checkpoint takes up in the log, about; 0 when the log holds nothing of it.
+    pub(crate) fn alive_log_bytes(&self) -> u64 {
+        if self.oldest_log_position() == 0 {
+            return 0;
+        }
+        u64::from(self.state_bytes.load(Ordering::Relaxed)) + commitlog::RECORD_HEADER_BYTES as u64
     }
 
     /// A record that ends at `position` was appended: the log is needed from there, whatever comes of the machine.
@@ -377,6 +389,7 @@ impl Queue {
             }
             if self.condition() == Condition::Running {
                 self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
+                self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
             }
             self.pace(state);
             self.watch(state, now_ms);

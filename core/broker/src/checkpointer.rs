@@ -12,6 +12,7 @@ use crate::cell::{Event, Queue};
 use crate::services::Services;
 
 /// Sealed files left alone: most messages in them are consumed before their turn comes. None while the disk is short of room.
+/// Beyond them, files are emptied only when that makes room, see [`Room`].
 const FILES_KEPT: usize = 3;
 
 /// How long to wait before a checkpoint is tried again that could not be finished.
@@ -23,11 +24,21 @@ const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// How often to look for the answer of a queue. Nobody waits for a checkpoint.
 const ANSWER_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// How often to look again whether emptying files would make room, while there are more than are kept.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
 #[derive(Default)]
 struct State {
     sealed: VecDeque<u64>,
     disk_is_short: bool,
     stopping: bool,
+}
+
+/// What sealed files hold, and how much of it queues still need. Emptying a file of which nothing is dead fills another one: with
+/// no bound on what is alive, that would go on for ever, with nobody publishing.
+struct Room {
+    sealed_bytes: u64,
+    alive_bytes: u64,
 }
 
 /// How far the work on one position is.
@@ -99,7 +110,7 @@ impl Checkpointer {
         }
         let (phase, turn) = match std::mem::take(&mut progress.0) {
             Phase::Resting => {
-                let next = self.0.0.lock().next();
+                let next = self.next(services);
                 next.map_or((Phase::Resting, Turn::Idle), |position| self.begin(services, position))
             }
             Phase::Asked { position, answers } => asked(services, position, answers),
@@ -107,6 +118,17 @@ impl Checkpointer {
         };
         progress.0 = phase;
         turn
+    }
+
+    /// The end of the oldest file, when emptying it makes room. Queues are looked at without a lock: there may be many.
+    fn next(&self, services: &Services) -> Option<u64> {
+        let newest = self.0.0.lock().newest_of_too_many()?;
+        let room = Room {
+            sealed_bytes: newest.saturating_sub(services.log.kept().0.0),
+            alive_bytes: services.all_queues().iter().map(|queue| queue.alive_log_bytes()).sum(),
+        };
+        let mut state = self.0.0.lock();
+        if room.is_to_be_had(state.disk_is_short) { state.sealed.pop_front() } else { None }
     }
 
     /// Lets queues write anew what they need of the log up to `position`.
@@ -156,10 +178,14 @@ impl Checkpointer {
         }
     }
 
-    /// Waits until a file is to go.
+    /// Waits until there are more files than are kept, or, when there are, until it makes sense to look again.
     fn rest(&self) {
         let mut state = self.0.0.lock();
-        while !state.stopping && state.sealed.len() <= state.files_kept() {
+        if !state.stopping && state.newest_of_too_many().is_some() {
+            let wait = if state.disk_is_short { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
+            self.0.1.wait_for(&mut state, wait);
+        }
+        while !state.stopping && state.newest_of_too_many().is_none() {
             self.0.1.wait(&mut state);
         }
     }
@@ -177,8 +203,17 @@ impl State {
         if self.disk_is_short { 0 } else { FILES_KEPT }
     }
 
-    fn next(&mut self) -> Option<u64> {
-        if self.sealed.len() > self.files_kept() { self.sealed.pop_front() } else { None }
+    /// Where the newest sealed file ends, when there are more than are kept.
+    fn newest_of_too_many(&self) -> Option<u64> {
+        if self.sealed.len() > self.files_kept() { self.sealed.back().copied() } else { None }
+    }
+}
+
+impl Room {
+    /// Whether enough of what is sealed is dead: half of it, or a fifth when room on the disk is worth more than work.
+    fn is_to_be_had(&self, disk_is_short: bool) -> bool {
+        let alive = self.alive_bytes;
+        self.sealed_bytes > if disk_is_short { alive + alive / 4 } else { 2 * alive }
     }
 }
 

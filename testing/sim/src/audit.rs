@@ -33,7 +33,8 @@ impl Model {
                     copy.excused &= !copy.confirmed || *place != key.1;
                 }
                 (Some([place]), Fate::Settled { .. }) => {
-                    copy.fate = Fate::Held(*place);
+                    let may_die = *place != key.1 && lets_letters_die[*place];
+                    copy.fate = if may_die { Fate::Loose } else { Fate::Held(*place) };
                     copy.excused = true;
                 }
                 (Some([_, _, ..]), Fate::Held(_)) => return Err(format!("{key:?} is there twice: {copy:?}")),

@@ -124,6 +124,7 @@ impl History {
     /// One life: opened, compared, used, ended.
     fn live(&mut self) -> Result<(), String> {
         let mut life = self.open()?;
+        self.tell_depths(&life);
         self.reconcile(&life)?;
         if self.world.random.chance(1, 2) {
             self.audit(&mut life)?;
@@ -145,8 +146,11 @@ impl History {
             self.look(&mut life)?;
             let is_faulty = life.is_faulty;
             self.keep_doubts(&life);
+            self.tell_depths(&life);
             life.stop();
             self.model.expire(self.now_ms());
+            // Deliveries that went back count against limits again.
+            (0..SLOTS).for_each(|slot| self.model.may_overflow(slot));
             if is_faulty {
                 self.end_of_process();
                 self.model.after_crash();
@@ -159,6 +163,12 @@ impl History {
         self.model.after_crash();
         self.keep_doubts(&life);
         Ok(())
+    }
+
+    /// Says how much each queue holds.
+    fn tell_depths(&self, life: &Life) {
+        let depth = |slot| life.queue(slot)?.stats().try_take().map(|stats| (stats.ready, stats.unacked));
+        self.tell(&|| format!("{}: ready and unacked: {:?}", self.now, [0, 1, 2, 3, 4, 5, 6].map(depth)));
     }
 
     /// What was asked and not answered may have happened.
@@ -275,7 +285,7 @@ impl History {
                 life.consumers.retain(|_, at| *at != slot);
                 self.model.presence[slot] = Presence::Deleting;
                 self.model.bound[slot] = false;
-                self.model.clear(slot, self.now, &BTreeSet::new());
+                self.model.clear_deleted(slot, self.now);
                 self.model.excuse_lost_letters();
                 life.asked.push(Asked::Delete(slot, call));
                 Ok(())
@@ -343,11 +353,10 @@ impl History {
                 body: &body,
             };
             if let Err(refused) = publisher.publish(&mut life.channel, message) {
-                return if life.is_faulty {
-                    Ok(())
-                } else {
-                    Err(format!("a publish is refused: {refused:?}"))
-                };
+                if !life.is_faulty {
+                    return Err(format!("a publish is refused: {refused:?}"));
+                }
+                break;
             }
             let copy = Copy {
                 persistent,
@@ -485,7 +494,7 @@ impl History {
                 self.look(life)?;
                 let spared: BTreeSet<Key> =
                     life.unsettled.iter().filter(|one| one.slot == slot).map(|one| one.key).collect();
-                self.model.clear(slot, self.now, &spared);
+                self.model.clear_purged(slot, self.now, &spared);
                 Ok(())
             }
             Err(refused) => Err(format!("the purge of {name} is refused: {refused:?}")),

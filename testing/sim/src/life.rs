@@ -81,8 +81,8 @@ impl World {
             random: Arc::new(SeededRandom::new(self.random.next_u64())),
             memory: Arc::new(SimMemory::new(1 << 30)),
             sizes: FileSizes {
-                // Small files roll often; smaller ones than what lives would be checkpointed for ever.
-                log_file_bytes_max: 64 << 10,
+                // Small files roll often; what lives may need more than one.
+                log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
                 snapshot_every_bytes: 2 << 10,
             },

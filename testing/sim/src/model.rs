@@ -11,6 +11,9 @@ use crate::kinds::{Kind, SLOTS};
 /// A copy: the message's number and the queue it was routed to first. Its letters carry both.
 pub(crate) type Key = (u64, usize);
 
+/// How often a letter may be there, about.
+const LETTER_TIMES_MAX: u64 = 4;
+
 /// What is known of where a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -198,7 +201,9 @@ impl Model {
         let kind = &self.kinds[slot];
         let Some(max) = kind.max_length.filter(|_| !kind.rejects) else { return };
         let keys = self.keys_at(slot);
-        if keys.len() as u64 <= max {
+        // A letter is sent again after each crash that came before its removal was logged.
+        let times = |key: &Key| if self.copies[key].fate == Fate::Loose { LETTER_TIMES_MAX } else { 1 };
+        if keys.iter().map(times).sum::<u64>() <= max {
             return;
         }
         for key in keys {
@@ -214,13 +219,26 @@ impl Model {
         copy.fate = Fate::Settled { at, how };
     }
 
-    /// All copies in a queue but these go with it, or are purged.
-    pub(crate) fn clear(&mut self, slot: usize, at: u64, spared: &BTreeSet<Key>) {
+    /// All copies in a queue go with it. The log knows nothing of that: they are back if its deletion does not become durable.
+    pub(crate) fn clear_deleted(&mut self, slot: usize, at: u64) {
+        self.clear(slot, &BTreeSet::new(), at, Settled::Later);
+    }
+
+    /// All copies in a queue but those delivered are purged.
+    pub(crate) fn clear_purged(&mut self, slot: usize, at: u64, spared: &BTreeSet<Key>) {
+        self.clear(slot, spared, at, Settled::AtOnce);
+    }
+
+    fn clear(&mut self, slot: usize, spared: &BTreeSet<Key>, at: u64, how: Settled) {
         for key in self.keys_at(slot) {
             let copy = self.copies.get_mut(&key).expect("just listed");
             copy.excused |= !spared.contains(&key) || copy.fate == Fate::Loose;
             match copy.fate {
-                Fate::Held(_) if !spared.contains(&key) => self.settle(key, slot, at),
+                Fate::Held(_) if !spared.contains(&key) => {
+                    // Letters are found again where they came from when a power cut undoes their removal there.
+                    let later = Fate::Settled { at, how: Settled::Later };
+                    copy.fate = if key.1 == slot { Fate::Settled { at, how } } else { later };
+                }
                 Fate::Loose => self.is_exact[slot] = false,
                 _ => {}
             }
@@ -235,7 +253,8 @@ impl Model {
                 copy.fate = Fate::Gone;
             } else if key.1 == slot || copy.fate == Fate::Held(slot) {
                 copy.excused = true;
-                if copy.fate != Fate::Gone {
+                // Letters that came out of it stay where they are known to be.
+                if !matches!(copy.fate, Fate::Held(at) if at != slot) && copy.fate != Fate::Gone {
                     copy.fate = Fate::Loose;
                 }
             }

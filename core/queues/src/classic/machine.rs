@@ -69,6 +69,8 @@ pub struct Classic {
     pub(super) last_used_ms: u64,
     /// Log position of the oldest record this queue needs; 0 when none.
     pub(super) oldest_log: u64,
+    /// The latest state record.
+    pub(super) written: Written,
     pub(super) checkpoint: Checkpoint,
     /// Logged messages that died and whose letters the driver has not reported as logged.
     pub(super) dying: u64,
@@ -81,6 +83,13 @@ pub struct Classic {
     pub(super) present: Option<Box<Present>>,
     /// When messages are due, in a queue of [`Order::Due`].
     pub(super) schedule: Option<Box<Schedule>>,
+}
+
+/// Size of a state record, and how many messages it told of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    pub(super) bytes: u64,
+    pub(super) messages: u64,
 }
 
 impl Classic {
@@ -113,6 +122,7 @@ impl Classic {
             wake_ms: u64::MAX,
             last_used_ms: now_ms,
             oldest_log: 0,
+            written: Written::default(),
             checkpoint: Checkpoint::default(),
             dying: 0,
             had_consumer: false,
@@ -548,6 +558,13 @@ impl Classic {
     /// Log position of the oldest record needed to recover this queue; 0 when none is.
     pub fn oldest_log_position(&self) -> u64 {
         self.oldest_log
+    }
+
+    /// Bytes that the next state record will have, by what the latest had and has been settled since; 0 before the first one.
+    pub fn state_bytes(&self) -> u32 {
+        let Written { bytes, messages } = self.written;
+        let bytes = if self.persistent >= messages { bytes } else { bytes * self.persistent / messages };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
     /// Everything listings show.

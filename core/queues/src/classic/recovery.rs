@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::bitmap::Bitmap;
 use super::block::{Block, PlacedOnDisk};
 use super::level::Level;
-use super::machine::Classic;
+use super::machine::{Classic, Written};
 use crate::arguments::QueueConfig;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use RecordError::Damaged;
@@ -125,11 +125,12 @@ pub struct PlacedBlock {
 pub struct Recovering {
     levels: Vec<Level>,
     oldest_log: u64,
+    state_bytes: u64,
 }
 
 impl Default for Recovering {
     fn default() -> Self {
-        Recovering { levels: vec![Level::new(0)], oldest_log: 0 }
+        Recovering { levels: vec![Level::new(0)], oldest_log: 0, state_bytes: 0 }
     }
 }
 
@@ -155,6 +156,7 @@ impl Recovering {
             RecordKind::State => {
                 self.read_state(payload)?;
                 self.oldest_log = position;
+                self.state_bytes = payload.len() as u64;
             }
         }
         Ok(())
@@ -207,6 +209,7 @@ impl Recovering {
             }
         }
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
+        queue.written = Written { bytes: self.state_bytes, messages: queue.persistent };
         queue.levels = self.levels;
         if queue.is_schedule() {
             queue.schedule_all();

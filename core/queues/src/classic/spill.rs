@@ -8,7 +8,7 @@ use super::serve::READ_AHEAD_BLOCKS;
 
 use super::block::Block;
 use super::level::{Freed, Level};
-use super::machine::Classic;
+use super::machine::{Classic, Written};
 use crate::effects::{BlockToken, Effects};
 use crate::message::{Flow, MessageSeq};
 use crate::record::{BlockPlace, RecordKind};
@@ -293,7 +293,13 @@ impl Classic {
             self.oldest_log = 0;
         } else {
             let levels = &self.levels;
-            let position = fx.append(RecordKind::State, &mut |out| super::recovery::write_state(out, levels));
+            let mut bytes = 0;
+            let position = fx.append(RecordKind::State, &mut |out| {
+                let begin = out.len();
+                super::recovery::write_state(out, levels);
+                bytes = (out.len() - begin) as u64;
+            });
+            self.written = Written { bytes, messages: self.persistent };
             self.oldest_log = position;
             for level in &mut self.levels {
                 level.blocks_mut().for_each(|block| block.log_position = position);

@@ -31,7 +31,7 @@ use super::{Damage, SyncPolicy};
 /// Bytes before the first record of a file.
 pub(super) const FILE_HEADER_BYTES: usize = 32;
 /// Bytes before the payload of a record.
-pub(super) const RECORD_HEADER_BYTES: usize = 32;
+pub const RECORD_HEADER_BYTES: usize = 32;
 /// The largest payload of a record: 1 GiB, twice RabbitMQ's largest configurable message.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 /// What this code writes.

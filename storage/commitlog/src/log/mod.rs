@@ -18,7 +18,7 @@ mod writer;
 
 pub use append::Log;
 pub use error::{Damage, LogError};
-pub use format::PAYLOAD_BYTES_MAX;
+pub use format::{PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES};
 pub use inspect::{Found, LogFile, inspect_log_file, list_log_files};
 pub use listener::DurableListener;
 pub use manifest::{Held, read_manifest};

@@ -1,80 +1,85 @@
 //! One thread of consuming connections.
 //!
 //! Deliveries are read in place; acknowledgements of everything that one read brought leave in one write. A connection
-//! whose broker does not read acknowledgements is not read from until it does.
+//! whose broker does not read acknowledgements is not read from until it does, and so is one whose consumers take their
+//! time and have enough to do.
 
 use super::figures::{Batch, Figures};
 use super::link::Closed;
-use super::stamp::Stamp;
+use super::publisher::beat;
+use super::receiver::{Habit, Outlet, Receiver, Settle, Source};
+use super::stamp::{Stamp, header_latency_ns};
 use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Want, monotonic_ns, whole_frames};
 use anyhow::{Context, Result, bail};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use wire::amqp091::methods::basic;
 use wire::amqp091::{
-    ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Frame, Method, ShortStr, encode_ack,
+    ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Frame, Method, ShortStr, TableBuf,
 };
 
 /// How soon a thread notices that the run is over.
 const NOTICE: Duration = Duration::from_millis(50);
 /// Bytes per read.
 const READ_BYTES_MAX: usize = 256 * 1024;
+/// Bytes per read for consumers that take their time.
+const PACED_READ_BYTES_MAX: usize = 16 * 1024;
 /// Acknowledgements that may wait for room, in bytes.
 const UNSENT_BYTES_MAX: usize = 256 * 1024;
+/// Messages that may wait for the consumers of a connection that take their time.
+const WAITING_MAX: usize = 2_000;
 /// Class and method number of `basic.deliver`, as they stand in a frame.
 const DELIVER: [u8; 4] = [0, 60, 0, 60];
-
-/// How deliveries are settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settle {
-    /// By the broker, when it sends them.
-    Auto,
-    /// One by one.
-    Each,
-    /// All so far, whenever that many are unsettled.
-    Every(u32),
-}
 
 /// One consumer to be: a channel that is open, with its prefetch set.
 #[derive(Debug)]
 pub(crate) struct ConsumerPlan {
-    /// Queue to read.
-    pub(crate) queue: String,
-    /// How it settles.
-    pub(crate) settle: Settle,
-    /// Messages after which it is done: further ones are neither counted nor settled.
-    pub(crate) count_max: u64,
-}
-
-/// A consumer and the message that is arriving on its channel.
-#[derive(Debug)]
-struct Consumer {
-    settle: Settle,
-    count_max: u64,
-    received: u64,
-    /// Tag of the delivery that is arriving or arrived last.
-    delivery_tag: u64,
-    unsettled: u32,
-    /// Bytes of the body that are still to come.
-    body_left: u64,
-    /// Where the send time stands in the body that is about to begin.
-    stamp: Stamp,
+    /// Queues to read, one at least.
+    pub(crate) queues: Vec<String>,
+    /// Arguments of `basic.consume`.
+    pub(crate) arguments: TableBuf,
+    /// When it starts, in nanoseconds after the thread.
+    pub(crate) delay_ns: u64,
+    /// How it behaves.
+    pub(crate) habit: Habit,
 }
 
 #[derive(Debug)]
 struct Connection {
     socket: Socket,
     /// The n-th is channel n + 1.
-    consumers: Vec<Consumer>,
+    consumers: Vec<Receiver>,
     want: Want,
+    /// Whether any of its consumers has to be woken by time.
+    timed: bool,
+    /// When it will be woken, if it will; monotonic nanoseconds.
+    wakes_ns: u64,
+}
+
+/// A consumer that has not started.
+#[derive(Debug)]
+struct Start {
+    at_ns: u64,
+    token: usize,
+    channel: u16,
+    bytes: Vec<u8>,
 }
 
 /// The consuming connections of one thread.
 #[derive(Debug)]
 pub(crate) struct ConsumerThread<'a> {
     figures: &'a Figures,
+    heartbeat_ns: u64,
     poller: Poller,
     connections: Vec<Connection>,
+    /// Those that are to start, the latest first.
+    starts: Vec<Start>,
+    /// When connections are to be woken; entries that are no longer true are dropped.
+    wakes: BinaryHeap<Reverse<(u64, usize)>>,
+    begun_ns: u64,
+    beat_ns: u64,
     buffer: Vec<u8>,
     /// Acknowledgements of the current read.
     acks: Vec<u8>,
@@ -82,35 +87,54 @@ pub(crate) struct ConsumerThread<'a> {
 
 /// What the frames of one read share.
 struct Reading<'r, 'a> {
-    consumers: &'r mut [Consumer],
+    consumers: &'r mut [Receiver],
     acks: &'r mut Vec<u8>,
     figures: &'a Figures,
     now_ns: u64,
+    elapsed_ns: u64,
     latency: Batch<'a>,
     received: u64,
 }
 
 impl<'a> ConsumerThread<'a> {
-    /// Takes over open connections and starts their consumers; the n-th plan of a connection is for channel n + 1.
+    /// Takes over open connections, to start their consumers; the n-th plan of a connection is for channel n + 1.
     ///
     /// # Errors
-    /// A connection is broken, or the process has no file descriptors left.
-    pub(crate) fn new(seats: Vec<(Socket, Vec<ConsumerPlan>)>, figures: &'a Figures) -> Result<Self> {
+    /// The process has no file descriptors left.
+    pub(crate) fn new(
+        seats: Vec<(Socket, Vec<ConsumerPlan>)>,
+        heartbeat_ns: u64,
+        figures: &'a Figures,
+    ) -> Result<Self> {
         let poller = Poller::new()?;
-        let mut connections = Vec::with_capacity(seats.len());
-        for (token, (mut socket, plans)) in seats.into_iter().enumerate() {
-            let mut start = Vec::new();
-            for (number, plan) in (1..).zip(&plans) {
-                let queue = ShortStr::new(plan.queue.as_bytes()).context("a queue's name is too long")?;
-                let no_ack = plan.settle == Settle::Auto;
-                basic::Consume { queue, no_ack, ..Default::default() }.encode_frame(number, &mut start);
+        let begun_ns = monotonic_ns();
+        let (mut connections, mut starts) = (Vec::with_capacity(seats.len()), Vec::new());
+        for (token, (socket, plans)) in seats.into_iter().enumerate() {
+            let mut timed = false;
+            for (channel, plan) in (1..).zip(&plans) {
+                timed |= plan.habit.is_paced() || plan.habit.source != Source::Consume;
+                let at_ns = begun_ns + plan.delay_ns;
+                starts.push(Start { at_ns, token, channel, bytes: start(channel, plan)? });
             }
-            let want = if socket.send(&start)? { Want::Read } else { Want::ReadWrite };
-            poller.add(socket.stream(), token, want)?;
-            let consumers = plans.iter().map(Consumer::new).collect();
-            connections.push(Connection { socket, consumers, want });
+            poller.add(socket.stream(), token, Want::Read)?;
+            let consumers = plans.into_iter().map(|plan| Receiver::new(plan.habit)).collect();
+            connections.push(Connection { socket, consumers, want: Want::Read, timed, wakes_ns: u64::MAX });
         }
-        Ok(Self { figures, poller, connections, buffer: vec![0; BUFFER_BYTES], acks: Vec::new() })
+        starts.sort_by_key(|start| Reverse((start.at_ns, start.token, start.channel)));
+        let (wakes, beat_ns) = (BinaryHeap::new(), begun_ns);
+        let (buffer, acks) = (vec![0; BUFFER_BYTES], Vec::new());
+        Ok(Self {
+            figures,
+            heartbeat_ns,
+            poller,
+            connections,
+            starts,
+            wakes,
+            begun_ns,
+            beat_ns,
+            buffer,
+            acks,
+        })
     }
 
     /// Consumes until the run is over; gives the connections back to be closed. A failure stops the run.
@@ -124,10 +148,32 @@ impl<'a> ConsumerThread<'a> {
     fn consume(&mut self) -> Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
         while !self.figures.is_stopped() {
+            self.start_due()?;
+            if let Some(Reverse((at_ns, _))) = self.wakes.peek() {
+                self.poller.set_alarm(*at_ns)?;
+            }
             self.poller.wait(NOTICE, &mut ready)?;
             for event in &ready {
                 self.serve(*event)?;
             }
+            self.wake_due()?;
+            self.beat()?;
+        }
+        Ok(())
+    }
+
+    /// Starts the consumers whose time has come.
+    fn start_due(&mut self) -> Result<()> {
+        while self.starts.last().is_some_and(|start| start.at_ns <= monotonic_ns()) {
+            let Some(Start { token, channel, bytes, .. }) = self.starts.pop() else { break };
+            let connection = &mut self.connections[token];
+            self.acks.extend_from_slice(&bytes);
+            let consumer = &mut connection.consumers[usize::from(channel) - 1];
+            if consumer.habit.source != Source::Consume {
+                consumer.poll_first(channel, &mut self.acks);
+                self.figures.consumers_ready.fetch_add(1, Relaxed);
+            }
+            self.write(token)?;
         }
         Ok(())
     }
@@ -137,37 +183,104 @@ impl<'a> ConsumerThread<'a> {
         if event.writable {
             connection.socket.flush()?;
         }
-        if event.readable && connection.want != Want::Write {
-            connection.receive(&mut self.buffer, &mut self.acks, self.figures)?;
-            if !self.acks.is_empty() {
-                connection.socket.send(&self.acks)?;
-                self.acks.clear();
+        if event.readable && matches!(connection.want, Want::Read | Want::ReadWrite) {
+            let begun_ns = self.begun_ns;
+            connection.receive(&mut self.buffer, &mut self.acks, self.figures, begun_ns)?;
+        }
+        self.write(event.token)
+    }
+
+    /// Lets consumers go on whose time has come.
+    fn wake_due(&mut self) -> Result<()> {
+        if self.wakes.is_empty() {
+            return Ok(());
+        }
+        let now_ns = monotonic_ns();
+        while let Some(&Reverse((at_ns, token))) = self.wakes.peek() {
+            if at_ns > now_ns {
+                break;
+            }
+            self.wakes.pop();
+            if self.connections[token].wakes_ns == at_ns {
+                let elapsed_ns = now_ns - self.begun_ns;
+                self.connections[token].wake(&mut self.acks, self.figures, (now_ns, elapsed_ns));
+                self.write(token)?;
             }
         }
-        let want = match connection.socket.unsent_bytes() {
-            0 => Want::Read,
-            1..UNSENT_BYTES_MAX => Want::ReadWrite,
+        Ok(())
+    }
+
+    /// Writes what one connection has to say, and notes what it waits for then.
+    fn write(&mut self, token: usize) -> Result<()> {
+        let connection = &mut self.connections[token];
+        if !self.acks.is_empty() {
+            connection.socket.send(&self.acks)?;
+            self.acks.clear();
+        }
+        let full = connection.timed && connection.waiting() >= WAITING_MAX;
+        let want = match (connection.socket.unsent_bytes(), full) {
+            (0, false) => Want::Read,
+            (0, true) => Want::Nothing,
+            (1..UNSENT_BYTES_MAX, false) => Want::ReadWrite,
             _ => Want::Write,
         };
         if want != connection.want {
             connection.want = want;
-            self.poller.change(connection.socket.stream(), event.token, want)?;
+            self.poller.change(connection.socket.stream(), token, want)?;
+        }
+        if connection.timed {
+            let wakes_ns = connection.consumers.iter().filter_map(Receiver::wakes_ns).min();
+            let wakes_ns = wakes_ns.unwrap_or(u64::MAX);
+            if wakes_ns != connection.wakes_ns {
+                connection.wakes_ns = wakes_ns;
+                if wakes_ns < u64::MAX {
+                    self.wakes.push(Reverse((wakes_ns, token)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn beat(&mut self) -> Result<()> {
+        if self.heartbeat_ns > 0 && monotonic_ns() - self.beat_ns >= self.heartbeat_ns {
+            self.beat_ns = monotonic_ns();
+            self.connections.iter_mut().try_for_each(|connection| beat(&mut connection.socket))?;
         }
         Ok(())
     }
 }
 
+/// What a consumer says to start; nothing if it fetches its messages.
+fn start(channel: u16, plan: &ConsumerPlan) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if plan.habit.source == Source::Consume {
+        for queue in &plan.queues {
+            let queue = ShortStr::new(queue.as_bytes()).context("a queue's name is too long")?;
+            let no_ack = plan.habit.settle == Settle::Auto;
+            let arguments = plan.arguments.as_table();
+            basic::Consume { queue, no_ack, arguments, ..Default::default() }
+                .encode_frame(channel, &mut bytes);
+        }
+    }
+    Ok(bytes)
+}
+
 impl Connection {
-    fn receive(&mut self, buffer: &mut [u8], acks: &mut Vec<u8>, figures: &Figures) -> Result<()> {
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        acks: &mut Vec<u8>,
+        figures: &Figures,
+        begun_ns: u64,
+    ) -> Result<()> {
         let consumers = &mut self.consumers;
-        let received = self.socket.receive(buffer, READ_BYTES_MAX, |bytes| {
+        let read_bytes_max = if self.timed { PACED_READ_BYTES_MAX } else { READ_BYTES_MAX };
+        let received = self.socket.receive(buffer, read_bytes_max, |bytes| {
             let (now_ns, latency) = (monotonic_ns(), Batch::new(&figures.latency));
-            let mut reading = Reading { consumers, acks, figures, now_ns, latency, received: 0 };
+            let elapsed_ns = now_ns - begun_ns;
+            let mut reading = Reading { consumers, acks, figures, now_ns, elapsed_ns, latency, received: 0 };
             let done = whole_frames(bytes, |frame| reading.frame(frame))?;
-            if reading.received > 0 {
-                figures.received.fetch_add(reading.received, Relaxed);
-                figures.received_last_ns.store(now_ns, Relaxed);
-            }
+            figures.note_received(reading.received, now_ns);
             Ok(done)
         })?;
         if received == Received::End {
@@ -176,12 +289,33 @@ impl Connection {
         Ok(())
     }
 
+    /// Lets its consumers go on.
+    fn wake(&mut self, acks: &mut Vec<u8>, figures: &Figures, (now_ns, elapsed_ns): (u64, u64)) {
+        let (mut latency, mut received) = (Batch::new(&figures.latency), 0);
+        for (channel, consumer) in (1..).zip(&mut self.consumers) {
+            consumer.poll_if_due(channel, now_ns, acks);
+            consumer.work(&mut Outlet {
+                channel,
+                acks,
+                latency: &mut latency,
+                figures,
+                received: &mut received,
+                now_ns,
+                elapsed_ns,
+            });
+        }
+        figures.note_received(received, now_ns);
+    }
+
+    /// How many messages wait for its consumers.
+    fn waiting(&self) -> usize {
+        self.consumers.iter().map(Receiver::waiting).sum()
+    }
+
     /// Settles what was received, so that the broker does not deliver it again, as far as the socket takes it.
     fn finish(mut self) -> Socket {
-        for (number, consumer) in (1..).zip(&self.consumers) {
-            if consumer.unsettled > 0 {
-                encode_ack(self.socket.outbox(), number, consumer.delivery_tag, true);
-            }
+        for (channel, consumer) in (1..).zip(&mut self.consumers) {
+            consumer.finish(channel, self.socket.outbox());
         }
         self.socket
     }
@@ -199,17 +333,22 @@ impl Reading<'_, '_> {
                 None => return self.other(frame),
             },
             FRAME_HEADER => {
-                let body_size = ContentHeader::decode(frame.payload)?.body_size;
-                consumer.body_left = body_size;
-                consumer.stamp = Stamp::for_body(body_size);
-                if body_size == 0 {
+                let header = ContentHeader::decode(frame.payload)?;
+                consumer.body_left = header.body_size;
+                consumer.stamp = Stamp::for_body(header.body_size);
+                if consumer.habit.stamp_in_header {
+                    consumer.stamp = Stamp::None;
+                    consumer.latency_ns =
+                        header_latency_ns(header.properties, consumer.habit.clock, self.now_ns);
+                }
+                if header.body_size == 0 {
                     self.complete(frame.channel);
                 }
             }
             FRAME_BODY => {
                 let stamp = std::mem::replace(&mut consumer.stamp, Stamp::None);
-                if let Some(latency_ns) = stamp.latency_ns(frame.payload, self.now_ns) {
-                    self.latency.record(latency_ns);
+                if stamp != Stamp::None {
+                    consumer.latency_ns = stamp.latency_ns(frame.payload, consumer.habit.clock, self.now_ns);
                 }
                 let left = consumer.body_left.checked_sub(frame.payload.len() as u64);
                 consumer.body_left = left.context("a body is longer than its header said")?;
@@ -225,63 +364,41 @@ impl Reading<'_, '_> {
     /// A message is there in full.
     #[inline]
     fn complete(&mut self, channel: u16) {
-        let consumer = &mut self.consumers[usize::from(channel) - 1];
-        if consumer.received == consumer.count_max {
-            return;
-        }
-        self.received += 1;
-        consumer.received += 1;
-        let done = consumer.received == consumer.count_max;
-        consumer.settle(channel, if done { Last::Yes } else { Last::No }, self.acks);
-        if done {
-            self.figures.consumers_done.fetch_add(1, Relaxed);
-        }
+        let Self { acks, figures, now_ns, elapsed_ns, latency, received, .. } = self;
+        self.consumers[usize::from(channel) - 1].complete(&mut Outlet {
+            channel,
+            acks,
+            latency,
+            figures,
+            received,
+            now_ns: *now_ns,
+            elapsed_ns: *elapsed_ns,
+        });
     }
 
     /// Anything but a delivery.
     #[cold]
-    fn other(&self, frame: Frame<'_>) -> Result<()> {
+    fn other(&mut self, frame: Frame<'_>) -> Result<()> {
         if frame.kind != FRAME_METHOD {
             return Ok(());
         }
-        match Method::decode(frame.payload)? {
-            Method::BasicConsumeOk(_) => {
+        let consumer =
+            usize::from(frame.channel).checked_sub(1).and_then(|index| self.consumers.get_mut(index));
+        match (Method::decode(frame.payload)?, consumer) {
+            (Method::BasicConsumeOk(_), _) => {
                 self.figures.consumers_ready.fetch_add(1, Relaxed);
                 Ok(())
             }
-            Method::BasicCancel(_) => bail!("the broker ended a consumer: its queue is gone"),
-            method => Closed::of(frame.channel, &method).map_or(Ok(()), |closed| Err(closed.into())),
-        }
-    }
-}
-
-/// Whether a consumer wants no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Last {
-    Yes,
-    No,
-}
-
-impl Consumer {
-    fn new(plan: &ConsumerPlan) -> Self {
-        let &ConsumerPlan { settle, count_max, .. } = plan;
-        let stamp = Stamp::None;
-        Self { settle, count_max, received: 0, delivery_tag: 0, unsettled: 0, body_left: 0, stamp }
-    }
-
-    /// Settles the delivery that has just arrived, or notes it.
-    #[inline]
-    fn settle(&mut self, channel: u16, last: Last, acks: &mut Vec<u8>) {
-        match self.settle {
-            Settle::Auto => {}
-            Settle::Each => encode_ack(acks, channel, self.delivery_tag, false),
-            Settle::Every(count) => {
-                self.unsettled += 1;
-                if self.unsettled >= count || last == Last::Yes {
-                    encode_ack(acks, channel, self.delivery_tag, true);
-                    self.unsettled = 0;
-                }
+            (Method::BasicGetOk(get), Some(consumer)) => {
+                consumer.delivery_tag = get.delivery_tag;
+                Ok(())
             }
+            (Method::BasicGetEmpty(_), Some(consumer)) => {
+                consumer.note_empty(self.now_ns);
+                Ok(())
+            }
+            (Method::BasicCancel(_), _) => bail!("the broker ended a consumer: its queue is gone"),
+            (method, _) => Closed::of(frame.channel, &method).map_or(Ok(()), |closed| Err(closed.into())),
         }
     }
 }
@@ -297,69 +414,56 @@ fn delivery_tag(payload: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::receiver::Answer;
+    use crate::load::stamp::Clock;
+    use crate::load::voice::Voice;
     use wire::amqp091::{Parsed, encode_deliver, parse_frame};
 
-    fn consumer(settle: Settle, count_max: u64) -> Consumer {
-        Consumer::new(&ConsumerPlan { queue: String::new(), settle, count_max })
-    }
-
-    /// Feeds deliveries 1 to `count`, each in frames of at most 16 bytes; gives figures, and the acknowledgements.
-    fn deliver(consumer: Consumer, count: u64) -> (Figures, Vec<(u64, bool)>) {
-        let figures = Figures::default();
-        let mut bytes = Vec::new();
-        let mut body = vec![0; 20];
-        Stamp::Nanoseconds.write(&mut body, 1_000_000);
-        for tag in 1..=count {
-            encode_deliver(&mut bytes, 1, b"c", tag, false, b"e", b"k", &[0, 0], &body, 16);
-        }
-        let (mut consumers, mut acks) = ([consumer], Vec::new());
-        let latency = Batch::new(&figures.latency);
-        let (figures, acks) = {
-            let mut reading = Reading {
-                consumers: &mut consumers,
-                acks: &mut acks,
-                figures: &figures,
-                now_ns: 3_000_000,
-                latency,
-                received: 0,
-            };
-            each_frame(&bytes, |frame| reading.frame(frame).unwrap());
-            figures.received.fetch_add(reading.received, Relaxed);
-            drop(reading);
-            (figures, acks)
-        };
-        let mut settled = Vec::new();
-        each_frame(&acks, |frame| match Method::decode(frame.payload).unwrap() {
-            Method::BasicAck(ack) => settled.push((ack.delivery_tag, ack.multiple)),
-            method => panic!("{method:?}"),
-        });
-        (figures, settled)
-    }
-
-    fn each_frame(mut bytes: &[u8], mut each: impl FnMut(Frame<'_>)) {
-        while let Ok(Parsed::Complete { frame, consumed }) = parse_frame(bytes, 4096) {
-            each(frame);
-            bytes = &bytes[consumed..];
-        }
-        assert!(bytes.is_empty());
+    fn consumer(settle: Settle) -> Receiver {
+        Receiver::new(Habit {
+            number: 0,
+            settle,
+            answer: Answer::Ack,
+            tx_size: 0,
+            source: Source::Consume,
+            interval_ns: 0,
+            work: None,
+            count_max: u64::MAX,
+            clock: Clock::Monotonic,
+            stamp_in_header: false,
+            voice: Voice::Silent,
+        })
     }
 
     #[test]
     fn messages_of_several_frames_are_counted_once_and_timed() {
-        let (figures, settled) = deliver(consumer(Settle::Auto, u64::MAX), 3);
-        assert_eq!(figures.received.load(Relaxed), 3);
+        let figures = Figures::default();
+        let mut bytes = Vec::new();
+        let mut body = vec![0; 20];
+        Stamp::NumberAndTime.write(&mut body, Clock::Monotonic, 1_000_000, 0);
+        for tag in 1..=3 {
+            // Frames of at most 24 bytes: the stamp is in the first.
+            encode_deliver(&mut bytes, 1, b"c", tag, false, b"e", b"k", &[0, 0], &body, 24);
+        }
+        let (mut consumers, mut acks) = ([consumer(Settle::Each)], Vec::new());
+        let mut reading = Reading {
+            consumers: &mut consumers,
+            acks: &mut acks,
+            figures: &figures,
+            now_ns: 3_000_000,
+            elapsed_ns: 0,
+            latency: Batch::new(&figures.latency),
+            received: 0,
+        };
+        let mut rest = bytes.as_slice();
+        while let Ok(Parsed::Complete { frame, consumed }) = parse_frame(rest, 4096) {
+            reading.frame(frame).unwrap();
+            rest = &rest[consumed..];
+        }
+        assert!(rest.is_empty());
+        assert_eq!(reading.received, 3);
+        drop(reading);
         assert_eq!(figures.latency.lock().count_at(2_000_000), 3);
-        assert!(settled.is_empty());
-    }
-
-    #[test]
-    fn deliveries_are_settled_as_asked_and_none_after_the_last() {
-        let (_, settled) = deliver(consumer(Settle::Each, u64::MAX), 2);
-        assert_eq!(settled, [(1, false), (2, false)]);
-        let (_, settled) = deliver(consumer(Settle::Every(2), u64::MAX), 5);
-        assert_eq!(settled, [(2, true), (4, true)]);
-        let (figures, settled) = deliver(consumer(Settle::Every(2), 3), 5);
-        assert_eq!(settled, [(2, true), (3, true)]);
-        assert_eq!((figures.received.load(Relaxed), figures.consumers_done.load(Relaxed)), (3, 1));
+        assert_eq!(acks.len(), 3 * 21);
     }
 }

@@ -88,6 +88,15 @@ impl Figures {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Counts messages that were received at this time.
+    #[inline]
+    pub(crate) fn note_received(&self, count: u64, now_ns: u64) {
+        if count > 0 {
+            self.received.fetch_add(count, Relaxed);
+            self.received_last_ns.store(now_ns, Relaxed);
+        }
+    }
+
     /// Whether everybody is to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)

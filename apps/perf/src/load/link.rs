@@ -1,8 +1,10 @@
 //! A connection while it is set up or closed: blocking, one step after the other. Refuses to carry load.
 
+use super::options::Connecting;
 use super::uri::Uri;
 use crate::io::Socket;
 use anyhow::{Context, Result, bail, ensure};
+use rustix::net::sockopt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -14,8 +16,8 @@ use wire::amqp091::{FRAME_METHOD, Method, PROTOCOL_HEADER, Parsed, ShortStr, Tab
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest frame we ask for: RabbitMQ's default, in bytes.
 const FRAME_SIZE_MAX: u32 = 131_072;
-/// How long one that carried load may take.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The smallest `frame_max` of AMQP 0-9-1 (section 4.2.3), in bytes.
+const FRAME_SIZE_MIN: u32 = 4096;
 const READ_BYTES: usize = 16 * 1024;
 
 /// The broker ended a connection or channel, with its reason.
@@ -51,19 +53,31 @@ pub(crate) struct Link {
     used: usize,
     /// Negotiated `frame_max` in bytes.
     pub(crate) frame_size_max: usize,
+    /// Negotiated time between heartbeats in seconds; 0 is none.
+    pub(crate) heartbeat_s: u16,
 }
 
 impl Link {
-    /// Connects, logs in and opens the vhost; heartbeats are off.
+    /// Connects to the n-th of the brokers, round and round, logs in and opens the vhost.
     ///
     /// # Errors
     /// The broker cannot be reached or refuses; the text is the broker's.
-    pub(crate) fn open(uri: &Uri, name: &str) -> Result<Self> {
+    pub(crate) fn open(options: &Connecting, n: usize, name: &str) -> Result<Self> {
+        let brokers = options.brokers();
+        let uri = &brokers[n % brokers.len()];
         let stream = TcpStream::connect((uri.host.as_str(), uri.port))
             .with_context(|| format!("cannot reach a broker at {}:{}", uri.host, uri.port))?;
-        stream.set_nodelay(true)?;
+        stream.set_nodelay(options.tcp_no_delay)?;
+        if let Some(bytes) = options.tcp_receive_buffer_size {
+            sockopt::set_socket_recv_buffer_size(&stream, bytes as usize)?;
+        }
+        if let Some(bytes) = options.tcp_send_buffer_size {
+            sockopt::set_socket_send_buffer_size(&stream, bytes as usize)?;
+        }
         let mut link = Self::over(stream, Vec::new(), ANSWER_TIMEOUT)?;
-        link.handshake(uri, name).with_context(|| format!("cannot log in at {}:{}", uri.host, uri.port))?;
+        let asked = (options.frame_size_max, options.heartbeat);
+        link.handshake(uri, name, asked)
+            .with_context(|| format!("cannot log in at {}:{}", uri.host, uri.port))?;
         Ok(link)
     }
 
@@ -71,21 +85,21 @@ impl Link {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
-        Ok(Self { stream, input, used: 0, frame_size_max: FRAME_SIZE_MAX as usize })
+        Ok(Self { stream, input, used: 0, frame_size_max: FRAME_SIZE_MAX as usize, heartbeat_s: 0 })
     }
 
     /// Takes a connection back that carried load, to close it. Its broker may be far behind, so patience is short.
     ///
     /// # Errors
     /// The connection is broken, or does not take what still has to be sent.
-    pub(crate) fn take_back(socket: Socket) -> Result<Self> {
+    pub(crate) fn take_back(socket: Socket, patience: Duration) -> Result<Self> {
         let (stream, rest, unsent) = socket.into_parts();
-        let mut link = Self::over(stream, rest, CLOSE_TIMEOUT)?;
+        let mut link = Self::over(stream, rest, patience.max(Duration::from_millis(100)))?;
         link.stream.write_all(&unsent)?;
         Ok(link)
     }
 
-    fn handshake(&mut self, uri: &Uri, name: &str) -> Result<()> {
+    fn handshake(&mut self, uri: &Uri, name: &str, asked: (u32, u16)) -> Result<()> {
         self.stream.write_all(&PROTOCOL_HEADER)?;
         self.expect(0, "connection.start")?;
         let (user, password) = (uri.user.as_bytes(), uri.password.as_bytes());
@@ -102,12 +116,20 @@ impl Link {
         self.send(0, &[start_ok.into()])?;
         let (_, tune) = self.answer()?;
         let Method::ConnectionTune(tune) = tune else { bail!("{} instead of connection.tune", tune.name()) };
-        let frame_max = if tune.frame_max == 0 { FRAME_SIZE_MAX } else { tune.frame_max.min(FRAME_SIZE_MAX) };
+        // Zero is no limit, of both sides.
+        let frame_maxes = [tune.frame_max, asked.0, FRAME_SIZE_MAX];
+        let frame_max = frame_maxes.into_iter().filter(|bytes| *bytes > 0).min().unwrap_or(FRAME_SIZE_MAX);
+        let heartbeat = if tune.heartbeat == 0 { asked.1 } else { tune.heartbeat.min(asked.1) };
         let channel_max = tune.channel_max;
+        ensure!(
+            frame_max >= FRAME_SIZE_MIN,
+            "a frame holds at least {FRAME_SIZE_MIN} bytes: raise --framemax"
+        );
         self.frame_size_max = frame_max as usize;
+        self.heartbeat_s = heartbeat;
         let virtual_host = ShortStr::new(uri.vhost.as_bytes()).context("the vhost's name is too long")?;
         let open = connection::Open { virtual_host, ..connection::Open::default() };
-        self.send(0, &[connection::TuneOk { channel_max, frame_max, heartbeat: 0 }.into(), open.into()])?;
+        self.send(0, &[connection::TuneOk { channel_max, frame_max, heartbeat }.into(), open.into()])?;
         self.expect(0, "connection.open-ok")
     }
 

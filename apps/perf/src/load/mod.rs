@@ -4,19 +4,32 @@
 //!  options ─► topology (declare) ─► publishers, consumers ─► figures ─► report ─► topology (delete)
 //! ```
 //!
-//! Names and defaults of options are PerfTest's where it has them, so that figures of both can stand side by side.
+//! Names, meanings and defaults of options, and the words of lines, are PerfTest's where it has them, so that figures of both
+//! can stand side by side.
 
 mod block;
+mod body;
 mod consumer;
+mod ending;
 mod figures;
+mod lines;
 mod link;
+mod moment;
 mod options;
+mod pairs;
+mod phases;
 mod publisher;
+mod random;
+mod receiver;
 mod report;
 mod run;
+mod schedule;
+mod seats;
+mod sender;
 mod stamp;
 mod topology;
 mod uri;
+mod voice;
 mod window;
 
 pub(crate) use options::Options;

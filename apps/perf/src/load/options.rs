@@ -1,29 +1,24 @@
-//! The arguments of `warren perf`. Names, short forms and defaults are PerfTest's where it has them.
+//! The arguments of `warren perf`: names, short forms, meanings and defaults are PerfTest's where it has them.
 //!
 //! Refuses to know what they lead to.
 
-use super::uri::Uri;
-use clap::{ArgAction, Parser, ValueEnum};
+mod connecting;
+mod consuming;
+mod objects;
+mod publishing;
+mod running;
+mod spelling;
+
+pub(crate) use connecting::Connecting;
+pub(crate) use consuming::Consuming;
+pub(crate) use objects::{LeaderLocator, Objects};
+pub(crate) use publishing::{Flag, LatencyFrom, Publishing};
+pub(crate) use running::{ExitWhen, MetricsFormat, Running};
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
+use spelling::{long_form, refusal};
 use std::ffi::OsString;
-
-/// PerfTest's options of several letters behind one dash, which clap does not know, and their long forms.
-const SINGLE_DASH: [(&str, &str); 6] = [
-    ("-qp", "--queue-pattern"),
-    ("-qpf", "--queue-pattern-from"),
-    ("-qpt", "--queue-pattern-to"),
-    ("-qa", "--queue-args"),
-    ("-ad", "--auto-delete"),
-    ("-sb", "--skip-binding-queues"),
-];
-
-/// What a published message is marked as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Flag {
-    /// Delivery mode 2.
-    Persistent,
-    /// Unroutable messages come back.
-    Mandatory,
-}
 
 /// Part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,117 +29,36 @@ pub(crate) enum TopologyOnly {
     Delete,
 }
 
-/// Makes AMQP 0-9-1 load on any broker and measures rates, latency and CPU.
+/// Makes AMQP 0-9-1 load on any broker and measures rates, latency and CPU. Takes RabbitMQ PerfTest's options.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "warren perf",
     disable_help_flag = true,
+    disable_version_flag = true,
     version,
-    after_help = "Latency: a message carries its send time in its body: of 8 bytes or more in the first 8 (nanoseconds), of 4 to\n\
-                  7 bytes in the first 4 (low 32 bits of microseconds), below 4 bytes not at all. With --rate the send time is\n\
-                  when the message was due, so that a slow broker cannot hide behind a late generator.\n\
-                  Producers with a count of 0, or consumers, are left out: -y 0 only publishes."
+    after_help = "Latency: a message carries its send time in its body: of 12 bytes or more behind a number of 4 bytes, as PerfTest\n\
+                  has it; of 8 to 11 bytes in the first 8 (nanoseconds); of 4 to 7 in the first 4 (low 32 bits of microseconds);\n\
+                  below 4 bytes not at all. With -B or --json-body it is in the header \"timestamp\". With a rate the send time is\n\
+                  when the message was due, so that a slow broker cannot hide behind a late generator (--latency-from).\n\
+                  docs/benchmarking.md says what differs from PerfTest."
 )]
 pub(crate) struct Options {
     /// Show this help
     #[arg(short = '?', long, action = ArgAction::Help)]
     pub(crate) help: Option<bool>,
-    /// Broker and vhost: amqp://USER:PASSWORD@HOST:PORT/VHOST
-    #[arg(short = 'h', long, default_value = "amqp://localhost", value_name = "URI")]
-    pub(crate) uri: Uri,
-    /// Name of this run in lines and results [default: perf-PID]
-    #[arg(short = 'd', long)]
-    pub(crate) id: Option<String>,
-    /// Publishing connections
-    #[arg(short = 'x', long, default_value_t = 1)]
-    pub(crate) producers: usize,
-    /// Consuming connections
-    #[arg(short = 'y', long, default_value_t = 1)]
-    pub(crate) consumers: usize,
-    /// Channels per publishing connection, each a publisher of its own
-    #[arg(short = 'X', long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=2047))]
-    pub(crate) producer_channel_count: u16,
-    /// Channels per consuming connection, each a consumer of its own
-    #[arg(short = 'Y', long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=2047))]
-    pub(crate) consumer_channel_count: u16,
-    /// Queue, or several separated by commas [default: the id]
-    #[arg(short = 'u', long, value_delimiter = ',', conflicts_with = "queue_pattern")]
-    pub(crate) queue: Vec<String>,
-    /// Names of many queues, such as q-%d or q-%04d (also -qp)
-    #[arg(long, requires = "queue_pattern_to")]
-    pub(crate) queue_pattern: Option<String>,
-    /// First number of the pattern (also -qpf)
-    #[arg(long, default_value_t = 1)]
-    pub(crate) queue_pattern_from: u32,
-    /// Last number of the pattern (also -qpt)
-    #[arg(long)]
-    pub(crate) queue_pattern_to: Option<u32>,
-    /// Queue arguments: KEY=VALUE, separated by commas; whole numbers are sent as such (also -qa)
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) queue_args: Vec<String>,
-    /// Whether queues go with their last consumer; they are deleted at the end in any case (also -ad)
-    #[arg(long, default_value_t = true, action = ArgAction::Set)]
-    pub(crate) auto_delete: bool,
-    /// Exchange; '' is the default exchange
-    #[arg(short = 'e', long, default_value = "direct")]
-    pub(crate) exchange: String,
-    /// Type of the exchange
-    #[arg(short = 't', long = "type", default_value = "direct")]
-    pub(crate) exchange_type: String,
-    /// Routing and binding key [default: with a pattern or the default exchange the queue's name, otherwise the id]
-    #[arg(short = 'k', long)]
-    pub(crate) routing_key: Option<String>,
-    /// Leave out the bindings (also -sb)
-    #[arg(long)]
-    pub(crate) skip_binding_queues: bool,
-    /// Take queues and exchange as they are if they exist, and leave those in place
-    #[arg(short = 'p', long)]
-    pub(crate) predeclared: bool,
-    /// Bytes of a message's body
-    #[arg(short = 's', long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(0..=536_870_912))]
-    pub(crate) size: u32,
-    /// Mark messages
-    #[arg(short = 'f', long)]
-    pub(crate) flag: Vec<Flag>,
-    /// Confirms on, with at most this many unconfirmed messages per publisher
-    #[arg(short = 'c', long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub(crate) confirm: Option<u32>,
-    /// Messages per second and publisher [default: as fast as possible]
-    #[arg(short = 'r', long)]
-    pub(crate) rate: Option<f64>,
-    /// Messages per publisher, then it stops
-    #[arg(short = 'C', long)]
-    pub(crate) pmessages: Option<u64>,
-    /// Consume without acknowledgements
-    #[arg(short = 'a', long)]
-    pub(crate) autoack: bool,
-    /// Acknowledge this many at once [default: each one]
-    #[arg(short = 'A', long, default_value_t = 0)]
-    pub(crate) multi_ack_every: u32,
-    /// Prefetch per consumer; 0 is unlimited
-    #[arg(short = 'q', long, default_value_t = 0)]
-    pub(crate) qos: u16,
-    /// Messages per consumer, then it stops
-    #[arg(short = 'D', long)]
-    pub(crate) cmessages: Option<u64>,
-    /// Stop after this many seconds [default: never, or when -C or -D are reached]
-    #[arg(short = 'z', long)]
-    pub(crate) time: Option<u64>,
-    /// Threads for all publishing connections, and as many for consuming ones
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: u16,
-    /// Process of the broker on this machine: its CPU per message and memory are reported
-    #[arg(long, value_name = "PID")]
-    pub(crate) watch_pid: Option<u32>,
-    /// Print one line of JSON on stdout at the end
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// No line per second
-    #[arg(long)]
-    pub(crate) quiet: bool,
-    /// Only declare or only delete queues and exchange
-    #[arg(long, value_name = "PART")]
-    pub(crate) topology_only: Option<TopologyOnly>,
+    /// Show the version
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    pub(crate) version: Option<bool>,
+    #[command(flatten)]
+    pub(crate) connecting: Connecting,
+    #[command(flatten)]
+    pub(crate) objects: Objects,
+    #[command(flatten)]
+    pub(crate) publishing: Publishing,
+    #[command(flatten)]
+    pub(crate) consuming: Consuming,
+    #[command(flatten)]
+    pub(crate) running: Running,
 }
 
 impl Options {
@@ -153,38 +67,50 @@ impl Options {
     /// # Errors
     /// clap's, with a text that says what to change.
     pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let args: Vec<OsString> = args.into_iter().map(long_form).collect();
+        let problem = |problem| Self::command().error(ErrorKind::ValueValidation, problem);
+        if let Some(why) = args.iter().find_map(refusal) {
+            return Err(problem(why));
+        }
         let name = OsString::from("warren perf");
-        let options = Self::try_parse_from(std::iter::once(name).chain(args.into_iter().map(long_form)))?;
-        options.check().map_err(|problem| {
-            <Self as clap::CommandFactory>::command().error(clap::error::ErrorKind::ValueValidation, problem)
-        })?;
+        let mut options = Self::try_parse_from(std::iter::once(name).chain(args))?;
+        if options.objects.stream_queue && options.consuming.qos == 0 {
+            options.consuming.qos = 200;
+        }
+        options.check().map_err(problem)?;
         Ok(options)
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-            return Err("--rate must be above 0".to_owned());
-        }
-        if self.qos > 0 && self.multi_ack_every > u32::from(self.qos) {
-            return Err("--multi-ack-every above --qos would wait for ever: lower it".to_owned());
-        }
-        if self.queue_pattern_to.is_some_and(|to| to < self.queue_pattern_from) {
-            return Err("--queue-pattern-to is below --queue-pattern-from".to_owned());
-        }
-        if self.producers + self.consumers == 0 && self.topology_only.is_none() {
-            return Err("no producers and no consumers: nothing to do".to_owned());
-        }
-        Ok(())
+        let (publishing, consuming, objects) = (&self.publishing, &self.consuming, &self.objects);
+        let wrong_rate = |rate: f64| !rate.is_finite() || rate == 0.0;
+        let problem = if publishing.rate.is_some_and(wrong_rate) {
+            "--rate must be above 0, or -1 for no limit"
+        } else if consuming.consumer_rate.is_some_and(wrong_rate) {
+            "--consumer-rate must be above 0, or -1 for no limit"
+        } else if publishing.publishing_interval.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e6)) {
+            "--publishing-interval must be above 0 seconds"
+        } else if !(self.running.interval >= 0.01 && self.running.interval < 1e6) {
+            "--interval must be 0.01 seconds at least"
+        } else if publishing.confirm == Some(0) {
+            "--confirm 0 would never send anything: give 1 or more, or -1 for no confirms"
+        } else if publishing.producer_tx_size > 0 && publishing.window().is_some() {
+            "--ptxsize and --confirm exclude each other: a channel either has transactions or confirms"
+        } else if consuming.qos > 0 && consuming.multi_ack_every > u32::from(consuming.qos) {
+            "--multi-ack-every must be less than or equal to --qos: it would wait for ever"
+        } else if objects.queue_pattern_to.is_some_and(|to| to < objects.queue_pattern_from) {
+            "--queue-pattern-to is below --queue-pattern-from"
+        } else if publishing.variable_rate.iter().all(|phase| phase.value == 0)
+            && !publishing.variable_rate.is_empty()
+        {
+            "--variable-rate with nothing but 0 would never send anything"
+        } else if publishing.producers + consuming.consumers == 0 && objects.topology_only.is_none() {
+            "no producers and no consumers: nothing to do"
+        } else {
+            return Ok(());
+        };
+        Err(problem.to_owned())
     }
-
-    /// Whether messages carry this mark.
-    pub(crate) fn has(&self, flag: Flag) -> bool {
-        self.flag.contains(&flag)
-    }
-}
-
-fn long_form(arg: OsString) -> OsString {
-    SINGLE_DASH.iter().find(|(short, _)| arg == *short).map_or(arg, |(_, long)| OsString::from(long))
 }
 
 #[cfg(test)]
@@ -198,12 +124,37 @@ mod tests {
     #[test]
     fn command_lines_of_perf_test_are_understood() {
         let options = parse("-p -e amq.fanout -u q1 -s 5 --autoack -z 10").unwrap();
-        assert!(options.predeclared && options.autoack);
-        assert_eq!((options.exchange.as_str(), options.size, options.time), ("amq.fanout", 5, Some(10)));
+        assert!(options.objects.predeclared && options.consuming.autoack);
+        assert_eq!((options.publishing.size, options.running.seconds()), (5, Some(10)));
         let options = parse("-x 100 -y 100 --queue-pattern q-%d -qpf 1 -qpt 100 -r 20").unwrap();
-        assert_eq!((options.queue_pattern_from, options.queue_pattern_to), (1, Some(100)));
+        assert_eq!((options.objects.queue_pattern_from, options.objects.queue_pattern_to), (1, Some(100)));
         let options = parse("-x 2 -y 4 -c 200 -f persistent -q 100 -ad false -h amqp://h:1").unwrap();
-        assert!(options.has(Flag::Persistent) && !options.has(Flag::Mandatory) && !options.auto_delete);
+        let publishing = &options.publishing;
+        assert!(publishing.has(Flag::Persistent) && !publishing.has(Flag::Mandatory));
+        assert_eq!((publishing.window(), options.objects.auto_delete), (Some(200), Some(false)));
+    }
+
+    #[test]
+    fn lines_of_perf_tests_manual_are_understood() {
+        for line in [
+            "-x 1 -y 2 -u throughput-test-4 --id test-4 -qos 100 -d x", // -q os is not a number
+            "-x 1 -y 2 -u q -a --rate 100 --variable-size 1000:30 --variable-size 10000:20 -vs 5000:45",
+            "--variable-rate 100:60 -vr 1000:10 -vr 500:15 -H amqp://a,amqp://b:5673",
+            "-x 1 -y 1 --variable-latency 1000:60 -vl 1000000:30 -L 10",
+            "-m 10 -n 10 -po -pi 5 -na -re false -qq -ll balanced -mlb 1000 -ew empty -mf compact",
+            "-sq -ma PT5M -smssb 1000000 -sco first -ca x-priority=10 -qa x-max-length=10,x-y=z",
+            "-jb -bc 10 -bfc 20 -s 16000 -T application/json -mp priority=5,timestamp=2026-01-01T00:00:00Z",
+            "-niot 4 -hst 2 -ctp 5 -pst 2 -cri 30-60 -dcr -tnd false -trbs 1000 -tsbs 1000 -st 1 -sst 5 -sul 1",
+            "-C 0 -D 0 -c -1 -r -1 -R -1 -z 0 -P 0.5 -prsd 10 -csd 5 -S -K -rkcs 100 -i 2 -o f -ms -b 10 -M 4096",
+        ] {
+            let outcome = parse(line);
+            let expected = !line.contains("-qos") && !line.contains("-r -1");
+            assert_eq!(outcome.is_ok(), expected, "{line}: {outcome:?}");
+        }
+        let none = parse("-C 0 -D 0 -c -1 -r -1 -z 0").unwrap();
+        assert_eq!((none.publishing.count_max(), none.publishing.window()), (None, None));
+        assert_eq!((none.consuming.count_max(), none.running.seconds()), (None, None));
+        assert_eq!(parse("-sq").unwrap().consuming.qos, 200);
     }
 
     #[test]
@@ -215,7 +166,14 @@ mod tests {
             ("-qp q-%d -qpf 5 -qpt 4", "below"),
             ("-qp q-%d", "queue-pattern-to"),
             ("-h http://x", "amqp://"),
-            ("-c 0", "0"),
+            ("-h amqps://x", "TLS is not in this build"),
+            ("-c 0", "never send"),
+            ("-c 5 -m 5", "exclude"),
+            ("-vr 0:5", "never send"),
+            ("-vr 5", "VALUE:SECONDS"),
+            ("-se", "not in this build"),
+            ("-mpr", "--json"),
+            ("-u a -qp b-%d -qpt 3", "cannot be used with"),
         ] {
             let text = parse(line).unwrap_err();
             assert!(text.contains(reason), "{line}: {text}");
@@ -224,6 +182,6 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        <Options as clap::CommandFactory>::command().debug_assert();
+        Options::command().debug_assert();
     }
 }

@@ -7,48 +7,42 @@
 use super::block::{Block, Shape};
 use super::figures::{Batch, Figures};
 use super::link::Closed;
-use super::window::{Reach, Window};
+use super::sender::{Commit, Manner, Sender};
+use super::stamp::Clock;
+use super::voice::{self, Voice};
+use super::window::Reach;
 use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Want, monotonic_ns, whole_frames};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use wire::amqp091::{FRAME_METHOD, Frame, Method};
+use wire::amqp091::methods::tx;
+use wire::amqp091::{FRAME_METHOD, Frame, HEARTBEAT, Method};
 
 /// How soon a thread notices that the run is over.
 const NOTICE: Duration = Duration::from_millis(50);
+/// How often it looks for confirms that do not come, and for heartbeats that are due.
+const LOOK_NS: u64 = 1_000_000_000;
 
-/// When the messages of one publisher are due.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
-    /// Nanoseconds between two messages.
-    pub(crate) interval_ns: f64,
-    /// When the first is due, in nanoseconds after the start: publishers are spread over the interval.
-    pub(crate) offset_ns: u64,
-}
-
-/// One publisher to be: a channel that is open, with confirms on if it has a window.
+/// One publisher to be: a channel that is open, with confirms or transactions on if it has them.
 #[derive(Debug)]
 pub(crate) struct PublisherPlan {
-    /// What it sends.
-    pub(crate) shape: Shape,
-    /// Most unconfirmed messages.
-    pub(crate) window: Option<usize>,
-    /// Without one it sends as fast as it can.
-    pub(crate) schedule: Option<Schedule>,
-    /// Messages after which it is done.
-    pub(crate) count_max: u64,
+    /// What it sends: one shape for each size.
+    pub(crate) shapes: Vec<Shape>,
+    /// How.
+    pub(crate) manner: Manner,
 }
 
-#[derive(Debug)]
-struct Publisher {
-    block: usize,
-    window: Option<Window>,
-    schedule: Option<Schedule>,
-    count_max: u64,
-    sent: u64,
-    done: bool,
+/// What all connections of a thread have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// What times in messages mean.
+    pub(crate) clock: Clock,
+    /// Time between two heartbeats, in nanoseconds; 0 without.
+    pub(crate) heartbeat_ns: u64,
+    /// How long a confirm may take, in nanoseconds.
+    pub(crate) confirm_timeout_ns: u64,
 }
 
 /// Bytes per read: confirms are small, and few reads of them are large.
@@ -71,7 +65,7 @@ enum Waiting {
 struct Connection {
     socket: Socket,
     /// The n-th is channel n + 1.
-    publishers: Vec<Publisher>,
+    publishers: Vec<Sender>,
     /// Who sends first in the next turn: who comes late in the list must not starve when the socket is always full.
     first: usize,
     waiting: Waiting,
@@ -81,12 +75,17 @@ struct Connection {
 #[derive(Debug)]
 pub(crate) struct PublisherThread<'a> {
     figures: &'a Figures,
+    habits: Habits,
     poller: Poller,
     connections: Vec<Connection>,
     blocks: Vec<Block>,
     runnable: VecDeque<usize>,
     due: BinaryHeap<Reverse<(u64, usize)>>,
     start_ns: u64,
+    /// When it last looked for what is overdue.
+    looked_ns: u64,
+    /// When heartbeats were last sent.
+    beat_ns: u64,
     buffer: Vec<u8>,
 }
 
@@ -95,41 +94,43 @@ impl<'a> PublisherThread<'a> {
     ///
     /// # Errors
     /// The process has no file descriptors left.
-    pub(crate) fn new(seats: Vec<(Socket, Vec<PublisherPlan>)>, figures: &'a Figures) -> Result<Self> {
+    pub(crate) fn new(
+        seats: Vec<(Socket, Vec<PublisherPlan>)>,
+        habits: Habits,
+        figures: &'a Figures,
+    ) -> Result<Self> {
         let poller = Poller::new()?;
         let mut shapes: HashMap<Shape, usize> = HashMap::new();
         let mut blocks = Vec::new();
         let mut connections = Vec::with_capacity(seats.len());
         for (token, (socket, plans)) in seats.into_iter().enumerate() {
             poller.add(socket.stream(), token, Want::Read)?;
-            let publishers = plans.into_iter().map(|plan| {
-                let PublisherPlan { shape, window, schedule, count_max } = plan;
-                let block = *shapes.entry(shape).or_insert_with_key(|shape| {
-                    blocks.push(Block::new(shape));
+            let mut place = |shape| {
+                *shapes.entry(shape).or_insert_with_key(|shape| {
+                    blocks.push(Block::new(shape, habits.clock));
                     blocks.len() - 1
-                });
-                Publisher {
-                    block,
-                    window: window.map(Window::new),
-                    schedule,
-                    count_max,
-                    sent: 0,
-                    done: false,
-                }
+                })
+            };
+            let publishers = plans.into_iter().map(|PublisherPlan { shapes, manner }| {
+                Sender::new(manner, shapes.into_iter().map(&mut place).collect())
             });
             let publishers = publishers.collect();
             connections.push(Connection { socket, publishers, first: 0, waiting: Waiting::Turn });
         }
         let runnable = (0..connections.len()).collect();
-        let buffer = vec![0; BUFFER_BYTES];
+        let (buffer, due) = (vec![0; BUFFER_BYTES], BinaryHeap::new());
+        let (start_ns, looked_ns, beat_ns) = (0, 0, 0);
         Ok(Self {
             figures,
+            habits,
             poller,
             connections,
             blocks,
             runnable,
-            due: BinaryHeap::new(),
-            start_ns: 0,
+            due,
+            start_ns,
+            looked_ns,
+            beat_ns,
             buffer,
         })
     }
@@ -165,6 +166,29 @@ impl<'a> PublisherThread<'a> {
                 self.serve(*event)?;
             }
             self.wake_due();
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Once a second: is a confirm overdue, is it time for heartbeats?
+    fn look(&mut self) -> Result<()> {
+        let now_ns = monotonic_ns();
+        if now_ns - self.looked_ns < LOOK_NS {
+            return Ok(());
+        }
+        self.looked_ns = now_ns;
+        let Habits { heartbeat_ns, confirm_timeout_ns, .. } = self.habits;
+        let waits_ns = self.connections.iter().flat_map(|connection| &connection.publishers);
+        let waits_ns = waits_ns.map(|publisher| publisher.waits_ns(now_ns)).max().unwrap_or(0);
+        ensure!(
+            waits_ns < confirm_timeout_ns,
+            "the broker confirmed nothing for {} seconds (--confirm-timeout)",
+            confirm_timeout_ns / 1_000_000_000
+        );
+        if heartbeat_ns > 0 && now_ns - self.beat_ns >= heartbeat_ns {
+            self.beat_ns = now_ns;
+            self.connections.iter_mut().try_for_each(|connection| beat(&mut connection.socket))?;
         }
         Ok(())
     }
@@ -230,14 +254,27 @@ impl Connection {
         for turn in 0..self.publishers.len() {
             let index = (self.first + turn) % self.publishers.len();
             let publisher = &mut self.publishers[index];
-            let block = &mut blocks[publisher.block];
-            let count = publisher.allowed(block.count_max(), start_ns, now_ns);
+            let elapsed_ns = now_ns.saturating_sub(start_ns);
+            let block = &mut blocks[publisher.block(elapsed_ns)];
+            let told = publisher.voice() != Voice::Silent;
+            let count_max = if told { 1 } else { block.count_max() };
+            let count = publisher.allowed(count_max, elapsed_ns);
             if count == 0 {
-                waiting = waiting.or_due(publisher.wakes_ns(start_ns));
+                waiting = waiting.or_due(publisher.wakes_ns().map(|wakes_ns| start_ns + wakes_ns));
                 continue;
             }
-            let all_out = self.socket.send(publisher.stamped(block, count, start_ns, now_ns, figures))?;
-            publisher.note_sent(count, now_ns, figures);
+            let bytes = publisher.stamped(block, count, (start_ns, now_ns), figures);
+            let mut all_out = self.socket.send(bytes)?;
+            if told {
+                let (number, sent) = publisher.numbers();
+                voice::published(publisher.voice(), number, sent, now_ns, block.last_message());
+            }
+            if publisher.note_sent(count, figures) == Commit::Now {
+                let channel = u16::try_from(index + 1).expect("a connection has at most 2047 channels");
+                let mut commit = Vec::new();
+                tx::Commit::default().encode_frame(channel, &mut commit);
+                all_out = self.socket.send(&commit)?;
+            }
             if !all_out {
                 self.first = index + 1;
                 return Ok(Waiting::Room);
@@ -280,100 +317,24 @@ impl Waiting {
     }
 }
 
-impl Publisher {
-    /// How many messages may be sent now, at most `count_max`.
-    fn allowed(&self, count_max: usize, start_ns: u64, now_ns: u64) -> usize {
-        let left = usize::try_from(self.count_max - self.sent).unwrap_or(usize::MAX);
-        let room = self.window.as_ref().map_or(usize::MAX, Window::room);
-        let due =
-            self.schedule.map_or(usize::MAX, |schedule| schedule.due_count(start_ns, now_ns, self.sent));
-        count_max.min(left).min(room).min(due)
-    }
-
-    /// When it can go on without being told by the broker.
-    fn wakes_ns(&self, start_ns: u64) -> Option<u64> {
-        let held_up =
-            self.sent == self.count_max || self.window.as_ref().is_some_and(|window| window.room() == 0);
-        let schedule = self.schedule.filter(|_| !held_up)?;
-        Some(schedule.due_ns(start_ns, self.sent))
-    }
-
-    /// The next messages. Those with a due time carry it, and how late they are is noted.
-    fn stamped<'b>(
-        &self,
-        block: &'b mut Block,
-        count: usize,
-        start_ns: u64,
-        now_ns: u64,
-        figures: &Figures,
-    ) -> &'b [u8] {
-        let Some(schedule) = self.schedule else { return block.stamped(count, |_| now_ns) };
-        let due_ns = |n| schedule.due_ns(start_ns, self.sent + n);
-        let mut lateness = Batch::new(&figures.lateness);
-        (0..count as u64).for_each(|n| lateness.record(now_ns.saturating_sub(due_ns(n))));
-        block.stamped(count, due_ns)
-    }
-
-    fn note_sent(&mut self, count: usize, now_ns: u64, figures: &Figures) {
-        self.sent += count as u64;
-        figures.sent.fetch_add(count as u64, Relaxed);
-        if let Some(window) = &mut self.window {
-            window.send(count, now_ns);
-        }
-        self.note_done(figures);
-    }
-
-    fn note_done(&mut self, figures: &Figures) {
-        let settled = self.window.as_ref().is_none_or(Window::is_empty);
-        if !self.done && self.sent == self.count_max && settled {
-            self.done = true;
-            figures.publishers_done.fetch_add(1, Relaxed);
-        }
-    }
+/// Sends a heartbeat.
+pub(crate) fn beat(socket: &mut Socket) -> Result<()> {
+    // What there is no room for goes out with the rest.
+    socket.send(&HEARTBEAT)?;
+    Ok(())
 }
 
-impl Schedule {
-    /// When the n-th message (from 0) is due.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "message numbers of a run are far below 2^52, and nothing is negative"
-    )]
-    fn due_ns(&self, start_ns: u64, n: u64) -> u64 {
-        start_ns + self.offset_ns + (n as f64 * self.interval_ns) as u64
-    }
-
-    /// How many messages are due by now and not sent.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "times of a run are far below 2^52 ns, and nothing is negative"
-    )]
-    fn due_count(&self, start_ns: u64, now_ns: u64, sent: u64) -> usize {
-        let Some(elapsed_ns) = now_ns.checked_sub(start_ns + self.offset_ns) else { return 0 };
-        let mut due = (elapsed_ns as f64 / self.interval_ns) as u64 + 1;
-        // Division and multiplication may round apart; the due time of a message is what counts.
-        while due > 0 && self.due_ns(start_ns, due - 1) > now_ns {
-            due -= 1;
-        }
-        if self.due_ns(start_ns, due) <= now_ns {
-            due += 1;
-        }
-        usize::try_from(due.saturating_sub(sent)).unwrap_or(usize::MAX)
-    }
-}
-
-/// Handles one method; says whether it was a confirm.
+/// Handles one method; says whether it lets a publisher go on.
 fn on_method(
     frame: Frame<'_>,
-    publishers: &mut [Publisher],
+    publishers: &mut [Sender],
     now_ns: u64,
     times: &mut Batch<'_>,
     figures: &Figures,
 ) -> Result<bool> {
     let method = Method::decode(frame.payload)?;
+    let publisher = usize::from(frame.channel).checked_sub(1).and_then(|index| publishers.get_mut(index));
+    let publisher = || publisher.with_context(|| format!("a confirm on channel {}", frame.channel));
     let (tag, multiple, counter) = match method {
         Method::BasicAck(ack) => (ack.delivery_tag, ack.multiple, &figures.confirmed),
         Method::BasicNack(nack) => (nack.delivery_tag, nack.multiple, &figures.nacked),
@@ -381,12 +342,17 @@ fn on_method(
             figures.returned.fetch_add(1, Relaxed);
             return Ok(false);
         }
+        Method::TxCommitOk(_) => {
+            let publisher = publisher()?;
+            publisher.note_committed();
+            publisher.note_done(figures);
+            return Ok(true);
+        }
         _ => return Closed::of(frame.channel, &method).map_or(Ok(false), |closed| Err(closed.into())),
     };
-    let publisher = usize::from(frame.channel).checked_sub(1).and_then(|index| publishers.get_mut(index));
-    let publisher = publisher.with_context(|| format!("a confirm on channel {}", frame.channel))?;
-    let window = publisher.window.as_mut().context("a confirm without confirm.select")?;
-    let (count, sent_ns) = window.settle(tag, if multiple { Reach::UpTo } else { Reach::One })?;
+    let (publisher, reach) = (publisher()?, if multiple { Reach::UpTo } else { Reach::One });
+    let settled = publisher.settle(tag, reach, now_ns)?;
+    let (count, sent_ns) = settled.context("a confirm without confirm.select")?;
     counter.fetch_add(count, Relaxed);
     times.record_many(now_ns.saturating_sub(sent_ns), count);
     publisher.note_done(figures);
@@ -396,19 +362,6 @@ fn on_method(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_is_due_exactly_when_its_time_has_come() {
-        for interval_ns in [1.0, 333.3, 1e9 / 3.0, 1e9] {
-            let schedule = Schedule { interval_ns, offset_ns: 10 };
-            assert_eq!(schedule.due_count(1000, 1009, 0), 0);
-            for n in 0..500 {
-                let due_ns = schedule.due_ns(1000, n);
-                assert_eq!(schedule.due_count(1000, due_ns, n), 1, "{interval_ns} {n}");
-                assert!(schedule.due_count(1000, due_ns - 1, n) <= usize::from(interval_ns < 1.5));
-            }
-        }
-    }
 
     #[test]
     fn waiting_for_the_earliest_time_never_hides_that_there_is_something_to_do() {

@@ -1,6 +1,6 @@
-//! What a run tells: a line per second, a summary as PerfTest words it, one line of JSON.
+//! What a run has measured: figures of each interval and of the whole, and one line of JSON.
 //!
-//! Refuses to measure anything.
+//! Refuses to measure anything, and to word anything for people.
 
 use super::figures::{Figures, histogram};
 use crate::io::{WatchedUse, monotonic_ns, process_cpu_ns};
@@ -8,6 +8,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Intervals that are kept for `--series` at most: a day of seconds.
+const SERIES_MAX: usize = 86_400;
 
 /// Counters at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +22,8 @@ pub(crate) struct Moment {
     /// Messages received so far.
     pub(crate) received: u64,
     confirmed: u64,
+    nacked: u64,
+    returned: u64,
     watched: Option<WatchedUse>,
 }
 
@@ -31,110 +36,132 @@ impl Moment {
             sent: figures.sent.load(Relaxed),
             received: figures.received.load(Relaxed),
             confirmed: figures.confirmed.load(Relaxed),
+            nacked: figures.nacked.load(Relaxed),
+            returned: figures.returned.load(Relaxed),
             watched,
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a run lasts less than 2^52 ns")]
     pub(crate) fn seconds_since(&self, earlier: &Self) -> f64 {
-        (self.at_ns - earlier.at_ns) as f64 / 1e9
+        self.at_ns.saturating_sub(earlier.at_ns) as f64 / 1e9
     }
 }
 
-/// Times of a whole run, gathered second by second.
+/// Times of a whole run, gathered interval by interval.
 #[derive(Debug)]
 pub(crate) struct Report {
     id: String,
     latency: Histogram<u64>,
     confirm_latency: Histogram<u64>,
     lateness: Histogram<u64>,
+    series: Vec<Interval>,
 }
 
 /// Percentiles in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Percentiles {
-    min: f64,
-    p50: f64,
-    p75: f64,
-    p95: f64,
-    p99: f64,
+    pub(crate) min: f64,
+    pub(crate) p50: f64,
+    pub(crate) p75: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
     #[serde(rename = "p99.9")]
-    p99_9: f64,
-    max: f64,
+    pub(crate) p99_9: f64,
+    pub(crate) max: f64,
+}
+
+/// Figures of one interval. Rates are messages per second.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Interval {
+    /// Seconds from the beginning of the run to the end of the interval.
+    pub(crate) at_s: f64,
+    pub(crate) sent_per_s: f64,
+    pub(crate) received_per_s: f64,
+    pub(crate) confirmed_per_s: f64,
+    pub(crate) nacked_per_s: f64,
+    pub(crate) returned_per_s: f64,
+    pub(crate) latency_us: Option<Percentiles>,
+    pub(crate) confirm_latency_us: Option<Percentiles>,
+    /// CPU seconds of the watched process per second.
+    pub(crate) broker_cores: Option<f64>,
+    /// Resident memory of the watched process at the end of the interval.
+    pub(crate) broker_rss_kib: Option<u64>,
 }
 
 /// What the watched process used during a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct WatchedFigures {
-    cpu_us_per_message: f64,
-    cpu_s: f64,
-    rss_kib: u64,
-    rss_max_kib: u64,
+    pub(crate) cpu_us_per_message: f64,
+    pub(crate) cpu_s: f64,
+    pub(crate) rss_kib: u64,
+    pub(crate) rss_max_kib: u64,
 }
 
 /// The outcome of a run. Rates are per second. CPU is per message received, or sent where nobody consumes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Summary {
-    id: String,
-    seconds: f64,
-    sent: u64,
-    received: u64,
-    confirmed: u64,
-    nacked: u64,
-    returned: u64,
-    sent_per_s: f64,
-    received_per_s: f64,
-    confirmed_per_s: f64,
-    latency_us: Option<Percentiles>,
-    confirm_latency_us: Option<Percentiles>,
-    lateness_us: Option<Percentiles>,
-    own_cpu_us_per_message: f64,
-    broker: Option<WatchedFigures>,
+    pub(crate) id: String,
+    pub(crate) seconds: f64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) confirmed: u64,
+    pub(crate) nacked: u64,
+    pub(crate) returned: u64,
+    pub(crate) sent_per_s: f64,
+    pub(crate) received_per_s: f64,
+    pub(crate) confirmed_per_s: f64,
+    pub(crate) latency_us: Option<Percentiles>,
+    pub(crate) confirm_latency_us: Option<Percentiles>,
+    pub(crate) lateness_us: Option<Percentiles>,
+    pub(crate) own_cpu_us_per_message: f64,
+    pub(crate) broker: Option<WatchedFigures>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) series: Vec<Interval>,
 }
 
 impl Report {
     pub(crate) fn new(id: &str) -> Self {
-        Self { id: id.to_owned(), latency: histogram(), confirm_latency: histogram(), lateness: histogram() }
+        let [latency, confirm_latency, lateness] = [histogram(), histogram(), histogram()];
+        Self { id: id.to_owned(), latency, confirm_latency, lateness, series: Vec::new() }
     }
 
-    /// Takes what was measured since the last time, and words it as one line.
+    /// Takes what was measured since the last time.
     pub(crate) fn interval(
         &mut self,
         figures: &Figures,
         start: &Moment,
         last: &Moment,
         now: &Moment,
-    ) -> String {
-        let mut latency = histogram();
-        let mut confirm_latency = histogram();
+    ) -> Interval {
+        let (mut latency, mut confirm_latency) = (histogram(), histogram());
         figures.latency.take_into(&mut latency);
         figures.confirm_latency.take_into(&mut confirm_latency);
         figures.lateness.take_into(&mut self.lateness);
-        let mut line = format!("id: {}, time {:.3} s", self.id, now.seconds_since(start));
         let seconds = now.seconds_since(last);
-        for (what, earlier, later) in [
-            ("sent", last.sent, now.sent),
-            ("received", last.received, now.received),
-            ("confirmed", last.confirmed, now.confirmed),
-        ] {
-            if later > 0 {
-                // Writing to a string cannot fail.
-                let _ = write!(line, ", {what}: {:.0} msg/s", ratio(later - earlier, seconds));
-            }
-        }
-        for (whose, times) in [("consumer", &latency), ("confirm", &confirm_latency)] {
-            if let Some(p) = percentiles(times) {
-                let all = [p.min, p.p50, p.p75, p.p95, p.p99].map(|us| format!("{us:.0}")).join("/");
-                let _ = write!(line, ", min/median/75th/95th/99th {whose} latency: {all} µs");
-            }
-        }
+        let cpu_us = now.watched.zip(last.watched).map(|(now, last)| now.cpu_us.saturating_sub(last.cpu_us));
+        let interval = Interval {
+            at_s: now.seconds_since(start),
+            sent_per_s: ratio(now.sent - last.sent, seconds),
+            received_per_s: ratio(now.received - last.received, seconds),
+            confirmed_per_s: ratio(now.confirmed - last.confirmed, seconds),
+            nacked_per_s: ratio(now.nacked - last.nacked, seconds),
+            returned_per_s: ratio(now.returned - last.returned, seconds),
+            latency_us: percentiles(&latency),
+            confirm_latency_us: percentiles(&confirm_latency),
+            broker_cores: cpu_us.map(|cpu_us| ratio(cpu_us, seconds) / 1e6),
+            broker_rss_kib: now.watched.map(|watched| watched.rss_kib),
+        };
         self.latency.add(&latency).expect("all histograms of a run have the same bounds");
         self.confirm_latency.add(&confirm_latency).expect("all histograms of a run have the same bounds");
-        line
+        if self.series.len() < SERIES_MAX {
+            self.series.push(interval);
+        }
+        interval
     }
 
-    /// The outcome between two moments.
-    pub(crate) fn summary(&self, figures: &Figures, start: &Moment, end: &Moment) -> Summary {
+    /// The outcome between two moments, without its intervals.
+    pub(crate) fn summary(&self, start: &Moment, end: &Moment) -> Summary {
         let seconds = end.seconds_since(start);
         let messages = if end.received > 0 { end.received } else { end.sent };
         Summary {
@@ -143,8 +170,8 @@ impl Report {
             sent: end.sent,
             received: end.received,
             confirmed: end.confirmed,
-            nacked: figures.nacked.load(Relaxed),
-            returned: figures.returned.load(Relaxed),
+            nacked: end.nacked,
+            returned: end.returned,
             sent_per_s: ratio(end.sent, seconds),
             received_per_s: ratio(end.received, seconds),
             confirmed_per_s: ratio(end.confirmed, seconds),
@@ -153,48 +180,42 @@ impl Report {
             lateness_us: percentiles(&self.lateness),
             own_cpu_us_per_message: per_message(end.own_cpu_ns - start.own_cpu_ns, messages) / 1e3,
             broker: watched(start, end, messages),
+            series: Vec::new(),
         }
+    }
+
+    /// The intervals so far.
+    pub(crate) fn into_series(self) -> Vec<Interval> {
+        self.series
+    }
+
+    /// The latency histogram (of confirms, if nothing was received) in HdrHistogram's percentile format, in microseconds.
+    pub(crate) fn percentile_distribution(&self) -> String {
+        let times = if self.latency.is_empty() { &self.confirm_latency } else { &self.latency };
+        let mut text = format!(
+            "{:>12} {:>14} {:>10} {:>14}\n\n",
+            "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+        );
+        let mut count = 0;
+        for step in times.iter_quantiles(5) {
+            count += step.count_since_last_iteration();
+            let (us, quantile) = (us(step.value_iterated_to()), step.quantile_iterated_to());
+            // Writing to a string cannot fail, here and below.
+            let _ = if quantile < 1.0 {
+                writeln!(text, "{us:>12.3} {quantile:>14.12} {count:>10} {:>14.2}", 1.0 / (1.0 - quantile))
+            } else {
+                writeln!(text, "{us:>12.3} {quantile:>14.12} {count:>10}")
+            };
+        }
+        let (mean, deviation) = (times.mean() / 1e3, times.stdev() / 1e3);
+        let (max, count) = (us(times.max()), times.len());
+        let _ = writeln!(text, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
+        let _ = writeln!(text, "#[Max     = {max:>12.3}, Total count    = {count:>12}]");
+        text
     }
 }
 
 impl Summary {
-    /// For people.
-    pub(crate) fn text(&self) -> String {
-        let id = &self.id;
-        let mut text = String::new();
-        if self.sent > 0 {
-            let _ = writeln!(text, "id: {id}, sending rate avg: {:.0} msg/s", self.sent_per_s);
-        }
-        if self.received > 0 {
-            let _ = writeln!(text, "id: {id}, receiving rate avg: {:.0} msg/s", self.received_per_s);
-        }
-        for (what, times) in [
-            ("consumer latency", self.latency_us),
-            ("confirm latency", self.confirm_latency_us),
-            ("lateness of this tool", self.lateness_us),
-        ] {
-            if let Some(p) = times {
-                let all = [p.min, p.p50, p.p75, p.p95, p.p99, p.p99_9, p.max]
-                    .map(|us| format!("{us:.1}"))
-                    .join("/");
-                let _ = writeln!(text, "id: {id}, {what} min/median/75th/95th/99th/99.9th/max {all} µs");
-            }
-        }
-        if self.nacked + self.returned > 0 {
-            let _ = writeln!(text, "id: {id}, nacked: {}, returned: {}", self.nacked, self.returned);
-        }
-        let _ = writeln!(text, "id: {id}, own CPU: {:.3} µs per message", self.own_cpu_us_per_message);
-        if let Some(WatchedFigures { cpu_us_per_message, rss_kib, rss_max_kib, .. }) = self.broker {
-            let _ = writeln!(
-                text,
-                "id: {id}, broker CPU: {cpu_us_per_message:.3} µs per message, resident {} MiB, at most {} MiB",
-                rss_kib / 1024,
-                rss_max_kib / 1024
-            );
-        }
-        text
-    }
-
     /// For programs: one line without its end.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings can always be written")
@@ -223,9 +244,13 @@ fn watched(start: &Moment, end: &Moment, messages: u64) -> Option<WatchedFigures
     })
 }
 
+/// Microseconds, to a tenth.
 #[expect(clippy::cast_precision_loss, reason = "latencies are at most an hour")]
+fn us(ns: u64) -> f64 {
+    (ns as f64 / 100.0).round() / 10.0
+}
+
 fn percentiles(times: &Histogram<u64>) -> Option<Percentiles> {
-    let us = |ns: u64| (ns as f64 / 100.0).round() / 10.0;
     let at = |quantile| us(times.value_at_quantile(quantile));
     (!times.is_empty()).then(|| Percentiles {
         min: us(times.min()),
@@ -243,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_summed_up_for_people_and_programs() {
+    fn a_run_is_summed_up_for_programs() {
         let figures = Figures::default();
         let used = |cpu_us| Some(WatchedUse { cpu_us, rss_kib: 2048, rss_max_kib: 4096 });
         let start = Moment { at_ns: 1_000_000_000, watched: used(1_000_000), ..Moment::default() };
@@ -257,19 +282,17 @@ mod tests {
             ..start
         };
         let mut report = Report::new("t");
-        let line = report.interval(&figures, &start, &start, &end);
-        assert_eq!(
-            line,
-            "id: t, time 2.000 s, sent: 100 msg/s, received: 50 msg/s, \
-             min/median/75th/95th/99th consumer latency: 200/200/200/200/200 µs"
-        );
-        let summary = report.summary(&figures, &start, &end);
+        let interval = report.interval(&figures, &start, &start, &end);
+        assert_eq!((interval.sent_per_s, interval.received_per_s), (100.0, 50.0));
+        assert_eq!((interval.broker_cores, interval.broker_rss_kib), (Some(0.000_15), Some(2048)));
+        let summary = report.summary(&start, &end);
         let json: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
         assert_eq!(json["received_per_s"], 50.0);
         assert_eq!(json["broker"]["cpu_us_per_message"], 3.0);
         assert_eq!(json["own_cpu_us_per_message"], 0.5);
         assert!((json["latency_us"]["p99.9"].as_f64().unwrap() - 200.0).abs() < 1.0);
-        assert!(json["confirm_latency_us"].is_null());
-        assert!(summary.text().contains("receiving rate avg: 50 msg/s"));
+        assert!(json["confirm_latency_us"].is_null() && json["series"].is_null());
+        assert!(report.percentile_distribution().contains("Total count    =          100"));
+        assert_eq!(report.into_series().len(), 1);
     }
 }

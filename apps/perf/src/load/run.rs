@@ -1,64 +1,89 @@
 //! One run from end to end: declare, connect, publish and consume, report, close, delete.
 
-use super::block::Shape;
-use super::consumer::{ConsumerPlan, ConsumerThread, Settle};
+use super::consumer::ConsumerThread;
+use super::ending::{self, Ending, IDLE};
 use super::figures::Figures;
+use super::lines::Lines;
 use super::link::Link;
-use super::options::{Flag, Options, TopologyOnly};
-use super::publisher::{PublisherPlan, PublisherThread, Schedule};
-use super::report::{Moment, Report, Summary};
+use super::options::{Options, TopologyOnly};
+use super::publisher::PublisherThread;
+use super::report::{Interval, Moment, Report, Summary};
+use super::seats::Seats;
 use super::topology::Topology;
-use crate::io::{Socket, WatchedProcess, WatchedUse};
-use anyhow::{Result, bail, ensure};
-use std::io::Write;
+use crate::io::{Socket, WatchedProcess, WatchedUse, allow_many_files};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
-use wire::amqp091::methods::{basic, confirm};
 
 /// Connections that are opened or closed at one time.
 const CONNECTING_AT_ONCE: usize = 16;
 /// How often the end of a run is looked for.
 const LOOK: Duration = Duration::from_millis(20);
-const INTERVAL: Duration = Duration::from_secs(1);
-/// A run whose publishers are done ends when nothing has arrived for this long.
-const IDLE: Duration = Duration::from_secs(1);
 /// How long a broker may take to start all consumers.
 const CONSUMERS_TIMEOUT: Duration = Duration::from_secs(60);
-
-type PublisherSeat = (Socket, Vec<PublisherPlan>);
-type ConsumerSeat = (Socket, Vec<ConsumerPlan>);
 
 /// Runs what the options say and prints the outcome.
 ///
 /// # Errors
 /// The broker cannot be reached, refuses something, or ends a connection. Queues and exchange are deleted even so.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let id = options.id.clone().unwrap_or_else(|| format!("perf-{}", std::process::id()));
-    let mut topology = Topology::new(options, &id)?;
-    let connect = || Link::open(&options.uri, &id);
-    match options.topology_only {
-        Some(TopologyOnly::Declare) => topology.declare(&connect, options.predeclared)?,
+    let id = options.running.id.clone().unwrap_or_else(|| format!("perf-{}", std::process::id()));
+    for name in options.connecting.ignored() {
+        writeln!(std::io::stderr(), "note: {name} does nothing here")?;
+    }
+    allow_many_files();
+    let mut topology = Topology::new(&options.objects, &id)?;
+    let connect = || Link::open(&options.connecting, 0, &id);
+    await_brokers(options, &id)?;
+    match options.objects.topology_only {
+        Some(TopologyOnly::Declare) => topology.declare(&connect, options.objects.predeclared)?,
         Some(TopologyOnly::Delete) => topology.delete(&connect)?,
         None => {
-            topology.declare(&connect, options.predeclared)?;
-            let summary = Run { options, id: &id, topology: &topology }.measure();
+            topology.declare(&connect, options.objects.predeclared)?;
+            let outcome = Run::new(options, &id, &topology).and_then(Run::measure);
             let deleted = topology.delete(&connect);
-            let summary = summary?;
-            tell(options, &summary)?;
+            let (summary, text) = outcome?;
+            tell(options, &summary, &text)?;
             deleted?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(options: &Options, summary: &Summary) -> Result<()> {
-    if options.json {
-        std::io::stderr().write_all(summary.text().as_bytes())?;
+/// Waits until as many brokers as needed can be reached, if that is asked for.
+fn await_brokers(options: &Options, id: &str) -> Result<()> {
+    let connecting = &options.connecting;
+    let Some(seconds) = connecting.servers_startup_timeout else { return Ok(()) };
+    let count = connecting.brokers().len();
+    let needed = connecting.servers_up_limit.unwrap_or(count).min(count);
+    let began = Instant::now();
+    loop {
+        let outcomes = (0..count).map(|n| Link::open(connecting, n, id)?.close());
+        let outcomes: Vec<Result<()>> = outcomes.collect();
+        if outcomes.iter().filter(|outcome| outcome.is_ok()).count() >= needed {
+            return Ok(());
+        }
+        if began.elapsed() >= Duration::from_secs(seconds) {
+            let error = outcomes.into_iter().find_map(Result::err);
+            let error = error.unwrap_or_else(|| anyhow::anyhow!("no broker"));
+            return Err(
+                error.context(format!("{needed} of {count} brokers were not there in {seconds} seconds"))
+            );
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+fn tell(options: &Options, summary: &Summary, text: &str) -> Result<()> {
+    if options.running.json {
+        std::io::stderr().write_all(text.as_bytes())?;
         writeln!(std::io::stdout(), "{}", summary.json())?;
     } else {
-        std::io::stdout().write_all(summary.text().as_bytes())?;
+        std::io::stdout().write_all(text.as_bytes())?;
     }
     Ok(())
 }
@@ -67,176 +92,190 @@ struct Run<'a> {
     options: &'a Options,
     id: &'a str,
     topology: &'a Topology,
+    seats: Seats<'a>,
+    lines: Lines,
+    output: Option<BufWriter<File>>,
 }
 
-impl Run<'_> {
-    fn measure(&self) -> Result<Summary> {
-        let watched = self.options.watch_pid.map(WatchedProcess::new);
+impl<'a> Run<'a> {
+    fn new(options: &'a Options, id: &'a str, topology: &'a Topology) -> Result<Self> {
+        let seats = Seats::new(options, id, topology)?;
+        let lines = Lines::new(options, id);
+        let output = options.running.output_file.as_ref().map(|path| -> Result<_> {
+            let named = || format!("cannot write {}", path.display());
+            let mut output = BufWriter::new(File::create(path).with_context(named)?);
+            writeln!(output, "{}", lines.csv_head()).with_context(named)?;
+            Ok(output)
+        });
+        Ok(Self { options, id, topology, seats, lines, output: output.transpose()? })
+    }
+
+    /// Connects, makes load and closes; gives the outcome, and its words.
+    fn measure(mut self) -> Result<(Summary, String)> {
+        let watched = self.options.running.watch_pid.map(WatchedProcess::new);
         watched.map(WatchedProcess::sample).transpose()?; // a wrong process id is told before anything is done
-        let publishers = in_parallel((0..self.options.producers).collect(), |n| self.publisher_seat(n))?;
-        let consumers = in_parallel((0..self.options.consumers).collect(), |n| self.consumer_seat(n))?;
         let figures = Figures::default();
-        let threads = usize::from(self.options.threads);
-        let consumers =
-            dealt(consumers, threads).into_iter().map(|seats| ConsumerThread::new(seats, &figures));
-        let consumers = consumers.collect::<Result<Vec<_>>>()?;
-        let publishers =
-            dealt(publishers, threads).into_iter().map(|seats| PublisherThread::new(seats, &figures));
-        let publishers = publishers.collect::<Result<Vec<_>>>()?;
+        let (publishers, consumers) = self.threads(&figures)?;
+        let before = Moment::of(&figures, watched.map(WatchedProcess::sample).transpose()?);
         let (summary, sockets) = std::thread::scope(|scope| {
             let mut handles = Vec::new();
             handles.extend(consumers.into_iter().map(|thread| scope.spawn(move || thread.run())));
             handles.extend(publishers.into_iter().map(|thread| scope.spawn(move || thread.run())));
-            let summary = self.observe(&figures, watched, &handles);
+            let summary = self.observe(&figures, (before, watched), &handles);
             figures.stopped.store(true, Relaxed);
             let sockets = handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default());
             (summary, sockets.collect::<Vec<_>>())
         });
         // A broker that is far behind need not say goodbye; the figures are taken.
-        let _ = in_parallel(sockets, |socket| Link::take_back(socket)?.close());
+        let patience = Duration::from_secs(self.options.connecting.shutdown_timeout);
+        let _ = in_parallel(sockets, |socket| Link::take_back(socket, patience)?.close());
         figures.take_failure().map_or(summary, Err)
     }
 
-    fn publisher_seat(&self, n: usize) -> Result<PublisherSeat> {
-        let mut link = Link::open(&self.options.uri, &format!("{} publisher {n}", self.id))?;
-        let channels = self.options.producer_channel_count;
-        link.open_channels(channels)?;
-        if self.options.confirm.is_some() {
-            for channel in 1..=channels {
-                link.send(channel, &[confirm::Select::default().into()])?;
-                link.expect(channel, "confirm.select-ok")?;
-            }
-        }
-        let first = n * usize::from(channels);
-        let plans = (1..=channels)
-            .zip(first..)
-            .map(|(channel, n)| self.publisher_plan(channel, n, link.frame_size_max));
-        let plans = plans.collect();
-        Ok((link.into_socket()?, plans))
-    }
-
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "publishers are few, and an interval between messages is far below 2^52 ns"
-    )]
-    fn publisher_plan(&self, channel: u16, n: usize, frame_size_max: usize) -> PublisherPlan {
+    /// Opens all connections and deals them out to threads.
+    fn threads<'f>(
+        &self,
+        figures: &'f Figures,
+    ) -> Result<(Vec<PublisherThread<'f>>, Vec<ConsumerThread<'f>>)> {
         let options = self.options;
-        let count = options.producers * usize::from(options.producer_channel_count);
-        PublisherPlan {
-            shape: Shape {
-                channel,
-                exchange: self.topology.exchange.clone(),
-                routing_key: self.topology.routing_key(n).to_owned(),
-                mandatory: options.has(Flag::Mandatory),
-                persistent: options.has(Flag::Persistent),
-                body_bytes: options.size as usize,
-                frame_size_max,
-            },
-            window: options.confirm.map(|window| window as usize),
-            schedule: options.rate.map(|rate| {
-                let interval_ns = 1e9 / rate;
-                Schedule { interval_ns, offset_ns: (interval_ns * n as f64 / count as f64) as u64 }
-            }),
-            count_max: options.pmessages.unwrap_or(u64::MAX),
-        }
-    }
-
-    fn consumer_seat(&self, n: usize) -> Result<ConsumerSeat> {
-        let options = self.options;
-        let mut link = Link::open(&options.uri, &format!("{} consumer {n}", self.id))?;
-        let channels = options.consumer_channel_count;
-        link.open_channels(channels)?;
-        if options.qos > 0 {
-            for channel in 1..=channels {
-                link.send(
-                    channel,
-                    &[basic::Qos { prefetch_count: options.qos, ..Default::default() }.into()],
-                )?;
-                link.expect(channel, "basic.qos-ok")?;
-            }
-        }
-        let settle = match (options.autoack, options.multi_ack_every) {
-            (true, _) => Settle::Auto,
-            (false, 0 | 1) => Settle::Each,
-            (false, count) => Settle::Every(count),
-        };
-        let count_max = options.cmessages.unwrap_or(u64::MAX);
-        let first = n * usize::from(channels);
-        let queues = (first..).take(usize::from(channels)).map(|n| self.topology.queue(n).to_owned());
-        let plans = queues.map(|queue| ConsumerPlan { queue, settle, count_max }).collect();
-        Ok((link.into_socket()?, plans))
+        let publishers = (0..options.publishing.producers).collect();
+        let publishers = in_parallel(publishers, |n| self.seats.publisher(n))?;
+        let consumers = in_parallel((0..options.consuming.consumers).collect(), |n| self.seats.consumer(n))?;
+        let threads = usize::from(options.running.threads);
+        let heartbeat_ns = self.seats.heartbeat_ns();
+        let consumers = dealt(consumers, threads).into_iter();
+        let consumers = consumers.map(|seats| ConsumerThread::new(seats, heartbeat_ns, figures));
+        let publishers = dealt(publishers, threads).into_iter();
+        let publishers = publishers.map(|seats| PublisherThread::new(seats, self.seats.habits(), figures));
+        Ok((publishers.collect::<Result<_>>()?, consumers.collect::<Result<_>>()?))
     }
 
     /// Starts publishing once all consumers are there, and reports until the run is over.
     fn observe(
-        &self,
+        &mut self,
         figures: &Figures,
-        watched: Option<WatchedProcess>,
+        (before, watched): (Moment, Option<WatchedProcess>),
         handles: &[ScopedJoinHandle<'_, Vec<Socket>>],
-    ) -> Result<Summary> {
+    ) -> Result<(Summary, String)> {
         self.await_consumers(figures)?;
         let sample = || -> Result<Option<WatchedUse>> { watched.map(WatchedProcess::sample).transpose() };
         let mut report = Report::new(self.id);
-        let start = Moment::of(figures, sample()?);
+        // Without publishers the run begins with its consumers: some may have received a lot by now.
+        let start = match self.options.publishing.producers {
+            0 => before,
+            _ => Moment::of(figures, sample()?),
+        };
         figures.started.store(true, Relaxed);
         handles.iter().for_each(|handle| handle.thread().unpark());
+        let every = Duration::from_secs_f64(self.options.running.interval);
         let (began, mut last, mut quiet) = (Instant::now(), start, (0, Instant::now()));
+        let mut next = every;
+        self.say_head()?;
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(LOOK.min(every));
             let received = figures.received.load(Relaxed);
             if received != quiet.0 {
                 quiet = (received, Instant::now());
             }
-            let over = figures.is_stopped() || self.is_over(figures, began.elapsed(), quiet.1.elapsed());
-            if over || began.elapsed() >= INTERVAL.mul_f64(last.seconds_since(&start).round() + 1.0) {
-                // What the watched process used is only of interest at the end.
-                let mut now = Moment::of(figures, if over { sample()? } else { None });
+            let ending = self.ending(figures, began.elapsed(), quiet.1.elapsed());
+            let over = ending.is_some() || figures.is_stopped();
+            if over || began.elapsed() >= next {
+                next = began.elapsed().max(next) + every;
+                let mut now = Moment::of(figures, sample()?);
                 if over && quiet.1.elapsed() >= IDLE && now.received > 0 {
                     // The second in which nothing came any more is not part of the run.
                     now.at_ns = figures.received_last_ns.load(Relaxed).max(last.at_ns);
                 }
-                let line = report.interval(figures, &start, &last, &now);
-                if !self.options.quiet {
-                    writeln!(std::io::stderr(), "{line}")?;
-                }
+                let interval = report.interval(figures, &start, &last, &now);
+                self.say(&interval)?;
                 last = now;
             }
             if over {
-                return Ok(report.summary(figures, &start, &last));
+                let why = ending.map_or("a connection failed", Ending::text);
+                return self.sum_up(report, (&start, &last), why);
             }
         }
     }
 
-    fn await_consumers(&self, figures: &Figures) -> Result<()> {
-        let began = Instant::now();
-        let count = self.options.consumers * usize::from(self.options.consumer_channel_count);
-        while figures.consumers_ready.load(Relaxed) < count as u64 {
-            if let Some(error) = figures.take_failure() {
-                return Err(error);
-            }
-            ensure!(began.elapsed() < CONSUMERS_TIMEOUT, "the broker did not start all consumers in time");
-            std::thread::sleep(LOOK);
+    fn sum_up(
+        &mut self,
+        report: Report,
+        (start, end): (&Moment, &Moment),
+        why: &str,
+    ) -> Result<(Summary, String)> {
+        if let Some(output) = &mut self.output {
+            output.flush()?;
+        }
+        let mut summary = report.summary(start, end);
+        let text = self.lines.summary(&summary, why);
+        if let Some(path) = &self.options.running.histogram {
+            std::fs::write(path, report.percentile_distribution())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        if self.options.running.series {
+            summary.series = report.into_series();
+        }
+        Ok((summary, text))
+    }
+
+    fn say_head(&self) -> Result<()> {
+        match self.lines.head() {
+            Some(head) if !self.options.running.quiet => self.say_line(&head),
+            _ => Ok(()),
+        }
+    }
+
+    fn say(&mut self, interval: &Interval) -> Result<()> {
+        if let Some(output) = &mut self.output {
+            writeln!(output, "{}", self.lines.csv(interval))?;
+        }
+        // The rest of an interval that is nearly nothing has no rate worth telling.
+        if self.options.running.quiet {
+            return Ok(());
+        }
+        self.say_line(&self.lines.line(interval))
+    }
+
+    fn say_line(&self, line: &str) -> Result<()> {
+        if self.options.running.json {
+            writeln!(std::io::stderr(), "{line}")?;
+        } else {
+            writeln!(std::io::stdout(), "{line}")?;
         }
         Ok(())
     }
 
-    fn is_over(&self, figures: &Figures, elapsed: Duration, idle: Duration) -> bool {
-        let options = self.options;
-        if options.time.is_some_and(|seconds| elapsed >= Duration::from_secs(seconds)) {
-            return true;
+    fn ending(&self, figures: &Figures, elapsed: Duration, idle: Duration) -> Option<Ending> {
+        let mut is_empty = || {
+            let ready = Link::open(&self.options.connecting, 0, self.id).and_then(|mut link| {
+                link.open_channels(1)?;
+                let ready = self.topology.ready_count(&mut link)?;
+                link.close()?;
+                Ok(ready)
+            });
+            // A queue that is gone is empty too.
+            ready.unwrap_or(0) == 0
+        };
+        ending::of(self.options, figures, (elapsed, idle), &mut is_empty)
+    }
+
+    fn await_consumers(&self, figures: &Figures) -> Result<()> {
+        let consuming = &self.options.consuming;
+        if consuming.consumer_start_delay > 0 {
+            return Ok(());
         }
-        let publishers = options.producers as u64 * u64::from(options.producer_channel_count);
-        let consumers = options.consumers as u64 * u64::from(options.consumer_channel_count);
-        let published = figures.publishers_done.load(Relaxed) == publishers;
-        let consumed = figures.consumers_done.load(Relaxed) == consumers;
-        match (options.pmessages.filter(|_| publishers > 0), options.cmessages.filter(|_| consumers > 0)) {
-            (None, None) => false,
-            (None, Some(_)) => consumed,
-            (Some(_), Some(_)) => published && consumed,
-            (Some(_), None) => published && (consumers == 0 || idle >= IDLE),
+        let queues = if consuming.polling { 1 } else { self.topology.queues_of(0).len().max(1) };
+        let count = consuming.all() * queues;
+        let slow = if consuming.slow_start { consuming.all() as u64 } else { 0 };
+        let (began, limit) = (Instant::now(), CONSUMERS_TIMEOUT + Duration::from_secs(slow));
+        while figures.consumers_ready.load(Relaxed) < count as u64 {
+            if let Some(error) = figures.take_failure() {
+                return Err(error);
+            }
+            ensure!(began.elapsed() < limit, "the broker did not start all consumers in time");
+            std::thread::sleep(LOOK);
         }
+        Ok(())
     }
 }
 
@@ -285,10 +324,10 @@ mod tests {
         let uri = format!("amqp://{}", told.recv().unwrap());
         let args = ["-h", &uri, "--quiet"].into_iter().chain(line.split_whitespace());
         let options = Options::parse_args(args.map(OsString::from)).unwrap();
-        let mut topology = Topology::new(&options, "t").unwrap();
-        let connect = || Link::open(&options.uri, "t");
-        topology.declare(&connect, options.predeclared).unwrap();
-        let summary = Run { options: &options, id: "t", topology: &topology }.measure().unwrap();
+        let mut topology = Topology::new(&options.objects, "t").unwrap();
+        let connect = || Link::open(&options.connecting, 0, "t");
+        topology.declare(&connect, options.objects.predeclared).unwrap();
+        let (summary, _) = Run::new(&options, "t", &topology).unwrap().measure().unwrap();
         topology.delete(&connect).unwrap();
         serde_json::from_str(&summary.json()).unwrap()
     }

@@ -1,11 +1,14 @@
 //! Which queues and exchange a run uses, who uses which, and declaring and deleting them.
 //!
 //! Queues are declared durable, unlike PerfTest's: RabbitMQ 4.3 refuses transient ones that are not exclusive, and for
-//! transient messages a durable classic queue costs the same. What already existed (with `--predeclared`) stays.
+//! transient messages a durable classic queue costs the same. What already existed (with `--predeclared`) stays, and so do
+//! queues that do not go with their last consumer, as with PerfTest.
 
 use super::link::{Closed, Link};
-use super::options::Options;
-use anyhow::{Context, Result, ensure};
+use super::moment::duration_s;
+use super::options::{LeaderLocator, Objects};
+use super::pairs;
+use anyhow::{Context, Result, bail, ensure};
 use wire::amqp091::methods::{exchange, queue};
 use wire::amqp091::{Method, ShortStr, TableBuf};
 
@@ -20,11 +23,17 @@ pub(crate) struct Topology {
     pub(crate) exchange: String,
     exchange_type: String,
     queues: Vec<String>,
+    /// Whether each consumer reads one of the queues, not all.
+    spread: bool,
+    /// Whether each consuming connection has a queue of its own.
+    exclusive: bool,
     /// The key of everything, if it is not each queue's own name.
     key: Option<String>,
     arguments: TableBuf,
     auto_delete: bool,
     bind: bool,
+    /// Whether everything is left in place at the end.
+    stays: bool,
     /// What existed before and must stay.
     kept_queues: Vec<String>,
     keep_exchange: bool,
@@ -34,43 +43,97 @@ impl Topology {
     /// The names that these options ask for.
     ///
     /// # Errors
-    /// A name of more than 255 bytes, a pattern without `%d`, an argument without `=`.
-    pub(crate) fn new(options: &Options, id: &str) -> Result<Self> {
-        let queues = match (&options.queue_pattern, options.queue_pattern_to) {
-            (Some(pattern), Some(to)) => {
-                let numbers = options.queue_pattern_from..=to;
-                numbers.map(|number| expand(pattern, number)).collect::<Result<_>>()?
-            }
-            _ if options.queue.is_empty() => vec![id.to_owned()],
-            _ => options.queue.clone(),
-        };
+    /// A name of more than 255 bytes, a pattern without `%d`, an argument without `=`, a file that cannot be read.
+    pub(crate) fn new(options: &Objects, id: &str) -> Result<Self> {
+        let queues = names(options, id)?;
         let exchange = options.exchange.clone();
         let own_names = exchange.is_empty() || options.queue_pattern.is_some();
         let key = options.routing_key.clone().or_else(|| (!own_names).then(|| id.to_owned()));
         for name in queues.iter().chain(&key).chain([&exchange, &options.exchange_type]) {
             ensure!(name.len() <= 255, "a name of {} bytes, at most 255 are allowed: {name}", name.len());
         }
+        let replicated = options.quorum_queue || options.stream_queue;
         Ok(Self {
             keep_exchange: exchange.is_empty() || exchange.starts_with("amq."),
             bind: !exchange.is_empty() && !options.skip_binding_queues,
             exchange,
             exchange_type: options.exchange_type.clone(),
+            spread: options.queue_pattern.is_some(),
+            exclusive: options.exclusive,
             queues,
             key,
-            arguments: arguments(&options.queue_args)?,
-            auto_delete: options.auto_delete,
+            arguments: arguments(options)?,
+            auto_delete: options.auto_delete.unwrap_or(true) && !replicated,
+            stays: !options.clean_up
+                && options.topology_only.is_none()
+                && (replicated || options.auto_delete == Some(false)),
             kept_queues: Vec::new(),
         })
     }
 
-    /// The queue that the n-th consumer reads.
-    pub(crate) fn queue(&self, n: usize) -> &str {
-        &self.queues[n % self.queues.len()]
+    /// The queues that the n-th consumer reads: one of a pattern, all of a list, none if it has one of its own.
+    pub(crate) fn queues_of(&self, n: usize) -> &[String] {
+        match (self.spread, self.queues.len()) {
+            (true, count) => &self.queues[n % count..=n % count],
+            (false, _) => &self.queues,
+        }
     }
 
     /// The routing key of the n-th publisher.
     pub(crate) fn routing_key(&self, n: usize) -> &str {
-        self.key.as_deref().unwrap_or_else(|| self.queue(n))
+        match (&self.key, self.queues.len()) {
+            (Some(key), _) => key,
+            (None, 0) => "",
+            (None, count) => &self.queues[n % count],
+        }
+    }
+
+    /// Declares the queue of a consumer that has one of its own, with its binding; gives the name from the server.
+    ///
+    /// # Errors
+    /// The broker refuses something.
+    pub(crate) fn declare_exclusive(&self, link: &mut Link, n: usize) -> Result<String> {
+        let arguments = self.arguments.as_table();
+        let declare = queue::Declare {
+            exclusive: true,
+            auto_delete: self.auto_delete,
+            arguments,
+            ..Default::default()
+        };
+        link.send(1, &[declare.into()])?;
+        let name = match link.answer()?.1 {
+            Method::QueueDeclareOk(answer) => answer.queue.str_lossy().into_owned(),
+            method => bail!("{} instead of queue.declare-ok", method.name()),
+        };
+        if self.bind {
+            let (queue, exchange) = (short(&name), short(&self.exchange));
+            let routing_key = short(self.routing_key(n));
+            link.send(1, &[queue::Bind { queue, exchange, routing_key, ..Default::default() }.into()])?;
+            link.expect(1, "queue.bind-ok")?;
+        }
+        Ok(name)
+    }
+
+    /// Whether each consumer has a queue of its own.
+    pub(crate) const fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    /// How many messages wait in all queues.
+    ///
+    /// # Errors
+    /// The broker refuses something.
+    pub(crate) fn ready_count(&self, link: &mut Link) -> Result<u64> {
+        let mut ready = 0;
+        for name in &self.queues {
+            let declare = queue::Declare { queue: short(name), passive: true, ..Default::default() };
+            link.send(1, &[declare.into()])?;
+            match link.answer()?.1 {
+                Method::QueueDeclareOk(answer) => ready += u64::from(answer.message_count),
+                method => bail!("{} instead of queue.declare-ok", method.name()),
+            }
+        }
+        Ok(ready)
     }
 
     /// Declares exchange, queues and bindings; with `predeclared`, what exists is taken as it is and remembered.
@@ -111,15 +174,18 @@ impl Topology {
 
     fn binding(&self, n: usize) -> Method<'_> {
         let (queue, exchange, routing_key) =
-            (short(self.queue(n)), short(&self.exchange), short(self.routing_key(n)));
+            (short(&self.queues[n]), short(&self.exchange), short(self.routing_key(n)));
         queue::Bind { queue, exchange, routing_key, ..Default::default() }.into()
     }
 
-    /// Deletes what [`Topology::declare`] created; an exchange that others have bound to since stays.
+    /// Deletes what [`Topology::declare`] created, unless it is to stay; an exchange that others have bound to since stays.
     ///
     /// # Errors
     /// The broker refuses something.
     pub(crate) fn delete(&self, connect: &dyn Fn() -> Result<Link>) -> Result<()> {
+        if self.stays {
+            return Ok(());
+        }
         let mut link = connect()?;
         link.open_channels(1)?;
         let deletions: Vec<Method<'_>> = self
@@ -200,34 +266,80 @@ fn expand(pattern: &str, number: u32) -> Result<String> {
     expanded.with_context(|| format!("the pattern {pattern} has no %d"))
 }
 
-fn arguments(pairs: &[String]) -> Result<TableBuf> {
-    let mut table = TableBuf::new();
-    for pair in pairs {
-        let (name, value) = pair.split_once('=').with_context(|| format!("the argument {pair} has no ="))?;
-        ensure!(name.len() <= 255, "an argument's name of {} bytes, at most 255 are allowed", name.len());
-        match value.parse() {
-            Ok(number) => table.push_i64(name, number),
-            Err(_) => table.push_str(name, value),
-        };
+/// Names of the queues; none if they come from the server.
+fn names(options: &Objects, id: &str) -> Result<Vec<String>> {
+    if options.exclusive {
+        return Ok(Vec::new());
     }
+    if let Some(path) = &options.queue_file {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let names: Vec<String> =
+            text.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        ensure!(!names.is_empty(), "{} has no names of queues, one a line", path.display());
+        return Ok(names);
+    }
+    match (&options.queue_pattern, options.queue_pattern_to) {
+        (Some(pattern), Some(to)) => {
+            let numbers = options.queue_pattern_from..=to;
+            numbers.map(|number| expand(pattern, number)).collect()
+        }
+        _ if options.queue.is_empty() => Ok(vec![id.to_owned()]),
+        _ => Ok(options.queue.clone()),
+    }
+}
+
+/// Arguments of the queues: those of options of their own, then `--queue-args`.
+fn arguments(options: &Objects) -> Result<TableBuf> {
+    let mut table = TableBuf::new();
+    if options.quorum_queue {
+        table.push_str("x-queue-type", "quorum");
+    }
+    if options.stream_queue {
+        table.push_str("x-queue-type", "stream");
+    }
+    match options.leader_locator {
+        Some(LeaderLocator::ClientLocal) => drop(table.push_str("x-queue-leader-locator", "client-local")),
+        Some(LeaderLocator::Balanced) => drop(table.push_str("x-queue-leader-locator", "balanced")),
+        None => {}
+    }
+    for (name, bytes) in [
+        ("x-max-length-bytes", options.max_length_bytes.filter(|bytes| *bytes > 0)),
+        ("x-stream-max-segment-size-bytes", options.stream_max_segment_size_bytes),
+    ] {
+        if let Some(bytes) = bytes {
+            table.push_i64(name, i64::try_from(bytes).with_context(|| format!("{name} is too large"))?);
+        }
+    }
+    if let Some(age) = &options.max_age {
+        table.push_str("x-max-age", format!("{}s", duration_s(age)?));
+    }
+    pairs::add_to(&mut table, &options.queue_args)?;
     Ok(table)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::options::Options;
     use std::ffi::OsString;
 
     fn topology(line: &str) -> Result<Topology> {
         let options = Options::parse_args(line.split_whitespace().map(OsString::from)).unwrap();
-        Topology::new(&options, "id")
+        Topology::new(&options.objects, "id")
     }
 
     #[test]
     fn a_pattern_spreads_publishers_and_consumers_over_its_queues() {
         let topology = topology("-qp q-%03d -qpf 9 -qpt 10").unwrap();
-        assert_eq!((topology.queue(0), topology.queue(1), topology.queue(2)), ("q-009", "q-010", "q-009"));
+        assert_eq!([0, 1, 2].map(|n| topology.queues_of(n)[0].as_str()), ["q-009", "q-010", "q-009"]);
         assert_eq!(topology.routing_key(3), "q-010");
+    }
+
+    #[test]
+    fn each_consumer_reads_all_queues_of_a_list() {
+        let topology = topology("-u a,b").unwrap();
+        assert_eq!(topology.queues_of(5), ["a", "b"]);
     }
 
     #[test]
@@ -235,9 +347,19 @@ mod tests {
         assert_eq!(topology("-u a,b").unwrap().routing_key(1), "id");
         assert_eq!(topology("-u a -k k").unwrap().routing_key(1), "k");
         let default = Options::parse_args(["-u", "a", "-e", ""].map(OsString::from)).unwrap();
-        let default = Topology::new(&default, "id").unwrap();
+        let default = Topology::new(&default.objects, "id").unwrap();
         assert_eq!(default.routing_key(5), "a");
         assert!(!default.bind && default.keep_exchange);
+    }
+
+    #[test]
+    fn queues_that_do_not_go_by_themselves_stay_unless_cleaning_up_is_asked_for() {
+        let stays = |line: &str| topology(line).unwrap().stays;
+        assert_eq!(
+            ["", "-ad true", "-ad false", "-ad false --clean-up"].map(stays),
+            [false, false, true, false]
+        );
+        assert_eq!(["-qq", "-sq --clean-up", "-qq --topology-only delete"].map(stays), [true, false, false]);
     }
 
     #[test]
@@ -245,6 +367,11 @@ mod tests {
         assert!(topology("-qp q-%x -qpt 1").is_err());
         assert!(topology(&format!("-u {}", "q".repeat(256))).is_err());
         assert!(topology("-qa x-max-length").is_err());
-        assert!(topology("-qa x-max-length=5,x-queue-type=quorum").is_ok());
+        assert!(topology("-ma 5m").is_err());
+        assert!(topology("-qf /no/such/file").unwrap_err().to_string().contains("/no/such/file"));
+        let all = topology("-sq -ma PT1M -mlb 10 -smssb 20 -ll balanced -qa x-y=5").unwrap().arguments;
+        let text = |name| all.as_table().get(name);
+        assert_eq!(text("x-max-age"), Some(wire::amqp091::Value::LongStr(b"60s")));
+        assert_eq!(text("x-queue-type"), Some(wire::amqp091::Value::LongStr(b"stream")));
     }
 }

@@ -31,6 +31,9 @@ pub(crate) enum UriError {
     /// It does not begin with `amqp://`.
     #[error("an address looks like amqp://guest:guest@127.0.0.1:5672/vhost")]
     Scheme,
+    /// It begins with `amqps://`.
+    #[error("TLS is not in this build: an address begins with amqp://")]
+    Tls,
     /// The port is no number below 65536.
     #[error("the port is not a number from 1 to 65535")]
     Port,
@@ -43,6 +46,9 @@ impl FromStr for Uri {
     type Err = UriError;
 
     fn from_str(text: &str) -> Result<Self, UriError> {
+        if text.starts_with("amqps://") {
+            return Err(UriError::Tls);
+        }
         let rest = text.strip_prefix("amqp://").ok_or(UriError::Scheme)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -121,7 +127,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert_eq!(parts("amqps://h"), Err(UriError::Scheme));
+        assert_eq!(parts("amqps://h"), Err(UriError::Tls));
+        assert_eq!(parts("http://h"), Err(UriError::Scheme));
         assert_eq!(parts("amqp://h:0"), Err(UriError::Port));
         assert_eq!(parts("amqp://[::1]7"), Err(UriError::Port));
         assert_eq!(parts("amqp://h/%zz"), Err(UriError::Escape));

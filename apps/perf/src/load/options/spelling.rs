@@ -1,0 +1,144 @@
+//! How PerfTest's options are spelled: short forms of several letters behind one dash, which clap does not know, and
+//! options that are known but not in this build.
+//!
+//! Refuses to know what the options mean.
+
+use std::ffi::OsString;
+
+/// PerfTest's short forms of several letters, and the long forms they stand for.
+const SINGLE_DASH: [(&str, &str); 72] = [
+    ("-ad", "--auto-delete"),
+    ("-bc", "--body-count"),
+    ("-bfc", "--body-field-count"),
+    ("-ca", "--consumer-args"),
+    ("-cri", "--connection-recovery-interval"),
+    ("-csd", "--consumer-start-delay"),
+    ("-ct", "--confirm-timeout"),
+    ("-ctp", "--consumers-thread-pools"),
+    ("-dcr", "--disable-connection-recovery"),
+    ("-ei", "--expected-instances"),
+    ("-em", "--exposed-metrics"),
+    ("-env", "--environment-variables"),
+    ("-ew", "--exit-when"),
+    ("-hst", "--heartbeat-sender-threads"),
+    ("-isn", "--instance-sync-namespace"),
+    ("-ist", "--instance-sync-timeout"),
+    ("-jb", "--json-body"),
+    ("-ll", "--leader-locator"),
+    ("-ma", "--max-age"),
+    ("-mf", "--metrics-format"),
+    ("-mh", "--metrics-help"),
+    ("-mlb", "--max-length-bytes"),
+    ("-mp", "--message-properties"),
+    ("-ms", "--use-millis"),
+    ("-na", "--nack"),
+    ("-niot", "--nio-threads"),
+    ("-niotp", "--nio-thread-pool"),
+    ("-o2gr", "--oauth2-grant-type"),
+    ("-o2id", "--oauth2-client-id"),
+    ("-o2p", "--oauth2-parameters"),
+    ("-o2sec", "--oauth2-client-secret"),
+    ("-o2uri", "--oauth2-token-endpoint"),
+    ("-pi", "--polling-interval"),
+    ("-po", "--polling"),
+    ("-prsd", "--producer-random-start-delay"),
+    ("-pst", "--producer-scheduler-threads"),
+    ("-qa", "--queue-args"),
+    ("-qf", "--queue-file"),
+    ("-qp", "--queue-pattern"),
+    ("-qpf", "--queue-pattern-from"),
+    ("-qpt", "--queue-pattern-to"),
+    ("-qq", "--quorum-queue"),
+    ("-re", "--requeue"),
+    ("-rkcs", "--routing-key-cache-size"),
+    ("-sb", "--skip-binding-queues"),
+    ("-sco", "--stream-consumer-offset"),
+    ("-se", "--sasl-external"),
+    ("-smssb", "--stream-max-segment-size-bytes"),
+    ("-sni", "--server-name-indication"),
+    ("-sq", "--stream-queue"),
+    ("-sst", "--servers-startup-timeout"),
+    ("-st", "--shutdown-timeout"),
+    ("-sul", "--servers-up-limit"),
+    ("-tnd", "--tcp-no-delay"),
+    ("-trbs", "--tcp-receive-buffer-size"),
+    ("-tsbs", "--tcp-send-buffer-size"),
+    ("-udsc", "--use-default-ssl-context"),
+    ("-vl", "--variable-latency"),
+    ("-vr", "--variable-rate"),
+    ("-vs", "--variable-size"),
+    ("-mpr", "--metrics-prometheus"),
+    ("-mpp", "--metrics-prometheus-port"),
+    ("-mpe", "--metrics-prometheus-endpoint"),
+    ("-mpx", "--metrics-prefix"),
+    ("-mt", "--metrics-tags"),
+    ("-mc", "--metrics-client"),
+    ("-mda", "--metrics-datadog"),
+    ("-mdak", "--metrics-datadog-api-key"),
+    ("-mjm", "--metrics-jvm-memory"),
+    ("-mjgc", "--metrics-jvm-gc"),
+    ("-mjp", "--metrics-processor"),
+    ("-mjx", "--metrics-jmx"),
+];
+
+/// Beginnings of long options that PerfTest has and this build has not, and what to do instead.
+const REFUSED: [(&str, &str); 10] = [
+    ("--sasl-external", "TLS and logins by certificate are not in this build"),
+    ("--server-name-indication", "TLS is not in this build"),
+    ("--use-default-ssl-context", "TLS is not in this build"),
+    ("--oauth2-", "OAuth 2 is not in this build: put a token into the address as the password"),
+    (
+        "--expected-instances",
+        "several instances are not synchronised: start them together, with -prsd if need be",
+    ),
+    (
+        "--instance-sync-",
+        "several instances are not synchronised: start them together, with -prsd if need be",
+    ),
+    ("--exposed-metrics", "there is no metrics endpoint: use --json, --series or -o FILE"),
+    ("--metrics-help", "there is no metrics endpoint: use --json, --series or -o FILE"),
+    ("--environment-variables", "options are not read from the environment: give them as arguments"),
+    ("--metrics-", "there is no metrics endpoint: use --json, --series or -o FILE"),
+];
+
+/// The argument with a short form of several letters replaced by the long one, with or without `=VALUE`.
+pub(super) fn long_form(arg: OsString) -> OsString {
+    let Some(text) = arg.to_str() else { return arg };
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    match (SINGLE_DASH.iter().find(|(short, _)| name == *short), value) {
+        (None, _) => arg,
+        (Some((_, long)), None) => OsString::from(long),
+        (Some((_, long)), Some(value)) => OsString::from(format!("{long}={value}")),
+    }
+}
+
+/// Why this long option cannot be used, if it is one of PerfTest's that this build has not.
+pub(super) fn refusal(arg: &OsString) -> Option<String> {
+    let text = arg.to_str()?;
+    let name = text.split('=').next().unwrap_or(text);
+    if name == "--metrics-format" {
+        return None;
+    }
+    REFUSED.iter().find(|(start, _)| name.starts_with(start)).map(|(_, why)| format!("{name}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_forms_of_several_letters_are_found_with_and_without_a_value() {
+        assert_eq!(long_form("-qpf".into()), "--queue-pattern-from");
+        assert_eq!(long_form("-qpf=3".into()), "--queue-pattern-from=3");
+        assert_eq!(long_form("-q".into()), "-q");
+        assert_eq!(long_form("-C100".into()), "-C100");
+    }
+
+    #[test]
+    fn what_is_not_in_this_build_says_what_to_do_instead() {
+        assert!(refusal(&"--oauth2-client-id=x".into()).unwrap().contains("token"));
+        assert!(refusal(&"--metrics-prometheus".into()).unwrap().contains("--json"));
+        assert_eq!(refusal(&"--metrics-format".into()), None);
+        assert_eq!(refusal(&"--rate".into()), None);
+    }
+}

@@ -51,7 +51,9 @@ pub use driven::{Driven, Driver, Engine};
 pub use foundation::{FileSizes, Foundation};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
-pub use stats::{ChurnTotals, ConnectionTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals};
+pub use stats::{
+    ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals,
+};
 pub use storage::StorageState;
 pub use vhost::Vhost;
 pub use voice::log::LogExchange;

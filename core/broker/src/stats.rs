@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{QueueGlance, QueueTotals};
+use queues::{DeadReason, QueueGlance, QueueTotals};
 use stdx::ConnectionId;
 
 use crate::Broker;
@@ -127,6 +127,17 @@ pub struct ChurnTotals {
     pub logins_refused: u64,
 }
 
+/// Messages that died in queues with a dead-letter exchange and were sent there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterTotals {
+    /// Their time to live ran out.
+    pub expired: u64,
+    /// They were rejected without requeue.
+    pub rejected: u64,
+    /// A length limit dropped or refused them.
+    pub dropped: u64,
+}
+
 /// A counter of the node that anybody may raise, seldom.
 #[derive(Debug, Default)]
 pub(crate) struct Tick(AtomicU64);
@@ -154,11 +165,27 @@ pub(crate) struct NodeCounters {
     pub(crate) queues_deleted: Tick,
     pub(crate) logins_succeeded: Tick,
     pub(crate) logins_refused: Tick,
+    pub(crate) expired_sent: AtomicU64,
+    pub(crate) rejected_sent: AtomicU64,
+    pub(crate) dropped_sent: AtomicU64,
     pub(crate) message_sizes: MessageSizes,
     /// Of connections that are closed.
     pub(crate) connections_gone: Mutex<ConnectionTotals>,
     /// Of queues that are deleted or have crashed.
     pub(crate) queues_gone: Mutex<QueueTotals>,
+}
+
+impl NodeCounters {
+    /// A dead letter was sent.
+    pub(crate) fn count_letter(&self, reason: DeadReason) {
+        let counter = match reason {
+            DeadReason::Expired => &self.expired_sent,
+            DeadReason::Rejected => &self.rejected_sent,
+            DeadReason::MaxLength => &self.dropped_sent,
+            DeadReason::Due => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Upper bounds of the classes of message sizes, bytes: RabbitMQ's. A last class holds what is larger.
@@ -295,6 +322,17 @@ impl Broker {
             queues_deleted: counters.queues_deleted.now(),
             logins_succeeded: counters.logins_succeeded.now(),
             logins_refused: counters.logins_refused.now(),
+        }
+    }
+
+    /// Dead letters sent since the start. What died elsewhere stands in [`QueueTotals`] only.
+    #[must_use]
+    pub fn dead_lettered(&self) -> DeadLetterTotals {
+        let counters = &self.services().counters;
+        DeadLetterTotals {
+            expired: counters.expired_sent.load(Ordering::Relaxed),
+            rejected: counters.rejected_sent.load(Ordering::Relaxed),
+            dropped: counters.dropped_sent.load(Ordering::Relaxed),
         }
     }
 

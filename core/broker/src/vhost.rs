@@ -125,6 +125,11 @@ impl Vhost {
         self.exchanges.read().get(name).cloned()
     }
 
+    /// All exchanges, the default one included, in no order.
+    pub fn exchanges(&self) -> Vec<Arc<Exchange<QueueRef>>> {
+        self.exchanges.read().values().cloned().collect()
+    }
+
     /// A queue by name.
     pub fn queue(&self, name: &[u8]) -> Option<Arc<Queue>> {
         self.queues.read().get(name).cloned()

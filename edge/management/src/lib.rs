@@ -26,6 +26,7 @@ mod node;
 mod objects;
 mod parameters;
 mod passwords;
+pub mod prometheus;
 mod protocol;
 mod queues;
 mod report;

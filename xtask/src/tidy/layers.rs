@@ -31,6 +31,7 @@ const BESIDE: &[(&str, &str)] = &[
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("anyhow", &["apps"]),
     ("arc-swap", &["core"]),
+    ("axum", &["edge/management"]),
     ("atomic-waker", &["core", "edge", "base/stdx"]),
     ("base64", &["core/metadata", "core/broker", "edge", "apps"]),
     ("bytes", &[]),
@@ -40,6 +41,9 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("getrandom", &["base/platform"]),
     ("hashbrown", &[]),
     ("hdrhistogram", &["apps"]),
+    ("http-body", &["edge/management"]),
+    ("hyper", &["edge/management"]),
+    ("hyper-util", &["edge/management"]),
     ("memchr", &[]),
     ("parking_lot", &["base", "storage", "core", "edge", "apps"]),
     ("regex", &["core"]),

@@ -101,6 +101,7 @@ impl ConfirmSink for Delivered {
 
 /// Sends dead letters of one queue; it is told with [`Event::LettersTaken`] when those it waits for are safe.
 pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
+    letters.iter().for_each(|letter| queue.services().counters.count_letter(letter.reason));
     let removals: Vec<SettledRun> = letters.iter().filter_map(|letter| letter.removal).collect();
     if removals.is_empty() {
         hand_over(queue, letters, None);

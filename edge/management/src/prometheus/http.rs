@@ -1,0 +1,351 @@
+//! The pages over HTTP: paths, the query, logins, bounds. Refuses to know metrics.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use base64::Engine as _;
+use broker::Broker;
+use tokio::sync::Semaphore;
+
+use super::families::{self, Asked};
+use super::page::{Kind, Page, labels};
+use super::stream;
+use super::{global, node};
+use crate::node::Node;
+
+/// Pages that are made at once; more wait for their turn.
+pub const SCRAPES_MAX: usize = 4;
+
+/// Type of the pages' text.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
+
+/// Metrics that somebody else writes on the first page.
+pub trait ExtraMetrics: Send + Sync {
+    /// Writes them, each with its head; the page's prefix is `warren_`.
+    ///
+    /// # Errors
+    /// Nobody reads any more.
+    fn write(&self, page: &mut Page<'_>) -> io::Result<()>;
+}
+
+/// What can be set about the pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrometheusOptions {
+    /// Path of the first page. Default `/metrics`.
+    pub path: String,
+    /// Whether the first page shows sums or objects.
+    pub first_page: FirstPage,
+    /// Whether a login is asked for.
+    pub login: Login,
+}
+
+/// What the first page shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FirstPage {
+    /// Sums over all objects.
+    #[default]
+    Sums,
+    /// A line per object.
+    Objects,
+}
+
+/// Whether a login is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Login {
+    /// Anybody may read.
+    #[default]
+    None,
+    /// Users with the tag `monitoring` or `administrator`.
+    Monitoring,
+}
+
+impl Default for PrometheusOptions {
+    fn default() -> Self {
+        Self { path: "/metrics".into(), first_page: FirstPage::Sums, login: Login::None }
+    }
+}
+
+/// A page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    First,
+    PerObject,
+    Detailed,
+    Memory,
+}
+
+impl Which {
+    const ALL: [Which; 4] = [Which::First, Which::PerObject, Which::Detailed, Which::Memory];
+
+    /// Behind the path of the first page.
+    const fn path(self) -> &'static str {
+        match self {
+            Which::First => "",
+            Which::PerObject => "/per-object",
+            Which::Detailed => "/detailed",
+            Which::Memory => "/memory-breakdown",
+        }
+    }
+
+    /// RabbitMQ's name of what it shows.
+    const fn endpoint(self) -> &'static str {
+        match self {
+            Which::First => "aggregated",
+            Which::PerObject => "per-object",
+            Which::Detailed => "detailed",
+            Which::Memory => "memory-breakdown",
+        }
+    }
+}
+
+/// Earlier scrapes of a page.
+#[derive(Debug, Default)]
+struct Scrapes {
+    count: AtomicU64,
+    ns: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Scrapes {
+    fn add(&self, took: Duration, bytes: u64) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.ns.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn write(&self, page: &mut Page<'_>, which: Which) -> io::Result<()> {
+        let registry = if which == Which::First { "default" } else { which.endpoint() };
+        let of = labels(&[("registry", registry.as_bytes()), ("content_type", CONTENT_TYPE.as_bytes())]);
+        let before = page.set_prefix("telemetry_scrape_");
+        let seconds = self.ns.load(Ordering::Relaxed) as f64 / 1e9;
+        let bytes = self.bytes.load(Ordering::Relaxed) as f64;
+        for (name, help, sum) in [
+            ("duration_seconds", "How long earlier scrapes took", seconds),
+            ("size_bytes", "How large earlier scrapes were", bytes),
+        ] {
+            page.head(name, Kind::Summary, help)?;
+            let count = self.count.load(Ordering::Relaxed) as f64;
+            page.sample(&format!("{name}_count"), &of, count)?;
+            page.sample(&format!("{name}_sum"), &of, sum)?;
+        }
+        page.set_prefix(before);
+        Ok(())
+    }
+}
+
+/// Makes the pages. Cheap to clone.
+#[derive(Clone)]
+pub struct Prometheus(Arc<Inner>);
+
+struct Inner {
+    broker: Broker,
+    node: Node,
+    options: PrometheusOptions,
+    extra: Vec<Arc<dyn ExtraMetrics>>,
+    scrapes: [Scrapes; Which::ALL.len()],
+    slots: Arc<Semaphore>,
+}
+
+impl Prometheus {
+    /// For one broker; `extra` is written on the first page.
+    #[must_use]
+    pub fn new(
+        broker: Broker,
+        node: Node,
+        options: PrometheusOptions,
+        extra: Vec<Arc<dyn ExtraMetrics>>,
+    ) -> Self {
+        let slots = Arc::new(Semaphore::new(SCRAPES_MAX));
+        Self(Arc::new(Inner { broker, node, options, extra, scrapes: Default::default(), slots }))
+    }
+
+    /// The routes of the pages; nothing else is answered but 404.
+    pub fn router(self) -> Router {
+        Router::new().fallback(move |request: Request<Body>| {
+            let pages = self.clone();
+            // Nobody reads the body; the connection drops it.
+            async move { pages.answer(request.into_parts().0).await }
+        })
+    }
+
+    fn page_of(&self, path: &str) -> Result<Which, StatusCode> {
+        let first = self.0.options.path.trim_end_matches('/');
+        let rest = path.trim_end_matches('/').strip_prefix(first).ok_or(StatusCode::NOT_FOUND)?;
+        Which::ALL.into_iter().find(|which| which.path() == rest).ok_or(StatusCode::NOT_FOUND)
+    }
+
+    async fn answer(self, request: Parts) -> Response<Body> {
+        let which = match self.page_of(request.uri.path()) {
+            Ok(which) => which,
+            Err(status) => return text(status, "there is no such page; see /metrics"),
+        };
+        let methods = [Method::GET, Method::HEAD];
+        if !methods.contains(&request.method) {
+            let status = if request.method == Method::OPTIONS {
+                StatusCode::OK
+            } else {
+                StatusCode::METHOD_NOT_ALLOWED
+            };
+            let mut response = text(status, "");
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("HEAD, GET, OPTIONS"));
+            return response;
+        }
+        if let Err(response) = self.check_login(&request.headers).await {
+            return *response;
+        }
+        if request.method == Method::HEAD {
+            return text(StatusCode::OK, "");
+        }
+        let query = request.uri.query().unwrap_or_default().to_owned();
+        self.stream(which, query).await
+    }
+
+    /// Users with the right tag, where a login is asked for.
+    async fn check_login(&self, headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
+        if self.0.options.login == Login::None {
+            return Ok(());
+        }
+        let credentials = headers.get(header::AUTHORIZATION).and_then(|value| basic(value.to_str().ok()?));
+        let broker = self.0.broker.clone();
+        // Hashing takes a while.
+        let allowed = tokio::task::spawn_blocking(move || {
+            let (user, password) = credentials?;
+            let user = broker.authenticate(&user, &password, true)?;
+            Some(user.has_tag("monitoring") || user.has_tag("administrator"))
+        });
+        if allowed.await.ok().flatten() == Some(true) {
+            return Ok(());
+        }
+        let mut response = text(StatusCode::UNAUTHORIZED, "a user with the tag monitoring is asked for\n");
+        let realm = HeaderValue::from_static("Basic realm=\"RabbitMQ Prometheus\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+        Err(Box::new(response))
+    }
+
+    /// Makes the page on a thread that may block, while it is sent.
+    async fn stream(self, which: Which, query: String) -> Response<Body> {
+        let Ok(slot) = self.0.slots.clone().acquire_owned().await else {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "");
+        };
+        let (mut writer, body) = stream::channel(tokio::runtime::Handle::current());
+        tokio::task::spawn_blocking(move || {
+            let _slot = slot;
+            let written = self.write(which, &query, &mut writer).and_then(|()| writer.flush());
+            if let Err(error) = written {
+                tracing::debug!(%error, "a page of metrics was broken off");
+                writer.fail(error);
+            }
+        });
+        let mut response = Response::new(body);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+        response
+    }
+
+    fn write(&self, which: Which, query: &str, out: &mut dyn io::Write) -> io::Result<()> {
+        let started = Instant::now();
+        let mut asked = Asked::new(&self.0.broker, &self.0.node);
+        let mut names = Vec::new();
+        for (name, value) in form(query) {
+            match &*name {
+                "family" => names.push(value),
+                "vhost" => asked.vhosts.push(value),
+                "queue" => asked.queue_names.push(value),
+                _ => {}
+            }
+        }
+        let prefix = if which == Which::Detailed { "rabbitmq_detailed_" } else { "rabbitmq_" };
+        let mut page = Page::new(out, prefix);
+        match (which, self.0.options.first_page) {
+            (Which::First, FirstPage::Sums) => families::aggregated(&asked, &mut page)?,
+            (Which::First, FirstPage::Objects) | (Which::PerObject, _) => {
+                families::per_object(&asked, &mut page)?;
+            }
+            (Which::Detailed, _) => families::detailed(&asked, &mut page, &names)?,
+            (Which::Memory, _) => node::memory_breakdown(&self.0.broker, &mut page)?,
+        }
+        if which == Which::First {
+            let before = page.set_prefix("warren_");
+            self.0.extra.iter().try_for_each(|extra| extra.write(&mut page))?;
+            page.set_prefix(before);
+        }
+        global::identity(&asked, &mut page, which.endpoint())?;
+        let scrapes = &self.0.scrapes[which as usize];
+        scrapes.write(&mut page, which)?;
+        scrapes.add(started.elapsed(), page.bytes());
+        Ok(())
+    }
+}
+
+fn text(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+}
+
+/// User and password of a header `Basic ...`.
+fn basic(header: &str) -> Option<(String, Vec<u8>)> {
+    let (scheme, code) = header.split_once(' ')?;
+    let decoded = base64::engine::general_purpose::STANDARD.decode(code.trim()).ok()?;
+    let at = decoded.iter().position(|byte| *byte == b':')?;
+    let user = String::from_utf8(decoded[..at].to_vec()).ok()?;
+    scheme.eq_ignore_ascii_case("basic").then(|| (user, decoded[at + 1..].to_vec()))
+}
+
+/// Pairs of a query, decoded; what is no code stays.
+fn form(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(name), decoded(value))
+        })
+        .collect()
+}
+
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match (bytes[at], code.and_then(|code| u8::from_str_radix(code, 16).ok())) {
+            (_, Some(byte)) => {
+                plain.push(byte);
+                at += 2;
+            }
+            (b'+', _) => plain.push(b' '),
+            (byte, _) => plain.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_may_name_many_families_and_vhosts() {
+        let pairs = form("family=a&family=b&vhost=%2F&x&=y&vhost=a%zz+b");
+        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let expected =
+            [("family", "a"), ("family", "b"), ("vhost", "/"), ("x", ""), ("", "y"), ("vhost", "a%zz b")];
+        assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn a_login_is_two_texts_around_a_colon() {
+        assert_eq!(basic("Basic Z3Vlc3Q6Z3U6ZXN0"), Some(("guest".into(), b"gu:est".to_vec())));
+        for bad in ["", "Basic", "Basic !", "Basic Z3Vlc3Q=", "Bearer Z3Vlc3Q6Z3Vlc3Q="] {
+            assert_eq!(basic(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Metrics of the node as a whole. Refuses to know pages.
+
+use std::io;
+
+use broker::{Broker, ChurnTotals, QueueGlance};
+
+use super::families::Asked;
+use super::metric::{Metric, counter, write_sum};
+use super::page::{Kind, Page, labels};
+use super::process;
+use crate::node::{memory, resident_bytes};
+
+/// Connections, channels and queues that came and went.
+pub(crate) const CHURN: &[Metric<ChurnTotals>] = &[
+    counter("connections_opened_total", "Connections opened", |it| it.connections_created as f64),
+    counter("connections_closed_total", "Connections closed", |it| it.connections_closed as f64),
+    counter("channels_opened_total", "Channels opened", |it| it.channels_created as f64),
+    counter("channels_closed_total", "Channels closed", |it| it.channels_closed as f64),
+    counter("queues_declared_total", "Successful queue.declare", |it| it.queues_declared as f64),
+    counter("queues_created_total", "Queues created", |it| it.queues_created as f64),
+    counter("queues_deleted_total", "Queues deleted", |it| it.queues_deleted as f64),
+];
+
+/// What the process uses now.
+pub(crate) fn coarse(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let levels = asked.broker.alarms().levels();
+    let files = process::open_files();
+    let disk = levels.disk_free_bytes;
+    optional(page, "process_open_fds", "Open files and sockets", files)?;
+    optional(page, "process_resident_memory_bytes", "Memory of the process", Some(resident_bytes()))?;
+    optional(page, "disk_space_available_bytes", "Space free for the data directory", disk)
+}
+
+/// What it may use, and for how long it has run.
+pub(crate) fn limits(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let levels = asked.broker.alarms().levels();
+    let files = process::open_files_max();
+    optional(page, "process_max_fds", "Files and sockets that may be open", files)?;
+    let (memory, disk) = (levels.memory_limit_bytes() as f64, levels.disk_limit_bytes() as f64);
+    page.single("resident_memory_limit_bytes", Kind::Gauge, "Memory above which publishers wait", memory)?;
+    let help = "Free space below which publishers wait";
+    page.single("disk_space_available_limit_bytes", Kind::Gauge, help, disk)?;
+    let uptime_s = asked.node.started.elapsed().as_secs_f64();
+    page.single("erlang_uptime_seconds", Kind::Gauge, "How long the node has run", uptime_s)
+}
+
+fn optional(page: &mut Page<'_>, name: &str, help: &str, value: Option<u64>) -> io::Result<()> {
+    page.head(name, Kind::Gauge, help)?;
+    value.map_or(Ok(()), |value| page.sample(name, "", value as f64))
+}
+
+/// What went to disk and came back.
+pub(crate) fn persister(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let (read, written) = process::disk_bytes().unwrap_or_default();
+    for (name, help, bytes) in [
+        ("io_read_bytes_total", "Bytes read from disks", read),
+        ("io_write_bytes_total", "Bytes written to disks", written),
+    ] {
+        page.single(name, Kind::Counter, help, bytes as f64)?;
+    }
+    write_sum(page, STORE, asked.queue_sum())
+}
+
+const STORE: &[Metric<QueueGlance>] = &[
+    counter("msg_store_read_total", "Messages read back from segments", |it| it.totals.disk_reads as f64),
+    counter("msg_store_write_total", "Messages written to the log and to segments", |it| {
+        it.totals.disk_writes as f64
+    }),
+];
+
+/// Logins.
+pub(crate) fn logins(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let churn = asked.broker.churn();
+    for (name, help, count) in [
+        ("auth_attempts_total", "Logins tried", churn.logins_succeeded + churn.logins_refused),
+        ("auth_attempts_succeeded_total", "Logins that succeeded", churn.logins_succeeded),
+        ("auth_attempts_failed_total", "Logins that were refused", churn.logins_refused),
+    ] {
+        page.head(name, Kind::Counter, help)?;
+        page.sample(name, AMQP, count as f64)?;
+    }
+    Ok(())
+}
+
+/// The label of what came over AMQP 0-9-1.
+pub(crate) const AMQP: &str = "protocol=\"amqp091\"";
+
+/// Vhosts that are up: all.
+pub(crate) fn vhosts(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    page.head("vhost_status", Kind::Gauge, "Whether a vhost is running")?;
+    for vhost in asked.broker.vhosts().into_iter().filter(|vhost| asked.wants_vhost(vhost.name())) {
+        page.sample("vhost_status", &labels(&[("vhost", vhost.name().as_bytes())]), 1.0)?;
+    }
+    Ok(())
+}
+
+/// Where memory is.
+pub(crate) fn memory_breakdown(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
+    for (part, bytes) in memory(broker) {
+        let (name, help) = match part {
+            "queue_procs" => ("memory_classic_queue_erlang_process_bytes", "Messages and their bookkeeping"),
+            "connection_writers" => {
+                ("memory_client_connection_writer_bytes", "Output that waits for clients")
+            }
+            "other_proc" => ("memory_other_erlang_process_bytes", "Everything else"),
+            other => {
+                let name = format!("memory_{other}_bytes");
+                page.single(&name, Kind::Gauge, "Memory of a part of the node", bytes as f64)?;
+                continue;
+            }
+        };
+        page.single(name, Kind::Gauge, help, bytes as f64)?;
+    }
+    Ok(())
+}
+
+/// What RabbitMQ does not have: the process as other exporters show it.
+pub(crate) fn process(page: &mut Page<'_>) -> io::Result<()> {
+    let before = page.set_prefix("");
+    if let Some(seconds) = process::cpu_s() {
+        page.single("process_cpu_seconds_total", Kind::Counter, "Processor time of the process", seconds)?;
+    }
+    optional(page, "process_threads", "Threads of the process", process::threads())?;
+    page.set_prefix(before);
+    Ok(())
+}

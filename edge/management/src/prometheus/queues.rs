@@ -1,0 +1,130 @@
+//! Metrics of queues. Refuses to know pages.
+
+use std::io;
+use std::sync::Arc;
+
+use broker::{Queue, QueueGlance};
+
+use super::families::Asked;
+use super::metric::{Metric, counter, gauge, share, write_objects};
+use super::page::{Kind, Page, labels};
+
+/// How many of so many are in memory: all, or a share by bytes when a backlog lies on disk.
+fn resident(it: &QueueGlance, count: u64) -> f64 {
+    let (memory, disk) = (it.memory_bytes as f64, it.disk_bytes as f64);
+    if it.disk_bytes == 0 { count as f64 } else { (count as f64 * memory / (memory + disk)).floor() }
+}
+
+pub(crate) const COARSE: &[Metric<QueueGlance>] = &[
+    gauge("queue_messages_ready", "Messages that wait for a consumer", |it| it.ready as f64),
+    gauge("queue_messages_unacked", "Messages delivered and not settled", |it| it.unacked as f64),
+    gauge("queue_messages", "Messages ready and unacked", |it| (it.ready + it.unacked) as f64),
+];
+
+pub(crate) const CONSUMERS: &[Metric<QueueGlance>] =
+    &[gauge("queue_consumers", "Consumers of the queue", |it| f64::from(it.consumers))];
+
+pub(crate) const DETAILS: &[Metric<QueueGlance>] = &[
+    gauge("queue_consumers", "Consumers of the queue", |it| f64::from(it.consumers)),
+    share(
+        "queue_consumer_capacity",
+        "Part of the latest seconds in which a consumer could have taken a message",
+        |it| it.consumer_capacity,
+    ),
+    share("queue_consumer_utilisation", "The same as queue_consumer_capacity", |it| it.consumer_capacity),
+    gauge("queue_process_memory_bytes", "Bytes of messages in memory", |it| it.memory_bytes as f64),
+    gauge("queue_messages_ram", "Messages in memory, estimated while others are on disk", |it| {
+        resident(it, it.ready + it.unacked)
+    }),
+    gauge(
+        "queue_messages_ram_bytes",
+        "Bytes of bodies in memory, estimated while others are on disk",
+        |it| resident(it, it.ready_bytes + it.unacked_bytes),
+    ),
+    gauge("queue_messages_ready_ram", "Ready messages in memory, estimated while others are on disk", |it| {
+        resident(it, it.ready)
+    }),
+    gauge(
+        "queue_messages_unacked_ram",
+        "Unacked messages in memory, estimated while others are on disk",
+        |it| resident(it, it.unacked),
+    ),
+    gauge("queue_messages_persistent", "Persistent messages", |it| it.persistent as f64),
+    gauge("queue_messages_bytes", "Bytes of the bodies of all messages", |it| {
+        (it.ready_bytes + it.unacked_bytes) as f64
+    }),
+    gauge("queue_messages_ready_bytes", "Bytes of the bodies of ready messages", |it| it.ready_bytes as f64),
+    gauge("queue_messages_unacked_bytes", "Bytes of the bodies of unacked messages", |it| {
+        it.unacked_bytes as f64
+    }),
+    counter("queue_disk_reads_total", "Messages read back from segments", |it| it.totals.disk_reads as f64),
+    counter("queue_disk_writes_total", "Messages written to the log and to segments", |it| {
+        it.totals.disk_writes as f64
+    }),
+];
+
+pub(crate) const DELIVERIES: &[Metric<QueueGlance>] = &[
+    counter("queue_get_ack_total", "Messages fetched with basic.get, to be acked", |it| it.totals.got as f64),
+    counter("queue_get_total", "Messages fetched with basic.get without ack", |it| {
+        it.totals.got_no_ack as f64
+    }),
+    counter("queue_messages_delivered_ack_total", "Deliveries to consumers that ack", |it| {
+        it.totals.delivered as f64
+    }),
+    counter("queue_messages_delivered_total", "Deliveries to consumers that do not ack", |it| {
+        it.totals.delivered_no_ack as f64
+    }),
+    counter("queue_messages_redelivered_total", "Deliveries of messages delivered before", |it| {
+        it.totals.redelivered as f64
+    }),
+    counter("queue_messages_acked_total", "Messages acked by clients", |it| it.totals.acked as f64),
+    counter("queue_get_empty_total", "basic.get that found nothing", |it| it.totals.got_empty as f64),
+];
+
+/// What RabbitMQ does not have: why messages left.
+pub(crate) const LOSSES: &[Metric<QueueGlance>] = &[
+    counter("queue_messages_enqueued_total", "Messages that publishers brought", |it| {
+        it.totals.published as f64
+    }),
+    counter("queue_messages_expired_total", "Messages whose time to live ran out", |it| {
+        it.totals.expired as f64
+    }),
+    counter("queue_messages_rejected_total", "Messages rejected without requeue", |it| {
+        it.totals.rejected as f64
+    }),
+    counter("queue_messages_dropped_total", "Messages dropped or refused by a length limit", |it| {
+        it.totals.dropped as f64
+    }),
+    gauge("queue_disk_bytes", "Bytes of messages in segments", |it| it.disk_bytes as f64),
+];
+
+fn labels_of(queue: &Queue) -> String {
+    labels(&[("vhost", queue.vhost_name().as_bytes()), ("queue", queue.name())])
+}
+
+/// A sample per metric and queue.
+pub(crate) fn each(
+    asked: &Asked<'_>,
+    page: &mut Page<'_>,
+    metrics: &[Metric<QueueGlance>],
+) -> io::Result<()> {
+    let queues = asked.queues();
+    write_objects(page, metrics, queues.iter().map(|queue| (labels_of(queue), queue.glance())))
+}
+
+/// Facts about each queue.
+pub(crate) fn infos(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    page.head("queue_info", Kind::Untyped, "Type of the queue and what the node is to it")?;
+    for queue in asked.queues() {
+        let facts =
+            format!("{},queue_type=\"rabbit_classic_queue\",membership=\"leader\"", labels_of(&queue));
+        page.sample("queue_info", &facts, 1.0)?;
+    }
+    Ok(())
+}
+
+/// Queues in the order of their names.
+pub(crate) fn sorted(mut queues: Vec<Arc<Queue>>) -> Vec<Arc<Queue>> {
+    queues.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+    queues
+}

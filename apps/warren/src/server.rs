@@ -27,7 +27,11 @@ const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a broker until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("edge").build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("edge")
+        .on_thread_start(platform::profile::register_thread)
+        .build()?;
     let served = runtime.block_on(serve(options));
     // A control command may still wait for a log that has ended; nobody waits for the command any more.
     runtime.shutdown_timeout(COMMANDS_TIMEOUT);

@@ -23,6 +23,7 @@ impl Drop for AbortOnPanic {
 pub fn spawn_or_abort(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name(name.to_owned()).spawn(move || {
         let _guard = AbortOnPanic;
+        crate::profile::register_thread();
         body();
     })
 }

@@ -1,6 +1,8 @@
 //! Identifiers and small data structures that every layer may use. Knows nothing of the broker's domain beyond names of ids, does no I/O.
 
 pub mod hamt;
+pub mod histogram;
 mod ids;
 
+pub use histogram::Histogram;
 pub use ids::{ConnectionId, ExchangeId, QueueId};

@@ -21,6 +21,7 @@ use std::task::Waker;
 
 use metadata::{Arguments, QueueRecord};
 use parking_lot::Mutex;
+use platform::profile;
 use queues::{
     BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq, Order,
     QueueConfig, QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun,
@@ -37,6 +38,7 @@ use crate::effects::{Aftermath, CellEffects};
 use crate::pacing::{self, Hold, Pacing};
 use crate::refused::{Refused, Resource};
 use crate::services::Services;
+use crate::stages::{Began, QueueKind, Stage};
 use crash::{Condition, ConditionCell};
 use examine::Examined;
 use place::Place;
@@ -140,7 +142,7 @@ pub(crate) struct GetReply {
 /// What can happen to a queue.
 pub(crate) enum Event {
     Publish(Handover),
-    Settle(SettleHow, SmallVec<[SettleRun; 4]>),
+    Settle(SettleHow, SmallVec<[SettleRun; 4]>, Began),
     Consume(Box<ConsumerSpec>, Arc<dyn ConsumerSink>, Reply<Result<(), Refused>>),
     Cancel(ConsumerId, Reply<()>),
     Resume(ConsumerId),
@@ -244,6 +246,11 @@ impl Queue {
         })
     }
 
+    /// Its number, unique for ever in a data directory.
+    pub fn id(&self) -> QueueId {
+        self.id
+    }
+
     /// Its name.
     pub fn name(&self) -> &[u8] {
         &self.record.name
@@ -281,6 +288,11 @@ impl Queue {
     /// Whether it is the store of a delayed exchange.
     pub(crate) fn is_store(&self) -> bool {
         self.config.order == Order::Due
+    }
+
+    /// What kind it is, for measurements.
+    pub(crate) fn kind(&self) -> QueueKind {
+        if self.is_store() { QueueKind::Delayed } else { QueueKind::Classic }
     }
 
     /// The disk was asked for something that it answers with an event.
@@ -370,6 +382,7 @@ impl Queue {
 
     /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
     pub(crate) fn run(self: &Arc<Self>) {
+        let _profiled = profile::enter_queue(self.id.0);
         for _ in 0..ROUNDS_MAX {
             let Some(mut held) = self.state.try_lock() else { return };
             let events = std::mem::take(&mut *self.inbox.lock());
@@ -470,11 +483,12 @@ impl Queue {
         let mut fx = CellEffects { queue: self, sinks, gets, aftermath };
         match event {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
-            Event::Settle(how, runs) => {
+            Event::Settle(how, runs, began) => {
                 if let Some(known) = since_reload {
                     runs.retain(|run| run.consumer.is_none_or(|consumer| known.contains(&consumer)));
                 }
                 machine.settle(*how, runs, now_ms, &mut fx);
+                self.services().stages.end_in(self.kind(), Stage::Ack, *began);
             }
             Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
             Event::Consume(spec, sink, reply) => {
@@ -566,6 +580,7 @@ impl Queue {
             batch.iter_mut().for_each(delayed::wait);
         }
         let outcome = machine.publish(&batch, now_ms, fx);
+        self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
         let Some(confirms) = handover.confirms.take() else { return };
         for nth in outcome.rejected {

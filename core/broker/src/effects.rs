@@ -14,6 +14,7 @@ use crate::cell::{Attached, GetReply, Queue};
 use crate::control::queues::DeletedQueue;
 use crate::data::dead_letter::DeadLetter;
 use crate::refused::Refused;
+use crate::stages::{Began, Stage};
 
 /// The driver's side of [`Effects`] while a machine runs.
 pub(crate) struct CellEffects<'a> {
@@ -37,6 +38,8 @@ pub(crate) struct Aftermath {
     pub(crate) got_by_nobody: SmallVec<[SettleRun; 1]>,
     pub(crate) checkpointed: bool,
     pub(crate) fault: Option<&'static str>,
+    /// A delivery of this turn was timed.
+    is_dispatch_timed: bool,
 }
 
 impl Aftermath {
@@ -62,7 +65,14 @@ impl Aftermath {
 impl Effects for CellEffects<'_> {
     fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
         let Some(Attached { sink, channel, .. }) = self.sinks.get(&consumer) else { return 0 };
+        let stages = &self.queue.services().stages;
+        // One of each turn: with many consumers each gets a single message.
+        let began = match std::mem::replace(&mut self.aftermath.is_dispatch_timed, true) {
+            true => Began::default(),
+            false => stages.begin(),
+        };
         let taken = sink.deliver(consumer.token, run);
+        stages.end_in(self.queue.kind(), Stage::Dispatch, began);
         if self.queue.place.trace.is_on() {
             self.queue.trace_delivered(consumer, *channel, &run[..taken]);
         }

@@ -25,6 +25,7 @@ mod recovery;
 mod refused;
 mod seen_files;
 mod services;
+pub mod stages;
 pub mod stats;
 mod storage;
 mod vhost;
@@ -51,6 +52,7 @@ pub use driven::{Driven, Driver, Engine};
 pub use foundation::{FileSizes, Foundation};
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
+pub use stages::{QueueKind, Stage, StageTimes, Stages};
 pub use stats::{
     ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals,
 };

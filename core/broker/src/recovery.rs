@@ -36,6 +36,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
+use crate::stages::Stages;
 use crate::voice::events::{INTERNAL, Voice};
 use crate::voice::outlet::THREAD_NAME;
 
@@ -229,7 +230,8 @@ fn start_services(
     (alarms, checkpointer, seen_files, voice): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Voice>),
     stall_ms: u64,
 ) -> Result<Arc<Services>, StartError> {
-    let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone()));
+    let stages = Arc::new(Stages::new(foundation.clock.clone()));
+    let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone(), stages.clone()));
     log.set_listener(waiting.clone());
     let by_id = QueuesById::default();
     let answers = SegmentAnswers { queues: by_id.clone(), waiting: waiting.clone(), alarms: alarms.clone() };
@@ -258,6 +260,7 @@ fn start_services(
         stall_ms,
         stalls: AtomicU64::new(0),
         configs: Configs::default(),
+        stages,
     }))
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo};
+use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo, WriteTimes};
 use parking_lot::{Mutex, RwLock};
 use platform::{Clock, Random};
 use queues::{BlockPlace, BlockToken, Gone, RecordKind};
@@ -25,6 +25,7 @@ use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
+use crate::stages::{Stage, Stages};
 use crate::stats::NodeCounters;
 use crate::voice::events::Voice;
 
@@ -61,6 +62,8 @@ pub(crate) struct Services {
     /// Queues reported because nothing was delivered though it could have been.
     pub(crate) stalls: AtomicU64,
     pub(crate) configs: Configs,
+    /// Where the time of messages goes.
+    pub(crate) stages: Arc<Stages>,
 }
 
 /// What waits for positions of the message log to become durable.
@@ -73,6 +76,7 @@ pub(crate) struct Waiting {
     telling: AtomicUsize,
     checkpointer: Checkpointer,
     alarms: Arc<Alarms>,
+    stages: Arc<Stages>,
 }
 
 struct ByPosition {
@@ -102,7 +106,7 @@ impl Ord for ByPosition {
 
 impl Waiting {
     /// Nothing waits yet.
-    pub(crate) fn new(checkpointer: Checkpointer, alarms: Arc<Alarms>) -> Waiting {
+    pub(crate) fn new(checkpointer: Checkpointer, alarms: Arc<Alarms>, stages: Arc<Stages>) -> Waiting {
         Waiting {
             confirms: Mutex::default(),
             pressed: Mutex::default(),
@@ -110,6 +114,7 @@ impl Waiting {
             telling: AtomicUsize::new(0),
             checkpointer,
             alarms,
+            stages,
         }
     }
 
@@ -124,7 +129,7 @@ impl Waiting {
             }
         }
         for Reverse(entry) in done {
-            entry.confirms.complete();
+            entry.confirms.complete(&self.stages);
         }
         self.telling.fetch_sub(1, Ordering::AcqRel);
     }
@@ -148,6 +153,17 @@ impl DurableListener for Waiting {
     fn durable(&self, up_to: Position) {
         self.settle(up_to.0);
         self.wake_pressed();
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.stages.now_ns()
+    }
+
+    fn wrote(&self, took: WriteTimes) {
+        self.stages.record(Stage::Log, took.write_ns);
+        if let Some(sync_ns) = took.sync_ns {
+            self.stages.record(Stage::Fsync, sync_ns);
+        }
     }
 
     fn file_sealed(&self, up_to: Position) {
@@ -228,7 +244,7 @@ impl Services {
     pub(crate) fn confirm_when_durable(&self, confirms: &Arc<BatchConfirms>) {
         let position = confirms.position();
         if position <= self.log.durable().0 {
-            confirms.complete();
+            confirms.complete(&self.stages);
             return;
         }
         self.waiting.confirms.lock().push(Reverse(ByPosition { position, confirms: confirms.clone() }));

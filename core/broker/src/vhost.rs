@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use metadata::Limits;
 use parking_lot::{Mutex, RwLock};
+use platform::profile::NameId;
 use queues::MessageView;
 use routing::{Duty, Exchange, RoutesBy, Scratch};
 use wire::amqp091::Properties;
@@ -51,6 +52,8 @@ pub struct Vhost {
     pub(crate) replies: Replies,
     /// What closed connections have counted.
     pub(crate) connections_gone: Mutex<ConnectionTotals>,
+    /// Its name in profiles.
+    label: NameId,
 }
 
 impl Vhost {
@@ -74,7 +77,13 @@ impl Vhost {
             delays: RwLock::default(),
             replies: Replies::default(),
             connections_gone: Mutex::default(),
+            label: platform::profile::intern(name),
         })
+    }
+
+    /// Its name in profiles.
+    pub fn label(&self) -> NameId {
+        self.label
     }
 
     /// Its name.

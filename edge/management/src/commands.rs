@@ -6,7 +6,7 @@ use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
     access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, queues, report,
-    routes, topology, vhosts,
+    routes, stages, topology, vhosts,
 };
 
 /// What every command gives.
@@ -24,6 +24,7 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
         "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),
         "stop" | "shutdown" => Ok(Answer::done()),
         "status" => Ok(objects::status(broker, node)),
+        "stages" => Ok(stages::stages(broker)),
         "report" => Ok(report::report(broker, node)),
         "alarms" => Ok(alarms::alarms(broker)),
         "check_alarms" => alarms::check_alarms(broker),

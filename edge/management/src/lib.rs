@@ -32,6 +32,7 @@ mod queues;
 mod report;
 mod routes;
 mod server;
+mod stages;
 mod topology;
 mod values;
 mod vhosts;

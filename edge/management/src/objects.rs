@@ -10,6 +10,7 @@ use crate::alarms;
 use crate::commands::{Outcome, arguments, refused};
 use crate::node::{NODE_NAME, Node, listener_lines, status_object};
 use crate::protocol::{Answer, Exit, Failure, Request};
+use crate::stages;
 
 /// What is running.
 pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
@@ -21,7 +22,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         "Runtime\n\nOS PID: {}\nOS: Linux\nUptime (seconds): {}\nIs under maintenance?: false\nRabbitMQ version: {}\n\
          Warren version: {}\nNode name: {NODE_NAME}\nCluster name: {}\n\nData directory\n\nNode data directory: {}\n\n\
          Log file(s)\n\n{}\n\n{}\n\nTotals\n\nConnection count: {connections}\nQueue count: {queues}\n\
-         Virtual host count: {}\n\nListeners\n\n{}",
+         Virtual host count: {}\n\n{}\n\nListeners\n\n{}",
         std::process::id(),
         node.started.elapsed().as_secs(),
         node.rabbitmq_version,
@@ -31,12 +32,14 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         log_lines.join("\n"),
         alarms::status(broker),
         vhosts.len(),
+        stages::status(broker),
         listener_lines(node),
     );
     let mut json = status_object(node);
     json["totals"] = json!({
         "connection_count": connections, "queue_count": queues, "virtual_host_count": vhosts.len(),
     });
+    json["stages"] = stages::status_entry(broker);
     for (name, value) in alarms::status_entries(broker) {
         json[name] = value;
     }

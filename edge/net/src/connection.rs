@@ -91,6 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.outbox.register(cx.waker());
+        let _profiled = self.session.enter_profile();
         self.poll_timer(cx);
         let polled = self.poll_socket(cx);
         // What was received may have brought the next tick nearer.
@@ -177,11 +178,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     continue;
                 }
             }
+            let began = self.clock.now();
             match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(count)) => {
                     self.written += count;
-                    let now = self.now();
+                    let ended = self.clock.now();
+                    self.session.write_took(ended.0.saturating_sub(began.0));
+                    let now = Now { monotonic_ms: ended.as_ms(), unix_ms: self.clock.wall_ms() };
                     self.session.bytes_sent(count, now);
                     if self.written == self.output.len() {
                         self.output.clear();

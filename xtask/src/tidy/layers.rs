@@ -44,6 +44,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("http-body", &["edge/management"]),
     ("hyper", &["edge/management"]),
     ("hyper-util", &["edge/management"]),
+    ("libc", &["base/platform"]),
     ("memchr", &[]),
     ("parking_lot", &["base", "storage", "core", "edge", "apps"]),
     ("regex", &["core"]),

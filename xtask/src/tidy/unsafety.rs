@@ -6,6 +6,10 @@ use super::{Finding, Tree};
 const LISTED: &[&str] = &[
     // Declares malloc_trim: without it the memory alarm would never end, because glibc keeps what was freed.
     "base/platform/src/memory/release.rs",
+    // The CPU profiler: a signal handler and its timer, which std and rustix do not offer; and the walk over frame pointers.
+    // Tests walk wild registers and sample a thread at work.
+    "base/platform/src/profile/signal.rs",
+    "base/platform/src/profile/stack.rs",
 ];
 
 /// Lines above an `unsafe` in which its `SAFETY:` sentence may begin.

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use queues::{IncomingMessage, MessageView};
 
 use super::confirms::{ConfirmRange, ConfirmSink};
+use crate::stages::{Began, Stage, Stages};
 
 /// A piece of the arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub(crate) struct Facts {
 pub(crate) struct Batch {
     arena: Vec<u8>,
     entries: Vec<Entry>,
+    /// When it was handed over.
+    pub(crate) began: Began,
 }
 
 impl Batch {
@@ -208,6 +211,8 @@ pub(crate) struct BatchConfirms {
     position: AtomicU64,
     /// (group, publish) refused by some queue.
     rejected: Mutex<Vec<(u32, u64)>>,
+    /// When the batch was handed over.
+    began: Began,
 }
 
 impl std::fmt::Debug for BatchConfirms {
@@ -224,6 +229,7 @@ impl BatchConfirms {
             pending: AtomicU32::new(1),
             position: AtomicU64::new(0),
             rejected: Mutex::new(Vec::new()),
+            began: Began::default(),
         }
     }
 
@@ -239,6 +245,11 @@ impl BatchConfirms {
         };
         self.groups[index].last = publish;
         index as u32
+    }
+
+    /// The batch is handed over now.
+    pub(crate) fn begun(self, began: Began) -> BatchConfirms {
+        BatchConfirms { began, ..self }
     }
 
     /// One more queue will answer.
@@ -274,7 +285,10 @@ impl BatchConfirms {
     }
 
     /// Tells the channels.
-    pub(crate) fn complete(&self) {
+    pub(crate) fn complete(&self, stages: &Stages) {
+        if self.began != Began::default() {
+            stages.end(Stage::Confirm, self.began);
+        }
         let mut rejected = std::mem::take(&mut *self.rejected.lock());
         rejected.sort_unstable();
         rejected.dedup();

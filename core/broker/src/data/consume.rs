@@ -112,7 +112,7 @@ impl Queue {
     /// Settles deliveries: one call per queue and batch.
     pub fn settle(self: &Arc<Self>, how: SettleHow, runs: &[SettleRun]) {
         if !runs.is_empty() {
-            self.submit(Event::Settle(how, runs.into()));
+            self.submit(Event::Settle(how, runs.into(), self.services().stages.begin()));
         }
     }
 

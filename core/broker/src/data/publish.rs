@@ -19,6 +19,7 @@ use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
 use crate::cell::{Queue, QueueRef};
 use crate::refused::{Refused, Resource};
+use crate::stages::Stage;
 use crate::stats::{MessageSizes, PublishCounters, Sizes, Stray};
 use crate::voice::trace;
 
@@ -194,7 +195,14 @@ impl Publisher {
         }
         let copies = channel.routes.carbon_copies(&self.principal, message.routing_key, raw)?;
         self.check_user_id(&properties)?;
+        let began = (self.batch.len() == 0).then(|| {
+            platform::profile::set_exchange(channel.routes.exchange_id());
+            self.broker.stages().begin()
+        });
         let route = channel.routes.route(&self.principal, message.routing_key, raw, &copies);
+        if let Some(began) = began {
+            self.broker.stages().end(Stage::Route, began);
+        }
         let raw = copies.stripped.as_deref().unwrap_or(raw);
         let annotations = copies.hidden.as_deref().unwrap_or_default();
         let view = MessageView {
@@ -319,8 +327,11 @@ impl Publisher {
         if self.batch.len() == 0 && self.confirms.is_none() {
             return;
         }
-        let batch = Arc::new(std::mem::take(&mut self.batch));
-        let confirms = self.confirms.take().map(Arc::new);
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.began = self.broker.stages().begin();
+        let began = batch.began;
+        let batch = Arc::new(batch);
+        let confirms = self.confirms.take().map(|confirms| Arc::new(confirms.begun(began)));
         self.crowded.clear();
         let crowded = &mut self.crowded;
         self.handovers.send(&batch, confirms.as_ref(), |queue| {

@@ -108,8 +108,14 @@ impl ChannelRoutes {
         self.generation = versions.0;
         self.is_plain = principal.vhost.routes_are_plain(&exchange);
         self.versions = versions;
+        platform::profile::set_exchange(exchange.id);
         self.exchange = Some(exchange);
         Ok(())
+    }
+
+    /// The number of the exchange that was entered.
+    pub(crate) fn exchange_id(&self) -> u64 {
+        self.entered().id
     }
 
     /// The exchange of the publish under way.

@@ -11,11 +11,12 @@
 //!  state() Draining    write what is left, shut the socket's sending side down, read until the end, drop the session
 //! ```
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use broker::{Broker, ConnectionInfo, Raised, User};
+use broker::{Broker, ConnectionInfo, Raised, Stage, User};
+use platform::profile::{self, NameId, SessionScope};
 use wire::amqp091::methods::connection;
 use wire::amqp091::{FRAME_METHOD, FRAME_OVERHEAD, Frame, Method, Parsed, parse_frame};
 
@@ -32,6 +33,9 @@ use crate::{Now, OUTPUT_BYTES_LOW};
 mod clock;
 mod opening;
 mod secret;
+
+/// The name of the protocol in profiles.
+static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("AMQP 0-9-1"));
 
 /// Bytes of a protocol header.
 const HEADER_BYTES: usize = 8;
@@ -167,6 +171,7 @@ impl Session {
         if let Some(running) = &mut self.running {
             running.overdue.set_now(now_ds);
         }
+        let began = self.broker.stages().begin();
         let mut consumed = 0;
         let mut needed = 0;
         while !self.is_stalled() {
@@ -179,6 +184,9 @@ impl Session {
                 }
                 Step::Waits => break,
             }
+        }
+        if consumed > 0 {
+            self.broker.stages().end(Stage::Parse, began);
         }
         if let Some(running) = &mut self.running {
             running.end_batch();
@@ -382,6 +390,22 @@ impl Session {
         self.sent = now;
         self.outbox.written(count);
         self.control.sent.add(count);
+    }
+
+    /// Whoever drives the session works for it, in profiles, as long as the scope lives.
+    pub fn enter_profile(&self) -> SessionScope {
+        match &self.running {
+            Some(running) => {
+                let principal = &running.principal;
+                profile::enter_session(*PROTOCOL, principal.vhost.label(), principal.connection.0)
+            }
+            None => profile::enter_session(*PROTOCOL, NameId::default(), 0),
+        }
+    }
+
+    /// A write to the socket took this long, nanoseconds.
+    pub fn write_took(&self, ns: u64) {
+        self.broker.stages().record(Stage::Write, ns);
     }
 
     /// The output side, for the socket's writer.

@@ -11,6 +11,14 @@ pub trait DurableListener: Send + Sync {
     /// Every record up to here is durable. Comes with growing positions, at least once for each write.
     fn durable(&self, up_to: Position);
 
+    /// A point on the clock that writes are measured with, nanoseconds. Called on the writer thread only.
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    /// How long a write took. Comes before [`Self::durable`] of the same write.
+    fn wrote(&self, _took: WriteTimes) {}
+
     /// A file was sealed: every record up to here lies in sealed files.
     fn file_sealed(&self, up_to: Position);
 
@@ -23,6 +31,15 @@ pub trait DurableListener: Send + Sync {
 
     /// The log has failed: nothing beyond [`crate::Log::durable`] will ever become durable. Comes once.
     fn failed(&self, error: &LogError);
+}
+
+/// How long the parts of a write took, on the listener's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteTimes {
+    /// Handing bytes to the operating system, nanoseconds.
+    pub write_ns: u64,
+    /// The sync after it, nanoseconds; `None` when there was none.
+    pub sync_ns: Option<u64>,
 }
 
 /// The place for the listener, and what it must not be told twice.
@@ -48,6 +65,12 @@ impl ListenerSlot {
         if let (Some(listener), Some(failure)) = (listener, failure) {
             listener.failed(&failure);
         }
+    }
+
+    /// The listener's clock; stands still without one.
+    pub(super) fn now_ns(&self) -> u64 {
+        let listener = self.inner.lock().listener.clone();
+        listener.map_or(0, |listener| listener.now_ns())
     }
 
     /// Calls the listener, if there is one, without holding the lock.

@@ -20,7 +20,7 @@ pub use append::Log;
 pub use error::{Damage, LogError};
 pub use format::{PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES};
 pub use inspect::{Found, LogFile, inspect_log_file, list_log_files};
-pub use listener::DurableListener;
+pub use listener::{DurableListener, WriteTimes};
 pub use manifest::{Held, read_manifest};
 pub use options::{LogOptions, SyncPolicy};
 pub use reader::Record;

@@ -10,6 +10,7 @@ use platform::Disk;
 use super::SyncPolicy;
 use super::file::{ActiveFile, FileRules};
 use super::format::seal_batch;
+use super::listener::WriteTimes;
 use super::shared::{Mode, Shared};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
@@ -147,6 +148,7 @@ impl LogWriter {
     fn write(&mut self, first: Position, sync: SyncPolicy) -> Result<(), IoFailure> {
         let bytes = offset_of(self.batch.len());
         let end = first.plus(bytes);
+        let began_ns = self.shared.listener.now_ns();
         if bytes > 0 {
             if self.unwritten.is_none() {
                 seal_batch(&mut self.batch, first);
@@ -156,9 +158,13 @@ impl LogWriter {
             }
             self.file.write(&self.batch)?;
         }
+        let written_ns = self.shared.listener.now_ns();
+        let mut took = WriteTimes { write_ns: written_ns.saturating_sub(began_ns), sync_ns: None };
         if sync == SyncPolicy::Fsync {
             self.file.sync()?;
+            took.sync_ns = Some(self.shared.listener.now_ns().saturating_sub(written_ns));
         }
+        self.shared.listener.tell(|listener| listener.wrote(took));
         self.publish(end, sync);
         Ok(())
     }

@@ -1,0 +1,16 @@
+//! Samples of what the process does with its CPU time: a signal that comes with CPU time used, the stack and the labels of the
+//! thread it finds, put into a ring without a lock or an allocation. Off until started; costs nothing then.
+//!
+//! Knows nothing of function names, queues or formats: a sample is addresses and numbers.
+
+mod labels;
+mod names;
+mod ring;
+mod signal;
+mod stack;
+
+pub use labels::{Labels, QueueScope, SessionScope, enter_queue, enter_session, set_exchange};
+pub use names::{NameId, intern, name_of};
+pub use ring::{DEPTH_MAX, Sample};
+pub use signal::{HZ_MAX, drain, dropped, set_rate};
+pub use stack::register_thread;

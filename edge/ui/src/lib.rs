@@ -1,0 +1,6 @@
+//! The web UI as files in the binary: what `ui/` builds, gzipped, with media types and entity tags. Refuses to know HTTP, and
+//! what the files do.
+
+mod assets;
+
+pub use assets::{Asset, assets};

@@ -1,0 +1,87 @@
+// Requests to the broker's management API, with the credentials of the session. Refuses to know what is asked for.
+
+/** An answer that is not 2xx. `status` 0: the broker was not reached. `reason`: what the broker said about it. */
+export class ApiError extends Error {
+  constructor(status, reason) {
+    super(reason || (status ? `The broker answered ${status}` : "The broker does not answer"));
+    this.status = status;
+  }
+  /** The broker does not have this route (another version, or another broker). */
+  get absent() {
+    return this.status === 404 || this.status === 405 || this.status === 501;
+  }
+}
+
+let authorization = null;
+let onRefused = () => {};
+
+/** Sets what goes into `Authorization` (null: nothing), and what to call when the broker no longer takes it. */
+export function authorize(header, refused) {
+  authorization = header;
+  if (refused) onRefused = refused;
+}
+
+/** Path segments, each percent-encoded: `seg("queues", "/", "a/b")` is `queues/%2F/a%2Fb`. */
+export const seg = (...parts) => parts.map((part) => encodeURIComponent(part)).join("/");
+
+/** `?a=1&b=x` of what is set. */
+export function query(values) {
+  const text = new URLSearchParams(Object.entries(values).filter(([, v]) => v !== undefined && v !== null && v !== "")).toString();
+  return text ? `?${text}` : "";
+}
+
+async function send(path, { method = "GET", body, signal, headers = {}, root = "api/" } = {}) {
+  const all = { ...headers };
+  if (authorization) all.Authorization = authorization;
+  if (body !== undefined) all["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(root + path, {
+      method, signal, headers: all,
+      body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+      credentials: "omit", cache: "no-store", redirect: "error",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0);
+  }
+  if (answer.ok) return answer;
+  let reason = "";
+  try {
+    const said = await answer.json();
+    reason = typeof said.reason === "string" ? said.reason : said.error ?? "";
+  } catch { /* no JSON: the status has to do */ }
+  if (answer.status === 401 && authorization) onRefused(reason);
+  throw new ApiError(answer.status, reason);
+}
+
+/** The JSON answer of `api/PATH`; null when there is no body. Throws ApiError. */
+export async function api(path, options) {
+  const answer = await send(path, options);
+  const text = await answer.text();
+  return text ? JSON.parse(text) : null;
+}
+
+/** As `api`, but gives up with status 413 when the answer is longer than `bytesMax`: for lists that a broker cannot page. */
+export async function apiCapped(path, bytesMax, options) {
+  const answer = await send(path, options);
+  const reader = answer.body.getReader();
+  const chunks = [];
+  let bytes = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    bytes += value.length;
+    if (bytes > bytesMax) {
+      reader.cancel();
+      throw new ApiError(413, "There is more here than a page can show");
+    }
+    chunks.push(value);
+  }
+  return JSON.parse(await new Blob(chunks).text());
+}
+
+/** The text of any path below the root of the server (`/debug/pprof/...`), as a Blob. */
+export async function fetchBlob(path, options) {
+  return (await send(path, { root: "", ...options })).blob();
+}

@@ -1,0 +1,104 @@
+// Who is logged in, and the few choices that outlive a page: vhost, refresh interval, theme. Credentials stay in
+// sessionStorage of this tab and are gone when it closes.
+import { api, authorize } from "./api.js";
+
+const KEY = "warren.authorization";
+const SETTINGS = "warren.settings";
+
+const encode = (user, password) => {
+  const bytes = new TextEncoder().encode(`${user}:${password}`);
+  return `Basic ${btoa(String.fromCharCode(...bytes))}`;
+};
+
+function remembered() {
+  try { return JSON.parse(localStorage.getItem(SETTINGS)) ?? {}; } catch { return {}; }
+}
+
+class Session {
+  state = $state("starting"); // starting, out, in
+  user = $state.raw(null);
+  notice = $state("");
+  overview = $state.raw(null);
+  vhosts = $state.raw([]);
+  vhost = $state(""); // the vhost that lists are limited to; empty: all
+  everyMs = $state(5000);
+  theme = $state("auto");
+
+  constructor() {
+    const kept = remembered();
+    this.everyMs = kept.everyMs ?? 5000;
+    this.theme = kept.theme ?? "auto";
+    this.vhost = kept.vhost ?? "";
+    this.dress();
+  }
+
+  keep() {
+    try {
+      localStorage.setItem(SETTINGS, JSON.stringify({ everyMs: this.everyMs, theme: this.theme, vhost: this.vhost }));
+    } catch { /* storage may be off: then the choice lasts as long as the page */ }
+  }
+
+  dress() {
+    if (this.theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = this.theme;
+  }
+
+  setTheme(theme) { this.theme = theme; this.dress(); this.keep(); }
+  setEvery(ms) { this.everyMs = ms; this.keep(); }
+  setVhost(vhost) { this.vhost = vhost; this.keep(); }
+
+  tags() {
+    const tags = this.user?.tags ?? [];
+    return typeof tags === "string" ? tags.split(",") : tags;
+  }
+  /** administrator may all; monitoring and policymaker what RabbitMQ lets them. */
+  may(tag) {
+    const tags = this.tags();
+    return tags.includes("administrator") || tags.includes(tag);
+  }
+
+  async start() {
+    let header = null;
+    try { header = sessionStorage.getItem(KEY); } catch { /* storage off */ }
+    if (!header) { this.state = "out"; return; }
+    try { await this.enter(header); } catch { this.state = "out"; }
+  }
+
+  async login(user, password) {
+    await this.enter(encode(user, password));
+  }
+
+  async enter(header) {
+    authorize(header, (reason) => this.logout(reason || "The broker no longer accepts this login"));
+    try {
+      this.user = await api("whoami");
+    } catch (error) {
+      authorize(null);
+      throw error;
+    }
+    try { sessionStorage.setItem(KEY, header); } catch { /* storage off: until the page is reloaded */ }
+    this.notice = "";
+    this.state = "in";
+    this.learn();
+  }
+
+  /** What the frame around every page shows: version, cluster name, vhosts. */
+  async learn() {
+    try { this.overview = await api("overview"); } catch { /* shown by the page itself */ }
+    try {
+      this.vhosts = (await api("vhosts?columns=name")).map((it) => it.name).sort();
+      if (this.vhost && !this.vhosts.includes(this.vhost)) this.setVhost("");
+    } catch { this.vhosts = []; }
+  }
+
+  logout(notice = "") {
+    authorize(null);
+    try { sessionStorage.removeItem(KEY); } catch { /* storage off */ }
+    this.user = null;
+    this.overview = null;
+    this.notice = notice;
+    this.state = "out";
+  }
+}
+
+export const session = new Session();

@@ -1,7 +1,7 @@
 // Places for exchanges and queues in a picture: exchanges from left to right as messages pass them, queues last.
 // Refuses to draw. Bounded: what does not fit is counted, not placed.
 
-export const BOX = { width: 190, height: 34, gapX: 130, gapY: 14 };
+export const BOX = { width: 204, height: 34, gapX: 140, gapY: 14 };
 const QUEUES_MAX = 60, EXCHANGES_MAX = 40;
 
 /** `bindings` as the API has them; `extra`: [{ source, destination, kind: "dead" | "alt", from: "queue" | "exchange" }]. */
@@ -41,18 +41,37 @@ export function picture(bindings, extra, types, from) {
   }
   const deepest = Math.max(0, ...[...nodes.values()].filter((n) => n.kind === "exchange").map((n) => level.get(n.id) ?? 0));
   const columns = [];
+  const put = (node) => { (columns[node.column] ??= []).push(node); return node; };
   for (const node of nodes.values()) {
     node.column = node.kind === "queue" ? deepest + 1 : level.get(node.id) ?? 0;
-    (columns[node.column] ??= []).push(node);
+    node.tall = BOX.height;
+    put(node);
   }
-  arrange(columns, kept);
-  const tallest = Math.max(1, ...columns.map((c) => c?.length ?? 0));
-  const height = tallest * (BOX.height + BOX.gapY) + 24;
-  columns.forEach((column, c) => column?.forEach((node, row) => {
-    node.x = 12 + c * (BOX.width + BOX.gapX);
-    node.y = 12 + row * (BOX.height + BOX.gapY) + ((tallest - column.length) * (BOX.height + BOX.gapY)) / 2;
-  }));
-  return { nodes: [...nodes.values()], edges: kept.map((e) => ({ ...e, a: nodes.get(e.from), z: nodes.get(e.to) })), width: 24 + columns.length * BOX.width + Math.max(0, columns.length - 1) * BOX.gapX, height, hidden: hidden.size };
+  // A line that passes columns gets a place in each of them, so that it does not run behind boxes.
+  const drawn = kept.map((e) => {
+    const a = nodes.get(e.from), z = nodes.get(e.to), via = [];
+    if (e.kind !== "dead") for (let c = a.column + 1; c < z.column; c += 1) via.push(put({ id: `${e.id}@${c}`, name: z.name, column: c, tall: 4 }));
+    return { ...e, a, z, via };
+  });
+  arrange(columns, drawn.flatMap((e) => { const way = [e.a, ...e.via, e.z]; return e.kind === "dead" ? [] : way.slice(1).map((to, i) => [way[i], to]); }));
+  const heights = columns.map((column) => (column ?? []).reduce((sum, node) => sum + node.tall + BOX.gapY, 0));
+  const tallest = Math.max(1, ...heights);
+  columns.forEach((column, c) => {
+    let y = 16 + (tallest - heights[c]) / 2;
+    for (const node of column ?? []) {
+      node.x = 12 + c * (BOX.width + BOX.gapX);
+      node.y = y;
+      y += node.tall + BOX.gapY;
+    }
+  });
+  // Labels stand at the end of their line, below each other where several lines end.
+  const ends = new Map();
+  for (const e of [...drawn].sort((p, q) => (p.via.at(-1) ?? p.a).y - (q.via.at(-1) ?? q.a).y)) {
+    if (e.kind === "dead") continue;
+    e.row = ends.get(e.z.id) ?? 0;
+    ends.set(e.z.id, e.row + 1);
+  }
+  return { nodes: [...nodes.values()], edges: drawn, width: 24 + columns.length * BOX.width + Math.max(0, columns.length - 1) * BOX.gapX, height: tallest + 40, hidden: hidden.size };
 }
 
 function reachable(edges, start) {
@@ -80,18 +99,17 @@ function levels(edges) {
   return level;
 }
 
-/** Orders each column by where its neighbours are, a few times over, so that few lines cross. */
-function arrange(columns, edges) {
+/** Orders each column by where its neighbours are, a few times over, so that few lines cross. `pairs`: [[node, node], ...]. */
+function arrange(columns, pairs) {
   for (const column of columns) column?.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
-  const index = () => columns.forEach((column) => column?.forEach((node, i) => { node.at = i / column.length; }));
+  const index = () => columns.forEach((column) => column?.forEach((node, i) => { node.at = (i + 0.5) / column.length; }));
   index();
-  for (let round = 0; round < 4; round += 1) {
+  for (let round = 0; round < 6; round += 1) {
     const sums = new Map();
-    const add = (id, at) => { const s = sums.get(id) ?? [0, 0]; s[0] += at; s[1] += 1; sums.set(id, s); };
-    const by = new Map(columns.flat().filter(Boolean).map((n) => [n.id, n]));
-    for (const e of edges) { const a = by.get(e.from), z = by.get(e.to); if (a && z && e.kind !== "dead") { add(z.id, a.at); if (round % 2) add(a.id, z.at); } }
-    for (const column of columns) column?.sort((a, b) => mean(sums, a) - mean(sums, b));
+    const add = (node, at) => { const s = sums.get(node) ?? [0, 0]; s[0] += at; s[1] += 1; sums.set(node, s); };
+    for (const [a, z] of pairs) { add(z, a.at); if (round % 2) add(a, z.at); }
+    const mean = (node) => { const s = sums.get(node); return s ? s[0] / s[1] : node.at; };
+    for (const column of columns) column?.sort((a, b) => mean(a) - mean(b));
     index();
   }
 }
-const mean = (sums, node) => { const s = sums.get(node.id); return s ? s[0] / s[1] : node.at; };

@@ -30,6 +30,16 @@ export function query(values) {
   return text ? `?${text}` : "";
 }
 
+/** RabbitMQ says 401 also for what a user may not do. Only when it no longer knows the user is the session over. */
+async function stillWelcome() {
+  try {
+    const answer = await fetch("api/whoami", { headers: { Authorization: authorization }, credentials: "omit", cache: "no-store" });
+    return answer.status !== 401;
+  } catch {
+    return true;
+  }
+}
+
 async function send(path, { method = "GET", body, signal, headers = {}, root = "api/" } = {}) {
   const all = { ...headers };
   if (authorization) all.Authorization = authorization;
@@ -51,7 +61,7 @@ async function send(path, { method = "GET", body, signal, headers = {}, root = "
     const said = await answer.json();
     reason = typeof said.reason === "string" ? said.reason : said.error ?? "";
   } catch { /* no JSON: the status has to do */ }
-  if (answer.status === 401 && authorization) onRefused(reason);
+  if (answer.status === 401 && authorization && !(await stillWelcome())) onRefused(reason);
   throw new ApiError(answer.status, reason);
 }
 

@@ -4,7 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod merging;
 mod release;
+
+pub use merging::merge_freed_at_once;
 
 /// Reads the memory of this process and of its surroundings.
 pub trait Memory: Send + Sync {

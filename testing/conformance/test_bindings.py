@@ -510,3 +510,34 @@ def test_b050_line_ends_are_stripped_in_publish_and_bind_too(ch):
     ch.bind(queue + "\n", exchange + "\r", "k")
     ch.publish(exchange, "k")
     client.eventually(lambda: ch.get(queue))
+
+
+# ------------------------------------------------------------------------------------------ many at once
+
+
+def bind_many(ch, queue, exchange, count):
+    """Binds with no-wait; returns when all bindings are there."""
+    for n in range(count):
+        ch.send("queue.bind", queue=queue, exchange=exchange, routing_key=f"k.{n}.*", nowait=True)
+    ch.bind(queue, exchange, "last")
+
+
+def test_b078_a_queue_with_thousands_of_bindings_is_deleted_with_them(ch, router):
+    exchange, queue = ch.exchange("topic"), ch.queue()
+    other = router.queue("other", exchange, "k.7.#")
+    bind_many(ch, queue, exchange, 3000)
+    assert ch.call("queue.delete", queue=queue).message_count == 0
+    assert router.routed(exchange, "k.7.x") == {"other": 1}
+    assert other == router.queue("other")
+    ch.publish(exchange, "k.8.x", mandatory=True)
+    assert ch.next("basic.return").reply_code == 312
+
+
+def test_b053_an_exchange_with_thousands_of_bindings_is_deleted_with_them(ch):
+    exchange, queue = ch.exchange("topic"), ch.queue()
+    bind_many(ch, queue, exchange, 3000)
+    ch.call("exchange.delete", exchange=exchange)
+    ch.call("exchange.declare", exchange=exchange, type="topic")
+    ch.publish(exchange, "last", mandatory=True)
+    assert ch.next("basic.return").reply_code == 312
+    ch.call("exchange.delete", exchange=exchange)

@@ -20,6 +20,7 @@ use crate::call::{Call, Commit};
 use crate::cell::QueueRef;
 use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
+use crate::control::deletions::{BINDINGS_INLINE_MAX, Deletions};
 use crate::control::durable::adds_durable;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) retired: Mutex<Retired<QueueRef>>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) committing: Arc<Committing>,
+    pub(crate) deletions: Arc<Deletions>,
     pub(crate) next_connection: AtomicU64,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) _lock: DataDirLock,
@@ -119,6 +121,9 @@ impl Inner {
         self.services.voice.changed(&writer.state, command, &changes, by);
         let deleted = self.services.take_unregistered();
         drop(writer);
+        // Nobody waits for the writer while a hundred thousand bindings are freed.
+        let unread = self.retired.lock().take_unread();
+        drop((unread, changes));
         if !deleted.is_empty() {
             let background = self.services.background.clone();
             let delete = move |done: Result<(), Refused>| {
@@ -169,10 +174,6 @@ impl Broker {
 
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.0.services
-    }
-
-    pub(crate) fn commit_at(&self, by: &str, command: &Command) -> Result<(Outcome, u64), Refused> {
-        self.0.commit_at(by, command)
     }
 
     /// Applies a command on somebody's behalf; the call is answered when it is durable.
@@ -301,9 +302,17 @@ impl Broker {
         {
             self.services().voice.connection_closed(principal.connection, &control.info());
         }
-        let command = Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner: principal.connection });
-        if let Err(error) = self.commit_at(INTERNAL, &command) {
-            tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
+        let owner = principal.connection;
+        let delete = move |inner: &Inner| {
+            let command = Command::DeleteExclusiveQueues(DeleteExclusiveQueues { owner });
+            if let Err(error) = inner.commit_at(INTERNAL, &command) {
+                tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
+            }
+        };
+        if self.read_metadata(|state| state.exclusive_binding_count(owner)) > BINDINGS_INLINE_MAX {
+            self.0.deletions.submit(Box::new(delete));
+        } else {
+            delete(&self.0);
         }
     }
 
@@ -320,6 +329,7 @@ impl Broker {
             self.0.services.settle_letters();
         }
         self.0.services.voice.outlet.stop();
+        self.0.deletions.stop();
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();
         self.0.services.alarms.stop();

@@ -82,7 +82,8 @@ impl Driver {
             Engine::Segments => worked(services.segments.step()),
             Engine::Background => {
                 let gone = |queue: Arc<crate::Queue>| self.inner.finish_delete(&queue, 0, None, INTERNAL);
-                worked(services.background.step(&*services.clock, gone, &services.segments))
+                let has_worked = services.background.step(&*services.clock, gone, &services.segments);
+                worked(self.inner.deletions.step(&self.inner) | has_worked)
             }
             Engine::Checkpointer => match services.checkpointer.step(services, &mut self.progress) {
                 Turn::Worked => Driven::Worked,

@@ -57,7 +57,7 @@ impl Aftermath {
             queue.services().queue_gone(queue.clone(), why, self.last_cancelled);
         }
         if let Some((ready, reply, by)) = self.deleted {
-            queue.services().queue_deleted(queue, ready, reply, &by);
+            queue.services().queue_deleted(queue, ready, reply, by);
         }
     }
 }

@@ -149,6 +149,7 @@ fn recover(
         retired: Mutex::default(),
         writer: Mutex::new(writer),
         committing,
+        deletions: Arc::default(),
         next_connection: AtomicU64::new(1),
         threads: Mutex::default(),
         _lock: lock,
@@ -275,6 +276,12 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
         };
         services.background.run(&*services.clock, gone, &services.segments);
     })?;
+    let (weak, deletions) = (Arc::downgrade(inner), inner.deletions.clone());
+    let deleting = platform::thread::spawn_or_abort("deletions", move || {
+        while let (Some(deletion), Some(inner)) = (deletions.next(), weak.upgrade()) {
+            deletion(&inner);
+        }
+    })?;
     let services = inner.services.clone();
     let checkpointer = platform::thread::spawn_or_abort("checkpointer", move || {
         services.checkpointer.run(&services);
@@ -290,7 +297,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let outlet = platform::thread::spawn_or_abort(THREAD_NAME, move || {
         services.voice.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());
     })?;
-    inner.threads.lock().extend([background, checkpointer, seen_files, alarms, outlet]);
+    inner.threads.lock().extend([background, deleting, checkpointer, seen_files, alarms, outlet]);
     Ok(())
 }
 

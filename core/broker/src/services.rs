@@ -15,11 +15,12 @@ use stdx::QueueId;
 
 use crate::alarms::Alarms;
 use crate::background::{Background, Job};
-use crate::broker::ControlPlane;
+use crate::broker::{ControlPlane, Inner};
 use crate::call::{Call, Reply};
 use crate::cell::place::Configs;
 use crate::cell::{Event, Queue};
 use crate::checkpointer::Checkpointer;
+use crate::control::deletions::BINDINGS_INLINE_MAX;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
@@ -347,13 +348,18 @@ impl Services {
     /// A cell has agreed to its deletion: the metadata follow, then the answer.
     pub(crate) fn queue_deleted(
         &self,
-        queue: &Queue,
+        queue: &Arc<Queue>,
         ready: u64,
         reply: Reply<Result<DeletedQueue, Refused>>,
-        by: &str,
+        by: Box<str>,
     ) {
-        if let Some(control) = self.control.get().and_then(Weak::upgrade) {
-            control.finish_delete(queue, ready, Some(reply), by);
+        let Some(control) = self.control.get().and_then(Weak::upgrade) else { return };
+        if control.binding_count_to(queue) > BINDINGS_INLINE_MAX {
+            let queue = queue.clone();
+            let delete = move |control: &Inner| control.finish_delete(&queue, ready, Some(reply), &by);
+            control.deletions.submit(Box::new(delete));
+        } else {
+            control.finish_delete(queue, ready, Some(reply), &by);
         }
     }
 

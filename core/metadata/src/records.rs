@@ -67,6 +67,18 @@ pub enum Destination {
     Exchange(Arc<ExchangeRecord>),
 }
 
+impl Destination {
+    /// Whether both are the very same record.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Destination::Queue(one), Destination::Queue(other)) => Arc::ptr_eq(one, other),
+            (Destination::Exchange(one), Destination::Exchange(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
 /// A binding. Its identity is source, destination, key **and arguments** (B84). The implicit bindings of the default
 /// exchange (B86) are not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,6 +223,10 @@ impl Binding {
     /// The order in which lists of bindings are given: source, destination, key, arguments.
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
+        // Bindings that go together mostly share an end: no need to compare its name.
+        if Arc::ptr_eq(&self.source, &other.source) && self.destination.is_same(&other.destination) {
+            return self.key.cmp(&other.key).then_with(|| self.arguments.raw().cmp(other.arguments.raw()));
+        }
         self.identity().cmp(&other.identity())
     }
 }

@@ -10,7 +10,7 @@ use stdx::{ConnectionId, QueueId};
 
 use crate::apply::Contradiction;
 use crate::changes::{Applied, Outcome};
-use crate::command::{Batch, Command, Name};
+use crate::command::{Batch, Command, DestinationName, Name};
 use crate::records::{QueueRecord, User, VhostName};
 use crate::refusal::{Kind, Refusal};
 use crate::vhost::Vhost;
@@ -173,6 +173,16 @@ impl State {
     /// The exclusive queues of a connection, oldest first.
     pub fn exclusive_queues(&self, owner: ConnectionId) -> impl Iterator<Item = &Arc<QueueRecord>> {
         self.exclusive.range((owner, QueueId(0))..=(owner, QueueId(u64::MAX))).map(|(_, queue)| queue)
+    }
+
+    /// How many bindings lead to the exclusive queues of a connection.
+    #[must_use]
+    pub fn exclusive_binding_count(&self, owner: ConnectionId) -> usize {
+        let count = |queue: &Arc<QueueRecord>| {
+            let vhost = self.vhost(&queue.vhost)?;
+            Some(vhost.binding_count_to(&DestinationName::Queue(queue.name.clone())))
+        };
+        self.exclusive_queues(owner).filter_map(count).sum()
     }
 
     pub(crate) fn vhost_mut(&mut self, name: &[u8]) -> Result<&mut Vhost, Refusal> {

@@ -143,6 +143,12 @@ impl Vhost {
         self.exchanges.get(exchange).map_or(0, |entry| entry.outgoing.len())
     }
 
+    /// Number of bindings that end at a queue or exchange; 0 when there is no such thing.
+    #[must_use]
+    pub fn binding_count_to(&self, destination: &DestinationName) -> usize {
+        self.incoming(destination).map_or(0, List::len)
+    }
+
     /// Runtime parameters: ((component, name), JSON text), in that order.
     pub fn parameters(&self) -> impl Iterator<Item = (&(Box<str>, Box<str>), &str)> {
         self.parameters.iter().map(|(key, value)| (key, &**value))

@@ -17,6 +17,11 @@ impl<Q: QueueHandle> Retired<Q> {
         Self { tables: Vec::new() }
     }
 
+    /// Takes a table that [`crate::Exchange::publish`] gave back and frees nothing yet.
+    pub fn keep(&mut self, table: Arc<Table<Q>>) {
+        self.tables.push(table);
+    }
+
     /// Takes a table that [`crate::Exchange::publish`] gave back and frees those that nobody reads any more. At most
     /// one is held per table that a reader still holds, plus this one.
     pub fn retire(&mut self, table: Arc<Table<Q>>) {
@@ -24,11 +29,16 @@ impl<Q: QueueHandle> Retired<Q> {
         self.free();
     }
 
-    /// Frees the tables that nobody reads any more and returns how many are left. Once replaced, a table has no new
-    /// readers, and those that hold a guard were counted when it was replaced.
+    /// Frees the tables that nobody reads any more and returns how many are left.
     pub fn free(&mut self) -> usize {
-        self.tables.retain(|table| Arc::strong_count(table) > 1);
+        drop(self.take_unread());
         self.tables.len()
+    }
+
+    /// Gives out the tables that nobody reads any more, for the caller to free where it disturbs nobody. Once replaced, a table has
+    /// no new readers, and those that hold a guard were counted when it was replaced.
+    pub fn take_unread(&mut self) -> Vec<Arc<Table<Q>>> {
+        self.tables.extract_if(.., |table| Arc::strong_count(table) == 1).collect()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Declaring and deleting exchanges.
 
-use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen};
+use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen, DestinationName};
 use routing::{ExchangeType, TypeError};
 use wire::amqp091::{Table, Value};
 
+use super::deletions::BINDINGS_INLINE_MAX;
 use super::queues::{clean_name, is_reserved};
 use crate::access::Permission;
-use crate::call::Commit;
+use crate::call::{Call, Commit};
 use crate::refused::{LimitScope, Refused, Resource};
 use crate::{Broker, Principal};
 
@@ -123,7 +124,34 @@ impl Broker {
         principal.check_exchange(Permission::Configure, &name)?;
         let when = if if_unused { DeleteWhen::Unused } else { DeleteWhen::Always };
         let vhost = principal.vhost.name().as_bytes().into();
-        self.commit(&principal.user.name, &Command::DeleteExchange(DeleteExchange { vhost, name, when }))
-            .map(|(_, call)| call)
+        let command = Command::DeleteExchange(DeleteExchange { vhost, name, when });
+        if when == DeleteWhen::Always && self.exchange_binding_count(&command) > BINDINGS_INLINE_MAX {
+            return Ok(self.delete_later(&principal.user.name, command));
+        }
+        self.commit(&principal.user.name, &command).map(|(_, call)| call)
+    }
+
+    /// How many bindings go with the exchange that the command deletes.
+    fn exchange_binding_count(&self, command: &Command) -> usize {
+        let Command::DeleteExchange(delete) = command else { return 0 };
+        self.read_metadata(|state| {
+            let to = DestinationName::Exchange(delete.name.clone());
+            state
+                .vhost(&delete.vhost)
+                .map_or(0, |vhost| vhost.binding_count_from(&delete.name) + vhost.binding_count_to(&to))
+        })
+    }
+
+    /// Applies a command on the thread for deletions; the call is answered when it is durable.
+    fn delete_later(&self, by: &str, command: Command) -> Commit {
+        let (reply, call) = Call::pair();
+        let by: Box<str> = by.into();
+        self.0.deletions.submit(Box::new(move |inner| match inner.commit_at(&by, &command) {
+            Ok((_, position)) => {
+                inner.committing.when_durable(position, Box::new(move |done| reply.send(done)));
+            }
+            Err(refused) => reply.send(Err(refused)),
+        }));
+        call
     }
 }

@@ -44,7 +44,9 @@ pub(crate) fn start_all_clocks(queues: &[Arc<Queue>]) {
 impl Inner {
     /// Applies changes to the runtime tables.
     pub(crate) fn follow(&self, state: &State, changes: &[Change]) {
-        for change in changes {
+        let mut rest = changes;
+        while let Some((change, behind)) = rest.split_first() {
+            rest = behind;
             match change {
                 Change::VhostAdded(name) => {
                     let text = text(name);
@@ -62,8 +64,11 @@ impl Inner {
                     self.add_queue(record, None).iter().for_each(start_clocks);
                 }
                 Change::QueueDeleted(record) => self.remove_queue(record),
-                Change::BindingAdded(binding) => self.change_binding(binding, Way::Add),
-                Change::BindingRemoved(binding) => self.change_binding(binding, Way::Remove),
+                Change::BindingAdded(binding) | Change::BindingRemoved(binding) => {
+                    let run = binding_run(binding, behind);
+                    self.change_bindings(std::iter::once(change).chain(&behind[..run]));
+                    rest = &behind[run..];
+                }
                 Change::UserChanged(name) => self.refresh_user(state, name),
                 Change::PermissionsChanged { user, .. } | Change::TopicPermissionsChanged { user, .. } => {
                     self.refresh_user(state, user);
@@ -92,7 +97,8 @@ impl Inner {
                 queues.extend(self.add_queue(record, contents.remove(&record.id)));
             }
             let bindings = vhost.bindings_in_order_made();
-            bindings.into_iter().for_each(|binding| self.change_binding(binding, Way::Add));
+            let added: Vec<_> = bindings.into_iter().cloned().map(Change::BindingAdded).collect();
+            self.follow(state, &added);
         }
         for (name, _) in state.users() {
             self.refresh_user(state, name);
@@ -178,7 +184,7 @@ impl Inner {
             }
             self.services.seen_files.forget(record.id.0);
             vhost.remove_exchange(&record.name);
-            self.retired.lock().retire(exchange.clear());
+            self.retired.lock().keep(exchange.clear());
         }
     }
 
@@ -223,32 +229,39 @@ impl Inner {
         }
     }
 
-    fn change_binding(&self, binding: &Binding, way: Way) {
-        let Some(vhost) = self.vhost_of(&binding.source.vhost) else { return };
-        let Some(source) = vhost.exchange(&binding.source.name) else { return };
-        let destination = match &binding.destination {
-            Destination::Queue(record) => {
-                vhost.queue(&record.name).map(|queue| routing::Destination::Queue(QueueRef(queue)))
-            }
-            Destination::Exchange(record) => vhost.exchange(&record.name).map(routing::Destination::Exchange),
-        };
-        let Some(destination) = destination else { return };
-        let arguments = binding.arguments.as_table();
+    /// Changes of bindings from one exchange, published as one table: whoever deletes a queue with a hundred thousand bindings
+    /// has publishers see one new table, not as many.
+    fn change_bindings<'c>(&self, changes: impl Iterator<Item = &'c Change>) {
+        let mut steps = changes.filter_map(BindingStep::of).peekable();
+        let Some(first) = steps.peek() else { return };
+        let record = first.binding.source.clone();
+        let Some(vhost) = self.vhost_of(&record.vhost) else { return };
+        let Some(source) = vhost.exchange(&record.name) else { return };
+        let mut ends = Ends { vhost: &vhost, latest: None };
+        let mut newly_bound = Vec::new();
+        let history = vhost.history(source.id);
         let ((), old) = source.edit(|table| {
-            match way {
-                Way::Add => table.bind(&binding.key, arguments, &destination),
-                Way::Remove => table.unbind(&binding.key, arguments, &destination),
-            };
+            for BindingStep { binding, way } in steps {
+                let Some(destination) = ends.of(&binding.destination) else { continue };
+                let arguments = binding.arguments.as_table();
+                match way {
+                    Way::Add => table.bind(&binding.key, arguments, destination),
+                    Way::Remove => table.unbind(&binding.key, arguments, destination),
+                };
+                let is_added = matches!(way, Way::Add);
+                if matches!(destination, routing::Destination::Exchange(_)) {
+                    vhost.count_exchange_binding(is_added);
+                }
+                self.services.voice.count_binding(&record.vhost, &record.name, is_added);
+                if is_added && history.is_some() {
+                    newly_bound.push(destination.clone());
+                }
+            }
         });
-        self.retired.lock().retire(old);
-        if matches!(binding.destination, Destination::Exchange(_)) {
-            vhost.count_exchange_binding(matches!(way, Way::Add));
-        }
-        let (vhost_name, source_name) = (&binding.source.vhost, &binding.source.name);
-        self.services.voice.count_binding(vhost_name, source_name, matches!(way, Way::Add));
+        self.retired.lock().keep(old);
         vhost.changed();
-        if let (Way::Add, Some(history)) = (way, vhost.history(source.id)) {
-            replay(&vhost, &history, &destination);
+        if let Some(history) = history {
+            newly_bound.iter().for_each(|destination| replay(&vhost, &history, destination));
         }
     }
 
@@ -301,4 +314,51 @@ fn replay(vhost: &Vhost, history: &RecentMessages, destination: &routing::Destin
 enum Way {
     Add,
     Remove,
+}
+
+/// A change of bindings.
+struct BindingStep<'c> {
+    binding: &'c Arc<Binding>,
+    way: Way,
+}
+
+impl<'c> BindingStep<'c> {
+    fn of(change: &'c Change) -> Option<Self> {
+        match change {
+            Change::BindingAdded(binding) => Some(Self { binding, way: Way::Add }),
+            Change::BindingRemoved(binding) => Some(Self { binding, way: Way::Remove }),
+            _ => None,
+        }
+    }
+}
+
+/// How many of the changes that follow are of bindings from the same exchange.
+fn binding_run(first: &Binding, behind: &[Change]) -> usize {
+    let goes_on = |change: &&Change| {
+        BindingStep::of(change).is_some_and(|step| Arc::ptr_eq(&step.binding.source, &first.source))
+    };
+    behind.iter().take_while(goes_on).count()
+}
+
+/// Finds what bindings lead to; of a run of them, most lead to the same.
+struct Ends<'v> {
+    vhost: &'v Vhost,
+    latest: Option<(Destination, routing::Destination<QueueRef>)>,
+}
+
+impl Ends<'_> {
+    fn of(&mut self, destination: &Destination) -> Option<&routing::Destination<QueueRef>> {
+        if self.latest.as_ref().is_none_or(|(known, _)| !known.is_same(destination)) {
+            let found = match destination {
+                Destination::Queue(record) => {
+                    routing::Destination::Queue(QueueRef(self.vhost.queue(&record.name)?))
+                }
+                Destination::Exchange(record) => {
+                    routing::Destination::Exchange(self.vhost.exchange(&record.name)?)
+                }
+            };
+            self.latest = Some((destination.clone(), found));
+        }
+        self.latest.as_ref().map(|(_, found)| found)
+    }
 }

@@ -1,6 +1,7 @@
 //! The control plane: everything that changes metadata.
 pub mod bindings;
 pub(crate) mod committing;
+pub(crate) mod deletions;
 pub(crate) mod durable;
 pub mod exchanges;
 pub mod explain;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, Outcome, QueueType};
+use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, DestinationName, Outcome, QueueType};
 use queues::{ArgumentError, ArgumentReason, QueueConfig, QueueCounts};
 use wire::amqp091::{Table, TableBuf, Value};
 
@@ -230,6 +230,13 @@ impl Broker {
 }
 
 impl crate::broker::Inner {
+    /// How many bindings lead to the queue.
+    pub(crate) fn binding_count_to(&self, queue: &Queue) -> usize {
+        let writer = self.writer.lock();
+        let vhost = writer.state.vhost(queue.vhost_name().as_bytes());
+        vhost.map_or(0, |vhost| vhost.binding_count_to(&DestinationName::Queue(queue.name().into())))
+    }
+
     /// A cell has agreed to its deletion, or deletes itself: the metadata follow. Answers when that is durable.
     pub(crate) fn finish_delete(
         &self,

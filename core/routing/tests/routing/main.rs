@@ -3,6 +3,7 @@
 mod model;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::{Goal, Model, ModelBinding, SELECTORS};
 use proptest::prelude::*;
@@ -412,39 +413,56 @@ fn concurrent_readers_never_see_half_a_batch() {
     ExchangeKind::ALL.iter().copied().for_each(churn_while_reading);
 }
 
-/// Every acknowledged binding routes and every acknowledged unbinding does not, while another thread churns.
+/// Every acknowledged binding routes and every acknowledged unbinding does not, while another thread churns: never a lost route,
+/// never a phantom.
 #[test]
 fn a_change_holds_for_every_route_that_begins_after_it() {
+    const CHURNED: u32 = 2000;
     let exchange = Exchange::new(1, b"x", ExchangeKind::Topic);
-    let acknowledged = std::sync::atomic::AtomicU32::new(0);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut scratch, mut out) = (Scratch::new(), Vec::new());
-            loop {
-                let bound = acknowledged.load(std::sync::atomic::Ordering::Acquire);
-                route(
-                    &exchange,
-                    &Message { keys: &[b"k.k"], ..Message::default() },
-                    &|_| None,
-                    &mut scratch,
-                    &mut out,
-                );
-                assert!(out.len() as u32 >= bound, "{} of {bound}", out.len());
-                if bound == 2000 {
-                    break;
-                }
-            }
-        });
+    // Steps done: the first CHURNED bind, the others unbind in the same order.
+    let (begun, acknowledged) = (AtomicU32::new(0), AtomicU32::new(0));
+    let churn = || {
         let mut retired = Retired::new();
-        for queue in 0..2000_u32 {
+        for step in 0..2 * CHURNED {
+            let (queue, none) = (step % CHURNED, TableBuf::new());
             let key: &[u8] = [&b"k.k"[..], b"#", b"*.k"][queue as usize % 3];
-            let bind = |table: &mut routing::Table<u32>| {
-                table.bind(key, TableBuf::new().as_table(), &Destination::Queue(queue))
-            };
-            retired.retire(exchange.edit(bind).1);
-            acknowledged.store(queue + 1, std::sync::atomic::Ordering::Release);
+            let destination = Destination::Queue(queue);
+            begun.store(step + 1, Ordering::Release);
+            let (changed, old) = exchange.edit(|table| match step < CHURNED {
+                true => table.bind(key, none.as_table(), &destination),
+                false => table.unbind(key, none.as_table(), &destination),
+            });
+            assert!(changed);
+            retired.retire(old);
+            acknowledged.store(step + 1, Ordering::Release);
         }
+    };
+    let read = || {
+        let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+        loop {
+            let before = acknowledged.load(Ordering::Acquire);
+            let message = Message { keys: &[b"k.k"], ..Message::default() };
+            route(&exchange, &message, &|_| None, &mut scratch, &mut out);
+            let after = begun.load(Ordering::Acquire);
+            let mut is_out = vec![false; CHURNED as usize];
+            out.iter().for_each(|queue| is_out[*queue as usize] = true);
+            let lost =
+                (after.saturating_sub(CHURNED)..before.min(CHURNED)).find(|&queue| !is_out[queue as usize]);
+            assert_eq!(lost, None, "bound before {before}, not unbound by {after}");
+            let phantom = |queue: &u32| *queue >= after || queue + CHURNED < before;
+            assert_eq!(out.iter().find(|queue| phantom(queue)), None, "{before} to {after}");
+            if before == 2 * CHURNED {
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(read);
+        }
+        churn();
     });
+    assert!(exchange.load().is_empty());
 }
 
 /// Adds and removes bindings of a consistent-hash exchange beside a plain list of them.

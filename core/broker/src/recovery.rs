@@ -116,7 +116,7 @@ fn recover(
     let incarnation = (clock.wall_ms() / 1000) as u32;
     let parts = missing::Parts::look(&**disk, data_dir)?;
     parts.check_metadata()?;
-    let (writer, metadata_log, is_known) =
+    let (mut writer, metadata_log, is_known) =
         Writer::open(foundation, &data_dir.join("meta"), &committing, incarnation)?;
     if is_known {
         parts.check_messages()?;
@@ -128,13 +128,15 @@ fn recover(
     let (log, message_log, recovered) =
         Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
     missing::check_known(is_known, recovered.end().0)?;
-    let contents = read_messages(recovered, &writer)?;
+    let (contents, highest_logged) = read_messages(recovered, &writer)?;
     let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
     let segment_options = foundation.sizes.segment_options();
     let segments = Segments::open(disk.clone(), &data_dir.join("segments"), segment_options)
         .map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
-    drop_unneeded(&segments, &contents)?;
+    let highest_stored = drop_unneeded(&segments, &contents)?;
+    // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
+    writer.state.pass_over_ids(highest_logged.max(highest_stored));
     let storage = (log, Arc::new(segments), motion);
     let services =
         start_services(storage, foundation, (alarms, checkpointer, seen_files, voice), options.stall_ms)?;
@@ -169,8 +171,9 @@ pub(crate) fn has_store(exchange: &ExchangeRecord) -> bool {
         .is_ok_and(|declared| declared.duty == Duty::Delay)
 }
 
-/// Folds the message log into queues that still exist.
-fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, StartError> {
+/// Folds the message log into queues that still exist. Tells the highest identifier in it, too.
+fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<(Contents, u64), StartError> {
+    let mut highest = 0;
     let mut contents: Contents = HashMap::new();
     let mut known: HashSet<QueueId, foldhash::fast::RandomState> = HashSet::default();
     for vhost in writer.state.vhosts() {
@@ -180,6 +183,7 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, 
     }
     while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
         let id = QueueId(record.stream);
+        highest = if metadata::is_durable_id(record.stream) { highest.max(record.stream) } else { highest };
         if !known.contains(&id) {
             continue;
         }
@@ -204,14 +208,20 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<Contents, 
             "an unfinished write was cut off the end of the message log"
         );
     }
-    Ok(contents)
+    Ok((contents, highest))
 }
 
-/// Deletes segments that no queue refers to: transient backlogs of an earlier life, deleted queues.
-fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<(), StartError> {
+/// Deletes segments that no queue refers to: transient backlogs of an earlier life, deleted queues. Tells the highest durable
+/// identifier that any was written for.
+fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<u64, StartError> {
+    let mut highest = 0;
     let needed =
         |stream: u64| contents.get(&QueueId(stream)).is_some_and(|queue| queue.segments().next().is_some());
-    segments.retain(needed).map_err(StartError::storage)?;
+    let look = |stream: u64| {
+        highest = if metadata::is_durable_id(stream) { highest.max(stream) } else { highest };
+        needed(stream)
+    };
+    segments.retain(look).map_err(StartError::storage)?;
     let mut kept: Vec<_> = contents.iter().filter(|(id, _)| needed(id.0)).collect();
     kept.sort_unstable_by_key(|(id, _)| **id);
     for (id, queue) in kept {
@@ -222,7 +232,7 @@ fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<(), StartEr
             }
         }
     }
-    Ok(())
+    Ok(highest)
 }
 
 fn start_services(

@@ -49,5 +49,5 @@ pub use records::{
 };
 pub use refusal::{Compared, Kind, Refusal};
 pub use snapshot::{SNAPSHOT_MAGIC, SNAPSHOT_VERSION};
-pub use state::State;
+pub use state::{State, is_durable_id};
 pub use vhost::Vhost;

@@ -22,6 +22,12 @@ const TRANSIENT_COUNT_BITS: u32 = 43;
 /// Bits of a transient identifier that tell the incarnation.
 const INCARNATION_MASK: u64 = (1 << 20) - 1;
 
+/// Whether an identifier is one of a durable exchange or queue.
+#[must_use]
+pub fn is_durable_id(id: u64) -> bool {
+    id < TRANSIENT
+}
+
 /// Where identifiers come from. Transient ones are counted apart: they are not logged, and must not make the
 /// identifiers of durable things differ after a replay.
 #[derive(Debug)]
@@ -75,6 +81,13 @@ impl State {
     pub fn begin_incarnation(&mut self, incarnation: u32) {
         let incarnation = u64::from(incarnation) & INCARNATION_MASK;
         self.ids.transient_next = TRANSIENT | (incarnation << TRANSIENT_COUNT_BITS);
+    }
+
+    /// Gives out no durable identifier up to this: something on disk bears it whose declaration did not become durable. To be
+    /// called after loading, before the first command.
+    pub fn pass_over_ids(&mut self, highest: u64) {
+        assert!(is_durable_id(highest), "an identifier of something transient");
+        self.ids.durable_next = self.ids.durable_next.max(highest + 1);
     }
 
     /// Does what the command asks, or refuses it and changes nothing. What must follow is appended to `applied`.

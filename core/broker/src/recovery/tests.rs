@@ -22,22 +22,24 @@ pub(crate) fn open(dir: &Path) -> Result<Broker, StartError> {
     Broker::open(dir, BrokerOptions { fsync: false, ..BrokerOptions::default() })
 }
 
+fn declare(broker: &Broker, name: &str) -> QueueId {
+    let command = Command::DeclareQueue(DeclareQueue {
+        vhost: b"/".as_slice().into(),
+        name: name.as_bytes().into(),
+        durable: true,
+        auto_delete: false,
+        exclusive_owner: None,
+        arguments: metadata::Arguments::default(),
+        queue_type: metadata::QueueType::Classic,
+    });
+    broker.commit("rmq-cli", &command).unwrap().1.wait().unwrap();
+    broker.vhost("/").unwrap().queue(name.as_bytes()).unwrap().id
+}
+
 /// A directory with the queues `a` and `b`.
 pub(crate) fn filled(dir: &Path) -> Vec<QueueId> {
     let broker = open(dir).unwrap();
-    for name in ["a", "b"] {
-        let command = Command::DeclareQueue(DeclareQueue {
-            vhost: b"/".as_slice().into(),
-            name: name.as_bytes().into(),
-            durable: true,
-            auto_delete: false,
-            exclusive_owner: None,
-            arguments: metadata::Arguments::default(),
-            queue_type: metadata::QueueType::Classic,
-        });
-        broker.commit("rmq-cli", &command).unwrap().1.wait().unwrap();
-    }
-    let ids = ["a", "b"].map(|name| broker.vhost("/").unwrap().queue(name.as_bytes()).unwrap().id);
+    let ids = ["a", "b"].map(|name| declare(&broker, name));
     broker.shutdown();
     for id in ids {
         store(dir, id);
@@ -168,4 +170,20 @@ fn damage_of_the_epoch_file_does_no_harm() {
         }
     }
     open(dir.path()).unwrap().shutdown();
+}
+
+#[test]
+fn what_a_queue_left_whose_declaration_was_lost_is_not_found_in_the_next_one_declared() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    let lost = QueueId(ids[1].0 + 1);
+    store(dir.path(), lost);
+    let broker = open(dir.path()).unwrap();
+    assert_ne!(declare(&broker, "c"), lost);
+    broker.shutdown();
+    drop(broker);
+    let broker = open(dir.path()).unwrap();
+    let queue = broker.vhost("/").unwrap().queue(b"c").unwrap();
+    assert_eq!(queue.stats().wait().ready, 0);
+    broker.shutdown();
 }

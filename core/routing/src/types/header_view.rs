@@ -3,7 +3,7 @@
 //! Refuses to know bindings.
 //!
 //! ```text
-//!  pair   name length u8 | name | class u8 | value        class and value are absent where only presence counts
+//!  class u8 | value
 //!
 //!  class  i  integers of every width, as i64        d  floats of both widths, as the bits of an f64
 //!         S  long strings and byte arrays           t  booleans      T  timestamps     D  decimals
@@ -14,14 +14,7 @@
 //! a timestamp; long strings equal byte arrays; inside arrays and tables types count. The one difference, on purpose:
 //! there a timestamp equals nothing, not even itself.
 
-use stdx::hamt::hash_of;
 use wire::amqp091::{Table, Value};
-
-/// Appends the part of a pair that stands for the header's presence.
-pub(super) fn write_name(name: &[u8], out: &mut Vec<u8>) {
-    out.push(u8::try_from(name.len()).expect("names in field tables have a length of one octet"));
-    out.extend_from_slice(name);
-}
 
 /// Appends class and value.
 pub(super) fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
@@ -54,18 +47,17 @@ fn write_bytes(class: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// A message's headers as pairs. Reused from message to message; holds at most about as many bytes as the largest
-/// headers it saw, plus 40 per header.
+/// A message's headers made comparable. Reused from message to message; holds at most about as many bytes as the largest
+/// headers it saw, plus 24 per header.
 #[derive(Default)]
 pub(crate) struct HeaderView {
     bytes: Vec<u8>,
-    /// Ordered by hash of the name, then name; each name once.
+    /// Ordered by name; each name once.
     headers: Vec<Header>,
 }
 
 #[derive(Clone, Copy)]
 struct Header {
-    name_hash: u64,
     start: usize,
     name_end: usize,
     end: usize,
@@ -78,38 +70,25 @@ impl HeaderView {
         self.headers.clear();
         for (name, value) in headers.iter().flat_map(Table::iter) {
             let start = self.bytes.len();
-            write_name(name, &mut self.bytes);
+            self.bytes.extend_from_slice(name);
             let name_end = self.bytes.len();
             write_value(value, &mut self.bytes);
-            let name_hash = hash_of(&self.bytes[start..name_end]);
-            self.headers.push(Header { name_hash, start, name_end, end: self.bytes.len() });
+            self.headers.push(Header { start, name_end, end: self.bytes.len() });
         }
         let bytes = &self.bytes;
         let name = |header: &Header| &bytes[header.start..header.name_end];
         // Within a name, later ones first.
-        self.headers.sort_unstable_by(|one, other| {
-            let by_name = || name(one).cmp(name(other));
-            one.name_hash.cmp(&other.name_hash).then_with(by_name).then(other.start.cmp(&one.start))
-        });
-        self.headers.dedup_by(|next, kept| next.name_hash == kept.name_hash && name(next) == name(kept));
+        self.headers
+            .sort_unstable_by(|one, other| name(one).cmp(name(other)).then(other.start.cmp(&one.start)));
+        self.headers.dedup_by(|next, kept| name(next) == name(kept));
     }
 
-    /// Each header: its whole pair, and the part that stands for its presence.
+    /// Each header: its name, and class and value.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes = &self.bytes;
         self.headers
             .iter()
-            .map(|header| (&bytes[header.start..header.end], &bytes[header.start..header.name_end]))
-    }
-
-    /// Whether a header fits the pair, whose name has that hash.
-    pub(super) fn has(&self, name_hash: u64, pair: &[u8]) -> bool {
-        let name_len = 1 + usize::from(pair[0]);
-        let first = self.headers.partition_point(|header| header.name_hash < name_hash);
-        let of_hash = self.headers[first..].iter().take_while(|header| header.name_hash == name_hash);
-        of_hash
-            .map(|header| &self.bytes[header.start..header.end])
-            .any(|header| if pair.len() == name_len { header.starts_with(pair) } else { header == pair })
+            .map(|header| (&bytes[header.start..header.name_end], &bytes[header.name_end..header.end]))
     }
 }
 
@@ -152,16 +131,10 @@ mod tests {
         table.push_i64("a", 1).push_i64("b", 2).push_i64("a", 3);
         let mut view = HeaderView::default();
         view.fill(Some(table.as_table()));
-        let pair = |name: &str, value| {
-            let mut pair = Vec::new();
-            write_name(name.as_bytes(), &mut pair);
-            write_value(Value::I64(value), &mut pair);
-            pair
-        };
-        let has = |pair: &[u8]| view.has(hash_of(&pair[..2]), pair);
-        assert_eq!(view.iter().count(), 2);
-        assert!(!has(&pair("a", 1)));
-        assert!(has(&pair("a", 3)) && has(&pair("b", 2)));
-        assert!(has(b"\x01a") && !has(b"\x01c"));
+        let mut three = Vec::new();
+        write_value(Value::I64(3), &mut three);
+        let mut two = Vec::new();
+        write_value(Value::I64(2), &mut two);
+        assert_eq!(view.iter().collect::<Vec<_>>(), [(&b"a"[..], &*three), (b"b", &two)]);
     }
 }

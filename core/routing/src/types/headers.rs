@@ -1,24 +1,23 @@
-//! Headers exchanges (B89): an index from pairs of header and value to the bindings that ask for them.
+//! Headers exchanges (B89): an index from header and value to the bindings that ask for them.
 //!
 //! Keys do not matter (B90). Scanning all bindings per message is what this avoids:
 //!
 //! ```text
-//!  pair -> bucket   any: destinations, reached by this pair alone
-//!                   all: filter -> destinations, for the filters anchored here; the rest of the filter is checked
+//!  name -> number, presence -> bucket, value -> bucket
+//!          bucket   any: destinations, reached by this pair alone
+//!                   all: filter -> destinations, for the filters anchored here; the filter is the rest of the pairs
 //! ```
-//!
-//! Most pairs stand in one binding, so a bucket with one filter holds it in place, and filters are packed bytes.
 //!
 //! A filter that asks for several pairs is anchored at the one with the fewest filters, preferably one that asks for a
 //! value and not for mere presence. A message looks up each of its headers once.
 
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
-
-use stdx::hamt::{Hamt, hash_of};
+use smallvec::SmallVec;
+use stdx::hamt::Hamt;
 use wire::amqp091::{Table as Arguments, Value};
 
-use super::header_view::{HeaderView, write_name, write_value};
+use super::header_bucket::Bucket;
+use super::header_filter::{Asked, Filter, Found, FoundHeaders};
+use super::header_view::write_value;
 use crate::key::Key;
 use crate::sink::Sink;
 use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
@@ -27,6 +26,10 @@ use crate::{Destination, QueueHandle};
 
 const MATCH_ARGUMENT: &[u8] = b"x-match";
 const X_PREFIX: &[u8] = b"x-";
+
+/// Filters of more pairs are kept whole, their anchor too: with the anchor left out, finding out where a filter is anchored
+/// takes one packing per pair.
+const SHORTENED_PAIRS_MAX: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quantity {
@@ -38,151 +41,64 @@ enum Quantity {
 pub(crate) struct HeadersTable<Q: QueueHandle> {
     /// Bindings that ask for nothing, and for all of it.
     everything: Targets<Q>,
-    buckets: Hamt<Key, Bucket<Q>>,
-    /// Buckets for mere presence; without any, messages need not look for them.
-    presence_count: usize,
+    names: Hamt<Key, Name<Q>>,
+    /// Names are numbered as they come; a number is never given twice.
+    next_number: u64,
 }
 
+/// A header that some binding asks for.
 #[derive(Clone)]
-struct Bucket<Q: QueueHandle> {
-    any: Targets<Q>,
-    all: Filters<Q>,
+struct Name<Q: QueueHandle> {
+    /// Stands for the name in filters.
+    number: u64,
+    /// How many filters ask for it.
+    filter_count: usize,
+    presence: Option<Bucket<Q>>,
+    values: Hamt<Key, Bucket<Q>>,
 }
 
-/// The filters anchored at one pair.
-#[derive(Clone)]
-enum Filters<Q: QueueHandle> {
-    None,
-    One(Filter, Targets<Q>),
-    Many(Box<Hamt<Filter, Targets<Q>>>),
-}
-
-/// Pairs that a binding asks for, ordered, each once, packed:
-///
-/// ```text
-///  per pair   hash of the name u64 | length of the pair u32 | pair, see `header_view`
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-struct Filter(Arc<[u8]>);
-
-/// A pair on its way into or out of a filter.
-struct Pair<'p> {
-    name_hash: u64,
-    bytes: &'p [u8],
-}
-
-impl Pair<'_> {
-    /// Whether it asks only for presence.
-    fn is_presence(&self) -> bool {
-        self.bytes.len() == 1 + usize::from(self.bytes[0])
-    }
-}
-
-impl Filter {
-    fn pack(mut pairs: Vec<Vec<u8>>) -> Self {
-        pairs.sort_unstable();
-        pairs.dedup();
-        let mut packed = Vec::new();
-        for pair in &pairs {
-            let name_hash = hash_of(&pair[..=usize::from(pair[0])]);
-            let len = u32::try_from(pair.len()).expect("a field table is shorter than a frame");
-            packed.extend_from_slice(&name_hash.to_ne_bytes());
-            packed.extend_from_slice(&len.to_ne_bytes());
-            packed.extend_from_slice(pair);
-        }
-        Self(packed.into())
+impl<Q: QueueHandle> Name<Q> {
+    const fn new(number: u64) -> Self {
+        Self { number, filter_count: 0, presence: None, values: Hamt::new() }
     }
 
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    fn is_unused(&self) -> bool {
+        self.filter_count == 0 && self.presence.is_none() && self.values.is_empty()
     }
 
-    fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
-        let mut rest = &self.0[..];
-        std::iter::from_fn(move || {
-            let (name_hash, behind) = rest.split_first_chunk()?;
-            let (len, behind) = behind.split_first_chunk()?;
-            let (bytes, behind) = behind.split_at(u32::from_ne_bytes(*len) as usize);
-            rest = behind;
-            Some(Pair { name_hash: u64::from_ne_bytes(*name_hash), bytes })
-        })
-    }
-}
-
-impl Hash for Filter {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-impl<Q: QueueHandle> Filters<Q> {
-    fn len(&self) -> usize {
-        match self {
-            Filters::None => 0,
-            Filters::One(..) => 1,
-            Filters::Many(many) => many.len(),
+    fn bucket(&self, value: Option<&[u8]>) -> Option<&Bucket<Q>> {
+        match value {
+            None => self.presence.as_ref(),
+            Some(value) => self.values.get(value),
         }
     }
 
-    fn contains(&self, filter: &Filter) -> bool {
-        match self {
-            Filters::None => false,
-            Filters::One(one, _) => one == filter,
-            Filters::Many(many) => many.contains_key(filter),
+    fn bucket_mut(&mut self, value: Option<&[u8]>) -> &mut Bucket<Q> {
+        match value {
+            None => self.presence.get_or_insert_with(Bucket::default),
+            Some(value) => self.values.get_mut_or_insert_with(value, || (value.into(), Bucket::default())),
         }
     }
 
-    fn bind(&mut self, filter: Filter, destination: &Destination<Q>) -> bool {
-        match self {
-            Filters::One(one, targets) if *one == filter => return targets.bind(destination),
-            Filters::None => *self = Filters::One(filter, Targets::only(destination)),
-            Filters::One(one, targets) => {
-                let mut many = Hamt::new();
-                many.insert(one.clone(), targets.clone());
-                many.insert(filter, Targets::only(destination));
-                *self = Filters::Many(Box::new(many));
-            }
-            Filters::Many(many) => match many.get_mut(&filter) {
-                Some(targets) => return targets.bind(destination),
-                None => drop(many.insert(filter, Targets::only(destination))),
-            },
-        }
-        true
-    }
-
-    fn unbind(&mut self, filter: &Filter, destination: &Destination<Q>) -> bool {
-        match self {
-            Filters::One(one, targets) if one == filter => {
-                let changed = targets.unbind(destination);
-                if targets.is_empty() {
-                    *self = Filters::None;
-                }
-                changed
-            }
-            Filters::None | Filters::One(..) => false,
-            Filters::Many(many) => {
-                let Some(targets) = many.get_mut(filter) else { return false };
-                let changed = targets.unbind(destination);
-                if targets.is_empty() {
-                    many.remove(filter);
-                }
-                let last = if many.len() == 1 { many.iter().next() } else { None };
-                if let Some((filter, targets)) =
-                    last.map(|(filter, targets)| (filter.clone(), targets.clone()))
-                {
-                    *self = Filters::One(filter, targets);
-                }
-                changed
+    /// Changes a bucket, if it is there, and removes it when it has become empty.
+    fn change_bucket<R: Default>(
+        &mut self,
+        value: Option<&[u8]>,
+        change: impl FnOnce(&mut Bucket<Q>) -> R,
+    ) -> R {
+        let bucket = match value {
+            None => self.presence.as_mut(),
+            Some(value) => self.values.get_mut(value),
+        };
+        let Some(bucket) = bucket else { return R::default() };
+        let result = change(bucket);
+        if bucket.is_empty() {
+            match value {
+                None => self.presence = None,
+                Some(value) => drop(self.values.remove(value)),
             }
         }
-    }
-
-    fn each(&self, mut each: impl FnMut(&Filter, &Targets<Q>)) {
-        match self {
-            Filters::None => {}
-            Filters::One(filter, targets) => each(filter, targets),
-            Filters::Many(many) => many.iter().for_each(|(filter, targets)| each(filter, targets)),
-        }
+        result
     }
 }
 
@@ -198,79 +114,123 @@ fn parse_match(arguments: Arguments<'_>) -> Result<(Quantity, bool), BindingErro
     }
 }
 
-/// What the arguments ask for; nothing that ever matches if they do not pass the check.
-fn parse(arguments: Arguments<'_>) -> (Quantity, Filter) {
-    let Ok((quantity, with_x)) = parse_match(arguments) else {
-        return (Quantity::Any, Filter::pack(Vec::new()));
-    };
+/// What the arguments ask for, ordered, each once; nothing that ever matches if they do not pass the check.
+fn parse(arguments: Arguments<'_>) -> (Quantity, Vec<Asked<'_>>) {
+    let Ok((quantity, with_x)) = parse_match(arguments) else { return (Quantity::Any, Vec::new()) };
     let counts = |name: &[u8]| if with_x { name != MATCH_ARGUMENT } else { !name.starts_with(X_PREFIX) };
     let asked = arguments.iter().filter(|(name, _)| counts(name));
-    let pairs = asked.map(|(name, value)| {
-        let mut pair = Vec::new();
-        write_name(name, &mut pair);
-        if value != Value::Void {
-            write_value(value, &mut pair);
-        }
-        pair
-    });
-    (quantity, Filter::pack(pairs.collect()))
-}
-
-impl<Q: QueueHandle> Default for Bucket<Q> {
-    fn default() -> Self {
-        Self { any: Targets::new(), all: Filters::None }
-    }
+    let mut pairs: Vec<_> = asked
+        .map(|(name, value)| {
+            let value = (value != Value::Void).then(|| {
+                let mut bytes = Vec::new();
+                write_value(value, &mut bytes);
+                bytes
+            });
+            Asked { name, value }
+        })
+        .collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    (quantity, pairs)
 }
 
 impl<Q: QueueHandle> Default for HeadersTable<Q> {
     fn default() -> Self {
-        Self { everything: Targets::new(), buckets: Hamt::new(), presence_count: 0 }
+        Self { everything: Targets::new(), names: Hamt::new(), next_number: 0 }
     }
 }
 
 impl<Q: QueueHandle> HeadersTable<Q> {
-    fn bucket(&self, pair: &Pair<'_>) -> Option<&Bucket<Q>> {
-        self.buckets.get(pair.bytes)
+    /// The name's entry, made if it is new.
+    fn name_mut(&mut self, name: &[u8]) -> &mut Name<Q> {
+        let next = &mut self.next_number;
+        self.names.get_mut_or_insert_with(name, || {
+            let number = *next;
+            *next += 1;
+            (name.into(), Name::new(number))
+        })
     }
 
-    /// The pair under whose bucket the filter is.
-    fn anchor_of<'f>(&self, filter: &'f Filter) -> Option<Pair<'f>> {
-        filter.pairs().find(|pair| self.bucket(pair).is_some_and(|bucket| bucket.all.contains(filter)))
-    }
-
-    /// The pair under whose bucket a new filter is looked for least often.
-    fn best_anchor<'f>(&self, filter: &'f Filter) -> Option<Pair<'f>> {
-        let crowd = |pair: &Pair<'_>| self.bucket(pair).map_or(0, |bucket| bucket.all.len());
-        filter.pairs().min_by_key(|pair| (pair.is_presence(), crowd(pair)))
-    }
-
-    fn bucket_mut(&mut self, pair: &Pair<'_>) -> &mut Bucket<Q> {
-        if pair.is_presence() && !self.buckets.contains_key(pair.bytes) {
-            self.presence_count += 1;
+    /// Changes a name's entry, if it is there, and removes it when nobody asks for it any more.
+    fn change_name<R: Default>(&mut self, name: &[u8], change: impl FnOnce(&mut Name<Q>) -> R) -> R {
+        let Some(entry) = self.names.get_mut(name) else { return R::default() };
+        let result = change(entry);
+        if entry.is_unused() {
+            self.names.remove(name);
         }
-        self.buckets.get_mut_or_insert_with(pair.bytes, || (pair.bytes.into(), Bucket::default()))
+        result
     }
 
-    /// Changes the bucket of a pair, if it is there, and removes it when it has become empty.
-    fn change_bucket(&mut self, pair: &Pair<'_>, change: impl FnOnce(&mut Bucket<Q>) -> bool) -> bool {
-        let Some(bucket) = self.buckets.get_mut(pair.bytes) else { return false };
-        let changed = change(bucket);
-        if bucket.any.is_empty() && bucket.all.len() == 0 {
-            self.buckets.remove(pair.bytes);
-            self.presence_count -= usize::from(pair.is_presence());
+    /// The filter of these pairs under the anchor at that place. All names must be known.
+    fn filter_at(&self, pairs: &[Asked<'_>], anchor: usize) -> Option<Filter> {
+        let is_whole = pairs.len() > SHORTENED_PAIRS_MAX;
+        let rest = pairs.iter().enumerate().filter(|(at, _)| is_whole || *at != anchor);
+        Filter::pack(rest.map(|(_, pair)| Some((self.names.get(pair.name)?.number, pair.value.as_deref()))))
+    }
+
+    fn bucket(&self, pair: &Asked<'_>) -> Option<&Bucket<Q>> {
+        self.names.get(pair.name)?.bucket(pair.value.as_deref())
+    }
+
+    /// Where a filter is that is there: the place of its anchor among the pairs, and the filter.
+    fn anchored(&self, pairs: &[Asked<'_>]) -> Option<(usize, Filter)> {
+        pairs.iter().enumerate().find_map(|(at, pair)| {
+            let bucket = self.bucket(pair).filter(|bucket| bucket.filter_count() > 0)?;
+            let filter = self.filter_at(pairs, at)?;
+            bucket.contains(&filter).then_some((at, filter))
+        })
+    }
+
+    /// The place of the pair under whose bucket a new filter is looked for least often.
+    fn best_anchor(&self, pairs: &[Asked<'_>]) -> Option<usize> {
+        let crowd = |pair: &Asked<'_>| self.bucket(pair).map_or(0, Bucket::filter_count);
+        (0..pairs.len()).min_by_key(|&at| (pairs[at].value.is_none(), crowd(&pairs[at])))
+    }
+
+    fn bind_all(&mut self, pairs: &[Asked<'_>], destination: &Destination<Q>) -> bool {
+        let known = self.anchored(pairs);
+        let is_new = known.is_none();
+        let Some(anchor) = known.as_ref().map(|(at, _)| *at).or_else(|| self.best_anchor(pairs)) else {
+            return self.everything.bind(destination);
+        };
+        if is_new {
+            pairs.iter().for_each(|pair| self.name_mut(pair.name).filter_count += 1);
+        }
+        let filter = known.map(|(_, filter)| filter).or_else(|| self.filter_at(pairs, anchor));
+        let filter = filter.expect("all names of the filter are known");
+        let Asked { name, value } = &pairs[anchor];
+        self.name_mut(name).bucket_mut(value.as_deref()).bind(filter, destination)
+    }
+
+    fn unbind_all(&mut self, pairs: &[Asked<'_>], destination: &Destination<Q>) -> bool {
+        if pairs.is_empty() {
+            return self.everything.unbind(destination);
+        }
+        let Some((anchor, filter)) = self.anchored(pairs) else { return false };
+        let Asked { name, value } = &pairs[anchor];
+        let (changed, is_gone) = self.change_name(name, |name| {
+            name.change_bucket(value.as_deref(), |bucket| {
+                (bucket.unbind(&filter, destination), !bucket.contains(&filter))
+            })
+        });
+        if is_gone {
+            pairs.iter().for_each(|pair| self.change_name(pair.name, |name| name.filter_count -= 1));
         }
         changed
     }
 
-    fn collect_bucket(bucket: &Bucket<Q>, headers: &HeaderView, sink: &mut Sink<'_, Q>) {
-        if !bucket.any.is_empty() {
-            sink.add(&bucket.any);
-        }
-        bucket.all.each(|filter, targets| {
-            if filter.pairs().all(|pair| headers.has(pair.name_hash, pair.bytes)) {
-                sink.add(targets);
-            }
-        });
+    fn bind_any(&mut self, pairs: &[Asked<'_>], destination: &Destination<Q>) -> bool {
+        pairs.iter().fold(false, |changed, Asked { name, value }| {
+            self.name_mut(name).bucket_mut(value.as_deref()).bind_any(destination) | changed
+        })
+    }
+
+    fn unbind_any(&mut self, pairs: &[Asked<'_>], destination: &Destination<Q>) -> bool {
+        pairs.iter().fold(false, |changed, Asked { name, value }| {
+            self.change_name(name, |name| {
+                name.change_bucket(value.as_deref(), |bucket| bucket.unbind_any(destination))
+            }) | changed
+        })
     }
 }
 
@@ -282,55 +242,47 @@ impl<Q: QueueHandle> TypeTable<Q> for HeadersTable<Q> {
     }
 
     fn bind(&mut self, _: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
-        let (quantity, filter) = parse(arguments);
-        if quantity == Quantity::Any {
-            let bind = |changed, pair| self.bucket_mut(&pair).any.bind(destination) | changed;
-            return filter.pairs().fold(false, bind);
+        match parse(arguments) {
+            (Quantity::All, pairs) => self.bind_all(&pairs, destination),
+            (Quantity::Any, pairs) => self.bind_any(&pairs, destination),
         }
-        let Some(anchor) = self.anchor_of(&filter).or_else(|| self.best_anchor(&filter)) else {
-            return self.everything.bind(destination);
-        };
-        self.bucket_mut(&anchor).all.bind(filter.clone(), destination)
     }
 
     fn unbind(&mut self, _: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
-        let (quantity, filter) = parse(arguments);
-        if quantity == Quantity::Any {
-            let mut unbind = |pair| self.change_bucket(&pair, |bucket| bucket.any.unbind(destination));
-            return filter.pairs().fold(false, |changed, pair| unbind(pair) | changed);
+        match parse(arguments) {
+            (Quantity::All, pairs) => self.unbind_all(&pairs, destination),
+            (Quantity::Any, pairs) => self.unbind_any(&pairs, destination),
         }
-        if filter.is_empty() {
-            return self.everything.unbind(destination);
-        }
-        let Some(anchor) = self.anchor_of(&filter) else { return false };
-        self.change_bucket(&anchor, |bucket| bucket.all.unbind(&filter, destination))
     }
 
     fn is_empty(&self) -> bool {
-        self.everything.is_empty() && self.buckets.is_empty()
+        self.everything.is_empty() && self.names.is_empty()
     }
 
     fn collect(&self, message: &Prepared<'_>, sink: &mut Sink<'_, Q>) {
         if !self.everything.is_empty() {
             sink.add(&self.everything);
         }
-        if self.buckets.is_empty() {
+        if self.names.is_empty() {
             return;
         }
-        for (pair, name) in message.headers.iter() {
-            if let Some(bucket) = self.buckets.get(pair) {
-                Self::collect_bucket(bucket, message.headers, sink);
-            }
-            if self.presence_count > 0
-                && let Some(bucket) = self.buckets.get(name)
-            {
-                Self::collect_bucket(bucket, message.headers, sink);
+        // Messages with more headers that bindings ask for allocate.
+        let mut names: SmallVec<[(&Name<Q>, &[u8]); 24]> = SmallVec::new();
+        let asked_for = |(name, value)| Some((self.names.get::<[u8]>(name)?, value));
+        names.extend(message.headers.iter().filter_map(asked_for));
+        names.sort_unstable_by_key(|(name, _)| name.number);
+        let found =
+            FoundHeaders::new(names.iter().map(|&(name, value)| Found { number: name.number, value }));
+        for &(name, value) in &names {
+            let of_value = name.values.get(value);
+            for bucket in of_value.into_iter().chain(&name.presence) {
+                bucket.collect(&found, sink);
             }
         }
     }
 
     fn lookup(&self, _: &[u8]) -> Lookup<'_, Q> {
-        if self.buckets.is_empty() { Lookup::of(Some(&self.everything)) } else { Lookup::Walk }
+        if self.names.is_empty() { Lookup::of(Some(&self.everything)) } else { Lookup::Walk }
     }
 }
 
@@ -375,13 +327,18 @@ mod tests {
             assert!(table.bind(b"", arguments.as_table(), &Destination::Queue(1u32)));
             assert!(table.bind(b"", arguments.as_table(), &Destination::Queue(2)));
         }
-        assert!(table.buckets.iter().all(|(_, bucket)| bucket.all.len() <= 2));
+        let crowd = |name: &str| {
+            let name = table.names.get(name.as_bytes()).unwrap();
+            let buckets = name.values.iter().map(|(_, bucket)| bucket).chain(&name.presence);
+            (name.filter_count, buckets.map(Bucket::filter_count).max().unwrap_or(0))
+        };
+        assert_eq!([crowd("format"), crowd("id"), crowd("user")], [(100, 1), (100, 1), (100, 0)]);
         for arguments in &bindings {
             assert!(table.unbind(b"", arguments.as_table(), &Destination::Queue(1)));
             assert!(!table.unbind(b"", arguments.as_table(), &Destination::Queue(1)));
             assert!(table.unbind(b"", arguments.as_table(), &Destination::Queue(2)));
         }
-        assert!(table.is_empty() && table.presence_count == 0);
+        assert!(table.is_empty());
     }
 
     #[test]
@@ -389,6 +346,23 @@ mod tests {
         let mut table = HeadersTable::default();
         let bad = arguments(&[("x-match", "some".into()), ("a", Value::Void)]);
         assert!(!table.bind(b"", bad.as_table(), &Destination::Queue(1u32)));
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn long_filters_are_found_again() {
+        let mut table = HeadersTable::default();
+        let names: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
+        let all: Vec<_> = names.iter().map(|name| (name.as_str(), Value::I64(7))).collect();
+        let bindings = [arguments(&all), arguments(&all[1..]), arguments(&all[..SHORTENED_PAIRS_MAX])];
+        for arguments in &bindings {
+            assert!(table.bind(b"", arguments.as_table(), &Destination::Queue(1u32)));
+            assert!(!table.bind(b"", arguments.as_table(), &Destination::Queue(1u32)));
+        }
+        for arguments in &bindings {
+            assert!(!table.unbind(b"", arguments.as_table(), &Destination::Queue(1u32)));
+            assert!(table.unbind(b"", arguments.as_table(), &Destination::Queue(1u32)));
+        }
         assert!(table.is_empty());
     }
 }

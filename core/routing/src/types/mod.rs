@@ -7,6 +7,8 @@ pub(crate) mod deduplication;
 pub(crate) mod delayed;
 mod direct;
 mod fanout;
+mod header_bucket;
+mod header_filter;
 mod header_view;
 mod headers;
 mod jms_topic;

@@ -11,9 +11,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// One side may be so many times larger than the other before nodes are turned.
-const LOPSIDED: usize = 3;
+const LOPSIDED: u32 = 3;
 /// The inner child of the larger side may be so many times larger than the outer before it is turned first.
-const INNER: usize = 2;
+const INNER: u32 = 2;
 
 /// An immutable-when-shared row: cloning is O(1), everything else O(log n).
 #[derive(Clone)]
@@ -27,7 +27,7 @@ type Link<T> = Option<Arc<Node<T>>>;
 struct Node<T> {
     member: T,
     weight: u32,
-    len: usize,
+    len: u32,
     /// Weights of this node and all below.
     sum: u64,
     left: Link<T>,
@@ -40,7 +40,7 @@ impl<T> Default for Line<T> {
     }
 }
 
-fn len_of<T>(link: &Link<T>) -> usize {
+fn len_of<T>(link: &Link<T>) -> u32 {
     link.as_ref().map_or(0, |node| node.len)
 }
 
@@ -304,7 +304,7 @@ mod tests {
         assert!(
             line.iter().map(|(&member, weight)| (member, weight)).eq(model.iter().map(|(&m, &w)| (m, w)))
         );
-        assert_eq!(len_of(&line.root), model.len());
+        assert_eq!(len_of(&line.root) as usize, model.len());
         let places: Vec<u16> = model.iter().flat_map(|(&m, &w)| std::iter::repeat_n(m, w as usize)).collect();
         assert_eq!(line.sum(), places.len() as u64);
         for (place, member) in places.iter().enumerate() {

@@ -297,7 +297,7 @@ impl<Q: QueueHandle> Table<Q> {
     #[must_use]
     pub fn ring(&self) -> Option<Vec<(Destination<Q>, u32)>> {
         let Bindings::ConsistentHash(table) = &self.0 else { return None };
-        Some(table.seats().map(|(destination, buckets)| (destination.clone(), buckets)).collect())
+        Some(table.seats().collect())
     }
 
     /// The exchange type it is arranged for.

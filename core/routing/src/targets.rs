@@ -39,6 +39,13 @@ impl<Q: QueueHandle> Targets<Q> {
         targets
     }
 
+    /// The destination of [`Targets::only`].
+    pub(crate) fn first(&self) -> Option<Destination<Q>> {
+        let queue = self.queues.as_slice().and_then(<[Q]>::first).cloned().map(Destination::Queue);
+        let exchange = || self.exchanges()?.iter().next().cloned().map(Destination::Exchange);
+        queue.or_else(exchange)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.exchanges().is_none()
     }

@@ -10,7 +10,8 @@
 //!
 //! Invariant: the ring is a function of the bindings and of the order in which those that are left were made.
 
-use smallvec::SmallVec;
+use std::collections::VecDeque;
+
 use stdx::hamt::Hamt;
 use wire::amqp091::{Table as Arguments, Value};
 
@@ -124,10 +125,35 @@ fn jump(key: u64, count: u64) -> u64 {
 struct Seat<Q: QueueHandle> {
     /// Of the binding that counts.
     number: u64,
-    destination: Destination<Q>,
+    /// One destination, as a lookup gives it out.
     targets: Targets<Q>,
-    /// Its younger bindings, oldest first: number and weight.
-    waiting: SmallVec<[(u64, u32); 1]>,
+    /// Its younger bindings, oldest first: number and weight. Most have none.
+    waiting: Option<Box<Waiting>>,
+}
+
+#[derive(Clone, Default)]
+struct Waiting(VecDeque<(u64, u32)>);
+
+impl<Q: QueueHandle> Seat<Q> {
+    fn destination(&self) -> Destination<Q> {
+        self.targets.first().expect("a seat has a destination")
+    }
+
+    /// Takes the oldest of its younger bindings.
+    fn next(&mut self) -> Option<(u64, u32)> {
+        let next = self.waiting.as_mut()?.0.pop_front();
+        self.waiting.take_if(|waiting| waiting.0.is_empty());
+        next
+    }
+
+    /// Takes a younger binding of that weight away.
+    fn give_up(&mut self, gone: u32) {
+        let Some(waiting) = &mut self.waiting else { return };
+        if let Some(at) = waiting.0.iter().position(|&(_, weight)| weight == gone) {
+            waiting.0.remove(at);
+        }
+        self.waiting.take_if(|waiting| waiting.0.is_empty());
+    }
 }
 
 #[derive(Clone)]
@@ -176,13 +202,13 @@ impl<Q: QueueHandle> ConsistentHashTable<Q> {
 
     fn seat(&mut self, seat: Seat<Q>, weight: u32) {
         let number = seat.number;
-        self.seats.insert(seat.destination.clone(), number);
+        self.seats.insert(seat.destination(), number);
         self.ring.insert(seat, weight, |other| other.number.cmp(&number));
     }
 
     /// The destinations in the order of the ring, with the number of their buckets.
-    pub(crate) fn seats(&self) -> impl Iterator<Item = (&Destination<Q>, u32)> {
-        self.ring.iter().map(|(seat, weight)| (&seat.destination, weight))
+    pub(crate) fn seats(&self) -> impl Iterator<Item = (Destination<Q>, u32)> {
+        self.ring.iter().map(|(seat, weight)| (seat.destination(), weight))
     }
 }
 
@@ -205,11 +231,14 @@ impl<Q: QueueHandle> TypeTable<Q> for ConsistentHashTable<Q> {
         let new = self.next_number;
         self.next_number += 1;
         if let Some(&number) = self.seats.get(destination) {
-            self.ring.change(|seat| seat.number.cmp(&number), |seat, _| seat.waiting.push((new, weight)));
+            self.ring.change(
+                |seat| seat.number.cmp(&number),
+                |seat, _| seat.waiting.get_or_insert_default().0.push_back((new, weight)),
+            );
             return false;
         }
         let targets = Targets::only(destination);
-        let seat = Seat { number: new, destination: destination.clone(), targets, waiting: SmallVec::new() };
+        let seat = Seat { number: new, targets, waiting: None };
         self.seat(seat, weight);
         true
     }
@@ -220,14 +249,12 @@ impl<Q: QueueHandle> TypeTable<Q> for ConsistentHashTable<Q> {
         let Some((_, weight, _)) = self.ring.find(seek) else { return false };
         if weight != gone {
             // A younger one; of several with one weight, which differ in arguments, any will do.
-            let at = |seat: &Seat<Q>| seat.waiting.iter().position(|&(_, weight)| weight == gone);
-            self.ring.change(seek, |seat, _| at(seat).map(|at| seat.waiting.remove(at)));
+            self.ring.change(seek, |seat, _| seat.give_up(gone));
             return false;
         }
         let Some(mut seat) = self.ring.remove(seek) else { return false };
         self.seats.remove(destination);
-        if !seat.waiting.is_empty() {
-            let (number, weight) = seat.waiting.remove(0);
+        if let Some((number, weight)) = seat.next() {
             self.seat(Seat { number, ..seat }, weight);
         }
         true
@@ -267,8 +294,8 @@ mod tests {
     }
 
     fn ring(table: &ConsistentHashTable<u32>) -> Vec<(u32, u32)> {
-        let queue = |destination: &Destination<u32>| match destination {
-            Destination::Queue(queue) => *queue,
+        let queue = |destination: Destination<u32>| match destination {
+            Destination::Queue(queue) => queue,
             Destination::Exchange(_) => unreachable!("only queues are bound here"),
         };
         table.seats().map(|(destination, weight)| (queue(destination), weight)).collect()

@@ -9,16 +9,10 @@ use crate::line::Line;
 use crate::targets::Targets;
 use crate::{Destination, QueueHandle};
 
-/// A destination on its own, and as what a lookup gives out.
-#[derive(Clone)]
-struct Member<Q: QueueHandle> {
-    destination: Destination<Q>,
-    targets: Targets<Q>,
-}
-
 #[derive(Clone)]
 pub(super) struct Pool<Q: QueueHandle> {
-    members: Line<Member<Q>>,
+    /// Of one destination each, as a lookup gives it out.
+    members: Line<Targets<Q>>,
 }
 
 impl<Q: QueueHandle> Default for Pool<Q> {
@@ -28,12 +22,16 @@ impl<Q: QueueHandle> Default for Pool<Q> {
 }
 
 /// As Erlang sorts names of resources: exchanges before queues, then by name.
-fn order<Q: QueueHandle>(one: &Destination<Q>, other: &Destination<Q>) -> Ordering {
-    match (one, other) {
-        (Destination::Exchange(one), Destination::Exchange(other)) => one.name.cmp(&other.name),
-        (Destination::Exchange(_), Destination::Queue(_)) => Ordering::Less,
-        (Destination::Queue(_), Destination::Exchange(_)) => Ordering::Greater,
-        (Destination::Queue(one), Destination::Queue(other)) => one.cmp_names(other),
+fn order<Q: QueueHandle>(member: &Targets<Q>, other: &Destination<Q>) -> Ordering {
+    let queue = member.queues().as_slice().and_then(<[Q]>::first);
+    let exchange = || member.exchanges().and_then(|exchanges| exchanges.iter().next());
+    match (queue, other) {
+        (Some(queue), Destination::Queue(other)) => queue.cmp_names(other),
+        (Some(_), Destination::Exchange(_)) => Ordering::Greater,
+        (None, Destination::Queue(_)) => Ordering::Less,
+        (None, Destination::Exchange(other)) => {
+            exchange().map(|exchange| &exchange.name).cmp(&Some(&other.name))
+        }
     }
 }
 
@@ -50,22 +48,21 @@ impl<Q: QueueHandle> Pool<Q> {
     /// Where the binding at that place leads, if the place is below [`Pool::len`].
     #[inline]
     pub(super) fn pick(&self, place: u64) -> Option<&Targets<Q>> {
-        self.members.pick(place).map(|member| &member.targets)
+        self.members.pick(place)
     }
 
     pub(super) fn add(&mut self, destination: &Destination<Q>) {
-        let seek = |member: &Member<Q>| order(&member.destination, destination);
+        let seek = |member: &Targets<Q>| order(member, destination);
         if self.members.find(seek).is_some() {
             self.members.change(seek, |_, weight| *weight += 1);
         } else {
-            let targets = Targets::only(destination);
-            self.members.insert(Member { destination: destination.clone(), targets }, 1, seek);
+            self.members.insert(Targets::only(destination), 1, seek);
         }
     }
 
     /// Takes one binding away; says whether there was one.
     pub(super) fn remove(&mut self, destination: &Destination<Q>) -> bool {
-        let seek = |member: &Member<Q>| order(&member.destination, destination);
+        let seek = |member: &Targets<Q>| order(member, destination);
         match self.members.find(seek) {
             None => return false,
             Some((_, 1, _)) => drop(self.members.remove(seek)),

@@ -1,12 +1,12 @@
-//! Keeps what deduplicating exchanges with `x-cache-persistence` = `disk` remember over restarts: a snapshot of each, written
-//! when it has changed, about once a second, and at a clean stop.
+//! Keeps what exchanges remember over restarts: what deduplicating ones with `x-cache-persistence` = `disk` have seen, and the latest
+//! messages of durable ones of type `x-recent-history`. A snapshot of each, written when it has changed, about once a second,
+//! and at a clean stop.
 //!
-//! A value must not outlive its message: a publisher whose message was lost in a crash sends it again, and that must not be taken
+//! A seen value must not outlive its message: a publisher whose message was lost in a crash sends it again, and that must not be taken
 //! for a duplicate. So a copy is written only after another round and a sync of the message log: by then its messages are durable.
 //! A crash forgets the values of the latest rounds, and their duplicates pass once more.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,6 @@ use commitlog::{Position, SnapshotError, read_latest_snapshot, write_snapshot};
 use parking_lot::{Condvar, Mutex};
 use platform::Disk;
 
-use crate::data::seen::SeenValues;
 use crate::services::Services;
 
 /// How often changed memories are copied at most.
@@ -24,9 +23,24 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A round that writes for long is followed by a pause so many times as long.
 const PAUSE_FACTOR: u32 = 10;
 
+/// What an exchange remembers.
+pub(crate) trait Remembered: Send + Sync {
+    /// Stands for the way in which it is encoded: what another build has written otherwise is of no use here.
+    fn fingerprint(&self) -> u64;
+
+    /// How often it has changed.
+    fn changes(&self) -> u64;
+
+    /// All of it, with the number of changes that are in it.
+    fn encode(&self) -> (u64, Vec<u8>);
+
+    /// Remembers what was encoded, but for what is over or cannot be read.
+    fn restore(&self, bytes: &[u8]);
+}
+
 /// A memory with a file.
 struct Kept {
-    values: Arc<SeenValues>,
+    memory: Arc<dyn Remembered>,
     /// Number of the latest snapshot.
     number: u64,
     /// Changes that are in the latest copy.
@@ -57,13 +71,6 @@ fn file_name(exchange_id: u64) -> String {
     format!("seen_{exchange_id:016x}")
 }
 
-/// Stands for the way in which values become keys: another build may do it otherwise, and its snapshots are of no use here.
-fn fingerprint() -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(b"x-deduplication-header");
-    hasher.finish()
-}
-
 impl SeenFiles {
     /// Files in this folder.
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> SeenFiles {
@@ -71,25 +78,25 @@ impl SeenFiles {
     }
 
     /// From now on this memory of an exchange is kept; it is given what was kept of it.
-    pub(crate) fn keep(&self, exchange_id: u64, values: &Arc<SeenValues>) {
-        let number = match self.read(exchange_id, values) {
+    pub(crate) fn keep(&self, exchange_id: u64, memory: Arc<dyn Remembered>) {
+        let number = match self.read(exchange_id, &*memory) {
             Ok(number) => number,
             Err(error) => {
-                tracing::warn!(%error, exchange_id, "what a deduplicating exchange remembered cannot be read; it begins anew");
+                tracing::warn!(%error, exchange_id, "what an exchange remembered cannot be read; it begins anew");
                 0
             }
         };
-        let kept = Kept { values: values.clone(), number, copied: values.changes(), copy: None };
+        let kept = Kept { number, copied: memory.changes(), copy: None, memory };
         self.0.state.lock().kept.insert(exchange_id, kept);
     }
 
-    fn read(&self, exchange_id: u64, values: &SeenValues) -> Result<u64, SnapshotError> {
+    fn read(&self, exchange_id: u64, memory: &dyn Remembered) -> Result<u64, SnapshotError> {
         let name = file_name(exchange_id);
         let Some(snapshot) = read_latest_snapshot(&*self.0.disk, &self.0.dir, &name)? else { return Ok(0) };
         if let Some((known, bytes)) = snapshot.bytes.split_first_chunk()
-            && u64::from_be_bytes(*known) == fingerprint()
+            && u64::from_be_bytes(*known) == memory.fingerprint()
         {
-            values.restore(bytes);
+            memory.restore(bytes);
         }
         Ok(snapshot.position.0)
     }
@@ -160,8 +167,8 @@ impl SeenFiles {
 
     fn copy_changed(&self) {
         for kept in self.0.state.lock().kept.values_mut() {
-            if kept.values.changes() != kept.copied {
-                let (changes, bytes) = kept.values.encode();
+            if kept.memory.changes() != kept.copied {
+                let (changes, bytes) = kept.memory.encode();
                 kept.copied = changes;
                 kept.copy = Some(bytes);
             }
@@ -173,18 +180,18 @@ impl SeenFiles {
         for (id, kept) in &mut self.0.state.lock().kept {
             if let Some(copy) = kept.copy.take() {
                 kept.number += 1;
-                copies.push((*id, kept.number, copy));
+                copies.push((*id, kept.number, kept.memory.fingerprint(), copy));
             }
         }
         if copies.is_empty() || services.log.sync_barrier().is_err() {
             return;
         }
-        for (id, number, copy) in copies {
-            let bytes = [&fingerprint().to_be_bytes()[..], &copy].concat();
+        for (id, number, fingerprint, copy) in copies {
+            let bytes = [&fingerprint.to_be_bytes()[..], &copy].concat();
             let written =
                 write_snapshot(&*self.0.disk, &self.0.dir, &file_name(id), Position(number), &bytes);
             if let Err(error) = written {
-                tracing::warn!(%error, exchange_id = id, "what a deduplicating exchange remembers cannot be written");
+                tracing::warn!(%error, exchange_id = id, "what an exchange remembers cannot be written");
             }
         }
     }

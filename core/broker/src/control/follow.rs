@@ -57,7 +57,10 @@ impl Inner {
                 Change::VhostDeleted(name) => {
                     self.vhosts.write().remove(&text(name));
                 }
-                Change::ExchangeAdded(record) => drop(self.add_exchange(record, None)),
+                Change::ExchangeAdded(record) => {
+                    drop(self.add_exchange(record, None));
+                    self.keep_history(record);
+                }
                 Change::ExchangeDeleted(record) => self.remove_exchange(record),
                 Change::QueueAdded(record) => {
                     self.services.counters.queues_created.count();
@@ -99,6 +102,8 @@ impl Inner {
             let bindings = vhost.bindings_in_order_made();
             let added: Vec<_> = bindings.into_iter().cloned().map(Change::BindingAdded).collect();
             self.follow(state, &added);
+            // Not before: what is bound already has had the messages.
+            vhost.exchanges().into_iter().for_each(|record| self.keep_history(record));
         }
         for (name, _) in state.users() {
             self.refresh_user(state, name);
@@ -134,12 +139,20 @@ impl Inner {
         store
     }
 
+    /// Keeps the latest messages of a durable exchange that has them over restarts.
+    fn keep_history(&self, record: &ExchangeRecord) {
+        let Some(vhost) = self.vhost_of(&record.vhost).filter(|_| record.durable) else { return };
+        if let Some(history) = vhost.history(record.id.0) {
+            self.services.seen_files.keep(record.id.0, history);
+        }
+    }
+
     /// The memory of a deduplicating exchange.
     fn gate_of(&self, record: &ExchangeRecord, duty: Duty) -> Option<Arc<dyn Gate>> {
         let Duty::Deduplicate { value_count_max, ttl_ms, persistence } = duty else { return None };
         let seen = Arc::new(SeenValues::new(value_count_max, ttl_ms, self.services.clock.clone()));
         if persistence == Persistence::Disk {
-            self.services.seen_files.keep(record.id.0, &seen);
+            self.services.seen_files.keep(record.id.0, seen.clone());
         }
         Some(seen)
     }

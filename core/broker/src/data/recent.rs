@@ -1,15 +1,21 @@
 //! What exchanges of type `x-recent-history` remember: their latest messages, for queues that are bound later.
 //!
-//! In memory only: a restart forgets. Refuses to know how messages are routed.
+//! What is kept of it over restarts is bytes here and a file elsewhere. Refuses to know how messages are routed.
+//!
+//! ```text
+//!  encoded, per message, oldest first   exchange | routing key | properties | body | annotations     each: length u32, bytes
+//! ```
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use queues::MessageView;
-use wire::amqp091::{Value, headers_of};
+use wire::amqp091::{Properties, Value, headers_of};
 
 use super::batch::{Batch, Facts};
+use super::publish::facts_of;
+use crate::seen_files::Remembered;
 
 /// Bytes that one exchange keeps at most, the newest message aside: beyond, the oldest are forgotten.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -54,6 +60,20 @@ pub(crate) struct RecentMessages {
 struct Memory {
     messages: VecDeque<Arc<Kept>>,
     bytes: usize,
+    changes: u64,
+}
+
+impl Memory {
+    fn add(&mut self, kept: Kept, message_count_max: usize) {
+        self.changes += 1;
+        self.bytes += kept.bytes();
+        self.messages.push_back(Arc::new(kept));
+        while self.messages.len() > message_count_max || (self.bytes > BYTES_MAX && self.messages.len() > 1) {
+            if let Some(oldest) = self.messages.pop_front() {
+                self.bytes -= oldest.bytes();
+            }
+        }
+    }
 }
 
 impl RecentMessages {
@@ -75,26 +95,69 @@ impl RecentMessages {
             annotations: annotations.into(),
             facts,
         };
-        let mut memory = self.kept.lock();
-        memory.bytes += kept.bytes();
-        memory.messages.push_back(Arc::new(kept));
-        while memory.messages.len() > self.message_count_max
-            || (memory.bytes > BYTES_MAX && memory.messages.len() > 1)
-        {
-            if let Some(oldest) = memory.messages.pop_front() {
-                memory.bytes -= oldest.bytes();
-            }
-        }
+        self.kept.lock().add(kept, self.message_count_max);
     }
 
     /// Copies what is kept into a batch, oldest first, and calls `each` with the message and its index.
     pub(crate) fn replay(&self, batch: &mut Batch, mut each: impl FnMut(MessageView<'_>, u32)) {
-        let messages: Vec<Arc<Kept>> = self.kept.lock().messages.iter().cloned().collect();
-        for message in messages {
+        for message in self.copy().1 {
             let index = batch.push(message.view(), message.facts, &message.annotations);
             each(message.view(), index);
         }
     }
+
+    /// What is kept, oldest first, with the number of changes.
+    fn copy(&self) -> (u64, Vec<Arc<Kept>>) {
+        let memory = self.kept.lock();
+        (memory.changes, memory.messages.iter().cloned().collect())
+    }
+}
+
+impl Remembered for RecentMessages {
+    fn fingerprint(&self) -> u64 {
+        u64::from_be_bytes(*b"recent01")
+    }
+
+    fn changes(&self) -> u64 {
+        self.kept.lock().changes
+    }
+
+    fn encode(&self) -> (u64, Vec<u8>) {
+        let (changes, messages) = self.copy();
+        let mut bytes = Vec::new();
+        for Kept { exchange, routing_key, properties, body, annotations, .. } in
+            messages.iter().map(|it| &**it)
+        {
+            for part in [exchange, routing_key, properties, body, annotations] {
+                let len = u32::try_from(part.len()).expect("a message is shorter than 4 GiB");
+                bytes.extend_from_slice(&len.to_be_bytes());
+                bytes.extend_from_slice(part);
+            }
+        }
+        (changes, bytes)
+    }
+
+    fn restore(&self, mut bytes: &[u8]) {
+        let mut memory = self.kept.lock();
+        while let Some(kept) = read_kept(&mut bytes) {
+            memory.add(kept, self.message_count_max);
+        }
+    }
+}
+
+/// Takes an encoded message off the front; `None` when there is none, or half of one.
+fn read_kept(bytes: &mut &[u8]) -> Option<Kept> {
+    let mut part = || {
+        let (len, behind) = bytes.split_first_chunk()?;
+        let (part, behind) = behind.split_at_checked(u32::from_be_bytes(*len) as usize)?;
+        *bytes = behind;
+        Some(Box::from(part))
+    };
+    let (exchange, routing_key, properties): (_, _, Box<[u8]>) = (part()?, part()?, part()?);
+    let (body, annotations) = (part()?, part()?);
+    // They were read without error when the message was published.
+    let facts = facts_of(&Properties::new(&properties)).unwrap_or_default();
+    Some(Kept { exchange, routing_key, properties, body, annotations, facts })
 }
 
 #[cfg(test)]
@@ -131,5 +194,20 @@ mod tests {
         assert_eq!(bodies(&recent).len(), 1);
         keep(&recent, &vec![0; BYTES_MAX * 2]);
         assert_eq!(bodies(&recent).len(), 1, "the newest stays whatever its size");
+    }
+
+    #[test]
+    fn what_is_encoded_is_restored() {
+        let recent = RecentMessages::new(3);
+        for body in [&b"1"[..], b"", b"3", b"4"] {
+            keep(&recent, body);
+        }
+        let (changes, bytes) = recent.encode();
+        assert_eq!(changes, 4);
+        let again = RecentMessages::new(2);
+        again.restore(&bytes);
+        assert_eq!(bodies(&again), [b"3", b"4"]);
+        again.restore(&bytes[..bytes.len() - 1]);
+        assert_eq!(bodies(&again), [&b""[..], b"3"], "half a message is none");
     }
 }

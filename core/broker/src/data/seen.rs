@@ -2,6 +2,7 @@
 //! at most as many as its `x-cache-size` says. Refuses to know where that is kept over restarts.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,6 +10,8 @@ use platform::Clock;
 use queues::UniqueKey;
 use routing::Gate;
 use wire::amqp091::Table;
+
+use crate::seen_files::Remembered;
 
 /// Never forgotten for its age.
 const FOR_EVER: u64 = u64::MAX;
@@ -61,14 +64,22 @@ impl SeenValues {
             memory: Mutex::default(),
         }
     }
+}
 
-    /// How often it has changed; what is encoded now holds all of these changes.
-    pub(crate) fn changes(&self) -> u64 {
+impl Remembered for SeenValues {
+    /// Of the hash that makes keys of values.
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(b"x-deduplication-header");
+        hasher.finish()
+    }
+
+    fn changes(&self) -> u64 {
         self.memory.lock().changes
     }
 
     /// All it remembers, oldest first: repeated (key u128, until u64), big-endian.
-    pub(crate) fn encode(&self) -> (u64, Vec<u8>) {
+    fn encode(&self) -> (u64, Vec<u8>) {
         let memory = self.memory.lock();
         let mut bytes = Vec::with_capacity(memory.order.len() * ENCODED_BYTES);
         for key in &memory.order {
@@ -78,8 +89,7 @@ impl SeenValues {
         (memory.changes, bytes)
     }
 
-    /// Remembers what was encoded, but for what is over.
-    pub(crate) fn restore(&self, bytes: &[u8]) {
+    fn restore(&self, bytes: &[u8]) {
         let now_ms = self.clock.wall_ms();
         let mut memory = self.memory.lock();
         for entry in bytes.chunks_exact(ENCODED_BYTES) {

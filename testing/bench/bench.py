@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import brokers
+import routing
 from brokers import ROOT, Absent, Missing
 from workloads import WORKLOADS, named
 
@@ -97,6 +98,23 @@ def measure(tools, workload, contenders, seconds):
     return figures
 
 
+def measure_routing(tools, workload, contenders):
+    """The routing workload, step by step, against every broker that routes."""
+    figures = {}
+    for name in [name for name in contenders if name != "null"]:
+        say(f"  {name}")
+        try:
+            with contenders[name](tools, workload) as running, contextlib.ExitStack() as stack:
+                uri = f"{running.uri}/%2F"
+                if name == "rabbitmq":
+                    stack.enter_context(routing.vhost_of(brokers.peer_ctl))
+                    uri = f"{running.uri}/{routing.VHOST}"
+                figures[name] = routing.run(uri, lambda pid=running.pid: process_use(pid), say)
+        except Missing as reason:
+            say(f"  {name:9} skipped: {reason}")
+    return figures
+
+
 def ratio(above, below):
     return f"{above / below:.2f}" if above is not None and below else "-"
 
@@ -169,24 +187,28 @@ def main():
     where = machine()
     if where["load_average_before"] > 0.5:
         say(f"this machine is busy (load {where['load_average_before']:.1f}): trust CPU per message, not rates and latency")
-    results = []
+    results, routed = [], {}
     with contextlib.ExitStack() as stack:
         stack.callback(rabbitmq.stop)
         for workload in workloads:
+            if workload.tool == "routing":
+                say(f"{workload.name}: {workload.what}")
+                routed = measure_routing(tools, workload, contenders)
+                continue
             say(f"{workload.name}: {workload.what}, {seconds} s")
             results.append((workload, measure(tools, workload, contenders, seconds)))
-    if not any(figures for _, figures in results):
+    if not routed and not any(figures for _, figures in results):
         raise SystemExit("nothing could be measured")
-    report(where, seconds, results)
+    report(where, seconds, results, routed)
 
 
-def report(where, seconds, results):
+def report(where, seconds, results, routed):
     folder = ROOT / "bench-results"
     folder.mkdir(exist_ok=True)
     stem = folder / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    content = {"machine": where, "seconds": seconds, "workloads": {w.name: figures for w, figures in results}}
+    content = {"machine": where, "seconds": seconds, "workloads": {w.name: figures for w, figures in results}, "routing": routed}
     stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
-    text = table(results)
+    text = "\n\n".join(([table(results)] if results else []) + ([routing.table(routed)] if routed else []))
     stem.with_suffix(".md").write_text(text + "\n")
     print(text)
     say(f"kept in {stem.relative_to(ROOT)}.json and .md")

@@ -131,6 +131,13 @@ def peer_command():
     return peer
 
 
+def peer_ctl(*arguments):
+    """Runs a control command of the RabbitMQ."""
+    done = subprocess.run([peer_command(), "ctl", PEER_NAME, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Missing(f"{arguments[0]} failed: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
+
+
 def _peer_pid(peer):
     asked = subprocess.run([peer, "ctl", PEER_NAME, "eval", "list_to_integer(os:getpid())."],
                            capture_output=True, text=True, check=False)

@@ -3,11 +3,13 @@
 # one, real RabbitMQ, in turn in one run; prints a table and keeps the figures in bench-results/.
 #
 #   SECONDS_PER_TEST  seconds per workload and broker (10)
-#   WORKLOADS         names, separated by commas (all); `testing/bench/run.sh --list` shows them
+#   WORKLOADS         names, separated by commas (all but routing); `testing/bench/run.sh --list` shows them
 #   BROKERS           warren,null,rabbitmq (all)
 #   PEER              command that runs a RabbitMQ: `PEER start|stop|ctl rabbitmq4 ...` and `PEER perf-test ARGS`;
 #                     without it RabbitMQ and PerfTest are skipped
 #   WARREN            a binary to measure instead of building one
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-exec python3 testing/bench/bench.py "$@"
+python=.cache/venv/bin/python   # of testing/setup.sh: has pika
+[ -x "$python" ] || python=python3
+exec "$python" testing/bench/bench.py "$@"

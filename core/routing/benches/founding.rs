@@ -2,12 +2,15 @@
 //!
 //! One thread. Each scenario runs for about a second in short rounds, and the fastest round counts: on a machine that others use
 //! too, it is the one that nobody interrupted. Inserts and deletes are published one by one. A name as argument runs only the scenarios that contain it. Prints Markdown; `--svg FILE` draws those with a founding number.
+//! `--one-round-of N` does one round of the N-th scenario and prints its name and number of operations: what
+//! `testing/bench/instructions.sh` counts instructions of.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::hint::black_box;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as MemoryOrder};
 use std::time::{Duration, Instant};
 
 use routing::{
@@ -75,8 +78,19 @@ const SCENARIOS: &[Scenario] = &[
     ("x-jms-topic, 100 selectors", 0.0, 0.0, jms_topic),
 ];
 
+/// One round only: for counting instructions, not time.
+static ONE_ROUND: AtomicBool = AtomicBool::new(false);
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = words.iter().position(|word| word == "--one-round-of") {
+        ONE_ROUND.store(true, MemoryOrder::Relaxed);
+        let nth: usize = words[at + 1].parse().expect("a number of a scenario");
+        if let Some((name, _, _, count)) = SCENARIOS.get(nth) {
+            say(&format!("{}\t{name}", count()));
+        }
+        return;
+    }
     let plot = words.iter().position(|word| word == "--svg").map(|at| words[at + 1].clone());
     let is_filter = |word: &&String| !word.starts_with("--") && Some(*word) != plot.as_ref();
     let wanted = words.iter().find(is_filter).cloned().unwrap_or_default();
@@ -155,6 +169,13 @@ fn shown(rate: f64) -> String {
 
 /// Operations per second in the fastest round; a round sets up, then does `count` operations.
 fn fastest<S, R>(count: usize, mut set_up: impl FnMut() -> S, mut round: impl FnMut(&mut S) -> R) -> f64 {
+    if ONE_ROUND.load(MemoryOrder::Relaxed) {
+        let mut state = set_up();
+        // Caches and scratch memory as they are after a while.
+        black_box(round(&mut state));
+        black_box(counted(|| round(&mut state)));
+        return count as f64;
+    }
     let begin = Instant::now();
     let mut least = Duration::MAX;
     while begin.elapsed() < Duration::from_millis(1200) || least == Duration::MAX {
@@ -168,6 +189,12 @@ fn fastest<S, R>(count: usize, mut set_up: impl FnMut() -> S, mut round: impl Fn
     count as f64 / least.as_secs_f64()
 }
 
+/// Instructions are counted in here.
+#[inline(never)]
+fn counted<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// As [`fastest`] for rounds that take longer than the machine leaves them alone: each piece of a round has its own fastest time.
 fn fastest_in_pieces<S>(
     count: usize,
@@ -175,6 +202,11 @@ fn fastest_in_pieces<S>(
     mut operation: impl FnMut(&mut S, usize),
 ) -> f64 {
     const PIECE: usize = 200;
+    if ONE_ROUND.load(MemoryOrder::Relaxed) {
+        let mut state = set_up();
+        counted(|| (0..count).for_each(|at| operation(&mut state, at)));
+        return count as f64;
+    }
     let mut least = vec![Duration::MAX; count.div_ceil(PIECE)];
     let begin = Instant::now();
     let mut rounds = 0;

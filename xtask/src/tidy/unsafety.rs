@@ -4,6 +4,8 @@ use super::{Finding, Tree};
 
 /// Modules that may hold `unsafe`. A new one needs a reason here and a Miri or sanitizer test.
 const LISTED: &[&str] = &[
+    // Declares mallopt: glibc puts off merging what was freed until a publisher wants memory, who then waits for all of it.
+    "base/platform/src/memory/merging.rs",
     // Declares malloc_trim: without it the memory alarm would never end, because glibc keeps what was freed.
     "base/platform/src/memory/release.rs",
     // The CPU profiler: a signal handler and its timer, which std and rustix do not offer; and the walk over frame pointers.

@@ -24,3 +24,21 @@ unsafe extern "C" {
     /// Sets a parameter of the allocator; 1 when it was set.
     safe fn mallopt(param: core::ffi::c_int, value: core::ffi::c_int) -> core::ffi::c_int;
 }
+
+#[cfg(all(test, target_env = "gnu"))]
+mod tests {
+    #[test]
+    fn memory_freed_by_another_thread_before_and_after_is_used_again() {
+        let small = || (0..10_000_u64).map(Box::new).collect::<Vec<_>>();
+        let before = small();
+        super::merge_freed_at_once();
+        let after = small();
+        let freed = std::thread::spawn(move || {
+            before.iter().zip(&after).map(|(one, other)| **one + **other).sum::<u64>()
+        });
+        assert_eq!(freed.join().unwrap(), 9_999 * 10_000);
+        let large = vec![7_u8; 100_000];
+        assert!(large.iter().all(|byte| *byte == 7));
+        assert_eq!(small().len(), 10_000);
+    }
+}

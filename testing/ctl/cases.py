@@ -3,7 +3,7 @@
 One line is one case. In front of it may stand, separated by `|`:
     < TEXT     standard input
     ~          rows come in no particular order: lines are compared sorted
-Lines that begin with `rabbitmq-diagnostics` are run by that tool, all others by rabbitmqctl. {pid} stands for the process id of the
+Lines that begin with the name of a tool, such as `rabbitmq-diagnostics`, are run by it, all others by rabbitmqctl. {pid} stands for the process id of the
 client's connection as a listing shows it, {port} for the broker's AMQP port, {dir} for an empty folder.
 
 Before the first case, client.py has declared its objects in vhost `shop` and keeps one connection open.
@@ -434,6 +434,63 @@ list_connections --formatter json
 list_connections -s
 """
 
+TOOLS = r"""
+rabbitmq-diagnostics check_if_metadata_store_is_initialized
+rabbitmq-diagnostics check_if_metadata_store_is_initialized -q
+rabbitmq-diagnostics check_if_metadata_store_is_initialized_with_data
+rabbitmq-diagnostics check_if_node_is_mirror_sync_critical
+rabbitmq-diagnostics check_if_new_quorum_queue_replicas_have_finished_initial_sync
+rabbitmq-diagnostics check_for_quorum_queues_without_an_elected_leader
+rabbitmq-diagnostics discover_peers
+rabbitmq-diagnostics discover_peers extra
+rabbitmq-diagnostics message_size_stats --formatter json
+rabbitmq-diagnostics list_node_auth_attempt_stats
+rabbitmq-diagnostics resolve_hostname localhost
+rabbitmq-diagnostics resolve_hostname localhost -q
+rabbitmq-diagnostics resolve_hostname localhost --address-family ipv4
+rabbitmq-diagnostics resolve_hostname
+rabbitmq-diagnostics cipher_suites
+rabbitmq-diagnostics erlang_cookie_hash
+has_reached_target_cluster_size
+has_reached_target_cluster_size -q
+reconcile_vhosts
+reset_stats_db
+reset_stats_db extra
+force_gc
+force_gc -q
+set_log_level info
+set_log_level info -q
+activate_free_disk_space_monitoring
+list_deprecated_features
+list_deprecated_features nonsense
+rabbitmq-queues rebalance all
+rabbitmq-queues rebalance classic
+rabbitmq-queues rebalance
+rabbitmq-queues check_if_node_is_quorum_critical
+rabbitmq-queues quorum_status nonsense
+rabbitmq-upgrade await_online_quorum_plus_one
+rabbitmq-upgrade post_upgrade
+rabbitmq-plugins is_enabled rabbitmq_management_agent
+rabbitmq-plugins is_enabled rabbitmq_management_agent rabbitmq_web_dispatch
+rabbitmq-plugins is_enabled rabbitmq_management_agent -q
+rabbitmq-plugins is_enabled nonsense
+rabbitmq-plugins is_enabled nonsense rubbish
+rabbitmq-plugins is_enabled
+rabbitmq-plugins list
+rabbitmq-plugins list -m management_agent
+rabbitmq-plugins list -q -m management_agent
+rabbitmq-plugins list -q -e -m management_agent
+rabbitmq-plugins list -q -m nonsense
+rabbitmq-plugins list -q -v management_agent
+rabbitmq-plugins list -m -v
+rabbitmq-plugins list management_agent --formatter json
+rabbitmq-plugins list a b
+rabbitmq-plugins enable
+rabbitmq-plugins disable
+rabbitmq-plugins directories
+rabbitmq-plugins nonsense
+"""
+
 WITHOUT_BROKER = r"""
 list_users
 list_users -q
@@ -466,7 +523,7 @@ encode a b
 version
 """
 
-GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE}
+GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "tools": TOOLS}
 
 
 def cases(text):

@@ -83,7 +83,23 @@ differ("nothing is said of a command that does nothing", ["node_health_check"], 
 differ("there is no Erlang", ["eval 1+1.", "eval"], exit=69, out="", err=has("Warren has no 'eval'", "Erlang"))
 differ("there is no Erlang", ["rabbitmq-diagnostics erlang_version", "rabbitmq-diagnostics erlang_version -q", "rabbitmq-diagnostics erlang_version --details",
                              "rabbitmq-diagnostics erlang_version --formatter json"], exit=0, out=has("none: Warren"))
-differ("set at start", ["set_log_level nonsense", "set_log_level"], exit=69, err=has("--log"))
+differ("another node has counted other messages", ["rabbitmq-diagnostics message_size_stats --formatter json"], exit=0,
+       out=has("'Message Size': 'below 100B'", "'Percentage': "))
+differ("another node has counted other logins", ["rabbitmq-diagnostics list_node_auth_attempt_stats"], exit=0,
+       out=has("protocol\tauth_attempts\tauth_attempts_failed\tauth_attempts_succeeded", "amqp091\t"))
+differ("there is no TLS yet", ["rabbitmq-diagnostics cipher_suites"], exit=69, err=has("Warren has no 'cipher_suites'"))
+differ("there is no Erlang", ["rabbitmq-diagnostics erlang_cookie_hash"], exit=69, err=has("no Erlang"))
+differ("nothing is deprecated", ["list_deprecated_features"], exit=0, out="Listing deprecated features ...")
+differ("said in words", ["rabbitmq-queues rebalance all"], exit=0, out=has("Re-balancing leaders of all queues...", "No queue has leaders"))
+differ("there are no quorum queues yet", ["rabbitmq-queues quorum_status nonsense"], exit=69, err=has("Warren has no 'quorum_status'"))
+differ("other things are plugins here", ["rabbitmq-plugins is_enabled nonsense", "rabbitmq-plugins is_enabled nonsense rubbish"], exit=69,
+       err=has("not enabled on node", "rabbitmq_web_dispatch"))
+differ("the same", ["rabbitmq-plugins list"], exit=0, out=has("Configured: E = explicitly enabled", "[E*] rabbitmq_web_dispatch "))
+differ("the same", ["rabbitmq-plugins list -q -v management_agent"], exit=0, out=has("[E*] rabbitmq_management_agent", "Version:"))
+differ("what is built in is not implied by anything", ["rabbitmq-plugins list management_agent --formatter json"], exit=0,
+       out=has("'name': 'rabbitmq_management_agent'", "'running': True"))
+differ("nothing lies in directories", ["rabbitmq-plugins directories"], exit=0, out=has("built in"))
+differ("the guide is Warren's own", ["rabbitmq-plugins nonsense"], exit=64, out="", err=has("Command 'nonsense' not found.", "is_enabled"))
 differ("the node and its process are one", ["stop_app extra"], exit=69, err=has("Warren has no 'stop_app'"))
 differ("no values are encrypted", ["encode", "encode a b"], exit=69, err=has("Warren has no 'encode'"))
 differ("there are fewer listeners", [

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Runs the command lines of cases.py against a real RabbitMQ and writes what its tools answered to seen/.
 
-    record.py --ctl COMMAND --diagnostics COMMAND --port AMQP_PORT --node NODE --out seen/rabbitmq-4.3.json [--stop COMMAND] [--beside FILE]
+    record.py --ctl COMMAND --diagnostics COMMAND [--tools FOLDER] --port AMQP_PORT --node NODE --out seen/rabbitmq-4.3.json
+              [--stop COMMAND] [--beside FILE] [--only GROUP]
 
 The commands run rabbitmqctl and rabbitmq-diagnostics of a broker on this machine that holds nothing but its defaults. With --stop the
-broker is stopped at the end and the lines for a broker that does not run are recorded too. With --beside only what
+broker is stopped at the end and the lines for a broker that does not run are recorded too. In --tools lie the other tools, such as
+rabbitmq-plugins; without it their lines are not recorded. With --only one group is recorded anew, and nothing is set up before it:
+for lines that do not depend on what the broker holds. With --beside only what
 means something else than in that file is kept. Knows no Warren."""
 
 import argparse
@@ -30,9 +33,10 @@ class Recorder:
 
     def run(self, line, stdin, pid=""):
         words = shlex.split(line.replace("{port}", str(self.options.port)).replace("{dir}", "/tmp").replace("{pid}", shlex.quote(pid)))
-        diagnostics = bool(words) and words[0] == "rabbitmq-diagnostics"
-        tool = shlex.split(self.options.diagnostics if diagnostics else self.options.ctl)
-        done = subprocess.run([*tool, *words[diagnostics:]], input=stdin or "", capture_output=True, text=True, timeout=400)
+        named = words.pop(0) if words and words[0].startswith("rabbitmq-") else "rabbitmqctl"
+        known = {"rabbitmqctl": self.options.ctl, "rabbitmq-diagnostics": self.options.diagnostics}
+        tool = shlex.split(known.get(named) or os.path.join(self.options.tools, named))
+        done = subprocess.run([*tool, *words], input=stdin or "", capture_output=True, text=True, timeout=400)
         return {"exit": done.returncode, "out": done.stdout, "err": done.stderr}
 
     def group(self, name, text, keep=None):
@@ -76,11 +80,20 @@ def main():
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--stop", default="")
     parser.add_argument("--beside", default="")
+    parser.add_argument("--tools", default="")
+    parser.add_argument("--only", default="")
     recorder = Recorder(parser.parse_args())
+    if recorder.options.only:
+        recorder.group(recorder.options.only, cases.GROUPS[recorder.options.only])
+        with open(recorder.options.out) as known:
+            kept = [one for one in json.load(known) if one["group"] != recorder.options.only]
+        return write(recorder.options.out, kept + recorder.seen)
     for line, stdin, _ in cases.cases(cases.SETUP):
         recorder.run(line, stdin)
     keep = client.connect(recorder.options.port)
     for name, text in cases.GROUPS.items():
+        if name == "tools" and not recorder.options.tools:
+            continue
         if name == "queues":
             client.more(keep)
         recorder.group(name, text, keep)

@@ -33,7 +33,7 @@ class Tools:
         self.folder, self.port = folder, 0
         self.tools = folder / "bin"
         self.tools.mkdir()
-        for name in ("rabbitmqctl", "rabbitmq-diagnostics"):
+        for name in ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade", "rabbitmq-plugins"):
             (self.tools / name).symlink_to(binary)
         (folder / "empty").mkdir()
 

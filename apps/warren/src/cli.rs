@@ -33,7 +33,8 @@ pub enum Command {
     version,
     about = "A message broker that RabbitMQ's applications use unchanged",
     after_help = "Start a broker with built-in defaults:  warren server\n\
-                  Called as `rabbitmqctl` or `rabbitmq-diagnostics`, this program behaves as `warren ctl`.",
+                  Called as `rabbitmqctl`, `rabbitmq-diagnostics`, `-queues`, `-upgrade` or `-plugins`, this program behaves as \
+                  `warren ctl`.",
     arg_required_else_help = true,
     propagate_version = true
 )]
@@ -49,6 +50,9 @@ enum Tool {
     /// Manage a running broker: the commands of rabbitmqctl
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Ctl(Rest),
+    /// List what RabbitMQ has as plugins: the commands of rabbitmq-plugins
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Plugins(Rest),
     /// Generate load and measure
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Perf(Rest),
@@ -151,6 +155,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, c
     Ok(match Cli::try_parse_from(arguments)?.tool {
         Tool::Server(args) => Command::Server(args),
         Tool::Ctl(Rest { rest }) => Command::Ctl(Called::Warren, rest),
+        Tool::Plugins(Rest { rest }) => Command::Ctl(Called::RabbitmqPlugins, rest),
         Tool::Perf(Rest { rest }) => Command::Perf(rest),
         Tool::NullBroker(Rest { rest }) => Command::NullBroker(rest),
         Tool::Config(args) => Command::Config(args),

@@ -5,6 +5,7 @@
 
 use crate::config::{ConsoleLog, ExchangeLog, FileLog, LogOptions, Switch};
 use broker::LogExchange;
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::reload;
 
 /// RabbitMQ's level names (and `warn`, `trace`, `off`), and what they are here.
 const LEVELS: [(&str, &str); 12] = [
@@ -149,7 +151,7 @@ where
     if options.switch == Switch::Off {
         return None;
     }
-    let filter = options.filter.build();
+    let filter = adjustable(options.filter.build());
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     Some(match options.format {
         LogFormat::Human => layer.with_ansi(io::stderr().is_terminal()).with_filter(filter).boxed(),
@@ -163,12 +165,39 @@ where
 {
     let Some(path) = options.path() else { return Ok(None) };
     let file = open(&path).map_err(|source| LogError::File { path, source })?;
-    let filter = options.filter.build();
+    let filter = adjustable(options.filter.build());
     let layer = tracing_subscriber::fmt::layer().with_writer(Arc::new(file)).with_ansi(false);
     Ok(Some(match options.format {
         LogFormat::Human => layer.with_filter(filter).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_filter(filter).boxed(),
     }))
+}
+
+/// Replaces the filter of an output; does nothing when that is gone.
+type Adjust = Box<dyn Fn(EnvFilter) + Send + Sync>;
+
+/// The outputs whose level can be changed while the process runs: console and file.
+static ADJUSTABLE: Mutex<Vec<Adjust>> = Mutex::new(Vec::new());
+
+/// A filter that [`set_level`] replaces.
+fn adjustable<S: 'static>(filter: EnvFilter) -> reload::Layer<EnvFilter, S> {
+    let (layer, handle) = reload::Layer::new(filter);
+    let adjust = move |filter| {
+        // Only outputs of an earlier subscriber are gone, in tests.
+        let _gone = handle.reload(filter);
+    };
+    ADJUSTABLE.lock().push(Box::new(adjust));
+    layer
+}
+
+/// From now on console and file show lines of this level and above; what is published on the exchange stays.
+///
+/// # Errors
+/// The name is no level, see [`LogFilter::level`].
+pub fn set_level(name: &str) -> Result<(), String> {
+    let filter = LogFilter::level(name)?;
+    ADJUSTABLE.lock().iter().for_each(|adjust| adjust(filter.build()));
+    Ok(())
 }
 
 /// Where lines are published, once a broker runs.

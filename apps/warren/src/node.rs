@@ -24,6 +24,7 @@ pub(crate) fn describe(options: &Options, addresses: &[SocketAddr]) -> Node {
         rabbitmq_version: Settings::default().version,
         version: env!("CARGO_PKG_VERSION"),
         started: Instant::now(),
+        set_log_level: |level| crate::logging::set_level(level).map_err(drop),
     }
 }
 

@@ -212,6 +212,11 @@ impl Alarms {
         Refused::Storage(text.into())
     }
 
+    /// Gives memory that was freed and is kept for later back to the system. Takes a while.
+    pub fn release_memory(&self) {
+        self.sources.memory.release();
+    }
+
     /// Moves the memory threshold; the alarm follows before this returns.
     pub fn set_memory_limit(&self, limit: MemoryLimit) {
         self.state.lock().levels.memory_limit = limit;

@@ -5,8 +5,8 @@ use broker::{Broker, Commit, Refused, Tracing};
 use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
-    access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, queues, report,
-    routes, stages, topology, vhosts,
+    access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, plugins,
+    queues, report, routes, stages, topology, upkeep, vhosts,
 };
 
 /// What every command gives.
@@ -15,6 +15,8 @@ pub(crate) type Outcome = Result<Answer, Failure>;
 /// Runs one command; never on a thread that runs connections.
 pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
     node::run(broker, node, request)
+        .or_else(|| upkeep::run(broker, node, request))
+        .or_else(|| plugins::run(broker, node, request))
         .unwrap_or_else(|| dispatch(broker, node, request))
         .unwrap_or_else(Answer::Failed)
 }

@@ -26,6 +26,7 @@ mod node;
 mod objects;
 mod parameters;
 mod passwords;
+mod plugins;
 pub mod prometheus;
 mod protocol;
 mod queues;
@@ -34,6 +35,7 @@ mod routes;
 mod server;
 mod stages;
 mod topology;
+mod upkeep;
 mod values;
 mod vhosts;
 

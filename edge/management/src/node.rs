@@ -51,6 +51,8 @@ pub struct Node {
     pub version: &'static str,
     /// When it was ready.
     pub started: Instant,
+    /// Sets the least important level that is logged, by RabbitMQ's name of it; an error when there is no such level.
+    pub set_log_level: fn(&str) -> Result<(), ()>,
 }
 
 /// Runs a command about the node; `None` if it is none of these.
@@ -403,6 +405,7 @@ pub(crate) mod tests {
             rabbitmq_version: "4.3.6".into(),
             version: "0.0.1",
             started: Instant::now(),
+            set_log_level: |_| Err(()),
         }
     }
 

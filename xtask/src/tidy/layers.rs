@@ -47,7 +47,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("libc", &["base/platform"]),
     ("memchr", &[]),
     ("parking_lot", &["base", "storage", "core", "edge", "apps"]),
-    ("regex", &["core"]),
+    ("regex", &["core", "edge/management"]),
     ("rustix", &["base/platform", "apps"]),
     ("serde", &["edge/management", "apps"]),
     ("serde_json", &["edge/management", "apps"]),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use management::{Format, Headers, Request};
 
+use super::Called;
 use super::catalogue::{self, Entry};
 
 /// How much to say besides the answer.
@@ -84,6 +85,10 @@ const LETTERS: &[(char, &str)] = &[
     ('a', "address="),
     ('a', "all"),
     ('o', "opt-in"),
+    ('m', "minimal"),
+    ('v', "verbose"),
+    ('e', "enabled"),
+    ('E', "implicitly-enabled"),
 ];
 
 /// What is known of an option: its long name, and whether a value follows.
@@ -122,7 +127,7 @@ struct Words {
 }
 
 /// The command on a line, whatever else is wrong with it: the first word that is neither option nor value of one.
-fn command_of(words: &[String]) -> Option<&str> {
+fn command_of(words: &[String]) -> Option<&String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if !is_option(word) {
@@ -140,8 +145,8 @@ fn is_option(word: &str) -> bool {
 }
 
 impl Words {
-    fn read(words: &[String]) -> Self {
-        let entry = command_of(words).and_then(catalogue::find);
+    fn read(called: Called, words: &[String]) -> Self {
+        let entry = command_of(words).and_then(|word| catalogue::find(&called.command(word)));
         let mut read = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -152,6 +157,9 @@ impl Words {
             } else {
                 read.positional.push(word.clone());
             }
+        }
+        if let Some(first) = read.positional.first_mut() {
+            *first = called.command(first);
         }
         read
     }
@@ -201,7 +209,7 @@ pub(super) struct Mistake {
 }
 
 /// Reads a command line and checks its options and the number of its arguments.
-pub(super) fn parse(words: Vec<OsString>) -> Result<Arguments, Mistake> {
+pub(super) fn parse(called: Called, words: Vec<OsString>) -> Result<Arguments, Mistake> {
     let mut line = Vec::with_capacity(words.len());
     for word in words {
         line.push(word.into_string().map_err(|word| Mistake {
@@ -209,7 +217,7 @@ pub(super) fn parse(words: Vec<OsString>) -> Result<Arguments, Mistake> {
             command: String::new(),
         })?);
     }
-    let read = Words::read(&line);
+    let read = Words::read(called, &line);
     let command = read.positional.first().cloned().unwrap_or_default();
     arguments(read).map_err(|problem| Mistake { problem, command })
 }
@@ -264,7 +272,7 @@ mod tests {
     use super::*;
 
     fn read(line: &[&str]) -> Result<Arguments, String> {
-        parse(line.iter().map(OsString::from).collect()).map_err(|mistake| mistake.problem)
+        parse(Called::Warren, line.iter().map(OsString::from).collect()).map_err(|mistake| mistake.problem)
     }
 
     #[test]

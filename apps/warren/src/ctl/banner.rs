@@ -20,6 +20,7 @@ pub(super) fn banner(arguments: &Arguments) -> Option<String> {
         .or_else(|| of_object(request, timeout))
         .or_else(|| vhost_banner(request))
         .or_else(|| of_node(request, timeout))
+        .or_else(|| of_upkeep(request))
 }
 
 fn of_user(request: &Request) -> Option<String> {
@@ -223,6 +224,74 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
         "memory_breakdown" => format!("Reporting memory breakdown on node {node}..."),
         "list_feature_flags" => "Listing feature flags ...".into(),
         "os_env" => format!("Listing RabbitMQ-specific environment variables defined on node {node}..."),
+        _ => return None,
+    })
+}
+
+/// Of upkeep and plugins.
+fn of_upkeep(request: &Request) -> Option<String> {
+    let first = request.args.first().map_or("", String::as_str);
+    let all = request.args.join(", ");
+    let node = NODE_NAME;
+    Some(match request.command.as_str() {
+        "check_if_metadata_store_is_initialized" | "check_if_metadata_store_is_initialized_with_data" => {
+            format!("Checking if metadata store on node {node} has finished initializing ...")
+        }
+        "check_if_node_is_mirror_sync_critical" => {
+            "This command is DEPRECATED and is a no-op. It will be removed in a future version.".into()
+        }
+        "check_if_new_quorum_queue_replicas_have_finished_initial_sync" => {
+            format!("Checking if node {node} runs promotable replicas of any queues ...")
+        }
+        "discover_peers" => "Discovering peers nodes ...".into(),
+        "message_size_stats" => {
+            format!("Gathering message size statistics across the cluster using node {node} ...")
+        }
+        "list_node_auth_attempt_stats" => {
+            format!("Listing authentication\n attempts for node \"{node}\" ...")
+        }
+        "resolve_hostname" => {
+            let family = request.options.get("address-family").map_or("IPv4", String::as_str);
+            format!("Asking node {node} to resolve hostname {first} to {family} addresses...")
+        }
+        "list_deprecated_features" => "Listing deprecated features ...".into(),
+        "has_reached_target_cluster_size" => {
+            format!("Checking if target cluster size has been reached on node {node} ...")
+        }
+        "reconcile_vhosts" => {
+            "Will try to initiate virtual host reconciliation on all reachable cluster nodes...".into()
+        }
+        "reset_stats_db" => format!("Resetting statistics database on node {node}"),
+        "force_gc" => format!("Will ask all processes on node {node} to schedule a full sweep GC"),
+        "set_log_level" if crate::logging::LogFilter::level(first).is_ok() => {
+            format!("Setting log level to \"{first}\" ...")
+        }
+        "activate_free_disk_space_monitoring" => {
+            format!("[Re-]activating free disk space monitoring on node {node}...")
+        }
+        "await_online_quorum_plus_one" => {
+            "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for 120 seconds..."
+                .into()
+        }
+        "post_upgrade" => "Executing post upgrade tasks...\nRebalancing queue masters...\n".into(),
+        "rebalance" if first == "all" => "Re-balancing leaders of all queues...".into(),
+        "rebalance" if matches!(first, "quorum" | "stream") => {
+            format!("Re-balancing leaders of {first} queues...")
+        }
+        "plugins_list" => {
+            let pattern = if first.is_empty() { ".*" } else { first };
+            format!("Listing plugins with pattern \"{pattern}\" ...")
+        }
+        "plugins_is_enabled" if request.args.len() == 1 => {
+            format!("Asking node {node} if plugin {first} is enabled...")
+        }
+        "plugins_is_enabled" => format!("Asking node {node} if plugins {all} are enabled..."),
+        "plugins_enable" if request.has("all") => format!("Enabling ALL plugins on node {node}"),
+        "plugins_enable" => format!("Enabling plugins on node {node}:\n{}", request.args.join("\n")),
+        "plugins_disable" if request.has("all") => format!("Disabling ALL plugins on node {node}"),
+        "plugins_disable" => format!("Disabling plugins on node {node}:\n{}", request.args.join("\n")),
+        "plugins_set" => format!("Enabling plugins on node {node}:\n{}", request.args.join("\n")),
+        "plugins_directories" => format!("Listing plugin directories used by node {node}"),
         _ => return None,
     })
 }

@@ -25,33 +25,43 @@ Options of every command:
 pub(super) fn usage(called: Called, entry: &Entry) -> String {
     let options = match called {
         Called::Warren => "[--data-dir <dir>] [--quiet]",
-        Called::Rabbitmqctl | Called::RabbitmqDiagnostics => "[--node <node>] [--longnames] [--quiet]",
+        _ => "[--node <node>] [--longnames] [--quiet]",
     };
     let space = if entry.usage.is_empty() { "" } else { " " };
     let timeout = if entry.shows_timeout { " [--timeout <timeout>]" } else { "" };
-    format!("{} {options} {}{space}{}{timeout}", called.name(), entry.name, entry.usage)
+    format!("{} {options} {}{space}{}{timeout}", called.name(), called.word(entry.name), entry.usage)
 }
 
 /// All about one command.
 pub(super) fn of(called: Called, entry: &Entry) -> String {
-    format!("\nUsage\n\n{}\n\n{} {}.\n\n{OPTIONS}", usage(called, entry), entry.name, entry.about)
+    format!(
+        "\nUsage\n\n{}\n\n{} {}.\n\n{OPTIONS}",
+        usage(called, entry),
+        called.word(entry.name),
+        entry.about
+    )
 }
 
 /// All commands by section, with what they do.
 pub(super) fn all(called: Called) -> String {
     let name = called.name();
+    let start = match called {
+        Called::RabbitmqPlugins => format!("{name} list · {name} is_enabled rabbitmq_prometheus"),
+        _ => format!(
+            "{name} status · {name} list_queues name messages consumers · {name} add_user NAME PASSWORD"
+        ),
+    };
     let mut text = format!(
-        "\nUsage\n\n{name} [<options>] <command> [<command options>]\n\nFor a start: {name} status · {name} list_queues \
-         name messages consumers · {name} add_user NAME PASSWORD\n\nCommands:\n"
+        "\nUsage\n\n{name} [<options>] <command> [<command options>]\n\nFor a start: {start}\n\nCommands:\n"
     );
     let widest = catalogue::all().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
     let mut section = "";
-    for entry in catalogue::all() {
+    for entry in catalogue::all().iter().filter(|entry| called.shows(entry.section)) {
         if entry.section != section {
             section = entry.section;
             text.push_str(&format!("\n{section}:\n\n"));
         }
-        text.push_str(&format!("   {:<widest$}  ", entry.name));
+        text.push_str(&format!("   {:<widest$}  ", called.word(entry.name)));
         wrap(&mut text, entry.about, widest + 5);
     }
     text.push_str(&format!("\n{OPTIONS}\nUse '{name} help <command>' to learn more about one of them.\n"));

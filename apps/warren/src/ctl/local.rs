@@ -12,9 +12,9 @@ pub(super) fn answer(called: Called, request: &Request) -> Option<Answer> {
     let answer = match request.command.as_str() {
         "version" => Ok(version(called)),
         "help" => help(called, request.args.first().map(String::as_str)),
-        "list_commands" => commands(""),
+        "list_commands" => commands(called, ""),
         "completion" => completion(request.args.first().map_or("", String::as_str)),
-        "autocomplete" => commands(request.args.first().map_or("", String::as_str)),
+        "autocomplete" => commands(called, request.args.first().map_or("", String::as_str)),
         "hash_password" => hashed(request),
         "encode" | "decode" => {
             Ok(refused("values in configuration files are not encrypted", &request.command))
@@ -32,7 +32,7 @@ pub(super) fn answer(called: Called, request: &Request) -> Option<Answer> {
 fn version(called: Called) -> Answer {
     let text = match called {
         Called::Warren => env!("CARGO_PKG_VERSION").to_owned(),
-        Called::Rabbitmqctl | Called::RabbitmqDiagnostics => protocols::amqp091::Settings::default().version,
+        _ => protocols::amqp091::Settings::default().version,
     };
     let json = json!({"node": NODE_NAME, "value": {"version": text}, "result": "ok"});
     Answer::Facts { text, json }
@@ -41,7 +41,7 @@ fn version(called: Called) -> Answer {
 fn help(called: Called, command: Option<&str>) -> Result<Answer, Failure> {
     let ok = match command {
         None => guide::all(called),
-        Some(command) => match catalogue::find(command) {
+        Some(command) => match catalogue::find(&called.command(command)) {
             Some(entry) => guide::of(called, entry),
             None => {
                 return Err(Failure::new(Exit::USAGE, format!("Error:\n\nCommand '{command}' not found.")));
@@ -51,9 +51,13 @@ fn help(called: Called, command: Option<&str>) -> Result<Answer, Failure> {
     Ok(Answer::Done { ok: ok.trim_end().into() })
 }
 
-fn commands(prefix: &str) -> Result<Answer, Failure> {
-    let mut names: Vec<&str> =
-        catalogue::all().iter().map(|entry| entry.name).filter(|name| name.starts_with(prefix)).collect();
+fn commands(called: Called, prefix: &str) -> Result<Answer, Failure> {
+    let mut names: Vec<&str> = catalogue::all()
+        .iter()
+        .filter(|entry| called.shows(entry.section))
+        .map(|entry| called.word(entry.name))
+        .filter(|name| name.starts_with(prefix))
+        .collect();
     names.sort_unstable();
     Ok(Answer::Done { ok: names.join("\n") })
 }

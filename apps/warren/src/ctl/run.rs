@@ -29,7 +29,7 @@ const TIMEOUT_DEFINITIONS: Duration = Duration::from_secs(600);
 pub fn run(called: Called, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let line: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let line = line.join(" ");
-    match parse(words) {
+    match parse(called, words) {
         Ok(mut arguments) => match perform(called, &mut arguments)? {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(failure) => fail(called, &arguments.request.command, &line, &failure),

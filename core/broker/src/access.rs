@@ -119,9 +119,19 @@ impl User {
         }
     }
 
+    /// A user without a name and any right, for requests that need no login.
+    pub fn nobody() -> User {
+        User::new("", Vec::new())
+    }
+
     /// Whether the user has a tag, such as `administrator` or `impersonator`.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.read().iter().any(|own| &**own == tag)
+    }
+
+    /// All its tags, in the order in which they were set.
+    pub fn tags(&self) -> Vec<Box<str>> {
+        self.tags.read().clone()
     }
 
     pub(crate) fn set_tags(&self, tags: Vec<Box<str>>) {
@@ -166,7 +176,7 @@ impl User {
     }
 
     /// Whether the user may open a vhost: any permission row will do.
-    pub(crate) fn may_open(&self, vhost: &str) -> bool {
+    pub fn may_open(&self, vhost: &str) -> bool {
         self.rights.read().vhosts.contains_key(vhost)
     }
 

@@ -219,6 +219,11 @@ impl Connections {
         self.open.read().len()
     }
 
+    /// One of them.
+    pub fn get(&self, id: ConnectionId) -> Option<Arc<dyn ConnectionControl>> {
+        self.open.read().get(&id).map(|open| open.control.clone())
+    }
+
     /// All of them, in order of their ids.
     pub fn all(&self) -> Vec<(ConnectionId, Arc<dyn ConnectionControl>)> {
         let mut all: Vec<_> =

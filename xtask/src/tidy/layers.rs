@@ -22,6 +22,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("core/broker", "core/queues"),
     ("core/broker", "core/routing"),
     ("core/queues", "core/message"),
+    ("edge/management", "edge/protocols"),
     ("edge/net", "edge/protocols"),
     ("apps/warren", "apps/perf"),
 ];

@@ -98,6 +98,11 @@ impl Failure {
         self
     }
 
+    /// Number of the reply code, and the text as it is.
+    pub(crate) fn into_parts(self) -> (u16, String) {
+        (self.0.code.number(), self.0.text)
+    }
+
     pub(crate) fn is_hard(&self) -> bool {
         self.0.code.is_hard()
     }

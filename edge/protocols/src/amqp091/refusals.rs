@@ -46,6 +46,13 @@ impl From<Refused> for Failure {
     }
 }
 
+/// The reply code and the whole text of a refusal, without the code's name: for whoever shows what AMQP clients would be
+/// told, as the HTTP API does.
+#[must_use]
+pub fn reply_of(refused: Refused) -> (u16, String) {
+    Failure::from(refused).into_parts()
+}
+
 /// B69, D7: RabbitMQ's deprecation warning, whose end the reply text cuts off.
 const TRANSIENT_QUEUE_DENIED: &str = "Feature `transient_nonexcl_queues` is deprecated.\n\
     By default, this feature is not permitted anymore.\n\

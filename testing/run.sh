@@ -62,6 +62,7 @@ else
   flavor=warren
 fi
 export BROKER_FLAVOR=$flavor
+export WARREN_MANAGEMENT_LISTEN=none   # the step that tests the HTTP API asks for a port of its own
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/warren-test.XXXXXX")
 mark=warren-test-$$-$RANDOM        # in the environment of everything that is started here, so that it can be found again

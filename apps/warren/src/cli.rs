@@ -2,7 +2,7 @@
 //!
 //! Refuses to know what the tools do. Precedence of every server setting: flag, environment variable, file, default.
 
-use crate::config::{self, ConfigError, Listener, Options};
+use crate::config::{self, ConfigError, Listener, ManagementListener, Options};
 use crate::ctl::Called;
 use crate::logging::{LogFilter, LogFormat};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -84,6 +84,9 @@ pub struct ServerArgs {
     /// Address for AMQP clients, repeatable; a port alone means all interfaces [default: 127.0.0.1:5672]
     #[arg(long, value_name = "ADDR:PORT", env = "WARREN_LISTEN", value_delimiter = ',')]
     pub listen: Vec<Listener>,
+    /// Address of the HTTP API; a port alone means all interfaces, `none` has no API [default: 127.0.0.1:15672]
+    #[arg(long, value_name = "ADDR:PORT", env = "WARREN_MANAGEMENT_LISTEN")]
+    pub management_listen: Option<ManagementListener>,
     /// Least important log lines to show: debug, info, warning, error, none; or e.g. info,net=debug
     #[arg(long, value_name = "LEVEL", env = "WARREN_LOG", value_parser = LogFilter::directives)]
     pub log: Option<LogFilter>,
@@ -200,6 +203,10 @@ impl ServerArgs {
         }
         if !self.listen.is_empty() {
             options.network.listeners.clone_from(&self.listen);
+        }
+        if let Some(listener) = self.management_listen {
+            options.management.listener = listener;
+            options.management.is_asked_for = config::Switch::On;
         }
         if let Some(filter) = &self.log {
             options.log.console.filter = filter.clone();

@@ -3,21 +3,23 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use management::{LISTENER_PROTOCOL, Node, NodeListener};
+use management::{HTTP_PROTOCOL, LISTENER_PROTOCOL, Node, NodeListener};
 use protocols::amqp091::Settings;
 
 use crate::config::{Options, Switch};
 
 /// The description of a server that listens there since now.
-pub(crate) fn describe(options: &Options, addresses: &[SocketAddr]) -> Node {
+pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option<SocketAddr>) -> Node {
     let listener = |address: &SocketAddr| NodeListener {
         address: *address,
         protocol: LISTENER_PROTOCOL,
         purpose: "AMQP 0-9-1",
     };
+    let http =
+        http.map(|address| NodeListener { address, protocol: HTTP_PROTOCOL, purpose: "RabbitMQ Management" });
     let data_dir = &options.node.data_dir;
     Node {
-        listeners: addresses.iter().map(listener).collect(),
+        listeners: addresses.iter().map(listener).chain(http).collect(),
         data_dir: std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.clone()),
         log_locations: log_locations(options),
         options: format!("{options:#?}"),

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Durability, Options, Permit, Switch};
-use crate::{logging, node};
+use crate::{http, logging, node};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,11 +67,16 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         accepting.push(tokio::spawn(accept));
     }
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
-    let node = node::describe(options, &addresses);
+    let node = node::describe(options, &addresses, http_address);
+    if let Some(listener) = http {
+        let serving = http::serve(listener, broker.clone(), node.clone(), options.management.clone());
+        accepting.push(tokio::spawn(serving));
+    }
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
-    announce(&addresses, options)?;
+    announce(&addresses, http_address, options)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
         () = stop_asked(control) => {}
@@ -141,17 +146,21 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
 }
 
 /// The one line on standard output that scripts wait for; a person at a terminal is told what to try.
-fn announce(addresses: &[SocketAddr], options: &Options) -> anyhow::Result<()> {
+fn announce(addresses: &[SocketAddr], http: Option<SocketAddr>, options: &Options) -> anyhow::Result<()> {
     let dir = std::fs::canonicalize(&options.node.data_dir)?;
     let pid = std::process::id();
     let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "ready amqp={} data={} pid={pid}", addresses.join(","), dir.display())?;
+    let api = http.map_or_else(|| "none".to_owned(), |address| address.to_string());
+    writeln!(out, "ready amqp={} http={api} data={} pid={pid}", addresses.join(","), dir.display())?;
     if out.is_terminal() {
         let program = std::env::current_exe()?;
         let (program, dir) = (program.display(), dir.display());
         for address in addresses {
             writeln!(out, "  Clients:  amqp://{}@{address}", login(options))?;
+        }
+        if let Some(address) = http {
+            writeln!(out, "  HTTP API: http://{address}/api/")?;
         }
         writeln!(out, "  Try:      {program} ctl --data-dir {dir} status\n  Stop:     Ctrl-C")?;
     }

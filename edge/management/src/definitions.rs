@@ -2,8 +2,9 @@
 
 use broker::Broker;
 use metadata::{
-    AddVhost, Bind, DeclareExchange, DeclareQueue, Definitions, DestinationName, PutUser, QueueType,
+    AddVhost, Bind, DeclareExchange, DeclareQueue, Definitions, DestinationName, Limits, PutUser, QueueType,
     SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits,
+    VhostMetadata,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -76,7 +77,7 @@ impl std::io::Write for Bounded {
 }
 
 /// Writes the document with RabbitMQ's top keys; only one entry of it exists as JSON values at a time.
-fn write_document(
+pub(crate) fn write_document(
     out: &mut impl std::io::Write,
     of: &Definitions,
     cluster_name: &str,
@@ -103,6 +104,42 @@ fn write_document(
     map.serialize_entry("exchanges", &List(|| of.exchanges.iter().map(exchange)))?;
     map.serialize_entry("bindings", &List(|| of.bindings.iter().map(binding)))?;
     map.end()
+}
+
+/// Writes the document of one vhost with RabbitMQ's top keys; entries name no vhost.
+pub(crate) fn write_vhost_document(
+    out: &mut impl std::io::Write,
+    of: &Definitions,
+    name: &str,
+    metadata: &VhostMetadata,
+    limits: &Limits,
+) -> Result<(), serde_json::Error> {
+    let mut json = serde_json::Serializer::new(out);
+    let mut map = json.serialize_map(None)?;
+    map.serialize_entry("rabbit_version", RABBITMQ_VERSION)?;
+    map.serialize_entry("rabbitmq_version", RABBITMQ_VERSION)?;
+    map.serialize_entry("product_name", "Warren")?;
+    map.serialize_entry("product_version", env!("CARGO_PKG_VERSION"))?;
+    map.serialize_entry("rabbitmq_definition_format", "single_virtual_host")?;
+    map.serialize_entry("original_vhost_name", name)?;
+    map.serialize_entry("explanation", &format!("Definitions of virtual host '{name}'"))?;
+    map.serialize_entry("description", &*metadata.description)?;
+    map.serialize_entry("metadata", &metadata_object(metadata))?;
+    map.serialize_entry("limits", &shown(limits))?;
+    let short = without_vhost;
+    map.serialize_entry("parameters", &List(|| of.parameters.iter().map(parameter).map(short)))?;
+    map.serialize_entry("policies", &List(|| of.policies.iter().map(policy).map(short)))?;
+    map.serialize_entry("queues", &List(|| of.queues.iter().map(queue).map(short)))?;
+    map.serialize_entry("exchanges", &List(|| of.exchanges.iter().map(exchange).map(short)))?;
+    map.serialize_entry("bindings", &List(|| of.bindings.iter().map(binding).map(short)))?;
+    map.end()
+}
+
+fn without_vhost(mut entry: Value) -> Value {
+    if let Value::Object(object) = &mut entry {
+        object.remove("vhost");
+    }
+    entry
 }
 
 /// A list whose entries are made one by one as they are written.

@@ -1,4 +1,4 @@
-//! The control socket behind the command-line tools; the only place that knows JSON.
+//! The control socket behind the command-line tools, and the HTTP API ([`http`]); the only place that knows JSON.
 //!
 //! ```text
 //!  warren ctl ──► client ──► <data-dir>/ctl.sock ──► server ──► commands ──► broker
@@ -20,6 +20,7 @@ mod definitions;
 mod delayed;
 mod delivery;
 mod format;
+pub mod http;
 mod imports;
 mod limits;
 mod node;
@@ -44,7 +45,7 @@ pub use client::{CallError, call};
 pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, explain_delivery};
 pub use format::{Format, Headers, render};
 pub use imports::{Unsupported, import};
-pub use node::{LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener};
+pub use node::{HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener};
 pub use passwords::hash_password;
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use server::{ControlSocket, SOCKET_NAME};

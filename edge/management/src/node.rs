@@ -20,6 +20,9 @@ pub const NODE_NAME: &str = "warren@localhost";
 /// RabbitMQ's name of the protocol of AMQP listeners.
 pub const LISTENER_PROTOCOL: &str = "amqp";
 
+/// RabbitMQ's name of the protocol of the HTTP API.
+pub const HTTP_PROTOCOL: &str = "http";
+
 /// Longest attempt to connect to one of our own listeners.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

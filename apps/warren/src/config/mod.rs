@@ -23,7 +23,7 @@ pub use load::{load, parse};
 pub(crate) use nearest::nearest_of;
 pub use options::{
     AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,
-    LimitOptions, Listener, LogOptions, Mechanism, NetworkOptions, NodeOptions, Options, PasswordHashing,
-    Permit, QueueOptions, QueueType, Secret, Switch, TcpOptions,
+    LimitOptions, Listener, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions,
+    NodeOptions, Options, PasswordHashing, Permit, QueueOptions, QueueType, Secret, Switch, TcpOptions,
 };
 pub use reference::{markdown, plain};

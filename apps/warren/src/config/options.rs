@@ -23,6 +23,8 @@ pub struct Options {
     pub access: AccessOptions,
     /// Queue behaviour that is not set per queue.
     pub queues: QueueOptions,
+    /// The HTTP API.
+    pub management: ManagementOptions,
     /// Data folder, durability, names.
     pub node: NodeOptions,
     /// Where log lines go.
@@ -333,6 +335,98 @@ pub enum Permit {
 impl From<bool> for Permit {
     fn from(permitted: bool) -> Self {
         if permitted { Self::Permitted } else { Self::Denied }
+    }
+}
+
+/// The HTTP API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ManagementOptions {
+    /// Where it listens. Default `127.0.0.1:15672`.
+    pub listener: ManagementListener,
+    /// Whether the address was asked for. One that was not, and is taken, is done without. Default off.
+    pub is_asked_for: Switch,
+    /// Path below which all is served, without a slash at its end. Default empty.
+    pub path_prefix: String,
+    /// Largest body of a request, bytes. Default 20 MiB.
+    pub body_bytes_max: u32,
+    /// Headers of answers beside their own.
+    pub headers: management::http::Headers,
+    /// Whether operator policies can be changed over HTTP. Default permitted.
+    pub operator_policies: Permit,
+}
+
+impl Default for ManagementOptions {
+    fn default() -> Self {
+        Self {
+            listener: ManagementListener::At {
+                address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+                port: MANAGEMENT_PORT,
+            },
+            is_asked_for: Switch::Off,
+            path_prefix: String::new(),
+            body_bytes_max: 20 << 20,
+            headers: management::http::Headers::default(),
+            operator_policies: Permit::Permitted,
+        }
+    }
+}
+
+/// RabbitMQ's port of its HTTP API.
+const MANAGEMENT_PORT: u16 = 15_672;
+
+/// Where the HTTP API listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ManagementListener {
+    /// Nowhere.
+    Off,
+    /// On a port, of one address or of all interfaces.
+    At {
+        /// `None` is all interfaces.
+        address: Option<IpAddr>,
+        /// 0 lets the operating system choose.
+        port: u16,
+    },
+}
+
+impl ManagementListener {
+    /// Addresses to try in order; none when it is off.
+    pub fn candidates(self) -> Vec<SocketAddr> {
+        match self {
+            Self::Off => Vec::new(),
+            Self::At { address: Some(address), port } => vec![SocketAddr::new(address, port)],
+            Self::At { address: None, port } => Listener::Everywhere(port).candidates(),
+        }
+    }
+
+    /// The same address, or the default one if it was off, with another port.
+    #[must_use]
+    pub fn with_port(self, port: u16) -> Self {
+        match self {
+            Self::At { address, .. } => Self::At { address, port },
+            Self::Off => Self::At { address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), port },
+        }
+    }
+
+    /// The same port, or RabbitMQ's if it was off, of another address.
+    #[must_use]
+    pub fn with_address(self, address: IpAddr) -> Self {
+        let port = if let Self::At { port, .. } = self { port } else { MANAGEMENT_PORT };
+        Self::At { address: (!address.is_unspecified()).then_some(address), port }
+    }
+}
+
+impl FromStr for ManagementListener {
+    type Err = String;
+
+    /// As a [`Listener`], or `none`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self::Off);
+        }
+        Ok(match text.parse::<Listener>().map_err(|problem| format!("{problem}, or none"))? {
+            Listener::Everywhere(port) => Self::At { address: None, port },
+            Listener::At(at) => Self::At { address: Some(at.ip()), port: at.port() },
+        })
     }
 }
 

@@ -5,6 +5,7 @@ mod access;
 mod alarms;
 mod limits;
 mod logging;
+mod management;
 mod network;
 mod node;
 mod queues;

@@ -2,12 +2,13 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 7] = [
+static SECTIONS: [&Section; 8] = [
     &super::network::SECTION,
     &super::limits::SECTION,
     &super::alarms::SECTION,
     &super::access::SECTION,
     &super::queues::SECTION,
+    &super::management::SECTION,
     &super::node::SECTION,
     &super::logging::SECTION,
 ];

@@ -1,0 +1,202 @@
+//! Keys of the HTTP API.
+
+use super::table::narrow;
+use crate::config::key::{Key, Section, Take, Unit};
+use crate::config::options::{ManagementListener, Switch};
+
+pub(super) static SECTION: Section = Section {
+    title: "HTTP API",
+    about: "The management API of RabbitMQ, which `rabbitmqadmin` and monitoring tools speak, and the web UI.",
+    keys: KEYS,
+};
+
+/// A header's value: one line.
+const fn header(
+    name: &'static str,
+    default: &'static str,
+    doc: &'static str,
+    example: &'static str,
+    set: fn(&mut crate::config::Options, &str) -> Result<(), String>,
+) -> Key {
+    Key { name, alias: None, take: Take::Text { shape: "text of a header", set }, default, doc, example }
+}
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "management.tcp.port",
+        alias: Some("management.listener.port"),
+        take: Take::Integer {
+            min: 0,
+            max: 65_535,
+            unit: Unit::Count,
+            set: |options, port| {
+                options.management.listener = options.management.listener.with_port(narrow(port));
+                options.management.is_asked_for = Switch::On;
+            },
+        },
+        default: "15672",
+        doc: "Port of the HTTP API; 0 lets the operating system choose. When neither this nor `management.tcp.ip` is set and \
+              the port is taken, the server warns and goes on without the API.",
+        example: "management.tcp.port = 15672",
+    },
+    Key {
+        name: "management.tcp.ip",
+        alias: Some("management.listener.ip"),
+        take: Take::Text {
+            shape: "IP address",
+            set: |options, value| {
+                let address = value.parse().map_err(|_| "expected an IP address".to_owned())?;
+                options.management.listener = options.management.listener.with_address(address);
+                options.management.is_asked_for = Switch::On;
+                Ok(())
+            },
+        },
+        default: "127.0.0.1",
+        doc: "Address of the HTTP API. Warren listens on this machine only, where RabbitMQ listens on all interfaces: write \
+              `0.0.0.0` or `::` for RabbitMQ's behaviour.",
+        example: "management.tcp.ip = 0.0.0.0",
+    },
+    Key {
+        name: "warren.management",
+        alias: None,
+        take: Take::Choice {
+            of: &["on", "off"],
+            not_yet: &[],
+            set: |options, value| {
+                if value == "off" {
+                    options.management.listener = ManagementListener::Off;
+                }
+            },
+        },
+        default: "on",
+        doc: "`off` has no HTTP API, whatever else is configured.",
+        example: "warren.management = off",
+    },
+    Key {
+        name: "management.path_prefix",
+        alias: None,
+        take: Take::Text {
+            shape: "path",
+            set: |options, value| {
+                let path = value.trim_end_matches('/');
+                if !path.is_empty() && (!path.starts_with('/') || path.contains(['{', '}', '?', '#', ' '])) {
+                    return Err("expected a path such as /rabbitmq".to_owned());
+                }
+                path.clone_into(&mut options.management.path_prefix);
+                Ok(())
+            },
+        },
+        default: "",
+        doc: "Path below which the API and the web UI are served, for a proxy that passes several servers on.",
+        example: "management.path_prefix = /rabbitmq",
+    },
+    Key {
+        name: "management.http.max_body_size",
+        alias: None,
+        take: Take::Integer {
+            min: 1_024,
+            max: 512 << 20,
+            unit: Unit::Bytes,
+            set: |options, bytes| options.management.body_bytes_max = narrow(bytes),
+        },
+        default: "20971520",
+        doc: "Largest body of a request; definitions that are larger are imported with `warren ctl import_definitions`.",
+        example: "management.http.max_body_size = 64MB",
+    },
+    Key {
+        name: "management.cors.allow_origins.$n",
+        alias: None,
+        take: Take::List {
+            shape: "origin, or `*` for all",
+            clear: |options| options.management.headers.cors_origins.clear(),
+            add: |options, _, value| {
+                options.management.headers.cors_origins.push(value.to_owned());
+                Ok(())
+            },
+        },
+        default: "",
+        doc: "Origins of web pages that may call the API from a browser.",
+        example: "management.cors.allow_origins.1 = https://tools.example.com",
+    },
+    Key {
+        name: "management.cors.max_age",
+        alias: None,
+        take: Take::Integer {
+            min: 0,
+            max: 86_400,
+            unit: Unit::Seconds,
+            set: |options, seconds| options.management.headers.cors_max_age_s = seconds,
+        },
+        default: "1800",
+        doc: "How long a browser may remember which origins may call.",
+        example: "management.cors.max_age = 3600",
+    },
+    header(
+        "management.csp.policy",
+        "script-src 'self'; object-src 'self'",
+        "`Content-Security-Policy` of every answer.",
+        "management.csp.policy = default-src 'self'",
+        |options, value| {
+            value.clone_into(&mut options.management.headers.csp);
+            Ok(())
+        },
+    ),
+    header(
+        "management.hsts.policy",
+        "",
+        "`Strict-Transport-Security` of every answer; unset sends none.",
+        "management.hsts.policy = max-age=31536000; includeSubDomains",
+        |options, value| {
+            value.clone_into(&mut options.management.headers.hsts);
+            Ok(())
+        },
+    ),
+    header(
+        "management.headers.content_type_options",
+        "",
+        "`X-Content-Type-Options` of every answer; unset sends none.",
+        "management.headers.content_type_options = nosniff",
+        |options, value| {
+            value.clone_into(&mut options.management.headers.content_type_options);
+            Ok(())
+        },
+    ),
+    header(
+        "management.headers.frame_options",
+        "",
+        "`X-Frame-Options` of every answer; unset sends none.",
+        "management.headers.frame_options = DENY",
+        |options, value| {
+            value.clone_into(&mut options.management.headers.frame_options);
+            Ok(())
+        },
+    ),
+    header(
+        "management.headers.xss_protection",
+        "",
+        "`X-XSS-Protection` of every answer; unset sends none.",
+        "management.headers.xss_protection = 1; mode=block",
+        |options, value| {
+            value.clone_into(&mut options.management.headers.xss_protection);
+            Ok(())
+        },
+    ),
+    Key {
+        name: "management.restrictions.operator_policy_changes.disabled",
+        alias: None,
+        take: Take::Boolean {
+            set: |options, disabled| options.management.operator_policies = (!disabled).into(),
+        },
+        default: "false",
+        doc: "Refuses changes of operator policies over HTTP; `warren ctl` still makes them.",
+        example: "management.restrictions.operator_policy_changes.disabled = true",
+    },
+    Key {
+        name: "management.rates_mode",
+        alias: None,
+        take: Take::Choice { of: &["basic", "detailed", "none"], not_yet: &[], set: |_, _| {} },
+        default: "basic",
+        doc: "Accepted and without effect: rates of everything are made when they are asked for.",
+        example: "management.rates_mode = basic",
+    },
+];

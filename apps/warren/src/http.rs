@@ -1,0 +1,56 @@
+//! Opens the HTTP API as the configuration says. Refuses to know what it answers.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use broker::Broker;
+use management::Node;
+use management::http::{App, Change, HttpListener, HttpOptions, router};
+
+use crate::config::{ManagementOptions, Permit, Switch};
+
+/// The socket of the HTTP API, or none: it is off, or nobody asked for its address and that is taken.
+///
+/// # Errors
+/// The address that was asked for cannot be bound.
+pub(crate) fn bind(options: &ManagementOptions) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
+    let candidates = options.listener.candidates();
+    if candidates.is_empty() {
+        return Ok(None);
+    }
+    let bound = HttpListener::bind(&candidates).and_then(|listener| {
+        let address = listener.local_address()?;
+        Ok((listener, address))
+    });
+    match bound {
+        Ok(bound) => Ok(Some(bound)),
+        Err(error) if options.is_asked_for == Switch::Off => {
+            tracing::warn!(
+                %error,
+                "no HTTP API: {candidates:?} cannot be bound; set management.tcp.port, or --management-listen none"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "cannot listen on {candidates:?} for the HTTP API; choose another address with --management-listen \
+                 ADDRESS:PORT, or none"
+            )
+        }),
+    }
+}
+
+/// Serves the API until dropped.
+pub(crate) async fn serve(listener: HttpListener, broker: Broker, node: Node, options: ManagementOptions) {
+    let http = HttpOptions {
+        path_prefix: options.path_prefix,
+        body_bytes_max: options.body_bytes_max as usize,
+        headers: options.headers,
+        operator_policies: match options.operator_policies {
+            Permit::Permitted => Change::Allowed,
+            Permit::Denied => Change::Disabled,
+        },
+        ..HttpOptions::default()
+    };
+    listener.serve(router(App::new(broker, node, http))).await;
+}

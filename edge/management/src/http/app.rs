@@ -1,0 +1,119 @@
+//! What every request shares: the broker, the node, options, samples. Refuses to know HTTP.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use broker::Broker;
+use tokio::sync::Semaphore;
+
+use super::listener::CALLS_MAX;
+use super::samples::Samples;
+use crate::node::Node;
+
+/// A file for browsers.
+#[derive(Debug, Clone)]
+pub struct Asset {
+    /// Its media type.
+    pub content_type: &'static str,
+    /// `gzip` when the bytes are compressed so; such files are only for browsers, which all take that.
+    pub content_encoding: Option<&'static str>,
+    /// A strong entity tag, with its quotes.
+    pub etag: Cow<'static, str>,
+    /// The file.
+    pub bytes: Cow<'static, [u8]>,
+}
+
+/// Finds the file of a path below the prefix, such as `index.html` or `assets/app.js`; `None` is a 404.
+pub type Assets = fn(&str) -> Option<Asset>;
+
+/// Headers that answers carry beside their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headers {
+    /// `Content-Security-Policy`; empty for none. Default RabbitMQ's.
+    pub csp: String,
+    /// `Strict-Transport-Security`; empty, the default, for none.
+    pub hsts: String,
+    /// Origins that browsers may call from; `*` is all. Default none.
+    pub cors_origins: Vec<String>,
+    /// How long browsers may remember that, seconds. Default 1800.
+    pub cors_max_age_s: u64,
+    /// `X-Content-Type-Options`; empty, the default, for none.
+    pub content_type_options: String,
+    /// `X-Frame-Options`; empty, the default, for none.
+    pub frame_options: String,
+    /// `X-XSS-Protection`; empty, the default, for none.
+    pub xss_protection: String,
+}
+
+impl Default for Headers {
+    fn default() -> Self {
+        Self {
+            csp: "script-src 'self'; object-src 'self'".into(),
+            hsts: String::new(),
+            cors_origins: Vec::new(),
+            cors_max_age_s: 1800,
+            content_type_options: String::new(),
+            frame_options: String::new(),
+            xss_protection: String::new(),
+        }
+    }
+}
+
+/// What can be set about the HTTP API.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Path below which all is served, without a slash at its end. Default empty.
+    pub path_prefix: String,
+    /// Largest body of a request, bytes. Default 20 MiB.
+    pub body_bytes_max: usize,
+    /// Headers beside those of an answer.
+    pub headers: Headers,
+    /// Files for browsers; `None`, the default, has none.
+    pub assets: Option<Assets>,
+    /// Whether operator policies can be changed over HTTP. Default yes.
+    pub operator_policies: Change,
+}
+
+/// Whether something can be changed over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Change {
+    /// It can.
+    #[default]
+    Allowed,
+    /// It cannot (`management.restrictions.*`).
+    Disabled,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            path_prefix: String::new(),
+            body_bytes_max: 20 << 20,
+            headers: Headers::default(),
+            assets: None,
+            operator_policies: Change::Allowed,
+        }
+    }
+}
+
+/// What handlers know. Cheap to clone.
+#[derive(Clone)]
+pub struct App(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) broker: Broker,
+    pub(crate) node: Node,
+    pub(crate) options: HttpOptions,
+    pub(crate) samples: Samples,
+    /// Handlers that may run at once.
+    pub(crate) slots: Arc<Semaphore>,
+}
+
+impl App {
+    /// For one broker.
+    #[must_use]
+    pub fn new(broker: Broker, node: Node, options: HttpOptions) -> Self {
+        let slots = Arc::new(Semaphore::new(CALLS_MAX));
+        Self(Arc::new(Inner { broker, node, options, samples: Samples::default(), slots }))
+    }
+}

@@ -1,0 +1,122 @@
+//! Who asks, and what users with which tags may ask for. Knows RabbitMQ's texts; refuses to know resources.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use broker::{Broker, User};
+
+use super::problem::Problem;
+
+/// What a route asks of the user who calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Anybody, without a password.
+    Anyone,
+    /// Any of the tags that open the API; the handler shows what the user may see.
+    Management,
+    /// As `Management`, and may see the vhost in the path.
+    Vhost,
+    /// As `Vhost`, and `policymaker` or `administrator`.
+    Policymaker,
+    /// `monitoring` or `administrator`.
+    Monitoring,
+    /// `administrator`.
+    Administrator,
+}
+
+impl Access {
+    /// In words, for the reference.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Access::Anyone => "anyone",
+            Access::Management => "management",
+            Access::Vhost => "management, access to the vhost",
+            Access::Policymaker => "policymaker, access to the vhost",
+            Access::Monitoring => "monitoring",
+            Access::Administrator => "administrator",
+        }
+    }
+}
+
+/// Tags that open the API.
+const TAGS: [&str; 4] = ["administrator", "monitoring", "policymaker", "management"];
+
+/// A user's tags as rules.
+pub(crate) fn is_administrator(user: &User) -> bool {
+    user.has_tag("administrator")
+}
+
+pub(crate) fn is_monitor(user: &User) -> bool {
+    user.has_tag("monitoring") || is_administrator(user)
+}
+
+pub(crate) fn is_policymaker(user: &User) -> bool {
+    user.has_tag("policymaker") || is_administrator(user)
+}
+
+/// Whether a user may look into a vhost.
+pub(crate) fn sees_vhost(user: &User, vhost: &str) -> bool {
+    is_monitor(user) || user.may_open(vhost)
+}
+
+/// Name and password of an `Authorization` header.
+pub(crate) fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
+    let (scheme, encoded) = header.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let plain = STANDARD.decode(encoded.trim()).ok()?;
+    let colon = plain.iter().position(|byte| *byte == b':')?;
+    Some((String::from_utf8(plain[..colon].to_vec()).ok()?, plain[colon + 1..].to_vec()))
+}
+
+/// The user with that header.
+///
+/// # Errors
+/// 401 in RabbitMQ's words: a wrong password, a user that may only come from this machine, or one without a tag.
+pub(crate) fn login(broker: &Broker, header: &str, from: IpAddr) -> Result<Arc<User>, Problem> {
+    let refused = || Problem::new(401, "not_authorized", "Not_Authorized");
+    let (name, password) = credentials(header).ok_or_else(refused)?;
+    let from_loopback = from.to_canonical().is_loopback();
+    if !from_loopback && broker.options().loopback_users.contains(&name) {
+        return Err(Problem::new(401, "not_authorized", "User can only log in via localhost"));
+    }
+    let user = broker.authenticate(&name, &password, from_loopback).ok_or_else(refused)?;
+    if TAGS.iter().any(|tag| user.has_tag(tag)) {
+        Ok(user)
+    } else {
+        Err(Problem::new(401, "not_authorized", "Not management user"))
+    }
+}
+
+/// Whether tags are enough; vhosts are looked at by [`Access::Vhost`]'s caller.
+///
+/// # Errors
+/// 401 with RabbitMQ's reason.
+pub(crate) fn check(access: Access, user: &User) -> Result<(), Problem> {
+    match access {
+        Access::Monitoring if !is_monitor(user) => Err(Problem::forbidden("Not monitor user")),
+        Access::Administrator if !is_administrator(user) => Err(Problem::forbidden("Not administrator user")),
+        Access::Policymaker if !is_policymaker(user) => {
+            Err(Problem::forbidden("User not authorised to access object"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_may_hold_colons_and_any_bytes() {
+        let header = format!("Basic {}", STANDARD.encode(b"guest:a:b\xff"));
+        assert_eq!(credentials(&header), Some(("guest".into(), b"a:b\xff".to_vec())));
+        assert_eq!(credentials("basic Z3Vlc3Q6"), Some(("guest".into(), Vec::new())));
+        for bad in ["", "Basic", "Basic !", "Bearer Z3Vlc3Q6", "Basic Z3Vlc3Q="] {
+            assert_eq!(credentials(bad), None, "{bad}");
+        }
+    }
+}

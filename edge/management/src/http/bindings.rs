@@ -1,0 +1,301 @@
+//! Bindings: listed in all ways, shown, made, removed. Knows how RabbitMQ names a binding in a path.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use broker::{BindRequest, Call as BrokerCall, DestinationName as To};
+use metadata::{Binding, Destination, DestinationName, Name, QueueRecord, VhostName};
+use serde_json::{Value, json};
+
+use super::auth::Access;
+use super::call::{Call, nested, text};
+use super::exchanges;
+use super::listing::{self, Listing, Wanted};
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::router::{quote_plus, unquote_plus};
+use super::table::{Method, Route, route};
+use crate::values::{self, raw_table, table};
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/bindings", Access::Management, "Bindings of all virtual hosts.", list),
+    route(Method::Get, "/api/bindings/{vhost}", Access::Vhost, "Bindings of a virtual host.", list),
+    route(
+        Method::Get,
+        "/api/bindings/{vhost}/e/{source}/{kind}/{destination}",
+        Access::Vhost,
+        "Bindings between an exchange and a queue (`q`) or exchange (`e`).",
+        between,
+    ),
+    route(
+        Method::Post,
+        "/api/bindings/{vhost}/e/{source}/{kind}/{destination}",
+        Access::Vhost,
+        "Binds: `{\"routing_key\", \"arguments\"}`; the header `Location` names the binding.",
+        bind,
+    ),
+    route(
+        Method::Get,
+        "/api/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}",
+        Access::Vhost,
+        "One binding, by its `properties_key`.",
+        show,
+    ),
+    route(
+        Method::Delete,
+        "/api/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}",
+        Access::Vhost,
+        "Removes a binding.",
+        unbind,
+    ),
+];
+
+/// A binding, or the implicit one of the default exchange to a queue (B86).
+pub(crate) enum Line {
+    Implicit(VhostName, Arc<QueueRecord>),
+    Explicit(Arc<Binding>),
+}
+
+impl Line {
+    fn destination(&self) -> (&[u8], &'static str) {
+        match self {
+            Line::Implicit(_, queue) => (&queue.name, "queue"),
+            Line::Explicit(binding) => match &binding.destination {
+                Destination::Queue(queue) => (&queue.name, "queue"),
+                Destination::Exchange(exchange) => (&exchange.name, "exchange"),
+            },
+        }
+    }
+
+    fn parts(&self) -> (&[u8], &[u8], &[u8], &[u8]) {
+        match self {
+            Line::Implicit(vhost, queue) => (vhost, b"", &queue.name, &[]),
+            Line::Explicit(binding) => {
+                (&binding.source.vhost, &binding.source.name, &binding.key, binding.arguments.raw())
+            }
+        }
+    }
+
+    fn object(&self) -> Value {
+        let (vhost, source, key, arguments) = self.parts();
+        let (destination, kind) = self.destination();
+        json!({
+            "source": values::text(source),
+            "vhost": values::text(vhost),
+            "destination": values::text(destination),
+            "destination_type": kind,
+            "routing_key": values::text(key),
+            "arguments": table(arguments),
+            "properties_key": properties_key(key, arguments),
+        })
+    }
+}
+
+/// How a binding is named between its ends: `~` without key and arguments, else the quoted key, and a hash of the
+/// arguments if there are any. RabbitMQ's hash is one of Erlang terms; whoever reads it takes it from here.
+fn properties_key(key: &[u8], arguments: &[u8]) -> String {
+    match (key.is_empty(), arguments.is_empty()) {
+        (true, true) => "~".into(),
+        (_, true) => quote_plus(key),
+        _ => format!("{}~{}", quote_plus(key), arguments_hash(arguments)),
+    }
+}
+
+fn arguments_hash(arguments: &[u8]) -> String {
+    let fingerprint = metadata::fingerprint(std::iter::once(arguments));
+    // FNV-1a over the fingerprint's text: 32 bits, as long as RabbitMQ's.
+    let hash = fingerprint
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    URL_SAFE_NO_PAD.encode(hash.to_be_bytes())
+}
+
+/// Whether a part of a path names a binding.
+fn is_named(line: &Line, props: &str) -> bool {
+    let (_, _, key, arguments) = line.parts();
+    let (quoted, hash) = props.split_once('~').unwrap_or((props, ""));
+    let same_arguments =
+        if arguments.is_empty() { hash.is_empty() } else { hash == arguments_hash(arguments) };
+    same_arguments && unquote_plus(quoted).as_bytes() == key
+}
+
+fn answer(call: &Call, lines: Vec<Line>) -> Answer {
+    let render = |lines: &[Line], _: &Wanted| lines.iter().map(Line::object).collect();
+    let name = |line: &Line| Cow::Owned(super::shapes::lossy(line.destination().0).into_owned());
+    listing::answer(call, Listing::new(lines, name, render))
+}
+
+/// Reads the bindings of one vhost under the metadata's lock.
+fn read<T>(call: &Call, vhost: &str, read: impl FnOnce(&metadata::Vhost) -> T) -> Result<T, Problem> {
+    let found = call.broker().read_metadata(|state| state.vhost(vhost.as_bytes()).map(read));
+    found.ok_or_else(Problem::missing)
+}
+
+fn list(call: &Call) -> Answer {
+    let mut lines = Vec::new();
+    for vhost in call.vhosts()? {
+        lines.extend(read(call, vhost.name(), |vhost| {
+            let implicit = vhost.queues().into_iter();
+            let implicit = implicit.map(|queue| Line::Implicit(vhost.name().clone(), queue.clone()));
+            let explicit = vhost.bindings().into_iter().cloned().map(Line::Explicit);
+            implicit.chain(explicit).collect::<Vec<_>>()
+        })?);
+    }
+    answer(call, lines)
+}
+
+fn bindings_to(vhost: &metadata::Vhost, destination: &DestinationName) -> Vec<Line> {
+    let implicit = match destination {
+        DestinationName::Queue(name) => vhost.queue(name),
+        DestinationName::Exchange(_) => None,
+    };
+    let implicit = implicit.map(|queue| Line::Implicit(vhost.name().clone(), queue.clone()));
+    let explicit = vhost.bindings_to(destination).into_iter().cloned().map(Line::Explicit);
+    implicit.into_iter().chain(explicit).collect()
+}
+
+/// `/api/queues/VHOST/NAME/bindings`
+pub(crate) fn of_queue(call: &Call) -> Answer {
+    call.queue()?;
+    let destination = DestinationName::Queue(call.part("name").as_bytes().into());
+    answer(call, read(call, call.part("vhost"), |vhost| bindings_to(vhost, &destination))?)
+}
+
+/// `/api/exchanges/VHOST/NAME/bindings/source`
+pub(crate) fn from_exchange(call: &Call) -> Answer {
+    exchanges::find(call)?;
+    let name = exchanges::name_of(call).as_bytes();
+    let lines = read(call, call.part("vhost"), |vhost| bindings_from(vhost, name))?;
+    answer(call, lines)
+}
+
+fn bindings_from(vhost: &metadata::Vhost, name: &[u8]) -> Vec<Line> {
+    if name.is_empty() {
+        let queues = vhost.queues().into_iter();
+        return queues.map(|queue| Line::Implicit(vhost.name().clone(), queue.clone())).collect();
+    }
+    vhost.bindings_from(name).into_iter().cloned().map(Line::Explicit).collect()
+}
+
+/// `/api/exchanges/VHOST/NAME/bindings/destination`
+pub(crate) fn to_exchange(call: &Call) -> Answer {
+    exchanges::find(call)?;
+    let destination = DestinationName::Exchange(exchanges::name_of(call).as_bytes().into());
+    answer(call, read(call, call.part("vhost"), |vhost| bindings_to(vhost, &destination))?)
+}
+
+/// The two ends that a path names.
+struct Ends {
+    source: Name,
+    destination: DestinationName,
+}
+
+impl Ends {
+    fn of(call: &Call) -> Result<Self, Problem> {
+        let exchange = |name: &str| -> Name {
+            if name == "amq.default" { Name::default() } else { name.as_bytes().into() }
+        };
+        let destination: Name = call.part("destination").as_bytes().into();
+        let destination = match call.part("kind") {
+            "q" => DestinationName::Queue(destination),
+            "e" => DestinationName::Exchange(exchange(call.part("destination"))),
+            _ => return Err(Problem::missing()),
+        };
+        Ok(Self { source: exchange(call.part("source")), destination })
+    }
+
+    /// Bindings between them.
+    fn lines(&self, call: &Call) -> Result<Vec<Line>, Problem> {
+        let mut lines = read(call, call.part("vhost"), |vhost| {
+            let there = match &self.destination {
+                DestinationName::Queue(name) => vhost.queue(name).is_some(),
+                DestinationName::Exchange(name) => vhost.exchange(name).is_some(),
+            };
+            let both = there && vhost.exchange(&self.source).is_some();
+            both.then(|| bindings_to(vhost, &self.destination))
+        })?
+        .ok_or_else(Problem::missing)?;
+        lines.retain(|line| line.parts().1 == &*self.source);
+        Ok(lines)
+    }
+
+    fn request<'a>(&'a self, routing_key: &'a [u8], arguments: &'a [u8]) -> BindRequest<'a> {
+        let destination = match &self.destination {
+            DestinationName::Queue(name) => To::Queue(name),
+            DestinationName::Exchange(name) => To::Exchange(name),
+        };
+        let arguments = wire::amqp091::Table::from_raw(arguments);
+        BindRequest { source: &self.source, destination, routing_key, arguments }
+    }
+}
+
+fn between(call: &Call) -> Answer {
+    answer(call, Ends::of(call)?.lines(call)?)
+}
+
+fn named(call: &Call) -> Result<(Ends, Line), Problem> {
+    let ends = Ends::of(call)?;
+    let props = call.part("props");
+    let found = ends.lines(call)?.into_iter().find(|line| is_named(line, props));
+    Ok((ends, found.ok_or_else(Problem::missing)?))
+}
+
+fn show(call: &Call) -> Answer {
+    listing::one(call, named(call)?.1.object())
+}
+
+fn bind(call: &Call) -> Answer {
+    let ends = Ends::of(call)?;
+    let principal = call.principal()?;
+    let object = call.object()?;
+    let key = text(&object, "routing_key")?.unwrap_or_default();
+    if key.len() > usize::from(u8::MAX) {
+        return Err(Problem::bad("a routing key has at most 255 bytes"));
+    }
+    let arguments = raw_table(&nested(&object, "arguments")?).map_err(Problem::bad)?.into_raw();
+    let request = ends.request(key.as_bytes(), &arguments);
+    call.broker().bind(&principal, request).and_then(BrokerCall::wait)?;
+    // Arguments are kept in an order of their own: the name is that of the binding as it is now.
+    let made = ends.lines(call)?.into_iter().find(|line| {
+        let (_, _, known, kept) = line.parts();
+        known == key.as_bytes() && table(kept) == table(&arguments)
+    });
+    let props = made.map_or_else(
+        || "~".to_owned(),
+        |line| {
+            let (_, _, key, arguments) = line.parts();
+            properties_key(key, arguments)
+        },
+    );
+    let location = format!("{}/{}", quote_part(call.part("destination")), quote_part(&props));
+    Ok(Reply::Created(Some(location)))
+}
+
+/// A text as one part of a path; `~` stays.
+fn quote_part(text: &str) -> String {
+    text.split('~').map(|part| quote_plus(part.as_bytes()).replace('+', "%20")).collect::<Vec<_>>().join("~")
+}
+
+fn unbind(call: &Call) -> Answer {
+    let (ends, line) = named(call)?;
+    let principal = call.principal()?;
+    let (_, _, key, arguments) = line.parts();
+    call.broker().unbind(&principal, ends.request(key, arguments)).and_then(BrokerCall::wait)?;
+    Ok(Reply::NoContent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_is_named_as_rabbitmq_names_it() {
+        assert_eq!(properties_key(b"", b""), "~");
+        assert_eq!(properties_key(b"b/c ~%", b""), "b%2Fc+%7E%25");
+        let named = properties_key(b"a.#", &[1, b'k', b'V']);
+        assert!(named.starts_with("a.%23~") && named.len() == "a.%23~".len() + 6, "{named}");
+        assert_eq!(quote_part("b%2Fc+%7E%25"), "b%252Fc%2B%257E%2525");
+    }
+}

@@ -1,0 +1,189 @@
+//! One request as its handler sees it. Refuses to know sockets and routes.
+
+use std::sync::Arc;
+
+use broker::{Broker, Principal, Queue, User, Vhost};
+use serde_json::{Map, Value};
+
+use super::app::Inner;
+use super::auth;
+use super::problem::Problem;
+use crate::node::Node;
+
+/// A request that may be answered.
+pub(crate) struct Call {
+    pub(crate) app: Arc<Inner>,
+    pub(crate) user: Arc<User>,
+    /// Decoded parts of the path, by their names in the route.
+    pub(crate) path: Vec<(String, String)>,
+    /// Decoded pairs of the query.
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// Why, if the client says so (`X-Reason`).
+    pub(crate) reason: Option<String>,
+}
+
+impl Call {
+    pub(crate) fn broker(&self) -> &Broker {
+        &self.app.broker
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.app.node
+    }
+
+    /// A part of the path. The route has it, or this is a bug that shows at once.
+    pub(crate) fn part(&self, name: &str) -> &str {
+        self.part_if(name).expect("the route of a handler names the parts that it reads")
+    }
+
+    /// A part of the path that only some of a handler's routes have.
+    pub(crate) fn part_if(&self, name: &str) -> Option<&str> {
+        self.path.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A value of the query.
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the query says `name=true`.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.query(name) == Some("true")
+    }
+
+    /// The vhost in the path.
+    ///
+    /// # Errors
+    /// 404 when there is none of that name.
+    pub(crate) fn vhost(&self) -> Result<Arc<Vhost>, Problem> {
+        self.broker().vhost(self.part("vhost")).ok_or_else(Problem::missing)
+    }
+
+    /// Vhosts that the user may see, or the one in the path if the route has one.
+    ///
+    /// # Errors
+    /// 404 when there is none of that name.
+    pub(crate) fn vhosts(&self) -> Result<Vec<Arc<Vhost>>, Problem> {
+        if self.part_if("vhost").is_some() {
+            return Ok(vec![self.vhost()?]);
+        }
+        let mut all = self.broker().vhosts();
+        all.retain(|vhost| auth::sees_vhost(&self.user, vhost.name()));
+        Ok(all)
+    }
+
+    /// The queue in the path.
+    ///
+    /// # Errors
+    /// 404.
+    pub(crate) fn queue(&self) -> Result<Arc<Queue>, Problem> {
+        self.vhost()?.queue(self.part("name").as_bytes()).ok_or_else(Problem::missing)
+    }
+
+    /// On whose behalf the broker acts, in the vhost of the path.
+    ///
+    /// # Errors
+    /// 404 `vhost_not_found`; 401 for a user without permissions there.
+    pub(crate) fn principal(&self) -> Result<Principal, Problem> {
+        let vhost = self.broker().vhost(self.part("vhost"));
+        let vhost = vhost.ok_or_else(|| Problem::new(404, "not_found", "vhost_not_found"))?;
+        let connection = self.broker().next_connection_id();
+        let connection_name = "HTTP API".into();
+        let principal = Principal { user: self.user.clone(), vhost, connection, connection_name };
+        principal.check_vhost().map_err(|_| Problem::forbidden("Access refused."))?;
+        Ok(principal)
+    }
+
+    /// The body, an object; an empty one is an empty object.
+    ///
+    /// # Errors
+    /// 400 `not_json`.
+    pub(crate) fn object(&self) -> Result<Map<String, Value>, Problem> {
+        if self.body.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Map::new());
+        }
+        match serde_json::from_slice(&self.body) {
+            Ok(Value::Object(object)) => Ok(object),
+            _ => Err(Problem::bad("not_json")),
+        }
+    }
+
+    /// The body, an object with these keys.
+    ///
+    /// # Errors
+    /// 400 that names the missing ones.
+    pub(crate) fn object_with(&self, keys: &[&str]) -> Result<Map<String, Value>, Problem> {
+        let object = self.object()?;
+        let missing: Vec<&str> = keys.iter().copied().filter(|key| !object.contains_key(*key)).collect();
+        if missing.is_empty() { Ok(object) } else { Err(Problem::keys_missing(&missing)) }
+    }
+}
+
+/// A text in a body.
+///
+/// # Errors
+/// 400 in RabbitMQ's shape.
+pub(crate) fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>, Problem> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(Problem::bad(Value::Array(vec!["not_string".into(), other.clone()]))),
+    }
+}
+
+/// A flag in a body; RabbitMQ also takes the words.
+///
+/// # Errors
+/// 400 in RabbitMQ's shape.
+pub(crate) fn flag(object: &Map<String, Value>, key: &str) -> Result<bool, Problem> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(Value::String(word)) if word == "true" => Ok(true),
+        Some(Value::String(word)) if word == "false" => Ok(false),
+        Some(other) => Err(Problem::bad(Value::Array(vec!["not_boolean".into(), other.clone()]))),
+    }
+}
+
+/// A whole number in a body; RabbitMQ also takes digits.
+///
+/// # Errors
+/// 400 in RabbitMQ's shape.
+pub(crate) fn number(object: &Map<String, Value>, key: &str) -> Result<Option<i64>, Problem> {
+    let bad = |other: &Value| Problem::bad(Value::Array(vec!["not_integer".into(), other.clone()]));
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(digits)) => digits.parse().map(Some).map_err(|_| bad(&object[key])),
+        Some(other) => other.as_i64().map(Some).ok_or_else(|| bad(other)),
+    }
+}
+
+/// An object in a body; nothing is an empty one.
+///
+/// # Errors
+/// 400.
+pub(crate) fn nested(object: &Map<String, Value>, key: &str) -> Result<Map<String, Value>, Problem> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(inner)) => Ok(inner.clone()),
+        Some(Value::Array(list)) if list.is_empty() => Ok(Map::new()),
+        Some(other) => Err(Problem::bad(Value::Array(vec!["not_object".into(), other.clone()]))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn wrong_types_in_a_body_are_named() {
+        let body = json!({"durable": "x", "n": "7", "m": 1.5, "o": []});
+        let object = body.as_object().unwrap();
+        assert_eq!(flag(object, "durable"), Err(Problem::bad(json!(["not_boolean", "x"]))));
+        assert_eq!((flag(object, "none"), number(object, "n")), (Ok(false), Ok(Some(7))));
+        assert!(number(object, "m").is_err() && text(object, "m").is_err());
+        assert_eq!((nested(object, "o"), text(object, "durable")), (Ok(Map::new()), Ok(Some("x"))));
+    }
+}

@@ -1,0 +1,112 @@
+//! Channels: listed and shown.
+
+use std::borrow::Cow;
+
+use broker::{ChannelInfo, ConnectionId, ConnectionInfo};
+use serde_json::{Value, json};
+
+use super::auth::Access;
+use super::call::Call;
+use super::connections::{Line, visible};
+use super::consumers;
+use super::listing::{self, Listing, Wanted};
+use super::problem::Problem;
+use super::reply::Answer;
+use super::shapes::connection_details;
+use super::table::{Method, Route, route};
+use crate::node::NODE_NAME;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/channels", Access::Management, "Open channels.", list),
+    route(
+        Method::Get,
+        "/api/vhosts/{vhost}/channels",
+        Access::Vhost,
+        "Open channels of a virtual host.",
+        list,
+    ),
+    route(
+        Method::Get,
+        "/api/connections/{connection}/channels",
+        Access::Management,
+        "Open channels of a connection.",
+        of_connection,
+    ),
+    route(Method::Get, "/api/channels/{name}", Access::Management, "One channel, with its consumers.", show),
+];
+
+/// A channel, and the connection it is on.
+struct Channel {
+    connection: ConnectionId,
+    of: ConnectionInfo,
+    info: ChannelInfo,
+}
+
+impl Channel {
+    fn name(&self) -> String {
+        format!("{} ({})", self.info.connection, self.info.number)
+    }
+}
+
+fn channels(lines: Vec<Line>) -> Vec<Channel> {
+    let each = |(connection, control, of): Line| {
+        let channels = control.channels().into_iter();
+        channels.map(move |info| Channel { connection, of: of.clone(), info }).collect::<Vec<_>>()
+    };
+    lines.into_iter().flat_map(each).collect()
+}
+
+fn answer(call: &Call, channels: Vec<Channel>) -> Answer {
+    let render = |channels: &[Channel], _: &Wanted| channels.iter().map(channel_object).collect();
+    let name = |channel: &Channel| Cow::Owned(channel.name());
+    listing::answer(call, Listing::new(channels, name, render))
+}
+
+fn list(call: &Call) -> Answer {
+    answer(call, channels(visible(call)?))
+}
+
+fn of_connection(call: &Call) -> Answer {
+    let name = call.part("connection");
+    let mut lines = visible(call)?;
+    lines.retain(|(_, _, info)| info.name == name);
+    if lines.is_empty() {
+        return Err(Problem::missing());
+    }
+    answer(call, channels(lines))
+}
+
+fn channel_object(channel: &Channel) -> Value {
+    let info = &channel.info;
+    json!({
+        "acks_uncommitted": info.acks_uncommitted,
+        "confirm": info.confirm,
+        "connection_details": connection_details(&channel.of),
+        "consumer_count": info.consumer_count,
+        "global_prefetch_count": info.global_prefetch_count,
+        "messages_unacknowledged": info.messages_unacknowledged,
+        "messages_uncommitted": info.messages_uncommitted,
+        "messages_unconfirmed": info.messages_unconfirmed,
+        "name": channel.name(),
+        "node": NODE_NAME,
+        "number": info.number,
+        "prefetch_count": info.prefetch_count,
+        "state": "running",
+        "transactional": info.transactional,
+        "user": info.user,
+        "user_who_performed_action": info.user,
+        "vhost": info.vhost,
+    })
+}
+
+fn show(call: &Call) -> Answer {
+    let name = call.part("name");
+    let all = channels(visible(call)?);
+    let found = all.into_iter().find(|channel| channel.name() == name).ok_or_else(Problem::missing)?;
+    let mut json = channel_object(&found);
+    let consumers = consumers::of_channel(call, &found.info.vhost, found.connection, found.info.number);
+    json["consumer_details"] = consumers.into();
+    json["deliveries"] = json!([]);
+    json["publishes"] = json!([]);
+    listing::one(call, json)
+}

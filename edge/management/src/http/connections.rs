@@ -1,0 +1,186 @@
+//! Connections: listed, shown, closed. Refuses to know their protocol.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use broker::{CloseReason, ConnectionControl, ConnectionId, ConnectionInfo};
+use serde_json::{Value, json};
+
+use super::auth::{Access, is_administrator, is_monitor};
+use super::call::Call;
+use super::listing::{self, Listing, Wanted};
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::shapes::rate;
+use super::table::{Method, Route, route};
+use crate::node::NODE_NAME;
+use crate::values::table;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/connections", Access::Management, "Open connections.", list),
+    route(
+        Method::Get,
+        "/api/vhosts/{vhost}/connections",
+        Access::Vhost,
+        "Open connections of a virtual host.",
+        list,
+    ),
+    route(Method::Get, "/api/connections/{name}", Access::Management, "One connection.", show),
+    route(
+        Method::Delete,
+        "/api/connections/{name}",
+        Access::Management,
+        "Closes a connection; the header `X-Reason` says why.",
+        close,
+    ),
+    route(
+        Method::Get,
+        "/api/connections/username/{user}",
+        Access::Management,
+        "Open connections of a user.",
+        of_user,
+    ),
+    route(
+        Method::Delete,
+        "/api/connections/username/{user}",
+        Access::Management,
+        "Closes all connections of a user.",
+        close_of_user,
+    ),
+    route(
+        Method::Get,
+        "/api/connections/{name}/sessions",
+        Access::Management,
+        "AMQP 1.0 sessions of a connection; none.",
+        sessions,
+    ),
+];
+
+/// A connection as lists hold it.
+pub(crate) type Line = (ConnectionId, Arc<dyn ConnectionControl>, ConnectionInfo);
+
+/// Connections that the user may see: all for monitors, else the user's own; of a vhost if the path names one.
+pub(crate) fn visible(call: &Call) -> Result<Vec<Line>, Problem> {
+    let vhost = match call.part_if("vhost") {
+        Some(_) => Some(call.vhost()?),
+        None => None,
+    };
+    let sees_all = is_monitor(&call.user);
+    let all = call.broker().connections().all().into_iter();
+    let lines = all.map(|(id, control)| {
+        let info = control.info();
+        (id, control, info)
+    });
+    let seen = lines.filter(|(_, _, info)| {
+        (sees_all || info.user == *call.user.name)
+            && vhost.as_ref().is_none_or(|vhost| info.vhost == vhost.name())
+    });
+    Ok(seen.collect())
+}
+
+fn find(call: &Call) -> Result<Line, Problem> {
+    let name = call.part("name");
+    visible(call)?.into_iter().find(|(_, _, info)| info.name == name).ok_or_else(Problem::missing)
+}
+
+fn list(call: &Call) -> Answer {
+    let app = call.app.clone();
+    let render = move |lines: &[Line], _: &Wanted| {
+        lines.iter().map(|(_, _, info)| connection_object(&app, info, Details::Plain)).collect()
+    };
+    let name = |line: &Line| Cow::Owned(line.2.name.clone());
+    listing::answer(call, Listing::new(visible(call)?, name, render))
+}
+
+/// What stands where a connection has no certificate: lists and the page of one differ with RabbitMQ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Details {
+    Plain,
+    Full,
+}
+
+fn connection_object(_app: &super::app::Inner, info: &ConnectionInfo, details: Details) -> Value {
+    let none = if details == Details::Full { Value::from("") } else { Value::Null };
+    json!({
+        "auth_mechanism": info.auth_mechanism,
+        "channel_max": info.channel_max,
+        "channels": info.channels,
+        "client_properties": table(&info.client_properties),
+        "connected_at": info.connected_at_ms,
+        "frame_max": info.frame_max,
+        "host": info.host,
+        "name": info.name,
+        "node": NODE_NAME,
+        "peer_cert_issuer": none,
+        "peer_cert_serial_number": none,
+        "peer_cert_subject": none,
+        "peer_cert_validity": none,
+        "peer_host": info.peer_host,
+        "peer_port": info.peer_port,
+        "port": info.port,
+        "protocol": info.protocol,
+        "recv_cnt": info.totals.received_count,
+        "recv_oct": info.totals.received_bytes,
+        "recv_oct_details": rate(0.0),
+        "send_cnt": info.totals.sent_count,
+        "send_oct": info.totals.sent_bytes,
+        "send_oct_details": rate(0.0),
+        "send_pend": info.send_pending_bytes,
+        "ssl": false,
+        "ssl_cipher": none,
+        "ssl_hash": none,
+        "ssl_key_exchange": none,
+        "ssl_protocol": none,
+        "state": info.state,
+        "timeout": info.heartbeat_s,
+        "type": "network",
+        "user": info.user,
+        "user_provided_name": info.user_provided_name,
+        "user_who_performed_action": info.user,
+        "vhost": info.vhost,
+    })
+}
+
+fn show(call: &Call) -> Answer {
+    let (_, _, info) = find(call)?;
+    listing::one(call, connection_object(&call.app, &info, Details::Full))
+}
+
+/// Whose connections a user may close: monitors only look.
+fn may_close(call: &Call, user: &str) -> Result<(), Problem> {
+    if is_administrator(&call.user) || user == &*call.user.name {
+        return Ok(());
+    }
+    Err(Problem::forbidden("User not authorised to access object"))
+}
+
+/// RabbitMQ's text when no reason is given.
+const CLOSED: &str = "Closed via management plugin";
+
+fn close(call: &Call) -> Answer {
+    let (_, control, info) = find(call)?;
+    may_close(call, &info.user)?;
+    let reason = call.reason.as_deref().unwrap_or(CLOSED);
+    control.close(CloseReason::Operator(reason.into()));
+    Ok(Reply::NoContent)
+}
+
+fn of_user(call: &Call) -> Answer {
+    let user = call.part("user");
+    let lines = visible(call)?.into_iter().filter(|(_, _, info)| info.user == user);
+    let short = |(_, _, info): Line| json!({"name": info.name, "vhost": info.vhost, "user": info.user, "node": NODE_NAME});
+    listing::of_values(call, lines.map(short).collect())
+}
+
+fn close_of_user(call: &Call) -> Answer {
+    let user = call.part("user");
+    may_close(call, user)?;
+    let reason = call.reason.as_deref().unwrap_or(CLOSED);
+    call.broker().connections().close_where(&CloseReason::Operator(reason.into()), |info| info.user == user);
+    Ok(Reply::NoContent)
+}
+
+fn sessions(call: &Call) -> Answer {
+    find(call)?;
+    Ok(Reply::Json(json!([])))
+}

@@ -1,0 +1,113 @@
+//! Definitions over HTTP: all of the node or of one vhost, written while they are made; imported as a whole.
+
+use std::io::Write;
+
+use metadata::Definitions;
+use serde_json::Value;
+
+use super::auth::Access;
+use super::call::Call;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{Method, Route, route};
+use crate::definitions::{write_document, write_vhost_document};
+use crate::imports::{Unsupported, import};
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/definitions", Access::Administrator, "All definitions.", export),
+    route(
+        Method::Post,
+        "/api/definitions",
+        Access::Administrator,
+        "Merges definitions with what is there; nothing is deleted.",
+        import_all,
+    ),
+    route(
+        Method::Get,
+        "/api/all-configuration",
+        Access::Administrator,
+        "All definitions, by an older name.",
+        export,
+    ),
+    route(
+        Method::Post,
+        "/api/all-configuration",
+        Access::Administrator,
+        "Merges definitions, by an older name.",
+        import_all,
+    ),
+    route(
+        Method::Get,
+        "/api/definitions/{vhost}",
+        Access::Administrator,
+        "Definitions of one virtual host.",
+        export_vhost,
+    ),
+    route(
+        Method::Post,
+        "/api/definitions/{vhost}",
+        Access::Administrator,
+        "Merges definitions into one virtual host.",
+        import_vhost,
+    ),
+];
+
+/// A name for the browser to save it under, if it asked for one.
+fn disposition(call: &Call) -> Option<String> {
+    let file = call.query("download")?;
+    let kept: String =
+        file.chars().filter(|letter| letter.is_ascii_alphanumeric() || "._-@".contains(*letter)).collect();
+    Some(format!("attachment; filename={kept}"))
+}
+
+fn export(call: &Call) -> Answer {
+    let definitions = call.broker().read_metadata(Definitions::of_state);
+    let name = call.broker().cluster_name();
+    let write = move |mut out: &mut dyn Write| {
+        write_document(&mut out, &definitions, &name).map_err(std::io::Error::other)
+    };
+    Ok(Reply::Stream(Box::new(write), disposition(call)))
+}
+
+fn export_vhost(call: &Call) -> Answer {
+    let vhost = call.vhost()?;
+    let found = call.broker().read_metadata(|state| {
+        let record = state.vhost(vhost.name().as_bytes())?;
+        Some((Definitions::of_vhost(record), record.metadata().clone(), record.limits().clone()))
+    });
+    let (definitions, metadata, limits) = found.ok_or_else(Problem::missing)?;
+    let name = vhost.name().to_owned();
+    let write = move |mut out: &mut dyn Write| {
+        write_vhost_document(&mut out, &definitions, &name, &metadata, &limits).map_err(std::io::Error::other)
+    };
+    Ok(Reply::Stream(Box::new(write), disposition(call)))
+}
+
+/// The document: the body itself, or the file of a browser's form.
+fn document(call: &Call) -> Result<&str, Problem> {
+    let text = std::str::from_utf8(&call.body).map_err(|_| Problem::bad("failed_to_parse_json"))?;
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(_)) => Ok(text),
+        _ => Err(Problem::bad("failed_to_parse_json")),
+    }
+}
+
+fn unsupported(call: &Call) -> Unsupported {
+    if call.flag("skip_unsupported") { Unsupported::Skipped } else { Unsupported::Refused }
+}
+
+fn import_all(call: &Call) -> Answer {
+    take(call, "/")
+}
+
+fn import_vhost(call: &Call) -> Answer {
+    let vhost = call.vhost()?;
+    take(call, vhost.name())
+}
+
+fn take(call: &Call, vhost: &str) -> Answer {
+    let document = document(call)?;
+    let skipped = import(call.broker(), document, vhost, unsupported(call)).map_err(Problem::bad)?;
+    skipped.iter().for_each(|line| tracing::warn!("{line}"));
+    Ok(Reply::NoContent)
+}

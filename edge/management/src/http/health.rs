@@ -1,0 +1,222 @@
+//! Health checks: 200 `{"status": "ok"}` or 503 with a reason, and the older tests. Knows RabbitMQ's names of protocols.
+
+use serde_json::{Value, json};
+
+use super::auth::Access;
+use super::call::Call;
+use super::messages;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{Method, Route, route};
+use crate::alarms;
+
+/// A check that any user of the API may make.
+const fn check(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
+    route(Method::Get, path, Access::Management, about, handler)
+}
+
+pub(crate) const ROUTES: &[Route] = &[
+    check("/api/health/checks/alarms", "Whether no alarm is on in the cluster.", no_alarms),
+    check("/api/health/checks/local-alarms", "Whether no alarm is on at this node.", no_alarms),
+    check("/api/health/checks/virtual-hosts", "Whether all virtual hosts run.", fine),
+    check("/api/health/checks/port-listener/{port}", "Whether somebody listens on a port.", port_listener),
+    check(
+        "/api/health/checks/protocol-listener/{protocols}",
+        "Whether somebody listens for one of some protocols, between commas.",
+        protocol_listener,
+    ),
+    check(
+        "/api/health/checks/certificate-expiration/{within}/{unit}",
+        "Whether no certificate expires within so many `days`, `weeks`, `months` or `years`.",
+        certificates,
+    ),
+    check(
+        "/api/health/checks/node-is-quorum-critical",
+        "Whether queues would lose their quorum without this node.",
+        quorum_critical,
+    ),
+    check(
+        "/api/health/checks/quorum-queues-without-elected-leaders/all-vhosts",
+        "Whether all quorum queues have leaders.",
+        fine,
+    ),
+    check(
+        "/api/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}",
+        "Whether quorum queues with such names have leaders.",
+        fine,
+    ),
+    check(
+        "/api/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}",
+        "Whether the quorum queues of a virtual host have leaders.",
+        fine_in_vhost,
+    ),
+    check(
+        "/api/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
+        "Whether quorum queues with such names have leaders.",
+        fine_in_vhost,
+    ),
+    check("/api/health/checks/metadata-store/initialized", "Whether the metadata are there.", fine),
+    check(
+        "/api/health/checks/metadata-store/initialized/with-data",
+        "Whether there are metadata to serve with.",
+        with_data,
+    ),
+    check("/api/health/checks/is-in-service", "Whether the node serves clients.", in_service),
+    check(
+        "/api/health/checks/ready-to-serve-clients",
+        "Whether the node serves clients and has room for more.",
+        ready,
+    ),
+    check(
+        "/api/health/checks/below-node-connection-limit",
+        "Whether the node has room for more connections.",
+        below_limit,
+    ),
+    check(
+        "/api/health/checks/reached-target-cluster-size",
+        "Whether all nodes of the cluster have come.",
+        fine,
+    ),
+    route(
+        Method::Get,
+        "/api/aliveness-test/{vhost}",
+        Access::Vhost,
+        "Publishes and takes a message in a virtual host.",
+        messages::aliveness_test,
+    ),
+    check("/api/healthchecks/node", "The oldest check, as `is-in-service`.", in_service),
+    check("/api/healthchecks/node/{node}", "The oldest check, as `is-in-service`.", in_service),
+    route(
+        Method::Post,
+        "/api/rebalance/queues",
+        Access::Administrator,
+        "Moves leaders of queues to other nodes; there are none.",
+        nothing_to_do,
+    ),
+    route(Method::Delete, "/api/reset", Access::Administrator, "Resets rates of all nodes.", reset),
+    route(Method::Delete, "/api/reset/{node}", Access::Administrator, "Resets rates of a node.", reset),
+];
+
+fn ok() -> Reply {
+    Reply::Json(json!({"status": "ok"}))
+}
+
+fn failed(mut json: Value) -> Answer {
+    json["status"] = "failed".into();
+    Ok(Reply::Status(503, json))
+}
+
+fn fine(_: &Call) -> Answer {
+    Ok(ok())
+}
+
+fn fine_in_vhost(call: &Call) -> Answer {
+    call.vhost()?;
+    Ok(ok())
+}
+
+fn no_alarms(call: &Call) -> Answer {
+    let raised = call.broker().alarms().raised();
+    let on = [
+        (broker::Raised::MEMORY, "memory"),
+        (broker::Raised::DISK, "disk"),
+        (broker::Raised::STORAGE_FAILED, "storage"),
+    ];
+    let on: Vec<Value> = on
+        .iter()
+        .filter(|(alarm, _)| raised.has(*alarm))
+        .map(|(_, resource)| json!({"node": crate::node::NODE_NAME, "resource": resource}))
+        .collect();
+    if on.is_empty() {
+        return Ok(ok());
+    }
+    failed(json!({"reason": "There are alarms in effect in the cluster", "alarms": on}))
+}
+
+fn port_listener(call: &Call) -> Answer {
+    let port = call.part("port").parse::<u16>();
+    let port = port.map_err(|_| Problem::bad("Could not parse port number"))?;
+    let mut ports: Vec<u16> = call.node().listeners.iter().map(|it| it.address.port()).collect();
+    if ports.contains(&port) {
+        return Ok(Reply::Json(json!({"status": "ok", "port": port})));
+    }
+    ports.sort_unstable();
+    failed(json!({"reason": "No active listener", "missing": port, "ports": ports}))
+}
+
+/// RabbitMQ's short name of a protocol.
+fn short(protocol: &str) -> String {
+    match protocol.to_ascii_lowercase().as_str() {
+        "amqp091" | "amqp0.9.1" | "amqp-0-9-1" | "amqp10" | "amqp1.0" => "amqp".into(),
+        "amqps" => "amqp/ssl".into(),
+        "https" => "https".into(),
+        other => other.into(),
+    }
+}
+
+fn protocol_listener(call: &Call) -> Answer {
+    let asked: Vec<&str> = call.part("protocols").split(',').collect();
+    let mut open: Vec<&str> = call.node().listeners.iter().map(|it| it.protocol).collect();
+    open.sort_unstable();
+    open.dedup();
+    let is_open = |protocol: &&&str| open.contains(&short(protocol).as_str());
+    if asked.iter().any(|protocol| is_open(&protocol)) {
+        return Ok(Reply::Json(json!({"status": "ok", "protocols": open})));
+    }
+    failed(json!({"reason": "No active listener", "missing": asked, "protocols": open}))
+}
+
+/// There are none.
+fn certificates(call: &Call) -> Answer {
+    let number = call.part("within").parse::<u32>();
+    number.map_err(|_| Problem::bad("Invalid expiration value."))?;
+    if !matches!(call.part("unit"), "days" | "weeks" | "months" | "years") {
+        return Err(Problem::bad("Time unit not recognised. Use: days, weeks, months, years."));
+    }
+    Ok(ok())
+}
+
+fn quorum_critical(_: &Call) -> Answer {
+    Ok(Reply::Json(json!({"status": "ok", "reason": "single node cluster"})))
+}
+
+fn with_data(call: &Call) -> Answer {
+    if call.broker().vhosts().is_empty() {
+        return failed(json!({"reason": "metadata store does not have any data yet"}));
+    }
+    Ok(ok())
+}
+
+fn in_service(call: &Call) -> Answer {
+    match alarms::check_running(call.broker()) {
+        Ok(_) => Ok(ok()),
+        Err(failure) => failed(json!({"reason": failure.error})),
+    }
+}
+
+fn is_full(call: &Call) -> bool {
+    let open = call.broker().connections().count() as u64;
+    call.broker().options().connections_max.is_some_and(|max| open >= max)
+}
+
+fn below_limit(call: &Call) -> Answer {
+    if is_full(call) {
+        return failed(json!({"reason": "node connection limit is reached"}));
+    }
+    Ok(ok())
+}
+
+fn ready(call: &Call) -> Answer {
+    if is_full(call) { below_limit(call) } else { in_service(call) }
+}
+
+fn nothing_to_do(_: &Call) -> Answer {
+    Ok(Reply::NoContent)
+}
+
+fn reset(call: &Call) -> Answer {
+    if call.part_if("node").is_some_and(|node| node != crate::node::NODE_NAME) {
+        return Err(Problem::missing());
+    }
+    Ok(Reply::NoContent)
+}

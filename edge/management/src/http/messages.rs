@@ -1,0 +1,313 @@
+//! Messages published and taken over HTTP: for a look, not for traffic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use broker::{
+    Call as BrokerCall, ConfirmRange, ConfirmSink, GotMessage, Incoming, Principal, PublishChannel,
+    Publisher, Queue, QueueDeclare, Refused, Routed, SettleHow, SettleRun,
+};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use wire::amqp091::{Properties, PropertiesBuf, Table};
+
+use super::call::{Call, nested, number, text};
+use super::exchanges;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use crate::values::{self, raw_table, table};
+
+/// How long a publish may wait for its confirm.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most messages of one answer.
+const COUNT_MAX: i64 = 10_000;
+
+/// Bytes of bodies of one answer after which no more messages are taken.
+const TAKEN_BYTES_MAX: usize = 64 << 20;
+
+/// Hands confirms to the thread that waits for them.
+struct Confirmed(mpsc::UnboundedSender<ConfirmRange>);
+
+impl ConfirmSink for Confirmed {
+    fn confirmed(&self, range: ConfirmRange) {
+        // Nobody waits any more after the timeout.
+        let _ = self.0.send(range);
+    }
+}
+
+/// What came of a publish.
+struct Published {
+    routed: Routed,
+}
+
+/// Publishes one message and waits until it is safe. Only on a thread that may block.
+fn publish_one(call: &Call, principal: &Principal, message: Incoming<'_>) -> Result<Published, Problem> {
+    let raised = call.broker().alarms().raised();
+    if raised.blocks() {
+        let text = format!("publishers are blocked: the node is low on {}", raised.reason());
+        return Err(Problem::unavailable(text));
+    }
+    let (sender, mut confirms) = mpsc::unbounded_channel();
+    let mut channel = PublishChannel::new();
+    channel.enable_confirms(Arc::new(Confirmed(sender)));
+    let mut publisher = Publisher::new(call.broker(), principal);
+    let routed = publisher.publish(&mut channel, message).map_err(|refused| match refused {
+        Refused::NotFound(_) => Problem::new(404, "not_found", "exchange_not_found"),
+        other => other.into(),
+    })?;
+    publisher.flush();
+    let waiting = async { tokio::time::timeout(CONFIRM_TIMEOUT, confirms.recv()).await };
+    match tokio::runtime::Handle::current().block_on(waiting) {
+        Ok(Some(range)) if range.rejected.is_empty() => Ok(Published { routed }),
+        Ok(_) => Err(Problem::bad("rejected: a queue did not take the message")),
+        Err(_) => Err(Problem::unavailable("the message was not confirmed in time")),
+    }
+}
+
+/// A text property, with its bound.
+fn short(object: &Map<String, Value>, key: &str) -> Result<Option<Vec<u8>>, Problem> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.len() <= usize::from(u8::MAX) => Ok(Some(text.clone().into())),
+        Some(Value::String(_)) => Err(Problem::bad(json!(["too_long", key]))),
+        Some(_) => Err(Problem::bad(json!(["not_string", key]))),
+    }
+}
+
+fn whole<T: TryFrom<i64>>(object: &Map<String, Value>, key: &str) -> Result<Option<T>, Problem> {
+    let bad = || Problem::bad(json!(["not_int", key]));
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_i64().and_then(|number| T::try_from(number).ok());
+            number.map(Some).ok_or_else(bad)
+        }
+    }
+}
+
+/// Properties by RabbitMQ's names, as AMQP writes them.
+fn properties(object: &Map<String, Value>) -> Result<Vec<u8>, Problem> {
+    let headers = match nested(object, "headers")? {
+        empty if empty.is_empty() && !object.contains_key("headers") => None,
+        headers => Some(raw_table(&headers).map_err(Problem::bad)?),
+    };
+    let properties = PropertiesBuf {
+        content_type: short(object, "content_type")?,
+        content_encoding: short(object, "content_encoding")?,
+        headers,
+        delivery_mode: whole(object, "delivery_mode")?,
+        priority: whole(object, "priority")?,
+        correlation_id: short(object, "correlation_id")?,
+        reply_to: short(object, "reply_to")?,
+        expiration: short(object, "expiration")?,
+        message_id: short(object, "message_id")?,
+        timestamp: whole(object, "timestamp")?,
+        type_: short(object, "type")?,
+        user_id: short(object, "user_id")?,
+        app_id: short(object, "app_id")?,
+        cluster_id: short(object, "cluster_id")?,
+    };
+    let mut raw = Vec::new();
+    properties.encode(&mut raw).map_err(|error| Problem::bad(error.to_string()))?;
+    Ok(raw)
+}
+
+/// `POST /api/exchanges/VHOST/NAME/publish`
+pub(crate) fn publish(call: &Call) -> Answer {
+    let object = call.object_with(&["routing_key", "properties", "payload", "payload_encoding"])?;
+    let principal = call.principal()?;
+    let routing_key = text(&object, "routing_key")?.unwrap_or_default();
+    if routing_key.len() > usize::from(u8::MAX) {
+        return Err(Problem::bad("a routing key has at most 255 bytes"));
+    }
+    let payload = text(&object, "payload")?.unwrap_or_default();
+    let body = match text(&object, "payload_encoding")?.unwrap_or_default() {
+        "string" => payload.as_bytes().to_vec(),
+        "base64" => STANDARD.decode(payload).map_err(|_| Problem::bad(json!(["not_base64", payload])))?,
+        other => return Err(Problem::bad(json!(["unsupported_encoding", other]))),
+    };
+    let properties = properties(&nested(&object, "properties")?)?;
+    let message = Incoming {
+        exchange: exchanges::name_of(call).as_bytes(),
+        routing_key: routing_key.as_bytes(),
+        properties: &properties,
+        body: &body,
+        mandatory: true,
+    };
+    let published = publish_one(call, &principal, message)?;
+    Ok(Reply::Json(json!({"routed": published.routed == Routed::Yes})))
+}
+
+/// What becomes of messages that were looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AckMode {
+    /// They go back.
+    Requeue,
+    /// They are gone.
+    Take,
+    /// They are dead.
+    Reject,
+}
+
+const ACK_MODES: &str = "ack_requeue_true, ack_requeue_false, reject_requeue_true, reject_requeue_false";
+
+impl AckMode {
+    fn of(word: &str) -> Result<Self, Problem> {
+        match word {
+            "ack_requeue_true" | "reject_requeue_true" => Ok(Self::Requeue),
+            "ack_requeue_false" => Ok(Self::Take),
+            "reject_requeue_false" => Ok(Self::Reject),
+            other => {
+                Err(Problem::bad(format!("Invalid ackmode value: {other}. Valid values are: {ACK_MODES}")))
+            }
+        }
+    }
+}
+
+/// How bodies are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    /// As text where they are text.
+    Auto,
+    Base64,
+}
+
+/// `POST /api/queues/VHOST/NAME/get`
+pub(crate) fn get(call: &Call) -> Answer {
+    let object = call.object_with(&["ackmode", "count", "encoding"])?;
+    let mode = AckMode::of(text(&object, "ackmode")?.unwrap_or_default())?;
+    let encoding = match text(&object, "encoding")?.unwrap_or_default() {
+        "auto" => Encoding::Auto,
+        "base64" => Encoding::Base64,
+        other => return Err(Problem::bad(json!(["unsupported_encoding", other]))),
+    };
+    let count = number(&object, "count")?.unwrap_or(1);
+    if !(0..=COUNT_MAX).contains(&count) {
+        return Err(Problem::bad(format!("count is 0 to {COUNT_MAX}")));
+    }
+    let truncate = number(&object, "truncate")?.and_then(|bytes| usize::try_from(bytes).ok());
+    call.queue()?;
+    let principal = call.principal()?;
+    let shown = take(call, &principal, mode, count, |message| shown(message, encoding, truncate))?;
+    Ok(Reply::Json(shown.into()))
+}
+
+/// Takes messages one by one; all of them go back or away at the end, whatever happens on the way.
+fn take(
+    call: &Call,
+    principal: &Principal,
+    mode: AckMode,
+    count: i64,
+    show: impl Fn(&GotMessage) -> Value,
+) -> Result<Vec<Value>, Problem> {
+    let name = call.part("name").as_bytes();
+    let (mut values, mut bytes) = (Vec::new(), 0);
+    let mut held: Option<(Arc<Queue>, Vec<SettleRun>)> = None;
+    let mut problem = None;
+    for _ in 0..count {
+        let got = call.broker().get(principal, name, mode != AckMode::Take);
+        let (queue, got) = match got.and_then(|(queue, got)| Ok((queue, got.wait()?))) {
+            Ok(got) => got,
+            Err(refused) => {
+                problem = Some(refused.into());
+                break;
+            }
+        };
+        let Some(message) = got else { break };
+        values.push(show(&message));
+        bytes += message.body.len();
+        let run = SettleRun { consumer: None, first: message.seq, count: 1 };
+        held.get_or_insert_with(|| (queue, Vec::new())).1.push(run);
+        if bytes > TAKEN_BYTES_MAX {
+            break;
+        }
+    }
+    match (mode, &held) {
+        (AckMode::Requeue, Some((queue, runs))) => queue.settle(SettleHow::Requeue, runs),
+        (AckMode::Reject, Some((queue, runs))) => queue.settle(SettleHow::Reject, runs),
+        _ => {}
+    }
+    problem.map_or(Ok(values), Err)
+}
+
+fn shown(message: &GotMessage, encoding: Encoding, truncate: Option<usize>) -> Value {
+    let kept = &message.body[..truncate.unwrap_or(usize::MAX).min(message.body.len())];
+    let plain = std::str::from_utf8(kept).ok().filter(|_| encoding == Encoding::Auto);
+    let (payload, name) = match plain {
+        Some(text) => (text.to_owned(), "string"),
+        None => (STANDARD.encode(kept), "base64"),
+    };
+    json!({
+        "payload_bytes": message.body.len(),
+        "redelivered": message.redelivered,
+        "exchange": values::text(&message.exchange),
+        "routing_key": values::text(&message.routing_key),
+        "message_count": message.ready_left,
+        "properties": properties_object(&message.properties),
+        "payload": payload,
+        "payload_encoding": name,
+    })
+}
+
+/// Properties that are there, by RabbitMQ's names; none at all is an empty list, as with RabbitMQ.
+fn properties_object(raw: &[u8]) -> Value {
+    let properties = Properties::new(raw);
+    let mut object = Map::new();
+    let texts = [
+        ("content_type", properties.content_type()),
+        ("content_encoding", properties.content_encoding()),
+        ("correlation_id", properties.correlation_id()),
+        ("reply_to", properties.reply_to()),
+        ("expiration", properties.expiration()),
+        ("message_id", properties.message_id()),
+        ("type", properties.type_()),
+        ("user_id", properties.user_id()),
+        ("app_id", properties.app_id()),
+        ("cluster_id", properties.cluster_id()),
+    ];
+    for (name, value) in texts {
+        value.map(|value| object.insert(name.into(), values::text(&value)));
+    }
+    let numbers = [
+        ("delivery_mode", properties.delivery_mode().map(u64::from)),
+        ("priority", properties.priority().map(u64::from)),
+        ("timestamp", properties.timestamp()),
+    ];
+    for (name, value) in numbers {
+        value.map(|value| object.insert(name.into(), value.into()));
+    }
+    properties.headers().map(|headers| object.insert("headers".into(), table(headers.raw())));
+    if object.is_empty() { json!([]) } else { Value::Object(object) }
+}
+
+/// The queue that RabbitMQ's test uses.
+const ALIVENESS_QUEUE: &[u8] = b"aliveness-test";
+
+/// `GET /api/aliveness-test/VHOST`
+pub(crate) fn aliveness_test(call: &Call) -> Answer {
+    let principal = call.principal()?;
+    let declare = QueueDeclare {
+        name: ALIVENESS_QUEUE,
+        durable: true,
+        exclusive: false,
+        auto_delete: false,
+        arguments: Table::EMPTY,
+    };
+    call.broker().declare_queue(&principal, declare)?.counts.wait()?;
+    let message = Incoming {
+        exchange: b"",
+        routing_key: ALIVENESS_QUEUE,
+        properties: &[0, 0],
+        body: b"test_message",
+        mandatory: true,
+    };
+    publish_one(call, &principal, message)?;
+    let got = call.broker().get(&principal, ALIVENESS_QUEUE, false).map(|(_, got)| got)?;
+    match BrokerCall::wait(got)? {
+        Some(_) => Ok(Reply::Json(json!({"status": "ok"}))),
+        None => Ok(Reply::Status(503, json!({"status": "failed", "reason": "the message did not arrive"}))),
+    }
+}

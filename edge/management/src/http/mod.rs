@@ -1,0 +1,50 @@
+//! The HTTP API of RabbitMQ's management plugin.
+//!
+//! ```text
+//!  socket ─► listener ─► router ─► table ─► [auth] ─► handler (a thread that may block) ─► Reply or Problem
+//!            bounds      path      route     tags      broker                                JSON
+//! ```
+//!
+//! Principal types: [`HttpListener`], the socket with its bounds, and [`App`], what handlers know. One file per family of
+//! resources; each exports its rows of the route table, from which router, `OPTIONS`, the reference page and the OpenAPI
+//! document are made. A handler is a function of a `Call`; it runs on a thread that may block, and at most [`CALLS_MAX`] of
+//! them do at once, so that no request slows the data plane down by more than its share of the processor.
+//!
+//! Shapes, status codes and texts are those of RabbitMQ 4.3.6, compared by `testing/management`. Refuses to know AMQP
+//! sessions and files; what a browser gets beside `/api` comes from whoever made the [`App`].
+
+mod app;
+mod auth;
+mod bindings;
+mod body;
+mod call;
+mod channels;
+mod connections;
+mod consumers;
+mod definitions;
+mod exchanges;
+mod features;
+mod health;
+mod limits;
+mod listener;
+mod listing;
+mod messages;
+mod node_facts;
+mod nodes;
+mod openapi;
+mod overview;
+mod parameters;
+mod permissions;
+mod problem;
+mod queues;
+mod reply;
+mod router;
+mod samples;
+mod shapes;
+mod table;
+mod users;
+mod vhosts;
+
+pub use app::{App, Asset, Assets, Change, Headers, HttpOptions};
+pub use listener::{CALLS_MAX, CONNECTIONS_MAX, HttpListener};
+pub use router::router;

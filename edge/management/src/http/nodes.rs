@@ -1,0 +1,169 @@
+//! The node: its limits, what it uses of them, where its memory is.
+
+use serde_json::{Map, Value, json};
+
+use super::auth::Access;
+use super::call::Call;
+use super::listing;
+use super::node_facts::{self, Process};
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{Method, Route, route};
+use crate::node::{NODE_NAME, memory, resident_bytes};
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/nodes", Access::Monitoring, "All nodes of the cluster: this one.", nodes),
+    route(Method::Get, "/api/nodes/{node}", Access::Monitoring, "One node.", node),
+    route(
+        Method::Get,
+        "/api/nodes/{node}/memory",
+        Access::Monitoring,
+        "Where the node's memory is, bytes.",
+        memory_bytes,
+    ),
+    route(
+        Method::Get,
+        "/api/nodes/{node}/memory/relative",
+        Access::Monitoring,
+        "Where the node's memory is, per cent.",
+        memory_relative,
+    ),
+];
+
+fn nodes(call: &Call) -> Answer {
+    listing::of_values(call, vec![node_object(call)])
+}
+
+fn node(call: &Call) -> Answer {
+    check(call)?;
+    let mut json = node_object(call);
+    if call.flag("memory") {
+        json["memory"] = breakdown(call);
+    }
+    listing::one(call, json)
+}
+
+fn check(call: &Call) -> Result<(), Problem> {
+    if call.part("node") == NODE_NAME { Ok(()) } else { Err(Problem::missing()) }
+}
+
+fn node_object(call: &Call) -> Value {
+    let (broker, node) = (call.broker(), call.node());
+    let levels = broker.alarms().levels();
+    let raised = broker.alarms().raised();
+    let process = Process::now();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let uptime_ms = u64::try_from(node.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut json = json!({
+        "name": NODE_NAME,
+        "type": "disc",
+        "running": true,
+        "being_drained": false,
+        "partitions": [],
+        "os_pid": std::process::id().to_string(),
+        "uptime": uptime_ms,
+        "run_queue": 0,
+        "processors": cores,
+        "rates_mode": "basic",
+        "net_ticktime": 60,
+        "rabbitmq_version": node.rabbitmq_version,
+        "warren_version": node.version,
+        "erlang_version": "0",
+        "erlang_full_version": node_facts::runtime(node),
+        "crypto_lib_version": "",
+        "exchange_types": node_facts::exchange_types(),
+        "auth_mechanisms": node_facts::auth_mechanisms(),
+        "applications": [{"name": "warren", "description": "Warren", "version": node.version}],
+        "contexts": node_facts::contexts(node),
+        "log_files": node.log_locations,
+        "db_dir": node.data_dir,
+        "config_files": [],
+        "enabled_plugins": ["rabbitmq_management"],
+        "cluster_links": [],
+        "ra_open_file_metrics": {},
+        "metrics_gc_queue_length": {},
+        "mem_calculation_strategy": "rss",
+        "mem_used": levels.memory_used_bytes.unwrap_or_else(resident_bytes),
+        "mem_limit": levels.memory_limit_bytes(),
+        "mem_alarm": raised.has(broker::Raised::MEMORY),
+        "disk_free": levels.disk_free_bytes.unwrap_or(0),
+        "disk_free_limit": levels.disk_limit_bytes(),
+        "disk_free_alarm": raised.has(broker::Raised::DISK),
+        "fd_total": process.files_max,
+        "fd_used": process.files,
+        "sockets_total": 0,
+        "sockets_used": 0,
+        "proc_total": process.threads_max,
+        "proc_used": process.threads,
+        "context_switches": process.context_switches,
+    });
+    for (name, value) in call.app.samples.node(call) {
+        json[name] = value;
+    }
+    json
+}
+
+/// Keys in which RabbitMQ breaks its memory down; those that do not exist here are 0.
+const PARTS: [&str; 23] = [
+    "connection_readers",
+    "connection_writers",
+    "connection_channels",
+    "connection_other",
+    "stream_queue_procs",
+    "stream_queue_replica_reader_procs",
+    "stream_queue_coordinator_procs",
+    "quorum_queue_procs",
+    "quorum_queue_dlx_procs",
+    "queue_procs",
+    "plugins",
+    "metadata_store",
+    "other_proc",
+    "metrics",
+    "mgmt_db",
+    "quorum_ets",
+    "mnesia",
+    "other_ets",
+    "binary",
+    "msg_index",
+    "code",
+    "atom",
+    "other_system",
+];
+
+fn parts(call: &Call) -> Map<String, Value> {
+    let mut parts: Map<String, Value> = PARTS.iter().map(|part| ((*part).to_owned(), 0.into())).collect();
+    for (name, bytes) in memory(call.broker()) {
+        parts.insert(name.into(), bytes.into());
+    }
+    parts
+}
+
+fn breakdown(call: &Call) -> Value {
+    let mut parts = parts(call);
+    let total: u64 = parts.values().filter_map(Value::as_u64).sum();
+    let resident = resident_bytes();
+    parts.insert("allocated_unused".into(), 0.into());
+    parts.insert("reserved_unallocated".into(), 0.into());
+    parts.insert("strategy".into(), "rss".into());
+    parts.insert("total".into(), json!({"erlang": total, "rss": resident, "allocated": total}));
+    Value::Object(parts)
+}
+
+fn memory_bytes(call: &Call) -> Answer {
+    check(call)?;
+    Ok(Reply::Json(json!({"memory": breakdown(call)})))
+}
+
+/// Rounded up, as RabbitMQ does: what is there at all is at least one per cent.
+fn memory_relative(call: &Call) -> Answer {
+    check(call)?;
+    let mut parts = parts(call);
+    let total: u64 = parts.values().filter_map(Value::as_u64).sum();
+    for value in parts.values_mut() {
+        *value = (value.as_u64().unwrap_or(0) * 100).div_ceil(total.max(1)).into();
+    }
+    parts.insert("allocated_unused".into(), 0.into());
+    parts.insert("reserved_unallocated".into(), 0.into());
+    parts.insert("total".into(), 100.into());
+    Ok(Reply::Json(json!({"memory": parts})))
+}

@@ -1,0 +1,185 @@
+//! What the first page shows: the overview, who asks, versions, the cluster's name, extensions.
+
+use broker::Broker;
+use serde_json::{Value, json};
+
+use super::auth::{Access, is_monitor, sees_vhost};
+use super::call::{Call, text};
+use super::node_facts;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{Method, Route, route};
+use crate::alarms;
+use crate::node::NODE_NAME;
+use crate::parameters;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(
+        Method::Get,
+        "/api/overview",
+        Access::Management,
+        "The node, its listeners, totals and message rates.",
+        overview,
+    ),
+    route(Method::Get, "/api/cluster-name", Access::Management, "The cluster's name.", cluster_name),
+    route(
+        Method::Put,
+        "/api/cluster-name",
+        Access::Administrator,
+        "Names the cluster: `{\"name\": ...}`.",
+        set_cluster_name,
+    ),
+    route(Method::Get, "/api/whoami", Access::Management, "Who asks, with all tags.", whoami),
+    route(Method::Get, "/api/version", Access::Management, "The RabbitMQ version that clients see.", version),
+    route(
+        Method::Get,
+        "/api/extensions",
+        Access::Management,
+        "Extensions of RabbitMQ's user interface; none.",
+        extensions,
+    ),
+    route(
+        Method::Get,
+        "/api/auth",
+        Access::Anyone,
+        "How browsers log in: with a name and a password.",
+        auth_settings,
+    ),
+    route(
+        Method::Post,
+        "/api/login",
+        Access::Management,
+        "Checks a login; answers as `/api/whoami`.",
+        whoami,
+    ),
+    route(
+        Method::Get,
+        "/api/alarms",
+        Access::Monitoring,
+        "Resource alarms that are on, one line each.",
+        alarm_lines,
+    ),
+    route(
+        Method::Get,
+        "/api/config/effective",
+        Access::Administrator,
+        "Every option in effect, secrets left out.",
+        effective_config,
+    ),
+];
+
+fn overview(call: &Call) -> Answer {
+    let (broker, node) = (call.broker(), call.node());
+    let mut json = json!({
+        "management_version": node.rabbitmq_version,
+        "rates_mode": "basic",
+        "sample_retention_policies": {
+            "global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600],
+        },
+        "exchange_types": node_facts::exchange_types(),
+        "product_version": node.rabbitmq_version,
+        "product_name": "RabbitMQ",
+        "rabbitmq_version": node.rabbitmq_version,
+        "warren_version": node.version,
+        "cluster_name": *broker.cluster_name(),
+        "cluster_tags": {},
+        "node_tags": {},
+        "erlang_version": "0",
+        "erlang_full_version": node_facts::runtime(node),
+        "crypto_lib_version": "",
+        "disable_stats": call.flag("disable_stats"),
+        "default_queue_type": broker.options().default_queue_type,
+        "is_op_policy_updating_enabled":
+            call.app.options.operator_policies == super::Change::Allowed,
+        "enable_queue_totals": call.flag("enable_queue_totals"),
+        "require_definition_json_extension": false,
+        "object_totals": object_totals(call),
+        "statistics_db_event_queue": 0,
+        "node": NODE_NAME,
+    });
+    if !call.flag("disable_stats") {
+        for (name, value) in call.app.samples.overview(call) {
+            json[name] = value;
+        }
+    }
+    if is_monitor(&call.user) {
+        json["listeners"] = node_facts::listeners(node);
+        json["contexts"] = node_facts::contexts(node);
+    }
+    super::listing::one(call, json)
+}
+
+/// Counts of what the user may see.
+fn object_totals(call: &Call) -> Value {
+    let broker = call.broker();
+    let sees_all = is_monitor(&call.user);
+    let vhosts: Vec<_> =
+        broker.vhosts().into_iter().filter(|vhost| sees_vhost(&call.user, vhost.name())).collect();
+    let queues: usize = vhosts.iter().map(|vhost| vhost.queue_count()).sum();
+    let exchanges: usize = vhosts.iter().map(|vhost| vhost.exchange_count()).sum();
+    let infos = broker.connections().all().into_iter().map(|(_, control)| control.info());
+    let infos: Vec<_> = infos.filter(|info| sees_all || info.user == *call.user.name).collect();
+    let channels: usize = infos.iter().map(|info| info.channels).sum();
+    json!({
+        "channels": channels,
+        "connections": infos.len(),
+        "consumers": consumer_count(broker, call),
+        "exchanges": exchanges,
+        "queues": queues,
+    })
+}
+
+/// Consumers stand in their channels: those are fewer than queues.
+fn consumer_count(broker: &Broker, call: &Call) -> usize {
+    let all = broker.connections().all().into_iter();
+    let seen = all.filter(|(_, control)| sees_vhost(&call.user, &control.info().vhost));
+    seen.flat_map(|(_, control)| control.channels()).map(|channel| channel.consumer_count).sum()
+}
+
+fn cluster_name(call: &Call) -> Answer {
+    Ok(Reply::Json(json!({"name": *call.broker().cluster_name()})))
+}
+
+fn set_cluster_name(call: &Call) -> Answer {
+    let object = call.object_with(&["name"])?;
+    let name = text(&object, "name")?.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| Problem::bad("the cluster's name is a text that is not empty"))?;
+    parameters::record_text(call.broker(), parameters::CLUSTER_NAME, name)
+        .map_err(|failure| Problem::unavailable(failure.error))?;
+    parameters::show_cluster_name(call.broker());
+    Ok(Reply::NoContent)
+}
+
+fn whoami(call: &Call) -> Answer {
+    let tags: Vec<String> = call.user.tags().iter().map(|tag| tag.to_string()).collect();
+    Ok(Reply::Json(json!({"name": *call.user.name, "tags": tags, "is_internal_user": true})))
+}
+
+fn version(call: &Call) -> Answer {
+    Ok(Reply::Json(call.node().rabbitmq_version.as_str().into()))
+}
+
+fn extensions(_: &Call) -> Answer {
+    Ok(Reply::Json(json!([])))
+}
+
+fn auth_settings(_: &Call) -> Answer {
+    Ok(Reply::Json(json!({"oauth_enabled": false})))
+}
+
+fn alarm_lines(call: &Call) -> Answer {
+    Ok(Reply::Json(json!({"alarms": alarms::lines(call.broker())})))
+}
+
+fn effective_config(call: &Call) -> Answer {
+    Ok(Reply::Text("text/plain", call.node().options.clone()))
+}
+
+/// Waits until a change of management's own is durable.
+///
+/// # Errors
+/// What the broker refuses.
+pub(crate) fn durable(commit: Result<broker::Commit, broker::Refused>) -> Result<(), Problem> {
+    commit?.wait()?;
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! Permissions and topic permissions: listed in all ways, granted, taken.
+
+use broker::control::operator::pattern_problem;
+use metadata::{
+    ClearPermissions, ClearTopicPermissions, Command, SetPermissions, SetTopicPermissions, State,
+};
+use serde_json::{Value, json};
+
+use super::auth::Access;
+use super::call::{Call, text};
+use super::listing;
+use super::overview::durable;
+use super::problem::Problem;
+use super::reply::{Answer, Reply, put};
+use super::table::{Method, Route, route};
+use crate::values;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/permissions", Access::Administrator, "All permissions.", list),
+    route(
+        Method::Get,
+        "/api/vhosts/{vhost}/permissions",
+        Access::Administrator,
+        "Permissions on a virtual host.",
+        list,
+    ),
+    route(
+        Method::Get,
+        "/api/users/{user}/permissions",
+        Access::Administrator,
+        "Permissions of a user.",
+        list,
+    ),
+    route(
+        Method::Get,
+        "/api/permissions/{vhost}/{user}",
+        Access::Administrator,
+        "What a user may do in a virtual host.",
+        show,
+    ),
+    route(
+        Method::Put,
+        "/api/permissions/{vhost}/{user}",
+        Access::Administrator,
+        "Grants: `{\"configure\", \"write\", \"read\"}`, three regular expressions.",
+        grant,
+    ),
+    route(
+        Method::Delete,
+        "/api/permissions/{vhost}/{user}",
+        Access::Administrator,
+        "Takes all permissions on a virtual host.",
+        take,
+    ),
+    route(
+        Method::Get,
+        "/api/topic-permissions",
+        Access::Administrator,
+        "All topic permissions.",
+        list_topics,
+    ),
+    route(
+        Method::Get,
+        "/api/vhosts/{vhost}/topic-permissions",
+        Access::Administrator,
+        "Topic permissions in a virtual host.",
+        list_topics,
+    ),
+    route(
+        Method::Get,
+        "/api/users/{user}/topic-permissions",
+        Access::Administrator,
+        "Topic permissions of a user.",
+        list_topics,
+    ),
+    route(
+        Method::Get,
+        "/api/topic-permissions/{vhost}/{user}",
+        Access::Administrator,
+        "Topic permissions of a user in a virtual host.",
+        show_topics,
+    ),
+    route(
+        Method::Put,
+        "/api/topic-permissions/{vhost}/{user}",
+        Access::Administrator,
+        "Restricts: `{\"exchange\", \"write\", \"read\"}`.",
+        restrict,
+    ),
+    route(
+        Method::Delete,
+        "/api/topic-permissions/{vhost}/{user}",
+        Access::Administrator,
+        "Lifts all topic permissions of a user in a virtual host.",
+        lift,
+    ),
+    route(
+        Method::Get,
+        "/api/topic-permissions/{vhost}/{user}/{exchange}",
+        Access::Administrator,
+        "Topic permissions of a user on an exchange.",
+        show_topics,
+    ),
+    route(
+        Method::Delete,
+        "/api/topic-permissions/{vhost}/{user}/{exchange}",
+        Access::Administrator,
+        "Lifts the topic permissions of a user on an exchange.",
+        lift,
+    ),
+];
+
+/// Refuses a vhost or user in the path that does not exist.
+fn check_there(call: &Call) -> Result<(), Problem> {
+    let there = call.broker().read_metadata(|state| is_there(call, state));
+    if there { Ok(()) } else { Err(Problem::missing()) }
+}
+
+fn is_there(call: &Call, state: &State) -> bool {
+    call.part_if("vhost").is_none_or(|vhost| state.vhost(vhost.as_bytes()).is_some())
+        && call.part_if("user").is_none_or(|user| state.user(user.as_bytes()).is_some())
+}
+
+/// Those that the path asks for.
+fn granted(call: &Call) -> Vec<Value> {
+    let (vhost, user) = (call.part_if("vhost"), call.part_if("user"));
+    let mut found = Vec::new();
+    call.broker().read_metadata(|state| {
+        for (name, record) in
+            state.users().filter(|(name, _)| user.is_none_or(|it| it.as_bytes() == &***name))
+        {
+            let here = record.permissions.iter();
+            for (of, it) in here.filter(|(of, _)| vhost.is_none_or(|it| it.as_bytes() == &***of)) {
+                found.push(json!({
+                    "user": values::text(name),
+                    "vhost": values::text(of),
+                    "configure": *it.configure,
+                    "write": *it.write,
+                    "read": *it.read,
+                }));
+            }
+        }
+    });
+    found
+}
+
+fn topics(call: &Call) -> Vec<Value> {
+    let (vhost, user, exchange) = (call.part_if("vhost"), call.part_if("user"), call.part_if("exchange"));
+    let mut found = Vec::new();
+    call.broker().read_metadata(|state| {
+        for (name, record) in
+            state.users().filter(|(name, _)| user.is_none_or(|it| it.as_bytes() == &***name))
+        {
+            for ((of, on), it) in &record.topic_permissions {
+                let asked = vhost.is_none_or(|it| it.as_bytes() == &**of)
+                    && exchange.is_none_or(|it| it.as_bytes() == &**on);
+                if asked {
+                    found.push(json!({
+                        "user": values::text(name),
+                        "vhost": values::text(of),
+                        "exchange": values::text(on),
+                        "write": *it.write,
+                        "read": *it.read,
+                    }));
+                }
+            }
+        }
+    });
+    found
+}
+
+fn list(call: &Call) -> Answer {
+    check_there(call)?;
+    listing::of_values(call, granted(call))
+}
+
+fn list_topics(call: &Call) -> Answer {
+    check_there(call)?;
+    listing::of_values(call, topics(call))
+}
+
+fn show(call: &Call) -> Answer {
+    let found = granted(call).pop().ok_or_else(Problem::missing)?;
+    listing::one(call, found)
+}
+
+fn show_topics(call: &Call) -> Answer {
+    let found = topics(call);
+    if found.is_empty() { Err(Problem::missing()) } else { listing::of_values(call, found) }
+}
+
+/// Expressions that the broker could not use are refused here rather than granting nothing.
+fn patterns<const N: usize>(call: &Call, keys: [&str; N]) -> Result<[Box<str>; N], Problem> {
+    let object = call.object_with(&keys)?;
+    let mut patterns = [const { String::new() }; N];
+    for (key, pattern) in keys.iter().zip(&mut patterns) {
+        *pattern = text(&object, key)?.unwrap_or_default().to_owned();
+        if let Some(reason) = pattern_problem(pattern) {
+            return Err(Problem::bad(json!(["invalid_regexp", pattern.as_str(), reason])));
+        }
+    }
+    Ok(patterns.map(String::into_boxed_str))
+}
+
+fn check_ends(call: &Call) -> Result<(), Problem> {
+    check_there(call).map_err(|_| Problem::bad("vhost_or_user_not_found"))
+}
+
+fn grant(call: &Call) -> Answer {
+    let [configure, write, read] = patterns(call, ["configure", "write", "read"])?;
+    check_ends(call)?;
+    let is_new = granted(call).is_empty();
+    let (user, vhost) = (call.part("user").as_bytes().into(), call.part("vhost").as_bytes().into());
+    let set = SetPermissions { user, vhost, configure, write, read };
+    durable(call.broker().apply(&Command::SetPermissions(set)))?;
+    Ok(put(is_new))
+}
+
+fn take(call: &Call) -> Answer {
+    if granted(call).is_empty() {
+        return Err(Problem::missing());
+    }
+    let (user, vhost) = (call.part("user").as_bytes().into(), call.part("vhost").as_bytes().into());
+    durable(call.broker().apply(&Command::ClearPermissions(ClearPermissions { user, vhost })))?;
+    Ok(Reply::NoContent)
+}
+
+fn restrict(call: &Call) -> Answer {
+    let object = call.object_with(&["exchange", "write", "read"])?;
+    let [write, read] = patterns(call, ["write", "read"])?;
+    check_ends(call)?;
+    let exchange = text(&object, "exchange")?.unwrap_or_default();
+    if call.vhost()?.exchange(exchange.as_bytes()).is_none() {
+        return Err(Problem::bad(json!(["no_such_exchange", exchange])));
+    }
+    let is_new = !topics(call).iter().any(|known| known["exchange"] == exchange);
+    let set = SetTopicPermissions {
+        user: call.part("user").as_bytes().into(),
+        vhost: call.part("vhost").as_bytes().into(),
+        exchange: exchange.as_bytes().into(),
+        write,
+        read,
+    };
+    durable(call.broker().apply(&Command::SetTopicPermissions(set)))?;
+    Ok(put(is_new))
+}
+
+fn lift(call: &Call) -> Answer {
+    if topics(call).is_empty() {
+        return Err(Problem::missing());
+    }
+    let clear = ClearTopicPermissions {
+        user: call.part("user").as_bytes().into(),
+        vhost: call.part("vhost").as_bytes().into(),
+        exchange: call.part_if("exchange").map(|exchange| exchange.as_bytes().into()),
+    };
+    durable(call.broker().apply(&Command::ClearTopicPermissions(clear)))?;
+    Ok(Reply::NoContent)
+}

@@ -1,0 +1,107 @@
+//! What the HTTP API refuses: a status and RabbitMQ's `{"error", "reason"}`. The one translation from refusals of the broker.
+
+use broker::Refused;
+use serde_json::{Value, json};
+
+/// A request that is refused.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Problem {
+    pub(crate) status: u16,
+    pub(crate) error: &'static str,
+    pub(crate) reason: Value,
+}
+
+impl Problem {
+    pub(crate) fn new(status: u16, error: &'static str, reason: impl Into<Value>) -> Self {
+        Self { status, error, reason: reason.into() }
+    }
+
+    /// There is no such thing.
+    pub(crate) fn missing() -> Self {
+        Self::new(404, "Object Not Found", "Not Found")
+    }
+
+    /// There may be such a thing, but not for this user.
+    pub(crate) fn hidden() -> Self {
+        Self::new(404, "not_found", "Not Found")
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn bad(reason: impl Into<Value>) -> Self {
+        Self::new(400, "bad_request", reason)
+    }
+
+    /// The user may not do that. RabbitMQ spells it so, and answers 401.
+    pub(crate) fn forbidden(reason: &str) -> Self {
+        Self::new(401, "not_authorised", reason)
+    }
+
+    /// The node cannot do that now.
+    pub(crate) fn unavailable(reason: impl Into<Value>) -> Self {
+        Self::new(503, "unavailable", reason)
+    }
+
+    /// Keys that a body lacks, in RabbitMQ's words.
+    pub(crate) fn keys_missing(keys: &[&str]) -> Self {
+        let terms: Vec<String> = keys.iter().map(|key| format!("{{key_missing,{key}}}")).collect();
+        Self::bad(format!("[{}]", terms.join(",")))
+    }
+
+    /// A setting that a component refuses.
+    pub(crate) fn validation(problem: &str) -> Self {
+        Self::bad(format!("Validation failed\n\n{problem}\n"))
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        json!({"error": self.error, "reason": self.reason})
+    }
+}
+
+/// Texts are those that an AMQP client would get; codes become what RabbitMQ's API makes of them.
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoSuchVhost(_) | Refused::NoSuchUser(_) => return Self::missing(),
+            Refused::ProtectedVhost(name) => {
+                let text =
+                    format!("Refusing to delete virtual host '{name}' because it is protected from deletion");
+                return Self::new(412, "precondition_failed", text);
+            }
+            Refused::VhostLimitReached { name, limit } => {
+                return Self::bad(format!("cannot create vhost '{name}': vhost limit of {limit} is reached"));
+            }
+            Refused::Storage(why) => return Self::unavailable(&*why),
+            _ => {}
+        }
+        match protocols::amqp091::reply_of(refused) {
+            (403, _) => Self::forbidden("Access refused."),
+            (404, text) => Self::new(404, "not_found", text),
+            (_, text) => Self::bad(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use broker::Resource;
+
+    #[test]
+    fn refusals_of_the_broker_have_rabbitmqs_texts() {
+        let queue = Resource::queue("/", b"q");
+        let missing = Problem::from(Refused::NotFound(queue.clone()));
+        assert_eq!(missing, Problem::new(404, "not_found", "no queue 'q' in vhost '/'"));
+        assert_eq!(
+            Problem::from(Refused::InUse(queue.clone())),
+            Problem::bad("queue 'q' in vhost '/' in use")
+        );
+        assert_eq!(Problem::from(Refused::ReservedPrefix(queue)), Problem::forbidden("Access refused."));
+        assert_eq!(Problem::from(Refused::ProtectedVhost("v".into())).status, 412);
+    }
+
+    #[test]
+    fn missing_keys_are_named_in_order() {
+        let text = "[{key_missing,ackmode},{key_missing,encoding}]";
+        assert_eq!(Problem::keys_missing(&["ackmode", "encoding"]), Problem::bad(text));
+    }
+}

@@ -1,0 +1,281 @@
+//! Queues: listed, shown, declared, purged, deleted; messages taken from them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use broker::{Condition, Queue, QueueDeclare, QueueStats};
+use serde_json::{Map, Value, json};
+
+use super::auth::Access;
+use super::bindings;
+use super::call::{Call, flag, nested};
+use super::listing::{self, Listing, Wanted};
+use super::messages;
+use super::problem::Problem;
+use super::reply::{Answer, Reply, put};
+use super::shapes::{connection, connection_details, consumers, lossy, object, rate};
+use super::table::{Method, Route, route};
+use crate::node::NODE_NAME;
+use crate::values::{raw_table, table, text};
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/queues", Access::Management, "Queues of all virtual hosts.", list),
+    route(
+        Method::Get,
+        "/api/queues/detailed",
+        Access::Management,
+        "Queues of all virtual hosts, with more of each.",
+        list_detailed,
+    ),
+    route(Method::Get, "/api/queues/{vhost}", Access::Vhost, "Queues of a virtual host.", list),
+    route(Method::Get, "/api/queues/{vhost}/{name}", Access::Vhost, "One queue, with its consumers.", show),
+    route(
+        Method::Put,
+        "/api/queues/{vhost}/{name}",
+        Access::Vhost,
+        "Declares a queue: `{\"durable\", \"auto_delete\", \"arguments\"}`.",
+        declare,
+    ),
+    route(
+        Method::Delete,
+        "/api/queues/{vhost}/{name}",
+        Access::Vhost,
+        "Deletes a queue; with `if-empty=true` and `if-unused=true` only such a one.",
+        delete,
+    ),
+    route(
+        Method::Get,
+        "/api/queues/{vhost}/{name}/bindings",
+        Access::Vhost,
+        "Bindings that end at a queue.",
+        bindings::of_queue,
+    ),
+    route(
+        Method::Delete,
+        "/api/queues/{vhost}/{name}/contents",
+        Access::Vhost,
+        "Purges a queue: its ready messages go.",
+        purge,
+    ),
+    route(
+        Method::Post,
+        "/api/queues/{vhost}/{name}/actions",
+        Access::Vhost,
+        "Acts on a queue: `{\"action\"}`; RabbitMQ's actions are those of mirrored queues, which do not exist.",
+        act,
+    ),
+    route(
+        Method::Post,
+        "/api/queues/{vhost}/{name}/get",
+        Access::Vhost,
+        "Takes messages: `{\"count\", \"ackmode\", \"encoding\", \"truncate\"}`.",
+        messages::get,
+    ),
+];
+
+/// How much of a queue is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Details {
+    /// What lists show.
+    Some,
+    /// What the detailed list and the page of one queue show.
+    All,
+    /// What is known without asking the queue, for `disable_stats=true`; and totals with `enable_queue_totals=true`.
+    None { totals: bool },
+}
+
+/// Keys for which the queue need not be asked.
+const KNOWN: &[&str] = &[
+    "arguments",
+    "auto_delete",
+    "durable",
+    "effective_policy_definition",
+    "exclusive",
+    "internal",
+    "internal_owner",
+    "name",
+    "node",
+    "operator_policy",
+    "owner_pid_details",
+    "policy",
+    "state",
+    "storage_version",
+    "type",
+    "vhost",
+];
+
+fn list(call: &Call) -> Answer {
+    answer(call, Details::Some)
+}
+
+fn list_detailed(call: &Call) -> Answer {
+    answer(call, Details::All)
+}
+
+fn answer(call: &Call, details: Details) -> Answer {
+    let mut all: Vec<Arc<Queue>> = Vec::new();
+    for vhost in call.vhosts()? {
+        let mut queues = vhost.queues();
+        queues.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        all.append(&mut queues);
+    }
+    let details = if call.flag("disable_stats") {
+        Details::None { totals: call.flag("enable_queue_totals") }
+    } else {
+        details
+    };
+    let app = call.app.clone();
+    let render = move |queues: &[Arc<Queue>], wanted: &Wanted| render(&app, queues, wanted, details);
+    let name = |queue: &Arc<Queue>| Cow::Owned(lossy(queue.name()).into_owned());
+    listing::answer(call, Listing::new(all, name, render))
+}
+
+fn render(app: &super::app::Inner, queues: &[Arc<Queue>], wanted: &Wanted, details: Details) -> Vec<Value> {
+    let asks = wanted.beyond(KNOWN) && details != (Details::None { totals: false });
+    if !asks {
+        return queues.iter().map(|queue| Value::Object(known(app, queue, details))).collect();
+    }
+    let asked: Vec<_> = queues.iter().map(|queue| (queue, queue.stats())).collect();
+    let each = asked.into_iter().map(|(queue, stats)| {
+        let mut json = known(app, queue, details);
+        add_contents(app, &mut json, queue, &stats.wait(), details);
+        Value::Object(json)
+    });
+    each.collect()
+}
+
+/// RabbitMQ's word (B172).
+fn state(queue: &Queue) -> &'static str {
+    match queue.condition() {
+        Condition::Running => "running",
+        Condition::Deleted => "stopped",
+        Condition::Crashed => "crashed",
+    }
+}
+
+fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String, Value> {
+    let mut json = object(json!({
+        "arguments": table(queue.arguments().as_table().raw()),
+        "auto_delete": queue.is_auto_delete(),
+        "durable": queue.is_durable(),
+        "exclusive": queue.exclusive_owner().is_some(),
+        "name": text(queue.name()),
+        "node": NODE_NAME,
+        "state": state(queue),
+        "type": "classic",
+        "vhost": queue.vhost_name(),
+    }));
+    if matches!(details, Details::None { .. }) {
+        return json;
+    }
+    json.insert("effective_policy_definition".into(), json!({}));
+    json.insert("internal".into(), false.into());
+    json.insert("internal_owner".into(), false.into());
+    json.insert("storage_version".into(), 2.into());
+    if details == Details::All {
+        json.insert("policy".into(), Value::Null);
+        json.insert("operator_policy".into(), Value::Null);
+        let owner = queue.exclusive_owner().and_then(|owner| connection(&app.broker, owner));
+        if let Some(owner) = owner {
+            json.insert("owner_pid_details".into(), connection_details(&owner.info()));
+        }
+    }
+    json
+}
+
+fn add_contents(
+    app: &super::app::Inner,
+    json: &mut Map<String, Value>,
+    queue: &Queue,
+    stats: &QueueStats,
+    details: Details,
+) {
+    let messages = stats.ready + stats.unacked;
+    let counts =
+        [("messages", messages), ("messages_ready", stats.ready), ("messages_unacknowledged", stats.unacked)];
+    json.extend(counts.map(|(name, count)| (name.to_owned(), count.into())));
+    if matches!(details, Details::None { .. }) {
+        return;
+    }
+    json.extend(counts.map(|(name, _)| (format!("{name}_details"), rate(0.0))));
+    let in_memory = |count: u64| if stats.disk_bytes == 0 { count } else { 0 };
+    let bytes = stats.ready_bytes + stats.unacked_bytes;
+    json.extend(object(json!({
+        "consumers": stats.consumers.len(),
+        "consumer_capacity": 0,
+        "consumer_utilisation": 0,
+        "memory": stats.memory_bytes,
+        "message_bytes": bytes,
+        "message_bytes_persistent": if stats.persistent == messages { bytes } else { 0 },
+        "message_bytes_ram": in_memory(bytes),
+        "message_bytes_ready": stats.ready_bytes,
+        "message_bytes_unacknowledged": stats.unacked_bytes,
+        "messages_persistent": stats.persistent,
+        "messages_ram": in_memory(messages),
+        "messages_ready_ram": in_memory(stats.ready),
+        "messages_unacknowledged_ram": in_memory(stats.unacked),
+    })));
+    if details == Details::All {
+        let tag = |tag: &Option<Box<[u8]>>| tag.as_deref().map_or(Value::Null, text);
+        json.extend(object(json!({
+            "exclusive_consumer_tag": tag(&stats.exclusive_tag),
+            "single_active_consumer_tag": tag(&stats.single_active_tag),
+            "head_message_timestamp": Value::Null,
+            "message_bytes_on_disk": stats.disk_bytes,
+        })));
+        let _ = (app, queue);
+    }
+}
+
+fn show(call: &Call) -> Answer {
+    let queue = call.queue()?;
+    let stats = queue.stats().wait();
+    let mut json = known(&call.app, &queue, Details::All);
+    add_contents(&call.app, &mut json, &queue, &stats, Details::All);
+    json.insert("consumer_details".into(), consumers(call.broker(), &queue, &stats).into());
+    json.insert("incoming".into(), json!([]));
+    json.insert("deliveries".into(), json!([]));
+    listing::one(call, Value::Object(json))
+}
+
+fn declare(call: &Call) -> Answer {
+    let principal = call.principal()?;
+    let object = call.object()?;
+    let arguments = raw_table(&nested(&object, "arguments")?).map_err(Problem::bad)?;
+    let name = call.part("name").as_bytes();
+    let is_new = principal.vhost.queue(name).is_none();
+    // RabbitMQ's API declares durable queues unless told otherwise.
+    let durable = if object.contains_key("durable") { flag(&object, "durable")? } else { true };
+    let declare = QueueDeclare {
+        name,
+        durable,
+        exclusive: false,
+        auto_delete: flag(&object, "auto_delete")?,
+        arguments: arguments.as_table(),
+    };
+    call.broker().declare_queue(&principal, declare)?.counts.wait()?;
+    Ok(put(is_new))
+}
+
+fn delete(call: &Call) -> Answer {
+    call.queue()?;
+    let (if_unused, if_empty) = (call.flag("if-unused"), call.flag("if-empty"));
+    let principal = call.principal()?;
+    let name = call.part("name").as_bytes();
+    call.broker().delete_queue(&principal, name, if_unused, if_empty)?.wait()?;
+    Ok(Reply::NoContent)
+}
+
+fn purge(call: &Call) -> Answer {
+    call.queue()?;
+    let principal = call.principal()?;
+    call.broker().purge_queue(&principal, call.part("name").as_bytes())?.wait();
+    Ok(Reply::NoContent)
+}
+
+/// `sync` and `cancel_sync` went with mirrored queues.
+fn act(call: &Call) -> Answer {
+    call.queue()?;
+    let object = call.object_with(&["action"])?;
+    Err(Problem::bad(json!(["unknown", object["action"]])))
+}

@@ -1,0 +1,34 @@
+//! What handlers answer, and how answers become bytes. Refuses to know what is in them.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::problem::Problem;
+
+/// Writes a body as it is made.
+pub(crate) type Producer = Box<dyn FnOnce(&mut dyn Write) -> std::io::Result<()>>;
+
+/// An answer that is no refusal.
+pub(crate) enum Reply {
+    /// 200 with JSON.
+    Json(Value),
+    /// 200 with JSON that is written as it is made; the second is a `Content-Disposition`, if it has one.
+    Stream(Producer, Option<String>),
+    /// Any status with JSON: health checks that fail.
+    Status(u16, Value),
+    /// 200 with something else than JSON.
+    Text(&'static str, String),
+    /// 201, with a `Location` if it has one.
+    Created(Option<String>),
+    /// 204.
+    NoContent,
+}
+
+/// What handlers give.
+pub(crate) type Answer = Result<Reply, Problem>;
+
+/// 201 for something new, 204 for something that was there.
+pub(crate) fn put(is_new: bool) -> Reply {
+    if is_new { Reply::Created(None) } else { Reply::NoContent }
+}

@@ -1,0 +1,376 @@
+//! From a request to its route and back to bytes: paths, methods, logins, headers. Refuses to know resources.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::RawPathParams;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, header};
+use tokio::sync::oneshot;
+
+use super::app::{App, Headers};
+use super::auth::{self, Access};
+use super::body;
+use super::call::Call;
+use super::listener::Remote;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{self, Method, Route};
+
+/// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
+const BODY_BYTES_EARLY: usize = 64 << 10;
+
+/// What browsers are asked for when they send no login.
+const REALM: &str = "Basic realm=\"RabbitMQ Management\"";
+
+/// All routes of the API, and the files for browsers everywhere else. Other routers may be merged with it.
+pub fn router(app: App) -> Router {
+    let mut by_path: BTreeMap<&'static str, Vec<&'static Route>> = BTreeMap::new();
+    for route in table::all() {
+        by_path.entry(route.path).or_default().push(route);
+    }
+    let mut router = Router::new();
+    for (path, routes) in by_path {
+        let (app, routes): (App, Arc<[&'static Route]>) = (app.clone(), routes.into());
+        let answer = move |parts: Result<RawPathParams, RawPathParamsRejection>, request: Request<Body>| {
+            let (app, routes) = (app.clone(), routes.clone());
+            async move { serve(&app, &routes, parts, request).await }
+        };
+        router = router.route(path, axum::routing::any(answer));
+    }
+    let prefix = app.0.options.path_prefix.clone();
+    let files = move |request: Request<Body>| {
+        let app = app.clone();
+        async move { file(&app, &request) }
+    };
+    let router = router.fallback(files);
+    if prefix.is_empty() { router } else { Router::new().nest(&prefix, router) }
+}
+
+async fn serve(
+    app: &App,
+    routes: &[&'static Route],
+    parts: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let asked = if head.method == HttpMethod::HEAD { HttpMethod::GET } else { head.method.clone() };
+    let found = routes.iter().find(|route| route.method.name() == asked.as_str());
+    let mut response = match found {
+        Some(route) => match prepare(app, route, parts, &head) {
+            Ok(call) => run(app, route, call, body).await,
+            Err(refused) => refused,
+        },
+        None if asked == HttpMethod::OPTIONS => empty(200),
+        None => empty(405),
+    };
+    let headers = response.headers_mut();
+    set(headers, header::ALLOW, &allow(routes));
+    decorate(headers, &app.0.options.headers, &head.headers, asked == HttpMethod::OPTIONS);
+    response
+}
+
+/// Logs in, checks tags and the vhost, reads path and query.
+fn prepare(
+    app: &App,
+    route: &Route,
+    parts: Result<RawPathParams, RawPathParamsRejection>,
+    head: &axum::http::request::Parts,
+) -> Result<Call, Response<Body>> {
+    let parts = parts.map_err(|_| refuse(&Problem::bad("the path is not UTF-8")))?;
+    let path: Vec<(String, String)> = parts.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let query = form(head.uri.query().unwrap_or_default());
+    let from = head.extensions.get::<Remote>().map_or([127, 0, 0, 1].into(), |remote| remote.0.ip());
+    let login = head.headers.get(header::AUTHORIZATION);
+    let reason = head.headers.get("x-reason").and_then(|reason| reason.to_str().ok()).map(str::to_owned);
+    if route.access == Access::Anyone {
+        let user = Arc::new(broker::User::nobody());
+        return Ok(Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason });
+    }
+    let Some(login) = login else {
+        let mut response = empty(401);
+        set(response.headers_mut(), header::WWW_AUTHENTICATE, REALM);
+        return Err(response);
+    };
+    let login = login.to_str().unwrap_or_default();
+    let user = auth::login(&app.0.broker, login, from).map_err(|problem| refuse(&problem))?;
+    auth::check(route.access, &user).map_err(|problem| refuse(&problem))?;
+    let call = Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason };
+    if matches!(route.access, Access::Vhost | Access::Policymaker) {
+        check_vhost(&call, route.method).map_err(|problem| refuse(&problem))?;
+    }
+    Ok(call)
+}
+
+/// A vhost that does not exist is missing; one that the user may not see is as good as missing. RabbitMQ tells the two apart.
+fn check_vhost(call: &Call, method: Method) -> Result<(), Problem> {
+    let Some(name) = call.part_if("vhost") else { return Ok(()) };
+    match call.broker().vhost(name) {
+        None if method == Method::Put => Err(Problem::new(404, "not_found", "vhost_not_found")),
+        None => Err(Problem::missing()),
+        Some(_) if auth::sees_vhost(&call.user, name) => Ok(()),
+        Some(_) => Err(Problem::hidden()),
+    }
+}
+
+/// Waits for a turn and lets the handler answer on a thread that may block.
+async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body) -> Response<Body> {
+    let bytes_max = app.0.options.body_bytes_max;
+    let mut sent = Some(sent);
+    let is_small = sent
+        .as_ref()
+        .and_then(|body| http_body::Body::size_hint(body).exact())
+        .is_some_and(|bytes| bytes <= BODY_BYTES_EARLY as u64);
+    if let Some(body) = sent.take_if(|_| is_small) {
+        match body::read(body, bytes_max).await {
+            Ok(bytes) => call.body = bytes,
+            Err(problem) => return refuse(&problem),
+        }
+    }
+    let Ok(slot) = app.0.slots.clone().acquire_owned().await else { return empty(503) };
+    if let Some(body) = sent {
+        match body::read(body, bytes_max).await {
+            Ok(bytes) => call.body = bytes,
+            Err(problem) => return refuse(&problem),
+        }
+    }
+    let (answered, answer) = oneshot::channel();
+    let handle = tokio::runtime::Handle::current();
+    let running = tokio::task::spawn_blocking(move || {
+        let _slot = slot;
+        let reply = (route.handler)(&call);
+        send(reply, answered, handle);
+    });
+    match answer.await {
+        Ok(response) => response,
+        Err(_) => {
+            let panicked = running.await.is_err();
+            tracing::error!(path = route.path, panicked, "a request of the HTTP API has failed");
+            refuse(&Problem::new(
+                500,
+                "internal_server_error",
+                "the request has failed; see the server's log",
+            ))
+        }
+    }
+}
+
+/// Sends the answer, and what a streamed one writes behind its head.
+fn send(reply: Answer, answered: oneshot::Sender<Response<Body>>, handle: tokio::runtime::Handle) {
+    let reply = match reply {
+        Err(problem) => return drop(answered.send(refuse(&problem))),
+        Ok(reply) => reply,
+    };
+    let (produce, disposition) = match reply {
+        Reply::Stream(produce, disposition) => (produce, disposition),
+        whole => return drop(answered.send(respond(whole))),
+    };
+    let (mut writer, body) = body::channel(handle);
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    set(headers, header::CONTENT_TYPE, "application/json");
+    set(headers, header::CACHE_CONTROL, "no-cache");
+    disposition.iter().for_each(|text| set(headers, header::CONTENT_DISPOSITION, text));
+    if answered.send(response).is_err() {
+        return;
+    }
+    match produce(&mut writer) {
+        Ok(()) => drop(writer.finish()),
+        Err(error) => writer.fail(error),
+    }
+}
+
+fn respond(reply: Reply) -> Response<Body> {
+    match reply {
+        Reply::Json(value) => json(200, &value),
+        Reply::Status(status, value) => json(status, &value),
+        Reply::Text(content_type, text) => {
+            let mut response = Response::new(Body::from(text));
+            set(response.headers_mut(), header::CONTENT_TYPE, content_type);
+            response
+        }
+        Reply::Created(location) => {
+            let mut response = empty(201);
+            location.iter().for_each(|to| set(response.headers_mut(), header::LOCATION, to));
+            response
+        }
+        Reply::NoContent => empty(204),
+        Reply::Stream(..) => unreachable!("streams are sent by their own way"),
+    }
+}
+
+fn json(status: u16, value: &serde_json::Value) -> Response<Body> {
+    let mut response = empty(status);
+    *response.body_mut() = Body::from(value.to_string());
+    set(response.headers_mut(), header::CONTENT_TYPE, "application/json");
+    set(response.headers_mut(), header::CACHE_CONTROL, "no-cache");
+    response
+}
+
+fn empty(status: u16) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = axum::http::StatusCode::from_u16(status).expect("statuses stand in this crate");
+    response
+}
+
+pub(super) fn refuse(problem: &Problem) -> Response<Body> {
+    json(problem.status, &problem.body())
+}
+
+/// What is not below `/api`: a file for browsers, or nothing.
+fn file(app: &App, request: &Request<Body>) -> Response<Body> {
+    let path = request.uri().path();
+    let is_api = path == "/api" || path.starts_with("/api/");
+    let is_read = matches!(*request.method(), HttpMethod::GET | HttpMethod::HEAD);
+    let asset = app.0.options.assets.filter(|_| !is_api && is_read);
+    let name = path.trim_start_matches('/');
+    let name = if name.is_empty() { "index.html" } else { name };
+    let mut response = match asset.and_then(|find| find(name)) {
+        None => refuse(&Problem::missing()),
+        Some(asset) if seen(request.headers(), &asset.etag) => {
+            let mut response = empty(304);
+            set(response.headers_mut(), header::ETAG, &asset.etag);
+            response
+        }
+        Some(asset) => {
+            let mut response = Response::new(match asset.bytes {
+                std::borrow::Cow::Borrowed(bytes) => Body::from(bytes),
+                std::borrow::Cow::Owned(bytes) => Body::from(bytes),
+            });
+            let headers = response.headers_mut();
+            set(headers, header::CONTENT_TYPE, asset.content_type);
+            asset.content_encoding.iter().for_each(|coding| set(headers, header::CONTENT_ENCODING, coding));
+            set(headers, header::ETAG, &asset.etag);
+            set(headers, header::CACHE_CONTROL, "public, max-age=0, must-revalidate");
+            response
+        }
+    };
+    decorate(response.headers_mut(), &app.0.options.headers, request.headers(), false);
+    response
+}
+
+/// Whether the client has the file already.
+fn seen(headers: &HeaderMap, etag: &str) -> bool {
+    headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes())
+}
+
+fn allow(routes: &[&'static Route]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    if routes.iter().any(|route| route.method == Method::Get) {
+        names.push("HEAD");
+    }
+    let all = [Method::Get, Method::Put, Method::Post, Method::Delete];
+    let there = all.into_iter().filter(|method| routes.iter().any(|route| route.method == *method));
+    names.extend(there.map(Method::name));
+    names.push("OPTIONS");
+    names.join(", ")
+}
+
+/// A header, unless its value cannot be one.
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value)
+        && !value.is_empty()
+    {
+        headers.insert(name, value);
+    }
+}
+
+/// Headers of every answer; those of CORS when the origin is one that may call.
+fn decorate(headers: &mut HeaderMap, options: &Headers, asked: &HeaderMap, is_preflight: bool) {
+    set(headers, header::VARY, "accept, accept-encoding, origin");
+    set(headers, header::CONTENT_SECURITY_POLICY, &options.csp);
+    set(headers, header::STRICT_TRANSPORT_SECURITY, &options.hsts);
+    set(headers, header::X_CONTENT_TYPE_OPTIONS, &options.content_type_options);
+    set(headers, header::X_FRAME_OPTIONS, &options.frame_options);
+    set(headers, header::X_XSS_PROTECTION, &options.xss_protection);
+    let Some(origin) = asked.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) else { return };
+    if !options.cors_origins.iter().any(|allowed| allowed == origin || allowed == "*") {
+        return;
+    }
+    set(headers, header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    set(headers, header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true");
+    set(headers, header::ACCESS_CONTROL_EXPOSE_HEADERS, "location");
+    if is_preflight {
+        let methods = headers.get(header::ALLOW).cloned();
+        methods.map(|methods| headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods));
+        set(headers, header::ACCESS_CONTROL_MAX_AGE, &options.cors_max_age_s.to_string());
+        let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+        wanted.map(|wanted| headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted));
+    }
+}
+
+/// Pairs of a query, decoded; what is not UTF-8 is replaced.
+fn form(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (unquote_plus(name), unquote_plus(value))
+        })
+        .collect()
+}
+
+/// `%2F` and `+` as they are meant in queries; what is no code stays.
+pub(crate) fn unquote_plus(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match (bytes[at], code.and_then(|code| u8::from_str_radix(code, 16).ok())) {
+            (_, Some(byte)) => {
+                plain.push(byte);
+                at += 2;
+            }
+            (b'+', _) => plain.push(b' '),
+            (byte, _) => plain.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// A text as one word of a path or query, as RabbitMQ quotes it: a space is `+`.
+pub(crate) fn quote_plus(text: &[u8]) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for &byte in text {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => quoted.push(byte.into()),
+            b' ' => quoted.push('+'),
+            _ => quoted.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_decoded_and_odd_ones_do_no_harm() {
+        let pairs = form("a=b%2Fc+d&e&=f&g=%zz%4&h=%c3%a4");
+        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(pairs, [("a", "b/c d"), ("e", ""), ("", "f"), ("g", "%zz%4"), ("h", "ä")]);
+        assert_eq!(unquote_plus("%ä"), "%ä");
+    }
+
+    #[test]
+    fn what_is_quoted_comes_back() {
+        for text in ["b/c ~%", "a.#", "ä+", ""] {
+            assert_eq!(unquote_plus(&quote_plus(text.as_bytes())), text);
+        }
+        assert_eq!(quote_plus(b"b/c ~%"), "b%2Fc+%7E%25");
+    }
+
+    #[test]
+    fn every_path_and_method_stands_once_in_the_table() {
+        let mut seen = std::collections::BTreeSet::new();
+        for route in table::all() {
+            assert!(seen.insert((route.path, route.method)), "{} {}", route.method.name(), route.path);
+            assert!(route.about.ends_with('.'), "{}", route.path);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Pieces of JSON that several resources share: names, times, the details of connections and consumers.
+
+use broker::{Broker, ConnectionControl, ConnectionId, ConnectionInfo, Queue, QueueStats};
+use serde_json::{Map, Value, json};
+
+use crate::node::NODE_NAME;
+use crate::values::{table, text};
+
+/// Bytes as text, for filters and texts.
+pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// `{"rate": N}`, always with a point.
+pub(crate) fn rate(per_second: f64) -> Value {
+    json!({"rate": per_second})
+}
+
+/// The object that [`json!`] makes of an object.
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        other => unreachable!("{other} stands as an object in this crate"),
+    }
+}
+
+/// A connection by its number.
+pub(crate) fn connection(broker: &Broker, id: ConnectionId) -> Option<std::sync::Arc<dyn ConnectionControl>> {
+    broker.connections().get(id)
+}
+
+/// What others show of a connection.
+pub(crate) fn connection_details(info: &ConnectionInfo) -> Value {
+    json!({"name": info.name, "peer_host": info.peer_host, "peer_port": info.peer_port})
+}
+
+/// Consumers of a queue as RabbitMQ's lists show them.
+pub(crate) fn consumers(broker: &Broker, queue: &Queue, stats: &QueueStats) -> Vec<Value> {
+    stats.consumers.iter().map(|consumer| consumer_object(broker, queue, stats, consumer)).collect()
+}
+
+fn consumer_object(
+    broker: &Broker,
+    queue: &Queue,
+    stats: &QueueStats,
+    consumer: &broker::ConsumerStats,
+) -> Value {
+    let spec = &consumer.spec;
+    let info = connection(broker, spec.id.connection).map(|control| control.info());
+    let channel_details = info.map_or_else(
+        || json!({}),
+        |info| {
+            json!({
+                "connection_name": info.name,
+                "name": format!("{} ({})", info.name, spec.channel),
+                "node": NODE_NAME,
+                "number": spec.channel,
+                "peer_host": info.peer_host,
+                "peer_port": info.peer_port,
+                "user": info.user,
+            })
+        },
+    );
+    json!({
+        "ack_required": spec.ack_required,
+        "active": consumer.active,
+        "activity_status": activity(stats, consumer.active),
+        "arguments": table(&spec.arguments),
+        "channel_details": channel_details,
+        "consumer_tag": text(&spec.tag),
+        "exclusive": spec.exclusive,
+        "prefetch_count": spec.prefetch,
+        "queue": {"name": text(queue.name()), "vhost": queue.vhost_name()},
+    })
+}
+
+/// `up`, or with a single active consumer which of the two it is (B134).
+fn activity(stats: &QueueStats, is_active: bool) -> &'static str {
+    match (&stats.single_active_tag, is_active) {
+        (None, true) => "up",
+        (Some(_), true) => "single_active",
+        (_, false) => "waiting",
+    }
+}

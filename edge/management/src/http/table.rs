@@ -1,0 +1,79 @@
+//! The route table: every route of the API with its method, who may call it, what it is for and what answers it.
+//! Refuses to know how requests arrive.
+
+use super::auth::Access;
+use super::call::Call;
+use super::reply::Answer;
+use super::{
+    bindings, channels, connections, consumers, definitions, exchanges, features, health, limits, nodes,
+    openapi, overview, parameters, permissions, queues, users, vhosts,
+};
+
+/// What a route does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Method {
+    Get,
+    Put,
+    Post,
+    Delete,
+}
+
+impl Method {
+    /// As in a request.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Put => "PUT",
+            Method::Post => "POST",
+            Method::Delete => "DELETE",
+        }
+    }
+}
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// With `{name}` for parts that vary.
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    /// One sentence for the reference.
+    pub(crate) about: &'static str,
+    pub(crate) handler: fn(&Call) -> Answer,
+}
+
+/// A row of the table.
+pub(crate) const fn route(
+    method: Method,
+    path: &'static str,
+    access: Access,
+    about: &'static str,
+    handler: fn(&Call) -> Answer,
+) -> Route {
+    Route { method, path, access, about, handler }
+}
+
+/// All rows, family by family: in this order they stand in the reference.
+const FAMILIES: &[&[Route]] = &[
+    overview::ROUTES,
+    nodes::ROUTES,
+    connections::ROUTES,
+    channels::ROUTES,
+    consumers::ROUTES,
+    exchanges::ROUTES,
+    queues::ROUTES,
+    bindings::ROUTES,
+    vhosts::ROUTES,
+    users::ROUTES,
+    permissions::ROUTES,
+    parameters::ROUTES,
+    limits::ROUTES,
+    definitions::ROUTES,
+    features::ROUTES,
+    health::ROUTES,
+    openapi::ROUTES,
+];
+
+/// All routes.
+pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+    FAMILIES.iter().flat_map(|family| family.iter())
+}

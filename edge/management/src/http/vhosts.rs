@@ -1,0 +1,188 @@
+//! Virtual hosts: listed, made, described, protected, deleted.
+
+use broker::control::users::new_vhost_metadata;
+use broker::{Tracing, Vhost};
+use metadata::VhostMetadata;
+use serde_json::{Map, Value, json};
+
+use super::auth::Access;
+use super::call::{Call, flag, nested, text};
+use super::listing;
+use super::problem::Problem;
+use super::reply::{Answer, Reply, put};
+use super::table::{Method, Route, route};
+use crate::node::NODE_NAME;
+use crate::vhosts::metadata_object;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(Method::Get, "/api/vhosts", Access::Management, "Virtual hosts that the user may see.", list),
+    route(Method::Get, "/api/vhosts/{vhost}", Access::Vhost, "One virtual host.", show),
+    route(
+        Method::Put,
+        "/api/vhosts/{vhost}",
+        Access::Administrator,
+        "Makes or describes a virtual host: `{\"description\", \"tags\", \"default_queue_type\", \
+         \"protected_from_deletion\", \"tracing\"}`.",
+        put_vhost,
+    ),
+    route(
+        Method::Delete,
+        "/api/vhosts/{vhost}",
+        Access::Administrator,
+        "Deletes a virtual host with all in it.",
+        delete,
+    ),
+    route(
+        Method::Post,
+        "/api/vhosts/{vhost}/deletion/protection",
+        Access::Administrator,
+        "Protects a virtual host from deletion.",
+        protect,
+    ),
+    route(
+        Method::Delete,
+        "/api/vhosts/{vhost}/deletion/protection",
+        Access::Administrator,
+        "Lifts that protection.",
+        unprotect,
+    ),
+    route(
+        Method::Post,
+        "/api/vhosts/{vhost}/start/{node}",
+        Access::Administrator,
+        "Starts a virtual host on a node; they all run.",
+        start,
+    ),
+];
+
+fn list(call: &Call) -> Answer {
+    let vhosts = call.vhosts()?;
+    listing::of_values(call, vhosts.iter().map(|vhost| vhost_object(call, vhost)).collect())
+}
+
+fn show(call: &Call) -> Answer {
+    listing::one(call, vhost_object(call, &*call.vhost()?))
+}
+
+fn metadata_of(call: &Call, vhost: &str) -> VhostMetadata {
+    call.broker()
+        .read_metadata(|state| state.vhost(vhost.as_bytes()).map(|vhost| vhost.metadata().clone()))
+        .unwrap_or_else(new_vhost_metadata)
+}
+
+fn vhost_object(call: &Call, vhost: &Vhost) -> Value {
+    let metadata = metadata_of(call, vhost.name());
+    let tags: Vec<&str> = metadata.tags.iter().map(|tag| &**tag).collect();
+    json!({
+        "name": vhost.name(),
+        "description": *metadata.description,
+        "tags": tags,
+        "default_queue_type": metadata.default_queue_type.as_deref().unwrap_or("undefined"),
+        "protected_from_deletion": metadata.protected_from_deletion,
+        "metadata": metadata_object(&metadata),
+        "tracing": call.broker().tracing(vhost.name()) == Tracing::On,
+        "cluster_state": {NODE_NAME: "running"},
+    })
+}
+
+/// Words of a list, or between commas.
+pub(crate) fn words(object: &Map<String, Value>, key: &str) -> Result<Option<Vec<Box<str>>>, Problem> {
+    let word = |word: &str| Some(word.trim()).filter(|word| !word.is_empty()).map(Box::from);
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.split(',').filter_map(word).collect())),
+        Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
+            Ok(Some(list.iter().filter_map(Value::as_str).filter_map(word).collect()))
+        }
+        Some(other) => Err(Problem::bad(json!(["not_string", other]))),
+    }
+}
+
+/// What a body says of a vhost.
+struct Said {
+    description: Option<Box<str>>,
+    tags: Option<Vec<Box<str>>>,
+    default_queue_type: Option<Box<str>>,
+    protected: Option<bool>,
+}
+
+impl Said {
+    fn of(object: &Map<String, Value>) -> Result<Self, Problem> {
+        let mut all = object.clone();
+        all.extend(nested(object, "metadata")?);
+        let kind = text(&all, "default_queue_type")?
+            .or(text(&all, "defaultqueuetype")?)
+            .filter(|kind| !matches!(*kind, "" | "undefined"));
+        if let Some(other) = kind.filter(|kind| !matches!(*kind, "classic" | "quorum" | "stream")) {
+            return Err(Problem::bad(format!("Unsupported default queue type: {other}")));
+        }
+        let key = "protected_from_deletion";
+        Ok(Self {
+            description: text(&all, "description")?.map(Box::from),
+            tags: words(&all, "tags")?,
+            default_queue_type: kind.map(Box::from),
+            protected: if all.contains_key(key) { Some(flag(&all, key)?) } else { None },
+        })
+    }
+
+    fn apply(self, metadata: &mut VhostMetadata) {
+        if let Some(description) = self.description {
+            metadata.description = description;
+        }
+        if let Some(tags) = self.tags {
+            metadata.tags = tags;
+        }
+        if let Some(kind) = self.default_queue_type {
+            metadata.default_queue_type = Some(kind);
+        }
+        if let Some(protected) = self.protected {
+            metadata.protected_from_deletion = protected;
+        }
+    }
+}
+
+fn put_vhost(call: &Call) -> Answer {
+    let (broker, name) = (call.broker(), call.part("vhost"));
+    let object = call.object()?;
+    let said = Said::of(&object)?;
+    let tracing = if object.contains_key("tracing") { Some(flag(&object, "tracing")?) } else { None };
+    if name.len() > usize::from(u8::MAX) {
+        return Err(Problem::bad("a virtual host's name has at most 255 bytes"));
+    }
+    let is_new = broker.vhost(name).is_none();
+    if is_new {
+        let mut metadata = new_vhost_metadata();
+        said.apply(&mut metadata);
+        broker.add_vhost_with(name, metadata)?.wait()?;
+    } else {
+        broker.edit_vhost(name, |metadata| said.apply(metadata))?.wait()?;
+    }
+    if let Some(on) = tracing {
+        broker.trace(name, if on { Tracing::On } else { Tracing::Off });
+    }
+    Ok(put(is_new))
+}
+
+fn delete(call: &Call) -> Answer {
+    call.broker().delete_vhost(call.part("vhost"))?.wait()?;
+    Ok(Reply::NoContent)
+}
+
+fn set_protection(call: &Call, protected: bool) -> Answer {
+    let edit = |metadata: &mut VhostMetadata| metadata.protected_from_deletion = protected;
+    call.broker().edit_vhost(call.part("vhost"), edit)?.wait()?;
+    Ok(Reply::NoContent)
+}
+
+fn protect(call: &Call) -> Answer {
+    set_protection(call, true)
+}
+
+fn unprotect(call: &Call) -> Answer {
+    set_protection(call, false)
+}
+
+fn start(call: &Call) -> Answer {
+    call.vhost()?;
+    if call.part("node") == NODE_NAME { Ok(Reply::NoContent) } else { Err(Problem::missing()) }
+}

@@ -6,7 +6,7 @@ use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
     access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, plugins,
-    queues, report, routes, stages, topology, upkeep, vhosts,
+    profile, queues, report, routes, stages, topology, upkeep, vhosts,
 };
 
 /// What every command gives.
@@ -26,6 +26,7 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
         "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),
         "stop" | "shutdown" => Ok(Answer::done()),
         "status" => Ok(objects::status(broker, node)),
+        "profile" => profile::command(broker, request),
         "stages" => Ok(stages::stages(broker)),
         "report" => Ok(report::report(broker, node)),
         "alarms" => Ok(alarms::alarms(broker)),

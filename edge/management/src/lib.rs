@@ -28,6 +28,7 @@ mod objects;
 mod parameters;
 mod passwords;
 mod plugins;
+pub mod profile;
 pub mod prometheus;
 mod protocol;
 mod queues;

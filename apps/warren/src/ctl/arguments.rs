@@ -89,6 +89,7 @@ const LETTERS: &[(char, &str)] = &[
     ('v', "verbose"),
     ('e', "enabled"),
     ('E', "implicitly-enabled"),
+    ('o', "output="),
 ];
 
 /// What is known of an option: its long name, and whether a value follows.

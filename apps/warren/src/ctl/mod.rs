@@ -9,6 +9,7 @@ mod documents;
 mod guide;
 mod local;
 mod outcome;
+mod profiles;
 mod run;
 mod waiting;
 

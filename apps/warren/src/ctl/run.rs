@@ -10,7 +10,7 @@ use management::{Answer, CallError, Exit, Failure, NODE_NAME, SOCKET_NAME, call}
 
 use super::arguments::{Arguments, Banner, Mistake, Run, parse};
 use super::banner::{banner, comes_first};
-use super::{Called, catalogue, documents, guide, local, outcome, waiting};
+use super::{Called, catalogue, documents, guide, local, outcome, profiles, waiting};
 
 /// How every refusal of arguments begins.
 const INVALID: &str = "Error (argument validation): ";
@@ -66,6 +66,12 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
     if waiting::waits_for_start(&arguments.request.command) {
         return Ok(wait_for_start(arguments));
     }
+    if let Some(answer) = profiles::diff_files(&arguments.request) {
+        return finish(arguments, answer, None, banner);
+    }
+    if let Err(failure) = profiles::prepare(&mut arguments.request) {
+        return Ok(Err(failure));
+    }
     let target = match documents::prepare(&mut arguments.request) {
         Ok(target) => target,
         Err((exit, text)) => return Ok(Err(Failure::new(exit, text))),
@@ -80,7 +86,7 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
     let timeout = arguments.timeout.unwrap_or(if arguments.request.command.ends_with("_definitions") {
         TIMEOUT_DEFINITIONS
     } else {
-        TIMEOUT
+        TIMEOUT + profiles::duration(&arguments.request)
     });
     match call(&socket(arguments), &arguments.request, Some(timeout)) {
         Ok(answer) => {
@@ -101,6 +107,12 @@ fn finish(
     let invalid = matches!(&answer, Answer::Failed(failure) if failure.error.starts_with(INVALID));
     if !invalid {
         announce(&mut banner)?;
+    }
+    if let Some(written) = profiles::write(&arguments.request, &answer) {
+        return match written {
+            Ok(text) => say(&text).map(Ok),
+            Err(failure) => Ok(Err(failure)),
+        };
     }
     if let (Answer::Done { ok }, Some(file)) = (&answer, target) {
         let written = documents::write(Some(file), ok);

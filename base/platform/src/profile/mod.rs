@@ -12,5 +12,5 @@ mod stack;
 pub use labels::{Labels, QueueScope, SessionScope, enter_queue, enter_session, set_exchange};
 pub use names::{NameId, intern, name_of};
 pub use ring::{DEPTH_MAX, Sample};
-pub use signal::{HZ_MAX, drain, dropped, set_rate};
+pub use signal::{HZ_MAX, cpu_time_ns, drain, dropped, set_rate};
 pub use stack::register_thread;

@@ -50,6 +50,12 @@ pub fn dropped() -> u64 {
     RING.get().map_or(0, Ring::dropped)
 }
 
+/// CPU time that all threads of the process have used together, nanoseconds.
+pub fn cpu_time_ns() -> u64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(used.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(used.tv_nsec).unwrap_or(0)
+}
+
 /// Installs the handler. It is never removed: a signal on its way would end the process.
 #[expect(unsafe_code, reason = "installs a signal handler")]
 fn install() -> io::Result<()> {

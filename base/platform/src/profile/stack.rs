@@ -12,6 +12,9 @@ use super::ring::DEPTH_MAX;
 /// Words above the stack pointer that are searched for the caller of a function without a frame.
 const WORDS_SEARCHED: usize = 64;
 
+/// Words above the stack pointer that are searched for the next frame when the register that should hold it does not.
+const FRAME_WORDS_SEARCHED: usize = 512;
+
 thread_local! {
     /// Lowest and one past the highest address of this thread's stack; 0 until it is registered.
     static LOW: AtomicUsize = const { AtomicUsize::new(0) };
@@ -88,6 +91,10 @@ fn code_in(maps: &str, program: &str) -> std::ops::Range<usize> {
 /// Writes the stack that the registers show, innermost first; returns its depth. Safe in a signal handler of the thread that the
 /// registers belong to.
 pub(super) fn walk(registers: Registers, out: &mut [usize; DEPTH_MAX]) -> usize {
+    walk_in(CODE.get().unwrap_or(&(0..0)), registers, out)
+}
+
+fn walk_in(own: &std::ops::Range<usize>, registers: Registers, out: &mut [usize; DEPTH_MAX]) -> usize {
     out[0] = registers.instruction;
     let mut depth = 1;
     let (low, high) =
@@ -98,16 +105,22 @@ pub(super) fn walk(registers: Registers, out: &mut [usize; DEPTH_MAX]) -> usize 
             && address < high.saturating_sub(16)
             && address.is_multiple_of(8)
     };
-    let own = CODE.get().cloned().unwrap_or(0..0);
+    let is_frame =
+        |at: usize| is_here(at) && word(at) > at && is_here(word(at)) && own.contains(&word(at + 8));
+    let mut frame = registers.frame;
     if !own.contains(&registers.instruction) {
-        let end = if is_here(registers.frame) { registers.frame } else { high.saturating_sub(16) };
-        let searched = (registers.stack..end).step_by(8).take(WORDS_SEARCHED);
-        if let Some(caller) = searched.filter(|at| is_here(*at)).map(word).find(|word| own.contains(word)) {
+        let near = |at: &usize| is_here(*at);
+        let mut searched = (registers.stack..high).step_by(8).take(WORDS_SEARCHED).take_while(near);
+        if let Some(caller) = searched.find(|at| own.contains(&word(*at))).map(word) {
             out[depth] = caller;
             depth += 1;
         }
+        if !is_frame(frame) {
+            // The C library uses the register for something else: the next frame lies above.
+            let mut above = (registers.stack..high).step_by(8).take(FRAME_WORDS_SEARCHED).take_while(near);
+            frame = above.find(|at| is_frame(*at)).unwrap_or(0);
+        }
     }
-    let mut frame = registers.frame;
     while depth < DEPTH_MAX && is_here(frame) {
         let (outer, caller) = (word(frame), word(frame + 8));
         if caller == 0 {
@@ -151,9 +164,29 @@ mod tests {
         let mut out = [0; DEPTH_MAX];
         for wild in [0, 8, usize::MAX - 7, 0x1234_5678_9abc, 3] {
             let registers = Registers { instruction: 42, stack: wild, frame: wild };
-            assert_eq!(walk(registers, &mut out), 1, "{wild:x}");
+            assert_eq!(walk_in(&(0..usize::MAX), registers, &mut out), 1, "{wild:x}");
+            assert_eq!(walk_in(&(0..0), registers, &mut out), 1, "{wild:x}");
             assert_eq!(out[0], 42);
         }
+    }
+
+    #[test]
+    fn a_function_without_a_frame_is_left_by_the_next_frame_above_it() {
+        register_thread();
+        let mut words = [0usize; 16];
+        let at = words.as_ptr() as usize;
+        words[2] = 0x5001;
+        // A frame, and the one around it.
+        words[6] = at + 8 * 10;
+        words[7] = 0x5002;
+        words[10] = 0;
+        words[11] = 0x5003;
+        let words = std::hint::black_box(&words);
+        let at = words.as_ptr() as usize;
+        let mut out = [0; DEPTH_MAX];
+        let registers = Registers { instruction: 0x9000, stack: at, frame: 77 };
+        let depth = walk_in(&(0x5000..0x6000), registers, &mut out);
+        assert_eq!(out[..depth], [0x9000, 0x5001, 0x5002, 0x5003]);
     }
 
     #[test]
@@ -169,7 +202,7 @@ mod tests {
         let frames = std::hint::black_box(&frames);
         let at = frames.as_ptr() as usize;
         let mut out = [0; DEPTH_MAX];
-        let depth = walk(Registers { instruction: 42, stack: at, frame: at }, &mut out);
+        let depth = walk_in(&(0..usize::MAX), Registers { instruction: 42, stack: at, frame: at }, &mut out);
         assert_eq!(out[..depth], [42, 0x1000, 0x2000]);
     }
 }

@@ -1,0 +1,120 @@
+//! What changed between two profiles: the second one's tree with each function's change of share. Knows nothing of colours.
+
+use std::collections::BTreeMap;
+
+use super::Document;
+use super::raw::ProfileError;
+use super::tree::Node;
+
+/// The change between two profiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The second profile; [`Node::delta`] is the change of a function's share of the whole, from -1 to 1. Functions that have
+    /// gone stand in it with their former share and a negative change.
+    pub tree: Node,
+}
+
+impl Difference {
+    /// The picture of it: red where a share has grown, blue where it has shrunk.
+    #[must_use]
+    pub fn svg(&self, title: &str) -> String {
+        super::flame::svg(&self.tree, title, super::Unit::Nanoseconds, super::flame::Palette::Change)
+    }
+
+    /// For people: the functions whose share has changed most, in points of a hundred. A function that stands in several places
+    /// of the tree has the sum of its changes.
+    #[must_use]
+    pub fn table(&self, lines_max: usize) -> String {
+        let mut own: BTreeMap<&str, f64> = BTreeMap::new();
+        own_changes(&self.tree, &mut own);
+        let mut lines: Vec<(&str, f64)> =
+            own.into_iter().filter(|(_, change)| change.abs() >= 0.0005).collect();
+        lines.sort_by(|(_, one), (_, other)| other.abs().total_cmp(&one.abs()));
+        let mut text = String::from("  change  function (its own share, without what it calls)\n");
+        for (name, change) in lines.into_iter().take(lines_max) {
+            text.push_str(&format!("{:>+7.2}%  {name}\n", change * 100.0));
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+/// Changes of functions without those of what they call.
+fn own_changes<'a>(node: &'a Node, sums: &mut BTreeMap<&'a str, f64>) {
+    let below: f64 = node.children.iter().map(|child| child.delta).sum();
+    *sums.entry(&node.name).or_default() += node.delta - below;
+    node.children.iter().for_each(|child| own_changes(child, sums));
+}
+
+/// The change from one profile to another, each as folded stacks or as a JSON tree, the files that `warren ctl profile -o`
+/// writes. Shares are compared, so the two may have taken different times.
+///
+/// # Errors
+/// One of them is neither.
+pub fn diff(before: &str, after: &str) -> Result<Difference, ProfileError> {
+    let (before, after) = (read(before)?, read(after)?);
+    let (was, is) = (before.value.max(1) as f64, after.value.max(1) as f64);
+    Ok(Difference { tree: merge(Some(&before), Some(&after), was, is) })
+}
+
+fn read(text: &str) -> Result<Node, ProfileError> {
+    let tree = match text.trim_start().starts_with('{') {
+        true => read_json(text)?,
+        false => Node::of_folded(text),
+    };
+    if tree.value == 0 {
+        let problem = "one of the files holds no samples: they are folded stacks or JSON, from `profile ... -o FILE.folded` or `FILE.json`";
+        return Err(ProfileError::Asked(problem.into()));
+    }
+    Ok(tree)
+}
+
+fn read_json(text: &str) -> Result<Node, ProfileError> {
+    let bad = |error: serde_json::Error| ProfileError::Asked(format!("not a profile in JSON: {error}"));
+    let document: Document = serde_json::from_str(text).map_err(bad)?;
+    Ok(Node::of_paths(document.paths()))
+}
+
+fn merge(before: Option<&Node>, after: Option<&Node>, was: f64, is: f64) -> Node {
+    let share = |node: Option<&Node>, whole: f64| node.map_or(0.0, |node| node.value as f64 / whole);
+    let mut children: BTreeMap<&str, (Option<&Node>, Option<&Node>)> = BTreeMap::new();
+    for child in before.into_iter().flat_map(|node| &node.children) {
+        children.entry(&child.name).or_default().0 = Some(child);
+    }
+    for child in after.into_iter().flat_map(|node| &node.children) {
+        children.entry(&child.name).or_default().1 = Some(child);
+    }
+    let children: Vec<Node> =
+        children.into_values().map(|(before, after)| merge(before, after, was, is)).collect();
+    // Functions that have gone need room too.
+    let gone: u64 = children.iter().map(|child| child.value).sum();
+    let value = match (before, after) {
+        (_, Some(after)) => after.value.max(gone),
+        (Some(before), None) => ((before.value as f64 / was * is) as u64).max(gone),
+        (None, None) => 0,
+    };
+    let name = after.or(before).map(|node| node.name.clone()).unwrap_or_default();
+    Node { name, value, delta: share(after, is) - share(before, was), children }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_one_of_shares_and_what_has_gone_is_shown() {
+        let Difference { tree } = diff("a;b 50\na;c 50\n", "a;b 300\na;d 100\n").unwrap();
+        let of = |name: &str| {
+            let node = tree.children[0].children.iter().find(|node| node.name == name).unwrap();
+            (node.value, node.delta)
+        };
+        assert_eq!(of("b"), (300, 0.25));
+        assert_eq!(of("c"), (200, -0.5));
+        assert_eq!(of("d"), (100, 0.25));
+        assert_eq!(tree.value, 600);
+    }
+
+    #[test]
+    fn files_that_are_no_profiles_are_refused() {
+        assert!(diff("", "a 1").is_err() && diff("{}", "a 1").is_err() && diff("{\"x\"", "a 1").is_err());
+    }
+}

@@ -1,0 +1,40 @@
+//! Folded stacks: one line for each, functions from the outermost in, separated by semicolons, then a number. What flame graph
+//! tools read and write. Knows nothing of labels.
+
+use std::collections::BTreeMap;
+
+use super::report::Profile;
+
+/// A profile as folded stacks, sorted, same stacks added up.
+#[must_use]
+pub(super) fn folded(profile: &Profile) -> String {
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for stack in &profile.stacks {
+        let path: Vec<&str> = stack.frames.iter().map(|frame| profile.name(*frame)).collect();
+        *lines.entry(path.join(";")).or_default() += stack.value;
+    }
+    lines.iter().map(|(path, value)| format!("{path} {value}\n")).collect()
+}
+
+/// Lines of folded stacks; lines without a number at the end are passed over.
+pub(super) fn parse(text: &str) -> impl Iterator<Item = (Vec<&str>, u64)> {
+    text.lines().filter_map(|line| {
+        let (path, value) = line.rsplit_once(' ')?;
+        Some((path.split(';').collect(), value.trim().parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::sample;
+    use super::*;
+
+    #[test]
+    fn folded_stacks_are_read_as_they_were_written() {
+        let text = folded(&sample(&[("a;b c", 5), ("a;b c", 2), ("a", 1)]));
+        assert_eq!(text, "a 1\na;b c 7\n");
+        let read: Vec<_> = parse(&text).collect();
+        assert_eq!(read, [(vec!["a"], 1), (vec!["a", "b c"], 7)]);
+        assert_eq!(parse("nonsense\n\na;b x\n").count(), 0);
+    }
+}

@@ -1,0 +1,40 @@
+//! Profiles of the running broker: who is asked for one, how samples become names, labels, pictures and files.
+//!
+//! ```text
+//!  SIGPROF ─► platform::profile ring ─► recorder (one thread while somebody wants samples)
+//!                                         ├─► a capture: `profile cpu`, /debug/pprof/profile
+//!                                         └─► windows of the last hours: `profile history`, and copies of them
+//!                                             when latency or memory crossed a threshold: `profile captures`
+//!  raw samples ─► symbols, labels ─► Profile ─► cut ─► SVG, folded, pprof, JSON, a table
+//! ```
+//!
+//! Refuses to know who may ask: the control socket belongs to the owner of the process, and whoever serves HTTP lets
+//! administrators in only.
+
+mod captures;
+mod command;
+mod cut;
+mod diff;
+mod document;
+mod flame;
+mod folded;
+mod page;
+mod pprof;
+mod raw;
+mod recorder;
+mod report;
+mod symbols;
+mod threads;
+mod tree;
+
+pub use captures::{Capture, captures};
+pub(crate) use command::command;
+pub use cut::{Cut, LabelKey};
+pub use diff::{Difference, diff};
+pub use document::{Document, DocumentStack};
+pub use page::{PATHS, Page, page};
+pub use raw::ProfileError;
+pub use recorder::{Continuous, CpuRequest, cpu, history, set_continuous};
+pub use report::{Frame, Profile, Stack, Unit};
+pub use threads::{ThreadTimes, threads};
+pub use tree::Node;

@@ -1,0 +1,168 @@
+//! Profiles over HTTP: what stands behind each path, as bytes with their type. Refuses to know HTTP itself and who may ask; whoever
+//! serves these pages lets administrators in only, and calls on a thread that may block.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use broker::Broker;
+use serde_json::json;
+
+use super::raw::ProfileError;
+use super::report::Profile;
+use super::{Continuous, CpuRequest, Cut, Document, command, pprof, recorder};
+
+/// A page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// For the header `Content-Type`.
+    pub content_type: &'static str,
+    /// What stands on it.
+    pub body: Vec<u8>,
+}
+
+const JSON: &str = "application/json";
+const SVG: &str = "image/svg+xml";
+const BINARY: &str = "application/octet-stream";
+
+/// Paths that [`page`] answers, below the root of the server; `{number}` stands for a number. All are read with GET.
+pub const PATHS: [&str; 8] = [
+    "/debug/pprof/profile",
+    "/debug/flamegraph/cpu",
+    "/api/profile/cpu",
+    "/api/profile/history",
+    "/api/profile/threads",
+    "/api/profile/captures",
+    "/api/profile/captures/{number}",
+    "/api/profile/state",
+];
+
+/// The page of a path with its query: `seconds`, `hz`, `minutes`, `by` and `only` as the options of `warren ctl profile`, and `as`
+/// for another form (`json`, `svg`, `folded`, `pprof`). `None` when there is no such page. Blocks as long as the profile takes.
+pub fn page(
+    broker: &Broker,
+    path: &str,
+    query: &BTreeMap<String, String>,
+) -> Option<Result<Page, ProfileError>> {
+    let asked = Asked { broker, query };
+    Some(match path {
+        "/debug/pprof/profile" => asked.cpu(30).and_then(|profile| asked.form(&profile, "pprof")),
+        "/debug/flamegraph/cpu" => asked.cpu(10).and_then(|profile| asked.form(&profile, "svg")),
+        "/api/profile/cpu" => asked.cpu(10).and_then(|profile| asked.form(&profile, "json")),
+        "/api/profile/history" => asked.history().and_then(|profile| asked.form(&profile, "json")),
+        "/api/profile/threads" => asked.threads(),
+        "/api/profile/captures" => Ok(captures()),
+        "/api/profile/state" => Ok(state()),
+        _ => {
+            let number = path.strip_prefix("/api/profile/captures/")?.parse().ok()?;
+            asked.capture(number).and_then(|profile| asked.form(&profile, "json"))
+        }
+    })
+}
+
+struct Asked<'a> {
+    broker: &'a Broker,
+    query: &'a BTreeMap<String, String>,
+}
+
+impl Asked<'_> {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str)
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> Result<T, ProfileError> {
+        let wrong = |text| ProfileError::Asked(format!("{name}={text} is no number"));
+        self.text(name).map_or(Ok(default), |text| text.parse().map_err(|_| wrong(text)))
+    }
+
+    fn cut(&self) -> Result<Cut, ProfileError> {
+        Cut::parse(self.text("by"), self.text("only"))
+    }
+
+    fn cpu(&self, seconds: u64) -> Result<Profile, ProfileError> {
+        let request = CpuRequest {
+            seconds: self.number("seconds", seconds)?,
+            hz: self.number("hz", CpuRequest::default().hz)?,
+            cut: self.cut()?,
+        };
+        recorder::cpu(self.broker, &request)
+    }
+
+    fn history(&self) -> Result<Profile, ProfileError> {
+        recorder::history(self.broker, self.number("minutes", 10)?, &self.cut()?)
+    }
+
+    fn capture(&self, number: u64) -> Result<Profile, ProfileError> {
+        super::captures::capture(self.broker, number, &self.cut()?)
+    }
+
+    fn threads(&self) -> Result<Page, ProfileError> {
+        let seconds = self.number("seconds", 1u64)?.clamp(1, 60);
+        Ok(json_page(&json!(super::threads(Duration::from_secs(seconds)))))
+    }
+
+    fn form(&self, profile: &Profile, default: &str) -> Result<Page, ProfileError> {
+        Ok(match self.text("as").unwrap_or(default) {
+            "json" => json_page(&json!(Document::of(profile))),
+            "svg" => Page { content_type: SVG, body: command::flame_graph(profile).into() },
+            "folded" => Page {
+                content_type: "text/plain; charset=utf-8",
+                body: super::folded::folded(profile).into(),
+            },
+            "pprof" => Page { content_type: BINARY, body: pprof::pprof(profile) },
+            other => {
+                return Err(ProfileError::Asked(format!(
+                    "as={other}: json, svg, folded and pprof are known"
+                )));
+            }
+        })
+    }
+}
+
+fn json_page(value: &serde_json::Value) -> Page {
+    Page { content_type: JSON, body: value.to_string().into() }
+}
+
+fn captures() -> Page {
+    let all: Vec<_> = super::captures()
+        .into_iter()
+        .map(|it| json!({"number": it.number, "at_ms": it.at_ms, "reason": it.reason, "samples": it.samples}))
+        .collect();
+    json_page(&json!(all))
+}
+
+fn state() -> Page {
+    let (continuous, minutes) = recorder::continuous();
+    json_page(
+        &json!({"continuous": continuous == Continuous::On, "minutes": minutes, "lost": platform::profile::dropped()}),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use broker::BrokerOptions;
+
+    #[test]
+    fn pages_are_found_by_path_and_wrong_queries_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+        let get = |path: &str, query: &[(&str, &str)]| {
+            let query = query.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            page(&broker, path, &query)
+        };
+        assert!(get("/debug/pprof/nothing", &[]).is_none() && get("/api/profile/captures/x", &[]).is_none());
+        assert_eq!(get("/api/profile/captures", &[]).unwrap().unwrap().content_type, JSON);
+        for (name, value) in [
+            ("seconds", "x"),
+            ("seconds", "0"),
+            ("seconds", "601"),
+            ("hz", "1000"),
+            ("by", "x"),
+            ("only", "x"),
+        ] {
+            let refused = get("/api/profile/cpu", &[(name, value)]).unwrap();
+            assert!(matches!(refused, Err(ProfileError::Asked(_))), "{name}={value}");
+        }
+        assert!(matches!(get("/api/profile/captures/9999", &[]), Some(Err(ProfileError::Asked(_)))));
+    }
+}

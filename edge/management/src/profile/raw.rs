@@ -1,0 +1,119 @@
+//! Samples as they came: addresses and numbers, counted. Bounded. Knows neither functions nor names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use platform::profile::{Labels, Sample};
+
+/// Different stacks kept of one capture; the others count as one.
+pub(super) const STACKS_MAX: usize = 20_000;
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// One at a time.
+    #[error("another profile is being taken; it ends within {seconds} s")]
+    Busy {
+        /// Seconds until it ends at most.
+        seconds: u64,
+    },
+    /// The operating system refuses.
+    #[error("the operating system refuses to sample this process: {0}")]
+    System(#[from] std::io::Error),
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Asked(String),
+}
+
+/// What makes two samples the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// Innermost first; empty for what was one too many.
+    pub(super) stack: Arc<[usize]>,
+    pub(super) labels: Labels,
+    /// Name of the thread.
+    pub(super) thread: Arc<str>,
+}
+
+/// Counted samples.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Raw {
+    pub(super) counts: HashMap<Key, u64>,
+    pub(super) samples: u64,
+    /// CPU time of the process while they were taken, nanoseconds.
+    pub(super) cpu_ns: u64,
+    /// How long it took, milliseconds.
+    pub(super) wall_ms: u64,
+    /// When it began, milliseconds since the epoch.
+    pub(super) began_ms: u64,
+    /// Samples that were lost.
+    pub(super) dropped: u64,
+}
+
+impl Raw {
+    /// Counts a sample; above the bound, stacks that are new count as one.
+    pub(super) fn add(&mut self, key: Key, stacks_max: usize) {
+        self.samples += 1;
+        if self.counts.len() >= stacks_max && !self.counts.contains_key(&key) {
+            let many = Key { stack: Arc::from([]), labels: Labels::default(), thread: "".into() };
+            *self.counts.entry(many).or_default() += 1;
+            return;
+        }
+        *self.counts.entry(key).or_default() += 1;
+    }
+
+    /// Adds another one, taken at another time.
+    pub(super) fn merge(&mut self, other: &Raw) {
+        for (key, count) in &other.counts {
+            *self.counts.entry(key.clone()).or_default() += count;
+        }
+        self.samples += other.samples;
+        self.cpu_ns += other.cpu_ns;
+        self.wall_ms += other.wall_ms;
+        self.dropped += other.dropped;
+        self.began_ms = if self.began_ms == 0 { other.began_ms } else { self.began_ms.min(other.began_ms) };
+    }
+}
+
+/// Names of threads, read once each.
+#[derive(Debug, Default)]
+pub(super) struct Threads(HashMap<u32, Arc<str>>);
+
+/// Names remembered at most; then all are read again.
+const THREADS_MAX: usize = 4096;
+
+impl Threads {
+    /// The key of a sample.
+    pub(super) fn key(&mut self, sample: Sample) -> Key {
+        if self.0.len() > THREADS_MAX {
+            self.0.clear();
+        }
+        let thread = self.0.entry(sample.thread).or_insert_with(|| name_of(sample.thread).into()).clone();
+        Key { stack: sample.stack.into(), labels: sample.labels, thread }
+    }
+}
+
+fn name_of(thread: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_one_too_many_counts_but_is_not_told_apart() {
+        let mut raw = Raw::default();
+        for address in 0..10 {
+            let key = Key { stack: Arc::from([address]), labels: Labels::default(), thread: "t".into() };
+            raw.add(key.clone(), 3);
+            raw.add(key, 3);
+        }
+        assert_eq!((raw.samples, raw.counts.len()), (20, 4));
+        assert_eq!(raw.counts.values().sum::<u64>(), 20);
+        let mut twice = raw.clone();
+        twice.merge(&raw);
+        assert_eq!((twice.samples, twice.counts.len()), (40, 4));
+    }
+}

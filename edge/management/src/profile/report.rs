@@ -1,0 +1,221 @@
+//! A profile with names: what everybody above the recorder works with. Refuses to know addresses.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::cut::{LabelKey, Names};
+use super::raw::Raw;
+use super::symbols::Symbols;
+
+/// What the numbers of a profile mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// CPU time.
+    Nanoseconds,
+    /// Memory in use.
+    Bytes,
+}
+
+impl Unit {
+    /// Name of the kind of profile.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "CPU time",
+            Unit::Bytes => "Memory in use",
+        }
+    }
+
+    /// An amount for people.
+    #[must_use]
+    pub fn show(self, value: u64) -> String {
+        let value = value as f64;
+        match self {
+            Unit::Nanoseconds if value >= 1e9 => format!("{:.2} s", value / 1e9),
+            Unit::Nanoseconds => format!("{:.1} ms", value / 1e6),
+            Unit::Bytes if value >= 1e6 => format!("{:.1} MB", value / 1e6),
+            Unit::Bytes => format!("{:.1} kB", value / 1e3),
+        }
+    }
+}
+
+/// A function in a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Its path in Rust.
+    pub name: Arc<str>,
+    /// Where its source stands; empty when that is not known.
+    pub file: Arc<str>,
+}
+
+/// What was found together: a stack and what its thread worked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// Indices into [`Profile::frames`], the outermost first.
+    pub frames: Vec<u32>,
+    /// Names of what the thread worked for, in the order of [`LabelKey::ALL`]; `None` where it was nothing of the kind.
+    pub labels: [Option<Arc<str>>; LabelKey::ALL.len()],
+    /// How much, in the profile's unit.
+    pub value: u64,
+    /// Samples, or pieces of memory.
+    pub count: u64,
+}
+
+/// A profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What values are.
+    pub unit: Unit,
+    /// When it began, milliseconds since the epoch.
+    pub began_ms: u64,
+    /// How long it took, milliseconds.
+    pub wall_ms: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples that were lost.
+    pub dropped: u64,
+    /// Functions.
+    pub frames: Vec<Frame>,
+    /// What was found, in no order.
+    pub stacks: Vec<Stack>,
+}
+
+impl Profile {
+    /// CPU samples with names.
+    pub(super) fn of_cpu(raw: &Raw, names: &Names) -> Profile {
+        let each_ns = raw.cpu_ns / raw.samples.max(1);
+        Self::of(raw, names, Unit::Nanoseconds, |count| count * each_ns)
+    }
+
+    fn of(raw: &Raw, names: &Names, unit: Unit, value: impl Fn(u64) -> u64) -> Profile {
+        let mut symbols = Symbols::default();
+        let mut frames = Frames::default();
+        let mut stacks = Vec::with_capacity(raw.counts.len());
+        for (key, count) in &raw.counts {
+            let functions = symbols.stack(&key.stack);
+            let mut path: Vec<u32> = functions
+                .into_iter()
+                .map(|function| frames.index(Frame { name: function.name, file: function.file }))
+                .collect();
+            if path.is_empty() {
+                let name =
+                    if key.stack.is_empty() { "(too many different stacks)" } else { "(unknown code)" };
+                path.push(frames.index(Frame { name: name.into(), file: "".into() }));
+            }
+            let labels = names.labels(&key.labels, &key.thread);
+            stacks.push(Stack { frames: path, labels, value: value(*count), count: *count });
+        }
+        Profile {
+            unit,
+            began_ms: raw.began_ms,
+            wall_ms: raw.wall_ms,
+            samples: raw.samples,
+            dropped: raw.dropped,
+            frames: frames.list,
+            stacks,
+        }
+    }
+
+    /// All of it, in its unit.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.stacks.iter().map(|stack| stack.value).sum()
+    }
+
+    /// Name of a function.
+    pub(super) fn name(&self, frame: u32) -> &str {
+        &self.frames[frame as usize].name
+    }
+
+    /// For people: where most of it went, function by function.
+    #[must_use]
+    pub fn table(&self, lines_max: usize) -> String {
+        let (mut own, mut whole) = (HashMap::<&str, u64>::new(), HashMap::<&str, u64>::new());
+        for stack in &self.stacks {
+            if let Some(innermost) = stack.frames.last() {
+                *own.entry(self.name(*innermost)).or_default() += stack.value;
+            }
+            let mut seen: Vec<u32> = stack.frames.clone();
+            seen.sort_unstable();
+            seen.dedup();
+            for frame in seen {
+                *whole.entry(self.name(frame)).or_default() += stack.value;
+            }
+        }
+        let mut lines: Vec<(&str, u64)> = own.iter().map(|(name, value)| (*name, *value)).collect();
+        lines.sort_by(|(a, one), (b, other)| other.cmp(one).then(a.cmp(b)));
+        let total = self.total().max(1);
+        let share = |value: u64| value as f64 * 100.0 / total as f64;
+        let mut text = format!(
+            "{} in {:.1} s, {} samples{}\n\n{:>7} {:>7}  function\n",
+            self.unit.show(self.total()),
+            self.wall_ms as f64 / 1000.0,
+            self.samples,
+            if self.dropped > 0 { format!(", {} lost", self.dropped) } else { String::new() },
+            "own",
+            "whole"
+        );
+        for (name, value) in lines.into_iter().take(lines_max) {
+            let whole = whole.get(name).copied().unwrap_or(value);
+            text.push_str(&format!("{:>6.1}% {:>6.1}%  {name}\n", share(value), share(whole)));
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+/// Functions, each once.
+#[derive(Default)]
+pub(super) struct Frames {
+    pub(super) list: Vec<Frame>,
+    known: HashMap<Frame, u32>,
+}
+
+impl Frames {
+    pub(super) fn index(&mut self, frame: Frame) -> u32 {
+        if let Some(at) = self.known.get(&frame) {
+            return *at;
+        }
+        let at = self.list.len() as u32;
+        self.list.push(frame.clone());
+        self.known.insert(frame, at);
+        at
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A profile from folded lines; the queue stands before a colon.
+    pub(crate) fn sample(lines: &[(&str, u64)]) -> Profile {
+        let mut frames = Frames::default();
+        let stacks = lines.iter().map(|(line, value)| {
+            let (queue, path) = line.split_once(':').unwrap_or(("", line));
+            let mut labels: [Option<Arc<str>>; LabelKey::ALL.len()] = Default::default();
+            labels[LabelKey::Queue as usize] = (!queue.is_empty()).then(|| queue.into());
+            let frame = |name: &str| Frame { name: name.into(), file: "".into() };
+            let frames = path.split(';').map(|name| frames.index(frame(name))).collect();
+            Stack { frames, labels, value: *value, count: 1 }
+        });
+        let stacks: Vec<Stack> = stacks.collect();
+        Profile {
+            unit: Unit::Nanoseconds,
+            began_ms: 1,
+            wall_ms: 1000,
+            samples: stacks.len() as u64,
+            dropped: 0,
+            frames: frames.list,
+            stacks,
+        }
+    }
+
+    #[test]
+    fn the_table_counts_a_function_that_calls_itself_once() {
+        let table = sample(&[("a;b;a", 60_000_000), ("a;c", 40_000_000)]).table(10);
+        assert!(table.starts_with("100.0 ms in 1.0 s, 2 samples"), "{table}");
+        assert!(table.contains("  60.0%  100.0%  a") && table.contains("  40.0%   40.0%  c"), "{table}");
+    }
+}

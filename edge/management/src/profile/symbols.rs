@@ -1,0 +1,153 @@
+//! From addresses to names of functions: Rust paths without hashes, functions that were compiled into others included. Knows
+//! nothing of samples.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Function {
+    pub(super) name: Arc<str>,
+    pub(super) file: Arc<str>,
+}
+
+/// Functions at each address, looked up once. What the lookup keeps of debugging information is freed with it.
+#[derive(Default)]
+pub(super) struct Symbols {
+    known: HashMap<usize, Arc<[Function]>>,
+}
+
+impl Symbols {
+    /// Functions of a stack from the outermost in; callers that nobody knows are left out.
+    pub(super) fn stack(&mut self, addresses: &[usize]) -> Vec<Function> {
+        let mut functions = Vec::with_capacity(addresses.len());
+        for (depth, address) in addresses.iter().enumerate() {
+            // Lookups subtract one, because a caller's address is where it goes on.
+            let address = if depth == 0 { address.saturating_add(1) } else { *address };
+            functions.extend(self.at(address).iter().cloned());
+        }
+        functions.reverse();
+        functions
+    }
+
+    /// Functions at an address, innermost first.
+    fn at(&mut self, address: usize) -> Arc<[Function]> {
+        self.known.entry(address).or_insert_with(|| resolve(address).into()).clone()
+    }
+}
+
+impl Drop for Symbols {
+    fn drop(&mut self) {
+        backtrace::clear_symbol_cache();
+    }
+}
+
+fn resolve(address: usize) -> Vec<Function> {
+    let mut found = Vec::new();
+    backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
+        if let Some(name) = symbol.name() {
+            let file = symbol.filename().map(|file| file.display().to_string()).unwrap_or_default();
+            let name = qualified(&readable(&format!("{name:#}")), &file);
+            found.push(Function { name: name.into(), file: file.into() });
+        }
+    });
+    found
+}
+
+/// Release binaries keep line tables only, in which functions that others were compiled into have no path: the file says it.
+/// `src/cell.rs` of the crate in `core/broker` is `broker::cell`.
+fn qualified(name: &str, file: &str) -> String {
+    let Some((before, inside)) = file.rsplit_once("/src/").filter(|_| !name.contains("::")) else {
+        return name.to_owned();
+    };
+    // `tokio-1.54.0` is the crate `tokio`.
+    let folder = before.rsplit('/').next().unwrap_or(before);
+    let version =
+        folder.rfind('-').filter(|at| folder[at + 1..].starts_with(|first: char| first.is_ascii_digit()));
+    let krate = folder[..version.unwrap_or(folder.len())].replace('-', "_");
+    let module = inside.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+    match module.as_str() {
+        "lib" | "main" => format!("{krate}::{name}"),
+        module => format!("{krate}::{module}::{name}"),
+    }
+}
+
+/// A path without what nobody reads: generic arguments that are long, and the suffixes of the linker.
+fn readable(name: &str) -> String {
+    const ARGUMENTS_MAX: usize = 40;
+    let name = name.split(".llvm.").next().unwrap_or(name);
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find("::<") {
+        let (before, arguments) = rest.split_at(at);
+        out.push_str(before);
+        let length = closing(&arguments[2..]).map_or(arguments.len(), |end| end + 2);
+        if length <= ARGUMENTS_MAX {
+            out.push_str(&arguments[..length]);
+        } else {
+            out.push_str("::<..>");
+        }
+        rest = &arguments[length..];
+    }
+    out.push_str(rest);
+    // A semicolon separates functions in folded stacks.
+    out.replace(';', ",")
+}
+
+/// Length of the brackets that a text begins with.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    let mut before = ' ';
+    for (at, character) in text.char_indices() {
+        match character {
+            '<' => depth += 1,
+            // Not the arrow of a function's type.
+            '>' if before != '-' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at + 1);
+        }
+        before = character;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_function_is_found_by_name_and_file() {
+        let mut symbols = Symbols::default();
+        let here = resolve as fn(usize) -> Vec<Function> as usize;
+        let functions = symbols.stack(&[here]);
+        let innermost = functions.last().expect("it is known");
+        assert!(innermost.name.ends_with("symbols::resolve"), "{functions:?}");
+        assert!(innermost.file.ends_with("symbols.rs"));
+        assert_eq!(symbols.stack(&[1]), []);
+    }
+
+    #[test]
+    fn a_name_without_a_path_gets_it_from_its_file() {
+        for (file, path) in [
+            ("/b/core/broker/src/cell.rs", "broker::cell::run"),
+            ("/r/tokio-1.54.0/src/runtime/task/mod.rs", "tokio::runtime::task::run"),
+            ("/r/parking-lot/src/lib.rs", "parking_lot::run"),
+            ("/b/x.rs", "run"),
+            ("", "run"),
+        ] {
+            assert_eq!(qualified("run", file), path);
+        }
+        assert_eq!(qualified("a::run", "/b/core/broker/src/cell.rs"), "a::run");
+    }
+
+    #[test]
+    fn long_generic_arguments_are_left_out() {
+        assert_eq!(readable("a::b::<u8>::c"), "a::b::<u8>::c");
+        let long = "a::b::<alloc::vec::Vec<core::option::Option<fn() -> u8>, alloc::Global>>::c.llvm.123";
+        assert_eq!(readable(long), "a::b::<..>::c");
+        assert_eq!(readable("<a::B as c::D>::e"), "<a::B as c::D>::e");
+        assert_eq!(readable("a::<u8"), "a::<u8");
+    }
+}

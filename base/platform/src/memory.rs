@@ -9,6 +9,15 @@ mod release;
 
 pub use merging::merge_freed_at_once;
 
+/// The allocator's view of the heap, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeapBytes {
+    /// Handed out, with what the allocator adds to each piece.
+    pub used: u64,
+    /// Freed and kept for later. Not all of it needs to be resident.
+    pub free: u64,
+}
+
 /// Reads the memory of this process and of its surroundings.
 pub trait Memory: Send + Sync {
     /// Bytes of memory this process occupies (its resident set).
@@ -25,6 +34,11 @@ pub trait Memory: Send + Sync {
 
     /// Gives memory that was freed and is kept for later back to the system. Not for hot paths.
     fn release(&self);
+
+    /// What the allocator has handed out, and what it keeps of what was freed; `None` where it does not tell. Not for hot paths.
+    fn heap(&self) -> Option<HeapBytes> {
+        None
+    }
 }
 
 /// Linux: `/proc` and control groups, of either version.
@@ -88,6 +102,10 @@ impl Memory for RealMemory {
 
     fn release(&self) {
         release::release_free_memory();
+    }
+
+    fn heap(&self) -> Option<HeapBytes> {
+        release::heap_bytes()
     }
 }
 

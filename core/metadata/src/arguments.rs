@@ -2,7 +2,9 @@
 //!
 //! Knows how two values compare, not what an argument means.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use wire::amqp091::{Table, TableBuf, Value};
 
@@ -10,45 +12,100 @@ use crate::codec::{Codec, DecodeError, Reader, put_run};
 
 /// A raw AMQP 0-9-1 field table without its length prefix. Equality is equality of bytes (B84, B114).
 ///
-/// Sixteen bytes and no heap when empty: most of a million bindings have no arguments.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Arguments(Box<[u8]>);
+/// Sixteen bytes and no heap when empty, because most of a million bindings have no arguments, nor when it says that a queue is a
+/// classic one and nothing else, because most of a million queues are (B64).
+#[derive(Clone)]
+pub struct Arguments(Bytes);
+
+#[derive(Clone)]
+enum Bytes {
+    Own(Box<[u8]>),
+    Classic,
+}
+
+/// `x-queue-type` is `classic`.
+const CLASSIC: &[u8] = b"\x0cx-queue-typeS\0\0\0\x07classic";
 
 impl Arguments {
     /// Keeps these bytes as they are. The caller has validated the table; a malformed one reads as shorter.
     #[must_use]
     pub fn from_raw(raw: impl Into<Box<[u8]>>) -> Self {
-        Self(raw.into())
+        let raw = raw.into();
+        Self(if *raw == *CLASSIC { Bytes::Classic } else { Bytes::Own(raw) })
     }
 
     /// The bytes, without the length in front.
     #[must_use]
     pub fn raw(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Bytes::Own(raw) => raw,
+            Bytes::Classic => CLASSIC,
+        }
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Bytes::Own(raw) => raw.len(),
+            Bytes::Classic => 0,
+        }
     }
 
     /// The table as a view.
     #[must_use]
     pub fn as_table(&self) -> Table<'_> {
-        Table::from_raw(&self.0)
+        Table::from_raw(self.raw())
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.raw().is_empty()
+    }
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self(Bytes::Own(Box::default()))
+    }
+}
+
+impl PartialEq for Arguments {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw() == other.raw()
+    }
+}
+
+impl Eq for Arguments {}
+
+impl PartialOrd for Arguments {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Arguments {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.raw().cmp(other.raw())
+    }
+}
+
+impl Hash for Arguments {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.raw().hash(state);
     }
 }
 
 impl From<Table<'_>> for Arguments {
     fn from(table: Table<'_>) -> Self {
-        Self(table.raw().into())
+        Self::from_raw(table.raw())
     }
 }
 
 impl From<TableBuf> for Arguments {
     fn from(table: TableBuf) -> Self {
-        Self(table.into_raw().into_boxed_slice())
+        Self::from_raw(table.into_raw())
     }
 }
 
@@ -62,10 +119,10 @@ impl fmt::Debug for Arguments {
 
 impl Codec for Arguments {
     fn put(&self, out: &mut Vec<u8>) {
-        put_run(&self.0, out);
+        put_run(self.raw(), out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Codec::get(from).map(Self)
+        Box::<[u8]>::get(from).map(Self::from_raw)
     }
 }
 
@@ -147,6 +204,19 @@ mod tests {
         assert!(!values_equivalent(Value::LongStr(b"1"), Value::I32(1)));
         assert!(!values_equivalent(Value::Bool(true), Value::I8(1)));
         assert!(!values_equivalent(Value::Void, Value::Bool(false)));
+    }
+
+    #[test]
+    fn the_arguments_of_most_queues_need_no_heap() {
+        assert_eq!(size_of::<Arguments>(), 16);
+        let mut table = TableBuf::new();
+        table.push_str("x-queue-type", "classic");
+        let arguments = Arguments::from(table.clone());
+        assert_eq!((arguments.raw(), arguments.heap_bytes()), (table.as_table().raw(), 0));
+        table.push_i64("x-expires", 1);
+        let others = Arguments::from(table);
+        assert!(others.heap_bytes() > 0 && others > arguments);
+        assert_eq!((Arguments::default().heap_bytes(), Arguments::default().is_empty()), (0, true));
     }
 
     #[test]

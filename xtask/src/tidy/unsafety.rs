@@ -6,7 +6,8 @@ use super::{Finding, Tree};
 const LISTED: &[&str] = &[
     // Declares mallopt: glibc puts off merging what was freed until a publisher wants memory, who then waits for all of it.
     "base/platform/src/memory/merging.rs",
-    // Declares malloc_trim: without it the memory alarm would never end, because glibc keeps what was freed.
+    // Declares malloc_trim: without it the memory alarm would never end, because glibc keeps what was freed. And mallinfo2, the
+    // only way to tell memory in use from memory kept.
     "base/platform/src/memory/release.rs",
     // The CPU profiler: a signal handler and its timer, which std and rustix do not offer; and the walk over frame pointers.
     // Tests walk wild registers and sample a thread at work.

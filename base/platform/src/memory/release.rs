@@ -1,5 +1,7 @@
-//! Gives free memory back to the operating system: the one thing that glibc does only when told, and that no safe library offers.
-//! Knows nothing of when that is worth it.
+//! What only the C library's allocator can do or say, and no safe library offers: give free memory back to the operating system, and
+//! tell how much of what it has from there is in use. Knows nothing of when that is worth it.
+
+use super::HeapBytes;
 
 /// Returns what the allocator keeps of freed memory, in all its arenas. Holds each arena's lock while it works: milliseconds,
 /// more where gigabytes are free. Does nothing where the C library is not glibc.
@@ -10,18 +12,60 @@ pub(super) fn release_free_memory() {
     }
 }
 
-// SAFETY: the signature is that of glibc (malloc.h). `malloc_trim` takes its own locks, may be called from any thread at any time
-// (malloc_trim(3): MT-Safe) and only tells the system which pages of free chunks it may take; no pointer goes in or out.
+/// What the allocator has handed out and what it keeps, in all its arenas. Walks the lists of free pieces under each arena's lock:
+/// milliseconds where much is free. `None` where the C library is not glibc.
+pub(super) fn heap_bytes() -> Option<HeapBytes> {
+    #[cfg(target_env = "gnu")]
+    {
+        let told = mallinfo2();
+        let used = told.allocated_bytes + told.mapped_bytes;
+        Some(HeapBytes { used: used as u64, free: told.free_bytes as u64 })
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
+/// glibc's `struct mallinfo2`: its fields in their order, under names that say what they hold.
 #[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "declares one function of the C library that std links already")]
+#[repr(C)]
+struct Mallinfo2 {
+    _arena_bytes: usize,
+    _free_pieces: usize,
+    _fast_pieces: usize,
+    _mapped_pieces: usize,
+    mapped_bytes: usize,
+    _unused: usize,
+    _fast_bytes: usize,
+    allocated_bytes: usize,
+    free_bytes: usize,
+    _top_bytes: usize,
+}
+
+// SAFETY: the signatures and the struct are those of glibc (malloc.h). `malloc_trim` takes its own locks, may be called from any thread at any time
+// (malloc_trim(3): MT-Safe) and only tells the system which pages of free chunks it may take; `mallinfo2` (mallinfo(3), glibc 2.33)
+// likewise, and returns ten numbers by value. No pointer goes in or out.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "declares two functions of the C library that std links already")]
 unsafe extern "C" {
     /// Keeps `pad` free bytes at the top of the heap; 1 when memory was released.
     safe fn malloc_trim(pad: usize) -> core::ffi::c_int;
+    /// What is used and free now.
+    safe fn mallinfo2() -> Mallinfo2;
 }
 
 #[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use crate::{Memory, RealMemory};
+
+    #[test]
+    fn what_is_allocated_counts_as_used() {
+        let memory = RealMemory::new();
+        let before = memory.heap().expect("glibc tells");
+        let pieces: Vec<Vec<u8>> = (0..1000).map(|_| vec![1; 100_000]).collect();
+        let after = memory.heap().expect("glibc tells");
+        assert!(after.used > before.used + 90_000_000, "{before:?} {after:?}");
+        drop(pieces);
+    }
 
     #[test]
     fn memory_of_many_small_pieces_goes_back_although_one_of_them_is_kept() {

@@ -113,8 +113,8 @@ differ("there are fewer listeners", ["rabbitmq-diagnostics listeners", "rabbitmq
        out=has("Interface: 127.0.0.1, port: PORT, protocol: amqp, purpose: AMQP 0-9-1"))
 differ("there are fewer listeners", ["rabbitmq-diagnostics listeners --formatter json", "rabbitmq-diagnostics check_port_connectivity --formatter json"],
        exit=0, out=has(LISTENERS))
-differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown"], exit=0, out=has("queue_procs: 0.0 gb (", "other_proc: "))
-differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown --unit MB"], exit=0, out=has("other_proc: ", " mb ("))
+differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown"], exit=0, out=has("queue_procs: 0.0 gb (", "metadata_store: ", "code: "))
+differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown --unit MB"], exit=0, out=has("queue_procs: ", " mb ("))
 differ("other parts use memory", ["rabbitmq-diagnostics memory_breakdown --formatter json"], exit=0, out=has("'queue_procs': {'bytes': "))
 differ("the environment is this test's", ["rabbitmq-diagnostics os_env", "rabbitmq-diagnostics os_env --formatter json"], exit=0)
 differ("a command line, not Erlang's parts of one", ["rabbitmq-diagnostics command_line_arguments"], exit=0, out=has("server --listen 127.0.0.1:"))

@@ -131,6 +131,11 @@ struct State {
 }
 
 impl Alarms {
+    /// Where memory is read.
+    pub(crate) fn memory(&self) -> &dyn Memory {
+        &*self.sources.memory
+    }
+
     /// Nothing measured yet.
     pub(crate) fn new(
         limits: (MemoryLimit, DiskLimit),

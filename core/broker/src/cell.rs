@@ -48,6 +48,10 @@ use watch::Watch;
 /// Bytes of publishes waiting in an inbox above which publishers stop reading their sockets.
 const INBOX_BYTES_MAX: usize = 4 << 20;
 
+/// For how long a visitor runs the machine beyond the first round before the rest goes to the background: the visitor is a thread that
+/// others wait for.
+const TURN_NS_MAX: u64 = 2_000_000;
+
 /// Rounds one visitor drains before the rest goes to the background: no publisher is captured.
 const ROUNDS_MAX: usize = 16;
 
@@ -96,7 +100,7 @@ pub struct Queue {
     /// Until when publishers are held back for consumers.
     hold: Hold,
     /// Publishers that wait for room in the inbox, or are held back.
-    crowd: Mutex<Vec<Waker>>,
+    crowd: Mutex<Option<Box<Crowd>>>,
     /// `None` while it is as if it had just been declared.
     state: Mutex<Option<Box<CellState>>>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
@@ -109,6 +113,10 @@ pub struct Queue {
     #[cfg(test)]
     pub(crate) fails_next: std::sync::atomic::AtomicBool,
 }
+
+/// Publishers that wait.
+#[derive(Default)]
+struct Crowd(Vec<Waker>);
 
 /// What only the one who runs the machine touches.
 struct CellState {
@@ -201,6 +209,15 @@ impl CellState {
         }
     }
 
+    /// Its own bytes and all that hang on it.
+    fn heap_bytes(&self) -> usize {
+        let tags = self.sinks.values().map(|attached| attached.tag.len()).sum::<usize>();
+        size_of::<CellState>()
+            + self.machine.heap_bytes()
+            + self.sinks.capacity() * (size_of::<(ConsumerId, Attached)>() + 1)
+            + tags
+    }
+
     /// Whether nothing would be lost by making it anew when it is needed.
     fn is_as_new(&self) -> bool {
         self.machine.is_as_new()
@@ -234,7 +251,7 @@ impl Queue {
             dead_letter: terms.dead_letter,
             inbox: Mutex::new(Vec::new()),
             inbox_bytes: AtomicUsize::new(0),
-            crowd: Mutex::new(Vec::new()),
+            crowd: Mutex::new(None),
             hold: Hold::default(),
             state: Mutex::new(machine.map(|machine| Box::new(CellState::new(machine)))),
             oldest_log,
@@ -346,7 +363,7 @@ impl Queue {
 
     /// Wakes a publisher when the inbox was emptied.
     pub(crate) fn wake_when_taken(&self, waker: &Waker) {
-        self.crowd.lock().push(waker.clone());
+        self.crowd.lock().get_or_insert_default().0.push(waker.clone());
     }
 
     /// Brings an event; runs the machine if nobody else does.
@@ -368,6 +385,39 @@ impl Queue {
         self.services().run_later(self.clone());
     }
 
+    /// Bytes of memory: of the cell with the machine's own structures, and of messages.
+    pub(crate) fn held_bytes(self: &Arc<Self>) -> (usize, usize) {
+        let bytes = match &*self.state.lock() {
+            None => (self.fixed_bytes(), 0),
+            Some(state) => {
+                let resident = state.machine.glance(0).memory_bytes as usize;
+                (self.fixed_bytes() + state.heap_bytes() - resident, resident)
+            }
+        };
+        self.run();
+        bytes
+    }
+
+    /// What listings show, with the memory of the cell.
+    fn stats_of(&self, machine: &Classic, now_ms: u64) -> QueueStats {
+        let mut stats = machine.stats(now_ms);
+        // A machine that is as new was made for this question.
+        let used = if machine.is_as_new() { 0 } else { stats.memory_bytes + size_of::<CellState>() as u64 };
+        stats.memory_bytes = used + self.fixed_bytes() as u64;
+        stats
+    }
+
+    /// Bytes of the queue whether it is used or not, without its record, which belongs to the metadata.
+    fn fixed_bytes(&self) -> usize {
+        const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+        let target = self.dead_letter.as_ref().map_or(0, |target| {
+            size_of::<DeadLetterTarget>()
+                + target.exchange.len()
+                + target.routing_key.as_ref().map_or(0, |key| key.len())
+        });
+        size_of::<Queue>() + COUNTS_BYTES + target
+    }
+
     /// Reads something from the machine; what came meanwhile is done afterwards.
     pub(crate) fn read_machine<T>(self: &Arc<Self>, read: impl FnOnce(&Classic, u64) -> T) -> T {
         let now_ms = self.services().now_ms();
@@ -383,7 +433,11 @@ impl Queue {
     /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
     pub(crate) fn run(self: &Arc<Self>) {
         let _profiled = profile::enter_queue(self.id.0);
-        for _ in 0..ROUNDS_MAX {
+        let mut end_ns = u64::MAX;
+        for round in 0..ROUNDS_MAX {
+            if round > 0 && self.is_turn_over(&mut end_ns) {
+                break;
+            }
             let Some(mut held) = self.state.try_lock() else { return };
             let events = std::mem::take(&mut *self.inbox.lock());
             if events.is_empty() {
@@ -416,10 +470,20 @@ impl Queue {
             }
             drop(nested);
             if !self.is_over_bound() {
-                std::mem::take(&mut *self.crowd.lock()).into_iter().for_each(Waker::wake);
+                let crowd = self.crowd.lock().take();
+                crowd.into_iter().for_each(|crowd| crowd.0.into_iter().for_each(Waker::wake));
             }
         }
         self.services().run_later(self.clone());
+    }
+
+    /// Whether a visitor that has run the machine once has done enough; the first question sets the end.
+    fn is_turn_over(&self, end_ns: &mut u64) -> bool {
+        let now_ns = self.services().clock.now().0;
+        if *end_ns == u64::MAX {
+            *end_ns = now_ns + TURN_NS_MAX;
+        }
+        now_ns >= *end_ns
     }
 
     fn new_state(&self, now_ms: u64) -> Box<CellState> {
@@ -517,7 +581,7 @@ impl Queue {
                 machine.touch(now_ms);
                 machine.watch_expires(&mut fx);
             }
-            Event::Stats(reply) => reply.send(machine.stats(now_ms)),
+            Event::Stats(reply) => reply.send(self.stats_of(machine, now_ms)),
             Event::Tick => machine.tick(now_ms, &mut fx),
             Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
             Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),

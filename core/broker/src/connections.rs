@@ -39,6 +39,21 @@ pub trait ConnectionControl: Send + Sync {
     fn channels(&self) -> Vec<ChannelInfo>;
     /// What it has counted; costs no allocation.
     fn totals(&self) -> ConnectionTotals;
+    /// Bytes of memory it takes.
+    fn memory(&self) -> ConnectionMemory {
+        ConnectionMemory::default()
+    }
+}
+
+/// Bytes of memory that a connection takes, all of it in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionMemory {
+    /// The connection itself.
+    pub connection: u64,
+    /// Its channels and consumers, with what is not acked.
+    pub channels: u64,
+    /// Buffers of bytes for the socket.
+    pub outgoing: u64,
 }
 
 /// One line of `list_connections`. Names follow RabbitMQ's columns.

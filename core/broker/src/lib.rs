@@ -17,6 +17,7 @@ pub mod data;
 mod driven;
 mod effects;
 mod foundation;
+mod memory_use;
 mod name_table;
 pub mod offline;
 mod options;
@@ -39,7 +40,8 @@ pub use cell::crash::Condition;
 pub use cell::examine::{ConsumerHold, Examined, Intake};
 pub use cell::{Queue, QueueRef};
 pub use connections::{
-    ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo, Connections,
+    ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
+    ConnectionMemory, Connections,
 };
 pub use control::bindings::{BindRequest, DestinationName};
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
@@ -50,6 +52,7 @@ pub use data::consume::{ConsumeRequest, ConsumerSink, SessionHold};
 pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};
 pub use driven::{Driven, Driver, Engine};
 pub use foundation::{FileSizes, Foundation};
+pub use memory_use::MemoryUse;
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use stages::{QueueKind, Stage, StageTimes, Stages};

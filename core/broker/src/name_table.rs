@@ -28,6 +28,11 @@ impl<T: HasName> NameTable<T> {
         self.table.len()
     }
 
+    /// Bytes of the table, without the things themselves.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.table.allocation_size()
+    }
+
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Arc<T>> {
         self.table.find(self.hasher.hash_one(name), |entry| entry.name() == name)
     }

@@ -22,6 +22,9 @@ use crate::services::Services;
 use crate::stats::ConnectionTotals;
 use crate::voice::trace::TraceSwitch;
 
+/// An exchange, its entry and its current table, without bindings.
+const EXCHANGE_ENTRY_BYTES: usize = 400;
+
 type Named<T> = RwLock<HashMap<Box<[u8]>, Arc<T>, foldhash::fast::RandomState>>;
 
 impl HasName for Queue {
@@ -147,6 +150,18 @@ impl Vhost {
     /// All queues, in no order.
     pub fn queues(&self) -> Vec<Arc<Queue>> {
         self.queues.read().iter().cloned().collect()
+    }
+
+    /// All exchanges, in no order.
+    pub(crate) fn exchanges(&self) -> Vec<Arc<Exchange<QueueRef>>> {
+        self.exchanges.read().values().cloned().collect()
+    }
+
+    /// Bytes of the tables by name, without what they lead to.
+    pub(crate) fn table_bytes(&self) -> usize {
+        let exchanges: usize =
+            self.exchanges.read().keys().map(|name| name.len() + EXCHANGE_ENTRY_BYTES).sum();
+        exchanges + self.queues.read().heap_bytes()
     }
 
     /// Number of queues.

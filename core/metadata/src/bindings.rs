@@ -99,6 +99,11 @@ impl Bindings {
         self.identities.len()
     }
 
+    /// Bytes of the tables, without the bindings themselves.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>() + self.identities.allocation_size()
+    }
+
     pub(crate) fn find(&self, identity: Identity<'_>) -> Option<SlotId> {
         let hash = self.hasher.hash_one(identity);
         self.identities.find(hash, |slot| self.at(*slot).identity() == identity).copied().map(SlotId)
@@ -173,6 +178,11 @@ impl Bindings {
         let mut slots: Vec<SlotId> = self.slots(list, side).collect();
         slots.sort_unstable_by(|left, right| self.get(*left).order(self.get(*right)));
         slots
+    }
+
+    /// All bindings, in no order.
+    pub(crate) fn unsorted(&self) -> impl Iterator<Item = &Arc<Binding>> {
+        self.slots.iter().filter_map(|slot| slot.binding.as_ref())
     }
 
     /// All bindings in [`Binding::order`].

@@ -3,11 +3,13 @@
 //! Entries are the commands that make them, so an import is the lists one after the other. It merges: nothing is
 //! deleted, and exchanges and queues that exist stay as they are.
 
+use std::sync::Arc;
+
 use crate::command::{
     AddVhost, Batch, Bind, Command, DeclareExchange, DeclareQueue, Name, PutUser, SetGlobalParameter,
     SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, SetVhostMetadata,
 };
-use crate::records::{Binding, Destination, QueueRecord};
+use crate::records::{Binding, Destination, ExchangeRecord, QueueRecord};
 use crate::snapshot::{permission_commands, policy_command, topic_permission_commands};
 use crate::state::State;
 use crate::vhost::Vhost;
@@ -39,11 +41,28 @@ pub struct Definitions {
     pub bindings: Vec<Bind>,
 }
 
-impl Definitions {
+/// What definitions are made of, taken out of a state without copying or sorting what there may be very much of: whoever holds a
+/// lock on the state gathers, and lets go of it before the definitions are made.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    definitions: Definitions,
+    contents: Vec<Contents>,
+}
+
+/// What is in one vhost.
+#[derive(Debug)]
+struct Contents {
+    exchanges: Vec<Arc<ExchangeRecord>>,
+    queues: Vec<Arc<QueueRecord>>,
+    bindings: Vec<Arc<Binding>>,
+}
+
+impl Gathered {
     /// All of a broker.
     #[must_use]
     pub fn of_state(state: &State) -> Self {
-        let mut definitions = Self::default();
+        let mut gathered = Self::default();
+        let definitions = &mut gathered.definitions;
         for (name, user) in state.users() {
             definitions.users.push(user.to_put(name));
             definitions.permissions.extend(permission_commands(name, user));
@@ -52,35 +71,65 @@ impl Definitions {
         for vhost in state.vhosts() {
             let name = vhost.name().as_ref().into();
             definitions.vhosts.push(AddVhost { name, metadata: vhost.metadata().clone() });
-            definitions.add_contents(vhost);
         }
         for (name, value) in state.global_parameters() {
             definitions.global_parameters.push(SetGlobalParameter { name: name.into(), value: value.into() });
         }
-        definitions
+        state.vhosts().for_each(|vhost| gathered.add_contents(vhost));
+        gathered
     }
 
     /// What is in one vhost.
     #[must_use]
     pub fn of_vhost(vhost: &Vhost) -> Self {
-        let mut definitions = Self::default();
-        definitions.add_contents(vhost);
-        definitions
+        let mut gathered = Self::default();
+        gathered.add_contents(vhost);
+        gathered
     }
 
     fn add_contents(&mut self, vhost: &Vhost) {
+        let exchanges = vhost.exchanges_unsorted().filter(|exchange| !is_predeclared(&exchange.name));
+        let queues = vhost.queues_unsorted().filter(|queue| is_exported(queue));
+        let bindings = vhost.bindings_unsorted().filter(|binding| ends_are_exported(binding));
+        self.contents.push(Contents {
+            exchanges: exchanges.cloned().collect(),
+            queues: queues.cloned().collect(),
+            bindings: bindings.cloned().collect(),
+        });
+        self.definitions.add_settings(vhost);
+    }
+
+    /// The definitions, in order of names.
+    #[must_use]
+    pub fn into_definitions(self) -> Definitions {
+        let Self { mut definitions, contents } = self;
+        for Contents { mut exchanges, mut queues, mut bindings } in contents {
+            exchanges.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            queues.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            bindings.sort_unstable_by(|one, other| one.order(other));
+            definitions.exchanges.extend(exchanges.iter().map(|it| it.to_declare()));
+            definitions.queues.extend(queues.iter().map(|it| it.to_declare()));
+            definitions.bindings.extend(bindings.iter().map(|it| it.to_bind()));
+        }
+        definitions
+    }
+}
+
+impl Definitions {
+    /// All of a broker.
+    #[must_use]
+    pub fn of_state(state: &State) -> Self {
+        Gathered::of_state(state).into_definitions()
+    }
+
+    /// What is in one vhost.
+    #[must_use]
+    pub fn of_vhost(vhost: &Vhost) -> Self {
+        Gathered::of_vhost(vhost).into_definitions()
+    }
+
+    fn add_settings(&mut self, vhost: &Vhost) {
         let name: Name = vhost.name().as_ref().into();
-        self.exchanges.extend(
-            vhost
-                .exchanges()
-                .into_iter()
-                .filter(|exchange| !is_predeclared(&exchange.name))
-                .map(|it| it.to_declare()),
-        );
-        self.queues
-            .extend(vhost.queues().into_iter().filter(|queue| is_exported(queue)).map(|it| it.to_declare()));
-        self.bindings
-            .extend(vhost.bindings().into_iter().filter(|it| ends_are_exported(it)).map(|it| it.to_bind()));
         if !vhost.limits().is_empty() {
             let limits = vhost.limits().clone();
             self.vhost_limits.push(SetVhostLimits { vhost: name.clone(), limits });

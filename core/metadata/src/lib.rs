@@ -39,7 +39,7 @@ pub use command::{
     DestinationName, Name, PutUser, QueueType, SetGlobalParameter, SetParameter, SetPermissions, SetPolicy,
     SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostLimits, SetVhostMetadata, Unbind, VhostMetadata,
 };
-pub use definitions::Definitions;
+pub use definitions::{Definitions, Gathered};
 pub use facts::{ExchangeFact, Fact, IdsFact, NameInVhost, QueueFact};
 pub use fingerprint::fingerprint;
 pub use limits::Limits;

@@ -29,6 +29,16 @@ impl<E: Named> Names<E> {
         self.table.len()
     }
 
+    /// In no order: not for what must be the same everywhere.
+    pub(crate) fn unsorted(&self) -> impl Iterator<Item = &E> {
+        self.table.iter()
+    }
+
+    /// Bytes of the table, without what hangs on its entries.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.table.allocation_size()
+    }
+
     pub(crate) fn get(&self, name: &[u8]) -> Option<&E> {
         self.table.find(self.hasher.hash_one(name), |entry| entry.name() == name)
     }

@@ -93,7 +93,15 @@ pub struct Binding {
     pub arguments: Arguments,
 }
 
+/// Two counters stand before what several hold.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+
 impl ExchangeRecord {
+    /// Bytes of a shared record and what hangs on it, its vhost's name aside.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        COUNTS_BYTES + size_of::<Self>() + self.name.len() + self.kind.len() + self.arguments.heap_bytes()
+    }
+
     /// The declaration that would make it again.
     #[must_use]
     pub fn to_declare(&self) -> DeclareExchange {
@@ -124,6 +132,11 @@ impl ExchangeRecord {
 }
 
 impl QueueRecord {
+    /// As [`ExchangeRecord::heap_bytes`].
+    pub(crate) fn heap_bytes(&self) -> usize {
+        COUNTS_BYTES + size_of::<Self>() + self.name.len() + self.arguments.heap_bytes()
+    }
+
     /// The declaration that would make it again.
     #[must_use]
     pub fn to_declare(&self) -> DeclareQueue {
@@ -190,6 +203,11 @@ impl Destination {
 }
 
 impl Binding {
+    /// Bytes of a shared binding and what hangs on it, its ends aside.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        COUNTS_BYTES + size_of::<Self>() + self.key.len() + self.arguments.heap_bytes()
+    }
+
     /// Bindings survive a restart only when both ends do.
     #[must_use]
     pub fn is_durable(&self) -> bool {

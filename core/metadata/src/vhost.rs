@@ -48,6 +48,8 @@ pub struct Vhost {
     bindings: Bindings,
     pub(crate) parameters: BTreeMap<(Box<str>, Box<str>), Box<str>>,
     pub(crate) policies: BTreeMap<Box<str>, Policy>,
+    /// Bytes of the records in the tables.
+    record_bytes: usize,
 }
 
 /// Reading. Lists are sorted, so that they are the same on every node.
@@ -159,6 +161,28 @@ impl Vhost {
         self.policies.iter().map(|(name, policy)| (&**name, policy))
     }
 
+    pub(crate) fn exchanges_unsorted(&self) -> impl Iterator<Item = &Arc<ExchangeRecord>> {
+        self.exchanges.unsorted().map(|entry| &entry.record)
+    }
+
+    pub(crate) fn queues_unsorted(&self) -> impl Iterator<Item = &Arc<QueueRecord>> {
+        self.queues.unsorted().map(|entry| &entry.record)
+    }
+
+    pub(crate) fn bindings_unsorted(&self) -> impl Iterator<Item = &Arc<Binding>> {
+        self.bindings.unsorted()
+    }
+
+    /// Bytes of memory that its exchanges, queues and bindings take here: records and tables. Counted as they change, not
+    /// measured now.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.record_bytes
+            + self.exchanges.table_bytes()
+            + self.queues.table_bytes()
+            + self.bindings.table_bytes()
+    }
+
     fn listed(&self, list: List, side: Side) -> Vec<&Arc<Binding>> {
         self.bindings.sorted_slots(list, side).into_iter().map(|slot| self.bindings.get(slot)).collect()
     }
@@ -190,16 +214,19 @@ impl Vhost {
             bindings: Bindings::default(),
             parameters: BTreeMap::new(),
             policies: BTreeMap::new(),
+            record_bytes: 0,
         }
     }
 
     /// Adds an exchange whose name is new.
     pub(crate) fn add_exchange(&mut self, record: Arc<ExchangeRecord>) {
+        self.record_bytes += record.heap_bytes();
         self.exchanges.insert(ExchangeEntry { record, outgoing: List::default(), incoming: List::default() });
     }
 
     /// Adds a queue whose name is new.
     pub(crate) fn add_queue(&mut self, record: Arc<QueueRecord>) {
+        self.record_bytes += record.heap_bytes();
         self.queues.insert(QueueEntry { record, incoming: List::default() });
     }
 
@@ -228,6 +255,7 @@ impl Vhost {
         let binding =
             Binding { source: from, destination: to, key: key.clone(), arguments: arguments.clone() };
         let binding = Arc::new(binding);
+        self.record_bytes += binding.heap_bytes();
         let slot = self.bindings.insert(binding.clone());
         let (bindings, source_list) = self.outgoing_mut(&binding);
         bindings.link(slot, Side::Source, source_list);
@@ -253,6 +281,7 @@ impl Vhost {
         bindings.unlink(slot, Side::Source, list);
         let (bindings, list) = self.incoming_mut(&binding);
         bindings.unlink(slot, Side::Destination, list);
+        self.record_bytes -= binding.heap_bytes();
         self.bindings.remove(slot)
     }
 
@@ -261,6 +290,7 @@ impl Vhost {
         let incoming = self.queues.get(name)?.incoming;
         let bindings = self.take_list(incoming, Side::Destination);
         let entry = self.queues.remove(name).expect("it was there a moment ago");
+        self.record_bytes -= entry.record.heap_bytes();
         Some((entry.record, bindings))
     }
 
@@ -273,6 +303,7 @@ impl Vhost {
         let incoming = self.exchanges.get(name)?.incoming;
         let incoming = self.take_list(incoming, Side::Destination);
         let entry = self.exchanges.remove(name).expect("it was there a moment ago");
+        self.record_bytes -= entry.record.heap_bytes();
         Some(TakenExchange { record: entry.record, outgoing, incoming })
     }
 

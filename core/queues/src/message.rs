@@ -176,10 +176,14 @@ pub struct QueueStats {
     pub unacked_bytes: u64,
     /// Persistent messages among ready and unacked.
     pub persistent: u64,
-    /// Resident bytes of message data.
+    /// Bytes of memory that it takes in all.
     pub memory_bytes: u64,
-    /// Bytes of message data on disk in segments.
+    /// Of those, bytes of messages.
+    pub resident_bytes: u64,
+    /// Bytes of message data on disk in segments, of blocks in which something is not settled.
     pub disk_bytes: u64,
+    /// Bytes of all blocks in the segments that are needed for those.
+    pub segment_bytes: u64,
     /// Consumers, with what listings show of each.
     pub consumers: Vec<ConsumerStats>,
     /// Tag of the single active consumer.

@@ -103,6 +103,11 @@ struct Ability {
 }
 
 impl Tally {
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |counted| size_of_val(&**counted))
+    }
+
     /// The counters, to be raised.
     #[inline]
     pub(crate) fn totals(&mut self) -> &mut QueueTotals {

@@ -2,9 +2,9 @@
 
 use broker::Broker;
 use metadata::{
-    AddVhost, Bind, DeclareExchange, DeclareQueue, Definitions, DestinationName, Limits, PutUser, QueueType,
-    SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits,
-    VhostMetadata,
+    AddVhost, Bind, DeclareExchange, DeclareQueue, Definitions, DestinationName, Gathered, Limits, PutUser,
+    QueueType, SetGlobalParameter, SetParameter, SetPermissions, SetPolicy, SetTopicPermissions,
+    SetVhostLimits, VhostMetadata,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ const RABBITMQ_VERSION: &str = "4.3.0";
 pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome {
     let [] = arguments(request)?;
     check_format(request)?;
-    let definitions = broker.read_metadata(Definitions::of_state);
+    let definitions = broker.read_metadata(Gathered::of_state).into_definitions();
     let mut out = Bounded(Vec::new());
     let written = write_document(&mut out, &definitions, &broker.cluster_name());
     drop(definitions);

@@ -277,25 +277,49 @@ fn tail(file: &str, lines: usize, bytes_max: u64) -> std::io::Result<Vec<String>
     Ok(all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect())
 }
 
-/// Resident memory of the process, bytes; 0 where the system does not say.
-pub(crate) fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
-
-/// Where memory is, bytes by RabbitMQ's names, largest first.
+/// Where memory is, bytes by RabbitMQ's names, largest first: together what the process occupies.
 pub(crate) fn memory(broker: &Broker) -> Vec<(&'static str, u64)> {
-    let queues = broker.vhosts().into_iter().flat_map(|vhost| vhost.queues());
-    let asked: Vec<_> = queues.map(|queue| queue.stats()).collect();
-    let in_queues: u64 = asked.into_iter().map(|stats| stats.wait().memory_bytes).sum();
-    let connections = broker.connections().all();
-    let outgoing: u64 = connections.iter().map(|(_, control)| control.info().send_pending_bytes).sum();
-    let rest = resident_bytes().saturating_sub(in_queues + outgoing);
-    let mut parts = vec![("queue_procs", in_queues), ("connection_writers", outgoing), ("other_proc", rest)];
+    let used = broker.memory_use();
+    let counted = [
+        ("queue_procs", used.queues),
+        ("binary", used.messages),
+        ("metadata_store", used.metadata),
+        ("other_ets", used.routing),
+        ("connection_other", used.connections),
+        ("connection_channels", used.channels),
+        ("connection_writers", used.outgoing),
+    ];
+    let mut parts = counted.to_vec();
+    let sum: u64 = counted.iter().map(|(_, bytes)| bytes).sum();
+    let resident = used.resident.max(sum);
+    let code = file_bytes().min(resident - sum);
+    let mut left = resident - sum - code;
+    let mut take = |name, bytes: u64| {
+        let bytes = bytes.min(left);
+        left -= bytes;
+        parts.push((name, bytes));
+    };
+    if let Some(heap) = used.heap {
+        take("other_proc", heap.used.saturating_sub(sum));
+        take("allocated_unused", heap.free);
+        take("other_system", u64::MAX);
+    } else {
+        take("other_proc", u64::MAX);
+    }
+    parts.push(("code", code));
     parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     parts
+}
+
+/// Resident bytes of the program and its libraries.
+fn file_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kib_of(&status, "RssFile:") * 1024
+}
+
+fn kib_of(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0)
 }
 
 fn memory_breakdown(broker: &Broker, request: &Request) -> Outcome {

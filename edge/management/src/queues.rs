@@ -44,6 +44,8 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("message_bytes_ram", |(_, it)| resident(it, it.ready_bytes + it.unacked_bytes)),
     ("message_bytes_persistent", |_| "".into()),
     ("memory", |(_, it)| it.memory_bytes.into()),
+    ("disk_bytes", |(_, it)| it.segment_bytes.into()),
+    ("disk_live_ratio", |(_, it)| live_ratio(it)),
     ("consumers", |(_, it)| it.consumers.len().into()),
     ("consumer_utilisation", |(_, it)| capacity(it)),
     ("consumer_capacity", |(_, it)| capacity(it)),
@@ -67,6 +69,14 @@ fn resident(stats: &QueueStats, count: u64) -> Value {
 /// For which part of the time consumers kept up; a whole 0 when there are none.
 fn capacity(stats: &QueueStats) -> Value {
     if stats.consumers.is_empty() { 0.into() } else { stats.consumer_capacity.into() }
+}
+
+/// Which part of a queue's segments is of blocks that are needed; empty for a queue without segments.
+fn live_ratio(stats: &QueueStats) -> Value {
+    match stats.segment_bytes {
+        0 => "".into(),
+        all => ((stats.disk_bytes as f64 / all as f64 * 100.0).round() / 100.0).into(),
+    }
 }
 
 /// What stands where RabbitMQ shows the process of a queue: the same as long as the queue has its name.

@@ -68,6 +68,15 @@ impl Consumers {
         }
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let owned = |consumer: &Consumer| consumer.spec.tag.len() + consumer.spec.arguments.len();
+        self.slots.capacity() * size_of::<Option<Consumer>>()
+            + self.slots.iter().flatten().map(owned).sum::<usize>()
+            + self.by_id.capacity() * (size_of::<(ConsumerId, usize)>() + 1)
+            + (self.order.capacity() + self.slots.len()) * size_of::<usize>()
+    }
+
     fn at(&self, slot: usize) -> &Consumer {
         self.slots[slot].as_ref().expect("slots in use hold a consumer")
     }

@@ -5,8 +5,8 @@ use crate::arguments::Overflow;
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
 
-/// Messages expired or dropped in one go before others get their turn.
-const BATCH_MAX: u64 = 4096;
+/// Messages expired in one go before others get their turn: a millisecond or two, with dead letters.
+const BATCH_MAX: u64 = 1024;
 
 impl Classic {
     /// Time passed: expires messages, and the queue itself when it is unused.

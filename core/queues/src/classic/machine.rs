@@ -44,8 +44,7 @@ pub struct Classic {
     pub(super) gets: VecDeque<GetToken>,
     /// Rejected deliveries whose block must come back from disk before they can be dead-lettered.
     pub(super) rejects: VecDeque<(MessageSeq, u32)>,
-    /// Blocks in each segment.
-    pub(super) segments: BTreeMap<u64, u32>,
+    pub(super) segments: BTreeMap<u64, SegmentUse>,
     /// Settlements of persistent messages not yet logged, merged into runs within their blocks.
     pub(super) unlogged: Vec<SettledRun>,
     pub(super) ready: u64,
@@ -83,6 +82,23 @@ pub struct Classic {
     pub(super) present: Option<Box<Present>>,
     /// When messages are due, in a queue of [`Order::Due`].
     pub(super) schedule: Option<Box<Schedule>>,
+}
+
+/// What a queue has in a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SegmentUse {
+    /// Blocks with messages that are not settled.
+    pub(super) blocks: u32,
+    /// Bytes of all blocks ever written to it; after a restart, of those that are needed.
+    pub(super) bytes: u64,
+}
+
+impl SegmentUse {
+    /// One more block lies there.
+    pub(super) fn add(&mut self, block_bytes: u32) {
+        self.blocks += 1;
+        self.bytes += u64::from(block_bytes);
+    }
 }
 
 /// Size of a state record, and how many messages it told of.
@@ -578,15 +594,30 @@ impl Classic {
             ready_bytes: self.ready_bytes,
             unacked_bytes: self.unacked_bytes,
             persistent: self.persistent,
-            memory_bytes: (self.levels.iter().map(Level::heap_bytes).sum::<usize>() + self.index_bytes())
-                as u64,
+            memory_bytes: self.heap_bytes() as u64,
+            resident_bytes: self.memory_bytes as u64,
             disk_bytes: self.disk_bytes,
+            segment_bytes: self.segments.values().map(|held| held.bytes).sum(),
             single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),
             exclusive_tag: exclusive.map(|consumer| consumer.spec.tag.clone()),
             totals: *self.tally.now(),
             consumer_capacity: self.consumer_capacity(now_ms),
             consumers,
         }
+    }
+
+    /// Bytes on the heap: messages in memory, what is known of those on disk, consumers. Without the machine itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.levels.capacity() * size_of::<Level>()
+            + self.levels.iter().map(Level::heap_bytes).sum::<usize>()
+            + self.index_bytes()
+            + self.segments.len() * size_of::<(u64, SegmentUse)>()
+            + self.unlogged.capacity() * size_of::<SettledRun>()
+            + self.logged.capacity() * size_of::<MessageSeq>()
+            + self.rejects.capacity() * size_of::<(MessageSeq, u32)>()
+            + self.gets.capacity() * size_of::<GetToken>()
+            + self.consumers.heap_bytes()
+            + self.tally.heap_bytes()
     }
 
     /// What lists of many queues show.

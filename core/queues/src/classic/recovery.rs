@@ -203,7 +203,7 @@ impl Recovering {
                 queue.persistent += u64::from(block.live);
                 if let Some(place) = block.place() {
                     queue.disk_bytes += u64::from(place.bytes);
-                    *queue.segments.entry(place.segment).or_insert(0) += 1;
+                    queue.segments.entry(place.segment).or_default().add(place.bytes);
                 }
                 queue.ready_bytes += block.live_body_bytes();
             }

@@ -130,7 +130,7 @@ impl Classic {
             if let Some(place) = place {
                 block.put_at(place);
                 self.disk_bytes += u64::from(place.bytes);
-                *self.segments.entry(place.segment).or_insert(0) += 1;
+                self.segments.entry(place.segment).or_default().add(place.bytes);
                 let is_needed = block.end() > needed.start && block.first < needed.end;
                 if may_go && !is_needed && block.live > 0 && block.is_resident() {
                     freed.bytes += level.evict(seq.number());
@@ -187,7 +187,7 @@ impl Classic {
         self.memory_bytes -= freed.bytes;
         for (segment, bytes) in &freed.segments {
             self.disk_bytes -= u64::from(*bytes);
-            *self.segments.get_mut(segment).expect("blocks are counted when written") -= 1;
+            self.segments.get_mut(segment).expect("blocks are counted when written").blocks -= 1;
         }
         self.has_dead_segments |= !freed.segments.is_empty();
     }
@@ -204,8 +204,8 @@ impl Classic {
             return;
         }
         self.has_dead_segments = false;
-        self.segments.retain(|segment, blocks| {
-            if *blocks > 0 {
+        self.segments.retain(|segment, held| {
+            if held.blocks > 0 {
                 return true;
             }
             let may_be_written = self.writes > 0 && *segment >= self.segment_newest;

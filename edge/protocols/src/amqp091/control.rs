@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use broker::{ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionTotals};
+use broker::{
+    ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionMemory, ConnectionTotals,
+};
 use parking_lot::Mutex;
 
 use super::deliver::{ChannelOutput, Deliveries};
@@ -81,6 +83,24 @@ impl ConnectionControl for Control {
                 ..channel_info(number, channel)
             })
             .collect()
+    }
+
+    fn memory(&self) -> ConnectionMemory {
+        let strings = {
+            let info = self.info.lock();
+            let texts = [&info.name, &info.peer_host, &info.host, &info.protocol, &info.state, &info.user];
+            let texts: usize = texts.iter().map(|text| text.capacity()).sum();
+            texts + info.vhost.capacity() + info.client_properties.capacity()
+        };
+        let mut output = self.outbox.lock();
+        let outgoing = output.bytes().capacity();
+        let channels = output.state().heap_bytes();
+        let count = output.state().channels().count();
+        ConnectionMemory {
+            connection: (super::session::FIXED_BYTES + strings) as u64,
+            channels: (channels + count * size_of::<super::channel::Channel>()) as u64,
+            outgoing: outgoing as u64,
+        }
     }
 
     fn totals(&self) -> ConnectionTotals {

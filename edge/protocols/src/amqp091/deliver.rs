@@ -137,6 +137,17 @@ impl Deliveries {
         }
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let channel = |channel: &ChannelOutput| size_of::<ChannelOutput>() + channel.unacked.heap_bytes();
+        let tags: usize = self.sources.iter().flatten().map(|source| source.tag.len()).sum();
+        self.channels().map(|(_, open)| channel(open)).sum::<usize>()
+            + self.channels.capacity() * size_of::<Option<Box<ChannelOutput>>>()
+            + self.sources.capacity() * size_of::<Option<Source>>()
+            + self.by_token.allocation_size()
+            + tags
+    }
+
     /// Opens a channel's side; returns its serial.
     pub(crate) fn open_channel(&mut self, number: u16) -> u64 {
         let index = usize::from(number);

@@ -40,6 +40,17 @@ static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("AMQP 0-9-1
 /// Bytes of a protocol header.
 const HEADER_BYTES: usize = 8;
 
+/// Socket, timer and task of a connection, which live in `edge/net`, about.
+const TASK_BYTES: usize = 1024;
+
+/// Bytes of memory of an open connection without channels, texts and buffers.
+pub(crate) const FIXED_BYTES: usize = TASK_BYTES
+    + size_of::<Session>()
+    + size_of::<Running>()
+    + size_of::<Outbox<Deliveries>>()
+    + size_of::<DeliverySink>()
+    + size_of::<Control>();
+
 /// Payload bytes a frame may have beyond the negotiated limit (B22).
 const PAYLOAD_TOLERANCE_BYTES: usize = 8;
 

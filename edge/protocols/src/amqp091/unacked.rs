@@ -45,6 +45,11 @@ impl Unacked {
         self.live_count += 1;
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+
     /// Number of unsettled deliveries.
     pub(crate) fn len(&self) -> usize {
         self.live_count

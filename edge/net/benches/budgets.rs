@@ -1,0 +1,223 @@
+//! What things cost in memory, counted by the allocator: idle queues, bindings, connections, messages that wait, messages that
+//! are not acked. Prints a table with the budget of each and fails when one is exceeded.
+//!
+//! `cargo bench -p net --bench budgets` (two minutes, 1 GB of disk below the target folder), or with a factor for the counts:
+//! `cargo bench -p net --bench budgets -- 0.1`. Everything goes through a real socket, so nothing that a message or an object
+//! causes anywhere is left out. What there is once (buffers of threads, the bound of a queue's memory) is not in the figures:
+//! they are differences between many and more.
+
+#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+
+mod client;
+
+use std::alloc::System;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::{Broker, BrokerOptions, QueueStats};
+use net::{Listener, ListenerOptions};
+use platform::{RealClock, RealRandom};
+use protocols::amqp091::Settings;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use wire::amqp091::TableBuf;
+
+use client::{Client, Message};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Messages of backlogs and objects of each kind at factor 1.
+const COUNT: f64 = 100_000.0;
+
+/// Messages published before confirms are awaited.
+const PART: usize = 500;
+
+/// A measured cost.
+struct Line {
+    what: String,
+    bytes_each: f64,
+    /// What it may be; `None` where the figure is only told.
+    budget: Option<f64>,
+}
+
+/// Everything that is alive on the heap, bytes.
+fn live_bytes() -> f64 {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated as f64 - stats.bytes_deallocated as f64
+}
+
+/// [`live_bytes`] as soon as it stands still: threads may still be at work.
+fn settled_bytes() -> f64 {
+    let mut before = live_bytes();
+    loop {
+        std::thread::sleep(Duration::from_millis(150));
+        let now = live_bytes();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+/// A broker behind a real socket.
+struct Bench {
+    broker: Broker,
+    address: SocketAddr,
+    scale: f64,
+    lines: Vec<Line>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn start(scale: f64) -> Bench {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("room for messages");
+        let options = BrokerOptions { fsync: false, ..BrokerOptions::default() };
+        let broker = Broker::open(folder.path(), options).expect("a folder of its own");
+        let (tell, told) = std::sync::mpsc::channel();
+        let served = broker.clone();
+        std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let loopback = [SocketAddr::from(([127, 0, 0, 1], 0))];
+                let listener = Listener::bind(&loopback, ListenerOptions::default()).expect("a free port");
+                tell.send(listener.local_address().expect("it is bound")).expect("somebody waits");
+                let settings = Arc::new(Settings { heartbeat_s: 0, ..Settings::default() });
+                let (clock, random) = (Arc::new(RealClock::default()), Arc::new(RealRandom));
+                listener.accept_amqp091(served, settings, clock, random).await;
+            });
+        });
+        let address = told.recv().expect("the listener starts");
+        Bench { broker, address, scale, lines: Vec::new(), _folder: folder }
+    }
+
+    fn count(&self, factor: f64) -> usize {
+        (COUNT * self.scale * factor) as usize
+    }
+
+    fn tell(&mut self, what: &str, bytes_each: f64, budget: Option<f64>) {
+        self.lines.push(Line { what: what.to_owned(), bytes_each, budget });
+    }
+
+    fn stats(&self, queue: &str) -> QueueStats {
+        let vhost = self.broker.vhost("/").expect("the default one");
+        vhost.queue(queue.as_bytes()).expect("it is declared").stats().wait()
+    }
+
+    /// Bytes that each of `count` repetitions keeps.
+    fn cost(&mut self, what: &str, count: usize, budget: Option<f64>, mut make: impl FnMut(&Bench)) {
+        let before = settled_bytes();
+        make(self);
+        let bytes = settled_bytes() - before;
+        self.tell(what, bytes / count as f64, budget);
+    }
+}
+
+fn queues(bench: &mut Bench) {
+    let count = bench.count(1.0);
+    let mut client = Client::open(bench.address);
+    // Tables that grow by doubling are filled to seven eighths, as they are after 117,000 queues: neither best nor worst.
+    client.declare_many("warm-", 0..1000, &TableBuf::new());
+    bench.cost("idle queue, durable, never used", count, Some(400.0), |_| {
+        client.declare_many("idle-", 0..count, &TableBuf::new());
+    });
+    bench.cost("binding of a queue to a direct exchange, key of 11 bytes", count, None, |_| {
+        client.bind_many("idle-", "amq.direct", 0..count);
+    });
+    let few = count / 10;
+    client.declare_many("used-", 0..few, &TableBuf::new());
+    bench.cost("the same queue after a message went through it, on top", few, None, |_| {
+        for number in 0..few {
+            client.publish(&Message::sized(12), &format!("used-{number:06}"), 1);
+        }
+        for number in 0..few {
+            client.get_and_ack(&format!("used-{number:06}"));
+        }
+    });
+}
+
+fn connections(bench: &mut Bench) {
+    let count = bench.count(0.02).clamp(10, 4000);
+    let mut clients: Vec<Client> = (0..10).map(|_| Client::open(bench.address)).collect();
+    bench.cost("idle connection with a channel, client properties of pika", count, Some(6144.0), |bench| {
+        clients.extend((0..count).map(|_| Client::open(bench.address)));
+    });
+}
+
+fn backlogs(bench: &mut Bench) {
+    let mut ttl = TableBuf::new();
+    ttl.push_i64("x-message-ttl", 3_600_000);
+    let mut priorities = TableBuf::new();
+    priorities.push_i64("x-max-priority", 10);
+    let plain = TableBuf::new();
+    let small = Message::sized(100);
+    let large = Message::sized(1000);
+    let ranked = Message { priorities: 10, ..small };
+    let kinds: [(&str, &TableBuf, Message, f64); 6] = [
+        ("ready, 100 bytes, transient", &plain, small, 1.0),
+        ("ready, 1000 bytes, transient", &plain, large, 1.0),
+        ("ready, 1000 bytes, persistent", &plain, Message { persistent: true, ..large }, 1.0),
+        ("ready, 1000 bytes, TTL of the queue", &ttl, large, 2.0),
+        ("ready, 100 bytes, TTL of the queue", &ttl, small, 2.0),
+        ("ready, 100 bytes, ten priorities", &priorities, ranked, 2.0),
+    ];
+    for (what, arguments, message, budget) in kinds {
+        let mut client = Client::open(bench.address);
+        client.use_confirms();
+        let name = what.replace([' ', ','], "-");
+        client.declare(&name, arguments);
+        let count = bench.count(3.0);
+        // The bound of what a queue keeps in memory is reached before the measurement begins.
+        fill(bench, &mut client, &name, message, count);
+        // Messages that are in memory have a bound of their own: they come and go by blocks, and are not what is measured.
+        let resident = |bench: &Bench| bench.stats(&name).resident_bytes as f64;
+        let before = settled_bytes() - resident(bench);
+        fill(bench, &mut client, &name, message, count);
+        let bytes = settled_bytes() - resident(bench) - before;
+        bench.tell(what, bytes / count as f64, Some(budget));
+        client.delete(&name);
+    }
+}
+
+/// Publishes and waits until what has to go to the disk is there.
+fn fill(bench: &Bench, client: &mut Client, queue: &str, message: Message, count: usize) {
+    // In parts, so that buffers on the way do not grow by what waits in them.
+    for first in (0..count).step_by(PART) {
+        client.publish(&message, queue, PART.min(count - first));
+    }
+    while bench.stats(queue).resident_bytes > 7 << 20 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn unacked(bench: &mut Bench) {
+    let mut publisher = Client::open(bench.address);
+    let count = bench.count(3.0);
+    publisher.use_confirms();
+    publisher.declare("unacked", &TableBuf::new());
+    fill(bench, &mut publisher, "unacked", Message::sized(100), 2 * count);
+    let mut consumer = Client::open(bench.address);
+    consumer.consume("unacked", 2 * count);
+    consumer.receive(count);
+    let what = "delivered and not acked, 100 bytes, one consumer";
+    bench.cost(what, count, Some(64.0), |_| consumer.receive(count));
+}
+
+fn main() {
+    let scale = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(1.0);
+    let mut bench = Bench::start(scale);
+    queues(&mut bench);
+    connections(&mut bench);
+    backlogs(&mut bench);
+    unacked(&mut bench);
+    let mut exceeded = 0;
+    println!("{:62} {:>10} {:>8}", "bytes of heap for each", "measured", "budget");
+    for Line { what, bytes_each, budget } in &bench.lines {
+        let is_exceeded = budget.is_some_and(|budget| *bytes_each > budget);
+        exceeded += usize::from(is_exceeded);
+        let budget = budget.map_or("-".to_owned(), |budget| format!("{budget}"));
+        println!("{what:62} {bytes_each:10.2} {budget:>8}{}", if is_exceeded { "  EXCEEDED" } else { "" });
+    }
+    std::process::exit(i32::from(exceeded > 0));
+}

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use broker::Broker;
 use management::Node;
-use management::http::{App, Change, HttpListener, HttpOptions, router};
+use management::http::{App, Asset, Change, HttpListener, HttpOptions, router};
 
 use crate::config::{ManagementOptions, Permit, Switch};
 
@@ -50,7 +50,22 @@ pub(crate) async fn serve(listener: HttpListener, broker: Broker, node: Node, op
             Permit::Permitted => Change::Allowed,
             Permit::Denied => Change::Disabled,
         },
-        ..HttpOptions::default()
+        assets: Some(page),
     };
-    listener.serve(router(App::new(broker, node, http))).await;
+    let app = App::new(broker, node, http);
+    tokio::select! {
+        () = listener.serve(router(app.clone())) => {}
+        () = app.sample() => {}
+    }
+}
+
+/// A file of the web UI.
+fn page(path: &str) -> Option<Asset> {
+    let file = ui::assets(path)?;
+    Some(Asset {
+        content_type: file.content_type,
+        content_encoding: Some("gzip"),
+        etag: file.etag.into(),
+        bytes: file.gzip.into(),
+    })
 }

@@ -132,7 +132,8 @@ fn line(binding: &MatchedBinding<QueueRef>) -> String {
     format!("'{}' {} -> {to}", name(&binding.key), values::table(&binding.arguments))
 }
 
-fn why(miss: &Miss) -> String {
+/// Why a binding did not match, for people.
+pub(crate) fn why(miss: &Miss) -> String {
     match miss {
         Miss::Key => "another key".into(),
         Miss::KeySpelling => "the keys differ only in upper and lower case or spaces".into(),

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker::Broker;
 use tokio::sync::Semaphore;
 
 use super::listener::CALLS_MAX;
-use super::samples::Samples;
+use super::rates;
+use super::samples::{INTERVAL_MS, Samples};
 use crate::node::Node;
 
 /// A file for browsers.
@@ -23,7 +25,7 @@ pub struct Asset {
     pub bytes: Cow<'static, [u8]>,
 }
 
-/// Finds the file of a path below the prefix, such as `index.html` or `assets/app.js`; `None` is a 404.
+/// Finds the file of a path below the prefix, such as `assets/app.js`, the page itself by the empty path; `None` is a 404.
 pub type Assets = fn(&str) -> Option<Asset>;
 
 /// Headers that answers carry beside their own.
@@ -115,5 +117,19 @@ impl App {
     pub fn new(broker: Broker, node: Node, options: HttpOptions) -> Self {
         let slots = Arc::new(Semaphore::new(CALLS_MAX));
         Self(Arc::new(Inner { broker, node, options, samples: Samples::default(), slots }))
+    }
+
+    /// Samples the counters of the node for rates and histories, until dropped. Without it rates begin when somebody looks.
+    pub async fn sample(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(INTERVAL_MS));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let app = self.0.clone();
+            if tokio::task::spawn_blocking(move || rates::sample(&app)).await.is_err() {
+                tracing::error!("counters could not be sampled; there are no rates of the node any more");
+                return std::future::pending().await;
+            }
+        }
     }
 }

@@ -11,8 +11,9 @@ use super::connections::{Line, visible};
 use super::consumers;
 use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
+use super::rates::{self, Ranges};
 use super::reply::Answer;
-use super::shapes::connection_details;
+use super::shapes::{connection_details, object};
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 
@@ -57,7 +58,10 @@ fn channels(lines: Vec<Line>) -> Vec<Channel> {
 }
 
 fn answer(call: &Call, channels: Vec<Channel>) -> Answer {
-    let render = |channels: &[Channel], _: &Wanted| channels.iter().map(channel_object).collect();
+    let (app, ranges) = (call.app.clone(), Ranges::of(call));
+    let render = move |channels: &[Channel], _: &Wanted| {
+        channels.iter().map(|channel| channel_object(&app, channel, ranges)).collect()
+    };
     let name = |channel: &Channel| Cow::Owned(channel.name());
     listing::answer(call, Listing::new(channels, name, render))
 }
@@ -76,9 +80,9 @@ fn of_connection(call: &Call) -> Answer {
     answer(call, channels(lines))
 }
 
-fn channel_object(channel: &Channel) -> Value {
+fn channel_object(app: &super::app::Inner, channel: &Channel, ranges: Ranges) -> Value {
     let info = &channel.info;
-    json!({
+    let mut json = object(json!({
         "acks_uncommitted": info.acks_uncommitted,
         "confirm": info.confirm,
         "connection_details": connection_details(&channel.of),
@@ -96,14 +100,16 @@ fn channel_object(channel: &Channel) -> Value {
         "user": info.user,
         "user_who_performed_action": info.user,
         "vhost": info.vhost,
-    })
+    }));
+    rates::add_channel(app, &mut json, channel.connection, info, ranges);
+    Value::Object(json)
 }
 
 fn show(call: &Call) -> Answer {
     let name = call.part("name");
     let all = channels(visible(call)?);
     let found = all.into_iter().find(|channel| channel.name() == name).ok_or_else(Problem::missing)?;
-    let mut json = channel_object(&found);
+    let mut json = channel_object(&call.app, &found, Ranges::of(call));
     let consumers = consumers::of_channel(call, &found.info.vhost, found.connection, found.info.number);
     json["consumer_details"] = consumers.into();
     json["deliveries"] = json!([]);

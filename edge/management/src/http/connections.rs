@@ -10,8 +10,9 @@ use super::auth::{Access, is_administrator, is_monitor};
 use super::call::Call;
 use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
+use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply};
-use super::shapes::rate;
+use super::shapes::object;
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 use crate::values::table;
@@ -84,9 +85,11 @@ fn find(call: &Call) -> Result<Line, Problem> {
 }
 
 fn list(call: &Call) -> Answer {
-    let app = call.app.clone();
+    let (app, ranges) = (call.app.clone(), Ranges::of(call));
     let render = move |lines: &[Line], _: &Wanted| {
-        lines.iter().map(|(_, _, info)| connection_object(&app, info, Details::Plain)).collect()
+        let each =
+            lines.iter().map(|(id, _, info)| connection_object(&app, *id, info, Details::Plain, ranges));
+        each.collect()
     };
     let name = |line: &Line| Cow::Owned(line.2.name.clone());
     listing::answer(call, Listing::new(visible(call)?, name, render))
@@ -99,9 +102,15 @@ enum Details {
     Full,
 }
 
-fn connection_object(_app: &super::app::Inner, info: &ConnectionInfo, details: Details) -> Value {
+fn connection_object(
+    app: &super::app::Inner,
+    id: ConnectionId,
+    info: &ConnectionInfo,
+    details: Details,
+    ranges: Ranges,
+) -> Value {
     let none = if details == Details::Full { Value::from("") } else { Value::Null };
-    json!({
+    let mut json = object(json!({
         "auth_mechanism": info.auth_mechanism,
         "channel_max": info.channel_max,
         "channels": info.channels,
@@ -120,11 +129,7 @@ fn connection_object(_app: &super::app::Inner, info: &ConnectionInfo, details: D
         "port": info.port,
         "protocol": info.protocol,
         "recv_cnt": info.totals.received_count,
-        "recv_oct": info.totals.received_bytes,
-        "recv_oct_details": rate(0.0),
         "send_cnt": info.totals.sent_count,
-        "send_oct": info.totals.sent_bytes,
-        "send_oct_details": rate(0.0),
         "send_pend": info.send_pending_bytes,
         "ssl": false,
         "ssl_cipher": none,
@@ -138,12 +143,14 @@ fn connection_object(_app: &super::app::Inner, info: &ConnectionInfo, details: D
         "user_provided_name": info.user_provided_name,
         "user_who_performed_action": info.user,
         "vhost": info.vhost,
-    })
+    }));
+    rates::add_connection(app, &mut json, id, info, ranges);
+    Value::Object(json)
 }
 
 fn show(call: &Call) -> Answer {
-    let (_, _, info) = find(call)?;
-    listing::one(call, connection_object(&call.app, &info, Details::Full))
+    let (id, _, info) = find(call)?;
+    listing::one(call, connection_object(&call.app, id, &info, Details::Full, Ranges::of(call)))
 }
 
 /// Whose connections a user may close: monitors only look.

@@ -13,8 +13,9 @@ use super::call::{Call, flag, nested, text};
 use super::listing::{self, Listing, Wanted};
 use super::messages;
 use super::problem::Problem;
+use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
-use super::shapes::lossy;
+use super::shapes::{lossy, object};
 use super::table::{Method, Route, route};
 use crate::values::{self, raw_table, table};
 
@@ -96,16 +97,16 @@ fn list(call: &Call) -> Answer {
             all.extend(vhost.into_iter().flat_map(|vhost| vhost.exchanges()).cloned());
         });
     }
-    let app = call.app.clone();
+    let (app, ranges) = (call.app.clone(), Ranges::of(call));
     let render = move |exchanges: &[Arc<ExchangeRecord>], _: &Wanted| {
-        exchanges.iter().map(|exchange| exchange_object(&app, exchange)).collect()
+        exchanges.iter().map(|exchange| exchange_object(&app, exchange, ranges)).collect()
     };
     let name = |exchange: &Arc<ExchangeRecord>| Cow::Owned(lossy(&exchange.name).into_owned());
     listing::answer(call, Listing::new(all, name, render))
 }
 
-fn exchange_object(_app: &super::app::Inner, exchange: &ExchangeRecord) -> Value {
-    json!({
+fn exchange_object(app: &super::app::Inner, exchange: &ExchangeRecord, ranges: Ranges) -> Value {
+    let mut json = object(json!({
         "name": values::text(&exchange.name),
         "vhost": values::text(&exchange.vhost),
         "type": *exchange.kind,
@@ -114,11 +115,16 @@ fn exchange_object(_app: &super::app::Inner, exchange: &ExchangeRecord) -> Value
         "internal": exchange.internal,
         "arguments": table(exchange.arguments.raw()),
         "user_who_performed_action": "rmq-internal",
-    })
+    }));
+    let vhost = app.broker.vhost(&lossy(&exchange.vhost));
+    if let Some(running) = vhost.and_then(|vhost| vhost.exchange(&exchange.name)) {
+        rates::add_exchange(app, &mut json, running.id, &running.passed.now(), ranges);
+    }
+    Value::Object(json)
 }
 
 fn show(call: &Call) -> Answer {
-    let mut json = exchange_object(&call.app, &*find(call)?);
+    let mut json = exchange_object(&call.app, &*find(call)?, Ranges::of(call));
     json["incoming"] = json!([]);
     json["outgoing"] = json!([]);
     listing::one(call, json)

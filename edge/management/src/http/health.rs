@@ -218,5 +218,6 @@ fn reset(call: &Call) -> Answer {
     if call.part_if("node").is_some_and(|node| node != crate::node::NODE_NAME) {
         return Err(Problem::missing());
     }
+    call.app.samples.reset();
     Ok(Reply::NoContent)
 }

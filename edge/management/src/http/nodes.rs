@@ -7,6 +7,7 @@ use super::call::Call;
 use super::listing;
 use super::node_facts::{self, Process};
 use super::problem::Problem;
+use super::rates;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
 use crate::node::{NODE_NAME, memory, resident_bytes};
@@ -52,6 +53,8 @@ fn node_object(call: &Call) -> Value {
     let levels = broker.alarms().levels();
     let raised = broker.alarms().raised();
     let process = Process::now();
+    let memory_used = levels.memory_used_bytes.unwrap_or_else(resident_bytes);
+    let disk_free = levels.disk_free_bytes.unwrap_or(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let uptime_ms = u64::try_from(node.started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut json = json!({
@@ -83,28 +86,61 @@ fn node_object(call: &Call) -> Value {
         "ra_open_file_metrics": {},
         "metrics_gc_queue_length": {},
         "mem_calculation_strategy": "rss",
-        "mem_used": levels.memory_used_bytes.unwrap_or_else(resident_bytes),
         "mem_limit": levels.memory_limit_bytes(),
         "mem_alarm": raised.has(broker::Raised::MEMORY),
-        "disk_free": levels.disk_free_bytes.unwrap_or(0),
         "disk_free_limit": levels.disk_limit_bytes(),
         "disk_free_alarm": raised.has(broker::Raised::DISK),
         "fd_total": process.files_max,
-        "fd_used": process.files,
         "sockets_total": 0,
-        "sockets_used": 0,
         "proc_total": process.threads_max,
-        "proc_used": process.threads,
-        "context_switches": process.context_switches,
     });
-    for (name, value) in call.app.samples.node(call) {
+    let used = used(memory_used, disk_free);
+    for (name, value) in rates::node(call, &used) {
         json[name] = value;
     }
     json
 }
 
+/// What the process uses; what RabbitMQ counts and is not here is 0.
+pub(crate) fn used(memory_bytes: u64, disk_free_bytes: u64) -> Vec<(&'static str, u64)> {
+    let process = Process::now();
+    let mut used = vec![
+        ("mem_used", memory_bytes),
+        ("disk_free", disk_free_bytes),
+        ("fd_used", process.files),
+        ("proc_used", process.threads),
+        ("context_switches", process.context_switches),
+    ];
+    used.extend(NOT_COUNTED.map(|name| (name, 0)));
+    used
+}
+
+/// Counters of RabbitMQ's virtual machine, its file layer and its Mnesia.
+const NOT_COUNTED: [&str; 20] = [
+    "sockets_used",
+    "gc_num",
+    "gc_bytes_reclaimed",
+    "io_read_count",
+    "io_read_bytes",
+    "io_read_avg_time",
+    "io_write_count",
+    "io_write_bytes",
+    "io_write_avg_time",
+    "io_sync_count",
+    "io_sync_avg_time",
+    "io_seek_count",
+    "io_seek_avg_time",
+    "io_reopen_count",
+    "mnesia_ram_tx_count",
+    "mnesia_disk_tx_count",
+    "msg_store_read_count",
+    "msg_store_write_count",
+    "queue_index_read_count",
+    "queue_index_write_count",
+];
+
 /// Keys in which RabbitMQ breaks its memory down; those that do not exist here are 0.
-const PARTS: [&str; 23] = [
+const PARTS: [&str; 24] = [
     "connection_readers",
     "connection_writers",
     "connection_channels",
@@ -122,6 +158,7 @@ const PARTS: [&str; 23] = [
     "mgmt_db",
     "quorum_ets",
     "mnesia",
+    "metadata_store_ets",
     "other_ets",
     "binary",
     "msg_index",

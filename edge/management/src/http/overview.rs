@@ -7,6 +7,7 @@ use super::auth::{Access, is_monitor, sees_vhost};
 use super::call::{Call, text};
 use super::node_facts;
 use super::problem::Problem;
+use super::rates;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
 use crate::alarms;
@@ -98,8 +99,8 @@ fn overview(call: &Call) -> Answer {
         "node": NODE_NAME,
     });
     if !call.flag("disable_stats") {
-        for (name, value) in call.app.samples.overview(call) {
-            json[name] = value;
+        for (name, value) in rates::overview(call) {
+            json[name] = Value::Object(value);
         }
     }
     if is_monitor(&call.user) {

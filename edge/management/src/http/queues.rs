@@ -12,8 +12,9 @@ use super::call::{Call, flag, nested};
 use super::listing::{self, Listing, Wanted};
 use super::messages;
 use super::problem::Problem;
+use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
-use super::shapes::{connection, connection_details, consumers, lossy, object, rate};
+use super::shapes::{connection, connection_details, consumers, lossy, object};
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 use crate::values::{raw_table, table, text};
@@ -124,21 +125,28 @@ fn answer(call: &Call, details: Details) -> Answer {
     } else {
         details
     };
-    let app = call.app.clone();
-    let render = move |queues: &[Arc<Queue>], wanted: &Wanted| render(&app, queues, wanted, details);
+    let (app, ranges) = (call.app.clone(), Ranges::of(call));
+    let render = move |queues: &[Arc<Queue>], wanted: &Wanted| render(&app, queues, wanted, details, ranges);
     let name = |queue: &Arc<Queue>| Cow::Owned(lossy(queue.name()).into_owned());
     listing::answer(call, Listing::new(all, name, render))
 }
 
-fn render(app: &super::app::Inner, queues: &[Arc<Queue>], wanted: &Wanted, details: Details) -> Vec<Value> {
+fn render(
+    app: &super::app::Inner,
+    queues: &[Arc<Queue>],
+    wanted: &Wanted,
+    details: Details,
+    ranges: Ranges,
+) -> Vec<Value> {
     let asks = wanted.beyond(KNOWN) && details != (Details::None { totals: false });
-    if !asks {
-        return queues.iter().map(|queue| Value::Object(known(app, queue, details))).collect();
-    }
-    let asked: Vec<_> = queues.iter().map(|queue| (queue, queue.stats())).collect();
-    let each = asked.into_iter().map(|(queue, stats)| {
+    let each = queues.iter().map(|queue| {
         let mut json = known(app, queue, details);
-        add_contents(app, &mut json, queue, &stats.wait(), details);
+        if asks {
+            add_contents(app, &mut json, queue, details, ranges);
+        }
+        if asks && details == Details::All {
+            add_tags(&mut json, &queue.stats().wait());
+        }
         Value::Object(json)
     });
     each.collect()
@@ -183,55 +191,60 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
     json
 }
 
+/// What a glance at the queue shows; nobody waits for it.
 fn add_contents(
     app: &super::app::Inner,
     json: &mut Map<String, Value>,
-    queue: &Queue,
-    stats: &QueueStats,
+    queue: &Arc<Queue>,
     details: Details,
+    ranges: Ranges,
 ) {
-    let messages = stats.ready + stats.unacked;
-    let counts =
-        [("messages", messages), ("messages_ready", stats.ready), ("messages_unacknowledged", stats.unacked)];
-    json.extend(counts.map(|(name, count)| (name.to_owned(), count.into())));
+    let glance = queue.glance();
+    let messages = glance.ready + glance.unacked;
     if matches!(details, Details::None { .. }) {
+        json.insert("messages".into(), messages.into());
+        json.insert("messages_ready".into(), glance.ready.into());
+        json.insert("messages_unacknowledged".into(), glance.unacked.into());
         return;
     }
-    json.extend(counts.map(|(name, _)| (format!("{name}_details"), rate(0.0))));
-    let in_memory = |count: u64| if stats.disk_bytes == 0 { count } else { 0 };
-    let bytes = stats.ready_bytes + stats.unacked_bytes;
+    rates::add_queue(app, json, queue, &glance, ranges);
+    let in_memory = |count: u64| if glance.disk_bytes == 0 { count } else { 0 };
+    let bytes = glance.ready_bytes + glance.unacked_bytes;
+    // A queue without consumers has no capacity, and RabbitMQ writes that without a point.
+    let capacity = if glance.consumers == 0 { Value::from(0) } else { glance.consumer_capacity.into() };
     json.extend(object(json!({
-        "consumers": stats.consumers.len(),
-        "consumer_capacity": 0,
-        "consumer_utilisation": 0,
-        "memory": stats.memory_bytes,
+        "consumers": glance.consumers,
+        "consumer_capacity": capacity,
+        "consumer_utilisation": capacity,
+        "memory": glance.memory_bytes,
         "message_bytes": bytes,
-        "message_bytes_persistent": if stats.persistent == messages { bytes } else { 0 },
+        "message_bytes_persistent": if glance.persistent == messages { bytes } else { 0 },
         "message_bytes_ram": in_memory(bytes),
-        "message_bytes_ready": stats.ready_bytes,
-        "message_bytes_unacknowledged": stats.unacked_bytes,
-        "messages_persistent": stats.persistent,
+        "message_bytes_ready": glance.ready_bytes,
+        "message_bytes_unacknowledged": glance.unacked_bytes,
+        "messages_persistent": glance.persistent,
         "messages_ram": in_memory(messages),
-        "messages_ready_ram": in_memory(stats.ready),
-        "messages_unacknowledged_ram": in_memory(stats.unacked),
+        "messages_ready_ram": in_memory(glance.ready),
+        "messages_unacknowledged_ram": in_memory(glance.unacked),
     })));
     if details == Details::All {
-        let tag = |tag: &Option<Box<[u8]>>| tag.as_deref().map_or(Value::Null, text);
-        json.extend(object(json!({
-            "exclusive_consumer_tag": tag(&stats.exclusive_tag),
-            "single_active_consumer_tag": tag(&stats.single_active_tag),
-            "head_message_timestamp": Value::Null,
-            "message_bytes_on_disk": stats.disk_bytes,
-        })));
-        let _ = (app, queue);
+        json.insert("message_bytes_on_disk".into(), glance.disk_bytes.into());
+        json.insert("head_message_timestamp".into(), Value::Null);
     }
+}
+
+fn add_tags(json: &mut Map<String, Value>, stats: &QueueStats) {
+    let tag = |tag: &Option<Box<[u8]>>| tag.as_deref().map_or(Value::Null, text);
+    json.insert("exclusive_consumer_tag".into(), tag(&stats.exclusive_tag));
+    json.insert("single_active_consumer_tag".into(), tag(&stats.single_active_tag));
 }
 
 fn show(call: &Call) -> Answer {
     let queue = call.queue()?;
     let stats = queue.stats().wait();
     let mut json = known(&call.app, &queue, Details::All);
-    add_contents(&call.app, &mut json, &queue, &stats, Details::All);
+    add_contents(&call.app, &mut json, &queue, Details::All, Ranges::of(call));
+    add_tags(&mut json, &stats);
     json.insert("consumer_details".into(), consumers(call.broker(), &queue, &stats).into());
     json.insert("incoming".into(), json!([]));
     json.insert("deliveries".into(), json!([]));

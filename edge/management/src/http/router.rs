@@ -225,9 +225,7 @@ fn file(app: &App, request: &Request<Body>) -> Response<Body> {
     let is_api = path == "/api" || path.starts_with("/api/");
     let is_read = matches!(*request.method(), HttpMethod::GET | HttpMethod::HEAD);
     let asset = app.0.options.assets.filter(|_| !is_api && is_read);
-    let name = path.trim_start_matches('/');
-    let name = if name.is_empty() { "index.html" } else { name };
-    let mut response = match asset.and_then(|find| find(name)) {
+    let mut response = match asset.and_then(|find| find(path.trim_start_matches('/'))) {
         None => refuse(&Problem::missing()),
         Some(asset) if seen(request.headers(), &asset.etag) => {
             let mut response = empty(304);
@@ -243,7 +241,7 @@ fn file(app: &App, request: &Request<Body>) -> Response<Body> {
             set(headers, header::CONTENT_TYPE, asset.content_type);
             asset.content_encoding.iter().for_each(|coding| set(headers, header::CONTENT_ENCODING, coding));
             set(headers, header::ETAG, &asset.etag);
-            set(headers, header::CACHE_CONTROL, "public, max-age=0, must-revalidate");
+            set(headers, header::CACHE_CONTROL, "no-cache");
             response
         }
     };

@@ -1,21 +1,275 @@
-//! Rates: what counters were a moment ago. Refuses to know who counts.
+//! Rates: what counters were a moment ago, and over the last minutes. Refuses to know who counts.
+//!
+//! Counters of the node are sampled every [`INTERVAL_MS`] for [`KEPT`] samples. Those of an object are sampled when somebody
+//! asks for it: a hundred thousand queues that nobody looks at cost nothing, and the first look at one shows a rate of 0.
 
-use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::call::Call;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+
+/// Between two samples: RabbitMQ's.
+pub(crate) const INTERVAL_MS: u64 = 5_000;
+
+/// Samples kept of what is sampled all the time, or shown with its history: ten minutes.
+const KEPT: usize = 121;
+
+/// Samples kept of an object in a list.
+const KEPT_OF_LISTED: usize = 2;
+
+/// Objects whose samples are kept; when there are more, those that nobody has asked for in a while are forgotten.
+const OBJECTS_MAX: usize = 4_096;
+
+/// After this time without anybody asking, an object may be forgotten.
+const FORGOTTEN_MS: u64 = 30_000;
+
+/// A sample this old is the one before: a little less than the interval, since clients are not exact.
+const BEFORE_MS: u64 = 4_000;
+
+/// Steps of one history at most.
+const STEPS_MAX: u64 = 1_000;
+
+/// What is sampled.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// Message counters of the node, ...
+    NodeTraffic,
+    /// ... its comings and goings, ...
+    NodeChurn,
+    /// ... how much is in its queues, ...
+    NodeQueues,
+    /// ... and what the process uses.
+    Process,
+    /// Message counters of a vhost, ...
+    Vhost(Arc<str>),
+    /// ... its bytes, and how much is in its queues.
+    VhostLengths(Arc<str>),
+    /// Message counters of a queue, by its address in memory, which no other queue has as long as this one lives, ...
+    Queue(usize),
+    /// ... and how much is in it.
+    QueueLengths(usize),
+    Connection(u64),
+    Channel(u64, u16),
+    Exchange(u64),
+}
+
+/// How much history is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    age_s: u64,
+    step_s: u64,
+}
+
+impl Range {
+    /// `lengths_age` and `lengths_incr`, or the like; `None` if either is missing or makes no sense.
+    pub(crate) fn new(age: Option<&str>, step: Option<&str>) -> Option<Self> {
+        let (age_s, step_s) = (age?.parse().ok()?, step?.parse().ok()?);
+        (step_s > 0 && age_s / step_s <= STEPS_MAX).then_some(Self { age_s, step_s })
+    }
+}
+
+/// Counters at one time.
+#[derive(Debug)]
+struct Sample {
+    at_ms: u64,
+    values: Box<[u64]>,
+}
+
+/// Samples of one object, oldest first.
+#[derive(Debug, Default)]
+struct Track {
+    samples: VecDeque<Sample>,
+    asked_ms: u64,
+}
+
+impl Track {
+    fn push(&mut self, at_ms: u64, values: &[u64], kept: usize) {
+        let is_due = self.samples.back().is_none_or(|latest| at_ms >= latest.at_ms + BEFORE_MS);
+        if is_due {
+            while self.samples.len() >= kept {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(Sample { at_ms, values: values.into() });
+        }
+    }
+
+    /// The latest sample that is old enough, else the oldest.
+    fn before(&self, at_ms: u64) -> Option<&Sample> {
+        let old = self.samples.iter().rev().find(|sample| sample.at_ms + BEFORE_MS <= at_ms);
+        old.or_else(|| self.samples.front())
+    }
+
+    /// Per second; negative when a gauge falls.
+    #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]
+    fn rate(&self, nth: usize, at_ms: u64, value: u64) -> f64 {
+        let Some(before) = self.before(at_ms).filter(|before| before.at_ms < at_ms) else { return 0.0 };
+        let was = before.values.get(nth).copied().unwrap_or(0);
+        let change = value as f64 - was as f64;
+        (change * 1000.0 / (at_ms - before.at_ms) as f64 * 10.0).round() / 10.0
+    }
+
+    /// The value at a time: that of the latest sample before it, or of the first.
+    fn at(&self, nth: usize, at_ms: u64) -> u64 {
+        let known = self.samples.iter().rev().find(|sample| sample.at_ms <= at_ms);
+        let known = known.or_else(|| self.samples.front());
+        known.and_then(|sample| sample.values.get(nth).copied()).unwrap_or(0)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "averages are shown with a few digits")]
+    fn history(&self, nth: usize, at_ms: u64, range: Range, details: &mut Map<String, Value>) {
+        let step_ms = range.step_s * 1000;
+        let end = at_ms / step_ms * step_ms;
+        let times = (0..=range.age_s / range.step_s).map(|step| end.saturating_sub(step * step_ms));
+        let samples: Vec<(u64, u64)> = times.map(|time| (time, self.at(nth, time))).collect();
+        let newest = samples.first().map_or(0, |sample| sample.1);
+        let oldest = samples.last().map_or(0, |sample| sample.1);
+        let sum: f64 = samples.iter().map(|sample| sample.1 as f64).sum();
+        let list: Value =
+            samples.iter().map(|(at, value)| json!({"sample": value, "timestamp": at})).collect();
+        details.insert("samples".into(), list);
+        details
+            .insert("avg_rate".into(), ((newest as f64 - oldest as f64) / range.age_s.max(1) as f64).into());
+        details.insert("avg".into(), (sum / samples.len().max(1) as f64).into());
+    }
+}
 
 /// Remembers counters for rates.
 #[derive(Debug, Default)]
-pub(crate) struct Samples {}
+pub(crate) struct Samples(Mutex<HashMap<Key, Track>>);
 
 impl Samples {
-    /// `message_stats`, `churn_rates` and `queue_totals` of the overview.
-    pub(crate) fn overview(&self, _call: &Call) -> Vec<(&'static str, Value)> {
-        vec![("message_stats", json!({})), ("churn_rates", json!({})), ("queue_totals", json!({}))]
+    /// Each counter, and beside it its `_details` with the rate, and with the history if one is asked for.
+    pub(crate) fn with_rates(
+        &self,
+        key: Key,
+        counters: &[(&'static str, u64)],
+        range: Option<Range>,
+    ) -> Map<String, Value> {
+        self.at(now_ms(), key, counters, range)
     }
 
-    /// Counters of the node.
-    pub(crate) fn node(&self, _call: &Call) -> Vec<(&'static str, Value)> {
-        Vec::new()
+    /// Takes a sample that nobody has asked for.
+    pub(crate) fn take(&self, key: Key, counters: &[(&'static str, u64)]) {
+        let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
+        self.0.lock().entry(key).or_default().push(now_ms(), &values, KEPT);
+    }
+
+    /// Whether somebody has asked for it lately.
+    pub(crate) fn is_watched(&self, key: &Key) -> bool {
+        let now = now_ms();
+        self.0.lock().get(key).is_some_and(|track| track.asked_ms + 2 * FORGOTTEN_MS > now)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn reset(&self) {
+        self.0.lock().clear();
+    }
+
+    fn at(
+        &self,
+        at_ms: u64,
+        key: Key,
+        counters: &[(&'static str, u64)],
+        range: Option<Range>,
+    ) -> Map<String, Value> {
+        let is_of_node = matches!(key, Key::NodeTraffic | Key::NodeChurn | Key::NodeQueues | Key::Process);
+        let kept = if is_of_node || range.is_some() { KEPT } else { KEPT_OF_LISTED };
+        let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
+        let mut tracks = self.0.lock();
+        if tracks.len() >= OBJECTS_MAX && !tracks.contains_key(&key) {
+            tracks.retain(|_, track| track.asked_ms + FORGOTTEN_MS > at_ms);
+            if tracks.len() >= OBJECTS_MAX {
+                return without_rates(counters);
+            }
+        }
+        let track = tracks.entry(key).or_default();
+        track.asked_ms = at_ms;
+        let kept = kept.max(track.samples.len().min(KEPT));
+        let mut object = Map::new();
+        for (nth, (name, value)) in counters.iter().enumerate() {
+            let mut details = Map::new();
+            details.insert("rate".into(), track.rate(nth, at_ms, *value).into());
+            if let Some(range) = range {
+                if track.samples.is_empty() {
+                    track.push(at_ms, &values, kept);
+                }
+                track.history(nth, at_ms, range, &mut details);
+            }
+            object.insert((*name).to_owned(), (*value).into());
+            object.insert(format!("{name}_details"), Value::Object(details));
+        }
+        track.push(at_ms, &values, kept);
+        object
+    }
+}
+
+/// When there are too many objects to remember.
+fn without_rates(counters: &[(&'static str, u64)]) -> Map<String, Value> {
+    let each = counters.iter().flat_map(|(name, value)| {
+        [((*name).to_owned(), (*value).into()), (format!("{name}_details"), json!({"rate": 0.0}))]
+    });
+    each.collect()
+}
+
+/// Milliseconds since the epoch.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_what_came_between_two_looks() {
+        let samples = Samples::default();
+        let look = |at_ms, value| samples.at(at_ms, Key::Queue(1), &[("publish", value)], None);
+        assert_eq!(look(10_000, 100)["publish_details"], json!({"rate": 0.0}));
+        assert_eq!(look(15_000, 600)["publish_details"], json!({"rate": 100.0}));
+        assert_eq!(
+            look(16_000, 700)["publish_details"],
+            json!({"rate": 100.0}),
+            "too early for a new sample"
+        );
+        assert_eq!(look(20_000, 600)["publish_details"], json!({"rate": 0.0}));
+        assert_eq!(look(25_000, 100)["publish_details"], json!({"rate": -100.0}), "a gauge falls");
+    }
+
+    #[test]
+    fn a_history_has_a_value_for_every_step() {
+        let samples = Samples::default();
+        for second in 0..13 {
+            samples.at(second * 5_000, Key::NodeTraffic, &[("publish", second * 10)], None);
+        }
+        let range = Range::new(Some("60"), Some("5"));
+        let shown = samples.at(60_000, Key::NodeTraffic, &[("publish", 120)], range);
+        let details = &shown["publish_details"];
+        assert_eq!(details["samples"].as_array().unwrap().len(), 13);
+        assert_eq!(details["samples"][0], json!({"sample": 120, "timestamp": 60_000}));
+        assert_eq!(details["samples"][12], json!({"sample": 0, "timestamp": 0}));
+        assert_eq!((&details["avg_rate"], &details["avg"]), (&json!(2.0), &json!(60.0)));
+    }
+
+    #[test]
+    fn ranges_that_make_no_sense_are_passed_over() {
+        assert_eq!(Range::new(Some("60"), Some("0")), None);
+        assert_eq!(Range::new(Some("x"), Some("5")), None);
+        assert_eq!(Range::new(Some("100000000"), Some("1")), None);
+        assert!(Range::new(Some("60"), Some("5")).is_some());
+    }
+
+    #[test]
+    fn no_more_objects_are_remembered_than_there_may_be() {
+        let samples = Samples::default();
+        for queue in 0..OBJECTS_MAX + 10 {
+            samples.at(1_000, Key::Queue(queue), &[("publish", 1)], None);
+        }
+        assert_eq!(samples.0.lock().len(), OBJECTS_MAX);
+        samples.at(1_001 + FORGOTTEN_MS, Key::Queue(0), &[("publish", 1)], None);
+        samples.at(1_001 + FORGOTTEN_MS, Key::Queue(usize::MAX), &[("publish", 1)], None);
+        assert_eq!(samples.0.lock().len(), 2);
     }
 }

@@ -11,11 +11,6 @@ pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// `{"rate": N}`, always with a point.
-pub(crate) fn rate(per_second: f64) -> Value {
-    json!({"rate": per_second})
-}
-
 /// The object that [`json!`] makes of an object.
 pub(crate) fn object(value: Value) -> Map<String, Value> {
     match value {

@@ -5,8 +5,8 @@ use super::auth::Access;
 use super::call::Call;
 use super::reply::Answer;
 use super::{
-    bindings, channels, connections, consumers, definitions, exchanges, features, health, limits, nodes,
-    openapi, overview, parameters, permissions, queues, users, vhosts,
+    bindings, channels, connections, consumers, definitions, exchanges, explain, features, health, limits,
+    nodes, openapi, overview, parameters, permissions, queues, users, vhosts,
 };
 
 /// What a route does.
@@ -70,6 +70,7 @@ const FAMILIES: &[&[Route]] = &[
     definitions::ROUTES,
     features::ROUTES,
     health::ROUTES,
+    explain::ROUTES,
     openapi::ROUTES,
 ];
 

@@ -1,5 +1,7 @@
 //! Virtual hosts: listed, made, described, protected, deleted.
 
+use std::sync::Arc;
+
 use broker::control::users::new_vhost_metadata;
 use broker::{Tracing, Vhost};
 use metadata::VhostMetadata;
@@ -9,7 +11,9 @@ use super::auth::Access;
 use super::call::{Call, flag, nested, text};
 use super::listing;
 use super::problem::Problem;
+use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
+use super::shapes::object;
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 use crate::vhosts::metadata_object;
@@ -61,7 +65,7 @@ fn list(call: &Call) -> Answer {
 }
 
 fn show(call: &Call) -> Answer {
-    listing::one(call, vhost_object(call, &*call.vhost()?))
+    listing::one(call, vhost_object(call, &call.vhost()?))
 }
 
 fn metadata_of(call: &Call, vhost: &str) -> VhostMetadata {
@@ -70,10 +74,10 @@ fn metadata_of(call: &Call, vhost: &str) -> VhostMetadata {
         .unwrap_or_else(new_vhost_metadata)
 }
 
-fn vhost_object(call: &Call, vhost: &Vhost) -> Value {
+fn vhost_object(call: &Call, vhost: &Arc<Vhost>) -> Value {
     let metadata = metadata_of(call, vhost.name());
     let tags: Vec<&str> = metadata.tags.iter().map(|tag| &**tag).collect();
-    json!({
+    let mut json = object(json!({
         "name": vhost.name(),
         "description": *metadata.description,
         "tags": tags,
@@ -82,7 +86,11 @@ fn vhost_object(call: &Call, vhost: &Vhost) -> Value {
         "metadata": metadata_object(&metadata),
         "tracing": call.broker().tracing(vhost.name()) == Tracing::On,
         "cluster_state": {NODE_NAME: "running"},
-    })
+    }));
+    if !call.flag("disable_stats") {
+        rates::add_vhost(call, &mut json, vhost, Ranges::of(call));
+    }
+    Value::Object(json)
 }
 
 /// Words of a list, or between commas.

@@ -1,0 +1,144 @@
+//! Warren's own: why a message goes where it goes, and why consumers get messages or do not.
+
+use broker::{ExplainedRoute, Imagined, QueueRef};
+use routing::{Came, Destination, End, MatchedBinding, Step};
+use serde_json::{Map, Value, json};
+use wire::amqp091::PropertiesBuf;
+
+use super::auth::{Access, sees_vhost};
+use super::call::Call;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{Method, Route, route};
+use crate::delivery::explain_delivery;
+use crate::routes::why;
+use crate::values::{raw_table, table, text};
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(
+        Method::Get,
+        "/api/explain/route",
+        Access::Management,
+        "The way of a message that is not published: `vhost`, `exchange`, `routing_key`, `headers` (JSON).",
+        of_route,
+    ),
+    route(
+        Method::Get,
+        "/api/explain/delivery",
+        Access::Management,
+        "Why the consumers of a queue get messages or do not: `vhost`, `queue`.",
+        of_delivery,
+    ),
+];
+
+/// Queues named in an answer.
+const QUEUES_NAMED_MAX: usize = 1_000;
+
+/// A value of the query that must be there.
+fn asked<'a>(call: &'a Call, name: &str) -> Result<&'a str, Problem> {
+    call.query(name).ok_or_else(|| Problem::keys_missing(&[name]))
+}
+
+/// The vhost in the query.
+fn vhost(call: &Call) -> Result<&str, Problem> {
+    let vhost = call.query("vhost").unwrap_or("/");
+    match call.broker().vhost(vhost) {
+        None => Err(Problem::missing()),
+        Some(_) if sees_vhost(&call.user, vhost) => Ok(vhost),
+        Some(_) => Err(Problem::hidden()),
+    }
+}
+
+/// Properties with these headers.
+fn properties(call: &Call) -> Result<Vec<u8>, Problem> {
+    let headers: Map<String, Value> = match call.query("headers").filter(|text| !text.is_empty()) {
+        None => Map::new(),
+        Some(text) => serde_json::from_str(text).map_err(|_| Problem::bad("headers are a JSON object"))?,
+    };
+    let mut properties = PropertiesBuf::default();
+    if !headers.is_empty() {
+        properties.headers = Some(raw_table(&headers).map_err(Problem::bad)?);
+    }
+    let mut raw = Vec::new();
+    properties.encode(&mut raw).map_err(|error| Problem::bad(error.to_string()))?;
+    Ok(raw)
+}
+
+fn of_route(call: &Call) -> Answer {
+    let (vhost, key) = (vhost(call)?, call.query("routing_key").unwrap_or_default());
+    if key.len() > usize::from(u8::MAX) {
+        return Err(Problem::bad("a routing key has at most 255 bytes"));
+    }
+    let exchange = match asked(call, "exchange")? {
+        "amq.default" => "",
+        name => name,
+    };
+    let properties = properties(call)?;
+    let message =
+        Imagined { exchange: exchange.as_bytes(), routing_key: key.as_bytes(), properties: &properties };
+    Ok(Reply::Json(route_object(&call.broker().explain_route(vhost, message)?)))
+}
+
+fn route_object(explained: &ExplainedRoute) -> Value {
+    let explanation = &explained.explanation;
+    let queues = explanation.queues.iter().take(QUEUES_NAMED_MAX).map(|queue| text(queue.0.name()));
+    json!({
+        "steps": explanation.steps.iter().map(step_object).collect::<Vec<_>>(),
+        "more_steps": explanation.more_steps,
+        "queues": queues.collect::<Vec<_>>(),
+        "queue_count": explanation.queues.len(),
+        "route_ns": explained.route_ns,
+    })
+}
+
+fn step_object(step: &Step<QueueRef>) -> Value {
+    let (came, from) = match &step.came {
+        Came::Published => ("published", Value::Null),
+        Came::Bound(from) => ("bound", text(from)),
+        Came::Alternate(of) => ("alternate", text(of)),
+    };
+    let (end, alternate) = match &step.end {
+        End::Matched => ("matched", Value::Null),
+        End::Passed => ("passed", Value::Null),
+        End::ToAlternate(to) => ("alternate", text(to)),
+        End::NoSuchAlternate(to) => ("no_such_alternate", text(to)),
+        End::DeadEnd => ("dead_end", Value::Null),
+    };
+    let nearest = step.nearest.iter().map(|missed| {
+        let mut json = binding_object(&missed.binding);
+        json["why"] = why(&missed.why).into();
+        json
+    });
+    json!({
+        "exchange": text(&step.exchange.name),
+        "type": step.exchange.kind.name(),
+        "came": came,
+        "from": from,
+        "matched": step.matched.iter().map(binding_object).collect::<Vec<_>>(),
+        "more_matched": step.more_matched,
+        "nearest": nearest.collect::<Vec<_>>(),
+        "missed": step.missed,
+        "end": end,
+        "alternate": alternate,
+    })
+}
+
+fn binding_object(binding: &MatchedBinding<QueueRef>) -> Value {
+    let (destination, kind) = match &binding.destination {
+        Destination::Queue(queue) => (text(queue.0.name()), "queue"),
+        Destination::Exchange(exchange) => (text(&exchange.name), "exchange"),
+    };
+    json!({
+        "routing_key": text(&binding.key),
+        "arguments": table(&binding.arguments),
+        "destination": destination,
+        "destination_type": kind,
+    })
+}
+
+fn of_delivery(call: &Call) -> Answer {
+    let (vhost, queue) = (vhost(call)?, asked(call, "queue")?);
+    let explained = explain_delivery(call.broker(), vhost, queue).map_err(|_| Problem::missing())?;
+    let json = serde_json::to_value(explained).map_err(|error| Problem::unavailable(error.to_string()))?;
+    Ok(Reply::Json(json))
+}

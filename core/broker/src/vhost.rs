@@ -152,11 +152,6 @@ impl Vhost {
         self.queues.read().iter().cloned().collect()
     }
 
-    /// All exchanges, in no order.
-    pub(crate) fn exchanges(&self) -> Vec<Arc<Exchange<QueueRef>>> {
-        self.exchanges.read().values().cloned().collect()
-    }
-
     /// Bytes of the tables by name, without what they lead to.
     pub(crate) fn table_bytes(&self) -> usize {
         let exchanges: usize =

@@ -491,6 +491,104 @@ rabbitmq-plugins directories
 rabbitmq-plugins nonsense
 """
 
+POLICIES = r"""
+add_vhost rules
+set_permissions -p rules guest .* .* .*
+<{"vhosts":[{"name":"rules"}],"queues":[{"name":"orders","vhost":"rules","durable":true,"auto_delete":false,"arguments":{}}],"exchanges":[{"name":"events","vhost":"rules","type":"fanout","durable":true,"auto_delete":false,"internal":false,"arguments":{}}]}
+| import_definitions -q
+list_policies -p rules
+list_policies -p nosuchvhost
+list_policies extra
+list_operator_policies -p rules
+list_operator_policies -p nosuchvhost
+set_policy -p rules limit ^orders '{"max-length":5}'
+set_policy -p rules limit ^orders '{"max-length":6}'
+set_policy -p rules -q quiet ^none '{"max-length":5}'
+set_policy -p rules -s silent ^none '{"max-length":5}'
+set_policy -p rules json ^none '{"max-length":5}' --formatter json
+set_policy -p rules --priority 3 --apply-to queues times ^orders '{"message-ttl":60000,"expires":3600000,"dead-letter-exchange":"","dead-letter-routing-key":"dead"}'
+set_policy -p rules --priority -1 --apply-to exchanges ways '(?i)^EVENTS$' '{"alternate-exchange":"amq.fanout"}'
+set_policy -p rules --apply-to classic_queues a '' '{"overflow":"reject-publish-dlx","queue-mode":"lazy","queue-version":2}'
+set_policy -p rules --apply-to quorum_queues b '' '{"delivery-limit":-1,"dead-letter-strategy":"at-least-once","max-in-memory-length":5}'
+set_policy -p rules --apply-to streams c '' '{"max-age":"7D","stream-max-segment-size-bytes":500000,"initial-cluster-size":1,"queue-leader-locator":"balanced"}'
+set_policy -p rules "a b" '^(?!amq\.).*' '{"max-length-bytes":0}'
+set_policy
+set_policy -p rules a ^a
+set_policy -p rules a ^a '{"max-length":5}' extra
+set_policy -p nosuchvhost a ^a '{"max-length":5}'
+set_policy -p rules --priority high a ^a '{"max-length":5}'
+set_policy -p rules --apply-to none a ^a '{"max-length":5}'
+set_policy -p rules d ^a '{}'
+set_policy -p rules d ^a '[]'
+set_policy -p rules d ^a '{bad'
+set_policy -p rules d ( '{"max-length":5}'
+set_policy -p rules d * '{"max-length":5}'
+set_policy -p rules d [a '{"max-length":5}'
+set_policy -p rules d ^a '{"max-length":"5"}'
+set_policy -p rules d ^a '{"max-length":-1,"message-ttl":-1}'
+set_policy -p rules d ^a '{"message-ttl":1.5}'
+set_policy -p rules d ^a '{"expires":0}'
+set_policy -p rules d ^a '{"overflow":"drop"}'
+set_policy -p rules d ^a '{"dead-letter-exchange":["a",1,null]}'
+set_policy -p rules d ^a '{"dead-letter-routing-key":{"b":true,"a":"c"}}'
+set_policy -p rules d ^a '{"queue-version":3}'
+set_policy -p rules d ^a '{"queue-mode":"eager"}'
+set_policy -p rules d ^a '{"ha-mode":"all"}'
+set_policy -p rules d ^a '{"ha-mode":"exactly","ha-params":2,"ha-sync-mode":"automatic","max-length":1}'
+set_policy -p rules d ^a '{"a-setting-that-nobody-knows":"and a long value","another":12345,"third":true,"zz":null}'
+set_policy -p rules d ^a '{"queue-master-locator":"min-masters"}'
+set_policy -p rules d ^a '{"delayed-retry-type":"all"}'
+set_policy -p rules d ^a '{"delayed-retry-type":"all","delayed-retry-min":10,"delayed-retry-max":5}'
+set_policy -p rules d ^a '{"stream-filter-size-bytes":5}'
+set_policy -p rules d ^a '{"max-age":"1X"}'
+~ | list_policies -p rules
+~ | list_policies -p rules -q
+~ | list_policies -p rules -s
+~ | list_policies -p rules --no-table-headers
+~ | list_policies -p rules --formatter json
+~ | list_policies -p rules --formatter csv
+list_queues -p rules -q name policy operator_policy effective_policy_definition
+~ | list_exchanges -p rules -q name policy
+set_operator_policy -p rules --priority 1 --apply-to queues floor ^orders '{"message-ttl":50000,"expires":7200000,"max-length":9}'
+set_operator_policy -p rules floor2 ^x '{"max-length":5}'
+set_operator_policy -p rules e ^a '{"dead-letter-exchange":"x","ha-mode":"all"}'
+set_operator_policy -p rules e ^a '{"max-length":-1}'
+set_operator_policy -p rules e ( '{"max-length":1}'
+set_operator_policy -p nosuchvhost e ^a '{"max-length":1}'
+set_operator_policy -p rules e ^a
+list_operator_policies -p rules
+list_operator_policies -p rules --formatter json
+list_operator_policies -p rules -s
+list_operator_policies -p rules --formatter erlang
+list_operator_policies -p rules --formatter pretty_table
+list_queues -p rules -q name policy operator_policy effective_policy_definition
+list_queues -p rules -q name effective_policy_definition --formatter json
+list_queues -p rules -q name effective_policy_definition --formatter erlang
+list_queues -p rules -q name effective_policy_definition --formatter pretty_table
+list_parameters -p rules
+list_parameters -p rules --formatter json
+set_parameter -p rules policy x '{"pattern":"","definition":{"max-length":1},"priority":0}'
+set_parameter -p rules operator_policy x '{}'
+set_parameter -p rules operator_policy x '{"pattern":"(","definition":{"max-length":"1"},"priority":"0","apply-to":"none","more":1}'
+set_parameter -p rules operator_policy par '{"pattern":"^z","definition":{"max-length":1},"priority":0,"apply-to":"all"}'
+~ | list_operator_policies -p rules
+clear_parameter -p rules operator_policy par
+clear_parameter -p rules operator_policy par
+clear_parameter -p rules policy limit
+clear_policy -p rules none
+clear_policy -p nosuchvhost none
+clear_policy
+clear_policy -p rules a b
+clear_operator_policy -p rules none
+clear_operator_policy -p rules floor2
+clear_operator_policy -p rules -q floor
+clear_policy -p rules times
+list_queues -p rules -q name policy operator_policy effective_policy_definition
+clear_policy -p rules -s limit
+clear_policy -p rules "a b"
+delete_vhost rules
+"""
+
 WITHOUT_BROKER = r"""
 list_users
 list_users -q
@@ -523,7 +621,7 @@ encode a b
 version
 """
 
-GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "tools": TOOLS}
+GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "tools": TOOLS}
 
 
 def cases(text):

@@ -53,6 +53,9 @@ differ("the same", ["rabbitmq-diagnostics"], exit=64, out="", err=has("Usage", "
 differ("formatters that nobody documents are refused", ["list_users --formatter string"], exit=64, err=has("unknown formatter string"))
 differ("harmless, so accepted", ["list_users --no-table-headers --formatter pretty_table"], exit=0, err="")
 differ("a number that is no time is refused without a stack trace", ["list_queues --timeout -5 -p shop"], exit=64, out="", err=has("--timeout : -5"))
+differ("here it reads a pipe; 4.3.6 dies of one that its shell does not know", ["import_definitions -q"], exit=0, out="", err="")
+differ("a mistake is told without a stack trace", ["set_policy -p rules d ^a '[]'"], exit=69,
+       err="Error:\nValidation failed\n\ndefinition should be an object of settings, actually was []")
 differ("the words of another library for regular expressions", [
     'set_permissions -p shop alice "(" .* .*', 'set_permissions -p shop alice "*" .* .*', "set_topic_permissions -p shop alice amq.topic ( .*"],
     exit=69, err=begins("Error:\n{:invalid_regexp, ~c\""))

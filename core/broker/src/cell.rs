@@ -8,6 +8,7 @@ pub(crate) mod crash;
 pub(crate) mod examine;
 pub(crate) mod place;
 mod reload;
+pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 pub(crate) mod watch;
@@ -20,11 +21,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use metadata::{Arguments, QueueRecord};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use platform::profile;
 use queues::{
     BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq, Order,
-    QueueConfig, QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun,
+    QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun,
 };
 use smallvec::SmallVec;
 use stdx::{ConnectionId, QueueId};
@@ -43,6 +44,7 @@ use crash::{Condition, ConditionCell};
 use examine::Examined;
 use place::Place;
 use reload::Reloads;
+use settings::Terms;
 use watch::Watch;
 
 /// Bytes of publishes waiting in an inbox above which publishers stop reading their sockets.
@@ -80,21 +82,15 @@ impl Drop for Nested {
     }
 }
 
-/// Where dead letters go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeadLetterTarget {
-    pub(crate) exchange: Box<[u8]>,
-    pub(crate) routing_key: Option<Box<[u8]>>,
-}
-
 /// A queue at run time. Most of very many queues are idle: what it was declared with is the metadata's record itself, and what
 /// only a used queue needs is not there before it is used.
 pub struct Queue {
     pub(crate) id: QueueId,
     pub(crate) record: Arc<QueueRecord>,
     pub(crate) place: Arc<Place>,
-    pub(crate) config: Arc<QueueConfig>,
-    pub(crate) dead_letter: Option<Box<DeadLetterTarget>>,
+    order: Order,
+    /// What it goes by; policies change it.
+    terms: RwLock<Terms>,
     inbox: Mutex<Vec<Event>>,
     inbox_bytes: AtomicUsize,
     /// Until when publishers are held back for consumers.
@@ -158,6 +154,8 @@ pub(crate) enum Event {
     Purge(Reply<u64>),
     Counts(Reply<Result<QueueCounts, Refused>>),
     Touch,
+    /// Other policies apply to it, or they say something else.
+    Reconfigure,
     Stats(Reply<QueueStats>),
     Examine(Reply<Examined>),
     Tick,
@@ -185,12 +183,6 @@ pub(crate) enum Event {
     Reloaded(Box<Classic>),
     /// Taken over by what will answer it.
     Handled,
-}
-
-/// What a queue was declared with, understood.
-pub(crate) struct Terms {
-    pub(crate) config: Arc<QueueConfig>,
-    pub(crate) dead_letter: Option<Box<DeadLetterTarget>>,
 }
 
 impl CellState {
@@ -247,8 +239,8 @@ impl Queue {
             id: record.id,
             record,
             place,
-            config: terms.config,
-            dead_letter: terms.dead_letter,
+            order: terms.config.order,
+            terms: RwLock::new(terms),
             inbox: Mutex::new(Vec::new()),
             inbox_bytes: AtomicUsize::new(0),
             crowd: Mutex::new(None),
@@ -304,7 +296,7 @@ impl Queue {
 
     /// Whether it is the store of a delayed exchange.
     pub(crate) fn is_store(&self) -> bool {
-        self.config.order == Order::Due
+        self.order == Order::Due
     }
 
     /// What kind it is, for measurements.
@@ -410,12 +402,7 @@ impl Queue {
     /// Bytes of the queue whether it is used or not, without its record, which belongs to the metadata.
     fn fixed_bytes(&self) -> usize {
         const COUNTS_BYTES: usize = 2 * size_of::<usize>();
-        let target = self.dead_letter.as_ref().map_or(0, |target| {
-            size_of::<DeadLetterTarget>()
-                + target.exchange.len()
-                + target.routing_key.as_ref().map_or(0, |key| key.len())
-        });
-        size_of::<Queue>() + COUNTS_BYTES + target
+        size_of::<Queue>() + COUNTS_BYTES + self.terms.read().heap_bytes()
     }
 
     /// Reads something from the machine; what came meanwhile is done afterwards.
@@ -487,7 +474,7 @@ impl Queue {
     }
 
     fn new_state(&self, now_ms: u64) -> Box<CellState> {
-        Box::new(CellState::new(Classic::new(self.config.clone(), now_ms)))
+        Box::new(CellState::new(Classic::new(self.config(), now_ms)))
     }
 
     /// Holds publishers back while they outrun consumers that are at work.
@@ -599,6 +586,7 @@ impl Queue {
             Event::Close => {
                 self.close(machine, &mut fx);
             }
+            Event::Reconfigure => machine.reconfigure(self.config(), now_ms, &mut fx),
             Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
             Event::DropScheduled(seq, reply) => reply.send(machine.drop_scheduled(*seq, &mut fx)),
             Event::Reloaded(_) | Event::Examine(_) | Event::Handled => {}
@@ -687,7 +675,7 @@ impl Queue {
         for (id, gone) in fx.sinks.drain() {
             self.tell_consumer_deleted(id, gone.channel, &gone.tag);
         }
-        *machine = Classic::new(self.config.clone(), 0);
+        *machine = Classic::new(self.config(), 0);
         ready
     }
 }

@@ -22,6 +22,7 @@ mod name_table;
 pub mod offline;
 mod options;
 mod pacing;
+pub mod policies;
 mod recovery;
 mod refused;
 mod seen_files;

@@ -18,6 +18,7 @@ use crate::data::batch::Facts;
 use crate::data::recent::RecentMessages;
 use crate::data::reply::Replies;
 use crate::name_table::{HasName, NameTable};
+use crate::policies::VhostPolicies;
 use crate::services::Services;
 use crate::stats::ConnectionTotals;
 use crate::voice::trace::TraceSwitch;
@@ -48,6 +49,7 @@ pub struct Vhost {
     limits: RwLock<Limits>,
     /// `x-queue-type` of queues declared without one (B64).
     default_queue_type: RwLock<Option<Box<str>>>,
+    policies: RwLock<Arc<VhostPolicies>>,
     /// What exchanges remember, by their ids.
     histories: RwLock<HashMap<u64, Arc<RecentMessages>>>,
     /// Where delayed exchanges keep what waits, by their ids.
@@ -76,6 +78,7 @@ impl Vhost {
             connections: AtomicU64::new(0),
             limits: RwLock::default(),
             default_queue_type: RwLock::default(),
+            policies: RwLock::default(),
             histories: RwLock::default(),
             delays: RwLock::default(),
             replies: Replies::default(),
@@ -98,6 +101,16 @@ impl Vhost {
     pub(crate) fn refresh(&self, record: &metadata::Vhost) {
         *self.limits.write() = record.limits().clone();
         self.default_queue_type.write().clone_from(&record.metadata().default_queue_type);
+    }
+
+    /// Its policies, ready for use.
+    pub fn policies(&self) -> Arc<VhostPolicies> {
+        self.policies.read().clone()
+    }
+
+    /// Takes over what was recorded of policies. Who they apply to is told by the caller.
+    pub(crate) fn refresh_policies(&self, record: &metadata::Vhost) {
+        *self.policies.write() = Arc::new(VhostPolicies::of(record));
     }
 
     /// How many queues there may be; `None` is no limit.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::command::Name;
 use crate::facts::Fact;
+use crate::policies::PolicyKind;
 use crate::records::{Binding, ExchangeRecord, QueueRecord, VhostName};
 use crate::refusal::Refusal;
 
@@ -87,6 +88,8 @@ pub enum Change {
     },
     /// A policy was set or cleared.
     PolicyChanged {
+        /// Whose.
+        kind: PolicyKind,
         /// Where.
         vhost: Name,
         /// Name.

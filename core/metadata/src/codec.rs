@@ -27,6 +27,12 @@ pub enum DecodeError {
     /// Text that is not UTF-8.
     #[error("a text field of a metadata record is not UTF-8")]
     NotUtf8,
+    /// Text that stands for something, and for nothing known.
+    #[error("{what} is not what a metadata record may hold")]
+    BadText {
+        /// What it should stand for.
+        what: &'static str,
+    },
     /// A batch of commands inside a batch.
     #[error("a batch of commands inside a batch")]
     NestedBatch,

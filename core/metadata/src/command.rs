@@ -9,6 +9,7 @@ use crate::arguments::Arguments;
 use crate::codec::{Codec, DecodeError, Reader, coded, plain_codes, record};
 use crate::limits::Limits;
 use crate::passwords::Hashing;
+use crate::policies::{ApplyTo, PolicyDefinition};
 
 /// The name of a vhost, user, exchange or queue, or a routing key: bytes as received, at most 255 from AMQP 0-9-1.
 pub type Name = Box<[u8]>;
@@ -363,7 +364,7 @@ record! {
         pub name: Box<str>,
     }
 
-    /// Sets a policy. Pattern and definition are opaque here.
+    /// Sets a policy. The pattern is opaque here.
     pub struct SetPolicy {
         /// Vhost.
         pub vhost: Name,
@@ -371,12 +372,12 @@ record! {
         pub name: Box<str>,
         /// Regular expression over names.
         pub pattern: Box<str>,
-        /// `queues`, `exchanges`, `all`, ...
-        pub apply_to: Box<str>,
+        /// To which kinds of things it applies.
+        pub apply_to: ApplyTo,
         /// The highest wins.
         pub priority: i64,
-        /// JSON text.
-        pub definition: Box<str>,
+        /// What it sets.
+        pub definition: PolicyDefinition,
     }
 
     /// Removes a policy.
@@ -449,6 +450,10 @@ coded! {
         28 => ImportBatch(Batch),
         /// See [`SetVhostLimits`].
         29 => SetVhostLimits(SetVhostLimits),
+        /// Sets an operator policy, which is named apart from policies.
+        30 => SetOperatorPolicy(SetPolicy),
+        /// Removes an operator policy.
+        31 => ClearOperatorPolicy(ClearPolicy),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::command::{
     AddVhost, Batch, Bind, Command, DeclareExchange, DeclareQueue, Name, PutUser, SetGlobalParameter,
     SetParameter, SetPermissions, SetPolicy, SetTopicPermissions, SetVhostLimits, SetVhostMetadata,
 };
+use crate::policies::PolicyKind;
 use crate::records::{Binding, Destination, ExchangeRecord, QueueRecord};
 use crate::snapshot::{permission_commands, policy_command, topic_permission_commands};
 use crate::state::State;
@@ -33,6 +34,8 @@ pub struct Definitions {
     pub global_parameters: Vec<SetGlobalParameter>,
     /// `policies`
     pub policies: Vec<SetPolicy>,
+    /// Operator policies: RabbitMQ writes them as parameters of the component `operator_policy`.
+    pub operator_policies: Vec<SetPolicy>,
     /// `queues`, without exclusive ones.
     pub queues: Vec<DeclareQueue>,
     /// `exchanges`, without the default and `amq.*` ones.
@@ -139,8 +142,11 @@ impl Definitions {
             let value = value.into();
             self.parameters.push(SetParameter { vhost: name.clone(), component, name: parameter, value });
         }
-        self.policies
-            .extend(vhost.policies().map(|(policy_name, policy)| policy_command(&name, policy_name, policy)));
+        let policies = |kind| {
+            vhost.policies(kind).map(|(policy_name, policy)| policy_command(&name, policy_name, policy))
+        };
+        self.policies.extend(policies(PolicyKind::User));
+        self.operator_policies.extend(policies(PolicyKind::Operator));
     }
 
     /// The commands of an import, in an order in which each finds what it needs. [`Command::ImportBatch`] of them
@@ -159,6 +165,7 @@ impl Definitions {
             .chain(self.parameters.into_iter().map(Command::SetParameter))
             .chain(self.global_parameters.into_iter().map(Command::SetGlobalParameter))
             .chain(self.policies.into_iter().map(Command::SetPolicy))
+            .chain(self.operator_policies.into_iter().map(Command::SetOperatorPolicy))
             .chain(self.queues.into_iter().map(Command::DeclareQueue))
             .chain(self.exchanges.into_iter().map(Command::DeclareExchange))
             .chain(self.bindings.into_iter().map(Command::Bind))

@@ -104,6 +104,10 @@ coded! {
         21 => IdsUsed(IdsFact),
         /// Limits of a vhost were set; empty ones were cleared.
         22 => VhostLimitsSet(SetVhostLimits),
+        /// An operator policy was set.
+        23 => OperatorPolicySet(SetPolicy),
+        /// An operator policy was cleared.
+        24 => OperatorPolicyCleared(ClearPolicy),
     }
 }
 

@@ -20,6 +20,7 @@ mod fingerprint;
 mod limits;
 mod names;
 mod passwords;
+mod policies;
 mod records;
 mod refusal;
 mod snapshot;
@@ -44,6 +45,7 @@ pub use facts::{ExchangeFact, Fact, IdsFact, NameInVhost, QueueFact};
 pub use fingerprint::fingerprint;
 pub use limits::Limits;
 pub use passwords::{HashError, Hashing, SALT_BYTES};
+pub use policies::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue};
 pub use records::{
     Binding, Destination, ExchangeRecord, Permissions, Policy, QueueRecord, TopicPermissions, User, VhostName,
 };

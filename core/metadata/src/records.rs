@@ -12,6 +12,7 @@ use crate::command::{
     Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Name, PutUser, QueueType,
 };
 use crate::limits::Limits;
+use crate::policies::{ApplyTo, PolicyDefinition};
 
 /// The name of a vhost, shared by all records in it.
 pub type VhostName = Arc<[u8]>;
@@ -322,15 +323,15 @@ impl User {
     }
 }
 
-/// A policy.
+/// A policy, of users or of operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// Regular expression over names, opaque here.
     pub pattern: Box<str>,
-    /// `queues`, `exchanges`, `all`, ...
-    pub apply_to: Box<str>,
+    /// To which kinds of things it applies.
+    pub apply_to: ApplyTo,
     /// The highest wins.
     pub priority: i64,
-    /// JSON text, opaque here.
-    pub definition: Box<str>,
+    /// What it sets.
+    pub definition: PolicyDefinition,
 }

@@ -13,6 +13,7 @@ use crate::command::{
     SetVhostLimits,
 };
 use crate::facts::{Fact, IdsFact};
+use crate::policies::PolicyKind;
 use crate::records::User;
 use crate::state::State;
 use crate::vhost::Vhost;
@@ -111,8 +112,11 @@ fn give_vhost(vhost: &Vhost, give: &mut impl FnMut(Fact)) {
             value: value.into(),
         }));
     }
-    for (policy_name, policy) in vhost.policies() {
+    for (policy_name, policy) in vhost.policies(PolicyKind::User) {
         give(Fact::PolicySet(policy_command(&name, policy_name, policy)));
+    }
+    for (policy_name, policy) in vhost.policies(PolicyKind::Operator) {
+        give(Fact::OperatorPolicySet(policy_command(&name, policy_name, policy)));
     }
 }
 
@@ -132,7 +136,7 @@ pub(crate) fn policy_command(vhost: &Name, name: &str, policy: &crate::records::
         vhost: vhost.clone(),
         name: name.into(),
         pattern: policy.pattern.clone(),
-        apply_to: policy.apply_to.clone(),
+        apply_to: policy.apply_to,
         priority: policy.priority,
         definition: policy.definition.clone(),
     }

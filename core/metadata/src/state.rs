@@ -11,6 +11,7 @@ use stdx::{ConnectionId, QueueId};
 use crate::apply::Contradiction;
 use crate::changes::{Applied, Outcome};
 use crate::command::{Batch, Command, DestinationName, Name};
+use crate::policies::PolicyKind;
 use crate::records::{QueueRecord, User, VhostName};
 use crate::refusal::{Kind, Refusal};
 use crate::vhost::Vhost;
@@ -122,8 +123,10 @@ impl State {
             Command::ClearParameter(clear) => self.clear_parameter(clear, applied),
             Command::SetGlobalParameter(set) => Ok(self.set_global_parameter(set, applied)),
             Command::ClearGlobalParameter(clear) => Ok(self.clear_global_parameter(clear, applied)),
-            Command::SetPolicy(set) => self.set_policy(set, applied),
-            Command::ClearPolicy(clear) => self.clear_policy(clear, applied),
+            Command::SetPolicy(set) => self.set_policy(PolicyKind::User, set, applied),
+            Command::ClearPolicy(clear) => self.clear_policy(PolicyKind::User, clear, applied),
+            Command::SetOperatorPolicy(set) => self.set_policy(PolicyKind::Operator, set, applied),
+            Command::ClearOperatorPolicy(clear) => self.clear_policy(PolicyKind::Operator, clear, applied),
             Command::ImportBatch(batch) => self.import(batch, applied),
         }
     }

@@ -9,6 +9,7 @@ use crate::bindings::{Bindings, List, Side, SlotId};
 use crate::command::{DestinationName, Name, VhostMetadata};
 use crate::limits::Limits;
 use crate::names::{Named, Names};
+use crate::policies::PolicyKind;
 use crate::records::{Binding, Destination, ExchangeRecord, Identity, Policy, QueueRecord, VhostName};
 use crate::refusal::Kind;
 
@@ -47,9 +48,10 @@ pub struct Vhost {
     queues: Names<QueueEntry>,
     bindings: Bindings,
     pub(crate) parameters: BTreeMap<(Box<str>, Box<str>), Box<str>>,
-    pub(crate) policies: BTreeMap<Box<str>, Policy>,
     /// Bytes of the records in the tables.
     record_bytes: usize,
+    policies: BTreeMap<Box<str>, Policy>,
+    operator_policies: BTreeMap<Box<str>, Policy>,
 }
 
 /// Reading. Lists are sorted, so that they are the same on every node.
@@ -156,9 +158,29 @@ impl Vhost {
         self.parameters.iter().map(|(key, value)| (key, &**value))
     }
 
-    /// Policies by name.
-    pub fn policies(&self) -> impl Iterator<Item = (&str, &Policy)> {
-        self.policies.iter().map(|(name, policy)| (&**name, policy))
+    /// Policies of a kind by name.
+    pub fn policies(&self, kind: PolicyKind) -> impl Iterator<Item = (&str, &Policy)> {
+        let policies = match kind {
+            PolicyKind::User => &self.policies,
+            PolicyKind::Operator => &self.operator_policies,
+        };
+        policies.iter().map(|(name, policy)| (&**name, policy))
+    }
+
+    /// The policy of that kind and name.
+    #[must_use]
+    pub fn policy(&self, kind: PolicyKind, name: &str) -> Option<&Policy> {
+        match kind {
+            PolicyKind::User => self.policies.get(name),
+            PolicyKind::Operator => self.operator_policies.get(name),
+        }
+    }
+
+    pub(crate) fn policies_mut(&mut self, kind: PolicyKind) -> &mut BTreeMap<Box<str>, Policy> {
+        match kind {
+            PolicyKind::User => &mut self.policies,
+            PolicyKind::Operator => &mut self.operator_policies,
+        }
     }
 
     pub(crate) fn exchanges_unsorted(&self) -> impl Iterator<Item = &Arc<ExchangeRecord>> {
@@ -215,6 +237,7 @@ impl Vhost {
             parameters: BTreeMap::new(),
             policies: BTreeMap::new(),
             record_bytes: 0,
+            operator_policies: BTreeMap::new(),
         }
     }
 

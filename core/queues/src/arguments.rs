@@ -46,6 +46,18 @@ pub enum Overflow {
     RejectPublishDlx,
 }
 
+impl Overflow {
+    /// What a word means.
+    pub fn from_name(name: &[u8]) -> Option<Overflow> {
+        match name {
+            b"drop-head" => Some(Overflow::DropHead),
+            b"reject-publish" => Some(Overflow::RejectPublish),
+            b"reject-publish-dlx" => Some(Overflow::RejectPublishDlx),
+            _ => None,
+        }
+    }
+}
+
 /// When messages leave a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
@@ -223,12 +235,9 @@ impl QueueConfig {
                 n => self.max_priority = n as u8,
             },
             "x-overflow" => {
-                self.overflow = match text(name, value)? {
-                    b"drop-head" => Overflow::DropHead,
-                    b"reject-publish" => Overflow::RejectPublish,
-                    b"reject-publish-dlx" => Overflow::RejectPublishDlx,
-                    _ => return Err(refused(name, ArgumentReason::Atom("invalid_overflow"))),
-                }
+                let overflow = Overflow::from_name(text(name, value)?);
+                self.overflow =
+                    overflow.ok_or_else(|| refused(name, ArgumentReason::Atom("invalid_overflow")))?;
             }
             // Not checked since RabbitMQ 4.
             "x-queue-mode" => {

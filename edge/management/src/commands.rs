@@ -6,7 +6,7 @@ use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
     access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, plugins,
-    profile, queues, report, routes, stages, topology, upkeep, vhosts,
+    policies, profile, queues, report, routes, stages, topology, upkeep, vhosts,
 };
 
 /// What every command gives.
@@ -73,7 +73,7 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     }
 }
 
-/// Commands about vhosts, limits and parameters.
+/// Commands about vhosts, limits, parameters and policies.
 fn vhost_command(broker: &Broker, request: &Request) -> Option<Outcome> {
     Some(match request.command.as_str() {
         "add_vhost" => vhosts::add_vhost(broker, request),
@@ -97,6 +97,12 @@ fn vhost_command(broker: &Broker, request: &Request) -> Option<Outcome> {
         "set_global_parameter" => parameters::set_global_parameter(broker, request),
         "clear_global_parameter" => parameters::clear_global_parameter(broker, request),
         "list_global_parameters" => parameters::list_global_parameters(broker, request),
+        "set_policy" => policies::set_policy(broker, request),
+        "clear_policy" => policies::clear_policy(broker, request),
+        "list_policies" => policies::list_policies(broker, request),
+        "set_operator_policy" => policies::set_operator_policy(broker, request),
+        "clear_operator_policy" => policies::clear_operator_policy(broker, request),
+        "list_operator_policies" => policies::list_operator_policies(broker, request),
         "set_cluster_name" => parameters::set_cluster_name(broker, request),
         _ => return None,
     })

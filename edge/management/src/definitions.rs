@@ -13,6 +13,7 @@ use crate::commands::{Outcome, arguments, usage};
 use crate::imports::{Unsupported, import};
 use crate::limits::shown;
 use crate::parameters::{LIMITS, OWN, VHOST_LIMITS};
+use crate::policies::{OPERATOR_POLICY, definition_object};
 use crate::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, Request};
 use crate::values::{table, text};
 use crate::vhosts::metadata_object;
@@ -97,7 +98,9 @@ pub(crate) fn write_document(
     map.serialize_entry("permissions", &List(|| of.permissions.iter().map(permission)))?;
     map.serialize_entry("topic_permissions", &List(|| of.topic_permissions.iter().map(topic_permission)))?;
     let limits = || of.vhost_limits.iter().map(vhost_limits);
-    map.serialize_entry("parameters", &List(|| of.parameters.iter().map(parameter).chain(limits())))?;
+    let operators = || of.operator_policies.iter().map(operator_policy);
+    let parameters = || of.parameters.iter().map(parameter).chain(operators()).chain(limits());
+    map.serialize_entry("parameters", &List(parameters))?;
     map.serialize_entry("global_parameters", &List(|| globals().map(global)))?;
     map.serialize_entry("policies", &List(|| of.policies.iter().map(policy)))?;
     map.serialize_entry("queues", &List(|| of.queues.iter().map(queue)))?;
@@ -214,10 +217,20 @@ fn policy(it: &SetPolicy) -> Value {
         "vhost": text(&it.vhost),
         "name": *it.name,
         "pattern": *it.pattern,
-        "apply-to": *it.apply_to,
+        "apply-to": it.apply_to.name(),
         "priority": it.priority,
-        "definition": embedded(&it.definition),
+        "definition": definition_object(&it.definition),
     })
+}
+
+fn operator_policy(it: &SetPolicy) -> Value {
+    let value = json!({
+        "pattern": *it.pattern,
+        "definition": definition_object(&it.definition),
+        "priority": it.priority,
+        "apply-to": it.apply_to.name(),
+    });
+    json!({ "vhost": text(&it.vhost), "component": OPERATOR_POLICY, "name": *it.name, "value": value })
 }
 
 fn queue(it: &DeclareQueue) -> Value {

@@ -3,6 +3,8 @@
 mod erlang;
 mod kinds;
 
+pub(crate) use erlang::binary;
+
 use serde_json::Value;
 
 use crate::protocol::Rows;
@@ -105,6 +107,12 @@ fn plain(value: &Value, kind: Kind) -> String {
             format!("[{}]", all.iter().map(|value| plain(value, Kind::Plain)).collect::<Vec<_>>().join(", "))
         }
         (Value::String(text), _) => escaped(text),
+        (Value::Object(entries), Kind::Settings) if !entries.is_empty() => {
+            let pair = |(name, value): (&String, &Value)| {
+                format!("{{{}, {}}}", binary(name), plain(value, Kind::Plain))
+            };
+            format!("[{}]", entries.iter().map(pair).collect::<Vec<_>>().join(", "))
+        }
         (Value::Object(entries), _) => {
             let entries = entries.iter();
             let entries =

@@ -8,6 +8,7 @@ use metadata::{
 };
 
 use crate::parameters::{OWN, show_cluster_name};
+use crate::policies::OPERATOR_POLICY;
 
 mod document;
 mod entries;
@@ -54,8 +55,8 @@ impl What {
             What::Queue => ("queue", "queues of types it does not know"),
             What::Exchange => ("exchange", "exchanges of types it does not know"),
             What::Binding => ("binding", "bindings of those"),
-            What::Policy => ("policy", "policies"),
-            What::OperatorPolicy => ("operator policy", "operator policies"),
+            What::Policy => ("policy", "policies with settings it does not know"),
+            What::OperatorPolicy => ("operator policy", "operator policies with settings it does not know"),
             What::Parameter => ("parameter", "parameters"),
             What::Permission => ("permission", "permissions with patterns it cannot use"),
         }
@@ -207,6 +208,8 @@ fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
     }
     let document: Document =
         serde_json::from_str(document).map_err(|error| format!("not a definitions document: {error}"))?;
+    let (operators, others): (Vec<_>, Vec<_>) =
+        document.parameters.into_iter().partition(|it| it.component == OPERATOR_POLICY);
     let mut left = Vec::new();
     let mut definitions = Definitions {
         users: each(document.users, entries::user)?,
@@ -217,15 +220,15 @@ fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
             |it| entries::topic_permission(it, vhost),
             &mut left,
         )?,
-        vhost_limits: taken(document.parameters, |it| entries::parameter(it, vhost), &mut left)?,
+        vhost_limits: taken(others, |it| entries::parameter(it, vhost), &mut left)?,
         parameters: Vec::new(),
         global_parameters: globals(document.global_parameters),
-        policies: Vec::new(),
+        policies: taken(document.policies, |it| entries::policy(&it, vhost), &mut left)?,
+        operator_policies: taken(operators, |it| entries::operator_policy(&it, vhost), &mut left)?,
         queues: taken(document.queues, |it| entries::queue(&it, vhost), &mut left)?,
         exchanges: taken(document.exchanges, |it| entries::exchange(it, vhost), &mut left)?,
         bindings: each(document.bindings, |it| entries::binding(&it, vhost))?,
     };
-    left.extend(each(document.policies, |it| entries::policy(&it, vhost))?);
     leave_bindings(&mut definitions.bindings, &mut left);
     Ok(Import { definitions, left })
 }

@@ -28,6 +28,7 @@ mod objects;
 mod parameters;
 mod passwords;
 mod plugins;
+pub mod policies;
 pub mod profile;
 pub mod prometheus;
 mod protocol;

@@ -311,6 +311,12 @@ pub(crate) fn memory(broker: &Broker) -> Vec<(&'static str, u64)> {
     parts
 }
 
+/// Resident memory of the process, bytes; 0 where the system does not say.
+pub(crate) fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kib_of(&status, "VmRSS:") * 1024
+}
+
 /// Resident bytes of the program and its libraries.
 fn file_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::commands::{Outcome, arguments, settle};
 use crate::limits::{check_vhost, clear_limits_of_vhost, parsed, set_limits_of_vhost, shown};
+use crate::policies::{
+    OPERATOR_POLICY, clear_operator_parameter, operator_parameters, set_operator_parameter,
+};
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
 
 /// Component under which RabbitMQ keeps limits of vhosts.
@@ -34,8 +37,12 @@ pub(crate) fn set_parameter(broker: &Broker, request: &Request) -> Outcome {
     let [component, name, value] = arguments(request)?;
     let value = parsed(value)?;
     match (component, name) {
-        ("policy" | "operator_policy", _) => {
+        ("policy", _) => {
             Err(Failure::new(Exit::UNAVAILABLE, "Error:\npolicies may not be set using this method"))
+        }
+        (OPERATOR_POLICY, _) => {
+            check_vhost(broker, request.vhost())?;
+            set_operator_parameter(broker, request.vhost(), name, &value)
         }
         (VHOST_LIMITS, LIMITS) => {
             check_vhost(broker, request.vhost())?;
@@ -53,6 +60,14 @@ pub(crate) fn clear_parameter(broker: &Broker, request: &Request) -> Outcome {
     let [component, name] = arguments(request)?;
     if (component, name) == (VHOST_LIMITS, LIMITS) {
         return clear_limits_of_vhost(broker, request.vhost());
+    }
+    match component {
+        "policy" => {
+            let text = "Error:\npolicies may not be cleared using this method";
+            return Err(Failure::new(Exit::UNAVAILABLE, text));
+        }
+        OPERATOR_POLICY => return clear_operator_parameter(broker, request.vhost(), name),
+        _ => {}
     }
     let vhost = request.vhost().as_bytes().into();
     let clear = ClearParameter { vhost, component: component.into(), name: name.into() };
@@ -78,7 +93,8 @@ pub(crate) fn list_parameters(broker: &Broker, request: &Request) -> Outcome {
             vhost.parameters().map(|((component, name), value)| row(component, name, value.to_owned()));
         let limits = vhost.limits();
         let limits = (!limits.is_empty()).then(|| row(VHOST_LIMITS, LIMITS, shown(limits).to_string()));
-        kept.chain(limits).collect()
+        let policies = operator_parameters(vhost).map(|(name, value)| row(OPERATOR_POLICY, &name, value));
+        kept.chain(policies).chain(limits).collect()
     });
     let columns = ["component", "name", "value"].map(String::from).into();
     Ok(Answer::Rows(Rows { columns, rows }))

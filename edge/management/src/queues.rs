@@ -10,6 +10,7 @@ use crate::columns::{Column, chosen, rows};
 use crate::commands::{Outcome, usage};
 use crate::connections::pid;
 use crate::node::NODE_NAME;
+use crate::policies::definition_object;
 use crate::protocol::Request;
 use crate::values::{text, typed};
 
@@ -26,9 +27,11 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("exclusive", |(it, _)| it.exclusive_owner().is_some().into()),
     ("owner_pid", |(it, _)| it.exclusive_owner().map(|owner| pid(owner, 0)).unwrap_or_default().into()),
     ("arguments", |(it, _)| typed(it.arguments().as_table().raw())),
-    ("policy", |_| "".into()),
-    ("operator_policy", |_| "".into()),
-    ("effective_policy_definition", |_| Value::Object(serde_json::Map::new())),
+    ("policy", |(it, _)| it.policies().policy().map(|it| &*it.name).unwrap_or_default().into()),
+    ("operator_policy", |(it, _)| {
+        it.policies().operator_policy().map(|it| &*it.name).unwrap_or_default().into()
+    }),
+    ("effective_policy_definition", |(it, _)| definition_object(&it.policies().definition())),
     ("type", |_| "classic".into()),
     ("state", |(it, _)| state(it).into()),
     ("messages_ready", |(_, it)| it.ready.into()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use broker::Broker;
+use broker::policies::VhostPolicies;
 use metadata::{Binding, Destination, ExchangeRecord, QueueRecord};
 
 use crate::columns::{Column, chosen, rows};
@@ -11,8 +12,8 @@ use crate::delayed;
 use crate::protocol::Request;
 use crate::values::{text, typed};
 
-/// An exchange, and how many messages wait in it, if it delays any and that was asked for.
-type ExchangeLine = (Arc<ExchangeRecord>, Option<u64>);
+/// An exchange, the policies of its vhost, and how many messages wait in it, if it delays any and that was asked for.
+type ExchangeLine = (Arc<ExchangeRecord>, Arc<VhostPolicies>, Option<u64>);
 
 const EXCHANGE_COLUMNS: &[Column<ExchangeLine>] = &[
     ("name", |it| text(&it.0.name)),
@@ -21,9 +22,9 @@ const EXCHANGE_COLUMNS: &[Column<ExchangeLine>] = &[
     ("auto_delete", |it| it.0.auto_delete.into()),
     ("internal", |it| it.0.internal.into()),
     ("arguments", |it| typed(it.0.arguments.raw())),
-    ("policy", |_| "".into()),
+    ("policy", |it| it.1.of_exchange(&it.0.name).policy().map(|it| &*it.name).unwrap_or_default().into()),
     ("user_who_performed_action", |_| "".into()),
-    ("messages_delayed", |it| it.1.map_or_else(|| "".into(), Into::into)),
+    ("messages_delayed", |it| it.2.map_or_else(|| "".into(), Into::into)),
 ];
 
 /// Exchanges of a vhost by name, the default one first.
@@ -38,7 +39,9 @@ pub(crate) fn list_exchanges(broker: &Broker, request: &Request) -> Outcome {
         let store = delayed::store(broker, request.vhost(), &exchange.name).filter(|_| counts)?;
         Some(store.stats().wait().unacked)
     };
-    Ok(rows(&columns, all.into_iter().map(|exchange| (exchange.clone(), waiting(&exchange)))))
+    let policies = broker.vhost(request.vhost()).map(|vhost| vhost.policies()).unwrap_or_default();
+    let line = |exchange: Arc<ExchangeRecord>| (exchange.clone(), policies.clone(), waiting(&exchange));
+    Ok(rows(&columns, all.into_iter().map(line)))
 }
 
 /// A binding, or the implicit one of the default exchange to a queue (B86).

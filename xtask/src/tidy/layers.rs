@@ -40,6 +40,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("clap", &["apps"]),
     ("crc32fast", &["storage", "base", "core/metadata"]),
     ("flate2", &["edge/management"]),
+    ("fancy-regex", &["core/broker"]),
     ("foldhash", &[]),
     ("getrandom", &["base/platform"]),
     ("hashbrown", &[]),

@@ -231,6 +231,9 @@ fn arguments(read: Words) -> Result<Arguments, String> {
     if let (Some(text), None) = (seconds, timeout) {
         invalid.push(format!("--timeout : {text}"));
     }
+    if let Some(text) = options.get("priority").filter(|text| text.parse::<i64>().is_err()) {
+        invalid.push(format!("--priority : {text}"));
+    }
     let asks_help = options.contains_key("help") || options.contains_key("version");
     if let Some(entry) = catalogue::find(&command).filter(|_| !asks_help) {
         if !invalid.is_empty() {

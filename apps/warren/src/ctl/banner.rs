@@ -155,6 +155,17 @@ fn vhost_banner(request: &Request) -> Option<String> {
         "clear_user_limits" => format!("Clearing \"{second}\" limit for user \"{first}\" ..."),
         "list_user_limits" if request.has("global") => "Listing limits for all users ...".into(),
         "list_user_limits" => format!("Listing limits for user \"{user}\" ..."),
+        "set_policy" | "set_operator_policy" => {
+            let what = if request.command == "set_policy" { "policy" } else { "operator policy override" };
+            let priority = request.options.get("priority").map_or("0", String::as_str);
+            format!(
+                "Setting {what} \"{first}\" for pattern \"{second}\" to \"{third}\" with priority \"{priority}\" for vhost \"{vhost}\" ..."
+            )
+        }
+        "clear_policy" => format!("Clearing policy \"{first}\" on vhost \"{vhost}\" ..."),
+        "clear_operator_policy" => format!("Clearing operator policy \"{first}\" on vhost \"{vhost}\" ..."),
+        "list_policies" => format!("Listing policies for vhost \"{vhost}\" ..."),
+        "list_operator_policies" => format!("Listing operator policy overrides for vhost \"{vhost}\" ..."),
         "set_parameter" => format!(
             "Setting runtime parameter \"{second}\" for component \"{first}\" to \"{third}\" in vhost \"{vhost}\" ..."
         ),

@@ -45,18 +45,6 @@ const ABSENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "policies are not there yet",
-        &[
-            "set_policy",
-            "clear_policy",
-            "list_policies",
-            "list_policies_that_match",
-            "set_operator_policy",
-            "clear_operator_policy",
-            "list_operator_policies",
-        ],
-    ),
-    (
         "a node is a cluster of its own and cannot join another yet",
         &[
             "join_cluster",

@@ -64,7 +64,7 @@ impl Queue {
         tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged is kept");
         self.condition.set(Condition::Crashed);
         self.count_gone(&state.machine);
-        state.machine = Classic::new(self.config.clone(), 0);
+        state.machine = Classic::new(self.config(), 0);
         for (consumer, gone) in state.sinks.drain() {
             // Its session may be what panicked.
             let _told = contained(|| gone.sink.cancelled(consumer.token));
@@ -130,6 +130,7 @@ impl Queue {
             | Event::Settle(..)
             | Event::Resume(_)
             | Event::Touch
+            | Event::Reconfigure
             | Event::Tick
             | Event::LettersTaken(_) => {}
             Event::BlocksSynced(_) | Event::BlockWritten(..) | Event::BlockRead(..) => {
@@ -170,6 +171,7 @@ impl Queue {
             | Event::Settle(..)
             | Event::Resume(_)
             | Event::Touch
+            | Event::Reconfigure
             | Event::Close
             | Event::Tick
             | Event::LettersTaken(_)

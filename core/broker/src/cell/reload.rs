@@ -103,7 +103,7 @@ impl Queue {
                 recovering.apply(kind, record.payload, record.position.0)?;
             }
         }
-        Ok(recovering.finish(self.config.clone(), self.services().now_ms()))
+        Ok(recovering.finish(self.config(), self.services().now_ms()))
     }
 
     /// The queue goes on. What was handed out before is ready again; settlements of it come too late.
@@ -120,6 +120,8 @@ impl Queue {
         state.is_reloading = false;
         state.since_reload = Some(HashSet::new());
         self.condition.set(Condition::Running);
+        // Its policies may have changed while it was read back.
+        self.handle_contained(state, &mut Event::Reconfigure, now_ms, aftermath);
         self.handle_contained(state, &mut Event::Tick, now_ms, aftermath);
     }
 }

@@ -7,15 +7,17 @@ use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueT
 use queues::{Classic, Order, QueueConfig, Recovering};
 use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
-use wire::amqp091::{Properties, Value};
+use wire::amqp091::{Properties, Table, Value};
 
 use crate::access::{Grants, TopicGrants, User};
 use crate::broker::Inner;
-use crate::cell::{DeadLetterTarget, Event, Queue, QueueRef, Terms};
+use crate::cell::settings::{Settled, Terms};
+use crate::cell::{Event, Queue, QueueRef};
 use crate::data::batch::Batch;
 use crate::data::handovers::Handovers;
 use crate::data::recent::RecentMessages;
 use crate::data::seen::SeenValues;
+use crate::policies::AppliedPolicies;
 use crate::vhost::Vhost;
 
 /// Recovered contents of the queues of which the log has something, by id.
@@ -42,8 +44,10 @@ pub(crate) fn start_all_clocks(queues: &[Arc<Queue>]) {
 }
 
 impl Inner {
-    /// Applies changes to the runtime tables.
-    pub(crate) fn follow(&self, state: &State, changes: &[Change]) {
+    /// Applies changes to the runtime tables. Gives the queues to which other policies apply now: they are to be told, but not
+    /// under the writer's lock.
+    pub(crate) fn follow(&self, state: &State, changes: &[Change]) -> Vec<Arc<Queue>> {
+        let mut policies = Followed::default();
         let mut rest = changes;
         while let Some((change, behind)) = rest.split_first() {
             rest = behind;
@@ -79,11 +83,11 @@ impl Inner {
                 Change::UserDeleted(name) => {
                     self.users.write().remove(&text(name));
                 }
-                Change::ParameterChanged { .. }
-                | Change::GlobalParameterChanged { .. }
-                | Change::PolicyChanged { .. } => {}
+                Change::PolicyChanged { vhost, .. } => self.follow_policies(state, vhost, &mut policies),
+                Change::ParameterChanged { .. } | Change::GlobalParameterChanged { .. } => {}
             }
         }
+        policies.queues
     }
 
     /// Builds the runtime tables of a loaded state; gives the queues, whose clocks stand until [`start_all_clocks`].
@@ -91,7 +95,9 @@ impl Inner {
         let mut queues = Vec::with_capacity(contents.len());
         for vhost in state.vhosts() {
             let name = text(vhost.name());
-            self.vhosts.write().insert(name.clone(), Vhost::new(&name, &self.services));
+            let runtime = Vhost::new(&name, &self.services);
+            runtime.refresh_policies(vhost);
+            self.vhosts.write().insert(name.clone(), runtime);
             self.refresh_vhost(state, vhost.name());
             for record in vhost.exchanges() {
                 queues.extend(self.add_exchange(record, contents.remove(&store_id(record))));
@@ -127,9 +133,7 @@ impl Inner {
         exchange.durable = record.durable;
         exchange.auto_delete = record.auto_delete;
         exchange.internal = record.internal;
-        if let Some(Value::LongStr(name)) = arguments.get("alternate-exchange") {
-            exchange.set_alternate(Some(name));
-        }
+        set_alternate(&exchange, arguments, &vhost.policies().of_exchange(&record.name));
         exchange.gate = self.gate_of(record, declared.duty);
         let store = (declared.duty == Duty::Delay).then(|| self.open_store(&vhost, record, contents));
         if let Some(store) = &store {
@@ -181,7 +185,8 @@ impl Inner {
             arguments: metadata::Arguments::default(),
             queue_type: QueueType::Classic,
         };
-        let terms = Terms { config: self.services.configs.share(config), dead_letter: None };
+        let nothing = AppliedPolicies::default();
+        let terms = Terms::of(config, record.arguments.as_table(), nothing, &self.services.configs);
         let machine = self.machine(&terms, contents);
         let store = Queue::new(Arc::new(record), terms, machine, vhost.place().clone());
         self.services.register(&store);
@@ -203,29 +208,24 @@ impl Inner {
 
     fn add_queue(&self, record: &Arc<QueueRecord>, contents: Option<Recovering>) -> Option<Arc<Queue>> {
         let vhost = self.vhost_of(&record.vhost)?;
+        let policies = vhost.policies().of_queue(&record.name, record.queue_type);
+        let terms = self.terms(record, policies);
+        let machine = self.machine(&terms, contents);
+        let queue = Queue::new(record.clone(), terms, machine, vhost.place().clone());
+        self.services.register(&queue);
+        vhost.add_queue(queue.clone());
+        Some(queue)
+    }
+
+    /// What a queue goes by under these policies.
+    fn terms(&self, record: &QueueRecord, policies: AppliedPolicies) -> Terms {
         let arguments = record.arguments.as_table();
         let mut config =
             QueueConfig::from_arguments(arguments, QueueType::Classic.arguments()).unwrap_or_default();
         config.durable = record.durable;
         config.auto_delete = record.auto_delete;
         config.memory_bytes_max = self.options.queue_memory_bytes_max;
-        let dead_letter = match arguments.get("x-dead-letter-exchange") {
-            Some(Value::LongStr(exchange)) => {
-                let routing_key = match arguments.get("x-dead-letter-routing-key") {
-                    Some(Value::LongStr(key)) => Some(key.into()),
-                    _ => None,
-                };
-                Some(DeadLetterTarget { exchange: exchange.into(), routing_key })
-            }
-            _ => None,
-        };
-        let terms =
-            Terms { config: self.services.configs.share(config), dead_letter: dead_letter.map(Box::new) };
-        let machine = self.machine(&terms, contents);
-        let queue = Queue::new(record.clone(), terms, machine, vhost.place().clone());
-        self.services.register(&queue);
-        vhost.add_queue(queue.clone());
-        Some(queue)
+        Terms::of(config, arguments, policies, &self.services.configs)
     }
 
     /// The machine of a queue in which something was logged.
@@ -284,6 +284,29 @@ impl Inner {
         }
     }
 
+    /// Once for a vhost, however many of its policies changed: the state is that after all changes.
+    fn follow_policies(&self, state: &State, name: &metadata::Name, followed: &mut Followed) {
+        if followed.vhosts.contains(name) {
+            return;
+        }
+        followed.vhosts.push(name.clone());
+        let (Some(vhost), Some(record)) = (self.vhost_of(name), state.vhost(name)) else { return };
+        vhost.refresh_policies(record);
+        let policies = vhost.policies();
+        let is_changed = |queue: &Arc<Queue>| {
+            let policies = policies.of_queue(queue.name(), queue.record.queue_type);
+            queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew
+        };
+        followed.queues.extend(vhost.queues().into_iter().filter(is_changed));
+        for exchange in vhost.exchanges() {
+            if let Some(declared) = record.exchange(&exchange.name) {
+                let arguments = declared.arguments.as_table();
+                set_alternate(&exchange, arguments, &policies.of_exchange(&exchange.name));
+            }
+        }
+        vhost.changed();
+    }
+
     fn refresh_user(&self, state: &State, name: &[u8]) {
         let Some(record) = state.user(name) else { return };
         let key = text(name);
@@ -301,6 +324,21 @@ impl Inner {
             ((text(vhost).into(), exchange.clone()), grants)
         });
         user.set_rights(grants.collect(), topics.collect());
+    }
+}
+
+/// Vhosts whose policies were looked at while changes are followed, and the queues that are to be told.
+#[derive(Default)]
+struct Followed {
+    vhosts: Vec<metadata::Name>,
+    queues: Vec<Arc<Queue>>,
+}
+
+/// The alternate exchange of the arguments, else that of a policy (B143).
+fn set_alternate(exchange: &Exchange<QueueRef>, arguments: Table<'_>, policies: &AppliedPolicies) {
+    match arguments.get("alternate-exchange") {
+        Some(Value::LongStr(name)) => exchange.set_alternate(Some(name)),
+        _ => exchange.set_alternate(policies.text("alternate-exchange").map(str::as_bytes)),
     }
 }
 

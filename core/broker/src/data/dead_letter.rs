@@ -122,7 +122,7 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
     if queue.is_store() {
         return super::delayed::hand_over(queue, &letters, confirms);
     }
-    let Some(target) = &queue.dead_letter else { return };
+    let Some(target) = queue.dead_letter_target() else { return };
     let Some(vhost) = queue.place.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(&target.exchange) else { return };
     let now_s = queue.services().now_ms() / 1000;

@@ -128,6 +128,8 @@ fn fact(fact: &Fact) -> String {
         Fact::GlobalParameterCleared(it) => format!("cleared global parameter '{}'", it.name),
         Fact::PolicySet(it) => format!("policy '{}'", it.name),
         Fact::PolicyCleared(it) => format!("cleared policy '{}'", it.name),
+        Fact::OperatorPolicySet(it) => format!("operator policy '{}'", it.name),
+        Fact::OperatorPolicyCleared(it) => format!("cleared operator policy '{}'", it.name),
         Fact::IdsUsed(it) => format!("numbers below {} used", it.next),
         Fact::VhostLimitsSet(it) => named("limits of vhost", &it.vhost),
     }

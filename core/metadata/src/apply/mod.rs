@@ -3,6 +3,7 @@
 mod bindings;
 mod exchanges;
 mod parameters;
+mod policies;
 mod queues;
 mod replay;
 mod users;

@@ -1,11 +1,8 @@
-//! Runtime parameters and policies: kept as text for whoever understands them.
+//! Runtime parameters: kept as text for whoever understands them.
 
 use crate::changes::{Applied, Change, Outcome};
-use crate::command::{
-    ClearGlobalParameter, ClearParameter, ClearPolicy, SetGlobalParameter, SetParameter, SetPolicy,
-};
+use crate::command::{ClearGlobalParameter, ClearParameter, SetGlobalParameter, SetParameter};
 use crate::facts::Fact;
-use crate::records::Policy;
 use crate::refusal::Refusal;
 use crate::state::State;
 
@@ -65,30 +62,5 @@ impl State {
         let change = Change::GlobalParameterChanged { name: clear.name.clone() };
         applied.push(change, Fact::GlobalParameterCleared(clear.clone()));
         Outcome::Changed
-    }
-
-    pub(crate) fn set_policy(&mut self, set: &SetPolicy, applied: &mut Applied) -> Result<Outcome, Refusal> {
-        let SetPolicy { vhost, name, pattern, apply_to, priority, definition } = set.clone();
-        let policies = &mut self.vhost_mut(&vhost)?.policies;
-        let policy = Policy { pattern, apply_to, priority, definition };
-        if policies.get(&name) == Some(&policy) {
-            return Ok(Outcome::Unchanged);
-        }
-        policies.insert(name.clone(), policy);
-        applied.push(Change::PolicyChanged { vhost, name }, Fact::PolicySet(set.clone()));
-        Ok(Outcome::Changed)
-    }
-
-    pub(crate) fn clear_policy(
-        &mut self,
-        clear: &ClearPolicy,
-        applied: &mut Applied,
-    ) -> Result<Outcome, Refusal> {
-        let ClearPolicy { vhost, name } = clear.clone();
-        if self.vhost_mut(&vhost)?.policies.remove(&name).is_none() {
-            return Ok(Outcome::Unchanged);
-        }
-        applied.push(Change::PolicyChanged { vhost, name }, Fact::PolicyCleared(clear.clone()));
-        Ok(Outcome::Changed)
     }
 }

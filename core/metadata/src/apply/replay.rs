@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::changes::Applied;
 use crate::command::{AddVhost, Bind, DeclareExchange, DeclareQueue, Unbind};
 use crate::facts::{ExchangeFact, Fact, QueueFact};
+use crate::policies::PolicyKind;
 use crate::records::{ExchangeRecord, Permissions, QueueRecord, TopicPermissions, VhostName};
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -75,8 +76,12 @@ impl State {
             Fact::ParameterCleared(clear) => fits(self.clear_parameter(clear, ignored))?,
             Fact::GlobalParameterSet(set) => drop(self.set_global_parameter(set, ignored)),
             Fact::GlobalParameterCleared(clear) => drop(self.clear_global_parameter(clear, ignored)),
-            Fact::PolicySet(set) => fits(self.set_policy(set, ignored))?,
-            Fact::PolicyCleared(clear) => fits(self.clear_policy(clear, ignored))?,
+            Fact::PolicySet(set) => fits(self.set_policy(PolicyKind::User, set, ignored))?,
+            Fact::PolicyCleared(clear) => fits(self.clear_policy(PolicyKind::User, clear, ignored))?,
+            Fact::OperatorPolicySet(set) => fits(self.set_policy(PolicyKind::Operator, set, ignored))?,
+            Fact::OperatorPolicyCleared(clear) => {
+                fits(self.clear_policy(PolicyKind::Operator, clear, ignored))?;
+            }
             Fact::IdsUsed(ids) => self.use_ids_below(ids.next)?,
         }
         Ok(())

@@ -13,6 +13,10 @@ use crate::*;
 /// What a snapshot of version 1 of this small state looks like, for ever.
 const GOLDEN_V1: &str = include_str!("golden_v1.hex");
 
+fn definition(text: &str) -> PolicyDefinition {
+    PolicyDefinition::from_json(text).expect("it is one")
+}
+
 fn small_state() -> State {
     let mut machine = Machine::with_vhost("/");
     let mut arguments = TableBuf::new();
@@ -39,9 +43,9 @@ fn small_state() -> State {
         vhost: name("/"),
         name: "p".into(),
         pattern: "^q".into(),
-        apply_to: "queues".into(),
+        apply_to: ApplyTo::Queues,
         priority: -1,
-        definition: r#"{"max-length":5}"#.into(),
+        definition: definition(r#"{"max-length":5}"#),
     }));
     machine.state
 }
@@ -100,14 +104,6 @@ fn one_fact_of_each() -> Vec<Fact> {
     let global = SetGlobalParameter { name: "g".into(), value: "1".into() };
     let (component, value) = ("shovel".into(), "[]".into());
     let parameter = SetParameter { vhost: vhost.clone(), component, name: "s".into(), value };
-    let policy = SetPolicy {
-        vhost: vhost.clone(),
-        name: "p".into(),
-        pattern: ".".into(),
-        apply_to: "all".into(),
-        priority: 1,
-        definition: "{}".into(),
-    };
     vec![
         Fact::VhostSet(AddVhost { name: vhost.clone(), metadata }),
         Fact::VhostDeleted(DeleteVhost { name: vhost.clone() }),
@@ -136,10 +132,12 @@ fn one_fact_of_each() -> Vec<Fact> {
         }),
         Fact::GlobalParameterSet(global),
         Fact::GlobalParameterCleared(ClearGlobalParameter { name: "g".into() }),
-        Fact::PolicySet(policy),
+        Fact::PolicySet(policy("p", ".", ApplyTo::All, 1, "{}")),
         Fact::PolicyCleared(ClearPolicy { vhost, name: "p".into() }),
         Fact::IdsUsed(IdsFact { next: 9 }),
         Fact::VhostLimitsSet(SetVhostLimits { vhost: name("v"), limits: one_limit() }),
+        Fact::OperatorPolicySet(operator_policy()),
+        Fact::OperatorPolicyCleared(ClearPolicy { vhost: name("v"), name: "o".into() }),
     ]
 }
 
@@ -151,7 +149,16 @@ fn every_fact_is_written_and_read_as_ever() {
     assert_eq!(written, unhex(GOLDEN_FACTS_V1), "written now: {hex}");
     assert_eq!(Fact::decode_all(&unhex(GOLDEN_FACTS_V1)), Ok(facts));
     let starts = facts_codes(&written);
-    assert_eq!(starts, (1..=22).collect::<Vec<u16>>(), "codes never change");
+    assert_eq!(starts, (1..=24).collect::<Vec<u16>>(), "codes never change");
+}
+
+fn policy(called: &str, pattern: &str, apply_to: ApplyTo, priority: i64, json: &str) -> SetPolicy {
+    let (called, pattern) = (called.into(), pattern.into());
+    SetPolicy { vhost: name("v"), name: called, pattern, apply_to, priority, definition: definition(json) }
+}
+
+fn operator_policy() -> SetPolicy {
+    policy("o", "^q", ApplyTo::ClassicQueues, 2, r#"{"max-length":5,"overflow":"drop-head"}"#)
 }
 
 /// The codes of facts written one after the other, read back through their lengths.
@@ -310,7 +317,7 @@ proptest! {
     }
 
     #[test]
-    fn decoding_any_bytes_gives_a_value_or_an_error(bytes in vec(any::<u8>(), 0..200), code in 0..30_u8) {
+    fn decoding_any_bytes_gives_a_value_or_an_error(bytes in vec(any::<u8>(), 0..200), code in 0..32_u8) {
         let coded = [&[0, code][..], &bytes].concat();
         if let Ok(command) = Command::decode(&coded) {
             let mut again = Vec::new();

@@ -152,10 +152,16 @@ fn parameter_commands() -> impl Strategy<Value = Command> {
             .prop_map(|(name, value)| Command::SetGlobalParameter(SetGlobalParameter { name, value })),
         words().prop_map(|name| Command::ClearGlobalParameter(ClearGlobalParameter { name })),
         (vhosts(), words(), words(), any::<i64>()).prop_map(|(vhost, name, pattern, priority)| {
-            let (apply_to, definition) = (pattern.clone(), pattern.clone());
-            Command::SetPolicy(SetPolicy { vhost, name, pattern, apply_to, priority, definition })
+            let (apply_to, value) = (ApplyTo::Queues, PolicyValue::Text(pattern.clone()));
+            let definition = [(name.clone(), value), ("n".into(), PolicyValue::Integer(priority))];
+            let definition = definition.into_iter().collect();
+            let set = SetPolicy { vhost, name, pattern, apply_to, priority, definition };
+            if priority % 2 == 0 { Command::SetPolicy(set) } else { Command::SetOperatorPolicy(set) }
         }),
-        (vhosts(), words()).prop_map(|(vhost, name)| Command::ClearPolicy(ClearPolicy { vhost, name })),
+        (vhosts(), words(), any::<bool>()).prop_map(|(vhost, name, operator)| {
+            let clear = ClearPolicy { vhost, name };
+            if operator { Command::ClearOperatorPolicy(clear) } else { Command::ClearPolicy(clear) }
+        }),
     ]
 }
 

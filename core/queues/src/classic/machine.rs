@@ -532,6 +532,19 @@ impl Classic {
         self.last_used_ms = now_ms;
     }
 
+    /// Takes over what policies may change while the queue lives: times, limits and what happens at them, and whether the dead
+    /// are handed out. Messages keep the time to live that they came with; `x-expires` starts over.
+    pub fn reconfigure(&mut self, config: Arc<QueueConfig>, now_ms: u64, fx: &mut impl Effects) {
+        self.config = config;
+        self.touch(now_ms);
+        self.trim(fx);
+        self.settle_log(fx);
+        self.expire(now_ms, fx);
+        self.serve(now_ms, fx);
+        self.watch_expires(fx);
+        self.relieve(fx);
+    }
+
     /// Removes all ready messages without dead-lettering; returns how many (B80).
     pub fn purge(&mut self, fx: &mut impl Effects) -> u64 {
         if self.is_schedule() {

@@ -14,7 +14,8 @@ pub(super) fn terms(rows: &Rows) -> String {
 }
 
 fn row(rows: &Rows, values: &[Value]) -> String {
-    let pair = |(name, value): (&String, &Value)| format!("{{{name},{}}}", term(value, kinds::of(name)));
+    let pair =
+        |(name, value): (&String, &Value)| format!("{{{},{}}}", atom(name), term(value, kinds::of(name)));
     let pairs: Vec<String> = rows.columns.iter().zip(values).map(pair).collect();
     let short = pairs.iter().map(|pair| pair.chars().count() + 1).sum::<usize>() <= WIDTH;
     format!("[{}]", pairs.join(if short { "," } else { ",\n  " }))
@@ -36,6 +37,12 @@ fn term(value: &Value, kind: Kind) -> String {
         (Value::Array(entries), Kind::Table) => list(entries, table_entry),
         (Value::Array(all), kind) => list(all, |value| term(value, kind)),
         (Value::String(text), _) => binary(text),
+        (Value::Object(entries), Kind::Settings) if !entries.is_empty() => {
+            let pair = |(name, value): (&String, &Value)| {
+                format!("{{{},{}}}", binary(name), term(value, Kind::Plain))
+            };
+            format!("[{}]", entries.iter().map(pair).collect::<Vec<_>>().join(","))
+        }
         (Value::Object(entries), _) => {
             let entries = entries.iter();
             let entries =
@@ -67,7 +74,8 @@ fn typed(kind: &str, value: &Value) -> String {
     }
 }
 
-fn binary(text: &str) -> String {
+/// A text as a binary.
+pub(crate) fn binary(text: &str) -> String {
     if text.is_empty() {
         return "<<>>".into();
     }
@@ -118,6 +126,11 @@ mod tests {
                 "[{<<\"a\">>,array,[{longstr,<<\"b\">>}]}]",
             ),
             ("effective_policy_definition", json!({}), "#{}"),
+            (
+                "effective_policy_definition",
+                json!({"a": "b", "max-length": 5}),
+                "[{<<\"a\">>,<<\"b\">>},{<<\"max-length\">>,5}]",
+            ),
         ] {
             assert_eq!(one(column, value), format!("[[{{{column},{term}}}]]\n"));
         }

@@ -20,6 +20,8 @@ pub(super) enum Kind {
     Tuple,
     /// `[name, type, value]` of each entry.
     Table,
+    /// What policies set.
+    Settings,
 }
 
 /// By the column's name.
@@ -46,6 +48,7 @@ pub(super) fn of(column: &str) -> Kind {
         "host" | "peer_host" => Kind::Address,
         "protocol" => Kind::Tuple,
         "arguments" | "client_properties" => Kind::Table,
+        "effective_policy_definition" => Kind::Settings,
         _ => Kind::Plain,
     }
 }

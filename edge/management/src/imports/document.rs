@@ -95,11 +95,13 @@ pub(super) struct Parameter {
     pub(super) value: Value,
 }
 
-/// Only what tells which one it is.
 #[derive(Deserialize)]
 pub(super) struct Policy {
     pub(super) vhost: Option<String>,
     pub(super) name: String,
+    /// Pattern, definition, priority, apply-to.
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
 }
 
 #[derive(Deserialize)]

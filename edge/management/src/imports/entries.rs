@@ -5,7 +5,8 @@ use ::queues::QueueConfig;
 use broker::control::operator::pattern_problem;
 use metadata::{
     AddVhost, Arguments, Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Hashing, Limits,
-    Name, PutUser, QueueType, SALT_BYTES, SetPermissions, SetTopicPermissions, SetVhostLimits, VhostMetadata,
+    Name, PolicyKind, PutUser, QueueType, SALT_BYTES, SetPermissions, SetPolicy, SetTopicPermissions,
+    SetVhostLimits, VhostMetadata,
 };
 use platform::{Random, RealRandom};
 use routing::TypeError;
@@ -15,6 +16,7 @@ use super::document::{Binding, Exchange, Parameter, Permission, Policy, Queue, U
 use super::{Entry, Left, Problem, What};
 use crate::limits::{USER_LIMITS, VHOST_LIMITS, limits_of};
 use crate::parameters;
+use crate::policies::{NewPolicy, PolicyProblem, checked, unknown_settings};
 use crate::values::raw_table;
 
 /// Longest name and routing key, bytes (short strings of AMQP 0-9-1).
@@ -119,7 +121,7 @@ pub(super) fn topic_permission(it: Permission, vhost: &str) -> Result<Entry<SetT
     }))
 }
 
-/// Only limits of vhosts do something; shovels, federation and operator policies are not there.
+/// Only limits of vhosts do something; shovels and federation are not there.
 pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimits>, Problem> {
     let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
     match it.component.as_str() {
@@ -129,9 +131,6 @@ pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimi
                 limits.map_err(|problem| format!("parameter of component '{}': {problem}", it.component))?;
             Ok(Entry::Taken(SetVhostLimits { vhost, limits }))
         }
-        "operator_policy" => {
-            Ok(Entry::Left(Left { what: What::OperatorPolicy, vhost, name: it.name, detail: String::new() }))
-        }
         component => {
             let detail = format!("component '{component}'");
             Ok(Entry::Left(Left { what: What::Parameter, vhost, name: it.name, detail }))
@@ -139,9 +138,39 @@ pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimi
     }
 }
 
-pub(super) fn policy(it: &Policy, vhost: &str) -> Result<Left, Problem> {
+/// Those with settings that are not there (federation, mirroring) are left out: half of a policy is another policy.
+fn policy_of(
+    (kind, what): (PolicyKind, What),
+    vhost: Name,
+    name: &str,
+    it: &Map<String, Value>,
+) -> Result<Entry<SetPolicy>, Problem> {
+    let (words, _) = what.words();
+    let problem = |text: &str| format!("{words} '{name}': {}", text.trim_end().replace('\n', " "));
+    let new = NewPolicy::from_json(it).map_err(|missing| match missing {
+        PolicyProblem::KeyMissing(key) => problem(&format!("key '{key}' is missing")),
+        other => problem(&format!("{other:?}")),
+    })?;
+    let unknown = unknown_settings(kind, &new.definition);
+    if !unknown.is_empty() {
+        let detail = format!("settings {}", unknown.join(", "));
+        return Ok(Entry::Left(Left { what, vhost, name: name.into(), detail }));
+    }
+    let vhost_name = String::from_utf8_lossy(&vhost);
+    checked(kind, &vhost_name, name, &new).map(Entry::Taken).map_err(|text| problem(&text))
+}
+
+pub(super) fn policy(it: &Policy, vhost: &str) -> Result<Entry<SetPolicy>, Problem> {
     let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
-    Ok(Left { what: What::Policy, vhost, name: it.name.clone(), detail: String::new() })
+    policy_of((PolicyKind::User, What::Policy), vhost, &it.name, &it.rest)
+}
+
+/// RabbitMQ keeps them among the parameters.
+pub(super) fn operator_policy(it: &Parameter, vhost: &str) -> Result<Entry<SetPolicy>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    let nothing = Map::new();
+    let value = it.value.as_object().unwrap_or(&nothing);
+    policy_of((PolicyKind::Operator, What::OperatorPolicy), vhost, &it.name, value)
 }
 
 fn table_of(what: &str, name: &str, arguments: &Map<String, Value>) -> Result<Arguments, Problem> {

@@ -117,10 +117,12 @@ fn mixed() -> Value {
         document["bindings"].as_array_mut().unwrap().push(json!({"source": source, "vhost": "v",
             "destination": destination, "destination_type": "queue", "routing_key": ""}));
     }
-    document["policies"] = json!([{"vhost": "v", "name": "p", "pattern": "^q", "definition": {}}]);
+    document["policies"] =
+        json!([{"vhost": "v", "name": "p", "pattern": "^q", "definition": {"ha-mode": "all"}}]);
     let parameters = document["parameters"].as_array_mut().unwrap();
     parameters.push(json!({"vhost": "v", "component": "shovel", "name": "s", "value": {}}));
-    parameters.push(json!({"vhost": "v", "component": "operator_policy", "name": "o", "value": {}}));
+    parameters.push(json!({"vhost": "v", "component": "operator_policy", "name": "o",
+        "value": {"pattern": "", "definition": {"dead-letter-exchange": "x"}, "priority": 0}}));
     document["permissions"][0]["read"] = "(?!a)".into();
     document
 }
@@ -142,6 +144,35 @@ fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
     assert!(skipped.contains(&"skipped: quorum queue 'quorum' in vhost 'v'".to_owned()), "{skipped:#?}");
     let vhost = broker.vhost("v").unwrap();
     assert!(vhost.queue(b"q").is_some() && vhost.queue(b"quorum").is_none());
+    broker.shutdown();
+}
+
+#[test]
+fn policies_come_in_are_at_work_and_go_out_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let mut document = sample();
+    let policy = json!({"vhost": "v", "name": "p", "pattern": "^q", "apply-to": "queues",
+        "definition": {"max-length": 5, "overflow": "reject-publish"}, "priority": 2});
+    let value = json!({"pattern": "", "apply-to": "all", "definition": {"max-length": 3}, "priority": 0});
+    let operator = json!({"vhost": "v", "component": "operator_policy", "name": "o", "value": value});
+    document["policies"] = json!([policy]);
+    document["parameters"].as_array_mut().unwrap().push(operator.clone());
+    import(&broker, &document.to_string(), "/", Unsupported::Refused).unwrap();
+    let settings = broker.vhost("v").unwrap().queue(b"q").unwrap().policies().definition();
+    assert_eq!(settings.to_json(), r#"{"max-length":3,"overflow":"reject-publish"}"#);
+    let request = crate::Request::default();
+    let crate::Answer::Done { ok } = crate::definitions::export_definitions(&broker, &request).unwrap()
+    else {
+        panic!()
+    };
+    let exported: Value = serde_json::from_str(&ok).unwrap();
+    assert_eq!(exported["policies"], json!([policy]));
+    assert!(exported["parameters"].as_array().unwrap().contains(&operator), "{exported}");
+
+    document["policies"][0]["definition"]["max-length"] = "x".into();
+    let told = import(&broker, &document.to_string(), "/", Unsupported::Skipped).unwrap_err();
+    assert_eq!(told, "policy 'p': Validation failed  <<\"x\">> is not a valid maximum length");
     broker.shutdown();
 }
 

@@ -188,14 +188,17 @@ impl Running {
         source
     }
 
-    /// How long deliveries of a queue may stay unacked (B135): its argument, else the setting; 0 is for ever.
+    /// How long deliveries of a queue may stay unacked (B135): the lower of its argument and its policy, else the setting; 0 is
+    /// for ever.
     fn timeout_ms(&self, queue: &Queue) -> u64 {
         let argument =
             queue.arguments().as_table().get("x-consumer-timeout").and_then(|value| value.as_i64());
-        match argument {
-            Some(timeout_ms) => u64::try_from(timeout_ms).unwrap_or(0),
-            None => self.settings.consumer_timeout_ms.unwrap_or(0),
-        }
+        let argument = argument.map(|timeout_ms| u64::try_from(timeout_ms).unwrap_or(0));
+        let own = match (argument, queue.policies().natural("consumer-timeout")) {
+            (Some(argument), Some(policy)) => Some(argument.min(policy)),
+            (one, other) => one.or(other),
+        };
+        own.or(self.settings.consumer_timeout_ms).unwrap_or(0)
     }
 
     /// RabbitMQ looks at arguments after it has found the queue.

@@ -106,7 +106,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, skip| options.node.definitions_unsupported = skip.into() },
         default: "false",
-        doc: "Leaves out what Warren does not have yet (quorum queues, streams, policies) and names it in the log, instead \
+        doc: "Leaves out what Warren does not have yet (quorum queues, streams) and names it in the log, instead \
               of refusing to start.",
         example: "warren.definitions.skip_unsupported = true",
     },

@@ -1,0 +1,143 @@
+//! What a queue goes by: its arguments, and the policies that apply to it. Arguments never change, policies do. Refuses to
+//! know which policies there are.
+
+use std::sync::Arc;
+
+use queues::{Overflow, QueueConfig};
+use wire::amqp091::{Table, Value};
+
+use super::Queue;
+use super::place::Configs;
+use crate::policies::AppliedPolicies;
+
+/// Where dead letters go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeadLetterTarget {
+    pub(crate) exchange: Box<[u8]>,
+    pub(crate) routing_key: Option<Box<[u8]>>,
+}
+
+/// Whether a queue goes by something else than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It must be told.
+    Anew,
+    /// It need not.
+    AsBefore,
+}
+
+/// What a queue goes by, understood.
+pub(crate) struct Terms {
+    pub(crate) config: Arc<QueueConfig>,
+    dead_letter: Option<Box<DeadLetterTarget>>,
+    policies: AppliedPolicies,
+}
+
+impl Terms {
+    /// `declared` is what the arguments say; policies are put beside it (B143).
+    pub(crate) fn of(
+        declared: QueueConfig,
+        arguments: Table<'_>,
+        policies: AppliedPolicies,
+        configs: &Configs,
+    ) -> Terms {
+        let dead_letter = dead_letter_target(arguments, &policies);
+        let config = if policies.is_empty() { declared } else { under(&declared, arguments, &policies) };
+        let config = configs
+            .share(QueueConfig { dead_letters: config.dead_letters || dead_letter.is_some(), ..config });
+        Terms { config, dead_letter: dead_letter.map(Box::new), policies }
+    }
+}
+
+impl Terms {
+    /// Bytes on the heap that no other queue shares.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.dead_letter.as_ref().map_or(0, |target| {
+            let key = target.routing_key.as_ref().map_or(0, |key| key.len());
+            size_of::<DeadLetterTarget>() + target.exchange.len() + key
+        })
+    }
+}
+
+/// The lower of two numbers; of words those of the arguments.
+fn under(declared: &QueueConfig, arguments: Table<'_>, policies: &AppliedPolicies) -> QueueConfig {
+    let lower = |declared: Option<u64>, name: &str| match (declared, policies.natural(name)) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    let overflow = match policies.text("overflow").filter(|_| arguments.get("x-overflow").is_none()) {
+        Some(word) => Overflow::from_name(word.as_bytes()).unwrap_or_default(),
+        None => declared.overflow,
+    };
+    QueueConfig {
+        expires_ms: lower(declared.expires_ms, "expires"),
+        message_ttl_ms: lower(declared.message_ttl_ms, "message-ttl"),
+        max_length: lower(declared.max_length, "max-length"),
+        max_length_bytes: lower(declared.max_length_bytes, "max-length-bytes"),
+        overflow,
+        ..declared.clone()
+    }
+}
+
+/// Of exchange and key each that of the arguments, else that of a policy.
+fn dead_letter_target(arguments: Table<'_>, policies: &AppliedPolicies) -> Option<DeadLetterTarget> {
+    let text = |argument: &str, name: &str| -> Option<Box<[u8]>> {
+        match arguments.get(argument) {
+            Some(Value::LongStr(text)) => Some(text.into()),
+            _ => policies.text(name).map(|text| text.as_bytes().into()),
+        }
+    };
+    let exchange = text("x-dead-letter-exchange", "dead-letter-exchange")?;
+    let routing_key = text("x-dead-letter-routing-key", "dead-letter-routing-key");
+    Some(DeadLetterTarget { exchange, routing_key })
+}
+
+impl Queue {
+    /// The policies that apply to it.
+    pub fn policies(&self) -> AppliedPolicies {
+        self.terms.read().policies.clone()
+    }
+
+    /// What it goes by.
+    pub(crate) fn config(&self) -> Arc<QueueConfig> {
+        self.terms.read().config.clone()
+    }
+
+    /// Where its dead letters go; `None` drops them.
+    pub(crate) fn dead_letter_target(&self) -> Option<DeadLetterTarget> {
+        self.terms.read().dead_letter.as_deref().cloned()
+    }
+
+    /// Other policies may apply from now on, or say something else: then `terms` gives what it goes by under them. To be told
+    /// with [`super::Event::Reconfigure`] if so.
+    pub(crate) fn set_terms(
+        &self,
+        policies: AppliedPolicies,
+        terms: impl FnOnce(AppliedPolicies) -> Terms,
+    ) -> Settled {
+        if self.terms.read().policies.says_the_same_as(&policies) {
+            return Settled::AsBefore;
+        }
+        let terms = terms(policies);
+        *self.terms.write() = terms;
+        Settled::Anew
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::amqp091::TableBuf;
+
+    #[test]
+    fn a_queue_without_policies_goes_by_its_arguments() {
+        let mut arguments = TableBuf::new();
+        arguments.push_str("x-dead-letter-exchange", "x").push_i64("x-max-length", 3);
+        let declared = QueueConfig { max_length: Some(3), dead_letters: true, ..QueueConfig::default() };
+        let (table, nothing) = (arguments.as_table(), AppliedPolicies::default());
+        let terms = Terms::of(declared.clone(), table, nothing, &Configs::default());
+        assert_eq!(*terms.config, declared);
+        let target = DeadLetterTarget { exchange: b"x".as_slice().into(), routing_key: None };
+        assert_eq!(terms.dead_letter.as_deref(), Some(&target));
+    }
+}

@@ -1,0 +1,228 @@
+//! From the policies of a vhost to those that apply to one thing, and to what they say together. Refuses to know what
+//! becomes of it.
+
+use std::sync::Arc;
+
+use metadata::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue, QueueType};
+
+use super::keys::{Merge, policy_key};
+use super::pattern::Pattern;
+
+/// A policy with its pattern ready for use.
+#[derive(Debug)]
+pub struct RuntimePolicy {
+    /// Its name.
+    pub name: Box<str>,
+    /// What it sets.
+    pub definition: PolicyDefinition,
+    priority: i64,
+    apply_to: ApplyTo,
+    pattern: Pattern,
+    is_for_classic: bool,
+}
+
+impl RuntimePolicy {
+    fn new(name: &str, policy: &metadata::Policy) -> RuntimePolicy {
+        let known = |name| policy_key(name).is_none_or(|key| key.is_for_classic);
+        RuntimePolicy {
+            name: name.into(),
+            definition: policy.definition.clone(),
+            priority: policy.priority,
+            apply_to: policy.apply_to,
+            pattern: Pattern::new(&policy.pattern),
+            is_for_classic: policy.definition.iter().all(|(name, _)| known(name)),
+        }
+    }
+
+    fn is_for_queue(&self, name: &[u8], queue_type: QueueType) -> bool {
+        let of_type = match self.apply_to {
+            ApplyTo::All | ApplyTo::Queues => true,
+            ApplyTo::Exchanges => false,
+            ApplyTo::ClassicQueues => queue_type == QueueType::Classic,
+            ApplyTo::QuorumQueues => queue_type == QueueType::Quorum,
+            ApplyTo::Streams => queue_type == QueueType::Stream,
+        };
+        of_type && (queue_type != QueueType::Classic || self.is_for_classic) && self.pattern.matches(name)
+    }
+
+    fn is_for_exchange(&self, name: &[u8]) -> bool {
+        matches!(self.apply_to, ApplyTo::All | ApplyTo::Exchanges) && self.pattern.matches(name)
+    }
+}
+
+/// All policies of a vhost, those that win first.
+#[derive(Debug, Default)]
+pub struct VhostPolicies {
+    of_users: Vec<Arc<RuntimePolicy>>,
+    of_operators: Vec<Arc<RuntimePolicy>>,
+}
+
+impl VhostPolicies {
+    /// Those that the metadata have.
+    #[must_use]
+    pub fn of(vhost: &metadata::Vhost) -> VhostPolicies {
+        let sorted = |kind| {
+            let policies =
+                vhost.policies(kind).map(|(name, policy)| Arc::new(RuntimePolicy::new(name, policy)));
+            let mut policies: Vec<_> = policies.collect();
+            // Stable: among equals the first by name stays first. RabbitMQ takes any of them.
+            policies.sort_by_key(|policy| std::cmp::Reverse(policy.priority));
+            policies
+        };
+        VhostPolicies { of_users: sorted(PolicyKind::User), of_operators: sorted(PolicyKind::Operator) }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.of_users.is_empty() && self.of_operators.is_empty()
+    }
+
+    /// What applies to a queue.
+    #[must_use]
+    pub fn of_queue(&self, name: &[u8], queue_type: QueueType) -> AppliedPolicies {
+        let first = |policies: &[Arc<RuntimePolicy>]| {
+            policies.iter().find(|policy| policy.is_for_queue(name, queue_type)).cloned()
+        };
+        AppliedPolicies { of_users: first(&self.of_users), of_operators: first(&self.of_operators) }
+    }
+
+    /// What applies to an exchange: there is nothing that operators could set for one.
+    #[must_use]
+    pub fn of_exchange(&self, name: &[u8]) -> AppliedPolicies {
+        let of_users = self.of_users.iter().find(|policy| policy.is_for_exchange(name)).cloned();
+        AppliedPolicies { of_users, of_operators: None }
+    }
+}
+
+/// The policies that apply to one thing.
+#[derive(Clone, Debug, Default)]
+pub struct AppliedPolicies {
+    of_users: Option<Arc<RuntimePolicy>>,
+    of_operators: Option<Arc<RuntimePolicy>>,
+}
+
+impl AppliedPolicies {
+    /// The policy, if any.
+    #[must_use]
+    pub fn policy(&self) -> Option<&RuntimePolicy> {
+        self.of_users.as_deref()
+    }
+
+    /// The operator policy, if any.
+    #[must_use]
+    pub fn operator_policy(&self) -> Option<&RuntimePolicy> {
+        self.of_operators.as_deref()
+    }
+
+    /// Whether there is neither.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.of_users.is_none() && self.of_operators.is_none()
+    }
+
+    /// Whether they are the same by name and say the same.
+    #[must_use]
+    pub fn says_the_same_as(&self, other: &AppliedPolicies) -> bool {
+        let same = |one: &Option<Arc<RuntimePolicy>>, other: &Option<Arc<RuntimePolicy>>| match (one, other) {
+            (Some(one), Some(other)) => one.name == other.name && one.definition == other.definition,
+            (None, None) => true,
+            _ => false,
+        };
+        same(&self.of_users, &other.of_users) && same(&self.of_operators, &other.of_operators)
+    }
+
+    /// A setting: of the one that has it, or merged from both.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&PolicyValue> {
+        let user = self.of_users.as_deref().and_then(|policy| policy.definition.get(name));
+        let operator = self.of_operators.as_deref().and_then(|policy| policy.definition.get(name));
+        match (user, operator) {
+            (Some(user), Some(operator)) => Some(merged(name, user, operator)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// A setting that is a number and not negative.
+    #[must_use]
+    pub fn natural(&self, name: &str) -> Option<u64> {
+        match self.get(name)? {
+            PolicyValue::Integer(number) => u64::try_from(*number).ok(),
+            PolicyValue::Text(_) => None,
+        }
+    }
+
+    /// A setting that is a text.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            PolicyValue::Text(text) => Some(text),
+            PolicyValue::Integer(_) => None,
+        }
+    }
+
+    /// All settings.
+    #[must_use]
+    pub fn definition(&self) -> PolicyDefinition {
+        let both = [self.policy(), self.operator_policy()];
+        let names = both.into_iter().flatten().flat_map(|policy| policy.definition.iter());
+        names.filter_map(|(name, _)| Some((name, self.get(name)?.clone()))).collect()
+    }
+}
+
+fn merged<'a>(name: &str, user: &'a PolicyValue, operator: &'a PolicyValue) -> &'a PolicyValue {
+    let merge = policy_key(name).map_or(Merge::UserOnly, |key| key.merge);
+    match (merge, user, operator) {
+        (Merge::UserOnly, ..) => user,
+        (Merge::Lower, PolicyValue::Integer(one), PolicyValue::Integer(other)) if one < other => user,
+        (Merge::Higher, PolicyValue::Integer(one), PolicyValue::Integer(other)) if one > other => user,
+        _ => operator,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str, priority: i64, apply_to: ApplyTo, json: &str) -> Arc<RuntimePolicy> {
+        let definition = PolicyDefinition::from_json(json).expect("it is one");
+        let record = metadata::Policy { pattern: "^q".into(), apply_to, priority, definition };
+        Arc::new(RuntimePolicy::new(name, &record))
+    }
+
+    fn applied(user: &str, operator: &str) -> AppliedPolicies {
+        AppliedPolicies {
+            of_users: Some(policy("u", 0, ApplyTo::All, user)),
+            of_operators: Some(policy("o", 0, ApplyTo::All, operator)),
+        }
+    }
+
+    #[test]
+    fn limits_merge_to_the_lower_and_words_to_those_of_operators() {
+        let user = r#"{"dead-letter-exchange":"x","expires":9,"max-length":3,"overflow":"reject-publish","queue-version":1}"#;
+        let operator = r#"{"max-length":2,"message-ttl":7,"overflow":"drop-head","queue-version":2}"#;
+        let both = applied(user, operator);
+        assert_eq!(
+            both.definition().to_json(),
+            r#"{"dead-letter-exchange":"x","expires":9,"max-length":2,"message-ttl":7,"overflow":"drop-head","queue-version":2}"#
+        );
+        let user = r#"{"delayed-retry-max":40,"delayed-retry-min":4}"#;
+        let operator = r#"{"delayed-retry-max":30,"delayed-retry-min":9}"#;
+        assert_eq!(applied(user, operator).definition().to_json(), operator);
+    }
+
+    #[test]
+    fn the_highest_priority_wins_and_among_equals_the_first_name() {
+        let mut policies = VhostPolicies::default();
+        let one = r#"{"max-length":1}"#;
+        policies.of_users.push(policy("first", 5, ApplyTo::Exchanges, one));
+        policies.of_users.push(policy("quorum", 5, ApplyTo::QuorumQueues, one));
+        policies.of_users.push(policy("foreign", 5, ApplyTo::All, r#"{"delivery-limit":1,"max-length":1}"#));
+        policies.of_users.push(policy("classic", 4, ApplyTo::ClassicQueues, one));
+        let name_of = |applied: AppliedPolicies| applied.policy().map(|it| it.name.to_string());
+        assert_eq!(name_of(policies.of_queue(b"q", QueueType::Classic)).as_deref(), Some("classic"));
+        assert_eq!(name_of(policies.of_queue(b"q", QueueType::Quorum)).as_deref(), Some("quorum"));
+        assert_eq!(name_of(policies.of_exchange(b"q")).as_deref(), Some("first"));
+        assert!(policies.of_queue(b"other", QueueType::Classic).is_empty());
+    }
+}

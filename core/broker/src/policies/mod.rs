@@ -1,0 +1,14 @@
+//! Policies at run time: which of them apply to a queue or an exchange, and what comes of several of them.
+//!
+//! Of a vhost's policies at most one of users' and one of operators' applies to a thing: the one of the highest priority
+//! whose pattern matches its name, and among equals the first by name. Both together give the effective definition
+//! (B143). Refuses to know JSON and what queues do with their settings.
+
+mod applied;
+pub mod keys;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+pub use applied::{AppliedPolicies, RuntimePolicy, VhostPolicies};
+pub use pattern::{PatternProblem, policy_pattern_problem};

@@ -1,0 +1,105 @@
+//! Patterns of policies: RabbitMQ's are Perl's regular expressions, look-around and back references included. Refuses to
+//! know what they are matched for.
+
+use std::borrow::Cow;
+
+/// A pattern of names, unanchored.
+#[derive(Debug)]
+pub(super) enum Pattern {
+    Everything,
+    /// Matched in time that grows with the name only.
+    Plain(Box<regex::bytes::Regex>),
+    /// With look-around or back references. What takes too many steps to decide does not match.
+    Fancy(Box<fancy_regex::Regex>),
+    /// Not a valid expression: matches nothing.
+    Broken,
+}
+
+impl Pattern {
+    pub(super) fn new(text: &str) -> Pattern {
+        if matches!(text, "" | ".*" | "^" | "^.*" | "^.*$" | ".*$") {
+            return Pattern::Everything;
+        }
+        if let Ok(plain) = regex::bytes::Regex::new(text) {
+            return Pattern::Plain(Box::new(plain));
+        }
+        fancy_regex::Regex::new(text).map_or(Pattern::Broken, |regex| Pattern::Fancy(Box::new(regex)))
+    }
+
+    pub(super) fn matches(&self, name: &[u8]) -> bool {
+        match self {
+            Pattern::Everything => true,
+            Pattern::Plain(regex) => regex.is_match(name),
+            Pattern::Fancy(regex) => {
+                let name: Cow<'_, str> = String::from_utf8_lossy(name);
+                regex.is_match(&*name).unwrap_or(false)
+            }
+            Pattern::Broken => false,
+        }
+    }
+}
+
+/// Why a pattern is none, with RabbitMQ's words where its library and ours see the same mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternProblem {
+    /// What is wrong.
+    pub text: String,
+    /// At which byte of the pattern it was noticed.
+    pub position: usize,
+}
+
+/// What is wrong with a policy's pattern; `None` when it can be used.
+#[must_use]
+pub fn policy_pattern_problem(pattern: &str) -> Option<PatternProblem> {
+    use fancy_regex::{Error, ParseError};
+    if !matches!(Pattern::new(pattern), Pattern::Broken) {
+        return None;
+    }
+    let error = fancy_regex::Regex::new(pattern).err()?;
+    let Error::ParseError(position, kind) = &error else {
+        return Some(PatternProblem { text: error.to_string(), position: 0 });
+    };
+    let end = pattern.len();
+    let (text, position) = match kind {
+        ParseError::UnclosedOpenParen => ("missing closing parenthesis", end),
+        ParseError::InvalidClass => ("missing terminating ] for character class", end),
+        ParseError::TargetNotRepeatable => ("quantifier does not follow a repeatable item", position + 1),
+        ParseError::TrailingBackslash => ("\\ at end of pattern", end),
+        _ if pattern[*position..].starts_with(')') => ("unmatched closing parenthesis", *position),
+        other => return Some(PatternProblem { text: other.to_string(), position: *position }),
+    };
+    Some(PatternProblem { text: text.into(), position })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_may_look_ahead_as_those_of_rabbitmq_often_do() {
+        let pattern = Pattern::new("^(?!amq\\.)");
+        assert!(pattern.matches(b"orders") && !pattern.matches(b"amq.direct"));
+        assert!(Pattern::new("^(.)x\\1$").matches(b"axa"));
+        assert!(Pattern::new("rd").matches(b"orders"), "patterns are not anchored");
+        assert!(Pattern::new("").matches(b"anything"));
+        assert!(Pattern::new("^.$").matches(b"a") && !Pattern::new("[").matches(b"["));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_pattern_is_said_in_rabbitmqs_words() {
+        let said = |pattern| policy_pattern_problem(pattern).map(|it| (it.text, it.position));
+        assert_eq!(said("("), Some(("missing closing parenthesis".into(), 1)));
+        assert_eq!(said("[a"), Some(("missing terminating ] for character class".into(), 2)));
+        assert_eq!(said("*"), Some(("quantifier does not follow a repeatable item".into(), 1)));
+        assert_eq!(said("^(?!amq\\.).*"), None);
+        for odd in ["a)", "(?<n>a", "\\"] {
+            assert!(said(odd).is_some(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_takes_for_ever_does_not_match() {
+        let pattern = Pattern::new("^(?=(a+)+$)\\1b");
+        assert!(!pattern.matches(&[b'a'; 200]));
+    }
+}

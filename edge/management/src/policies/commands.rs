@@ -1,0 +1,142 @@
+//! The commands of `rabbitmqctl` about policies. Refuses to know how a policy is checked.
+
+use broker::Broker;
+use metadata::PolicyKind;
+use serde_json::{Map, Value};
+
+use super::check::{terms, validation_failed};
+use super::{NewPolicy, PolicyProblem, delete_policy, policies, put_policy};
+use crate::commands::{Outcome, arguments, refused};
+use crate::limits::parsed;
+use crate::protocol::{Answer, Exit, Failure, Request, Rows};
+
+/// Component under which RabbitMQ keeps operator policies among parameters.
+pub(crate) const OPERATOR_POLICY: &str = "operator_policy";
+
+const COLUMNS: [&str; 6] = ["vhost", "name", "pattern", "apply-to", "definition", "priority"];
+
+/// The keys of an operator policy that is set as a parameter; RabbitMQ names those missing in this order.
+const NEEDED: [&str; 3] = ["definition", "pattern", "priority"];
+
+fn failure(problem: PolicyProblem) -> Failure {
+    match problem {
+        PolicyProblem::NoVhost(vhost) => {
+            Failure::new(Exit::DATA, format!("Virtual host '{vhost}' does not exist"))
+        }
+        PolicyProblem::NoPolicy => Failure::new(Exit::UNAVAILABLE, "Error:\nParameter does not exist"),
+        PolicyProblem::KeyMissing(key) => {
+            Failure::new(Exit::UNAVAILABLE, format!("Error:\n[{{key_missing,{key}}}]"))
+        }
+        PolicyProblem::Invalid(text) => Failure::new(Exit::UNAVAILABLE, format!("Error:\n{text}")),
+        PolicyProblem::Refused(other) => refused(other),
+    }
+}
+
+fn set(broker: &Broker, kind: PolicyKind, request: &Request) -> Outcome {
+    let [name, pattern, definition] = arguments(request)?;
+    let option = |option: &str| request.options.get(option).map(String::as_str);
+    let new = NewPolicy {
+        pattern: pattern.into(),
+        definition: parsed(definition)?,
+        // The command line has checked that it is a number.
+        priority: option("priority")
+            .map_or(Value::from(0), |text| text.parse::<i64>().map_or_else(|_| text.into(), Value::from)),
+        apply_to: option("apply-to").unwrap_or("all").into(),
+    };
+    put_policy(broker, kind, request.vhost(), name, &new).map_err(failure)?;
+    Ok(Answer::done())
+}
+
+fn clear(broker: &Broker, kind: PolicyKind, request: &Request) -> Outcome {
+    let [name] = arguments(request)?;
+    delete_policy(broker, kind, request.vhost(), name).map_err(failure)?;
+    Ok(Answer::done())
+}
+
+fn list(broker: &Broker, kind: PolicyKind, request: &Request) -> Outcome {
+    let [] = arguments(request)?;
+    let found = policies(broker, kind, Some(request.vhost())).map_err(failure)?;
+    let rows = found.into_iter().map(|it| {
+        let definition = it.definition.to_string();
+        vec![
+            it.vhost.into(),
+            it.name.into(),
+            it.pattern.into(),
+            it.apply_to.into(),
+            definition.into(),
+            it.priority.into(),
+        ]
+    });
+    Ok(Answer::Rows(Rows { columns: COLUMNS.map(String::from).into(), rows: rows.collect() }))
+}
+
+/// `<name> <pattern> <definition>`, with `--priority` and `--apply-to`.
+pub(crate) fn set_policy(broker: &Broker, request: &Request) -> Outcome {
+    set(broker, PolicyKind::User, request)
+}
+
+/// One that is not there is told.
+pub(crate) fn clear_policy(broker: &Broker, request: &Request) -> Outcome {
+    clear(broker, PolicyKind::User, request)
+}
+
+/// Of one vhost.
+pub(crate) fn list_policies(broker: &Broker, request: &Request) -> Outcome {
+    list(broker, PolicyKind::User, request)
+}
+
+/// As [`set_policy`].
+pub(crate) fn set_operator_policy(broker: &Broker, request: &Request) -> Outcome {
+    set(broker, PolicyKind::Operator, request)
+}
+
+/// As [`clear_policy`].
+pub(crate) fn clear_operator_policy(broker: &Broker, request: &Request) -> Outcome {
+    clear(broker, PolicyKind::Operator, request)
+}
+
+/// As [`list_policies`].
+pub(crate) fn list_operator_policies(broker: &Broker, request: &Request) -> Outcome {
+    list(broker, PolicyKind::Operator, request)
+}
+
+/// Sets an operator policy that is given as a parameter's value.
+pub(crate) fn set_operator_parameter(broker: &Broker, vhost: &str, name: &str, value: &Value) -> Outcome {
+    let nothing = Map::new();
+    let given = value.as_object().unwrap_or(&nothing);
+    let missing = NEEDED.iter().filter(|key| !given.contains_key(**key));
+    let missing: Vec<String> = missing.map(|key| format!("Key \"{key}\" not found in {name}")).collect();
+    let problems: Vec<String> = unrecognised_terms(given, name).into_iter().chain(missing).collect();
+    if !problems.is_empty() {
+        return Err(failure(PolicyProblem::Invalid(validation_failed(problems))));
+    }
+    let new = NewPolicy::from_json(given).map_err(failure)?;
+    put_policy(broker, PolicyKind::Operator, vhost, name, &new).map_err(failure)?;
+    Ok(Answer::done())
+}
+
+fn unrecognised_terms(given: &Map<String, Value>, name: &str) -> Option<String> {
+    let is_known = |key: &str| NEEDED.contains(&key) || key == "apply-to";
+    let unknown: Vec<_> =
+        given.iter().map(|(key, value)| (key.as_str(), value)).filter(|(key, _)| !is_known(key)).collect();
+    (!unknown.is_empty()).then(|| format!("Unrecognised terms {} in {name}", terms(&unknown)))
+}
+
+/// Removes an operator policy that is named as a parameter.
+pub(crate) fn clear_operator_parameter(broker: &Broker, vhost: &str, name: &str) -> Outcome {
+    delete_policy(broker, PolicyKind::Operator, vhost, name).map_err(failure)?;
+    Ok(Answer::done())
+}
+
+/// Operator policies as parameters, by name: the name, and the value as RabbitMQ writes it.
+pub(crate) fn operator_parameters(vhost: &metadata::Vhost) -> impl Iterator<Item = (String, String)> {
+    let value = |policy: &metadata::Policy| {
+        let pattern = Value::from(&*policy.pattern);
+        let definition = super::definition_object(&policy.definition);
+        let (priority, apply_to) = (policy.priority, policy.apply_to.name());
+        format!(
+            "{{\"pattern\":{pattern},\"definition\":{definition},\"priority\":{priority},\"apply-to\":\"{apply_to}\"}}"
+        )
+    };
+    vhost.policies(PolicyKind::Operator).map(move |(name, policy)| (name.to_owned(), value(policy)))
+}

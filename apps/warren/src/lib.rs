@@ -10,4 +10,5 @@ pub mod diag;
 mod http;
 pub mod logging;
 mod node;
+mod prometheus;
 pub mod server;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, StartError};
-use management::{ControlSocket, SOCKET_NAME, StartImport};
+use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
 use platform::{Clock, Memory, Random, RealClock, RealMemory, RealRandom};
 use protocols::Budget;
@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Durability, Options, Permit, Switch};
-use crate::{http, logging, node};
+use crate::{http, logging, node, prometheus};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,7 +69,16 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
-    let node = node::describe(options, &addresses, http_address);
+    let mut node = node::describe(options, &addresses, http_address);
+    if let Some((listener, address)) = prometheus::bind(&options.prometheus)? {
+        node.listeners.push(NodeListener {
+            address,
+            protocol: PROMETHEUS_PROTOCOL,
+            purpose: "Prometheus exporter API over HTTP",
+        });
+        let pages = prometheus::serve(listener, broker.clone(), node.clone(), options.prometheus.clone());
+        accepting.push(tokio::spawn(pages));
+    }
     if let Some(listener) = http {
         let serving = http::serve(listener, broker.clone(), node.clone(), options.management.clone());
         accepting.push(tokio::spawn(serving));

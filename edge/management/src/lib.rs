@@ -47,7 +47,7 @@ pub use client::{CallError, call};
 pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, explain_delivery};
 pub use format::{Format, Headers, render};
 pub use imports::{Unsupported, import};
-pub use node::{HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener};
+pub use node::{HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, PROMETHEUS_PROTOCOL};
 pub use passwords::hash_password;
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use server::{ControlSocket, SOCKET_NAME};

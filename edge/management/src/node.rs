@@ -23,6 +23,9 @@ pub const LISTENER_PROTOCOL: &str = "amqp";
 /// RabbitMQ's name of the protocol of the HTTP API.
 pub const HTTP_PROTOCOL: &str = "http";
 
+/// RabbitMQ's name of the protocol of its metrics.
+pub const PROMETHEUS_PROTOCOL: &str = "http/prometheus";
+
 /// Longest attempt to connect to one of our own listeners.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::commands::{Outcome, usage};
-use crate::node::{NODE_NAME, Node};
+use crate::node::{HTTP_PROTOCOL, NODE_NAME, Node, PROMETHEUS_PROTOCOL};
 use crate::protocol::{Answer, Exit, Failure, Request};
 
 /// Something that RabbitMQ has as a plugin.
@@ -47,7 +47,7 @@ const PLUGINS: &[Plugin] = &[
     Plugin {
         name: "rabbitmq_management",
         about: "Management HTTP API",
-        switch: Some(Switch { by: "management.tcp.port = 15672", is_on: |_, node| listens(node, "http") }),
+        switch: Some(Switch { by: "management.tcp.port = 15672", is_on: |_, node| listens(node, HTTP_PROTOCOL) }),
     },
     built_in("rabbitmq_management_agent", "Management Agent"),
     built_in("rabbitmq_message_deduplication", "Message Deduplication"),
@@ -56,7 +56,7 @@ const PLUGINS: &[Plugin] = &[
         about: "Prometheus metrics",
         switch: Some(Switch {
             by: "prometheus.tcp.port = 15692",
-            is_on: |_, node| listens(node, "http/prometheus"),
+            is_on: |_, node| listens(node, PROMETHEUS_PROTOCOL),
         }),
     },
     built_in("rabbitmq_random_exchange", "Random Exchange"),

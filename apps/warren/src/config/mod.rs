@@ -13,6 +13,7 @@ pub mod keys;
 mod load;
 mod nearest;
 mod options;
+mod prometheus;
 mod reference;
 mod substitute;
 mod syntax;
@@ -26,4 +27,5 @@ pub use options::{
     LimitOptions, Listener, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions,
     NodeOptions, Options, PasswordHashing, Permit, QueueOptions, QueueType, Secret, Switch, TcpOptions,
 };
+pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};

@@ -3,6 +3,7 @@
 //! Refuses to know where a value came from (file, flag, environment) and what consumes it. `Option` on a number means
 //! "no limit" when it is `None`.
 
+use super::prometheus::PrometheusOptions;
 use crate::logging::{LogFilter, LogFormat};
 use broker::{DiskLimit, MemoryLimit};
 use std::fmt;
@@ -25,6 +26,8 @@ pub struct Options {
     pub queues: QueueOptions,
     /// The HTTP API.
     pub management: ManagementOptions,
+    /// The pages of metrics.
+    pub prometheus: PrometheusOptions,
     /// Data folder, durability, names.
     pub node: NodeOptions,
     /// Where log lines go.

@@ -83,7 +83,7 @@ fn declared(asked: &Asked<'_>) -> Vec<(String, usize)> {
 
 /// Names and types.
 pub(crate) fn names(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    page.head("exchange_name", Kind::Untyped, "Exchanges and their types; always 1")?;
+    page.head("exchange_name", Kind::Gauge, "Exchanges and their types; always 1")?;
     declared(asked).into_iter().try_for_each(|(of, _)| page.sample("exchange_name", &of, 1.0))
 }
 

@@ -8,7 +8,7 @@ use broker::{Broker, Queue, QueueGlance};
 
 use super::metric::write_sum;
 use super::page::Page;
-use super::{clients, exchanges, global, node, queues};
+use super::{clients, exchanges, global, node, queues, stages};
 use crate::node::Node;
 
 /// What a page is asked about.
@@ -164,5 +164,6 @@ fn whole(asked: &Asked<'_>, page: &mut Page<'_>, channels: &clients::Channels) -
     global::totals(asked, page, channels)?;
     global::passed(asked, page, channels)?;
     global::alarms(asked, page)?;
+    stages::write(asked.broker, page)?;
     node::process(page)
 }

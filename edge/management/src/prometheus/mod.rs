@@ -22,6 +22,7 @@ mod node;
 mod page;
 mod process;
 mod queues;
+mod stages;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -114,7 +114,7 @@ pub(crate) fn each(
 
 /// Facts about each queue.
 pub(crate) fn infos(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    page.head("queue_info", Kind::Untyped, "Type of the queue and what the node is to it")?;
+    page.head("queue_info", Kind::Gauge, "Type of the queue and what the node is to it")?;
     for queue in asked.queues() {
         let facts =
             format!("{},queue_type=\"rabbit_classic_queue\",membership=\"leader\"", labels_of(&queue));

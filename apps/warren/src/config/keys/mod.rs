@@ -8,6 +8,7 @@ mod logging;
 mod management;
 mod network;
 mod node;
+mod prometheus;
 mod queues;
 mod table;
 

@@ -2,13 +2,14 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 8] = [
+static SECTIONS: [&Section; 9] = [
     &super::network::SECTION,
     &super::limits::SECTION,
     &super::alarms::SECTION,
     &super::access::SECTION,
     &super::queues::SECTION,
     &super::management::SECTION,
+    &super::prometheus::SECTION,
     &super::node::SECTION,
     &super::logging::SECTION,
 ];

@@ -1,0 +1,52 @@
+//! What can be configured about the pages of metrics. Refuses to know what stands on them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::options::{Listener, Switch};
+
+/// RabbitMQ's port of its metrics.
+const PORT: u16 = 15_692;
+
+/// The pages of metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrometheusOptions {
+    /// Whether they are served. Default on.
+    pub switch: Switch,
+    /// Address; `None` is all interfaces. Default `127.0.0.1`.
+    pub address: Option<IpAddr>,
+    /// Port; 0 lets the operating system choose. Default 15692.
+    pub port: u16,
+    /// Whether address or port were asked for. Where they were not, and are taken, the pages are done without. Default off.
+    pub is_asked_for: Switch,
+    /// Path of the first page. Default `/metrics`.
+    pub path: String,
+    /// Whether the first page has a line per object. Default off.
+    pub per_object: Switch,
+    /// Whether a login is asked for. Default off.
+    pub login: Switch,
+}
+
+impl Default for PrometheusOptions {
+    fn default() -> Self {
+        Self {
+            switch: Switch::On,
+            address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            port: PORT,
+            is_asked_for: Switch::Off,
+            path: "/metrics".into(),
+            per_object: Switch::Off,
+            login: Switch::Off,
+        }
+    }
+}
+
+impl PrometheusOptions {
+    /// Addresses to try in order; none when it is off.
+    pub fn candidates(&self) -> Vec<SocketAddr> {
+        match (self.switch, self.address) {
+            (Switch::Off, _) => Vec::new(),
+            (Switch::On, Some(address)) => vec![SocketAddr::new(address, self.port)],
+            (Switch::On, None) => Listener::Everywhere(self.port).candidates(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Opens the pages of metrics as the configuration says. Refuses to know what stands on them.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use broker::Broker;
+use management::Node;
+use management::prometheus::{FirstPage, Login, Prometheus, PrometheusListener, PrometheusOptions};
+
+use crate::config::{self, Switch};
+
+/// The socket of the pages, or none: they are off, or nobody asked for their address and that is taken.
+///
+/// # Errors
+/// The address that was asked for cannot be bound.
+pub(crate) fn bind(
+    options: &config::PrometheusOptions,
+) -> anyhow::Result<Option<(PrometheusListener, SocketAddr)>> {
+    let candidates = options.candidates();
+    if candidates.is_empty() {
+        return Ok(None);
+    }
+    let bound = PrometheusListener::bind(&candidates).and_then(|listener| {
+        let address = listener.local_address()?;
+        Ok((listener, address))
+    });
+    match bound {
+        Ok(bound) => Ok(Some(bound)),
+        Err(error) if options.is_asked_for == Switch::Off => {
+            tracing::warn!(
+                %error,
+                "no pages of metrics: {candidates:?} cannot be bound; set prometheus.tcp.port, or prometheus.tcp.listener = none"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error).with_context(|| {
+            format!("cannot listen on {candidates:?} for metrics; set another prometheus.tcp.port, or prometheus.tcp.listener = none")
+        }),
+    }
+}
+
+/// Serves the pages until dropped.
+pub(crate) async fn serve(
+    listener: PrometheusListener,
+    broker: Broker,
+    node: Node,
+    options: config::PrometheusOptions,
+) {
+    let first_page = if options.per_object == Switch::On { FirstPage::Objects } else { FirstPage::Sums };
+    let login = if options.login == Switch::On { Login::Monitoring } else { Login::None };
+    let options = PrometheusOptions { path: options.path, first_page, login };
+    listener.serve(Prometheus::new(broker, node, options, Vec::new()).router()).await;
+}

@@ -121,18 +121,16 @@ fn recover(
     if is_known {
         parts.check_messages()?;
     }
-    let log_options = LogOptions {
-        sync: if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os },
-        ..foundation.sizes.log_options()
-    };
+    let sync = if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os };
+    let log_options = LogOptions { sync, ..foundation.sizes.log_options() };
     let (log, message_log, recovered) =
         Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
     missing::check_known(is_known, recovered.end().0)?;
     let (contents, highest_logged) = read_messages(recovered, &writer)?;
     let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
-    let segment_options = foundation.sizes.segment_options();
-    let segments = Segments::open(disk.clone(), &data_dir.join("segments"), segment_options)
-        .map_err(StartError::storage)?;
+    let sizes = foundation.sizes.segment_options();
+    let segments =
+        Segments::open(disk.clone(), &data_dir.join("segments"), sizes).map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
     let highest_stored = drop_unneeded(&segments, &contents)?;
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.

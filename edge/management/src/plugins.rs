@@ -47,7 +47,10 @@ const PLUGINS: &[Plugin] = &[
     Plugin {
         name: "rabbitmq_management",
         about: "Management HTTP API",
-        switch: Some(Switch { by: "management.tcp.port = 15672", is_on: |_, node| listens(node, HTTP_PROTOCOL) }),
+        switch: Some(Switch {
+            by: "management.tcp.port = 15672",
+            is_on: |_, node| listens(node, HTTP_PROTOCOL),
+        }),
     },
     built_in("rabbitmq_management_agent", "Management Agent"),
     built_in("rabbitmq_message_deduplication", "Message Deduplication"),

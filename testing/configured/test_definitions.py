@@ -16,7 +16,7 @@ def queue(name, **arguments):
 BASE = {"users": [USER], "vhosts": [VHOST], "permissions": [PERMISSION], "queues": [queue("q")]}
 UNSUPPORTED = BASE | {
     "queues": [queue("q"), queue("qq", **{"x-queue-type": "quorum"}), queue("s", **{"x-queue-type": "stream"})],
-    "policies": [{"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "all", "definition": {}, "priority": 0}],
+    "policies": [{"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "all", "definition": {"ha-mode": "all"}, "priority": 0}],
     "bindings": [
         {"source": "amq.direct", "vhost": "/", "destination": d, "destination_type": "queue", "routing_key": "k"}
         for d in ("q", "qq")
@@ -97,7 +97,7 @@ def test_an_import_by_command_refuses_or_lists_what_it_leaves_out(server, file):
     out = server.do("import_definitions", "--skip-unsupported", path)
     assert sorted(out.splitlines()) == [
         "skipped: binding 'amq.direct -> qq' in vhost '/': one of its ends is skipped",
-        "skipped: policy 'p' in vhost '/'",
+        "skipped: policy 'p' in vhost '/': settings ha-mode",
         "skipped: quorum queue 'qq' in vhost '/'",
         "skipped: stream 's' in vhost '/'",
     ]

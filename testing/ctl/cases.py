@@ -545,7 +545,7 @@ set_policy -p rules d ^a '{"max-age":"1X"}'
 ~ | list_policies -p rules -q
 ~ | list_policies -p rules -s
 ~ | list_policies -p rules --no-table-headers
-~ | list_policies -p rules --formatter json
+list_policies -p rules --formatter json
 ~ | list_policies -p rules --formatter csv
 list_queues -p rules -q name policy operator_policy effective_policy_definition
 ~ | list_exchanges -p rules -q name policy
@@ -565,7 +565,7 @@ list_queues -p rules -q name policy operator_policy effective_policy_definition
 list_queues -p rules -q name effective_policy_definition --formatter json
 list_queues -p rules -q name effective_policy_definition --formatter erlang
 list_queues -p rules -q name effective_policy_definition --formatter pretty_table
-list_parameters -p rules
+~ | list_parameters -p rules
 list_parameters -p rules --formatter json
 set_parameter -p rules policy x '{"pattern":"","definition":{"max-length":1},"priority":0}'
 set_parameter -p rules operator_policy x '{}'
@@ -583,7 +583,6 @@ clear_operator_policy -p rules none
 clear_operator_policy -p rules floor2
 clear_operator_policy -p rules -q floor
 clear_policy -p rules times
-list_queues -p rules -q name policy operator_policy effective_policy_definition
 clear_policy -p rules -s limit
 clear_policy -p rules "a b"
 delete_vhost rules

@@ -17,7 +17,7 @@ use crate::access::{Principal, User};
 use crate::alarms::Alarms;
 use crate::background::Job;
 use crate::call::{Call, Commit};
-use crate::cell::{Event, QueueRef};
+use crate::cell::QueueRef;
 use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::{BINDINGS_INLINE_MAX, Deletions};
@@ -117,11 +117,11 @@ impl Inner {
             return Err(refused);
         }
         let (outcome, changes, position) = writer.apply(command)?;
-        let reconfigured = self.follow(&writer.state, &changes);
+        let ruled = self.follow(&writer.state, &changes);
         self.services.voice.changed(&writer.state, command, &changes, by);
         let deleted = self.services.take_unregistered();
         drop(writer);
-        reconfigured.iter().for_each(|queue| queue.submit(Event::Reconfigure));
+        self.settle_policies(&ruled);
         // Nobody waits for the writer while a hundred thousand bindings are freed.
         let unread = self.retired.lock().take_unread();
         drop((unread, changes));

@@ -166,6 +166,9 @@ fn pretty(rows: &Rows) -> String {
         Value::Array(all) if *kind == Kind::Atom => {
             all.iter().map(|value| plain(value, Kind::Plain)).collect::<Vec<_>>().join(", ")
         }
+        Value::Object(entries) if *kind == Kind::Settings && !entries.is_empty() => {
+            erlang::settings(entries, "")
+        }
         value => plain(value, *kind),
     };
     cells.extend(rows.rows.iter().map(|row| row.iter().zip(&kinds).map(cell).collect()));
@@ -177,7 +180,7 @@ fn pretty(rows: &Rows) -> String {
     };
     let mut out = rule("┌", "┬", "┐");
     for (at, row) in cells.iter().enumerate() {
-        if at == 1 {
+        if at >= 1 {
             out.push_str(&rule("├", "┼", "┤"));
         }
         for (cell, width) in row.iter().zip(&widths) {
@@ -247,12 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pretty_table_is_as_wide_as_its_widest_cell_and_has_one_rule_inside() {
+    fn a_pretty_table_is_as_wide_as_its_widest_cell_and_has_rules_between_its_rows() {
         let mut rows = sample();
         rows.rows.push(rows.rows[0].clone());
         let text = render(&rows, Format::PrettyTable, Headers::Shown);
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
-        assert_eq!(widths.len(), 6);
+        assert_eq!(widths.len(), 7);
     }
 }

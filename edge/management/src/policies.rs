@@ -16,6 +16,7 @@ use metadata::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use check::validation_failed;
 pub(crate) use check::{checked, unknown_settings};
 pub(crate) use commands::{
     OPERATOR_POLICY, clear_operator_parameter, clear_operator_policy, clear_policy, list_operator_policies,
@@ -107,7 +108,8 @@ pub fn put_policy(
     let there = broker
         .read_metadata(|state| state.vhost(vhost.as_bytes()).map(|vhost| vhost.policy(kind, name).is_some()));
     let there = there.ok_or_else(|| PolicyProblem::NoVhost(vhost.into()))?;
-    let set = checked(kind, vhost, name, new).map_err(PolicyProblem::Invalid)?;
+    let set = checked(kind, vhost, name, new)
+        .map_err(|problems| PolicyProblem::Invalid(validation_failed(&problems)))?;
     apply(broker, &set_command(kind, set))?;
     Ok(if there { Put::Updated } else { Put::Created })
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use queues::{Overflow, QueueConfig};
 use wire::amqp091::{Table, Value};
 
-use super::Queue;
 use super::place::Configs;
+use super::{Event, Queue};
 use crate::policies::AppliedPolicies;
 
 /// Where dead letters go.
@@ -108,19 +108,28 @@ impl Queue {
         self.terms.read().dead_letter.as_deref().cloned()
     }
 
-    /// Other policies may apply from now on, or say something else: then `terms` gives what it goes by under them. To be told
-    /// with [`super::Event::Reconfigure`] if so.
+    /// Other policies may apply from now on, or say something else: then `terms` gives what it goes by under them. Two who change
+    /// policies at once look at them here one after the other.
     pub(crate) fn set_terms(
         &self,
-        policies: AppliedPolicies,
+        policies: impl FnOnce() -> AppliedPolicies,
         terms: impl FnOnce(AppliedPolicies) -> Terms,
     ) -> Settled {
-        if self.terms.read().policies.says_the_same_as(&policies) {
+        let mut held = self.terms.write();
+        let policies = policies();
+        if held.policies.says_the_same_as(&policies) {
             return Settled::AsBefore;
         }
-        let terms = terms(policies);
-        *self.terms.write() = terms;
+        *held = terms(policies);
         Settled::Anew
+    }
+
+    /// Its terms have changed. An idle queue takes them up when it is used, unless it must watch the clock.
+    pub(crate) fn reconfigure(self: &Arc<Self>) {
+        let is_idle = self.state.try_lock().is_some_and(|state| state.is_none());
+        if !is_idle || self.config().expires_ms.is_some() {
+            self.submit(Event::Reconfigure);
+        }
     }
 }
 

@@ -7,11 +7,12 @@ use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueT
 use queues::{Classic, Order, QueueConfig, Recovering};
 use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
-use wire::amqp091::{Properties, Table, Value};
+use wire::amqp091::Properties;
 
+use super::policies::set_alternate;
 use crate::access::{Grants, TopicGrants, User};
 use crate::broker::Inner;
-use crate::cell::settings::{Settled, Terms};
+use crate::cell::settings::Terms;
 use crate::cell::{Event, Queue, QueueRef};
 use crate::data::batch::Batch;
 use crate::data::handovers::Handovers;
@@ -44,10 +45,9 @@ pub(crate) fn start_all_clocks(queues: &[Arc<Queue>]) {
 }
 
 impl Inner {
-    /// Applies changes to the runtime tables. Gives the queues to which other policies apply now: they are to be told, but not
-    /// under the writer's lock.
-    pub(crate) fn follow(&self, state: &State, changes: &[Change]) -> Vec<Arc<Queue>> {
-        let mut policies = Followed::default();
+    /// Applies changes to the runtime tables. Gives the vhosts whose policies have changed, for [`Inner::settle_policies`].
+    pub(crate) fn follow(&self, state: &State, changes: &[Change]) -> Vec<Arc<Vhost>> {
+        let mut ruled: Vec<Arc<Vhost>> = Vec::new();
         let mut rest = changes;
         while let Some((change, behind)) = rest.split_first() {
             rest = behind;
@@ -83,11 +83,19 @@ impl Inner {
                 Change::UserDeleted(name) => {
                     self.users.write().remove(&text(name));
                 }
-                Change::PolicyChanged { vhost, .. } => self.follow_policies(state, vhost, &mut policies),
+                Change::PolicyChanged { vhost, .. } => {
+                    // Once for a vhost, however many of its policies changed: the state is that after all changes.
+                    let vhost = self.vhost_of(vhost);
+                    if let Some(vhost) = vhost.filter(|it| !ruled.iter().any(|known| Arc::ptr_eq(known, it)))
+                    {
+                        self.follow_policies(state, &vhost);
+                        ruled.push(vhost);
+                    }
+                }
                 Change::ParameterChanged { .. } | Change::GlobalParameterChanged { .. } => {}
             }
         }
-        policies.queues
+        ruled
     }
 
     /// Builds the runtime tables of a loaded state; gives the queues, whose clocks stand until [`start_all_clocks`].
@@ -218,7 +226,7 @@ impl Inner {
     }
 
     /// What a queue goes by under these policies.
-    fn terms(&self, record: &QueueRecord, policies: AppliedPolicies) -> Terms {
+    pub(super) fn terms(&self, record: &QueueRecord, policies: AppliedPolicies) -> Terms {
         let arguments = record.arguments.as_table();
         let mut config =
             QueueConfig::from_arguments(arguments, QueueType::Classic.arguments()).unwrap_or_default();
@@ -284,29 +292,6 @@ impl Inner {
         }
     }
 
-    /// Once for a vhost, however many of its policies changed: the state is that after all changes.
-    fn follow_policies(&self, state: &State, name: &metadata::Name, followed: &mut Followed) {
-        if followed.vhosts.contains(name) {
-            return;
-        }
-        followed.vhosts.push(name.clone());
-        let (Some(vhost), Some(record)) = (self.vhost_of(name), state.vhost(name)) else { return };
-        vhost.refresh_policies(record);
-        let policies = vhost.policies();
-        let is_changed = |queue: &Arc<Queue>| {
-            let policies = policies.of_queue(queue.name(), queue.record.queue_type);
-            queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew
-        };
-        followed.queues.extend(vhost.queues().into_iter().filter(is_changed));
-        for exchange in vhost.exchanges() {
-            if let Some(declared) = record.exchange(&exchange.name) {
-                let arguments = declared.arguments.as_table();
-                set_alternate(&exchange, arguments, &policies.of_exchange(&exchange.name));
-            }
-        }
-        vhost.changed();
-    }
-
     fn refresh_user(&self, state: &State, name: &[u8]) {
         let Some(record) = state.user(name) else { return };
         let key = text(name);
@@ -324,21 +309,6 @@ impl Inner {
             ((text(vhost).into(), exchange.clone()), grants)
         });
         user.set_rights(grants.collect(), topics.collect());
-    }
-}
-
-/// Vhosts whose policies were looked at while changes are followed, and the queues that are to be told.
-#[derive(Default)]
-struct Followed {
-    vhosts: Vec<metadata::Name>,
-    queues: Vec<Arc<Queue>>,
-}
-
-/// The alternate exchange of the arguments, else that of a policy (B143).
-fn set_alternate(exchange: &Exchange<QueueRef>, arguments: Table<'_>, policies: &AppliedPolicies) {
-    match arguments.get("alternate-exchange") {
-        Some(Value::LongStr(name)) => exchange.set_alternate(Some(name)),
-        _ => exchange.set_alternate(policies.text("alternate-exchange").map(str::as_bytes)),
     }
 }
 

@@ -7,6 +7,7 @@ pub mod exchanges;
 pub mod explain;
 pub(crate) mod follow;
 pub mod operator;
+mod policies;
 pub mod queues;
 pub(crate) mod translate;
 pub mod users;

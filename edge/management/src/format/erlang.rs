@@ -38,10 +38,7 @@ fn term(value: &Value, kind: Kind) -> String {
         (Value::Array(all), kind) => list(all, |value| term(value, kind)),
         (Value::String(text), _) => binary(text),
         (Value::Object(entries), Kind::Settings) if !entries.is_empty() => {
-            let pair = |(name, value): (&String, &Value)| {
-                format!("{{{},{}}}", binary(name), term(value, Kind::Plain))
-            };
-            format!("[{}]", entries.iter().map(pair).collect::<Vec<_>>().join(","))
+            format!("[{}]", settings(entries, ","))
         }
         (Value::Object(entries), _) => {
             let entries = entries.iter();
@@ -52,6 +49,13 @@ fn term(value: &Value, kind: Kind) -> String {
         (Value::Null, _) => "undefined".into(),
         (other, _) => other.to_string(),
     }
+}
+
+/// Settings as tuples.
+pub(super) fn settings(entries: &serde_json::Map<String, Value>, by: &str) -> String {
+    let pair =
+        |(name, value): (&String, &Value)| format!("{{{},{}}}", binary(name), term(value, Kind::Plain));
+    entries.iter().map(pair).collect::<Vec<_>>().join(by)
 }
 
 fn table_entry(value: &Value) -> String {

@@ -146,7 +146,7 @@ fn policy_of(
     it: &Map<String, Value>,
 ) -> Result<Entry<SetPolicy>, Problem> {
     let (words, _) = what.words();
-    let problem = |text: &str| format!("{words} '{name}': {}", text.trim_end().replace('\n', " "));
+    let problem = |text: &str| format!("{words} '{name}': {}", text.replace('\n', ""));
     let new = NewPolicy::from_json(it).map_err(|missing| match missing {
         PolicyProblem::KeyMissing(key) => problem(&format!("key '{key}' is missing")),
         other => problem(&format!("{other:?}")),
@@ -157,7 +157,7 @@ fn policy_of(
         return Ok(Entry::Left(Left { what, vhost, name: name.into(), detail }));
     }
     let vhost_name = String::from_utf8_lossy(&vhost);
-    checked(kind, &vhost_name, name, &new).map(Entry::Taken).map_err(|text| problem(&text))
+    checked(kind, &vhost_name, name, &new).map(Entry::Taken).map_err(|problems| problem(&problems.join("; ")))
 }
 
 pub(super) fn policy(it: &Policy, vhost: &str) -> Result<Entry<SetPolicy>, Problem> {

@@ -17,13 +17,13 @@ const INDENT: usize = 54;
 /// A policy as the command that sets it.
 ///
 /// # Errors
-/// Everything that is wrong with it, one thing a line, below `Validation failed`.
+/// Everything that is wrong with it, for [`validation_failed`].
 pub(crate) fn checked(
     kind: PolicyKind,
     vhost: &str,
     name: &str,
     new: &NewPolicy,
-) -> Result<SetPolicy, String> {
+) -> Result<SetPolicy, Vec<String>> {
     let definition = definition(kind, &new.definition);
     let apply_to = apply_to(&new.apply_to);
     let pattern = pattern(&new.pattern);
@@ -35,15 +35,14 @@ pub(crate) fn checked(
         }
         (definition, apply_to, pattern, priority) => {
             let problems = [definition.err(), apply_to.err(), pattern.err(), priority.err()];
-            Err(validation_failed(problems.into_iter().flatten()))
+            Err(problems.into_iter().flatten().collect())
         }
     }
 }
 
 /// RabbitMQ's text around what is wrong.
-pub(crate) fn validation_failed(problems: impl IntoIterator<Item = String>) -> String {
-    let lines: String = problems.into_iter().map(|problem| problem + "\n").collect();
-    format!("Validation failed\n\n{lines}")
+pub(crate) fn validation_failed(problems: &[String]) -> String {
+    format!("Validation failed\n\n{}\n", problems.join("\n"))
 }
 
 /// Settings that are known are looked at first, those that are not known are named together.
@@ -176,8 +175,7 @@ mod tests {
 
     fn refused(kind: PolicyKind, policy: &Value) -> String {
         let new = NewPolicy::from_json(policy.as_object().unwrap()).unwrap();
-        let text = checked(kind, "v", "p", &new).unwrap_err();
-        text.strip_prefix("Validation failed\n\n").unwrap().trim_end().to_owned()
+        checked(kind, "v", "p", &new).unwrap_err().join("\n")
     }
 
     #[test]

@@ -4,7 +4,7 @@ use broker::Broker;
 use metadata::PolicyKind;
 use serde_json::{Map, Value};
 
-use super::check::{terms, validation_failed};
+use super::check::{checked, terms, validation_failed};
 use super::{NewPolicy, PolicyProblem, delete_policy, policies, put_policy};
 use crate::commands::{Outcome, arguments, refused};
 use crate::limits::parsed;
@@ -106,13 +106,19 @@ pub(crate) fn set_operator_parameter(broker: &Broker, vhost: &str, name: &str, v
     let given = value.as_object().unwrap_or(&nothing);
     let missing = NEEDED.iter().filter(|key| !given.contains_key(**key));
     let missing: Vec<String> = missing.map(|key| format!("Key \"{key}\" not found in {name}")).collect();
-    let problems: Vec<String> = unrecognised_terms(given, name).into_iter().chain(missing).collect();
-    if !problems.is_empty() {
-        return Err(failure(PolicyProblem::Invalid(validation_failed(problems))));
+    let is_whole = missing.is_empty();
+    let mut problems: Vec<String> = unrecognised_terms(given, name).into_iter().chain(missing).collect();
+    let new = NewPolicy::from_json(given).ok().filter(|_| is_whole);
+    if let Some(Err(others)) = new.as_ref().map(|new| checked(PolicyKind::Operator, vhost, name, new)) {
+        problems.extend(others);
     }
-    let new = NewPolicy::from_json(given).map_err(failure)?;
-    put_policy(broker, PolicyKind::Operator, vhost, name, &new).map_err(failure)?;
-    Ok(Answer::done())
+    match new.filter(|_| problems.is_empty()) {
+        None => Err(failure(PolicyProblem::Invalid(validation_failed(&problems)))),
+        Some(new) => {
+            put_policy(broker, PolicyKind::Operator, vhost, name, &new).map_err(failure)?;
+            Ok(Answer::done())
+        }
+    }
 }
 
 fn unrecognised_terms(given: &Map<String, Value>, name: &str) -> Option<String> {

@@ -1,0 +1,57 @@
+//! Policies that change: exchanges follow at once, queues one after the other without keeping anybody waiting. Refuses to know
+//! how a policy is found for a thing.
+
+use std::sync::Arc;
+
+use metadata::State;
+use routing::Exchange;
+use wire::amqp091::{Table, Value};
+
+use crate::broker::Inner;
+use crate::cell::QueueRef;
+use crate::cell::settings::Settled;
+use crate::policies::AppliedPolicies;
+use crate::vhost::Vhost;
+
+/// The alternate exchange of the arguments, else that of a policy (B143).
+pub(super) fn set_alternate(exchange: &Exchange<QueueRef>, arguments: Table<'_>, policies: &AppliedPolicies) {
+    let name = match arguments.get("alternate-exchange") {
+        Some(Value::LongStr(name)) => Some(name),
+        _ => policies.text("alternate-exchange").map(str::as_bytes),
+    };
+    if exchange.alternate().as_deref().map(|name| &**name) != name {
+        exchange.set_alternate(name);
+    }
+}
+
+impl Inner {
+    /// Makes the policies of a vhost ready and lets its exchanges follow. Whatever is declared from now on goes by them; queues
+    /// that are there do after [`Inner::settle_policies`].
+    pub(super) fn follow_policies(&self, state: &State, vhost: &Arc<Vhost>) {
+        let Some(record) = state.vhost(vhost.name().as_bytes()) else { return };
+        vhost.refresh_policies(record);
+        let policies = vhost.policies();
+        for exchange in vhost.exchanges() {
+            if let Some(declared) = record.exchange(&exchange.name) {
+                let arguments = declared.arguments.as_table();
+                set_alternate(&exchange, arguments, &policies.of_exchange(&exchange.name));
+            }
+        }
+        vhost.changed();
+    }
+
+    /// Lets the queues of vhosts whose policies have changed follow. Not under the writer's lock: a hundred thousand queues take
+    /// their time. Each looks at the policies that are there when it is its turn, so that of several changes at once the last
+    /// wins everywhere.
+    pub(crate) fn settle_policies(&self, vhosts: &[Arc<Vhost>]) {
+        for vhost in vhosts {
+            for queue in vhost.queues() {
+                let policies = || vhost.policies().of_queue(queue.name(), queue.record.queue_type);
+                if queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew
+                {
+                    queue.reconfigure();
+                }
+            }
+        }
+    }
+}

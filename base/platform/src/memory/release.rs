@@ -56,9 +56,14 @@ unsafe extern "C" {
 #[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use crate::{Memory, RealMemory};
+    use parking_lot::Mutex;
+
+    /// What the process occupies is not what one test occupies: one at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn what_is_allocated_counts_as_used() {
+        let _alone = ALONE.lock();
         let memory = RealMemory::new();
         let before = memory.heap().expect("glibc tells");
         let pieces: Vec<Vec<u8>> = (0..1000).map(|_| vec![1; 100_000]).collect();
@@ -69,6 +74,7 @@ mod tests {
 
     #[test]
     fn memory_of_many_small_pieces_goes_back_although_one_of_them_is_kept() {
+        let _alone = ALONE.lock();
         const PIECES: usize = 2000;
         let memory = RealMemory::new();
         let before = memory.used_bytes().unwrap();

@@ -7,7 +7,7 @@
 #                                               reconnect hostile kill9 delayed fulldisk datadir
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               kill9, delayed, fulldisk, datadir)
+#                                               management, kill9, delayed, fulldisk, datadir)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -27,7 +27,7 @@ cache=$root/.cache
 logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
-lane_one=(conformance ctl java published hostile)               # the two lanes run side by side, each in this order
+lane_one=(conformance ctl java published management hostile)               # the two lanes run side by side, each in this order
 lane_two=(python celery node go rust configured reconnect kill9 delayed fulldisk datadir)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
@@ -47,7 +47,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl configured kill9 delayed fulldisk datadir; do
+  for own in ctl configured management kill9 delayed fulldisk datadir; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -115,6 +115,7 @@ alarms_alone() {
   return $code
 }
 step_ctl() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/ctl/pytest.ini testing/ctl; }
+step_management() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/management/pytest.ini testing/management; }
 step_python() { cd testing/clients/python && "$python" -m pytest --ignore test_celery.py -k "not restart"; }
 step_celery() { cd testing/clients/python && "$python" -m pytest test_celery.py -k "not restart"; }
 step_node() { NODE_PATH=$cache/node/node_modules node --test --test-reporter=spec testing/clients/node/; }

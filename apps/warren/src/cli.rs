@@ -206,7 +206,6 @@ impl ServerArgs {
         }
         if let Some(listener) = self.management_listen {
             options.management.listener = listener;
-            options.management.is_asked_for = config::Switch::On;
         }
         if let Some(filter) = &self.log {
             options.log.console.filter = filter.clone();

@@ -7,12 +7,12 @@ use broker::Broker;
 use management::Node;
 use management::http::{App, Asset, Change, HttpListener, HttpOptions, router};
 
-use crate::config::{ManagementOptions, Permit, Switch};
+use crate::config::{ManagementOptions, Permit};
 
-/// The socket of the HTTP API, or none: it is off, or nobody asked for its address and that is taken.
+/// The socket of the HTTP API, or none: it is off, or its address is the default one and that is taken.
 ///
 /// # Errors
-/// The address that was asked for cannot be bound.
+/// Another address cannot be bound.
 pub(crate) fn bind(options: &ManagementOptions) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
     let candidates = options.listener.candidates();
     if candidates.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn bind(options: &ManagementOptions) -> anyhow::Result<Option<(HttpLi
     });
     match bound {
         Ok(bound) => Ok(Some(bound)),
-        Err(error) if options.is_asked_for == Switch::Off => {
+        Err(error) if options.listener == ManagementOptions::default().listener => {
             tracing::warn!(
                 %error,
                 "no HTTP API: {candidates:?} cannot be bound; set management.tcp.port, or --management-listen none"

@@ -130,7 +130,9 @@ pub(crate) fn write_vhost_document(
     map.serialize_entry("metadata", &metadata_object(metadata))?;
     map.serialize_entry("limits", &shown(limits))?;
     let short = without_vhost;
-    map.serialize_entry("parameters", &List(|| of.parameters.iter().map(parameter).map(short)))?;
+    let operators = || of.operator_policies.iter().map(operator_policy);
+    let parameters = || of.parameters.iter().map(parameter).chain(operators());
+    map.serialize_entry("parameters", &List(|| parameters().map(short)))?;
     map.serialize_entry("policies", &List(|| of.policies.iter().map(policy).map(short)))?;
     map.serialize_entry("queues", &List(|| of.queues.iter().map(queue).map(short)))?;
     map.serialize_entry("exchanges", &List(|| of.exchanges.iter().map(exchange).map(short)))?;

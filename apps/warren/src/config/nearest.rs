@@ -25,7 +25,8 @@ const NOT_YET: &[(&str, &str)] = &[
     ("log.file.rotation.", "log rotation (use logrotate with copytruncate)"),
     ("log.journald", "logging to journald"),
     ("log.syslog", "logging to syslog"),
-    ("management.", "the management API"),
+    ("management.ssl.", "TLS"),
+    ("management.oauth_", "OAuth 2"),
     ("management_agent.", "the management API"),
     ("message_interceptors.", "message interceptors"),
     ("mqtt.", "MQTT"),
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_key_of_a_missing_part_is_told_so() {
-        assert_eq!(advice("management.tcp.port").1, Some("the management API"));
+        assert_eq!(advice("management.oauth_enabled").1, Some("OAuth 2"));
         assert_eq!(advice("ssl_options.cacertfile").1, Some("TLS"));
         assert_eq!(advice("listeners.ssl.default").1, Some("TLS"));
     }

@@ -346,8 +346,6 @@ impl From<bool> for Permit {
 pub struct ManagementOptions {
     /// Where it listens. Default `127.0.0.1:15672`.
     pub listener: ManagementListener,
-    /// Whether the address was asked for. One that was not, and is taken, is done without. Default off.
-    pub is_asked_for: Switch,
     /// Path below which all is served, without a slash at its end. Default empty.
     pub path_prefix: String,
     /// Largest body of a request, bytes. Default 20 MiB.
@@ -365,7 +363,6 @@ impl Default for ManagementOptions {
                 address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
                 port: MANAGEMENT_PORT,
             },
-            is_asked_for: Switch::Off,
             path_prefix: String::new(),
             body_bytes_max: 20 << 20,
             headers: management::http::Headers::default(),

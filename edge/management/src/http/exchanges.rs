@@ -117,6 +117,13 @@ fn exchange_object(app: &super::app::Inner, exchange: &ExchangeRecord, ranges: R
         "user_who_performed_action": "rmq-internal",
     }));
     let vhost = app.broker.vhost(&lossy(&exchange.vhost));
+    if let Some(vhost) = &vhost {
+        let policies = vhost.policies().of_exchange(&exchange.name);
+        let names = [("policy", policies.policy()), ("operator_policy", policies.operator_policy())];
+        for (key, policy) in names {
+            policy.map(|policy| json.insert(key.into(), (*policy.name).into()));
+        }
+    }
     if let Some(running) = vhost.and_then(|vhost| vhost.exchange(&exchange.name)) {
         rates::add_exchange(app, &mut json, running.id, &running.passed.now(), ranges);
     }

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::auth::Access;
 use super::call::Call;
-use super::messages;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
@@ -81,8 +80,8 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/aliveness-test/{vhost}",
         Access::Vhost,
-        "Publishes and takes a message in a virtual host.",
-        messages::aliveness_test,
+        "Whether a virtual host serves clients; makes no queue, as in RabbitMQ 4.",
+        alive,
     ),
     check("/api/healthchecks/node", "The oldest check, as `is-in-service`.", in_service),
     check("/api/healthchecks/node/{node}", "The oldest check, as `is-in-service`.", in_service),
@@ -192,6 +191,11 @@ fn in_service(call: &Call) -> Answer {
         Ok(_) => Ok(ok()),
         Err(failure) => failed(json!({"reason": failure.error})),
     }
+}
+
+fn alive(call: &Call) -> Answer {
+    call.vhost()?;
+    in_service(call)
 }
 
 fn is_full(call: &Call) -> bool {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use broker::{
-    Call as BrokerCall, ConfirmRange, ConfirmSink, GotMessage, Incoming, Principal, PublishChannel,
-    Publisher, Queue, QueueDeclare, Refused, Routed, SettleHow, SettleRun,
+    ConfirmRange, ConfirmSink, GotMessage, Incoming, Principal, PublishChannel, Publisher, Queue, Refused,
+    Routed, SettleHow, SettleRun,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-use wire::amqp091::{Properties, PropertiesBuf, Table};
+use wire::amqp091::{Properties, PropertiesBuf};
 
 use super::call::{Call, nested, number, text};
 use super::exchanges;
@@ -281,33 +281,4 @@ fn properties_object(raw: &[u8]) -> Value {
     }
     properties.headers().map(|headers| object.insert("headers".into(), table(headers.raw())));
     if object.is_empty() { json!([]) } else { Value::Object(object) }
-}
-
-/// The queue that RabbitMQ's test uses.
-const ALIVENESS_QUEUE: &[u8] = b"aliveness-test";
-
-/// `GET /api/aliveness-test/VHOST`
-pub(crate) fn aliveness_test(call: &Call) -> Answer {
-    let principal = call.principal()?;
-    let declare = QueueDeclare {
-        name: ALIVENESS_QUEUE,
-        durable: true,
-        exclusive: false,
-        auto_delete: false,
-        arguments: Table::EMPTY,
-    };
-    call.broker().declare_queue(&principal, declare)?.counts.wait()?;
-    let message = Incoming {
-        exchange: b"",
-        routing_key: ALIVENESS_QUEUE,
-        properties: &[0, 0],
-        body: b"test_message",
-        mandatory: true,
-    };
-    publish_one(call, &principal, message)?;
-    let got = call.broker().get(&principal, ALIVENESS_QUEUE, false).map(|(_, got)| got)?;
-    match BrokerCall::wait(got)? {
-        Some(_) => Ok(Reply::Json(json!({"status": "ok"}))),
-        None => Ok(Reply::Status(503, json!({"status": "failed", "reason": "the message did not arrive"}))),
-    }
 }

@@ -36,6 +36,7 @@ mod openapi;
 mod overview;
 mod parameters;
 mod permissions;
+mod policies;
 mod problem;
 mod queues;
 mod rates;

@@ -96,7 +96,6 @@ fn overview(call: &Call) -> Answer {
         "require_definition_json_extension": false,
         "object_totals": object_totals(call),
         "statistics_db_event_queue": 0,
-        "node": NODE_NAME,
     });
     if !call.flag("disable_stats") {
         for (name, value) in rates::overview(call) {
@@ -104,6 +103,7 @@ fn overview(call: &Call) -> Answer {
         }
     }
     if is_monitor(&call.user) {
+        json["node"] = NODE_NAME.into();
         json["listeners"] = node_facts::listeners(node);
         json["contexts"] = node_facts::contexts(node);
     }
@@ -121,20 +121,22 @@ fn object_totals(call: &Call) -> Value {
     let infos = broker.connections().all().into_iter().map(|(_, control)| control.info());
     let infos: Vec<_> = infos.filter(|info| sees_all || info.user == *call.user.name).collect();
     let channels: usize = infos.iter().map(|info| info.channels).sum();
-    json!({
+    let mut totals = json!({
         "channels": channels,
         "connections": infos.len(),
-        "consumers": consumer_count(broker, call),
         "exchanges": exchanges,
         "queues": queues,
-    })
+    });
+    if sees_all {
+        totals["consumers"] = consumer_count(broker).into();
+    }
+    totals
 }
 
 /// Consumers stand in their channels: those are fewer than queues.
-fn consumer_count(broker: &Broker, call: &Call) -> usize {
+fn consumer_count(broker: &Broker) -> usize {
     let all = broker.connections().all().into_iter();
-    let seen = all.filter(|(_, control)| sees_vhost(&call.user, &control.info().vhost));
-    seen.flat_map(|(_, control)| control.channels()).map(|channel| channel.consumer_count).sum()
+    all.flat_map(|(_, control)| control.channels()).map(|channel| channel.consumer_count).sum()
 }
 
 fn cluster_name(call: &Call) -> Answer {

@@ -17,6 +17,7 @@ use super::reply::{Answer, Reply, put};
 use super::shapes::{connection, connection_details, consumers, lossy, object};
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
+use crate::policies::definition_object;
 use crate::values::{raw_table, table, text};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -176,13 +177,20 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
     if matches!(details, Details::None { .. }) {
         return json;
     }
-    json.insert("effective_policy_definition".into(), json!({}));
+    let policies = queue.policies();
+    let [policy, operator_policy] = [policies.policy(), policies.operator_policy()]
+        .map(|policy| policy.map_or(Value::Null, |policy| (*policy.name).into()));
+    json.insert("effective_policy_definition".into(), definition_object(&policies.definition()));
     json.insert("internal".into(), false.into());
     json.insert("internal_owner".into(), false.into());
     json.insert("storage_version".into(), 2.into());
+    // Lists name a policy where there is one, pages of one queue always.
+    for (name, value) in [("policy", policy), ("operator_policy", operator_policy)] {
+        if details == Details::All || !value.is_null() {
+            json.insert(name.into(), value);
+        }
+    }
     if details == Details::All {
-        json.insert("policy".into(), Value::Null);
-        json.insert("operator_policy".into(), Value::Null);
         let owner = queue.exclusive_owner().and_then(|owner| connection(&app.broker, owner));
         if let Some(owner) = owner {
             json.insert("owner_pid_details".into(), connection_details(&owner.info()));
@@ -205,6 +213,7 @@ fn add_contents(
         json.insert("messages".into(), messages.into());
         json.insert("messages_ready".into(), glance.ready.into());
         json.insert("messages_unacknowledged".into(), glance.unacked.into());
+        json.insert("online".into(), Value::Null);
         return;
     }
     rates::add_queue(app, json, queue, &glance, ranges);

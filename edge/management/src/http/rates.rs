@@ -8,6 +8,7 @@ use broker::{
 use serde_json::{Map, Value};
 
 use super::app::Inner;
+use super::auth::{is_monitor, sees_vhost};
 use super::call::Call;
 use super::samples::{Key, Range};
 use crate::node::resident_bytes;
@@ -91,8 +92,18 @@ fn lengths(glance: &QueueGlance) -> [(&'static str, u64); 3] {
     ]
 }
 
-fn insert_stats(json: &mut Map<String, Value>, stats: Map<String, Value>) {
-    json.insert("message_stats".into(), Value::Object(stats));
+/// `message_stats`, unless there never was anything to count; a first sample is taken all the same.
+fn insert_stats(
+    app: &Inner,
+    json: &mut Map<String, Value>,
+    key: Key,
+    counters: &[(&'static str, u64)],
+    range: Option<Range>,
+) {
+    let stats = app.samples.with_rates(key, counters, range);
+    if !is_quiet(counters) {
+        json.insert("message_stats".into(), Value::Object(stats));
+    }
 }
 
 /// `message_stats` and the lengths of a queue.
@@ -105,10 +116,7 @@ pub(crate) fn add_queue(
 ) {
     let at = Arc::as_ptr(queue).addr();
     json.extend(app.samples.with_rates(Key::QueueLengths(at), &lengths(glance), ranges.lengths));
-    let counters = of_queue(&glance.totals);
-    if !is_quiet(&counters) {
-        insert_stats(json, app.samples.with_rates(Key::Queue(at), &counters, ranges.messages));
-    }
+    insert_stats(app, json, Key::Queue(at), &of_queue(&glance.totals), ranges.messages);
 }
 
 /// Bytes of a connection.
@@ -143,7 +151,7 @@ pub(crate) fn add_channel(
         stats.remove(*name);
         stats.remove(&format!("{name}_details"));
     }
-    insert_stats(json, stats);
+    json.insert("message_stats".into(), Value::Object(stats));
 }
 
 /// `message_stats`, bytes and lengths of a vhost.
@@ -156,10 +164,7 @@ pub(crate) fn add_vhost(call: &Call, json: &mut Map<String, Value>, vhost: &Arc<
     let mut lengths: Counters = lengths(&glance).to_vec();
     lengths.extend([("recv_oct", totals.received_bytes), ("send_oct", totals.sent_bytes)]);
     json.extend(app.samples.with_rates(Key::VhostLengths(name.clone()), &lengths, ranges.lengths));
-    let counters = traffic(&totals.traffic);
-    if !is_quiet(&counters) {
-        insert_stats(json, app.samples.with_rates(Key::Vhost(name), &counters, ranges.messages));
-    }
+    insert_stats(app, json, Key::Vhost(name), &traffic(&totals.traffic), ranges.messages);
 }
 
 /// `message_stats` of an exchange.
@@ -171,9 +176,7 @@ pub(crate) fn add_exchange(
     ranges: Ranges,
 ) {
     let counters = [("publish_in", passage.arrived), ("publish_out", passage.left)];
-    if !is_quiet(&counters) {
-        insert_stats(json, app.samples.with_rates(Key::Exchange(id), &counters, ranges.messages));
-    }
+    insert_stats(app, json, Key::Exchange(id), &counters, ranges.messages);
 }
 
 fn node_traffic(broker: &Broker, queues: &QueueTotals) -> Counters {
@@ -195,17 +198,35 @@ fn churn(broker: &Broker) -> Counters {
     ]
 }
 
+/// Sums of the vhosts that a user sees who does not see the node.
+fn seen(call: &Call) -> (Key, Key, QueueGlance, Counters) {
+    let (mut sums, mut totals) = (QueueGlance::default(), TrafficTotals::default());
+    let broker = call.broker();
+    for vhost in broker.vhosts().iter().filter(|vhost| sees_vhost(&call.user, vhost.name())) {
+        totals += &broker.vhost_traffic(vhost).traffic;
+        vhost.queues().iter().for_each(|queue| sums.add(&queue.glance()));
+    }
+    let user: Arc<str> = (*call.user.name).into();
+    (Key::Seen(user.clone()), Key::SeenQueues(user), sums, traffic(&totals))
+}
+
 /// What the overview shows of the node.
 pub(crate) fn overview(call: &Call) -> [(&'static str, Map<String, Value>); 3] {
     let (app, ranges) = (&call.app, Ranges::of(call));
-    let sums = app.broker.queue_sums();
-    let counters = node_traffic(&app.broker, &sums.totals);
+    let (traffic_key, queues_key, sums, counters) = match is_monitor(&call.user) {
+        true => {
+            let sums = app.broker.queue_sums();
+            let counters = node_traffic(&app.broker, &sums.totals);
+            (Key::NodeTraffic, Key::NodeQueues, sums, counters)
+        }
+        false => seen(call),
+    };
     let stats = match is_quiet(&counters) {
         true => Map::new(),
-        false => app.samples.with_rates(Key::NodeTraffic, &counters, ranges.messages),
+        false => app.samples.with_rates(traffic_key, &counters, ranges.messages),
     };
     let churn = app.samples.with_rates(Key::NodeChurn, &churn(&app.broker), ranges.messages);
-    let lengths = app.samples.with_rates(Key::NodeQueues, &lengths(&sums), ranges.lengths);
+    let lengths = app.samples.with_rates(queues_key, &lengths(&sums), ranges.lengths);
     [("message_stats", stats), ("churn_rates", churn), ("queue_totals", lengths)]
 }
 

@@ -22,6 +22,9 @@ use super::table::{self, Method, Route};
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;
 
+/// Longest name of anything, bytes: the protocol's.
+const NAME_BYTES_MAX: usize = 255;
+
 /// What browsers are asked for when they send no login.
 const REALM: &str = "Basic realm=\"RabbitMQ Management\"";
 
@@ -81,6 +84,11 @@ fn prepare(
 ) -> Result<Call, Response<Body>> {
     let parts = parts.map_err(|_| refuse(&Problem::bad("the path is not UTF-8")))?;
     let path: Vec<(String, String)> = parts.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    if matches!(route.method, Method::Put | Method::Post)
+        && path.iter().any(|(_, name)| name.len() > NAME_BYTES_MAX)
+    {
+        return Err(refuse(&Problem::bad(format!("a name has at most {NAME_BYTES_MAX} bytes"))));
+    }
     let query = form(head.uri.query().unwrap_or_default());
     let from = head.extensions.get::<Remote>().map_or([127, 0, 0, 1].into(), |remote| remote.0.ip());
     let login = head.headers.get(header::AUTHORIZATION);

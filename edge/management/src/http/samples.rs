@@ -42,6 +42,10 @@ pub(crate) enum Key {
     NodeQueues,
     /// ... and what the process uses.
     Process,
+    /// Message counters of the vhosts that a user sees, ...
+    Seen(Arc<str>),
+    /// ... and how much is in their queues.
+    SeenQueues(Arc<str>),
     /// Message counters of a vhost, ...
     Vhost(Arc<str>),
     /// ... its bytes, and how much is in its queues.

@@ -6,7 +6,7 @@ use super::call::Call;
 use super::reply::Answer;
 use super::{
     bindings, channels, connections, consumers, definitions, exchanges, explain, features, health, limits,
-    nodes, openapi, overview, parameters, permissions, queues, users, vhosts,
+    nodes, openapi, overview, parameters, permissions, policies, queues, users, vhosts,
 };
 
 /// What a route does.
@@ -66,6 +66,7 @@ const FAMILIES: &[&[Route]] = &[
     users::ROUTES,
     permissions::ROUTES,
     parameters::ROUTES,
+    policies::ROUTES,
     limits::ROUTES,
     definitions::ROUTES,
     features::ROUTES,

@@ -154,14 +154,13 @@ fn put_vhost(call: &Call) -> Answer {
     let object = call.object()?;
     let said = Said::of(&object)?;
     let tracing = if object.contains_key("tracing") { Some(flag(&object, "tracing")?) } else { None };
-    if name.len() > usize::from(u8::MAX) {
-        return Err(Problem::bad("a virtual host's name has at most 255 bytes"));
-    }
     let is_new = broker.vhost(name).is_none();
     if is_new {
         let mut metadata = new_vhost_metadata();
         said.apply(&mut metadata);
         broker.add_vhost_with(name, metadata)?.wait()?;
+        // Who makes a vhost over HTTP may do everything in it.
+        broker.set_permissions(&call.user.name, name, &[".*", ".*", ".*"].map(String::from))?.wait()?;
     } else {
         broker.edit_vhost(name, |metadata| said.apply(metadata))?.wait()?;
     }

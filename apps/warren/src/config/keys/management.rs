@@ -2,7 +2,7 @@
 
 use super::table::narrow;
 use crate::config::key::{Key, Section, Take, Unit};
-use crate::config::options::{ManagementListener, Switch};
+use crate::config::options::ManagementListener;
 
 pub(super) static SECTION: Section = Section {
     title: "HTTP API",
@@ -31,12 +31,11 @@ const KEYS: &[Key] = &[
             unit: Unit::Count,
             set: |options, port| {
                 options.management.listener = options.management.listener.with_port(narrow(port));
-                options.management.is_asked_for = Switch::On;
             },
         },
         default: "15672",
-        doc: "Port of the HTTP API; 0 lets the operating system choose. When neither this nor `management.tcp.ip` is set and \
-              the port is taken, the server warns and goes on without the API.",
+        doc: "Port of the HTTP API; 0 lets the operating system choose. When 127.0.0.1:15672 is taken, \
+              the server warns and goes on without the API; another address that is taken stops the start.",
         example: "management.tcp.port = 15672",
     },
     Key {
@@ -47,7 +46,6 @@ const KEYS: &[Key] = &[
             set: |options, value| {
                 let address = value.parse().map_err(|_| "expected an IP address".to_owned())?;
                 options.management.listener = options.management.listener.with_address(address);
-                options.management.is_asked_for = Switch::On;
                 Ok(())
             },
         },

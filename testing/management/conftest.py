@@ -1,0 +1,45 @@
+"""A Warren of our own on free ports, and clients of its HTTP API. WARREN_BIN is the binary."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from api import Api
+
+
+class Broker:
+    def __init__(self, folder):
+        binary = os.environ.get("WARREN_BIN", "warren")
+        command = [binary, "server", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
+        self.log = open(folder / "log", "w")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.pid = self.process.pid
+        line = self.process.stdout.readline()
+        found = re.match(r"ready amqp=(\S+) http=(\S+)", line)
+        assert found, f"no ready line but {line!r}; see {folder / 'log'}"
+        self.amqp, self.http = f"amqp://guest:guest@{found[1]}/", f"http://{found[2]}"
+        host, port = found[2].rsplit(":", 1)
+        self.address = (host, int(port))
+
+    def memory_kib(self):
+        with open(f"/proc/{self.pid}/status") as status:
+            return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(30) == 0
+        self.log.close()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    broker = Broker(tmp_path_factory.mktemp("warren"))
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def api(broker):
+    return Api(broker.http)

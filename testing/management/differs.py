@@ -1,0 +1,36 @@
+"""What differs from RabbitMQ 4.3 on purpose: (part of the request, expression over the difference, why)."""
+
+import re
+
+ANY = ""
+
+DIFFERS = [
+    (ANY, r"garbage_collection|reductions|cached_segments|pending_raft_commands", "figures of Erlang processes"),
+    (ANY, r"peer-rabbitmq4@localhost|warren@localhost", "the node's name is a key"),
+    (ANY, r"warren_version|message_bytes_on_disk|global_prefetch_count", "Warren shows more"),
+    (ANY, r"idle_since", "queues do not remember when they were last used"),
+    (ANY, r"consumer_timeout", "of a channel's settings, not shown"),
+    (ANY, r"socket_opts|cowboy|contexts|listeners", "listeners of other protocols and their socket options"),
+    ("/api/nodes", r"config_files|metrics_gc_queue_length|ra_open_file_metrics|applications", "parts of RabbitMQ that do not exist here"),
+    ("/api/extensions", r".", "extensions of RabbitMQ's own pages"),
+    ("GET /api/policies", r"\[\]", "depends on what else is on the broker that was recorded"),
+    ("GET /api/operator-policies", r"\[\]", "depends on what else is on the broker that was recorded"),
+    ("/api/parameters", r".", "depends on what else is on the broker that was recorded"),
+    ("/api/global-parameters", r"value list", "cluster tags"),
+    ("/api/deprecated-features", r".", "fewer features are known"),
+    ("GET /api/definitions", r"internal bool", "Warren also writes `internal`, as RabbitMQ does for all vhosts"),
+    ("GET /api/definitions", r"arguments", "depends on the arguments of queues"),
+    ("/api/overview", r"message_stats|queue_totals|churn_rates", "depends on what else was on the broker"),
+    ("/api/overview as", r"statistics|churn", "depends on what else was on the broker"),
+    ("/api/queues", r"message_stats|arguments|owner_pid|consumer_(capacity|utilisation)|idle|policy", "depends on traffic and its time, and which queue is first"),
+    ("/api/vhosts", r"message_stats", "depends on traffic"),
+    ("/api/permissions", r"invalid_regexp", "the text of another library of expressions"),
+    ("/api/policies", r"regular expression", "the text of another library of expressions"),
+    ("POST /api/definitions", r"prior to importing", "Warren names the entry, and imports the others"),
+    ("/api/health/checks/p", r"refusal|shape|ports|protocols", "listeners differ"),
+    ("/api/nodes/NODE/memory", r".", "parts of memory differ"),
+]
+
+
+def differs_on_purpose(request, difference):
+    return any(part in request and re.search(expression, difference) for part, expression, _ in DIFFERS)

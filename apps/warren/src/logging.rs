@@ -5,11 +5,13 @@
 
 use crate::config::{ConsoleLog, ExchangeLog, FileLog, LogOptions, Switch};
 use broker::LogExchange;
+use management::Journal;
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -139,7 +141,8 @@ pub fn init(options: &LogOptions) -> Result<(), LogError> {
 fn subscriber(options: &LogOptions) -> Result<impl Subscriber + Send + Sync + use<>, LogError> {
     let console = console_layer(&options.console);
     let file = file_layer(&options.file)?;
-    Ok(Registry::default().with(console).with(file).with(exchange_layer(&options.exchange)))
+    let kept = journal_layer(&options.console);
+    Ok(Registry::default().with(console).with(file).with(kept).with(exchange_layer(&options.exchange)))
 }
 
 type BoxedLayer<S> = Box<dyn Layer<S> + Send + Sync>;
@@ -209,6 +212,63 @@ pub fn publish_on(exchange: LogExchange) {
     let _first = EXCHANGE.set(exchange);
 }
 
+/// The last lines, for the web UI.
+static JOURNAL: LazyLock<Arc<Journal>> = LazyLock::new(Arc::default);
+
+/// The last lines of this process, as many as pass the filter of the console, also when the console is off.
+pub fn journal() -> Arc<Journal> {
+    JOURNAL.clone()
+}
+
+/// Makes writers that keep.
+struct Kept;
+
+/// One line of a level.
+struct KeptLine(&'static str);
+
+impl<'a> MakeWriter<'a> for Kept {
+    type Writer = KeptLine;
+
+    fn make_writer(&'a self) -> KeptLine {
+        KeptLine("info")
+    }
+
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> KeptLine {
+        KeptLine(level_name(*meta.level()))
+    }
+}
+
+impl io::Write for KeptLine {
+    /// Lines come whole.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        JOURNAL.push(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), self.0, line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn journal_layer<S>(options: &ConsoleLog) -> BoxedLayer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let layer = tracing_subscriber::fmt::layer().with_writer(Kept).with_ansi(false);
+    layer.without_time().with_level(false).with_filter(adjustable(options.filter.build())).boxed()
+}
+
+/// RabbitMQ's names.
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "error",
+        Level::WARN => "warning",
+        Level::INFO => "info",
+        _ => "debug",
+    }
+}
+
 /// Makes writers that publish.
 struct Published;
 
@@ -223,12 +283,7 @@ impl<'a> MakeWriter<'a> for Published {
     }
 
     fn make_writer_for(&'a self, meta: &Metadata<'_>) -> PublishedLine {
-        PublishedLine(match *meta.level() {
-            Level::ERROR => "error",
-            Level::WARN => "warning",
-            Level::INFO => "info",
-            _ => "debug",
-        })
+        PublishedLine(level_name(*meta.level()))
     }
 }
 
@@ -312,6 +367,21 @@ mod tests {
         assert!(text.contains("INFO") && text.contains("listening port=5672"), "{text}");
         assert_eq!(text.lines().count(), 1);
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_without_time_and_level() {
+        let mut options = LogOptions::default();
+        options.console.switch = Switch::Off;
+        options.file.name = Some(tempfile::NamedTempFile::new().unwrap().path().to_owned());
+        tracing::subscriber::with_default(subscriber(&options).unwrap(), || {
+            tracing::warn!(port = 5672, "kept in the journal");
+        });
+        let all = journal().after(0, usize::MAX);
+        let line = all.iter().find(|line| line.message.contains("kept in the journal")).unwrap();
+        assert_eq!(line.level, "warning");
+        assert!(line.message.ends_with("kept in the journal port=5672"), "{}", line.message);
+        assert!(line.at > 1_700_000_000_000);
     }
 
     #[test]

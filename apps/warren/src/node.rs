@@ -7,6 +7,7 @@ use management::{HTTP_PROTOCOL, LISTENER_PROTOCOL, Node, NodeListener};
 use protocols::amqp091::Settings;
 
 use crate::config::{Options, Switch};
+use crate::logging;
 
 /// The description of a server that listens there since now.
 pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option<SocketAddr>) -> Node {
@@ -22,6 +23,7 @@ pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option
         listeners: addresses.iter().map(listener).chain(http).collect(),
         data_dir: std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.clone()),
         log_locations: log_locations(options),
+        journal: logging::journal(),
         options: format!("{options:#?}"),
         rabbitmq_version: Settings::default().version,
         version: env!("CARGO_PKG_VERSION"),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::Broker;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use crate::alarms;
 use crate::columns::{Column, chosen, rows};
 use crate::commands::{Outcome, arguments, usage};
+use crate::journal::Journal;
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::queues::unresponsive;
 
@@ -55,6 +57,8 @@ pub struct Node {
     pub rabbitmq_version: String,
     /// Its own version.
     pub version: &'static str,
+    /// The last lines of its log.
+    pub journal: Arc<Journal>,
     /// When it was ready.
     pub started: Instant,
     /// Sets the least important level that is logged, by RabbitMQ's name of it; an error when there is no such level.
@@ -437,6 +441,7 @@ pub(crate) mod tests {
             listeners: vec![NodeListener { address, protocol: LISTENER_PROTOCOL, purpose: "AMQP 0-9-1" }],
             data_dir: "/d".into(),
             log_locations: vec!["<stdout>".into()],
+            journal: Arc::default(),
             options: String::new(),
             rabbitmq_version: "4.3.6".into(),
             version: "0.0.1",

@@ -26,6 +26,7 @@ mod exchanges;
 mod explain;
 mod features;
 mod health;
+mod insight;
 mod limits;
 mod listener;
 mod listing;

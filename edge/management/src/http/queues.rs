@@ -146,7 +146,7 @@ fn render(
             add_contents(app, &mut json, queue, details, ranges);
         }
         if asks && details == Details::All {
-            add_tags(&mut json, &queue.stats().wait());
+            add_tags_and_disk(&mut json, &queue.stats().wait());
         }
         Value::Object(json)
     });
@@ -242,7 +242,11 @@ fn add_contents(
     }
 }
 
-fn add_tags(json: &mut Map<String, Value>, stats: &QueueStats) {
+fn add_tags_and_disk(json: &mut Map<String, Value>, stats: &QueueStats) {
+    // Warren's own: segment files of the queue, and which part of them is of blocks that are needed.
+    json.insert("disk_bytes".into(), stats.segment_bytes.into());
+    let ratio = (stats.segment_bytes > 0).then(|| stats.disk_bytes as f64 / stats.segment_bytes as f64);
+    json.insert("disk_live_ratio".into(), ratio.into());
     let tag = |tag: &Option<Box<[u8]>>| tag.as_deref().map_or(Value::Null, text);
     json.insert("exclusive_consumer_tag".into(), tag(&stats.exclusive_tag));
     json.insert("single_active_consumer_tag".into(), tag(&stats.single_active_tag));
@@ -253,7 +257,7 @@ fn show(call: &Call) -> Answer {
     let stats = queue.stats().wait();
     let mut json = known(&call.app, &queue, Details::All);
     add_contents(&call.app, &mut json, &queue, Details::All, Ranges::of(call));
-    add_tags(&mut json, &stats);
+    add_tags_and_disk(&mut json, &stats);
     json.insert("consumer_details".into(), consumers(call.broker(), &queue, &stats).into());
     json.insert("incoming".into(), json!([]));
     json.insert("deliveries".into(), json!([]));

@@ -5,8 +5,8 @@ use super::auth::Access;
 use super::call::Call;
 use super::reply::Answer;
 use super::{
-    bindings, channels, connections, consumers, definitions, exchanges, explain, features, health, limits,
-    nodes, openapi, overview, parameters, permissions, policies, queues, users, vhosts,
+    bindings, channels, connections, consumers, definitions, exchanges, explain, features, health, insight,
+    limits, nodes, openapi, overview, parameters, permissions, policies, queues, users, vhosts,
 };
 
 /// What a route does.
@@ -72,6 +72,7 @@ const FAMILIES: &[&[Route]] = &[
     features::ROUTES,
     health::ROUTES,
     explain::ROUTES,
+    insight::ROUTES,
     openapi::ROUTES,
 ];
 

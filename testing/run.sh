@@ -4,10 +4,10 @@
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
 #   testing/run.sh STEP...                      only these: conformance ctl python celery node java go rust published configured
-#                                               reconnect hostile kill9 delayed fulldisk datadir
+#                                               reconnect hostile kill9 delayed fulldisk datadir ui
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               management, kill9, delayed, fulldisk, datadir)
+#                                               management, kill9, delayed, fulldisk, datadir, ui)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -17,6 +17,8 @@
 #   BROKER_PID      with --against-url: the broker's process, whose memory `hostile` then watches
 #   PERFTEST_S      seconds per timed PerfTest case (default 3)
 #   KILL9_CYCLES    lives of the broker in kill9 (default 12); KILL9_SEED repeats a run
+#   CHROMIUM        the browser of `ui` (default: chromium, which is installed by apt-get when it is missing and we are root)
+#   UI_SHOTS        a folder for pictures of the web UI's pages
 #   FLOOD_MB        MB of messages that `hostile` throws at a queue without consumer (default 512)
 #
 # Logs: .cache/test-logs/STEP.log. Ends with non-zero if anything failed. Leaves no process behind.
@@ -27,7 +29,7 @@ cache=$root/.cache
 logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
-lane_one=(conformance ctl java published management hostile)               # the two lanes run side by side, each in this order
+lane_one=(conformance ctl java published management hostile ui)            # the two lanes run side by side, each in this order
 lane_two=(python celery node go rust configured reconnect kill9 delayed fulldisk datadir)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
@@ -47,7 +49,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl configured management kill9 delayed fulldisk datadir; do
+  for own in ctl configured management kill9 delayed fulldisk datadir ui; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -85,6 +87,7 @@ cleanup() {
   "$python" testing/crash/broker.py stop --state "$work/broker.state" >/dev/null 2>&1
   "$python" testing/crash/broker.py stop --state "$work/second.state" >/dev/null 2>&1
   "$python" testing/crash/broker.py stop --state "$work/alarms.state" >/dev/null 2>&1
+  "$python" testing/crash/broker.py stop --state "$work/ui.state" >/dev/null 2>&1
   pids=$(ours)
   # shellcheck disable=SC2086
   [ -z "$pids" ] || kill -KILL $pids 2>/dev/null
@@ -163,6 +166,20 @@ step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" && "$
 step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN"; }
 
+step_ui() { # a broker of its own: the test looks at all that it has
+  UI_MODULES=$cache/ui/node_modules node ui/build/check.mjs || return 1
+  local state=$work/ui.state log=$logs/ui-broker.log code=0
+  "$python" testing/crash/broker.py start --state "$state" --log "$log" -- \
+    "$WARREN_BIN" server --listen '127.0.0.1:{port}' --management-listen 127.0.0.1:0 --data-dir "$work/ui-data" || return 1
+  AMQP_URL=$("$python" testing/crash/broker.py url --state "$state")
+  MANAGEMENT_URL=http://$(sed -n 's/^ready .* http=\([^ ]*\).*/\1/p' "$log" | tail -n 1)
+  CHROMIUM=${CHROMIUM:-$(command -v chromium)}
+  export AMQP_URL MANAGEMENT_URL CHROMIUM CACHE=$cache
+  node --test --test-reporter=spec testing/ui/ui.test.mjs || code=1
+  "$python" testing/crash/broker.py stop --state "$state" || code=1
+  return $code
+}
+
 run_step() { # NAME: one line on the screen, everything else in the log; a step may take ten minutes at most
   local name=$1 log=$logs/$1.log begin=$SECONDS code
   ( export WARREN_TEST_RUN=$mark; exec timeout --kill-after=10 600 "$BASH" "$work/step.sh" "$name" ) > "$log" 2>&1 < /dev/null
@@ -187,13 +204,13 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go step_published cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_delayed step_fulldisk step_datadir
+  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go step_published cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_delayed step_fulldisk step_datadir step_ui
   echo 'step_"$1"'
 } > "$work/step.sh"
 
 begin=$SECONDS
 need=(python)
-for pair in node:node java:java go:go published:go published:published; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
+for pair in node:node java:java go:go published:go published:published ui:ui ui:node; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
 if has reconnect "${steps[@]}"; then need+=(node go); fi
 testing/setup.sh "${need[@]}" || exit 1
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [ui]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -95,11 +95,17 @@ install_published() { # the suites that clients publish: their source distributi
   (export GOMODCACHE=$cache/go/mod GOTOOLCHAIN=local; cd "$cache"/go/mod/github.com/rabbitmq/amqp091-go@* && go mod download)
 }
 
+install_ui() { # what the web UI is built with, and what drives a browser
+  mkdir -p "$cache/ui"
+  cp "$root/ui/package.json" "$root/ui/package-lock.json" "$cache/ui/"
+  (cd "$cache/ui" && npm ci --no-audit --no-fund --ignore-scripts)
+}
+
 want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do [ "$p" = "$1" ] && return 0; done; return 1; }
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published) ;; *) die "what is '$p'? (python, node, java, go, published)" ;; esac
+  case $p in python | node | java | go | published | ui) ;; *) die "what is '$p'? (python, node, java, go, published, ui)" ;; esac
 done
 
 if want python; then
@@ -126,4 +132,10 @@ if want go; then
 fi
 if want published; then
   part published "$(hash_of testing/clients/published/requirements*.txt testing/clients/go/go.mod <(python3 --version))" install_published
+fi
+if want ui; then
+  need node nodejs
+  need npm npm
+  [ -n "${CHROMIUM:-}" ] || need chromium chromium   # or CHROMIUM=... names another browser of that family
+  part ui "$(hash_of ui/package.json ui/package-lock.json)" install_ui
 fi

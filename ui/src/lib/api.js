@@ -40,7 +40,7 @@ async function stillWelcome() {
   }
 }
 
-async function send(path, { method = "GET", body, signal, headers = {}, root = "api/" } = {}) {
+async function send(path, { method = "GET", body, signal, headers = {}, root = "api/", probing = false } = {}) {
   const all = { ...headers };
   if (authorization) all.Authorization = authorization;
   if (body !== undefined) all["Content-Type"] = "application/json";
@@ -61,7 +61,7 @@ async function send(path, { method = "GET", body, signal, headers = {}, root = "
     const said = await answer.json();
     reason = typeof said.reason === "string" ? said.reason : said.error ?? "";
   } catch { /* no JSON: the status has to do */ }
-  if (answer.status === 401 && authorization && !(await stillWelcome())) onRefused(reason);
+  if (answer.status === 401 && authorization && !probing && !(await stillWelcome())) onRefused(reason);
   throw new ApiError(answer.status, reason);
 }
 

@@ -1,4 +1,4 @@
-// The geometry and colours of a flame graph, and trees from and to other forms. Refuses to draw.
+// The geometry and colours of a flame graph, the difference of two trees, and their functions. Refuses to draw.
 
 export const ROW = 18;
 const FRAME_WIDTH_MIN = 0.4; // pixels; what is narrower is not drawn, so that a graph of any size stays quick
@@ -49,25 +49,6 @@ export function colourOf(node, { dark, diff, scale }) {
   const h = hash(crate);
   const hue = 14 + (h % 46) + (/^\[|^__|^sys|^libc|^mem|^_/.test(node.name) ? 150 : 0);
   return `hsl(${hue} ${dark ? 48 : 74}% ${dark ? 30 + (hash(node.name) % 8) : 72 + (hash(node.name) % 10)}%)`;
-}
-
-/** A tree from folded stacks: lines of `a;b;c 12`. */
-export function fromFolded(text) {
-  const root = { name: "all", value: 0, children: [] };
-  for (const line of text.split("\n")) {
-    const at = line.lastIndexOf(" ");
-    const value = Number(line.slice(at + 1));
-    if (at < 0 || !Number.isFinite(value)) continue;
-    root.value += value;
-    let node = root;
-    for (const name of line.slice(0, at).split(";")) {
-      let next = node.children.find((it) => it.name === name);
-      if (!next) node.children.push((next = { name, value: 0, children: [] }));
-      next.value += value;
-      node = next;
-    }
-  }
-  return root;
 }
 
 /** B with, on every frame, how much more it has than A: A is scaled to the size of B first. */

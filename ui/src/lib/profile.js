@@ -1,31 +1,60 @@
-// Profiles from /api/profile/*: asking for them, and turning what comes into one tree. Refuses to draw.
+// Profiles from /api/profile/*: asking for them, and cutting them by label into the tree that is drawn. Refuses to draw.
 import { api, fetchBlob, query } from "./api.js";
 import { bytes, nanos, plural } from "./format.js";
-import { fromFolded } from "./flame.js";
 
 export const KINDS = [
   { kind: "cpu", name: "CPU", about: "Where the processor time goes, sampled while it runs.", timed: true },
-  { kind: "heap", name: "Heap", about: "What holds the memory now, by the place that allocated it.", timed: false },
-  { kind: "offcpu", name: "Waiting", about: "Where threads wait instead of running.", timed: true },
+  { kind: "history", name: "Last minutes", about: "Where the processor time went, from the samples that the broker keeps.", minutes: true },
+  { kind: "heap", name: "Heap", about: "What holds the memory now, by the place that allocated it." },
 ];
-export const LABELS = ["vhost", "queue", "protocol", "exchange", "connection"];
 
-const place = (kind, { seconds, by, only, format }) => `profile/${kind}${query({ seconds: kind === "heap" ? undefined : seconds, by, only, format })}`;
+const place = (kind, { seconds, minutes }, as) => `profile/${kind}${query({ seconds: kind === "cpu" ? seconds : undefined, minutes: kind === "history" ? minutes : undefined, as })}`;
 
-/** Takes a profile; resolves when it is there. */
-export async function take(kind, choice, options) {
-  return read(await api(place(kind, { ...choice, format: "json" }), options), kind);
+/** Takes a profile; resolves when it is there: { kind, unit, labels, names, stacks, at }. */
+export const take = async (kind, choice, options) => read(await api(place(kind, choice), options), kind);
+
+/** One that the broker kept because something was slow. */
+export const capture = async (number) => read(await api(`profile/captures/${number}`), "cpu");
+
+/** A new one as a file: pprof, folded or svg. */
+export const file = (kind, choice, as) => fetchBlob(`api/${place(kind, choice, as)}`);
+
+function read(answer, kind) {
+  return { kind, unit: answer.unit, labels: answer.label_names ?? [], names: answer.names, stacks: answer.stacks, at: answer.began_ms || Date.now(), samples: answer.samples, dropped: answer.dropped };
 }
 
-/** The same as a file: pprof, folded or svg. */
-export const file = (kind, choice, format) => fetchBlob(`api/${place(kind, { ...choice, format })}`);
+/** Values that a label has, most expensive first. */
+export function valuesOf(profile, label) {
+  const at = profile.labels.indexOf(label);
+  const sums = new Map();
+  for (const stack of profile.stacks) {
+    const value = stack.labels[at];
+    if (value !== null && value !== undefined) sums.set(value, (sums.get(value) ?? 0) + stack.value);
+  }
+  return [...sums].sort((a, b) => b[1] - a[1]).map(([value]) => value).slice(0, 500);
+}
 
-/** One shape from what brokers send: { root } or { tree }, or folded lines. */
-export function read(answer, kind) {
-  const root = answer.root ?? answer.tree ?? (typeof answer.folded === "string" ? fromFolded(answer.folded) : answer);
-  const unit = answer.unit ?? (kind === "heap" ? "bytes" : "samples");
-  return { kind, root, unit, at: Date.now(), about: answer };
+/** The tree of calls. `by`: a label whose values become the first frames. `only`: [label, value], and nothing else. */
+export function treeOf(profile, { by = "", only = null } = {}) {
+  const cut = profile.labels.indexOf(by);
+  const kept = only ? profile.labels.indexOf(only[0]) : -1;
+  const root = { name: "all", value: 0, children: new Map() };
+  const step = (node, name, value) => {
+    let next = node.children.get(name);
+    if (!next) node.children.set(name, (next = { name, value: 0, children: new Map() }));
+    next.value += value;
+    return next;
+  };
+  for (const { frames, labels, value } of profile.stacks) {
+    if (kept >= 0 && labels[kept] !== only[1]) continue;
+    root.value += value;
+    let node = root;
+    if (cut >= 0) node = step(node, labels[cut] === null || labels[cut] === undefined ? `(no ${by})` : `${by} ${labels[cut]}`, value);
+    for (const frame of frames) node = step(node, profile.names[frame], value);
+  }
+  const list = (node) => ({ name: node.name, value: node.value, children: [...node.children.values()].map(list).sort((a, b) => (a.name < b.name ? -1 : 1)) });
+  return list(root);
 }
 
 /** How to write values of a profile. */
-export const writer = (unit) => (unit === "bytes" ? bytes : unit === "nanoseconds" ? nanos : unit === "microseconds" ? (n) => nanos(n * 1000) : (n) => plural(n, "sample"));
+export const writer = (unit) => (unit === "bytes" ? bytes : unit === "nanoseconds" ? nanos : (n) => plural(n, "sample"));

@@ -71,7 +71,7 @@ class Session {
   async enter(header) {
     authorize(header, (reason) => this.logout(reason || "The broker no longer accepts this login"));
     try {
-      this.user = await api("whoami");
+      this.user = await api("whoami", { probing: true });
     } catch (error) {
       authorize(null);
       throw error;

@@ -1,0 +1,417 @@
+// The web UI as people meet it: a real chromium against a real broker with objects in it.
+//   MANAGEMENT_URL=http://127.0.0.1:15672 AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2F node --test testing/ui
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { AMQP, Browser, MANAGEMENT, amqp, api, until } from "./browser.mjs";
+
+const VHOST = "ui test/ü";
+const V = encodeURIComponent(VHOST);
+let browser, connection, channel;
+/** Policies may be missing in a broker that is being built; what needs them is then left out, and says so. */
+const POLICIES = (await api("policies")).status === 200;
+
+before(async () => {
+  assert.equal((await fetch(`${MANAGEMENT}/`)).status, 200, "the web UI is served at all");
+  assert.equal((await api(`vhosts/${V}`, { method: "PUT", body: {} })).status < 300, true);
+  await api(`permissions/${V}/guest`, { method: "PUT", body: { configure: ".*", write: ".*", read: ".*" } });
+  connection = await amqp.connect(AMQP.replace(/\/[^/]*$/, `/${V}`), { clientProperties: { connection_name: "ui-test" } });
+  channel = await connection.createChannel();
+  await channel.assertExchange("orders", "topic");
+  await channel.assertExchange("orders.eu", "fanout");
+  await channel.assertExchange("letters", "direct");
+  await channel.assertExchange("events", "direct", { alternateExchange: "letters" });
+  await channel.assertQueue("billing", { deadLetterExchange: "letters", messageTtl: 3600000 });
+  await channel.assertQueue("shipping");
+  await channel.assertQueue("dead");
+  await channel.bindQueue("billing", "orders", "order.*.created");
+  await channel.bindQueue("shipping", "orders", "order.*.paid");
+  await channel.bindQueue("dead", "letters", "billing");
+  await channel.bindExchange("orders.eu", "orders", "order.eu.#");
+  for (let i = 0; i < 50; i += 1) channel.publish("orders", "order.eu.created", Buffer.from(`{"id":${i}}`), { persistent: true, contentType: "application/json" });
+  await channel.prefetch(10);
+  await channel.consume("billing", () => {}, { consumerTag: "slow" }); // takes ten and acknowledges none
+  for (const [name, body] of [["ui-policy", { pattern: "^ui-none", definition: { "max-length": 5 }, "apply-to": "queues", priority: 1 }]]) await api(`policies/${V}/${name}`, { method: "PUT", body });
+  browser = await Browser.start();
+});
+
+after(async () => {
+  await browser?.stop();
+  await connection?.close();
+  await api(`vhosts/${V}`, { method: "DELETE" });
+});
+
+/** Runs a test with a page of its own, and fails it for anything a console or a page complained of. */
+function inBrowser(name, options, body = options) {
+  test(name, async () => {
+    browser.faults.length = 0;
+    const page = await browser.page(options === body ? {} : options);
+    try {
+      await body(page);
+      assert.deepEqual(browser.faults, []);
+    } catch (error) {
+      await browser.shot(page, `failed-${name.replace(/\W+/g, "-")}`);
+      error.stack += `\nfaults: ${browser.faults.join("\n")}\npage: ${(await page.locator("body").innerText()).slice(0, 1500)}`;
+      throw error;
+    } finally {
+      await page.context().close();
+    }
+  });
+}
+
+inBrowser("a wrong password is refused in words, a right one lets in and stays over a reload", { login: false }, async (page) => {
+  page.expected = /status of 401/;
+  await browser.shot(page, "login");
+  await browser.login(page, "guest", "wrong");
+  await page.getByRole("alert").filter({ hasText: "password" }).waitFor();
+  await browser.login(page);
+  await page.getByText("Queued messages").first().waitFor();
+  await page.reload();
+  await page.getByText("Queued messages").first().waitFor();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("button", { name: "Log in" }).waitFor();
+  await page.reload();
+  await page.getByRole("button", { name: "Log in" }).waitFor();
+});
+
+const PAGES = [
+  ["overview", "Queued messages"], ["connections", "ui-test"], ["channels", "channel"], ["exchanges", "amq.topic"], ["queues", "billing"],
+  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Nobody consumes from this queue"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
+  [`topology/${V}`, "billing"], ["nodes", "Memory used"], ["users", "guest"], ["users/guest", "Permissions"], ["vhosts", VHOST], [`vhosts/${V}`, "Permissions"],
+  ...(POLICIES ? [["policies", "ui-policy"]] : []), ["limits", "Virtual host limits"], ["definitions", "Download definitions"], ["profile", "Take a profile"], ["log", "Log"], ["nowhere", "There is no such page"],
+];
+
+/** Controls that nobody who listens to the page could tell apart from nothing. */
+const nameless = () => [...document.querySelectorAll("button, a[href], input, select, textarea, [role=button]")].filter((it) => {
+  const label = it.getAttribute("aria-label") || it.labels?.[0]?.textContent.trim() || it.textContent.trim() || it.title;
+  return !label && it.getClientRects().length > 0;
+}).map((it) => it.outerHTML.slice(0, 160));
+
+inBrowser("every page shows what it is for, without an error, and every control has a name", async (page) => {
+  for (const [address, text] of PAGES) {
+    await browser.go(page, address);
+    await page.getByText(text).filter({ visible: true }).first().waitFor().catch(() => assert.fail(`${address} does not show “${text}”`));
+    await page.waitForTimeout(300);
+    assert.deepEqual(await page.evaluate(nameless), [], address);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${address} is wider than the window`);
+  }
+});
+
+inBrowser("connections and channels lead to their details", async (page) => {
+  await browser.go(page, "connections");
+  await page.getByRole("link", { name: "ui-test" }).click();
+  await page.getByText("What the client says about itself").waitFor();
+  await page.getByRole("link", { name: /\(1\)$/ }).click();
+  await page.getByRole("link", { name: "billing" }).waitFor();
+});
+
+inBrowser("a queue is added, published to, read, purged and deleted", async (page) => {
+  await browser.go(page, "queues");
+  await page.getByLabel("Virtual host", { exact: true }).selectOption(VHOST);
+  await page.getByText("Add a queue").click();
+  const form = page.locator("form").filter({ hasText: "Auto-delete" });
+  await form.getByLabel("Name", { exact: true }).fill("made here/1");
+  await form.getByLabel(/^Type(?! of)/).selectOption("classic");
+  await form.getByRole("button", { name: "Add argument" }).click();
+  await form.getByLabel("Name of argument 1").fill("x-max-length");
+  await form.getByLabel("Value of argument 1").fill("1000");
+  await form.getByRole("button", { name: "Add queue" }).click();
+  await page.getByRole("heading", { name: "made here/1" }).waitFor();
+  const made = await api(`queues/${V}/${encodeURIComponent("made here/1")}`);
+  assert.equal(made.body.arguments["x-max-length"], 1000);
+
+  await page.getByText("Publish a message").click();
+  await page.getByLabel("Payload", { exact: true }).fill("{\"hello\": \"wörld\"}");
+  await page.getByRole("button", { name: "Publish message" }).click();
+  await page.getByText("Published and routed").waitFor();
+  await page.getByText("Get messages", { exact: true }).first().click();
+  await page.getByRole("button", { name: "Get messages" }).click();
+  await page.getByText("wörld").last().waitFor();
+
+  await page.getByRole("button", { name: "Purge" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Purge" }).click();
+  await page.getByText("is empty").waitFor();
+  const empty = await until("the purge", async () => (await api(`queues/${V}/${encodeURIComponent("made here/1")}`)).body.messages === 0);
+  assert.ok(empty);
+
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  assert.equal(await dialog.getByRole("button", { name: "Delete" }).isDisabled(), true, "the name has to be typed first");
+  await dialog.getByLabel("Type made here/1 to go on").fill("made here/1");
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Queue made here/1 deleted").waitFor();
+  assert.equal((await api(`queues/${V}/${encodeURIComponent("made here/1")}`)).status, 404);
+});
+
+(POLICIES ? inBrowser : test.skip)("messages move to another queue, and the policy that moved them is gone", async (page) => {
+  await channel.assertQueue("to move");
+  await channel.assertQueue("moved");
+  for (let i = 0; i < 20; i += 1) channel.sendToQueue("to move", Buffer.from(`m${i}`));
+  await until("the messages", async () => (await api(`queues/${V}/to%20move`)).body.messages_ready === 20);
+  await browser.go(page, `queues/${V}/to%20move`);
+  await page.getByText("Move messages").click();
+  await page.getByLabel(/^Move 20 ready messages/).fill("moved");
+  await page.getByRole("button", { name: "Move", exact: true }).click();
+  await page.getByText("20 messages moved to moved").waitFor();
+  await until("the moved messages", async () => (await api(`queues/${V}/moved`)).body.messages_ready === 20);
+  assert.equal((await api(`policies/${V}`)).body.length, 1);
+  const first = await channel.get("moved", { noAck: true });
+  assert.equal(first.content.toString(), "m0");
+});
+
+inBrowser("an exchange is bound and unbound, and what cannot be done is said", async (page) => {
+  await browser.go(page, `exchanges/${V}/events`);
+  const from = page.getByRole("region", { name: "Bindings from here" });
+  await from.getByLabel("Name of the destination").fill("shipping");
+  await from.getByLabel("Routing key").fill("a/b #1");
+  await from.getByRole("button", { name: "Bind", exact: true }).click();
+  await from.getByText("a/b #1").waitFor();
+  await from.getByRole("button", { name: "Unbind" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Unbind" }).click();
+  await page.getByText("Binding removed").waitFor();
+  page.expected = /status of (40[04]|500)/;
+  await from.getByLabel("Name of the destination").fill("no such queue");
+  await from.getByRole("button", { name: "Bind", exact: true }).click();
+  await page.locator(".toast.bad").waitFor();
+});
+
+inBrowser("users get tags and permissions, vhosts come and go", async (page) => {
+  await browser.go(page, "users");
+  await page.getByText("Add a user").click();
+  await page.getByLabel("Name", { exact: true }).fill("ui-user");
+  await page.getByLabel(/^Password/).fill("secret");
+  await page.getByLabel("monitoring").check();
+  await page.getByRole("button", { name: "Add user" }).click();
+  await page.getByText("No permissions").waitFor();
+  await page.getByRole("button", { name: "Set permission" }).click();
+  await page.getByText("Permission set").waitFor();
+  assert.equal((await api("users/ui-user/permissions")).body.length, 1);
+  await page.getByRole("button", { name: "Delete user" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete user" }).click();
+  await until("the user to be gone", async () => (await api("users/ui-user")).status === 404);
+});
+
+inBrowser("a user who may only look at a vhost sees that, and is told what is not for them", { login: false }, async (page) => {
+  await api("users/ui-guest", { method: "PUT", body: { password: "look", tags: "management" } });
+  await api(`permissions/${V}/ui-guest`, { method: "PUT", body: { configure: "", write: "", read: ".*" } });
+  page.expected = /status of 40[13]/;
+  await browser.login(page, "ui-guest", "look");
+  await page.getByText("Queued messages").first().waitFor();
+  assert.equal(await page.getByRole("link", { name: "Users" }).count(), 0);
+  await browser.go(page, "queues");
+  await page.getByRole("link", { name: "billing" }).waitFor();
+  await browser.go(page, "users");
+  await page.getByText("may not see users").waitFor();
+  await page.getByRole("button", { name: "Log out" }).waitFor();
+  await api("users/ui-guest", { method: "DELETE" });
+});
+
+(POLICIES ? inBrowser : test.skip)("a policy is added and deleted", async (page) => {
+  await browser.go(page, "policies");
+  const list = page.getByRole("region", { name: "Policies", exact: true });
+  await list.getByText("Add or change").click();
+  await list.getByLabel("Name", { exact: true }).fill("from-ui");
+  await list.getByLabel(/^Pattern/).fill("^nothing");
+  await list.getByRole("button", { name: "Add argument" }).click();
+  await list.getByLabel("Name of argument 1").fill("max-length");
+  await list.getByLabel("Value of argument 1").fill("7");
+  await list.getByRole("button", { name: "Save" }).click();
+  await page.getByText("from-ui applies now").waitFor();
+  const row = list.getByRole("row").filter({ hasText: "from-ui" });
+  await row.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("from-ui no longer applies").waitFor();
+});
+
+inBrowser("the keyboard finds any object, and lists sort and go on by keyboard", async (page) => {
+  await page.getByText("Queued messages").first().waitFor();
+  await page.keyboard.press("/");
+  await page.getByRole("combobox", { name: "Find anything" }).fill("shipp");
+  await page.getByRole("option", { name: /shipping/ }).waitFor();
+  await browser.shot(page, "search");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "shipping" }).waitFor();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Find anything" }).fill("no such thing anywhere");
+  await page.getByText("Nothing is called").waitFor();
+  await page.keyboard.press("Escape");
+  assert.equal(await page.getByRole("dialog").count(), 0);
+  await browser.go(page, "queues");
+  await page.getByRole("button", { name: /^Name/ }).focus();
+  await page.keyboard.press("Enter");
+  await page.locator("th[aria-sort=descending]").waitFor();
+});
+
+inBrowser("the queue's page says why a consumer is not served", async (page) => {
+  await browser.go(page, `queues/${V}/billing`);
+  const consumers = page.getByRole("region", { name: "Consumers" });
+  await consumers.getByText("slow").first().waitFor();
+  await browser.shot(page, "queue");
+  const known = await api(`explain/delivery?vhost=${V}&queue=billing`);
+  if (known.status === 200) await consumers.getByText("prefetch full").waitFor();
+});
+
+inBrowser("an exchange's page says where a message would go, what nearly matched and why not", async (page) => {
+  if ((await api(`explain/route?vhost=${V}&exchange=orders&routing_key=x`)).status !== 200) return; // not Warren
+  await browser.go(page, `exchanges/${V}/orders`);
+  const panel = page.getByRole("region", { name: "Where would a message go?" });
+  await panel.getByLabel("Routing key to explain").fill("order.eu.created");
+  await panel.getByRole("button", { name: "Explain" }).click();
+  await panel.getByText("Goes to 1 queue").waitFor();
+  await panel.getByText("word 3 is").waitFor();
+  await browser.shot(page, "explain");
+  await panel.getByLabel("Routing key to explain").fill("nothing");
+  await panel.getByRole("button", { name: "Explain" }).click();
+  await panel.getByText("Goes nowhere").waitFor();
+});
+
+inBrowser("the log is shown as it comes, and filtered", async (page) => {
+  if ((await api("logs")).status !== 200) return; // not Warren
+  const refused = await connection.createChannel();
+  refused.on("error", () => {});
+  await refused.checkQueue("a queue that is missing").catch(() => {});
+  await browser.go(page, "log");
+  const log = page.getByRole("log");
+  await log.getByText("a queue that is missing").first().waitFor();
+  const before = (await api("logs?limit=1")).body.lines[0].seq;
+  await browser.shot(page, "log");
+  await page.getByLabel("Filter log lines").fill("no line says this");
+  await log.getByText("No line matches").waitFor();
+  assert.deepEqual((await api(`logs?after=${before + 1000000}`)).body.lines, []);
+  assert.equal((await api("logs?after=x")).status, 400);
+});
+
+inBrowser("the picture shows exchanges, queues and what leads where; Tab reaches them", async (page) => {
+  await browser.go(page, `topology/${V}`);
+  await page.getByRole("link", { name: "queue billing" }).waitFor();
+  assert.equal(await page.locator("path.edge.dead").count(), 1);
+  assert.equal(await page.locator("path.edge.alt").count(), 1);
+  await browser.shot(page, "topology");
+  await page.getByRole("link", { name: "exchange orders", exact: true }).focus();
+  await page.locator("path.edge.lit").first().waitFor({ state: "attached" }); // a level line has no height
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "orders", exact: true }).waitFor();
+  await page.getByRole("link", { name: "Picture" }).click();
+  await page.getByRole("link", { name: "queue billing" }).waitFor();
+});
+
+const dark = (page) => page.evaluate(() => { const [r, g, b] = getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).map(Number); return r + g + b < 200; });
+
+inBrowser("dark follows the system, and can be chosen against it", { dark: true }, async (page) => {
+  await page.getByText("Queued messages").first().waitFor();
+  assert.equal(await dark(page), true);
+  await page.getByLabel("Theme").selectOption("light");
+  assert.equal(await dark(page), false);
+  await page.getByLabel("Theme").selectOption("dark");
+  await page.reload();
+  await page.getByText("Queued messages").first().waitFor();
+  assert.equal(await dark(page), true, "the choice outlives a reload");
+  await page.waitForTimeout(500);
+  await browser.shot(page, "overview-dark");
+});
+
+inBrowser("10,000 queues: the broker pages, sorts and filters, and the page stays small", async (page) => {
+  const names = Array.from({ length: 10000 }, (_, i) => `many-${String(i).padStart(5, "0")}`);
+  const own = await connection.createChannel();
+  for (let i = 0; i < names.length; i += 500) await Promise.all(names.slice(i, i + 500).map((name) => own.assertQueue(name, { durable: false, autoDelete: false })));
+  const sizes = [];
+  page.on("response", async (answer) => { if (/\/api\/queues/.test(answer.url())) sizes.push((await answer.body().catch(() => Buffer.alloc(0))).length); });
+  await page.getByLabel("Virtual host", { exact: true }).selectOption(VHOST);
+  const begin = Date.now();
+  await browser.go(page, "queues");
+  await page.getByRole("heading", { name: /^10,0\d\d queues$/ }).waitFor();
+  assert.ok(Date.now() - begin < 5000, `the list took ${Date.now() - begin} ms`);
+  assert.ok(await page.locator("tbody tr").count() <= 100);
+  await page.getByRole("button", { name: "Last" }).click();
+  await page.getByRole("link", { name: "many-09999" }).waitFor();
+  await page.getByLabel("Filter queues by name").fill("many-0123");
+  await page.getByRole("heading", { name: /^10 queues/ }).waitFor();
+  await page.getByLabel("regex").check();
+  await page.getByLabel("Filter queues by name").fill("^many-000[0-4]0$");
+  await page.getByRole("heading", { name: /^5 queues/ }).waitFor();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Find anything" }).fill("many-04321");
+  await page.getByRole("option", { name: /many-04321/ }).waitFor();
+  await page.keyboard.press("Escape");
+  assert.ok(Math.max(...sizes) < 300000, `an answer had ${Math.max(...sizes)} bytes`);
+  await own.close();
+});
+
+const PROFILE = {
+  unit: "nanoseconds", began_ms: 1790000000000, wall_ms: 10000, samples: 100, dropped: 0, label_names: ["protocol", "vhost"],
+  names: ["net::connection::run", "protocols::amqp091::session::Session::read", "broker::data::publish", "commitlog::log::writer::run", "[kernel] fdatasync"],
+  stacks: [
+    { frames: [0, 1, 2], labels: ["amqp091", "/"], value: 40e6, count: 40 }, { frames: [0, 1], labels: ["amqp091", "shop"], value: 10e6, count: 10 },
+    { frames: [0], labels: ["amqp091", null], value: 20e6, count: 20 }, { frames: [3, 4], labels: [null, null], value: 30e6, count: 30 },
+  ],
+};
+
+inBrowser("a flame graph is walked by keyboard, cut by label, searched, and compared with another", async (page) => {
+  let taken = 0;
+  await page.route("**/api/profile/cpu?*", (it) => {
+    const answer = structuredClone(PROFILE);
+    taken += 1;
+    if (taken === 2) answer.stacks[3].value = 60e6;
+    return it.fulfill({ json: answer });
+  });
+  await browser.go(page, "profile");
+  await page.getByRole("button", { name: "Take a profile" }).click();
+  const graph = page.getByRole("application", { name: /Flame graph/ });
+  await graph.focus();
+  await page.keyboard.press("ArrowDown");
+  await page.getByText("30 ms, 30.0 % of all").waitFor();
+  await page.keyboard.press("ArrowRight");
+  await page.getByText("70 ms, 70.0 % of all").waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Show all" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByLabel("Highlight functions").fill("kernel");
+  await page.getByText("30.0 % in what matches").waitFor();
+  await page.getByLabel("Only this label").selectOption("vhost");
+  await page.getByLabel("Value of the label").selectOption("shop");
+  await page.getByText("10 ms in all").waitFor(); // what was chosen is not in this graph
+  await page.getByLabel("Value of the label").selectOption("");
+  await page.getByLabel("Cut by").selectOption("vhost");
+  await page.getByLabel("Highlight functions").fill("(no vhost)");
+  await page.getByText("50.0 % in what matches").waitFor();
+  await page.getByLabel("Highlight functions").fill("");
+  await page.getByLabel("Cut by").selectOption("");
+  await page.getByRole("button", { name: "Take a profile" }).click();
+  await page.getByText("130 ms in all").waitFor();
+  await page.getByLabel("Compared with").selectOption({ index: 1 });
+  await page.getByText("Red frames take a larger share").waitFor();
+});
+
+inBrowser("the broker's own profile is drawn", async (page) => {
+  if ((await api("profile/state")).status !== 200) return; // not Warren
+  const load = setInterval(() => { for (let i = 0; i < 500; i += 1) channel.publish("orders", "order.us.paid", Buffer.alloc(200), { persistent: true }); }, 20);
+  try {
+    await browser.go(page, "profile");
+    await page.getByLabel("Seconds").selectOption("5");
+    await page.getByRole("button", { name: "Take a profile" }).click();
+    await page.getByRole("application", { name: /Flame graph/ }).waitFor();
+    await page.getByRole("row").nth(1).waitFor();
+    await page.getByLabel("Cut by").selectOption("vhost");
+    await page.waitForTimeout(300);
+    await browser.shot(page, "flame");
+  } finally { clearInterval(load); }
+});
+
+inBrowser("definitions are downloaded and read back", async (page) => {
+  await browser.go(page, "definitions");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download definitions" }).click()]);
+  const path = await download.path();
+  await page.getByLabel("File").setInputFiles(path);
+  await page.getByText(/\d+ vhosts/).waitFor();
+  await page.getByRole("button", { name: "Import definitions" }).click();
+  await page.getByText("Imported", { exact: true }).waitFor();
+});
+
+test("the files come gzipped with an entity tag, and a second request costs nothing", async () => {
+  const first = await fetch(`${MANAGEMENT}/ui.js`);
+  assert.equal(first.status, 200);
+  assert.match(first.headers.get("content-type"), /javascript/);
+  const tag = first.headers.get("etag");
+  assert.ok(tag);
+  const again = await fetch(`${MANAGEMENT}/ui.js`, { headers: { "If-None-Match": tag } });
+  assert.equal(again.status, 304);
+});

@@ -1,7 +1,8 @@
-//! The two commands: what their arguments lead to. Refuses to know how load is made or bytes are forwarded.
+//! The three commands: what their arguments lead to. Refuses to know how load is made or bytes are forwarded.
 
 use crate::load::{self, Options};
 use crate::null_broker::{self as null, NullOptions};
+use crate::suite::{self, BenchCommand, BenchOptions};
 use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -31,6 +32,21 @@ pub fn null_broker(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<E
     let name = OsString::from("warren null-broker");
     match NullOptions::try_parse_from(std::iter::once(name).chain(args)) {
         Ok(options) => null::serve(&options),
+        Err(error) => Ok(explain(&error)),
+    }
+}
+
+/// Runs `warren bench`: the suite, or a comparison of two results. `args` come without the program's and the command's name.
+///
+/// # Errors
+/// A broker cannot be reached or may not be loaded, or results cannot be read or written.
+pub fn bench(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
+    let name = OsString::from("warren bench");
+    match BenchOptions::try_parse_from(std::iter::once(name).chain(args)) {
+        Ok(BenchOptions { command: BenchCommand::Suite(options) }) => suite::run(&options),
+        Ok(BenchOptions { command: BenchCommand::Compare { before, after } }) => {
+            suite::compare(&before, &after)
+        }
         Err(error) => Ok(explain(&error)),
     }
 }

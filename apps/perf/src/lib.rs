@@ -1,14 +1,15 @@
-//! The load generator (`warren perf`) and the null broker (`warren null-broker`).
+//! The load generator (`warren perf`), the benchmark suite (`warren bench`) and the null broker (`warren null-broker`).
 //!
-//! Both speak AMQP 0-9-1 through `wire` only and know nothing of Warren's inside, so that they measure any broker
+//! They speak AMQP 0-9-1 through `wire` only and know nothing of Warren's inside, so that they measure any broker
 //! alike. Their hot paths touch a message with a few instructions: publishes are encoded once and stamped in place,
 //! deliveries are read in place, and one write or read carries as many as fit.
 //!
-//! [`run`] and [`null_broker`] are the two commands.
+//! [`run`], [`bench`] and [`null_broker`] are the commands.
 
 mod command;
 mod io;
 mod load;
 mod null_broker;
+mod suite;
 
-pub use command::{null_broker, run};
+pub use command::{bench, null_broker, run};

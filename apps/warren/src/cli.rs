@@ -19,6 +19,8 @@ pub enum Command {
     Ctl(Called, Vec<OsString>),
     /// Generate load, with these arguments.
     Perf(Vec<OsString>),
+    /// Run or compare benchmarks, with these arguments.
+    Bench(Vec<OsString>),
     /// Run the broker that routes and stores nothing, with these arguments: the floor of benchmarks.
     NullBroker(Vec<OsString>),
     /// Print or check configuration.
@@ -56,6 +58,9 @@ enum Tool {
     /// Generate load and measure
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Perf(Rest),
+    /// Run the benchmark suite against Warren and its peers, and compare results
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Bench(Rest),
     /// The floor of benchmarks: a broker that routes and stores nothing
     #[command(disable_help_flag = true, disable_version_flag = true)]
     NullBroker(Rest),
@@ -160,6 +165,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, c
         Tool::Ctl(Rest { rest }) => Command::Ctl(Called::Warren, rest),
         Tool::Plugins(Rest { rest }) => Command::Ctl(Called::RabbitmqPlugins, rest),
         Tool::Perf(Rest { rest }) => Command::Perf(rest),
+        Tool::Bench(Rest { rest }) => Command::Bench(rest),
         Tool::NullBroker(Rest { rest }) => Command::NullBroker(rest),
         Tool::Config(args) => Command::Config(args),
         Tool::Diag(args) => Command::Diag(args),

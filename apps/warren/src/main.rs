@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Ok(Command::NullBroker(rest)) => perf::null_broker(rest),
         Ok(Command::Ctl(called, rest)) => ctl::run(called, rest),
         Ok(Command::Perf(rest)) => perf::run(rest),
+        Ok(Command::Bench(rest)) => perf::bench(rest),
     };
     match result {
         Ok(code) => code,

@@ -57,15 +57,19 @@ pub(crate) fn of(
         options.publishing.count_max().filter(|_| publishers > 0),
         options.consuming.count_max().filter(|_| consumers > 0),
     );
+    // Consumers that are still to come have not had their chance.
+    let begun = elapsed >= Duration::from_secs(options.consuming.consumer_start_delay) + IDLE;
     match limits {
         (None, Some(_)) if consumed => return Some(Ending::Consumed),
         (Some(_), Some(_)) if published && consumed => return Some(Ending::PublishedAndConsumed),
-        (Some(_), None) if published && (consumers == 0 || idle >= IDLE) => return Some(Ending::Published),
+        (Some(_), None) if published && (consumers == 0 || idle >= IDLE && begun) => {
+            return Some(Ending::Published);
+        }
         _ => {}
     }
     match options.running.exit_when {
-        Some(ExitWhen::Idle) if idle >= IDLE => Some(Ending::Idle),
-        Some(ExitWhen::Empty) if idle >= IDLE && is_empty() => Some(Ending::Empty),
+        Some(ExitWhen::Idle) if idle >= IDLE && begun => Some(Ending::Idle),
+        Some(ExitWhen::Empty) if idle >= IDLE && begun && is_empty() => Some(Ending::Empty),
         _ => None,
     }
 }
@@ -91,6 +95,7 @@ mod tests {
         assert_eq!(ending("-C 9 -X 2", (1, 0), (9, 9)), None);
         assert_eq!(ending("-C 9", (1, 0), (9, 0)), None);
         assert_eq!(ending("-C 9", (1, 0), (9, 1)), Some(Ending::Published));
+        assert_eq!(ending("-C 9 -csd 20", (1, 0), (20, 20)), None);
         assert_eq!(ending("-C 9 -y 0", (1, 0), (0, 0)), Some(Ending::Published));
         assert_eq!(ending("-D 9", (0, 1), (0, 0)), Some(Ending::Consumed));
         assert_eq!(ending("-C 9 -D 9", (1, 1), (0, 0)), Some(Ending::PublishedAndConsumed));

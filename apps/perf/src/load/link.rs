@@ -143,7 +143,12 @@ impl Link {
             channel::Open::default().encode_frame(number, &mut bytes);
         }
         self.stream.write_all(&bytes)?;
-        (1..=count).try_for_each(|number| self.expect(number, "channel.open-ok"))
+        // RabbitMQ's channels answer in any order.
+        for _ in 1..=count {
+            let (_, method) = self.answer().context("waiting for channel.open-ok")?;
+            ensure!(method.name() == "channel.open-ok", "{} instead of channel.open-ok", method.name());
+        }
+        Ok(())
     }
 
     /// Sends methods on one channel, without waiting for answers.

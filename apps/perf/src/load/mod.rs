@@ -33,4 +33,6 @@ mod voice;
 mod window;
 
 pub(crate) use options::Options;
+pub(crate) use report::{Interval, Percentiles, Summary};
 pub(crate) use run::run;
+pub(crate) use uri::Uri;

@@ -5,7 +5,7 @@
 use super::figures::{Figures, histogram};
 use crate::io::{WatchedUse, monotonic_ns, process_cpu_ns};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -59,7 +59,7 @@ pub(crate) struct Report {
 }
 
 /// Percentiles in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Percentiles {
     pub(crate) min: f64,
     pub(crate) p50: f64,
@@ -72,7 +72,7 @@ pub(crate) struct Percentiles {
 }
 
 /// Figures of one interval. Rates are messages per second.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Interval {
     /// Seconds from the beginning of the run to the end of the interval.
     pub(crate) at_s: f64,
@@ -90,7 +90,7 @@ pub(crate) struct Interval {
 }
 
 /// What the watched process used during a run.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct WatchedFigures {
     pub(crate) cpu_us_per_message: f64,
     pub(crate) cpu_s: f64,
@@ -99,7 +99,7 @@ pub(crate) struct WatchedFigures {
 }
 
 /// The outcome of a run. Rates are per second. CPU is per message received, or sent where nobody consumes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) id: String,
     pub(crate) seconds: f64,
@@ -116,7 +116,7 @@ pub(crate) struct Summary {
     pub(crate) lateness_us: Option<Percentiles>,
     pub(crate) own_cpu_us_per_message: f64,
     pub(crate) broker: Option<WatchedFigures>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) series: Vec<Interval>,
 }
 

@@ -25,6 +25,35 @@ impl std::fmt::Debug for Uri {
     }
 }
 
+impl Uri {
+    /// The address as it is given to a command.
+    pub(crate) fn text(&self) -> String {
+        let (user, password) = (escape(&self.user), escape(&self.password));
+        format!("amqp://{user}:{password}@{}", self.place())
+    }
+
+    /// The address without the password, for reports; the usual user is left out.
+    pub(crate) fn shown(&self) -> String {
+        let user = if self.user == "guest" { String::new() } else { format!("{}@", escape(&self.user)) };
+        format!("amqp://{user}{}", self.place())
+    }
+
+    fn place(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { escape(&self.host) };
+        let vhost = if self.vhost == "/" { String::new() } else { format!("/{}", escape(&self.vhost)) };
+        format!("{host}:{}{vhost}", self.port)
+    }
+}
+
+/// Everything but letters, digits and a few signs as `%` and two digits.
+fn escape(text: &str) -> String {
+    let escaped = text.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    escaped.collect()
+}
+
 /// What is wrong with an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UriError {
@@ -123,6 +152,14 @@ mod tests {
     fn escapes_and_ipv6_addresses_are_understood() {
         assert_eq!(parts("amqp://a%40b:c%3A@[::1]:7/%2Fx"), Ok(owned("::1", 7, "a@b", "c:", "/x")));
         assert_eq!(parts("amqp://[::1]"), Ok(owned("::1", 5672, "guest", "guest", "/")));
+    }
+
+    #[test]
+    fn an_address_can_be_written_again() {
+        for text in ["amqp://h", "amqp://a%40b:c%3A@[::1]:7/%2Fx", "amqp://u:p@h:1/v"] {
+            let uri: Uri = text.parse().unwrap();
+            assert_eq!(uri.text().parse::<Uri>().unwrap(), uri, "{text}");
+        }
     }
 
     #[test]

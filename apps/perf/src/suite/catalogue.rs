@@ -1,0 +1,267 @@
+//! The tests of the suite: what each is, and the arguments of `warren perf` that make it.
+//!
+//! The first 14 are those that the RabbitMQ team published with its 3.12 release, in their order. Names of all queues and
+//! exchanges begin with `warren-bench-`.
+
+/// Bounds of a run that arguments depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Seconds per test.
+    pub(crate) seconds: u64,
+    /// Bytes of a message's body.
+    pub(crate) size: u32,
+    /// Largest backlog in bytes of bodies.
+    pub(crate) backlog_bytes_max: u64,
+    /// Most connections on one side.
+    pub(crate) connections_max: u32,
+}
+
+/// What a broker needs for a group of tests to make sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// An address.
+    Address,
+    /// To be started and stopped, which only our own is.
+    Control,
+}
+
+/// Tests that follow each other on the same broker with the same queues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    pub(crate) tests: &'static [Test],
+    pub(crate) needs: Needs,
+}
+
+/// One test.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Test {
+    /// What it is called in options and results.
+    pub(crate) name: &'static str,
+    /// What it does, for people.
+    pub(crate) what: &'static str,
+    /// Arguments of `warren perf`, with `{...}` for what depends on [`Bounds`].
+    arguments: &'static str,
+    /// Which figure of it says most.
+    pub(crate) figure: Figure,
+}
+
+/// Which figure of a test says most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Figure {
+    /// Messages sent per second.
+    Sent,
+    /// Messages received per second.
+    Received,
+    /// 99th percentile of latency.
+    Latency,
+    /// 99th percentile of confirms' latency.
+    ConfirmLatency,
+    /// Bytes of memory per message in a backlog.
+    Memory,
+    /// Seconds.
+    Restart,
+}
+
+const fn test(name: &'static str, what: &'static str, arguments: &'static str, figure: Figure) -> Test {
+    Test { name, what, arguments, figure }
+}
+
+const fn alone(tests: &'static [Test]) -> Group {
+    Group { tests, needs: Needs::Address }
+}
+
+/// Publishing as fast as confirms allow, durably: what most of the tests do.
+macro_rules! durable {
+    ($rest:literal) => {
+        concat!("-e warren-bench -f persistent -c 3000 ", $rest)
+    };
+}
+
+/// All tests in the order in which they run.
+pub(crate) const GROUPS: [Group; 15] = [
+    alone(&[test(
+        "max-rate",
+        "1 publisher and 1 consumer, both as fast as they can",
+        durable!("-u warren-bench-max -q 5000 -z {seconds}"),
+        Figure::Received,
+    )]),
+    alone(&[
+        test(
+            "growing",
+            "2 publishers, no consumer: the queue grows",
+            durable!("-u warren-bench-grow -ad false -x 2 -y 0 -C {half_backlog} -z {seconds}"),
+            Figure::Sent,
+        ),
+        test(
+            "drain",
+            "1 consumer drains the queue of the test before",
+            "-e warren-bench -u warren-bench-grow -p -ad false -x 0 -q 5000 -ew empty -z {patience}",
+            Figure::Received,
+        ),
+    ]),
+    alone(&[test(
+        "five-queues",
+        "5 queues with a publisher at 10,000 msg/s and a consumer each: latency",
+        "-e warren-bench -f persistent -qp warren-bench-five-%d -qpt 5 -x 5 -y 5 -r 10000 -q 5000 -z {seconds}",
+        Figure::Latency,
+    )]),
+    alone(&[test(
+        "fanout",
+        "1 publisher, a fanout exchange, 10 queues with a consumer each",
+        "-e warren-bench-fanout -t fanout -f persistent -c 3000 -qp warren-bench-fan-%d -qpt 10 -y 10 -q 5000 -z {seconds}",
+        Figure::Received,
+    )]),
+    alone(&[test(
+        "one-unconfirmed",
+        "1 publisher that waits for each confirm, 1 consumer",
+        "-e warren-bench -f persistent -c 1 -u warren-bench-one -q 5000 -z {seconds}",
+        Figure::ConfirmLatency,
+    )]),
+    alone(&[test(
+        "fan-in",
+        "7,000 publishers at 1 msg/s each into one queue",
+        "-e warren-bench -f persistent -u warren-bench-in -x {many} -r 1 -q 5000 -z {seconds}",
+        Figure::Latency,
+    )]),
+    alone(&[test(
+        "thousand-pairs",
+        "1,000 publishers at 10 msg/s each to a queue of their own with a consumer",
+        "-e warren-bench -f persistent -qp warren-bench-pair-%d -qpt {thousand} -x {thousand} -y {thousand} -r 10 -q 100 -z {seconds}",
+        Figure::Latency,
+    )]),
+    alone(&[test(
+        "backlog-10",
+        "1 publisher builds a backlog, then 10 consumers join",
+        durable!("-u warren-bench-ten -y 10 -csd {half_seconds} -q 1000 -C {backlog} -z {seconds}"),
+        Figure::Received,
+    )]),
+    alone(&[test(
+        "backlog-50-single-active",
+        "the same with 50 consumers, of which one at a time is active",
+        durable!(
+            "-u warren-bench-sac -qa x-single-active-consumer=true -y 50 -csd {half_seconds} -q 1000 -C {backlog} -z {seconds}"
+        ),
+        Figure::Received,
+    )]),
+    alone(&[test(
+        "multi-ack",
+        "as the first, with one acknowledgement for 1,000 messages",
+        durable!("-u warren-bench-multi -q 5000 -A 1000 -z {seconds}"),
+        Figure::Received,
+    )]),
+    alone(&[test(
+        "ttl",
+        "messages that expire after a second and are never consumed",
+        durable!("-u warren-bench-ttl -qa x-message-ttl=1000 -y 0 -z {seconds}"),
+        Figure::Sent,
+    )]),
+    alone(&[
+        test(
+            "fill",
+            "messages are published to be refused by the next test",
+            durable!("-u warren-bench-nack -ad false -y 0 -C {backlog} -z {half_seconds}"),
+            Figure::Sent,
+        ),
+        test(
+            "nack",
+            "the messages of the test before are refused, 100 at a time, and dropped",
+            "-e warren-bench -u warren-bench-nack -p -ad false -x 0 -q 1000 -A 100 -na -re false -ew empty -z {patience}",
+            Figure::Received,
+        ),
+    ]),
+    alone(&[test(
+        "backlog-memory",
+        "1 publisher without confirms, no consumer: memory per message of the backlog",
+        "-e warren-bench -f persistent -u warren-bench-memory -ad false -y 0 -C {backlog} -z {seconds}",
+        Figure::Memory,
+    )]),
+    alone(&[test(
+        "routing",
+        "1,000 publishers through a topic exchange to a queue of their own each, as fast as they can",
+        "-e warren-bench-topic -t topic -qp warren-bench-route.%d -qpt 1000 -x 10 -X 100 -y 10 -Y 100 -c 100 -a -z {seconds}",
+        Figure::Received,
+    )]),
+    Group {
+        tests: &[test(
+            "restart",
+            "10,000 queues with bindings and a backlog: stop, start, kill -9 and start",
+            "-e warren-bench -qp warren-bench-restart-%d -qpt 10000 -ad false --topology-only declare",
+            Figure::Restart,
+        )],
+        needs: Needs::Control,
+    },
+];
+
+impl Test {
+    /// The arguments of `warren perf` beside the address.
+    pub(crate) fn arguments(&self, bounds: Bounds) -> Vec<String> {
+        let Bounds { seconds, size, backlog_bytes_max, connections_max } = bounds;
+        // Twenty million small messages are a backlog by any measure.
+        let backlog = (backlog_bytes_max / u64::from(size.max(1))).clamp(1, 20_000_000);
+        let values = [
+            ("{seconds}", seconds),
+            ("{half_seconds}", (seconds / 2).max(1)),
+            ("{patience}", seconds.saturating_mul(4).max(60)),
+            ("{backlog}", backlog),
+            ("{half_backlog}", (backlog / 2).max(1)),
+            ("{many}", u64::from(connections_max.min(7_000))),
+            ("{thousand}", u64::from(connections_max.min(1_000))),
+        ];
+        let filled = values
+            .iter()
+            .fold(self.arguments.to_owned(), |text, (name, value)| text.replace(name, &value.to_string()));
+        let mut arguments: Vec<String> = filled.split_whitespace().map(str::to_owned).collect();
+        if self.figure != Figure::Restart {
+            arguments.extend(["-s".to_owned(), size.to_string()]);
+        }
+        arguments
+    }
+
+    /// The arguments that delete what the test declares.
+    pub(crate) fn deletion(&self, bounds: Bounds) -> Vec<String> {
+        let arguments = self.arguments(bounds);
+        let mut kept = Vec::new();
+        let mut words = arguments.into_iter();
+        while let Some(word) = words.next() {
+            if matches!(word.as_str(), "-e" | "-t" | "-u" | "-qp" | "-qpt") {
+                kept.push(word);
+                kept.extend(words.next());
+            }
+        }
+        kept.extend(["--topology-only".to_owned(), "delete".to_owned()]);
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Options;
+    use std::collections::HashSet;
+    use std::ffi::OsString;
+
+    const BOUNDS: Bounds =
+        Bounds { seconds: 5, size: 1000, backlog_bytes_max: 1_000_000, connections_max: 7_000 };
+
+    #[test]
+    fn every_test_is_a_command_line_that_can_be_run_and_undone() {
+        let mut names = HashSet::new();
+        for test in GROUPS.iter().flat_map(|group| group.tests) {
+            assert!(names.insert(test.name), "{}", test.name);
+            for line in [test.arguments(BOUNDS), test.deletion(BOUNDS)] {
+                let line: Vec<OsString> = line.into_iter().map(OsString::from).collect();
+                let outcome = Options::parse_args(line.clone());
+                assert!(outcome.is_ok(), "{line:?}: {}", outcome.unwrap_err());
+            }
+        }
+        assert_eq!(names.len(), 17);
+    }
+
+    #[test]
+    fn backlogs_and_connections_are_bounded() {
+        let growing = GROUPS[1].tests[0].arguments(BOUNDS).join(" ");
+        assert!(growing.contains("-C 500 ") && growing.contains("-s 1000"), "{growing}");
+        let pairs = GROUPS[6].tests[0].arguments(Bounds { connections_max: 20, ..BOUNDS }).join(" ");
+        assert!(pairs.contains("-x 20 -y 20"), "{pairs}");
+    }
+}

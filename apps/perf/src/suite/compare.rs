@@ -1,0 +1,130 @@
+//! Two results side by side: what became better, what became worse.
+
+use super::results::{Measurement, Results};
+use anyhow::Result;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Changes below this are noise on a machine that does other things.
+const NOISE: f64 = 0.10;
+
+/// Prints how figures of the second result differ from those of the first, test by test.
+///
+/// # Errors
+/// One of them cannot be read.
+pub(crate) fn compare(before: &Path, after: &Path) -> Result<ExitCode> {
+    let text = table(&Results::read(before)?, &Results::read(after)?);
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is compared of a measurement: name, value, whether more is better.
+fn figures(measurement: &Measurement) -> Vec<(&'static str, f64, bool)> {
+    let Some(figures) = &measurement.figures else { return Vec::new() };
+    let mut found = Vec::new();
+    for (name, value) in [("sent/s", figures.sent_per_s), ("received/s", figures.received_per_s)] {
+        if value > 0.0 {
+            found.push((name, value, true));
+        }
+    }
+    for (name, times) in
+        [("p99 latency us", figures.latency_us), ("p99 confirm us", figures.confirm_latency_us)]
+    {
+        found.extend(times.map(|times| (name, times.p99, false)));
+    }
+    found.extend(figures.broker.map(|broker| ("CPU us/msg", broker.cpu_us_per_message, false)));
+    found.extend(measurement.rss_max_mib().map(|mib| ("RSS MiB", mib, false)));
+    found
+}
+
+fn table(before: &Results, after: &Results) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail, here and below.
+    let _ = writeln!(
+        text,
+        "{:25} {:>7} {:16} {:15} {:>14} {:>14} {:>8}",
+        "test", "size", "broker", "figure", "before", "after", "change"
+    );
+    for new in &after.measurements {
+        let Some(old) = before.find(&new.test, new.size, &new.broker) else {
+            let _ = writeln!(text, "{:25} {:>7} {:16} only in the second", new.test, new.size, new.broker);
+            continue;
+        };
+        let known = figures(old);
+        for (name, value, more_is_better) in figures(new) {
+            let Some((_, was, _)) = known.iter().find(|(known, ..)| *known == name) else { continue };
+            let change = if *was > 0.0 { value / was - 1.0 } else { 0.0 };
+            let verdict = match (change.abs() < NOISE, (change > 0.0) == more_is_better) {
+                (true, _) => "",
+                (false, true) => "better",
+                (false, false) => "worse",
+            };
+            let percent = change * 100.0;
+            let _ = writeln!(
+                text,
+                "{:25} {:>7} {:16} {name:15} {was:>14.2} {value:>14.2} {percent:>+7.1}% {verdict}",
+                new.test, new.size, new.broker
+            );
+        }
+        let seconds = new.notes.iter().filter_map(|(name, value)| {
+            let (_, was) = old.notes.iter().find(|(known, _)| known == name)?;
+            Some((name, was, value))
+        });
+        for (name, was, value) in seconds {
+            let _ = writeln!(
+                text,
+                "{:25} {:>7} {:16} {name}: {was:.2} -> {value:.2}",
+                new.test, new.size, new.broker
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::results::{Machine, Plan};
+
+    fn results(received_per_s: f64, cpu: f64) -> Results {
+        let json = format!(
+            r#"{{"id":"t","seconds":1,"sent":5,"received":5,"confirmed":0,"nacked":0,"returned":0,"sent_per_s":5,
+            "received_per_s":{received_per_s},"confirmed_per_s":0,"latency_us":null,"confirm_latency_us":null,
+            "lateness_us":null,"own_cpu_us_per_message":0.1,
+            "broker":{{"cpu_us_per_message":{cpu},"cpu_s":1,"rss_kib":2048,"rss_max_kib":2048}}}}"#
+        );
+        let plan = Plan {
+            seconds: 1,
+            sizes: vec![12],
+            tests: vec!["t".to_owned()],
+            brokers: vec!["Warren".to_owned()],
+            backlog_bytes_max: 1,
+            connections_max: 1,
+        };
+        let mut results = Results::new(plan, Machine::here());
+        let line = format!(r#"{{"test":"t","size":12,"broker":"Warren","commands":[],"figures":{json}}}"#);
+        results.measurements.push(serde_json::from_str(&line).unwrap());
+        results
+    }
+
+    #[test]
+    fn better_and_worse_are_told_apart_from_noise() {
+        let text = table(&results(100.0, 1.0), &results(150.0, 1.5));
+        let line = |name| text.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(line("received/s").ends_with("better"), "{text}");
+        assert!(line("CPU us/msg").ends_with("worse") && line("CPU us/msg").contains("+50.0%"), "{text}");
+        assert!(line("sent/s").trim_end().ends_with("+0.0%"), "{text}");
+    }
+
+    #[test]
+    fn a_result_survives_being_written_and_read() {
+        let path = std::env::temp_dir().join(format!("warren-bench-results-{}.json", std::process::id()));
+        results(1.0, 2.0).write(&path).unwrap();
+        let read = Results::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.measurements[0].rss_max_mib(), Some(2.0));
+        assert!(Results::read(Path::new("/no/such/file")).is_err());
+    }
+}

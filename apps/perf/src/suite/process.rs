@@ -1,0 +1,132 @@
+//! Processes of this machine: who listens on a port, what a broker has written, and running a command to its end.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{read_dir, read_link, read_to_string};
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often the end of a process is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The process that listens on this TCP port, if it is on this machine and may be looked at.
+pub(crate) fn listener_on(port: u16) -> Option<u32> {
+    let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .into_iter()
+        .filter_map(|path| read_to_string(path).ok())
+        .flat_map(|table| listening_inodes(&table, port))
+        .map(|inode| format!("socket:[{inode}]"))
+        .collect();
+    let pids = read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.into_iter().find(|pid: &u32| {
+        let Ok(files) = read_dir(format!("/proc/{pid}/fd")) else { return false };
+        let mut links = files.filter_map(|file| read_link(file.ok()?.path()).ok());
+        links.any(|link| link.to_str().is_some_and(|link| inodes.iter().any(|inode| inode == link)))
+    })
+}
+
+/// Inodes of sockets that listen on this port, from a table as `/proc/net/tcp` (`proc(5)`).
+fn listening_inodes(table: &str, port: u16) -> Vec<String> {
+    let lines = table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
+        let (_, local_port) = local.rsplit_once(':')?;
+        let listens = *state == "0A" && u16::from_str_radix(local_port, 16).ok()? == port;
+        listens.then(|| (*inode).to_owned())
+    });
+    lines.collect()
+}
+
+/// Bytes that a process has caused to be written to disk so far; `None` if it may not be looked at.
+pub(crate) fn disk_written_bytes(pid: u32) -> Option<u64> {
+    let text = read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.trim().parse().ok()
+}
+
+/// Resident memory of a process in bytes; `None` if it is gone.
+pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
+    let used = crate::io::WatchedProcess::new(pid).sample().ok()?;
+    Some(used.rss_kib * 1024)
+}
+
+/// Runs a command to its end and gives its standard output.
+///
+/// # Errors
+/// It cannot be started, fails (the last line that it said is the reason), or takes longer than `limit`; then it is killed.
+pub(crate) fn output_of(command: &mut Command, limit: Duration) -> Result<String> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let read = |stream: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            stream.map(|mut stream| stream.read_to_end(&mut text));
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    };
+    let out = read(out.map(|stream| Box::new(stream) as Box<dyn Read + Send>));
+    let err = read(err.map(|stream| Box::new(stream) as Box<dyn Read + Send>));
+    let ended = wait(&mut child, limit)?;
+    if ended.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    match ended {
+        None => bail!("it did not end in {} seconds", limit.as_secs()),
+        Some(true) => Ok(out),
+        Some(false) => bail!("{}", reason(&err)),
+    }
+}
+
+/// The reason in what a failed command said: anyhow's first line and its causes, without where in the code.
+fn reason(said: &str) -> String {
+    let lines = said.lines().take_while(|line| !line.starts_with("Stack backtrace"));
+    let lines = lines
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && *line != "Caused by:" && !line.starts_with("id: "));
+    let reason = lines.collect::<Vec<_>>().join(": ");
+    if reason.is_empty() { "it failed and said nothing".to_owned() } else { reason }
+}
+
+/// Waits for a process to end; says whether it succeeded, `None` if the time was over first.
+///
+/// # Errors
+/// The process cannot be waited for.
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().context("waiting for a process")? {
+            return Ok(Some(status.success()));
+        }
+        if began.elapsed() >= limit {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_listener_of_a_port_is_found_and_only_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(listener_on(port), Some(std::process::id()));
+        drop(listener);
+        assert_eq!(listener_on(port), None);
+    }
+
+    #[test]
+    fn a_command_gives_its_output_or_the_reason_why_not() {
+        let limit = Duration::from_secs(20);
+        let sh = |script: &str, limit| output_of(Command::new("sh").args(["-c", script]), limit);
+        assert_eq!(sh("echo yes", limit).unwrap(), "yes\n");
+        let said = "echo 'Error: cannot reach a broker' >&2; echo >&2; echo 'Caused by:' >&2; echo '   refused' >&2; exit 3";
+        assert_eq!(sh(said, limit).unwrap_err().to_string(), "Error: cannot reach a broker: refused");
+        assert!(
+            sh("exec sleep 60", Duration::from_millis(50)).unwrap_err().to_string().contains("did not end")
+        );
+    }
+}

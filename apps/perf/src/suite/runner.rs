@@ -1,0 +1,391 @@
+//! Running the suite: every group of tests, for every size, against every broker in turn; results are kept after each test.
+
+use super::catalogue::{Bounds, Figure, GROUPS, Group, Needs, Test};
+use super::contender::{Contender, is_loopback, name_of};
+use super::options::SuiteOptions;
+use super::process::{disk_written_bytes, output_of, resident_bytes};
+use super::results::{Machine, Measurement, Plan, Results};
+use super::{report, restart};
+use crate::load::{Summary, Uri};
+use anyhow::{Context, Result, ensure};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// Beyond the measured seconds: connecting thousands of times and deleting thousands of queues.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a broker gets to come to rest before the memory of its backlog is read.
+const REST: Duration = Duration::from_secs(5);
+/// How long deleting what a test declared may take.
+const DELETION_LIMIT: Duration = Duration::from_secs(180);
+
+/// A broker to measure.
+#[derive(Clone, Debug)]
+enum Candidate {
+    /// A Warren that is started for each group of tests.
+    Own(PathBuf),
+    /// One that runs.
+    Peer(Uri),
+}
+
+/// Runs what the options say.
+///
+/// # Errors
+/// A peer cannot be reached or is not on this machine, a result of another plan is in the way, or results cannot be written.
+/// A test that fails is part of the results.
+pub(crate) fn run(options: &SuiteOptions) -> Result<ExitCode> {
+    if options.list {
+        for test in GROUPS.iter().flat_map(|group| group.tests) {
+            writeln!(std::io::stdout(), "{:26} {}", test.name, test.what)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut suite = Suite::new(options)?;
+    suite.run()?;
+    let file = options.output.join("suite.html");
+    say(&format!("report: {}   figures: {}", file.display(), suite.file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Suite<'a> {
+    options: &'a SuiteOptions,
+    /// This program, which makes the load.
+    perf: PathBuf,
+    candidates: Vec<(String, Candidate)>,
+    results: Results,
+    file: PathBuf,
+    done: usize,
+    count: usize,
+}
+
+impl<'a> Suite<'a> {
+    fn new(options: &'a SuiteOptions) -> Result<Self> {
+        let minutes = options.minutes_per_test;
+        ensure!(
+            (0.0..=600.0).contains(&minutes) && minutes > 0.0,
+            "--minutes-per-test is above 0 and at most 600"
+        );
+        ensure!(!options.sizes.is_empty(), "--sizes names no size");
+        let perf = std::env::current_exe().context("this program's own path")?;
+        let candidates = candidates(options, &perf)?;
+        let plan = Plan {
+            seconds: options.seconds(),
+            sizes: options.sizes.clone(),
+            tests: chosen(&options.tests)?.into_iter().map(|test| test.name.to_owned()).collect(),
+            brokers: candidates.iter().map(|(name, _)| name.clone()).collect(),
+            backlog_bytes_max: options.backlog_bytes_max,
+            connections_max: options.connections_max,
+        };
+        std::fs::create_dir_all(&options.output)
+            .with_context(|| format!("cannot make {}", options.output.display()))?;
+        let file = options.output.join("suite.json");
+        let results = results_for(plan, &file, options)?;
+        let sizes = results.plan.sizes.len();
+        let runs = |group: &Group| group.tests.len() * if group.needs == Needs::Control { 1 } else { sizes };
+        let mut suite = Self { options, perf, candidates, results, file, done: 0, count: 0 };
+        suite.count = suite.groups().iter().map(|group| runs(group) * suite.candidates.len()).sum();
+        Ok(suite)
+    }
+
+    /// The groups with a test that was chosen.
+    fn groups(&self) -> Vec<Group> {
+        let chosen = |test: &Test| self.results.plan.tests.iter().any(|name| name == test.name);
+        GROUPS.iter().filter(|group| group.tests.iter().any(chosen)).copied().collect()
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let known = self.results.measurements.len();
+        if known > 0 {
+            say(&format!("going on with {}: {known} of {} done", self.file.display(), self.count))?;
+        }
+        for group in self.groups() {
+            // What is measured without a broker's size of messages is measured once.
+            let sizes = match group.needs {
+                Needs::Control => vec![0],
+                Needs::Address => self.results.plan.sizes.clone(),
+            };
+            for size in sizes {
+                for (name, candidate) in self.candidates.clone() {
+                    self.group(group, size, &name, &candidate)?;
+                    self.results.write(&self.file)?;
+                }
+                report::write(&self.results, &self.options.output.join("suite.html"))?;
+            }
+        }
+        report::write(&self.results, &self.options.output.join("suite.html"))
+    }
+
+    /// Runs the tests of a group against one broker, unless that was done.
+    fn group(&mut self, group: Group, size: u32, name: &str, candidate: &Candidate) -> Result<()> {
+        let is_done = |test: &Test| self.results.find(test.name, size, name).is_some();
+        if group.tests.iter().all(is_done) {
+            self.done += group.tests.len();
+            return Ok(());
+        }
+        self.results
+            .measurements
+            .retain(|found| !(found.size == size && found.broker == name && has(&group, &found.test)));
+        let bounds = self.bounds(size);
+        let contender = match candidate {
+            Candidate::Own(program) => Contender::start(program, &self.data_folder()?),
+            Candidate::Peer(uri) => Ok(Contender::peer(uri)),
+        };
+        let mut contender = match contender {
+            Ok(contender) => contender,
+            Err(error) => return self.fail(group, size, name, &format!("{error:#}")),
+        };
+        for test in group.tests {
+            // An interrupted suite may have left something.
+            if test.name == group.tests[0].name && contender.data().is_none() {
+                self.delete(&contender, test, bounds);
+            }
+            let measurement = self.measure(test, &mut contender, bounds, name);
+            self.note(measurement)?;
+        }
+        if contender.data().is_none() {
+            group.tests.iter().for_each(|test| self.delete(&contender, test, bounds));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, group: Group, size: u32, broker: &str, failure: &str) -> Result<()> {
+        for test in group.tests {
+            let mut measurement = Measurement::empty(test.name, size, broker);
+            measurement.failure = Some(failure.to_owned());
+            self.note(measurement)?;
+        }
+        Ok(())
+    }
+
+    fn bounds(&self, size: u32) -> Bounds {
+        let Plan { seconds, backlog_bytes_max, connections_max, .. } = self.results.plan;
+        Bounds { seconds, size, backlog_bytes_max, connections_max }
+    }
+
+    /// A folder beside the results, because a temporary folder may be memory.
+    fn data_folder(&self) -> Result<PathBuf> {
+        let folder = std::path::absolute(&self.options.output)?;
+        Ok(folder.join(format!("data-{}", std::process::id())))
+    }
+
+    /// Tells and keeps a measurement.
+    fn note(&mut self, measurement: Measurement) -> Result<()> {
+        self.done += 1;
+        let Measurement { test, size, broker, .. } = &measurement;
+        let outcome = match (&measurement.failure, &measurement.figures) {
+            (Some(failure), _) => format!("not measured: {failure}"),
+            (None, Some(figures)) => in_short(figures),
+            (None, None) => {
+                measurement.notes.iter().map(|(name, value)| format!("{name} {value:.2}  ")).collect()
+            }
+        };
+        say(&format!("[{:3}/{}] {test:25} {size:6} B  {broker:16} {outcome}", self.done, self.count))?;
+        self.results.measurements.push(measurement);
+        Ok(())
+    }
+
+    fn measure(&self, test: &Test, contender: &mut Contender, bounds: Bounds, broker: &str) -> Measurement {
+        let arguments = test.arguments(bounds);
+        let mut measurement = Measurement::empty(test.name, bounds.size, broker);
+        measurement.commands =
+            vec![format!("warren perf -h {} {}", shown(&contender.uri), arguments.join(" "))];
+        let outcome = if test.figure == Figure::Restart {
+            self.restart(contender, &arguments, &mut measurement)
+        } else {
+            self.load(contender, arguments, &mut measurement)
+        };
+        if let (Figure::Memory, Some(pid)) = (test.figure, contender.pid) {
+            std::thread::sleep(REST);
+            measurement.rss_after_bytes = resident_bytes(pid);
+        }
+        measurement.failure = outcome.err().map(|error| format!("{error:#}"));
+        measurement
+    }
+
+    fn restart(
+        &self,
+        contender: &mut Contender,
+        declaration: &[String],
+        into: &mut Measurement,
+    ) -> Result<()> {
+        ensure!(contender.data().is_some(), "only a Warren that the suite has started is restarted");
+        into.notes = restart::measure(&self.perf, contender, declaration)?;
+        Ok(())
+    }
+
+    fn load(&self, contender: &Contender, arguments: Vec<String>, into: &mut Measurement) -> Result<()> {
+        let seconds = self.results.plan.seconds;
+        let mut command = Command::new(&self.perf);
+        command.args(["perf", "-h", &contender.uri]).args(arguments);
+        command.args(["--json", "--series", "--quiet", "-d", "warren-bench"]);
+        let interval = if seconds < 10 { "0.5" } else { "1" };
+        command.args(["-i", interval]);
+        if let Some(pid) = contender.pid {
+            command.args(["--watch-pid", &pid.to_string()]);
+        }
+        let written = || contender.pid.and_then(disk_written_bytes);
+        into.rss_before_bytes = contender.pid.and_then(resident_bytes);
+        let before = written();
+        let flame = self.start_profile(contender, into);
+        let limit = PATIENCE + Duration::from_secs(seconds * 4);
+        let outcome = output_of(&mut command, limit);
+        into.disk_written_bytes = before.zip(written()).map(|(before, after)| after.saturating_sub(before));
+        into.flame = flame.and_then(Flame::finish);
+        let figures: Summary = serde_json::from_str(outcome?.trim()).context("warren perf's figures")?;
+        into.figures = Some(figures);
+        Ok(())
+    }
+
+    /// Has our own broker take a flame graph in the middle of the run, for one size of messages.
+    fn start_profile(&self, contender: &Contender, measurement: &Measurement) -> Option<Flame> {
+        let (program, data) = contender.program().zip(contender.data())?;
+        if measurement.size != self.results.plan.sizes[0] {
+            return None;
+        }
+        let file = data.with_extension("svg");
+        let seconds = (self.results.plan.seconds / 2).clamp(1, 20).to_string();
+        let mut command = Command::new(program);
+        command.args(["ctl", "--data-dir"]).arg(data).args(["profile", "cpu", "--seconds", &seconds, "-o"]);
+        command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Some(Flame { child: command.spawn().ok()?, file })
+    }
+
+    /// Deletes what a test declares; what is not there is no error.
+    fn delete(&self, contender: &Contender, test: &Test, bounds: Bounds) {
+        let mut command = Command::new(&self.perf);
+        command.args(["perf", "-h", &contender.uri, "--quiet"]).args(test.deletion(bounds));
+        // A broker that is gone has nothing to delete; one that refuses says so in the test.
+        let _ = output_of(&mut command, DELETION_LIMIT);
+    }
+}
+
+/// A profile that is being taken.
+struct Flame {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Flame {
+    /// The picture, if there is one: a broker that cannot be profiled has none.
+    fn finish(mut self) -> Option<String> {
+        if super::process::wait(&mut self.child, Duration::from_secs(30)).ok().flatten().is_none() {
+            self.child.kill().ok()?;
+            self.child.wait().ok()?;
+        }
+        let picture = std::fs::read_to_string(&self.file).ok();
+        // It may never have been there.
+        let _ = std::fs::remove_file(&self.file);
+        picture.filter(|picture| picture.contains("<svg"))
+    }
+}
+
+impl Measurement {
+    fn empty(test: &str, size: u32, broker: &str) -> Self {
+        Self {
+            test: test.to_owned(),
+            size,
+            broker: broker.to_owned(),
+            commands: Vec::new(),
+            failure: None,
+            figures: None,
+            disk_written_bytes: None,
+            rss_before_bytes: None,
+            rss_after_bytes: None,
+            notes: Vec::new(),
+            flame: None,
+        }
+    }
+}
+
+fn has(group: &Group, test: &str) -> bool {
+    group.tests.iter().any(|known| known.name == test)
+}
+
+/// The tests of these names with all tests of their groups; all without names.
+fn chosen(names: &[String]) -> Result<Vec<&'static Test>> {
+    let unknown = names.iter().find(|name| !GROUPS.iter().any(|group| has(group, name)));
+    ensure!(unknown.is_none(), "there is no test {}: --list shows them", unknown.map_or("", String::as_str));
+    let wanted = |group: &&Group| names.is_empty() || names.iter().any(|name| has(group, name));
+    Ok(GROUPS.iter().filter(wanted).flat_map(|group| group.tests).collect())
+}
+
+/// Who is measured, by name; Warren first.
+fn candidates(options: &SuiteOptions, perf: &Path) -> Result<Vec<(String, Candidate)>> {
+    let mut candidates = Vec::new();
+    if !options.only_peers {
+        let program = options.warren.clone().unwrap_or_else(|| perf.to_owned());
+        candidates.push(("Warren".to_owned(), Candidate::Own(program)));
+    }
+    for uri in &options.peer {
+        ensure!(
+            options.yes_this_host || is_loopback(uri)?,
+            "{} is not this machine: the suite loads a broker as hard as it can. --yes-this-host if that is what you want",
+            uri.host
+        );
+        let name = name_of(uri)?;
+        let twice = candidates.iter().filter(|(known, _)| known.starts_with(&name)).count();
+        let name = if twice == 0 { name } else { format!("{name} ({})", twice + 1) };
+        candidates.push((name, Candidate::Peer(uri.clone())));
+    }
+    Ok(candidates)
+}
+
+/// Results to go on with, or new ones.
+fn results_for(plan: Plan, file: &Path, options: &SuiteOptions) -> Result<Results> {
+    if file.exists() && !options.fresh {
+        let results = Results::read(file)?;
+        ensure!(
+            results.plan == plan,
+            "{} is of another plan (sizes, time, tests or brokers): --fresh forgets it, --output puts this one elsewhere",
+            file.display()
+        );
+        return Ok(results);
+    }
+    Ok(Results::new(plan, Machine::here()))
+}
+
+/// One line about a run.
+fn in_short(figures: &Summary) -> String {
+    let mut line = format!("{:>9.0} sent/s {:>9.0} received/s", figures.sent_per_s, figures.received_per_s);
+    let latency = figures.latency_us.or(figures.confirm_latency_us);
+    if let Some(latency) = latency {
+        line += &format!("  p99 {:>9.1} ms", latency.p99 / 1000.0);
+    }
+    if let Some(broker) = figures.broker {
+        line += &format!("  {:>7.2} us/msg", broker.cpu_us_per_message);
+    }
+    line
+}
+
+/// An address without its password.
+fn shown(uri: &str) -> String {
+    uri.parse::<Uri>().map_or_else(|_| uri.to_owned(), |uri| uri.shown())
+}
+
+fn say(line: &str) -> Result<()> {
+    Ok(writeln!(std::io::stderr(), "{line}")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_needs_the_one_before_brings_it_along() {
+        let names = |wanted: &str| {
+            let found = chosen(&[wanted.to_owned()]).unwrap();
+            found.iter().map(|test| test.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("drain"), ["growing", "drain"]);
+        assert_eq!(names("max-rate"), ["max-rate"]);
+        assert_eq!(chosen(&[]).unwrap().len(), 17);
+        assert!(chosen(&["nope".to_owned()]).unwrap_err().to_string().contains("--list"));
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(shown("amqp://u:secret@h:5/v"), "amqp://u@h:5/v");
+        assert_eq!(shown("amqp://h:5"), "amqp://h:5");
+    }
+}

@@ -4,10 +4,10 @@
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
 #   testing/run.sh STEP...                      only these: conformance ctl python celery node java go rust published configured
-#                                               reconnect hostile kill9 delayed fulldisk datadir ui
+#                                               reconnect hostile kill9 delayed fulldisk datadir ui perf
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               management, kill9, delayed, fulldisk, datadir, ui)
+#                                               management, kill9, delayed, fulldisk, datadir, ui, perf)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -30,7 +30,7 @@ logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance ctl java published management hostile ui)            # the two lanes run side by side, each in this order
-lane_two=(python celery node go rust configured reconnect kill9 delayed fulldisk datadir)
+lane_two=(python celery node go rust configured reconnect kill9 delayed fulldisk datadir perf)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
 die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
@@ -49,7 +49,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl configured management kill9 delayed fulldisk datadir ui; do
+  for own in ctl configured management kill9 delayed fulldisk datadir ui perf; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -165,6 +165,7 @@ step_kill9() {
 step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" && "$python" testing/crash/seen.py --warren "$WARREN_BIN"; }
 step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN"; }
+step_perf() { "$python" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL"; }
 
 step_ui() { # a broker of its own: the test looks at all that it has
   UI_MODULES=$cache/ui/node_modules node ui/build/check.mjs || return 1
@@ -204,7 +205,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
   printf 'set -uo pipefail\ncd %q\n' "$root"
   declare -p root cache logs python target against_url flavor work
   [ -n "$against_url" ] || declare -p WARREN_BIN
-  declare -f step_conformance step_ctl alarms_alone step_python step_celery step_node step_java go_test step_go step_published cargo_test step_rust step_configured step_reconnect step_hostile step_kill9 step_delayed step_fulldisk step_datadir step_ui
+  declare -f $(compgen -A function step_) alarms_alone go_test cargo_test
   echo 'step_"$1"'
 } > "$work/step.sh"
 

@@ -118,6 +118,7 @@ impl Drop for Contender {
                 let _ = own.child.wait();
             }
             let _ = std::fs::remove_dir_all(&own.data);
+            let _ = std::fs::remove_file(own.data.with_extension("log"));
         }
     }
 }

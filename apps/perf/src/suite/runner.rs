@@ -8,13 +8,15 @@ use super::results::{Machine, Measurement, Plan, Results};
 use super::{report, restart};
 use crate::load::{Summary, Uri};
 use anyhow::{Context, Result, ensure};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 /// Beyond the measured seconds: connecting thousands of times and deleting thousands of queues.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// What a test takes beside its own seconds, roughly: starting, connecting, deleting.
+const OVERHEAD_S: u64 = 4;
 /// How long a broker gets to come to rest before the memory of its backlog is read.
 const REST: Duration = Duration::from_secs(5);
 /// How long deleting what a test declared may take.
@@ -81,6 +83,7 @@ impl<'a> Suite<'a> {
             .with_context(|| format!("cannot make {}", options.output.display()))?;
         let file = options.output.join("suite.json");
         let results = results_for(plan, &file, options)?;
+        remove_stale(&options.output);
         let sizes = results.plan.sizes.len();
         let runs = |group: &Group| group.tests.len() * if group.needs == Needs::Control { 1 } else { sizes };
         let mut suite = Self { options, perf, candidates, results, file, done: 0, count: 0 };
@@ -140,6 +143,7 @@ impl<'a> Suite<'a> {
             if test.name == group.tests[0].name && contender.data().is_none() {
                 self.delete(&contender, test, bounds);
             }
+            self.announce(test, size, name);
             let measurement = self.measure(test, &mut contender, bounds, name);
             self.note(measurement)?;
         }
@@ -147,6 +151,21 @@ impl<'a> Suite<'a> {
             group.tests.iter().for_each(|test| self.delete(&contender, test, bounds));
         }
         Ok(())
+    }
+
+    /// Says on a terminal what is running and about how long the rest takes; the line is written over by the outcome.
+    fn announce(&self, test: &Test, size: u32, broker: &str) {
+        if std::io::stderr().is_terminal() {
+            let left = (self.count - self.done) as u64 * (self.results.plan.seconds + OVERHEAD_S);
+            let (number, name) = (self.done + 1, test.name);
+            // Nobody is left to tell when the terminal is gone.
+            let _ = write!(
+                std::io::stderr(),
+                "[{number:3}/{}] {name:25} {size:6} B  {broker:16} running, about {} minutes to go\r",
+                self.count,
+                left.div_ceil(60)
+            );
+        }
     }
 
     fn fail(&mut self, group: Group, size: u32, broker: &str, failure: &str) -> Result<()> {
@@ -180,7 +199,9 @@ impl<'a> Suite<'a> {
                 measurement.notes.iter().map(|(name, value)| format!("{name} {value:.2}  ")).collect()
             }
         };
-        say(&format!("[{:3}/{}] {test:25} {size:6} B  {broker:16} {outcome}", self.done, self.count))?;
+        // What was announced may be longer.
+        let end = if std::io::stderr().is_terminal() { "\x1b[K" } else { "" };
+        say(&format!("[{:3}/{}] {test:25} {size:6} B  {broker:16} {outcome}{end}", self.done, self.count))?;
         self.results.measurements.push(measurement);
         Ok(())
     }
@@ -294,6 +315,18 @@ impl Measurement {
             rss_after_bytes: None,
             notes: Vec::new(),
             flame: None,
+        }
+    }
+}
+
+/// Removes folders of Warrens of suites that were killed: their names end with the number of a process that is gone.
+fn remove_stale(output: &Path) {
+    let Ok(entries) = std::fs::read_dir(output) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let pid = path.file_name().and_then(|name| name.to_str()?.strip_prefix("data-")?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            // What cannot be removed is in nobody's way.
+            let _ = std::fs::remove_dir_all(path);
         }
     }
 }

@@ -280,6 +280,7 @@ mod tests {
             Command::Ctl(Called::Warren, os(&["-q", "list_queues", "--formatter=json", "name", "--help"]))
         );
         assert_eq!(run("warren perf --help").unwrap(), Command::Perf(os(&["--help"])));
+        assert_eq!(run("warren bench suite --list").unwrap(), Command::Bench(os(&["suite", "--list"])));
         assert_eq!(run("warren ctl --version").unwrap(), Command::Ctl(Called::Warren, os(&["--version"])));
     }
 

@@ -36,6 +36,7 @@ fn figures(measurement: &Measurement) -> Vec<(&'static str, f64, bool)> {
     }
     found.extend(figures.broker.map(|broker| ("CPU us/msg", broker.cpu_us_per_message, false)));
     found.extend(measurement.rss_max_mib().map(|mib| ("RSS MiB", mib, false)));
+    found.extend(measurement.memory_per_message().map(|bytes| ("memory B/msg", bytes, false)));
     found
 }
 
@@ -124,7 +125,10 @@ mod tests {
         results(1.0, 2.0).write(&path).unwrap();
         let read = Results::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(read.measurements[0].rss_max_mib(), Some(2.0));
+        let mut found = read.measurements[0].clone();
+        assert_eq!((found.rss_max_mib(), found.memory_per_message()), (Some(2.0), None));
+        (found.rss_before_bytes, found.rss_after_bytes) = (Some(1000), Some(1500));
+        assert_eq!(found.memory_per_message(), Some(100.0));
         assert!(Results::read(Path::new("/no/such/file")).is_err());
     }
 }

@@ -88,9 +88,8 @@ impl Measurement {
     /// Growth of resident memory per message that was sent and stays, in bytes.
     pub(crate) fn memory_per_message(&self) -> Option<f64> {
         let figures = self.figures.as_ref()?;
-        let after = number(figures.broker?.rss_kib) * 1024.0;
-        (figures.sent > 0)
-            .then(|| (after - number(self.rss_before_bytes.unwrap_or(0))) / number(figures.sent))
+        let (before, after) = self.rss_before_bytes.zip(self.rss_after_bytes)?;
+        (figures.sent > 0).then(|| (number(after) - number(before)).max(0.0) / number(figures.sent))
     }
 
     /// Bytes written to disk per message.

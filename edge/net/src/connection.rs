@@ -106,6 +106,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let goes_on = self.session.poll_stalled(cx).is_ready();
             if goes_on && !self.rest.is_empty() && self.rest.len() >= self.needed {
                 self.consume_rest();
+                // What that asked for must find our waker: nobody may look again before it is answered.
+                let _goes_on = self.session.poll_stalled(cx);
             }
             let wrote = self.poll_write(cx)?;
             match self.session.state() {

@@ -12,7 +12,7 @@ use protocols::{OUTPUT_BYTES_MAX, OutputBytes};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use wire::amqp091::methods::{basic, channel, connection};
+use wire::amqp091::methods::{basic, channel, connection, queue};
 use wire::amqp091::{FRAME_HEARTBEAT, Method, PROTOCOL_HEADER, ShortStr};
 
 use super::{now_of, serve};
@@ -141,6 +141,28 @@ async fn a_silent_client_gets_heartbeats_and_is_dropped_after_two_intervals() {
     assert!((3..=4).contains(&beats), "{beats} heartbeats");
     let ended_ms = client.ended_ms().await;
     assert!((20_000..22_600).contains(&ended_ms), "ended after {ended_ms} ms");
+}
+
+/// In real time: answers come from the log's thread, and a connection that nobody wakes would answer at its next tick.
+#[tokio::test]
+async fn requests_that_waited_for_an_earlier_one_are_answered_when_their_own_answer_is_there() {
+    let mut client = Client::opened(0).await;
+    client.open_channel().await;
+    let deleted = ["a", "b", "c"].map(|name| queue::Delete {
+        queue: ShortStr::bounded(name.as_bytes()),
+        ..queue::Delete::default()
+    });
+    for delete in &deleted {
+        let declare = queue::Declare { queue: delete.queue, durable: true, ..queue::Declare::default() };
+        client.send(1, &[declare.into()]).await;
+        client.expect("queue.declare-ok").await;
+    }
+    let before = client.started.elapsed();
+    client.send(1, &deleted.map(Method::from)).await;
+    for _ in 0..3 {
+        client.expect("queue.delete-ok").await;
+    }
+    assert!(client.started.elapsed() - before < Duration::from_secs(5), "woken by nothing but a timer");
 }
 
 #[tokio::test(start_paused = true)]

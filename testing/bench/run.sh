@@ -8,8 +8,13 @@
 #   PEER              command that runs a RabbitMQ: `PEER start|stop|ctl rabbitmq4 ...` and `PEER perf-test ARGS`;
 #                     without it RabbitMQ and PerfTest are skipped
 #   WARREN            a binary to measure instead of building one
+#   SCALE             factor of the tests with very many queues and messages that follow (0.1); 0 leaves them out, and so does WORKLOADS
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=.cache/venv/bin/python   # of testing/setup.sh: has pika
 [ -x "$python" ] || python=python3
-exec "$python" testing/bench/bench.py "$@"
+"$python" testing/bench/bench.py "$@"
+# Who names workloads or asks for the list wants nothing else.
+if [ $# -eq 0 ] && [ -z "${WORKLOADS:-}" ] && [ "${SCALE:-0.1}" != 0 ]; then
+    exec "$python" testing/bench/scale.py
+fi

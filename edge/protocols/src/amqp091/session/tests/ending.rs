@@ -100,33 +100,56 @@ fn two_silent_intervals_end_the_connection() {
     assert_eq!(client.session.state(), State::Closed);
 }
 
-#[test]
-fn a_delivery_held_too_long_closes_its_channel() {
-    let mut world = World::new();
-    world.settings.consumer_timeout_ms = Some(5_000);
-    let mut client = world.channel();
+/// A delivery from `q` is held for ever: when its channel is closed, and how.
+fn held_for_ever(client: &mut Client) -> (u64, (u16, String, (u16, u16))) {
     client.declare("q");
     client.publish(1, "q", b"x");
     client.consume("q", false);
     client.delivery();
     let delivered_ms = client.now.monotonic_ms;
-    let text = "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: 5000 ms. This \
-                timeout value can be configured, see consumers doc guide to learn more";
-    let close = loop {
+    loop {
         client.turn();
         client.read_output();
         match client.next() {
-            Some(got) if got.name() == "channel.close" => break got.close(),
+            Some(got) if got.name() == "channel.close" => {
+                return (client.now.monotonic_ms - delivered_ms, got.close());
+            }
             Some(_) => {}
             None => client.after_ms(client.session.next_tick_ms() - client.now.monotonic_ms),
         }
-    };
-    let took_ms = client.now.monotonic_ms - delivered_ms;
+    }
+}
+
+#[test]
+fn a_delivery_held_too_long_closes_its_channel() {
+    let mut world = World::new();
+    world.settings.consumer_timeout_ms = Some(5_000);
+    let mut client = world.channel();
+    let (took_ms, close) = held_for_ever(&mut client);
+    let text = "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: 5000 ms. This \
+                timeout value can be configured, see consumers doc guide to learn more";
     assert!((5_000..=7_500).contains(&took_ms), "{took_ms}");
     assert_eq!(close, (406, text.into(), (0, 0)));
     client.method(1, channel::CloseOk {});
     client.open_channel(1);
     assert_eq!(client.ready("q"), 1);
+}
+
+#[test]
+fn a_policy_says_how_long_a_delivery_may_be_held() {
+    let mut world = World::new();
+    world.settings.consumer_timeout_ms = Some(50_000);
+    let policy = metadata::SetPolicy {
+        vhost: b"/".as_slice().into(),
+        name: "p".into(),
+        pattern: "^q".into(),
+        apply_to: metadata::ApplyTo::Queues,
+        priority: 0,
+        definition: [("consumer-timeout", metadata::PolicyValue::Integer(5_000))].into_iter().collect(),
+    };
+    world.broker.apply(&metadata::Command::SetPolicy(policy)).unwrap().wait().unwrap();
+    let (took_ms, _) = held_for_ever(&mut world.channel());
+    assert!((5_000..=7_500).contains(&took_ms), "{took_ms}");
 }
 
 #[test]

@@ -3,11 +3,11 @@
 # tests, against a fresh Warren. `make test` calls it after the cargo tests.
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
-#   testing/run.sh STEP...                      only these: conformance ctl python celery node java go rust published configured
+#   testing/run.sh STEP...                      only these: conformance ctl prometheus management python celery node java go rust published configured
 #                                               reconnect hostile kill9 delayed fulldisk datadir ui perf
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               management, kill9, delayed, fulldisk, datadir, ui, perf)
+#                                               prometheus, management, kill9, delayed, fulldisk, datadir, ui, perf)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -30,7 +30,7 @@ logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance ctl java published management hostile ui)            # the two lanes run side by side, each in this order
-lane_two=(python celery node go rust configured reconnect kill9 delayed fulldisk datadir perf)
+lane_two=(prometheus python celery node go rust configured reconnect kill9 delayed fulldisk datadir perf)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
 die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
@@ -49,7 +49,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl configured management kill9 delayed fulldisk datadir ui perf; do
+  for own in ctl prometheus configured management kill9 delayed fulldisk datadir ui perf; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -118,6 +118,7 @@ alarms_alone() {
   return $code
 }
 step_ctl() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/ctl/pytest.ini testing/ctl; }
+step_prometheus() { cd testing/prometheus && WARREN_BIN=$WARREN_BIN "$python" -m pytest .; }
 step_management() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/management/pytest.ini testing/management; }
 step_python() { cd testing/clients/python && "$python" -m pytest --ignore test_celery.py -k "not restart"; }
 step_celery() { cd testing/clients/python && "$python" -m pytest test_celery.py -k "not restart"; }

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use broker::Broker;
 use management::Node;
-use management::prometheus::{FirstPage, Login, Prometheus, PrometheusListener, PrometheusOptions};
+use management::http::HttpListener;
+use management::prometheus::{FirstPage, Login, Prometheus, PrometheusOptions};
 
 use crate::config::{self, Switch};
 
@@ -15,12 +16,12 @@ use crate::config::{self, Switch};
 /// The address that was asked for cannot be bound.
 pub(crate) fn bind(
     options: &config::PrometheusOptions,
-) -> anyhow::Result<Option<(PrometheusListener, SocketAddr)>> {
+) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
     let candidates = options.candidates();
     if candidates.is_empty() {
         return Ok(None);
     }
-    let bound = PrometheusListener::bind(&candidates).and_then(|listener| {
+    let bound = HttpListener::bind(&candidates).and_then(|listener| {
         let address = listener.local_address()?;
         Ok((listener, address))
     });
@@ -41,7 +42,7 @@ pub(crate) fn bind(
 
 /// Serves the pages until dropped.
 pub(crate) async fn serve(
-    listener: PrometheusListener,
+    listener: HttpListener,
     broker: Broker,
     node: Node,
     options: config::PrometheusOptions,

@@ -16,7 +16,7 @@
 mod app;
 mod auth;
 mod bindings;
-mod body;
+pub(crate) mod body;
 mod call;
 mod channels;
 mod connections;

@@ -86,6 +86,7 @@ const FAMILIES: &[Family] = &[
     family("channel_metrics", |asked, page| clients::each_channel(asked, page, clients::CHANNELS)),
     family("channel_exchange_metrics", |asked, page| clients::each_channel(asked, page, clients::PUBLISHES)),
     family("channel_queue_metrics", |asked, page| clients::each_channel(asked, page, clients::DELIVERIES)),
+    family("channel_queue_exchange_metrics", queues::each_published),
     family("connection_coarse_metrics", |asked, page| clients::each_connection(asked, page, clients::BYTES)),
     family("connection_metrics", |asked, page| clients::each_connection(asked, page, clients::PACKETS)),
     family("exchange_metrics", exchanges::each),
@@ -141,7 +142,7 @@ pub(crate) fn aggregated(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<(
     node::limits(asked, page)?;
     node::persister(asked, page)?;
     node::logins(asked, page)?;
-    for metrics in [queues::COARSE, queues::DETAILS, queues::DELIVERIES] {
+    for metrics in [queues::COARSE, queues::DETAILS, queues::DELIVERIES, queues::PUBLISHES] {
         write_sum(page, metrics, asked.queue_sum())?;
     }
     of_warren(page, |page| write_sum(page, queues::LOSSES, asked.queue_sum()))?;

@@ -1,6 +1,6 @@
 //! The pages over HTTP: paths, the query, logins, bounds. Refuses to know metrics.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 
 use super::families::{self, Asked};
 use super::page::{Kind, Page, labels};
-use super::stream;
 use super::{global, node};
+use crate::http::body;
 use crate::node::Node;
 
 /// Pages that are made at once; more wait for their turn.
@@ -233,13 +233,15 @@ impl Prometheus {
         let Ok(slot) = self.0.slots.clone().acquire_owned().await else {
             return text(StatusCode::SERVICE_UNAVAILABLE, "");
         };
-        let (mut writer, body) = stream::channel(tokio::runtime::Handle::current());
+        let (mut writer, body) = body::channel(tokio::runtime::Handle::current());
         tokio::task::spawn_blocking(move || {
             let _slot = slot;
-            let written = self.write(which, &query, &mut writer).and_then(|()| writer.flush());
-            if let Err(error) = written {
-                tracing::debug!(%error, "a page of metrics was broken off");
-                writer.fail(error);
+            match self.write(which, &query, &mut writer) {
+                Ok(()) => drop(writer.finish()),
+                Err(error) => {
+                    tracing::debug!(%error, "a page of metrics was broken off");
+                    writer.fail(error);
+                }
             }
         });
         let mut response = Response::new(body);

@@ -1,7 +1,7 @@
 //! Pages of metrics for Prometheus, under the names of RabbitMQ's plugin.
 //!
 //! ```text
-//!  http ─► families ─► node, queues, clients, exchanges, global ─► page ─► stream (pieces of 64 KiB, four on the way)
+//!  http ─► families ─► node, queues, clients, exchanges, global ─► page ─► body of `crate::http` (pieces of 64 KiB, four on the way)
 //! ```
 //!
 //! Principal type: [`Prometheus`]. `/metrics` has sums, `/metrics/per-object` a line per object, `/metrics/detailed` the
@@ -16,17 +16,14 @@ mod exchanges;
 mod families;
 mod global;
 mod http;
-mod listener;
 mod metric;
 mod node;
 mod page;
 mod process;
 mod queues;
 mod stages;
-mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use http::{ExtraMetrics, FirstPage, Login, Prometheus, PrometheusOptions, SCRAPES_MAX};
-pub use listener::PrometheusListener;
 pub use page::{Kind, Page, labels};

@@ -94,22 +94,27 @@ pub(crate) fn vhosts(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Parts of memory by the names that listings give them, and by RabbitMQ's names in metrics.
+const MEMORY: &[(&str, &str, &str)] = &[
+    ("queue_procs", "classic_queue_erlang_process", "Queues and what they note of messages"),
+    ("binary", "binary_heap", "Messages"),
+    ("metadata_store", "modern_metadata_store", "Users, vhosts, queues, exchanges, bindings as declared"),
+    ("other_ets", "other_ets_table", "Routing tables"),
+    ("connection_other", "client_connection_other", "Connections"),
+    ("connection_channels", "client_connection_channel", "Channels"),
+    ("connection_writers", "client_connection_writer", "Output that waits for clients"),
+    ("other_proc", "other_erlang_process", "Everything else"),
+    ("allocated_unused", "runtime_allocated_unused", "Freed and not given back"),
+    ("other_system", "other_system", "Stacks and the like"),
+    ("code", "code_module", "The program"),
+];
+
 /// Where memory is.
 pub(crate) fn memory_breakdown(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {
     for (part, bytes) in memory(broker) {
-        let (name, help) = match part {
-            "queue_procs" => ("memory_classic_queue_erlang_process_bytes", "Messages and their bookkeeping"),
-            "connection_writers" => {
-                ("memory_client_connection_writer_bytes", "Output that waits for clients")
-            }
-            "other_proc" => ("memory_other_erlang_process_bytes", "Everything else"),
-            other => {
-                let name = format!("memory_{other}_bytes");
-                page.single(&name, Kind::Gauge, "Memory of a part of the node", bytes as f64)?;
-                continue;
-            }
-        };
-        page.single(name, Kind::Gauge, help, bytes as f64)?;
+        let known = MEMORY.iter().find(|(name, ..)| *name == part);
+        let (name, help) = known.map_or((part, "A part of the node"), |(_, name, help)| (name, help));
+        page.single(&format!("memory_{name}_bytes"), Kind::Gauge, help, bytes as f64)?;
     }
     Ok(())
 }

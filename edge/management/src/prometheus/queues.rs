@@ -81,11 +81,14 @@ pub(crate) const DELIVERIES: &[Metric<QueueGlance>] = &[
     counter("queue_get_empty_total", "basic.get that found nothing", |it| it.totals.got_empty as f64),
 ];
 
+/// What came into queues. RabbitMQ tells it apart by channel and exchange too.
+pub(crate) const PUBLISHES: &[Metric<QueueGlance>] =
+    &[counter("queue_messages_published_total", "Messages that exchanges brought to queues", |it| {
+        it.totals.published as f64
+    })];
+
 /// What RabbitMQ does not have: why messages left.
 pub(crate) const LOSSES: &[Metric<QueueGlance>] = &[
-    counter("queue_messages_enqueued_total", "Messages that publishers brought", |it| {
-        it.totals.published as f64
-    }),
     counter("queue_messages_expired_total", "Messages whose time to live ran out", |it| {
         it.totals.expired as f64
     }),
@@ -110,6 +113,15 @@ pub(crate) fn each(
 ) -> io::Result<()> {
     let queues = asked.queues();
     write_objects(page, metrics, queues.iter().map(|queue| (labels_of(queue), queue.glance())))
+}
+
+/// As [`each`], under the labels that RabbitMQ has where the exchange is told too.
+pub(crate) fn each_published(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let queues = asked.queues();
+    let of = |queue: &Queue| {
+        labels(&[("queue_vhost", queue.vhost_name().as_bytes()), ("queue", queue.name())])
+    };
+    write_objects(page, PUBLISHES, queues.iter().map(|queue| (of(queue), queue.glance())))
 }
 
 /// Facts about each queue.

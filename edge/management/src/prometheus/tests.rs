@@ -8,7 +8,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{ExtraMetrics, Kind, Login, Page, Prometheus, PrometheusListener, PrometheusOptions};
+use super::{ExtraMetrics, Kind, Login, Page, Prometheus, PrometheusOptions};
+use crate::http::HttpListener;
 use crate::node::tests::sample;
 
 struct One;
@@ -56,7 +57,7 @@ impl World {
     /// Status and body of requests, one after the other.
     async fn get(&self, options: PrometheusOptions, requests: &[&str]) -> Vec<(u16, String)> {
         let pages = Prometheus::new(self.broker.clone(), sample(), options, vec![Arc::new(One)]);
-        let listener = PrometheusListener::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let listener = HttpListener::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
         let address = listener.local_address().unwrap();
         let serving = tokio::spawn(listener.serve(pages.router()));
         let mut answers = Vec::new();

@@ -4,8 +4,14 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::Write;
 use std::process::ExitCode;
+
+use platform::profile::WatchedAllocator;
 use warren::cli::{self, Command, ConfigArgs, ServerArgs};
 use warren::{config, ctl, diag, logging, server};
+
+/// Looks at one allocation in many while `profile heap` is on.
+#[global_allocator]
+static ALLOCATOR: WatchedAllocator = WatchedAllocator;
 
 fn main() -> ExitCode {
     let result = match cli::parse(std::env::args_os()) {

@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// How long a profile takes on top of every answer.
 pub(super) fn duration(request: &Request) -> Duration {
     let asked = || request.options.get("seconds")?.parse::<u32>().ok();
-    Duration::from_secs(if request.command == "profile" { asked().unwrap_or(10).into() } else { 0 })
+    Duration::from_secs(if request.command == "profile" { asked().unwrap_or(30).into() } else { 0 })
 }
 
 /// Asks the server for the form that the name of the file wants, before a profile is taken for nothing.
@@ -56,7 +56,7 @@ fn bad(problem: &str) -> Failure {
 
 /// Writes a profile to the file that was asked for and says so; `None` when none was, or the server refused.
 pub(super) fn write(request: &Request, answer: &Answer) -> Option<Result<String, Failure>> {
-    let file = request.options.get("output").filter(|_| request.command == "profile")?;
+    let file = request.options.get("output").filter(|_| request.command == "profile" && !is_diff(request))?;
     let text = match answer {
         Answer::Done { ok } => ok.clone(),
         Answer::Facts { text, .. } => format!("{text}\n"),
@@ -71,10 +71,14 @@ pub(super) fn write(request: &Request, answer: &Answer) -> Option<Result<String,
     Some(written.map(|()| format!("{file}: {} bytes\n", bytes.len())))
 }
 
+fn is_diff(request: &Request) -> bool {
+    request.args.first().is_some_and(|kind| kind == "diff")
+}
+
 /// `profile diff BEFORE AFTER [-o FILE.svg]`, for which no server is asked; `None` for all else.
 pub(super) fn diff_files(request: &Request) -> Option<Answer> {
-    let [kind, before, after] = &request.args[..] else { return None };
-    (request.command == "profile" && kind == "diff")
+    let [_, before, after] = &request.args[..] else { return None };
+    (request.command == "profile" && is_diff(request))
         .then(|| compare(request, before, after).unwrap_or_else(Answer::Failed))
 }
 
@@ -141,6 +145,7 @@ mod tests {
         assert!(ok.contains("+40.00%  a") && ok.contains("-40.00%  b"), "{ok}");
         let drawn = request(&["diff", &at("a.folded"), &at("b.folded")], &at("d.svg"));
         assert!(matches!(diff_files(&drawn), Some(Answer::Done { .. })));
+        assert!(write(&drawn, &Answer::Done { ok: "it would be overwritten".into() }).is_none());
         assert!(fs::read_to_string(at("d.svg")).unwrap().contains("red: larger share"));
         assert!(matches!(diff_files(&request(&["diff", "/none", "/none"], "")), Some(Answer::Failed(_))));
         assert!(diff_files(&request(&["cpu"], "")).is_none());

@@ -1,14 +1,19 @@
 //! Samples of what the process does with its CPU time: a signal that comes with CPU time used, the stack and the labels of the
-//! thread it finds, put into a ring without a lock or an allocation. Off until started; costs nothing then.
+//! thread it finds, put into a ring without a lock or an allocation. And of what it does with its memory: one allocation in many,
+//! with stack and labels, until it is freed. Off until started; costs next to nothing then.
 //!
 //! Knows nothing of function names, queues or formats: a sample is addresses and numbers.
 
+mod allocator;
+mod heap;
 mod labels;
 mod names;
 mod ring;
 mod signal;
 mod stack;
 
+pub use allocator::WatchedAllocator;
+pub use heap::{Allocation, INTERVAL_BYTES, heap, is_heap_watched, start_heap, stop_heap};
 pub use labels::{Labels, QueueScope, SessionScope, enter_queue, enter_session, set_exchange};
 pub use names::{NameId, intern, name_of};
 pub use ring::{DEPTH_MAX, Sample};

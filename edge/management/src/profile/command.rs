@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::flame::{Palette, svg};
 use super::raw::ProfileError;
 use super::report::Profile;
-use super::{Continuous, CpuRequest, Cut, Document, Node, folded, pprof, recorder, threads};
+use super::{Continuous, CpuRequest, Cut, Document, HeapWatch, Node, folded, pprof, recorder, threads};
 use crate::commands::{Outcome, usage};
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
 
@@ -30,6 +30,20 @@ pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
             };
             shown(&recorder::cpu(broker, &asked).map_err(failed)?, request)
         }
+        ["heap"] => {
+            let seconds = number(request, "seconds")?;
+            shown(&super::heap(broker, seconds, &cut(request)?).map_err(failed)?, request)
+        }
+        ["heap", "on"] => {
+            super::watch_heap(HeapWatch::On);
+            Ok(Answer::Done {
+                ok: "Allocations are watched from now on; `profile heap` shows those in use".into(),
+            })
+        }
+        ["heap", "off"] => {
+            super::watch_heap(HeapWatch::Off);
+            Ok(Answer::Done { ok: "Allocations are not watched any more".into() })
+        }
         ["threads"] => {
             let seconds = number(request, "seconds")?.unwrap_or(5).clamp(1, recorder::SECONDS_MAX);
             Ok(thread_rows(&threads(Duration::from_secs(seconds))))
@@ -47,7 +61,7 @@ pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
         ["continuous", "on"] => switch(broker, Continuous::On),
         ["continuous", "off"] => switch(broker, Continuous::Off),
         _ => Err(usage(
-            "profile what? cpu, threads, history, captures [NUMBER], continuous [on|off], diff BEFORE AFTER",
+            "profile what? cpu, heap [on|off], threads, history, captures [NUMBER], continuous [on|off], diff BEFORE AFTER",
         )),
     }
 }
@@ -86,7 +100,7 @@ fn failed(error: ProfileError) -> Failure {
 /// A profile in the form that `--as` names.
 fn shown(profile: &Profile, request: &Request) -> Outcome {
     if profile.stacks.is_empty() {
-        let text = "Error:\nno samples: the broker used no CPU time while it was watched, or nothing has these labels";
+        let text = "Error:\nno samples: the broker did nothing worth a sample while it was watched, or nothing has these labels";
         return Err(Failure::new(Exit::UNAVAILABLE, text));
     }
     let ok = match request.options.get("as").map_or("table", String::as_str) {
@@ -109,14 +123,7 @@ fn shown(profile: &Profile, request: &Request) -> Outcome {
 
 /// The picture of a profile.
 pub(super) fn flame_graph(profile: &Profile) -> String {
-    let title = format!(
-        "{}: {} in {:.1} s, {} samples",
-        profile.unit.title(),
-        profile.unit.show(profile.total()),
-        profile.wall_ms as f64 / 1000.0,
-        profile.samples
-    );
-    svg(&Node::of(profile), &title, profile.unit, Palette::Crates)
+    svg(&Node::of(profile), &profile.summary(), profile.unit, Palette::Crates)
 }
 
 fn thread_rows(times: &[super::ThreadTimes]) -> Answer {

@@ -25,10 +25,13 @@ const SVG: &str = "image/svg+xml";
 const BINARY: &str = "application/octet-stream";
 
 /// Paths that [`page`] answers, below the root of the server; `{number}` stands for a number. All are read with GET.
-pub const PATHS: [&str; 8] = [
+pub const PATHS: [&str; 11] = [
     "/debug/pprof/profile",
+    "/debug/pprof/heap",
     "/debug/flamegraph/cpu",
+    "/debug/flamegraph/heap",
     "/api/profile/cpu",
+    "/api/profile/heap",
     "/api/profile/history",
     "/api/profile/threads",
     "/api/profile/captures",
@@ -48,6 +51,9 @@ pub fn page(
         "/debug/pprof/profile" => asked.cpu(30).and_then(|profile| asked.form(&profile, "pprof")),
         "/debug/flamegraph/cpu" => asked.cpu(10).and_then(|profile| asked.form(&profile, "svg")),
         "/api/profile/cpu" => asked.cpu(10).and_then(|profile| asked.form(&profile, "json")),
+        "/debug/pprof/heap" => asked.heap().and_then(|profile| asked.form(&profile, "pprof")),
+        "/debug/flamegraph/heap" => asked.heap().and_then(|profile| asked.form(&profile, "svg")),
+        "/api/profile/heap" => asked.heap().and_then(|profile| asked.form(&profile, "json")),
         "/api/profile/history" => asked.history().and_then(|profile| asked.form(&profile, "json")),
         "/api/profile/threads" => asked.threads(),
         "/api/profile/captures" => Ok(captures()),
@@ -85,6 +91,15 @@ impl Asked<'_> {
             cut: self.cut()?,
         };
         recorder::cpu(self.broker, &request)
+    }
+
+    /// What is in use; the first to ask begins the watch, so that a scraper sees it grow from then on.
+    fn heap(&self) -> Result<Profile, ProfileError> {
+        let seconds = self.text("seconds").map(|_| self.number("seconds", 0)).transpose()?;
+        if seconds.is_none() {
+            super::watch_heap(super::HeapWatch::On);
+        }
+        super::heap(self.broker, seconds, &self.cut()?)
     }
 
     fn history(&self) -> Result<Profile, ProfileError> {

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use platform::profile::Allocation;
 use serde::{Deserialize, Serialize};
 
 use super::cut::{LabelKey, Names};
 use super::raw::Raw;
-use super::symbols::Symbols;
+use super::symbols::{Function, Symbols};
 
 /// What the numbers of a profile mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,15 +21,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Name of the kind of profile.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Unit::Nanoseconds => "CPU time",
-            Unit::Bytes => "Memory in use",
-        }
-    }
-
     /// An amount for people.
     #[must_use]
     pub fn show(self, value: u64) -> String {
@@ -87,36 +79,35 @@ impl Profile {
     /// CPU samples with names.
     pub(super) fn of_cpu(raw: &Raw, names: &Names) -> Profile {
         let each_ns = raw.cpu_ns / raw.samples.max(1);
-        Self::of(raw, names, Unit::Nanoseconds, |count| count * each_ns)
-    }
-
-    fn of(raw: &Raw, names: &Names, unit: Unit, value: impl Fn(u64) -> u64) -> Profile {
-        let mut symbols = Symbols::default();
-        let mut frames = Frames::default();
-        let mut stacks = Vec::with_capacity(raw.counts.len());
-        for (key, count) in &raw.counts {
-            let functions = symbols.stack(&key.stack);
-            let mut path: Vec<u32> = functions
-                .into_iter()
-                .map(|function| frames.index(Frame { name: function.name, file: function.file }))
-                .collect();
-            if path.is_empty() {
-                let name =
-                    if key.stack.is_empty() { "(too many different stacks)" } else { "(unknown code)" };
-                path.push(frames.index(Frame { name: name.into(), file: "".into() }));
-            }
-            let labels = names.labels(&key.labels, &key.thread);
-            stacks.push(Stack { frames: path, labels, value: value(*count), count: *count });
-        }
+        let found = raw.counts.iter().map(|(key, count)| Found {
+            stack: &key.stack,
+            labels: names.labels(&key.labels, &key.thread),
+            value: count * each_ns,
+            count: *count,
+        });
+        let (frames, stacks) = named(found);
         Profile {
-            unit,
+            unit: Unit::Nanoseconds,
             began_ms: raw.began_ms,
             wall_ms: raw.wall_ms,
             samples: raw.samples,
             dropped: raw.dropped,
-            frames: frames.list,
+            frames,
             stacks,
         }
+    }
+
+    /// Remembered allocations with names, as they are at `at_ms`.
+    pub(super) fn of_heap(all: &[Allocation], lost: u64, names: &Names, at_ms: u64) -> Profile {
+        let found = all.iter().map(|it| Found {
+            stack: &it.stack,
+            labels: names.labels(&it.labels, &"".into()),
+            value: it.weight_bytes,
+            count: it.weight_bytes / it.bytes.max(1),
+        });
+        let (frames, stacks) = named(found);
+        let samples = all.len() as u64;
+        Profile { unit: Unit::Bytes, began_ms: at_ms, wall_ms: 0, samples, dropped: lost, frames, stacks }
     }
 
     /// All of it, in its unit.
@@ -128,6 +119,22 @@ impl Profile {
     /// Name of a function.
     pub(super) fn name(&self, frame: u32) -> &str {
         &self.frames[frame as usize].name
+    }
+
+    /// For people: how much there is in all.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let total = self.unit.show(self.total());
+        match self.unit {
+            Unit::Nanoseconds => {
+                format!(
+                    "{total} of CPU time in {:.1} s, {} samples",
+                    self.wall_ms as f64 / 1000.0,
+                    self.samples
+                )
+            }
+            Unit::Bytes => format!("{total} in use, estimated from {} allocations", self.samples),
+        }
     }
 
     /// For people: where most of it went, function by function.
@@ -150,10 +157,8 @@ impl Profile {
         let total = self.total().max(1);
         let share = |value: u64| value as f64 * 100.0 / total as f64;
         let mut text = format!(
-            "{} in {:.1} s, {} samples{}\n\n{:>7} {:>7}  function\n",
-            self.unit.show(self.total()),
-            self.wall_ms as f64 / 1000.0,
-            self.samples,
+            "{}{}\n\n{:>7} {:>7}  function\n",
+            self.summary(),
             if self.dropped > 0 { format!(", {} lost", self.dropped) } else { String::new() },
             "own",
             "whole"
@@ -164,6 +169,64 @@ impl Profile {
         }
         text.trim_end().to_owned()
     }
+}
+
+/// What was found together, before it has names.
+struct Found<'a> {
+    stack: &'a [usize],
+    labels: [Option<Arc<str>>; LabelKey::ALL.len()],
+    value: u64,
+    count: u64,
+}
+
+/// Innermost functions that only watch allocations.
+const WATCHERS: [&str; 3] = ["platform::profile::", "WatchedAllocator", "__rust_"];
+
+/// Our crates that do work on threads; what starts the threads is not among them.
+const CRATES: [&str; 12] = [
+    "broker",
+    "commitlog",
+    "management",
+    "metadata",
+    "net",
+    "protocols",
+    "queues",
+    "routing",
+    "stdx",
+    "warren",
+    "wire",
+    "perf",
+];
+
+fn is_own(function: &Function) -> bool {
+    let path = function.name.trim_start_matches('<');
+    path.split_once("::").is_some_and(|(krate, _)| CRATES.contains(&krate))
+}
+
+/// Gives names to what was found.
+fn named<'a>(all: impl Iterator<Item = Found<'a>>) -> (Vec<Frame>, Vec<Stack>) {
+    let mut symbols = Symbols::default();
+    let mut frames = Frames::default();
+    let mut stacks = Vec::new();
+    for Found { stack, labels, value, count } in all {
+        let mut functions = symbols.stack(stack);
+        while functions.last().is_some_and(|last| WATCHERS.iter().any(|watcher| last.name.contains(watcher)))
+        {
+            functions.pop();
+        }
+        // How a thread came to our code is the same for all of them, and thirty levels high.
+        let own = functions.iter().position(is_own).unwrap_or(0);
+        functions.drain(..own);
+        let frame = |function: Function| Frame { name: function.name, file: function.file };
+        let mut path: Vec<u32> =
+            functions.into_iter().map(|function| frames.index(frame(function))).collect();
+        if path.is_empty() {
+            let name = if stack.is_empty() { "(too many different stacks)" } else { "(unknown code)" };
+            path.push(frames.index(Frame { name: name.into(), file: "".into() }));
+        }
+        stacks.push(Stack { frames: path, labels, value, count });
+    }
+    (frames.list, stacks)
 }
 
 /// Functions, each once.
@@ -213,9 +276,19 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn our_own_functions_are_told_from_those_that_start_threads() {
+        let function = |name: &str| Function { name: name.into(), file: "".into() };
+        assert!(is_own(&function("net::connection::poll")) && is_own(&function("<broker::Queue as X>::y")));
+        assert!(
+            !is_own(&function("platform::thread::spawn_or_abort")) && !is_own(&function("tokio::net::poll"))
+        );
+        assert!(!is_own(&function("network")));
+    }
+
+    #[test]
     fn the_table_counts_a_function_that_calls_itself_once() {
         let table = sample(&[("a;b;a", 60_000_000), ("a;c", 40_000_000)]).table(10);
-        assert!(table.starts_with("100.0 ms in 1.0 s, 2 samples"), "{table}");
+        assert!(table.starts_with("100.0 ms of CPU time in 1.0 s, 2 samples"), "{table}");
         assert!(table.contains("  60.0%  100.0%  a") && table.contains("  40.0%   40.0%  c"), "{table}");
     }
 }

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use platform::{Memory, RealMemory};
+
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Function {
@@ -39,6 +41,8 @@ impl Symbols {
 impl Drop for Symbols {
     fn drop(&mut self) {
         backtrace::clear_symbol_cache();
+        // The line tables of the whole program were read into memory.
+        RealMemory::new().release();
     }
 }
 
@@ -72,22 +76,26 @@ fn qualified(name: &str, file: &str) -> String {
     }
 }
 
-/// A path without what nobody reads: generic arguments that are long, and the suffixes of the linker.
+/// A path without what nobody reads: generic arguments and the suffixes of the linker. `<A as B>::c` stays, without the arguments
+/// of `A` and `B`.
 fn readable(name: &str) -> String {
-    const ARGUMENTS_MAX: usize = 40;
     let name = name.split(".llvm.").next().unwrap_or(name);
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
-    while let Some(at) = rest.find("::<") {
-        let (before, arguments) = rest.split_at(at);
+    while let Some(at) = rest.find('<') {
+        let (before, bracket) = rest.split_at(at);
         out.push_str(before);
-        let length = closing(&arguments[2..]).map_or(arguments.len(), |end| end + 2);
-        if length <= ARGUMENTS_MAX {
-            out.push_str(&arguments[..length]);
-        } else {
-            out.push_str("::<..>");
+        let is_argument = out.ends_with(|last: char| last.is_alphanumeric() || "_}:".contains(last));
+        match closing(bracket).filter(|_| is_argument) {
+            Some(length) => {
+                out.truncate(out.trim_end_matches("::").len());
+                rest = &bracket[length..];
+            }
+            None => {
+                out.push('<');
+                rest = &bracket[1..];
+            }
         }
-        rest = &arguments[length..];
     }
     out.push_str(rest);
     // A semicolon separates functions in folded stacks.
@@ -143,11 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn long_generic_arguments_are_left_out() {
-        assert_eq!(readable("a::b::<u8>::c"), "a::b::<u8>::c");
-        let long = "a::b::<alloc::vec::Vec<core::option::Option<fn() -> u8>, alloc::Global>>::c.llvm.123";
-        assert_eq!(readable(long), "a::b::<..>::c");
-        assert_eq!(readable("<a::B as c::D>::e"), "<a::B as c::D>::e");
-        assert_eq!(readable("a::<u8"), "a::<u8");
+    fn generic_arguments_are_left_out() {
+        for (name, path) in [
+            ("a::b::<u8>::c", "a::b::c"),
+            ("a::b::<alloc::vec::Vec<fn() -> u8>>::c.llvm.123", "a::b::c"),
+            ("<a::B<u8> as c::D<T>>::e", "<a::B as c::D>::e"),
+            ("write<queues::message::IncomingMessage>", "write"),
+            ("{closure#1}<a::b::{closure_env#0}>", "{closure#1}"),
+            ("a::<u8", "a::<u8"),
+        ] {
+            assert_eq!(readable(name), path);
+        }
     }
 }

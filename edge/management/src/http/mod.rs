@@ -39,6 +39,7 @@ mod parameters;
 mod permissions;
 mod policies;
 mod problem;
+mod profile;
 mod queues;
 mod rates;
 mod reply;

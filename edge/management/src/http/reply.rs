@@ -19,6 +19,8 @@ pub(crate) enum Reply {
     Status(u16, Value),
     /// 200 with something else than JSON.
     Text(&'static str, String),
+    /// 200 with something else than JSON that is no text.
+    Bytes(&'static str, Vec<u8>),
     /// 201, with a `Location` if it has one.
     Created(Option<String>),
     /// 204.

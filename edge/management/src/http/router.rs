@@ -199,6 +199,11 @@ fn respond(reply: Reply) -> Response<Body> {
             set(response.headers_mut(), header::CONTENT_TYPE, content_type);
             response
         }
+        Reply::Bytes(content_type, bytes) => {
+            let mut response = Response::new(Body::from(bytes));
+            set(response.headers_mut(), header::CONTENT_TYPE, content_type);
+            response
+        }
         Reply::Created(location) => {
             let mut response = empty(201);
             location.iter().for_each(|to| set(response.headers_mut(), header::LOCATION, to));

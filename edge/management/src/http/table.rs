@@ -6,7 +6,7 @@ use super::call::Call;
 use super::reply::Answer;
 use super::{
     bindings, channels, connections, consumers, definitions, exchanges, explain, features, health, insight,
-    limits, nodes, openapi, overview, parameters, permissions, policies, queues, users, vhosts,
+    limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues, users, vhosts,
 };
 
 /// What a route does.
@@ -73,6 +73,7 @@ const FAMILIES: &[&[Route]] = &[
     health::ROUTES,
     explain::ROUTES,
     insight::ROUTES,
+    profile::ROUTES,
     openapi::ROUTES,
 ];
 

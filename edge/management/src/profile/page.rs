@@ -148,7 +148,7 @@ fn captures() -> Page {
 fn state() -> Page {
     let (continuous, minutes) = recorder::continuous();
     json_page(
-        &json!({"continuous": continuous == Continuous::On, "minutes": minutes, "lost": platform::profile::dropped()}),
+        &json!({"continuous": continuous == Continuous::On, "minutes": minutes, "heap": platform::profile::is_heap_watched(), "lost": platform::profile::dropped()}),
     )
 }
 

@@ -1,0 +1,98 @@
+//! Warren's own: profiles of the running broker, for the web page and for `go tool pprof`, Parca and Pyroscope. Administrators
+//! only. Refuses to know how profiles are taken.
+
+use std::collections::BTreeMap;
+
+use super::auth::Access;
+use super::call::{Call, flag};
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{Method, Route, route};
+use crate::profile::{Continuous, HeapWatch, Page, ProfileError, page, set_continuous, watch_heap};
+
+/// Options that pages know.
+const OPTIONS: [&str; 6] = ["seconds", "hz", "minutes", "by", "only", "as"];
+
+const fn profile(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
+    route(Method::Get, path, Access::Administrator, about, handler)
+}
+
+pub(crate) const ROUTES: &[Route] = &[
+    profile(
+        "/debug/pprof/profile",
+        "CPU time in the format of pprof: `seconds` (30), `hz`, `by`, `only`.",
+        |call| get(call, "/debug/pprof/profile"),
+    ),
+    profile(
+        "/debug/pprof/heap",
+        "Memory in use in the format of pprof; the first call begins the watch.",
+        |call| get(call, "/debug/pprof/heap"),
+    ),
+    profile(
+        "/debug/flamegraph/cpu",
+        "CPU time as a flame graph: `seconds` (10), `hz`, `by`, `only`.",
+        |call| get(call, "/debug/flamegraph/cpu"),
+    ),
+    profile("/debug/flamegraph/heap", "Memory in use as a flame graph.", |call| {
+        get(call, "/debug/flamegraph/heap")
+    }),
+    profile(
+        "/api/profile/cpu",
+        "CPU time: stacks with labels. `seconds` (10), `hz`, `by`, `only`, `as`.",
+        |call| get(call, "/api/profile/cpu"),
+    ),
+    profile("/api/profile/heap", "Memory in use: stacks with labels.", |call| get(call, "/api/profile/heap")),
+    profile("/api/profile/history", "CPU time of the last `minutes` (10), when a history is kept.", |call| {
+        get(call, "/api/profile/history")
+    }),
+    profile(
+        "/api/profile/threads",
+        "What threads do: running, waiting for a processor, asleep. `seconds` (1).",
+        |call| get(call, "/api/profile/threads"),
+    ),
+    profile(
+        "/api/profile/captures",
+        "Profiles that were kept because something was slow or large.",
+        |call| get(call, "/api/profile/captures"),
+    ),
+    profile("/api/profile/captures/{number}", "One of them: stacks with labels.", |call| {
+        get(call, &format!("/api/profile/captures/{}", call.part("number")))
+    }),
+    profile("/api/profile/state", "Whether a history is kept and allocations are watched.", |call| {
+        get(call, "/api/profile/state")
+    }),
+    route(
+        Method::Put,
+        "/api/profile/state",
+        Access::Administrator,
+        "Begins or ends them: `{\"continuous\": true, \"heap\": false}`.",
+        switch,
+    ),
+];
+
+fn get(call: &Call, path: &str) -> Answer {
+    let given = |name: &&'static str| Some(((*name).to_owned(), call.query(name)?.to_owned()));
+    let query: BTreeMap<String, String> = OPTIONS.iter().filter_map(given).collect();
+    let Page { content_type, body } =
+        page(call.broker(), path, &query).ok_or_else(Problem::missing)?.map_err(refused)?;
+    Ok(Reply::Bytes(content_type, body))
+}
+
+fn refused(error: ProfileError) -> Problem {
+    match error {
+        ProfileError::Asked(text) => Problem::bad(text),
+        other => Problem::unavailable(other.to_string()),
+    }
+}
+
+fn switch(call: &Call) -> Answer {
+    let wanted = call.object()?;
+    if wanted.contains_key("continuous") {
+        let to = if flag(&wanted, "continuous")? { Continuous::On } else { Continuous::Off };
+        set_continuous(call.broker(), to).map_err(refused)?;
+    }
+    if wanted.contains_key("heap") {
+        watch_heap(if flag(&wanted, "heap")? { HeapWatch::On } else { HeapWatch::Off });
+    }
+    Ok(Reply::NoContent)
+}

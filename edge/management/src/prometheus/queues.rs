@@ -118,9 +118,8 @@ pub(crate) fn each(
 /// As [`each`], under the labels that RabbitMQ has where the exchange is told too.
 pub(crate) fn each_published(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let queues = asked.queues();
-    let of = |queue: &Queue| {
-        labels(&[("queue_vhost", queue.vhost_name().as_bytes()), ("queue", queue.name())])
-    };
+    let of =
+        |queue: &Queue| labels(&[("queue_vhost", queue.vhost_name().as_bytes()), ("queue", queue.name())]);
     write_objects(page, PUBLISHES, queues.iter().map(|queue| (of(queue), queue.glance())))
 }
 

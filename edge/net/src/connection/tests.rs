@@ -148,10 +148,8 @@ async fn a_silent_client_gets_heartbeats_and_is_dropped_after_two_intervals() {
 async fn requests_that_waited_for_an_earlier_one_are_answered_when_their_own_answer_is_there() {
     let mut client = Client::opened(0).await;
     client.open_channel().await;
-    let deleted = ["a", "b", "c"].map(|name| queue::Delete {
-        queue: ShortStr::bounded(name.as_bytes()),
-        ..queue::Delete::default()
-    });
+    let deleted = ["a", "b", "c"]
+        .map(|name| queue::Delete { queue: ShortStr::bounded(name.as_bytes()), ..queue::Delete::default() });
     for delete in &deleted {
         let declare = queue::Declare { queue: delete.queue, durable: true, ..queue::Declare::default() };
         client.send(1, &[declare.into()]).await;

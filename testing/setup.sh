@@ -76,6 +76,7 @@ install_java() {
 
 install_go() { # module cache and build cache lie in .cache/go; building the client here leaves only our tests to compile
   export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build GOFLAGS="-mod=readonly -modcacherw" GOTOOLCHAIN=local
+  cd "$root/testing/management/rabbithole" && go mod download && go build github.com/michaelklishin/rabbit-hole/v3
   cd "$root/testing/clients/go" && go mod download && go build github.com/rabbitmq/amqp091-go
 }
 
@@ -128,7 +129,7 @@ if want java; then
 fi
 if want go; then
   need go golang-go
-  part go "$(hash_of testing/clients/go/go.mod testing/clients/go/go.sum <(go version))" install_go
+  part go "$(hash_of testing/clients/go/go.mod testing/clients/go/go.sum testing/management/rabbithole/go.sum <(go version))" install_go
 fi
 if want published; then
   part published "$(hash_of testing/clients/published/requirements*.txt testing/clients/go/go.mod <(python3 --version))" install_published

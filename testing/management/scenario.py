@@ -72,7 +72,7 @@ def before():
 
 
 READS = f"""
-/api/overview /api/cluster-name /api/nodes /api/extensions /api/whoami /api/version /api/vhosts/{V} /api/users/guest /api/permissions
+/api/overview /api/cluster-name /api/cluster-name/ /api/nodes /api/extensions /api/whoami /api/version /api/vhosts/{V} /api/users/guest /api/permissions
 /api/permissions/{V}/guest /api/topic-permissions /api/vhosts/{V}/connections /api/connections/CONNECTION /api/connections/CONNECTION/channels
 /api/vhosts/{V}/channels /api/channels/CONNECTION%20%281%29 /api/channels/CONNECTION%20%282%29 /api/consumers/{V} /api/exchanges/{V}
 /api/exchanges/{V}/x1 /api/exchanges/{V}/amq.default /api/queues/{V} /api/queues/{V}/q1 /api/queues/{V}/q2 /api/queues/{V}/excl

@@ -35,6 +35,14 @@ impl Wanted {
         Self::Only(list.split(',').filter(|path| !path.is_empty()).map(str::to_owned).collect())
     }
 
+    /// Whether a path has this in it.
+    pub(crate) fn mentions(&self, part: &str) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Only(paths) => paths.iter().any(|path| path.contains(part)),
+        }
+    }
+
     /// Whether anything but these keys is asked for.
     pub(crate) fn beyond(&self, keys: &[&str]) -> bool {
         match self {

@@ -143,7 +143,7 @@ fn render(
     let each = queues.iter().map(|queue| {
         let mut json = known(app, queue, details);
         if asks {
-            add_contents(app, &mut json, queue, details, ranges);
+            add_contents(app, &mut json, queue, details, wanted, ranges);
         }
         if asks && details == Details::All {
             add_tags_and_disk(&mut json, &queue.stats().wait());
@@ -205,6 +205,7 @@ fn add_contents(
     json: &mut Map<String, Value>,
     queue: &Arc<Queue>,
     details: Details,
+    wanted: &Wanted,
     ranges: Ranges,
 ) {
     let glance = queue.glance();
@@ -216,7 +217,7 @@ fn add_contents(
         json.insert("online".into(), Value::Null);
         return;
     }
-    rates::add_queue(app, json, queue, &glance, ranges);
+    rates::add_queue(app, json, queue, &glance, wanted, ranges);
     let in_memory = |count: u64| if glance.disk_bytes == 0 { count } else { 0 };
     let bytes = glance.ready_bytes + glance.unacked_bytes;
     // A queue without consumers has no capacity, and RabbitMQ writes that without a point.
@@ -256,7 +257,7 @@ fn show(call: &Call) -> Answer {
     let queue = call.queue()?;
     let stats = queue.stats().wait();
     let mut json = known(&call.app, &queue, Details::All);
-    add_contents(&call.app, &mut json, &queue, Details::All, Ranges::of(call));
+    add_contents(&call.app, &mut json, &queue, Details::All, &Wanted::All, Ranges::of(call));
     add_tags_and_disk(&mut json, &stats);
     json.insert("consumer_details".into(), consumers(call.broker(), &queue, &stats).into());
     json.insert("incoming".into(), json!([]));

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::app::Inner;
 use super::auth::{is_monitor, sees_vhost};
 use super::call::Call;
+use super::listing::Wanted;
 use super::samples::{Key, Range};
 use crate::node::resident_bytes;
 
@@ -112,8 +113,14 @@ pub(crate) fn add_queue(
     json: &mut Map<String, Value>,
     queue: &Arc<Queue>,
     glance: &QueueGlance,
+    wanted: &Wanted,
     ranges: Ranges,
 ) {
+    let wants_rates = wanted.mentions("message_stats") || wanted.mentions("_details");
+    if !wants_rates {
+        json.extend(lengths(glance).map(|(name, length)| (name.to_owned(), length.into())));
+        return;
+    }
     let at = Arc::as_ptr(queue).addr();
     json.extend(app.samples.with_rates(Key::QueueLengths(at), &lengths(glance), ranges.lengths));
     insert_stats(app, json, Key::Queue(at), &of_queue(&glance.totals), ranges.messages);

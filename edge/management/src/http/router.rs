@@ -41,6 +41,10 @@ pub fn router(app: App) -> Router {
             let (app, routes) = (app.clone(), routes.clone());
             async move { serve(&app, &routes, parts, request).await }
         };
+        // A slash at the end does not matter to RabbitMQ, and some clients write one.
+        if path != "/api" && !path.ends_with('/') {
+            router = router.route(&format!("{path}/"), axum::routing::any(answer.clone()));
+        }
         router = router.route(path, axum::routing::any(answer));
     }
     let prefix = app.0.options.path_prefix.clone();

@@ -59,6 +59,12 @@ pub(crate) enum Key {
     Exchange(u64),
 }
 
+impl Key {
+    fn is_of_node(&self) -> bool {
+        matches!(self, Key::NodeTraffic | Key::NodeChurn | Key::NodeQueues | Key::Process)
+    }
+}
+
 /// How much history is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
@@ -178,13 +184,12 @@ impl Samples {
         counters: &[(&'static str, u64)],
         range: Option<Range>,
     ) -> Map<String, Value> {
-        let is_of_node = matches!(key, Key::NodeTraffic | Key::NodeChurn | Key::NodeQueues | Key::Process);
-        let kept = if is_of_node || range.is_some() { KEPT } else { KEPT_OF_LISTED };
+        let kept = if key.is_of_node() || range.is_some() { KEPT } else { KEPT_OF_LISTED };
         let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
         let mut tracks = self.0.lock();
         if tracks.len() >= OBJECTS_MAX && !tracks.contains_key(&key) {
             tracks.retain(|_, track| track.asked_ms + FORGOTTEN_MS > at_ms);
-            if tracks.len() >= OBJECTS_MAX {
+            if tracks.len() >= OBJECTS_MAX && !forget_one(&mut tracks) {
                 return without_rates(counters);
             }
         }
@@ -207,6 +212,14 @@ impl Samples {
         track.push(at_ms, &values, kept);
         object
     }
+}
+
+/// Makes room: whole lists that somebody asked for must not keep those out who look at one thing again and again.
+fn forget_one(tracks: &mut HashMap<Key, Track>) -> bool {
+    let of_list = tracks.iter().find(|(key, track)| !key.is_of_node() && track.samples.len() <= 1);
+    let any = || tracks.keys().find(|key| !key.is_of_node());
+    let key = of_list.map(|(key, _)| key).or_else(any).cloned();
+    key.is_some_and(|key| tracks.remove(&key).is_some())
 }
 
 /// When there are too many objects to remember.
@@ -263,6 +276,19 @@ mod tests {
         assert_eq!(Range::new(Some("x"), Some("5")), None);
         assert_eq!(Range::new(Some("100000000"), Some("1")), None);
         assert!(Range::new(Some("60"), Some("5")).is_some());
+    }
+
+    #[test]
+    fn a_long_list_does_not_keep_others_from_being_remembered() {
+        let samples = Samples::default();
+        samples.at(1_000, Key::NodeTraffic, &[("publish", 1)], None);
+        for queue in 0..2 * OBJECTS_MAX {
+            samples.at(1_000, Key::Queue(queue), &[("publish", 1)], None);
+        }
+        let range = Range::new(Some("60"), Some("5"));
+        let shown = samples.at(1_000, Key::Queue(usize::MAX), &[("publish", 1)], range);
+        assert!(shown["publish_details"]["samples"].is_array());
+        assert!(samples.0.lock().contains_key(&Key::NodeTraffic));
     }
 
     #[test]

@@ -57,7 +57,9 @@ def answers(tmp_path_factory):
     given = {}
     for at, (line, stdin, _) in enumerate(cases.cases(cases.WITHOUT_BROKER)):
         given["without", at] = tools.run(line, stdin, data="none")
-    server = broker.Broker([binary, "server", "--listen", "127.0.0.1:{port}", "--data-dir", str(folder / "data")], str(folder / "log"))
+    # What listens is the same whichever ports others have taken.
+    (folder / "conf").write_text("warren.management = off\nprometheus.tcp.listener = none\n")
+    server = broker.Broker([binary, "server", "--listen", "127.0.0.1:{port}", "--data-dir", str(folder / "data"), "--config", str(folder / "conf")], str(folder / "log"))
     server.start()
     try:
         tools.port = server.port

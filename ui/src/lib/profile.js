@@ -5,10 +5,10 @@ import { bytes, nanos, plural } from "./format.js";
 export const KINDS = [
   { kind: "cpu", name: "CPU", about: "Where the processor time goes, sampled while it runs.", timed: true },
   { kind: "history", name: "Last minutes", about: "Where the processor time went, from the samples that the broker keeps.", minutes: true },
-  { kind: "heap", name: "Heap", about: "What holds the memory now, by the place that allocated it." },
+  { kind: "heap", name: "Heap", about: "What is allocated while it runs and still held at its end, by the place that asked for it.", timed: true },
 ];
 
-const place = (kind, { seconds, minutes }, as) => `profile/${kind}${query({ seconds: kind === "cpu" ? seconds : undefined, minutes: kind === "history" ? minutes : undefined, as })}`;
+const place = (kind, { seconds, minutes }, as) => `profile/${kind}${query({ seconds: kind === "history" ? undefined : seconds, minutes: kind === "history" ? minutes : undefined, as })}`;
 
 /** Takes a profile; resolves when it is there: { kind, unit, labels, names, stacks, at }. */
 export const take = async (kind, choice, options) => read(await api(place(kind, choice), options), kind);

@@ -17,8 +17,9 @@ def explained(broker, queue):
 
 
 def batches(broker):
-    lines = broker.ctl("-q", "stages").splitlines()
-    return {line.split("\t")[0]: int(line.split("\t")[2]) for line in lines[1:]}
+    rows = [line.split("\t") for line in broker.ctl("-q", "stages").splitlines()[1:]]
+    # A stage inside queues has a row for each kind of queue.
+    return {stage: sum(int(row[2]) for row in rows if row[0] == stage) for stage in {row[0] for row in rows}}
 
 
 def test_a_consumer_that_does_not_ack_is_named_as_the_reason(broker, ch):

@@ -204,7 +204,8 @@ fn a_full_disk_holds_confirms_and_publishers_until_there_is_room() {
     }
     client.send(&persistent());
     blocked(&mut client, "low on disk");
-    assert_eq!(other.ready("q"), 1);
+    // The first is there, or waits as well: the alarm may have been raised before it came.
+    assert!(other.ready("q") <= 1);
     other.method(1, durable("new"));
     let (code, text, _) = other.wait("connection.close").close();
     assert_eq!(code, 541);

@@ -36,7 +36,8 @@ fn name_of(key: &Key) -> String {
 fn each_default_in_the_table_is_the_default_of_the_options() {
     for key in keys::all() {
         if !key.default.is_empty() && !matches!(key.take, Take::List { .. }) {
-            let line = format!("{} = '{}'", key.name, key.default);
+            let quote = if key.default.contains('\'') { "" } else { "'" };
+            let line = format!("{} = {quote}{}{quote}", key.name, key.default);
             assert_eq!(read(&line), Options::default(), "{line}");
         }
     }

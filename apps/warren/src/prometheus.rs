@@ -10,10 +10,10 @@ use management::prometheus::{FirstPage, Login, Prometheus, PrometheusOptions};
 
 use crate::config::{self, Switch};
 
-/// The socket of the pages, or none: they are off, or nobody asked for their address and that is taken.
+/// The socket of the pages, or none: they are off, or their address is the default one and that is taken.
 ///
 /// # Errors
-/// The address that was asked for cannot be bound.
+/// Another address cannot be bound.
 pub(crate) fn bind(
     options: &config::PrometheusOptions,
 ) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
@@ -27,7 +27,7 @@ pub(crate) fn bind(
     });
     match bound {
         Ok(bound) => Ok(Some(bound)),
-        Err(error) if options.is_asked_for == Switch::Off => {
+        Err(error) if options.has_default_address() => {
             tracing::warn!(
                 %error,
                 "no pages of metrics: {candidates:?} cannot be bound; set prometheus.tcp.port, or prometheus.tcp.listener = none"

@@ -16,8 +16,6 @@ pub struct PrometheusOptions {
     pub address: Option<IpAddr>,
     /// Port; 0 lets the operating system choose. Default 15692.
     pub port: u16,
-    /// Whether address or port were asked for. Where they were not, and are taken, the pages are done without. Default off.
-    pub is_asked_for: Switch,
     /// Path of the first page. Default `/metrics`.
     pub path: String,
     /// Whether the first page has a line per object. Default off.
@@ -32,7 +30,6 @@ impl Default for PrometheusOptions {
             switch: Switch::On,
             address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             port: PORT,
-            is_asked_for: Switch::Off,
             path: "/metrics".into(),
             per_object: Switch::Off,
             login: Switch::Off,
@@ -41,6 +38,12 @@ impl Default for PrometheusOptions {
 }
 
 impl PrometheusOptions {
+    /// Whether it is the address that nobody needs to ask for. Where that is taken, the pages are done without.
+    pub fn has_default_address(&self) -> bool {
+        let default = Self::default();
+        (self.address, self.port) == (default.address, default.port)
+    }
+
     /// Addresses to try in order; none when it is off.
     pub fn candidates(&self) -> Vec<SocketAddr> {
         match (self.switch, self.address) {

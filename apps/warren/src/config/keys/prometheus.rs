@@ -20,14 +20,11 @@ const KEYS: &[Key] = &[
             min: 0,
             max: 65_535,
             unit: Unit::Count,
-            set: |options, port| {
-                options.prometheus.port = narrow(port);
-                options.prometheus.is_asked_for = Switch::On;
-            },
+            set: |options, port| options.prometheus.port = narrow(port),
         },
         default: "15692",
-        doc: "Port of the pages; 0 lets the operating system choose. When neither this nor `prometheus.tcp.ip` is set and the \
-              port is taken, the server warns and goes on without them.",
+        doc: "Port of the pages; 0 lets the operating system choose. When 127.0.0.1:15692 is taken, the server warns and \
+              goes on without them; another address that is taken stops the start.",
         example: "prometheus.tcp.port = 15692",
     },
     Key {
@@ -38,7 +35,6 @@ const KEYS: &[Key] = &[
             set: |options, value| {
                 let address: IpAddr = value.parse().map_err(|_| "expected an IP address".to_owned())?;
                 options.prometheus.address = (!address.is_unspecified()).then_some(address);
-                options.prometheus.is_asked_for = Switch::On;
                 Ok(())
             },
         },

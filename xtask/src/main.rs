@@ -13,7 +13,7 @@ cargo xtask COMMAND
 
   tidy               check the house rules (layers, sizes, documents, ...)
   tidy --tighten     the same, and lower the numbers in xtask/ratchet.txt to what they are now
-  config-reference   write docs/configuration.md from the table of configuration keys
+  config-reference   write docs/configuration.md and packaging/rabbitmq.conf from the table of configuration keys
   sim                histories of the broker's core on a simulated disk, from seed 1 on until one fails:
                      --minutes N (default: one history), --seed S, --tell (say what happens)
   test               everything that CI runs, in order, with the time each step took
@@ -60,14 +60,19 @@ fn simulate(arguments: &[&str]) -> Result<()> {
     if run.status()?.success() { Ok(()) } else { bail!("a history fails") }
 }
 
-/// Has the binary print its own reference: xtask does not link the broker.
+/// Has the binary print its own reference and its own file of defaults: xtask does not link the broker.
 fn config_reference() -> Result<()> {
+    std::fs::write("docs/configuration.md", config_text("--markdown")?)?;
+    Ok(std::fs::write("packaging/rabbitmq.conf", config_text("--template")?)?)
+}
+
+fn config_text(form: &str) -> Result<Vec<u8>> {
     let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "warren", "--", "config", "--markdown"])
+        .args(["run", "--quiet", "--package", "warren", "--", "config", form])
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        bail!("`warren config --markdown` failed");
+        bail!("`warren config {form}` failed");
     }
-    Ok(std::fs::write("docs/configuration.md", output.stdout)?)
+    Ok(output.stdout)
 }

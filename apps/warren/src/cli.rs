@@ -109,6 +109,9 @@ pub struct ConfigArgs {
     /// Print the list of keys as Markdown
     #[arg(long)]
     pub markdown: bool,
+    /// Print a configuration file with every key in a comment, to start from
+    #[arg(long, conflicts_with_all = ["check", "markdown"])]
+    pub template: bool,
 }
 
 /// Flags of `warren diag`.

@@ -56,6 +56,7 @@ fn print_or_check(args: &ConfigArgs) -> anyhow::Result<()> {
             format!("{}: no problems{more}\n", path.display())
         }
         None if args.markdown => config::markdown(),
+        None if args.template => config::template(),
         None => config::plain(),
     };
     std::io::stdout().write_all(text.as_bytes())?;

@@ -17,6 +17,7 @@ mod prometheus;
 mod reference;
 mod substitute;
 mod syntax;
+mod template;
 
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
@@ -29,3 +30,4 @@ pub use options::{
 };
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};
+pub use template::template;

@@ -33,7 +33,8 @@ How the file reads:
 - A key that Warren does not know is an error, with its line and the nearest key it does know. So is a bad value. Nothing is
   ignored silently, and a file with any problem starts nothing.
 
-`warren config --check FILE` reads a file and reports its problems without starting anything; `warren config` prints this list.
+`warren config --check FILE` reads a file and reports its problems without starting anything; `warren config` prints this list, and
+`warren config --template` a file with every key in a comment, to start from.
 ";
 
 /// The whole reference page.

@@ -16,7 +16,7 @@ Options of every command:
    --formatter FORMAT       table, pretty_table, json, csv, erlang
    --no-table-headers       without names of columns
    -t, --timeout SECONDS    longest wait for an answer [default: 60]
-   --data-dir DIR           folder of the server [default: $WARREN_DATA_DIR, or ./warren-data]
+   --data-dir DIR           folder of the server [default: $WARREN_DATA_DIR, ./warren-data or /var/lib/warren]
    --dry-run                check the command line, do nothing
    -n, --node and -l        accepted and not used: the data folder says which server is meant
 ";

@@ -135,7 +135,13 @@ fn announce(banner: &mut Option<String>) -> anyhow::Result<()> {
 fn socket(arguments: &Arguments) -> PathBuf {
     let folder =
         arguments.data_dir.clone().or_else(|| std::env::var_os("WARREN_DATA_DIR").map(PathBuf::from));
-    folder.unwrap_or_else(|| Path::new("warren-data").into()).join(SOCKET_NAME)
+    folder.unwrap_or_else(|| unnamed_folder(Path::is_dir)).join(SOCKET_NAME)
+}
+
+/// The server's folder when nobody says which: that of a server started by hand here, or else that of the packages' service.
+fn unnamed_folder(is_there: impl Fn(&Path) -> bool) -> PathBuf {
+    let [here, service] = ["warren-data", "/var/lib/warren"].map(Path::new);
+    if !is_there(here) && is_there(service) { service.into() } else { here.into() }
 }
 
 fn wait_for_start(arguments: &Arguments) -> Result<(), Failure> {
@@ -238,4 +244,18 @@ fn fail(called: Called, command: &str, line: &str, failure: &Failure) -> anyhow:
     }
     writeln!(io::stderr(), "{text}")?;
     Ok(ExitCode::from(failure.exit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_here_is_meant_before_that_of_the_service() {
+        let among =
+            |there: &'static [&str]| unnamed_folder(|path| there.iter().any(|is| path == Path::new(is)));
+        assert_eq!(among(&["warren-data", "/var/lib/warren"]), Path::new("warren-data"));
+        assert_eq!(among(&["/var/lib/warren"]), Path::new("/var/lib/warren"));
+        assert_eq!(among(&[]), Path::new("warren-data"));
+    }
 }

@@ -11,4 +11,5 @@ mod http;
 pub mod logging;
 mod node;
 mod prometheus;
+mod readiness;
 pub mod server;

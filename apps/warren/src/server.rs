@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Durability, Options, Permit, Switch};
-use crate::{http, logging, node, prometheus};
+use crate::{http, logging, node, prometheus, readiness};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -174,6 +174,9 @@ fn announce(addresses: &[SocketAddr], http: Option<SocketAddr>, options: &Option
         writeln!(out, "  Try:      {program} ctl --data-dir {dir} status\n  Stop:     Ctrl-C")?;
     }
     out.flush()?;
+    if let Err(error) = readiness::tell() {
+        tracing::warn!("the service manager was not told that the server is ready: {error:#}");
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@ DATA ?= warren-data
 LISTEN ?= 127.0.0.1:5672
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench fmt need-build need-test
+.PHONY: help run build package test bench fmt need-build need-test
 
 help:
 	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
@@ -15,9 +15,13 @@ help:
 	@echo "make bench   the benchmarks, against every broker that is installed here"
 	@echo "make fmt     format the Rust sources"
 	@echo "make build   the release binary only"
+	@echo "make package the release tarball and the Debian package, in $(TARGET)/package"
 
 build: need-build
 	cargo build --release --package warren
+
+package: build
+	@packaging/build.sh $(TARGET)/package
 
 run: build
 	@exec $(TARGET)/release/warren server --listen $(LISTEN) --data-dir $(DATA)

@@ -169,7 +169,7 @@ fn announce(addresses: &[SocketAddr], http: Option<SocketAddr>, options: &Option
             writeln!(out, "  Clients:  amqp://{}@{address}", login(options))?;
         }
         if let Some(address) = http {
-            writeln!(out, "  HTTP API: http://{address}/api/")?;
+            writeln!(out, "  Web UI:   http://{address}/ (its HTTP API is RabbitMQ's: /api/)")?;
         }
         writeln!(out, "  Try:      {program} ctl --data-dir {dir} status\n  Stop:     Ctrl-C")?;
     }

@@ -3,6 +3,15 @@
 
 use std::borrow::Cow;
 
+/// Longest pattern, bytes: names have 255.
+const PATTERN_BYTES_MAX: usize = 4096;
+
+/// Memory that a compiled pattern may take.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+/// Steps back that deciding about one name may take: a fraction of a millisecond. Every queue declared is matched.
+const BACKTRACKS_MAX: usize = 10_000;
+
 /// A pattern of names, unanchored.
 #[derive(Debug)]
 pub(super) enum Pattern {
@@ -20,10 +29,14 @@ impl Pattern {
         if matches!(text, "" | ".*" | "^" | "^.*" | "^.*$" | ".*$") {
             return Pattern::Everything;
         }
-        if let Ok(plain) = regex::bytes::Regex::new(text) {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Pattern::Broken;
+        }
+        let plain = regex::bytes::RegexBuilder::new(text).size_limit(COMPILED_BYTES_MAX).build();
+        if let Ok(plain) = plain {
             return Pattern::Plain(Box::new(plain));
         }
-        fancy_regex::Regex::new(text).map_or(Pattern::Broken, |regex| Pattern::Fancy(Box::new(regex)))
+        fancy(text).map_or(Pattern::Broken, |regex| Pattern::Fancy(Box::new(regex)))
     }
 
     pub(super) fn matches(&self, name: &[u8]) -> bool {
@@ -39,6 +52,13 @@ impl Pattern {
     }
 }
 
+fn fancy(text: &str) -> Result<fancy_regex::Regex, fancy_regex::Error> {
+    fancy_regex::RegexBuilder::new(text)
+        .backtrack_limit(BACKTRACKS_MAX)
+        .delegate_size_limit(COMPILED_BYTES_MAX)
+        .build()
+}
+
 /// Why a pattern is none, with RabbitMQ's words where its library and ours see the same mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternProblem {
@@ -52,10 +72,16 @@ pub struct PatternProblem {
 #[must_use]
 pub fn policy_pattern_problem(pattern: &str) -> Option<PatternProblem> {
     use fancy_regex::{Error, ParseError};
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Some(PatternProblem {
+            text: "regular expression is too large".into(),
+            position: PATTERN_BYTES_MAX,
+        });
+    }
     if !matches!(Pattern::new(pattern), Pattern::Broken) {
         return None;
     }
-    let error = fancy_regex::Regex::new(pattern).err()?;
+    let error = fancy(pattern).err()?;
     let Error::ParseError(position, kind) = &error else {
         return Some(PatternProblem { text: error.to_string(), position: 0 });
     };
@@ -101,5 +127,13 @@ mod tests {
     fn a_pattern_that_takes_for_ever_does_not_match() {
         let pattern = Pattern::new("^(?=(a+)+$)\\1b");
         assert!(!pattern.matches(&[b'a'; 200]));
+    }
+
+    #[test]
+    fn patterns_that_take_much_memory_are_refused_before_they_are_compiled() {
+        let long = "x".repeat(PATTERN_BYTES_MAX + 1);
+        assert!(matches!(Pattern::new(&long), Pattern::Broken));
+        assert_eq!(policy_pattern_problem(&long).unwrap().text, "regular expression is too large");
+        assert!(policy_pattern_problem("((a{1000}){1000}){10}").is_some());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use broker::Broker;
 use tokio::sync::Semaphore;
 
-use super::listener::CALLS_MAX;
+use super::listener::{BODIES_MAX, CALLS_MAX, STREAMS_MAX};
 use super::rates;
 use super::samples::{INTERVAL_MS, Samples};
 use crate::node::Node;
@@ -109,6 +109,10 @@ pub(crate) struct Inner {
     pub(crate) samples: Samples,
     /// Handlers that may run at once.
     pub(crate) slots: Arc<Semaphore>,
+    /// Large bodies that may be received, and worked on, at once.
+    pub(crate) bodies: Arc<Semaphore>,
+    /// Long answers that clients may be reading at once.
+    pub(crate) streams: Arc<Semaphore>,
 }
 
 impl App {
@@ -116,7 +120,9 @@ impl App {
     #[must_use]
     pub fn new(broker: Broker, node: Node, options: HttpOptions) -> Self {
         let slots = Arc::new(Semaphore::new(CALLS_MAX));
-        Self(Arc::new(Inner { broker, node, options, samples: Samples::default(), slots }))
+        let bodies = Arc::new(Semaphore::new(BODIES_MAX));
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        Self(Arc::new(Inner { broker, node, options, samples: Samples::default(), slots, bodies, streams }))
     }
 
     /// Samples the counters of the node for rates and histories, until dropped. Without it rates begin when somebody looks.

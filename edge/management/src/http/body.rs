@@ -16,7 +16,7 @@ use super::problem::Problem;
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a client may take to accept a piece of an answer.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes gathered into a piece.
 const PIECE_BYTES: usize = 64 << 10;

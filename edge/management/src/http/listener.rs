@@ -22,6 +22,12 @@ pub const CONNECTIONS_MAX: usize = 1024;
 /// Requests that are answered at once; more wait for their turn.
 pub const CALLS_MAX: usize = 16;
 
+/// Bodies above 64 KiB received at once; more wait for their turn.
+pub(crate) const BODIES_MAX: usize = 8;
+
+/// Answers written while they are made that clients may be reading at once; a further one is 503.
+pub(crate) const STREAMS_MAX: usize = 64;
+
 /// How long a client may take to send a request's head, and be idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -111,16 +111,21 @@ fn prepare(
     auth::check(route.access, &user).map_err(|problem| refuse(&problem))?;
     let call = Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason };
     if matches!(route.access, Access::Vhost | Access::Policymaker) {
-        check_vhost(&call, route.method).map_err(|problem| refuse(&problem))?;
+        check_vhost(&call, route).map_err(|problem| refuse(&problem))?;
     }
     Ok(call)
 }
 
 /// A vhost that does not exist is missing; one that the user may not see is as good as missing. RabbitMQ tells the two apart.
-fn check_vhost(call: &Call, method: Method) -> Result<(), Problem> {
+/// Who sees all vhosts as a monitor makes policies only where they have permissions.
+fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
     let Some(name) = call.part_if("vhost") else { return Ok(()) };
+    let is_change = route.access == Access::Policymaker && route.method != Method::Get;
     match call.broker().vhost(name) {
-        None if method == Method::Put => Err(Problem::new(404, "not_found", "vhost_not_found")),
+        Some(_) if is_change && !auth::is_administrator(&call.user) && !call.user.may_open(name) => {
+            Err(Problem::hidden())
+        }
+        None if route.method == Method::Put => Err(Problem::new(404, "not_found", "vhost_not_found")),
         None => Err(Problem::missing()),
         Some(_) if auth::sees_vhost(&call.user, name) => Ok(()),
         Some(_) => Err(Problem::hidden()),
@@ -141,19 +146,30 @@ async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body) -> Re
             Err(problem) => return refuse(&problem),
         }
     }
-    let Ok(slot) = app.0.slots.clone().acquire_owned().await else { return empty(503) };
+    let mut large = None;
     if let Some(body) = sent {
+        // Who sends a large body slowly keeps others with large bodies waiting, and nobody else.
+        let Ok(turn) = app.0.bodies.clone().acquire_owned().await else { return empty(503) };
+        large = Some(turn);
         match body::read(body, bytes_max).await {
             Ok(bytes) => call.body = bytes,
             Err(problem) => return refuse(&problem),
         }
     }
+    let Ok(slot) = app.0.slots.clone().acquire_owned().await else { return empty(503) };
     let (answered, answer) = oneshot::channel();
     let handle = tokio::runtime::Handle::current();
+    let streams = app.0.streams.clone();
     let running = tokio::task::spawn_blocking(move || {
-        let _slot = slot;
+        let _large = large;
         let reply = (route.handler)(&call);
-        send(reply, answered, handle);
+        // Who reads slowly keeps a stream, and no turn of others.
+        let stream = matches!(reply, Ok(Reply::Stream(..))).then(|| streams.try_acquire_owned());
+        drop(slot);
+        match stream {
+            Some(Err(_)) => send(Err(too_many_streams()), answered, handle),
+            _ => send(reply, answered, handle),
+        }
     });
     match answer.await {
         Ok(response) => response,
@@ -167,6 +183,14 @@ async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body) -> Re
             ))
         }
     }
+}
+
+fn too_many_streams() -> Problem {
+    Problem::new(
+        503,
+        "service_unavailable",
+        "too many long answers are on their way to slow readers; try again",
+    )
 }
 
 /// Sends the answer, and what a streamed one writes behind its head.

@@ -72,11 +72,16 @@ pub(crate) struct Range {
     step_s: u64,
 }
 
+/// Longest time back and longest step, seconds: ten years.
+const AGE_S_MAX: u64 = 315_360_000;
+
 impl Range {
     /// `lengths_age` and `lengths_incr`, or the like; `None` if either is missing or makes no sense.
     pub(crate) fn new(age: Option<&str>, step: Option<&str>) -> Option<Self> {
         let (age_s, step_s) = (age?.parse().ok()?, step?.parse().ok()?);
-        (step_s > 0 && age_s / step_s <= STEPS_MAX).then_some(Self { age_s, step_s })
+        let range = Self { age_s, step_s };
+        (step_s > 0 && age_s <= AGE_S_MAX && step_s <= AGE_S_MAX && age_s / step_s <= STEPS_MAX)
+            .then_some(range)
     }
 }
 

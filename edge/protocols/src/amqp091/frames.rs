@@ -214,6 +214,7 @@ fn is_pipelined(method: &Method<'_>) -> bool {
         Method::ExchangeDelete(_)
         | Method::ExchangeBind(_)
         | Method::ExchangeUnbind(_)
+        | Method::QueueDelete(_)
         | Method::QueueBind(_)
         | Method::QueueUnbind(_) => true,
         _ => false,

@@ -11,6 +11,7 @@ mod reload;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
+mod waiting;
 pub(crate) mod watch;
 
 use std::cell::Cell;
@@ -34,6 +35,7 @@ use crate::call::Reply;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::Handover;
 use crate::data::consume::ConsumerSink;
+use crate::data::dead_letter::{self, DeadLetter};
 use crate::data::delayed;
 use crate::effects::{Aftermath, CellEffects};
 use crate::pacing::{self, Hold, Pacing};
@@ -45,6 +47,7 @@ use examine::Examined;
 use place::Place;
 use reload::Reloads;
 use settings::Terms;
+use waiting::Waiting;
 use watch::Watch;
 
 /// Bytes of publishes waiting in an inbox above which publishers stop reading their sockets.
@@ -95,8 +98,8 @@ pub struct Queue {
     inbox_bytes: AtomicUsize,
     /// Until when publishers are held back for consumers.
     hold: Hold,
-    /// Publishers that wait for room in the inbox, or are held back.
-    crowd: Mutex<Option<Box<Crowd>>>,
+    /// Publishers that wait for room in the inbox, or are held back; dead letters that are to be sent.
+    waiting: Waiting,
     /// `None` while it is as if it had just been declared.
     state: Mutex<Option<Box<CellState>>>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
@@ -110,9 +113,13 @@ pub struct Queue {
     pub(crate) fails_next: std::sync::atomic::AtomicBool,
 }
 
-/// Publishers that wait.
-#[derive(Default)]
-struct Crowd(Vec<Waker>);
+/// What came of an attempt to run the machine.
+enum Turn {
+    /// Nothing had come.
+    Idle,
+    /// What is left to be done now that the cell is released.
+    Worked(Aftermath),
+}
 
 /// What only the one who runs the machine touches.
 struct CellState {
@@ -243,7 +250,7 @@ impl Queue {
             terms: RwLock::new(terms),
             inbox: Mutex::new(Vec::new()),
             inbox_bytes: AtomicUsize::new(0),
-            crowd: Mutex::new(None),
+            waiting: Waiting::default(),
             hold: Hold::default(),
             state: Mutex::new(machine.map(|machine| Box::new(CellState::new(machine)))),
             oldest_log,
@@ -355,7 +362,7 @@ impl Queue {
 
     /// Wakes a publisher when the inbox was emptied.
     pub(crate) fn wake_when_taken(&self, waker: &Waker) {
-        self.crowd.lock().get_or_insert_default().0.push(waker.clone());
+        self.waiting.add_publisher(waker.clone());
     }
 
     /// Brings an event; runs the machine if nobody else does.
@@ -425,43 +432,76 @@ impl Queue {
             if round > 0 && self.is_turn_over(&mut end_ns) {
                 break;
             }
-            let Some(mut held) = self.state.try_lock() else { return };
-            let events = std::mem::take(&mut *self.inbox.lock());
-            if events.is_empty() {
-                drop(held);
+            let Some(turn) = self.turn() else { return };
+            let has_sent = self.send_letters();
+            match turn {
+                Turn::Worked(aftermath) => self.contained(|| aftermath.apply(self)),
                 // An event may have come after the look and before the unlock, its bringer finding the lock taken.
-                if self.inbox.lock().is_empty() {
-                    return;
-                }
-                continue;
+                Turn::Idle if !has_sent && self.inbox.lock().is_empty() => return,
+                Turn::Idle => {}
             }
-            let mut aftermath = Aftermath::default();
-            let now_ms = self.services().now_ms();
-            let state = held.get_or_insert_with(|| self.new_state(now_ms));
-            for mut event in events {
-                self.handle_contained(state, &mut event, now_ms, &mut aftermath);
-            }
-            if self.condition() == Condition::Running {
-                self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
-                self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
-            }
-            self.pace(state);
-            self.watch(state, now_ms);
-            if state.is_as_new() {
-                *held = None;
-            }
-            drop(held);
-            let nested = Nested::enter();
-            if let Err(why) = crash::contained(|| aftermath.apply(self)) {
-                tracing::error!(queue = %String::from_utf8_lossy(self.name()), why, "what a queue asked for was not done");
-            }
-            drop(nested);
             if !self.is_over_bound() {
-                let crowd = self.crowd.lock().take();
-                crowd.into_iter().for_each(|crowd| crowd.0.into_iter().for_each(Waker::wake));
+                self.waiting.take_publishers().into_iter().for_each(Waker::wake);
             }
         }
         self.services().run_later(self.clone());
+    }
+
+    /// Runs the machine once with all that has come; `None` when somebody else has the lock, who looks again afterwards.
+    fn turn(self: &Arc<Self>) -> Option<Turn> {
+        let mut held = self.state.try_lock()?;
+        let events = std::mem::take(&mut *self.inbox.lock());
+        if events.is_empty() {
+            return Some(Turn::Idle);
+        }
+        let mut aftermath = Aftermath::default();
+        let now_ms = self.services().now_ms();
+        let state = held.get_or_insert_with(|| self.new_state(now_ms));
+        for mut event in events {
+            self.handle_contained(state, &mut event, now_ms, &mut aftermath);
+        }
+        if self.condition() == Condition::Running {
+            self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
+            self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
+        }
+        self.pace(state);
+        self.watch(state, now_ms);
+        if state.is_as_new() {
+            *held = None;
+        }
+        // While nobody else can run the machine: letters leave in the order in which they died.
+        self.post_letters(aftermath.take_letters());
+        Some(Turn::Worked(aftermath))
+    }
+
+    fn post_letters(&self, letters: Vec<DeadLetter>) {
+        if letters.is_empty() {
+            return;
+        }
+        self.inbox_bytes.fetch_add(dead_letter::bytes(&letters), Ordering::Relaxed);
+        if self.waiting.post(letters) {
+            self.services().letters_out.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Sends the letters that wait, unless another thread is at it: it looks again when it has done so.
+    fn send_letters(self: &Arc<Self>) -> bool {
+        let Some(letters) = self.waiting.take_letters() else { return false };
+        let bytes = dead_letter::bytes(&letters);
+        self.contained(|| dead_letter::send(self, letters));
+        self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if self.waiting.sent() {
+            self.services().letters_out.fetch_sub(1, Ordering::AcqRel);
+        }
+        true
+    }
+
+    /// What a turn asked for, on the way to other queues: a panic there is not the machine's.
+    fn contained(&self, aftermath: impl FnOnce()) {
+        let _nested = Nested::enter();
+        if let Err(why) = crash::contained(aftermath) {
+            tracing::error!(queue = %String::from_utf8_lossy(self.name()), why, "what a queue asked for was not done");
+        }
     }
 
     /// Whether a visitor that has run the machine once has done enough; the first question sets the end.

@@ -48,11 +48,13 @@ impl Aftermath {
         self.gone.is_some()
     }
 
+    /// What died in this turn, in its order.
+    pub(crate) fn take_letters(&mut self) -> Vec<DeadLetter> {
+        std::mem::take(&mut self.dead_letters)
+    }
+
     /// Does what had to wait.
     pub(crate) fn apply(self, queue: &Arc<Queue>) {
-        if !self.dead_letters.is_empty() {
-            crate::data::dead_letter::send(queue, self.dead_letters);
-        }
         if let Some(why) = self.gone {
             queue.services().queue_gone(queue.clone(), why, self.last_cancelled);
         }

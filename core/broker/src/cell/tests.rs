@@ -271,6 +271,29 @@ fn a_crash_before_the_target_has_the_dead_letter_leaves_the_message_where_it_was
 }
 
 #[test]
+fn dead_letters_that_are_on_their_way_are_not_overtaken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    assert_eq!(bench.publish("source", &["first", "second"]), []);
+    let seqs = [(); 2].map(|()| bench.get("source").expect("it works").expect("a message").0);
+    let reject = |seq| source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: seq, count: 1 }]);
+    std::thread::scope(|scope| {
+        let gate = target.inbox.lock();
+        scope.spawn(|| reject(seqs[0]));
+        // The other thread has taken the first letter and stands at the gate; here nobody waits for it.
+        while source.services().letters_out.load(Ordering::Acquire) < 2 {
+            std::thread::yield_now();
+        }
+        reject(seqs[1]);
+        drop(gate);
+    });
+    let bodies = [(); 2].map(|()| bench.get("target").expect("it works").map(|(_, body)| body));
+    assert_eq!(bodies, [Some("first".into()), Some("second".into())]);
+    assert_eq!(source.inbox_bytes.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn queues_that_dead_letter_into_each_other_come_to_rest() {
     let folder = tempfile::tempdir().expect("a folder");
     let bench = Bench::open(folder.path());

@@ -29,7 +29,7 @@ pub(crate) struct DeadLetter {
     pub(super) exchange: Box<[u8]>,
     pub(super) routing_key: Box<[u8]>,
     pub(super) properties: Box<[u8]>,
-    pub(super) body: Box<[u8]>,
+    pub(crate) body: Box<[u8]>,
     /// What the broker kept beside it, see [`History`].
     pub(super) annotations: Box<[u8]>,
 }
@@ -52,6 +52,16 @@ impl DeadLetter {
             annotations: annotations.into(),
         }
     }
+}
+
+/// Bytes that letters keep in memory while they wait.
+pub(crate) fn bytes(letters: &[DeadLetter]) -> usize {
+    let of_one = |letter: &DeadLetter| {
+        let DeadLetter { exchange, routing_key, properties, body, annotations, .. } = letter;
+        let parts = [exchange, routing_key, properties, body, annotations].map(|part| part.len());
+        size_of::<DeadLetter>() + parts.iter().sum::<usize>()
+    };
+    letters.iter().map(of_one).sum()
 }
 
 fn reason_name(reason: DeadReason) -> &'static [u8] {

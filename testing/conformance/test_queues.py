@@ -6,6 +6,7 @@ import time
 import pytest
 
 import client
+import wire
 from client import fresh
 
 
@@ -825,3 +826,18 @@ def test_b067_exclusive_queues_are_gone_when_the_connections_close_is_answered(b
         name = connection.channel().queue()
         connection.close()
         assert not exists(ch, name)
+
+
+def test_deletions_that_arrive_together_are_answered_one_after_the_other(conn, ch):
+    """Of durable queues, so that the disk answers them: whole batches are read while the first waits for it."""
+    names = [client.fresh("together") for _ in range(1000)]
+    try:
+        for method in ("queue.declare", "queue.purge", "queue.delete"):
+            more = {"durable": True} if method == "queue.declare" else {}
+            sent = (wire.frame(1, ch.number, wire.method(method, queue=name, **more)) for name in names)
+            conn.raw(b"".join(sent))
+            for _ in names:
+                ch.next(f"{method}-ok")
+    finally:
+        for name in names:
+            ch.send("queue.delete", queue=name, nowait=True)

@@ -3,6 +3,7 @@
 import pytest
 
 import client
+import wire
 
 NOT_TRANSACTIONAL = "PRECONDITION_FAILED - channel is not transactional"
 
@@ -153,3 +154,13 @@ def test_b109_no_confirms_are_sent(tx):
     tx.send("tx.commit")
     assert tx.next().name == "tx.commit-ok"
     tx.nothing()
+
+
+def test_b109_commits_that_arrive_together_are_answered_one_after_the_other(conn, tx):
+    """Each waits for the disk; the next one has been read meanwhile."""
+    queue, commits = tx.queue(durable=True), 1000
+    message = wire.content_frames(tx.number, {"exchange": "", "routing_key": queue}, {"delivery_mode": 2}, b"m", 0)
+    conn.raw((message + wire.frame(1, tx.number, wire.method("tx.commit"))) * commits)
+    for _ in range(commits):
+        tx.next("tx.commit-ok")
+    assert tx.ready(queue) == commits

@@ -88,6 +88,12 @@ impl Background {
         self.0.work.lock().timers_stopped = true;
     }
 
+    /// Forgets what is left: jobs hold queues, and queues lead here.
+    pub(crate) fn abandon(&self) {
+        let left = std::mem::take(&mut *self.0.work.lock());
+        drop(left);
+    }
+
     /// Ticks a queue at a time (milliseconds since the epoch).
     pub(crate) fn at(&self, at_ms: u64, queue: Weak<Queue>) {
         let mut work = self.0.work.lock();

@@ -138,6 +138,15 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Lets go of all that holds something which leads back here, so that the last [`Broker`] frees everything.
+    pub(crate) fn abandon(&self) {
+        self.connections.abandon();
+        self.deletions.abandon();
+        self.services.abandon();
+    }
+}
+
 impl Broker {
     /// Opens a data directory: locks it, recovers metadata and messages, creates the default objects when it is new.
     pub fn open(data_dir: &Path, options: BrokerOptions) -> Result<Broker, StartError> {
@@ -345,5 +354,6 @@ impl Broker {
             tracing::error!(%error, "the message log could not be closed");
         }
         self.0.writer.lock().close();
+        self.0.abandon();
     }
 }

@@ -384,6 +384,12 @@ impl Queue {
         self.services().run_later(self.clone());
     }
 
+    /// Forgets what nobody has taken from the inbox, and consumers: at the end, when nothing runs any more.
+    pub(crate) fn abandon(&self) {
+        let (events, state) = (std::mem::take(&mut *self.inbox.lock()), self.state.lock().take());
+        drop((events, state));
+    }
+
     /// Bytes of memory: of the cell with the machine's own structures, and of messages.
     pub(crate) fn held_bytes(self: &Arc<Self>) -> (usize, usize) {
         let bytes = match &*self.state.lock() {

@@ -209,6 +209,12 @@ impl Connections {
         Some(gone.control)
     }
 
+    /// Forgets all connections without a word: at the end, of those that did not end in order.
+    pub(crate) fn abandon(&self) {
+        let left = std::mem::take(&mut *self.open.write());
+        drop(left);
+    }
+
     /// What those connections have counted whose vhost `is_counted`, and what is `gone`.
     pub(crate) fn totals(
         &self,

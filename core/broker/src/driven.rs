@@ -1,15 +1,16 @@
 //! A broker without threads: what its threads would do is done step by step, in an order that the caller decides. The same
 //! seed gives the same history. Knows nothing of who drives it, or why.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use commitlog::{LogWriter, Step};
 
-use crate::Broker;
 use crate::broker::Inner;
 use crate::checkpointer::{Progress, Turn};
+use crate::services::Services;
 use crate::voice::events::INTERNAL;
+use crate::{Broker, Queue, Vhost};
 
 /// What has a thread of its own in a broker that was not opened to be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,12 +65,49 @@ impl Engine {
     ];
 }
 
+/// What may be left of a broker that has ended and that nobody holds: it should be nothing. Keeps nothing alive.
+pub struct Remains {
+    inner: Weak<Inner>,
+    services: Weak<Services>,
+    vhosts: Vec<(String, Weak<Vhost>)>,
+    queues: Vec<(String, Weak<Queue>)>,
+}
+
+impl Remains {
+    /// What is still in memory, in words; empty when everything was freed. A queue or vhost that was made later shows by the
+    /// services that it holds.
+    pub fn list(&self) -> Vec<String> {
+        let node = (self.inner.strong_count(), "the broker");
+        let services = (self.services.strong_count(), "its services");
+        let mut left: Vec<String> =
+            [node, services].iter().filter(|(count, _)| *count > 0).map(|(_, name)| (*name).into()).collect();
+        let vhosts = self.vhosts.iter().filter(|(_, vhost)| vhost.strong_count() > 0);
+        left.extend(vhosts.map(|(name, _)| format!("vhost {name}")));
+        let queues = self.queues.iter().filter(|(_, queue)| queue.strong_count() > 0);
+        left.extend(queues.map(|(name, _)| format!("queue {name}")));
+        left
+    }
+}
+
 /// How often a log that found no room tries again (the threads' own interval).
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Driver {
     pub(crate) fn new(broker: &Broker, metadata_log: LogWriter, message_log: LogWriter) -> Driver {
         Driver { inner: broker.0.clone(), metadata_log, message_log, progress: Progress::default() }
+    }
+
+    /// What to look for when this driver and all clones of the broker are gone.
+    pub fn remains(&self) -> Remains {
+        let vhosts: Vec<Arc<Vhost>> = self.inner.vhosts.read().values().cloned().collect();
+        let name = |queue: &Queue| String::from_utf8_lossy(queue.name()).into_owned();
+        let queues = vhosts.iter().flat_map(|vhost| vhost.queues());
+        Remains {
+            inner: Arc::downgrade(&self.inner),
+            services: Arc::downgrade(&self.inner.services),
+            queues: queues.map(|queue| (name(&queue), Arc::downgrade(&queue))).collect(),
+            vhosts: vhosts.iter().map(|vhost| (vhost.name().into(), Arc::downgrade(vhost))).collect(),
+        }
     }
 
     /// Lets one engine do one thing.
@@ -81,7 +119,7 @@ impl Driver {
             Engine::MessageLog => written(self.message_log.step()),
             Engine::Segments => worked(services.segments.step()),
             Engine::Background => {
-                let gone = |queue: Arc<crate::Queue>| self.inner.finish_delete(&queue, 0, None, INTERNAL);
+                let gone = |queue: Arc<Queue>| self.inner.finish_delete(&queue, 0, None, INTERNAL);
                 let has_worked = services.background.step(&*services.clock, gone, &services.segments);
                 worked(self.inner.deletions.step(&self.inner) | has_worked)
             }
@@ -119,6 +157,13 @@ impl Driver {
                 std::thread::yield_now();
             }
         });
+    }
+}
+
+impl Drop for Driver {
+    /// What was waiting is never done: the engines are gone.
+    fn drop(&mut self) {
+        self.inner.abandon();
     }
 }
 

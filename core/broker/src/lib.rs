@@ -51,7 +51,7 @@ pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};
 pub use data::confirms::{ConfirmRange, ConfirmSink};
 pub use data::consume::{ConsumeRequest, ConsumerSink, SessionHold};
 pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};
-pub use driven::{Driven, Driver, Engine};
+pub use driven::{Driven, Driver, Engine, Remains};
 pub use foundation::{FileSizes, Foundation};
 pub use memory_use::MemoryUse;
 pub use options::{BrokerOptions, DefaultObjects};

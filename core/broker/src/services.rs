@@ -144,6 +144,12 @@ impl Waiting {
         waiting.into_iter().for_each(|Reverse(entry)| entry.confirms.fail());
     }
 
+    /// Forgets who waits: dead letters on their way hold the services, which lead here.
+    fn abandon(&self) {
+        let left = (std::mem::take(&mut *self.confirms.lock()), std::mem::take(&mut *self.pressed.lock()));
+        drop(left);
+    }
+
     fn wake_pressed(&self) {
         let pressed = std::mem::take(&mut *self.pressed.lock());
         pressed.into_iter().for_each(Waker::wake);
@@ -276,6 +282,16 @@ impl Services {
 
     pub(crate) fn is_pressed(&self) -> bool {
         self.log.over_bound() || self.segments.queued_bytes() as usize > SEGMENT_BYTES_MAX
+    }
+
+    /// The end: what waits is never answered, and nothing keeps alive what it waits for. What is on disk stays as it is.
+    pub(crate) fn abandon(&self) {
+        self.waiting.abandon();
+        self.background.abandon();
+        self.all_queues().iter().for_each(|queue| queue.abandon());
+        // What was in the inboxes may have asked for more while it was dropped.
+        self.waiting.abandon();
+        self.background.abandon();
     }
 
     /// Adds a queue for answers of the disk.

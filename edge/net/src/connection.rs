@@ -140,7 +140,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Hands on what was left because the session stalled, until it stalls again or lacks input. When it returns, whatever
     /// the session waits for has our waker: nobody may look again before it is answered.
     fn consume_stalled(&mut self, cx: &mut Context<'_>) {
-        while self.session.poll_stalled(cx).is_ready() && !self.rest.is_empty() && self.rest.len() >= self.needed {
+        while self.session.poll_stalled(cx).is_ready()
+            && !self.rest.is_empty()
+            && self.rest.len() >= self.needed
+        {
             let before = self.rest.len();
             self.consume_rest();
             if self.rest.len() == before {

@@ -1,6 +1,7 @@
 //! Comparisons: everything that is in the broker with everything that should be. Knows nothing of how it came there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::history::History;
 use crate::kinds::{self, FAN, SLOTS};
@@ -173,8 +174,10 @@ impl History {
     pub(crate) fn check_nothing_stays(&mut self, mut life: Life) -> Result<(), String> {
         let present: Vec<usize> =
             (0..SLOTS).filter(|slot| self.model.presence[*slot] == Presence::Present).collect();
+        let mut queues = Vec::new();
         for slot in present {
             let name = kinds::name(slot);
+            queues.extend(life.queue(slot).map(|queue| (slot, Arc::downgrade(&queue))));
             let call = life
                 .broker
                 .delete_queue(&life.principal, name.as_bytes(), false, false)
@@ -187,7 +190,17 @@ impl History {
         if !life.asked.is_empty() {
             return Err("a deletion is not answered".into());
         }
+        // What a channel remembers of its routes it keeps until its next publish.
+        life.channel = broker::PublishChannel::new();
+        if let Some((slot, _)) = queues.iter().find(|(_, queue)| queue.strong_count() > 0) {
+            return Err(format!("q{slot} is deleted and still in memory"));
+        }
+        let remains = life.driver.remains();
         life.stop();
+        self.world.check_freed(Some(&remains))?;
+        if self.world.disk.open_file_count() > 0 {
+            return Err(format!("{} files are still open", self.world.disk.open_file_count()));
+        }
         let files = self.files("/data/segments");
         if !files.is_empty() {
             return Err(format!("segments are left: {files:?}"));

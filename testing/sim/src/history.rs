@@ -86,8 +86,9 @@ impl History {
         let declared = life.broker.declare_exchange(&life.principal, declare);
         declared.map_err(|refused| format!("the exchange is refused: {refused:?}"))?;
         life.driver.run_until_idle();
+        let remains = life.driver.remains();
         life.stop();
-        Ok(())
+        self.world.check_freed(Some(&remains))
     }
 
     /// Opens a broker on the disk as it is.
@@ -103,6 +104,7 @@ impl History {
             if let Ok(mut life) = self.world.open() {
                 life.step(&random, random.below(20));
             }
+            self.world.check_freed(None)?;
             self.end_of_process();
         }
         self.world.open().map_err(|error| format!("the broker does not start: {error}"))
@@ -144,10 +146,11 @@ impl History {
             self.tell(&|| format!("{}: a stop in order", self.now));
             life.driver.run_until_idle();
             self.look(&mut life)?;
-            let is_faulty = life.is_faulty;
+            let (is_faulty, remains) = (life.is_faulty, life.driver.remains());
             self.keep_doubts(&life);
             self.tell_depths(&life);
             life.stop();
+            self.world.check_freed(Some(&remains))?;
             self.model.expire(self.now_ms());
             // Deliveries that went back count against limits again.
             (0..SLOTS).for_each(|slot| self.model.may_overflow(slot));
@@ -162,7 +165,9 @@ impl History {
         self.end_of_process();
         self.model.after_crash();
         self.keep_doubts(&life);
-        Ok(())
+        let remains = life.driver.remains();
+        drop(life);
+        self.world.check_freed(Some(&remains))
     }
 
     /// Says how much each queue holds.

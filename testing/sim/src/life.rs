@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use broker::{
     Broker, BrokerOptions, Call, ConfirmRange, DiskLimit, Driver, Engine, FileSizes, Foundation, MessageSeq,
-    Principal, PublishChannel, Publisher, Queue, StartError,
+    Principal, PublishChannel, Publisher, Queue, Remains, StartError,
 };
 use platform::{Random, SeededRandom, SimClock, SimDisk, SimMemory};
 
@@ -87,6 +87,16 @@ impl World {
                 snapshot_every_bytes: 2 << 10,
             },
         }
+    }
+
+    /// After a life nothing of its broker may be left in memory.
+    pub(crate) fn check_freed(&self, remains: Option<&Remains>) -> Result<(), String> {
+        let left = remains.map(Remains::list).unwrap_or_default();
+        let holders = Arc::strong_count(&self.clock) - 1;
+        if holders == 0 && left.is_empty() {
+            return Ok(());
+        }
+        Err(format!("a broker that has ended is still in memory: {left:?}, its clock held {holders} times"))
     }
 
     /// Opens a broker on what the disk holds.

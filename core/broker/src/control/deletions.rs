@@ -41,6 +41,12 @@ impl Deletions {
         self.wake.notify_one();
     }
 
+    /// Forgets what is left: it holds queues.
+    pub(crate) fn abandon(&self) {
+        let left = std::mem::take(&mut self.work.lock().waiting);
+        drop(left);
+    }
+
     /// The next one, at once or when there is one; `None` when it is time to stop.
     pub(crate) fn next(&self) -> Option<Deletion> {
         let mut work = self.work.lock();

@@ -244,7 +244,11 @@ impl Services {
         write: &mut dyn FnMut(&mut Vec<u8>),
     ) -> u64 {
         // After a failure the position is never durable: whoever waits for it is never confirmed.
-        self.log.append(queue.0, kind as u8, write).0
+        match kind {
+            // Whoever acks is not told when that is durable.
+            RecordKind::Settle => self.log.append_unawaited(queue.0, kind as u8, write).0,
+            _ => self.log.append(queue.0, kind as u8, write).0,
+        }
     }
 
     /// Tells the channels of a batch as soon as what it logged is durable.

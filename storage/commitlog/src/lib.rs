@@ -17,8 +17,8 @@ pub use data_dir::{DataDir, DataDirError, DataDirLock};
 pub use failure::IoFailure;
 pub use log::{
     Damage, DurableListener, Found, Held, Log, LogError, LogFile, LogOptions, LogWriter, PAYLOAD_BYTES_MAX,
-    RECORD_HEADER_BYTES, Record, Recovered, Step, SyncPolicy, WriteTimes, inspect_log_file, list_log_files,
-    log_exists, read_manifest,
+    RECORD_HEADER_BYTES, Record, Recovered, Step, SyncPolicy, UNAWAITED_DELAY_MAX, WriteTimes,
+    inspect_log_file, list_log_files, log_exists, read_manifest,
 };
 pub use position::Position;
 pub use segment::{

@@ -16,6 +16,13 @@ use super::shared::{Mode, Pending, Shared};
 use super::{DurableListener, LogError, LogOptions, LogWriter, Recovered, SyncPolicy};
 use crate::{IoFailure, Position};
 
+/// Who waits for a record to be durable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Somebody,
+    Nobody,
+}
+
 /// One append-only log: a directory and a writer thread. Share it between threads; every method takes `&self`.
 pub struct Log {
     shared: Arc<Shared>,
@@ -97,11 +104,32 @@ impl Log {
     /// # Panics
     /// When `write` removes bytes that were there before, or writes too many.
     pub fn append(&self, stream: u64, kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Position {
+        self.append_as(Waiting::Somebody, stream, kind, write)
+    }
+
+    /// As [`Self::append`], for a record whose durability nobody waits for: it is written with the next record that somebody
+    /// waits for, at the latest after [`UNAWAITED_DELAY_MAX`](super::UNAWAITED_DELAY_MAX). So it costs no sync of its own, and
+    /// nobody has to wait until such a sync is over.
+    ///
+    /// # Panics
+    /// As [`Self::append`].
+    pub fn append_unawaited(&self, stream: u64, kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Position {
+        self.append_as(Waiting::Nobody, stream, kind, write)
+    }
+
+    fn append_as(
+        &self,
+        waiting: Waiting,
+        stream: u64,
+        kind: u8,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Position {
         let mut pending = self.shared.pending.lock();
         if !matches!(pending.mode, Mode::Open) {
             return Position::NEVER;
         }
         begin_record(&mut pending.bytes, stream, kind, write);
+        pending.awaited |= waiting == Waiting::Somebody;
         let end = pending.end();
         self.shared.end.store(end.0, Ordering::Release);
         self.release_and_wake(pending);
@@ -110,7 +138,7 @@ impl Log {
 
     /// Unlocks, and wakes the writer if it sleeps.
     fn release_and_wake(&self, mut pending: parking_lot::MutexGuard<'_, Pending>) {
-        let wake = std::mem::take(&mut pending.writer_idle);
+        let wake = pending.must_wake();
         drop(pending);
         if wake {
             self.shared.work.notify_one();
@@ -190,7 +218,8 @@ impl Log {
         let goal = pending.end();
         if matches!(pending.mode, Mode::Open) && self.shared.synced() < goal {
             pending.sync_wanted |= self.shared.options.sync != SyncPolicy::Fsync;
-            if std::mem::take(&mut pending.writer_idle) {
+            pending.awaited |= !pending.bytes.is_empty();
+            if pending.must_wake() {
                 self.shared.work.notify_one();
             }
         }
@@ -277,8 +306,9 @@ impl Log {
             if matches!(pending.mode, Mode::Open) {
                 pending.mode = Mode::Closing;
             }
-            pending.writer_idle = true;
-            self.release_and_wake(pending);
+            drop(pending);
+            // Whatever it does: it may also wait for room.
+            self.shared.work.notify_one();
         }
         let writer = self.writer.lock().take();
         if let Some(writer) = writer {

@@ -25,4 +25,4 @@ pub use manifest::{Held, read_manifest};
 pub use options::{LogOptions, SyncPolicy};
 pub use reader::Record;
 pub use recovery::{Recovered, log_exists};
-pub use writer::{LogWriter, Step};
+pub use writer::{LogWriter, Step, UNAWAITED_DELAY_MAX};

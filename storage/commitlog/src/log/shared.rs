@@ -12,6 +12,8 @@ use super::{LogError, LogOptions};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
 
+/// With this much gathered the writer goes to work, whether anybody waits or not.
+const UNAWAITED_BYTES_MAX: usize = 256 << 10;
 /// The capacity a buffer for gathering records begins with, and is brought back to after a rush.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -23,15 +25,27 @@ pub(super) enum Mode {
     Failed(IoFailure),
 }
 
+/// What the writer's thread does, as far as it concerns who brings it something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriterIs {
+    /// At work: it looks again before it rests.
+    Busy,
+    /// Waiting for a moment before it writes what nobody waits for: only what somebody waits for must wake it.
+    Resting,
+    /// Waiting for anything.
+    Asleep,
+}
+
 /// What has gathered since the last write began.
 pub(super) struct Pending {
     pub(super) bytes: Vec<u8>,
     /// The position of the first of `bytes`.
     pub(super) start: Position,
+    /// Somebody waits for one of the records to be durable.
+    pub(super) awaited: bool,
     /// A barrier waits for a sync that the policy would not make.
     pub(super) sync_wanted: bool,
-    /// The writer sleeps and must be woken.
-    pub(super) writer_idle: bool,
+    pub(super) writer: WriterIs,
     pub(super) mode: Mode,
     /// What the write that is tried again failed with.
     pub(super) no_room: Option<IoFailure>,
@@ -69,8 +83,9 @@ impl Shared {
         let pending = Pending {
             bytes: Vec::with_capacity(BUFFER_BYTES),
             start: end,
+            awaited: false,
             sync_wanted: false,
-            writer_idle: false,
+            writer: WriterIs::Busy,
             mode: Mode::Open,
             no_room: None,
         };
@@ -131,15 +146,79 @@ impl Pending {
         self.start.plus(offset_of(self.bytes.len()))
     }
 
+    /// Whether the writer has something to do at once.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.awaited
+            || self.sync_wanted
+            || self.bytes.len() > UNAWAITED_BYTES_MAX
+            || !matches!(self.mode, Mode::Open)
+    }
+
+    /// Whether the writer has to be woken for what has just been brought; it is taken to be awake afterwards.
+    pub(super) fn must_wake(&mut self) -> bool {
+        let must = match self.writer {
+            WriterIs::Busy => false,
+            WriterIs::Resting => self.is_urgent(),
+            WriterIs::Asleep => true,
+        };
+        if must {
+            self.writer = WriterIs::Busy;
+        }
+        must
+    }
+
     /// Takes what has gathered and leaves `spare`, emptied, in its place. Returns its first position.
     pub(super) fn swap(&mut self, spare: &mut Vec<u8>) -> Position {
         spare.clear();
         if spare.capacity() > 4 * BUFFER_BYTES && self.bytes.len() < spare.capacity() / 4 {
             *spare = Vec::with_capacity(BUFFER_BYTES);
         }
+        self.awaited = false;
         let first = self.start;
         self.start = self.end();
         std::mem::swap(&mut self.bytes, spare);
         first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending(writer: WriterIs) -> Pending {
+        Pending {
+            bytes: Vec::new(),
+            start: Position(0),
+            awaited: false,
+            sync_wanted: false,
+            writer,
+            mode: Mode::Open,
+            no_room: None,
+        }
+    }
+
+    #[test]
+    fn a_resting_writer_is_woken_once_and_only_for_what_somebody_waits_for() {
+        let mut pending = pending(WriterIs::Resting);
+        pending.bytes.push(1);
+        assert!(!pending.must_wake());
+        pending.awaited = true;
+        assert!(pending.must_wake());
+        assert!(!pending.must_wake());
+    }
+
+    #[test]
+    fn a_resting_writer_is_woken_when_very_much_has_gathered() {
+        let mut pending = pending(WriterIs::Resting);
+        pending.bytes = vec![0; UNAWAITED_BYTES_MAX + 1];
+        assert!(pending.must_wake());
+    }
+
+    #[test]
+    fn a_sleeping_writer_is_woken_for_anything() {
+        let mut pending = pending(WriterIs::Asleep);
+        pending.bytes.push(1);
+        assert!(pending.must_wake());
+        assert_eq!(pending.writer, WriterIs::Busy);
     }
 }

@@ -11,12 +11,15 @@ use super::SyncPolicy;
 use super::file::{ActiveFile, FileRules};
 use super::format::seal_batch;
 use super::listener::WriteTimes;
-use super::shared::{Mode, Shared};
+use super::shared::{Mode, Shared, WriterIs};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
 
 /// How long the thread waits before it tries a write again that found no room.
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long a record that nobody waits for may wait for one that somebody waits for, to be written with it.
+pub const UNAWAITED_DELAY_MAX: Duration = Duration::from_millis(10);
 
 /// What one step of a writer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,24 +69,35 @@ impl LogWriter {
     /// Works until the log is closed or fails.
     pub(super) fn run(&mut self) {
         loop {
+            self.await_work();
             let task = self.next_task();
             match self.perform(&task) {
-                Step::Worked => {}
-                Step::Idle => self.sleep(),
+                Step::Worked | Step::Idle => {}
                 Step::WaitsForRoom => self.pause(),
                 Step::Ended => return,
             }
         }
     }
 
-    /// Waits until there may be something to do.
-    fn sleep(&self) {
-        let mut pending = self.shared.pending.lock();
-        while pending.bytes.is_empty() && !pending.sync_wanted && matches!(pending.mode, Mode::Open) {
-            pending.writer_idle = true;
-            self.shared.work.wait(&mut pending);
+    /// Waits until there is something to do: at once if somebody waits for it, and a moment after it came if nobody does.
+    fn await_work(&self) {
+        if self.unwritten.is_some() {
+            return;
         }
-        pending.writer_idle = false;
+        let work = &self.shared.work;
+        let mut pending = self.shared.pending.lock();
+        if !pending.is_urgent() {
+            // With something there or not: what comes in this time need not wake anybody.
+            pending.writer = WriterIs::Resting;
+            work.wait_while_for(&mut pending, |pending| !pending.is_urgent(), UNAWAITED_DELAY_MAX);
+        }
+        if !pending.is_urgent() && pending.bytes.is_empty() {
+            pending.writer = WriterIs::Asleep;
+            work.wait_while(&mut pending, |pending| !pending.is_urgent() && pending.bytes.is_empty());
+            pending.writer = WriterIs::Resting;
+            work.wait_while_for(&mut pending, |pending| !pending.is_urgent(), UNAWAITED_DELAY_MAX);
+        }
+        pending.writer = WriterIs::Busy;
     }
 
     /// Waits before a write is tried again, unless the log is to be closed.

@@ -100,6 +100,25 @@ fn many_appenders_keep_their_order_and_all_becomes_durable() {
 }
 
 #[test]
+fn what_nobody_waits_for_becomes_durable_by_itself_with_a_barrier_and_at_the_end() {
+    let disk = SimDisk::new();
+    let log = threaded(&disk, &LogOptions::default());
+    let witness = Arc::new(Witness::default());
+    log.set_listener(witness.clone());
+    let put = |n: u8| log.append_unawaited(u64::from(n), n, |out| out.push(n));
+    let first = put(1);
+    witness.wait(|told| told.durable.last() == Some(&first));
+    let second = put(2);
+    assert_eq!(log.sync_barrier().unwrap(), second);
+    assert!(log.durable() >= second);
+    put(3);
+    log.close().unwrap();
+    let kinds: Vec<u8> =
+        reopen(&disk, &LogOptions::default()).unwrap().iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, [1, 2, 3]);
+}
+
+#[test]
 fn a_failed_sync_poisons_the_log_for_good() {
     let disk = SimDisk::new();
     let log = threaded(&disk, &LogOptions::default());

@@ -28,6 +28,7 @@ const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs a broker until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     platform::memory::merge_freed_at_once();
+    tracing::info!(limit = platform::open_files::allow_most(), "open files, connections included");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("edge")

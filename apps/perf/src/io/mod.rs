@@ -7,5 +7,5 @@ mod socket;
 
 pub(crate) use clock::{monotonic_ns, process_cpu_ns, wall_ahead_ns};
 pub(crate) use poller::{Poller, Ready, Want};
-pub(crate) use process::{WatchedProcess, WatchedUse, allow_many_files};
+pub(crate) use process::{WatchedProcess, WatchedUse};
 pub(crate) use socket::{BUFFER_BYTES, Received, Socket, whole_frame, whole_frames};

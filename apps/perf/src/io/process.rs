@@ -4,19 +4,10 @@
 //! the measured time, without connecting and cleaning up.
 
 use anyhow::{Context, Result};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fs::read_to_string;
 
 /// `USER_HZ`: the unit of the times in `/proc/PID/stat`, 100 on every Linux architecture that matters (`proc(5)`).
 const TICKS_PER_SECOND: u64 = 100;
-
-/// Lets this process open as many files as the system allows it: a thousand connections need more than the usual limit.
-pub(crate) fn allow_many_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Where that is not allowed, opening the connection that is one too many says so.
-    let _ = setrlimit(Resource::Nofile, limit);
-}
 
 /// A process whose use of the machine is measured.
 #[derive(Clone, Copy, Debug)]

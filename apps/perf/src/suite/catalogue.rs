@@ -14,6 +14,24 @@ pub(crate) struct Bounds {
     pub(crate) backlog_bytes_max: u64,
     /// Most connections on one side.
     pub(crate) connections_max: u32,
+    /// Most connections altogether: what the limit on open files leaves.
+    pub(crate) open_max: u32,
+}
+
+/// Publishers of the test with very many.
+const MANY: u32 = 7_000;
+/// Publishers, and consumers, of the test with many of both.
+const THOUSAND: u32 = 1_000;
+
+impl Bounds {
+    /// The consumer needs a connection too.
+    fn many(self) -> u32 {
+        MANY.min(self.connections_max).min(self.open_max.saturating_sub(1))
+    }
+
+    fn thousand(self) -> u32 {
+        THOUSAND.min(self.connections_max).min(self.open_max / 2)
+    }
 }
 
 /// What a broker needs for a group of tests to make sense.
@@ -195,7 +213,7 @@ pub(crate) const GROUPS: [Group; 15] = [
 impl Test {
     /// The arguments of `warren perf` beside the address.
     pub(crate) fn arguments(&self, bounds: Bounds) -> Vec<String> {
-        let Bounds { seconds, size, backlog_bytes_max, connections_max } = bounds;
+        let Bounds { seconds, size, backlog_bytes_max, .. } = bounds;
         // Twenty million small messages are a backlog by any measure.
         let backlog = (backlog_bytes_max / u64::from(size.max(1))).clamp(1, 20_000_000);
         let values = [
@@ -204,8 +222,8 @@ impl Test {
             ("{patience}", seconds.saturating_mul(4).max(60)),
             ("{backlog}", backlog),
             ("{half_backlog}", (backlog / 2).max(1)),
-            ("{many}", u64::from(connections_max.min(7_000))),
-            ("{thousand}", u64::from(connections_max.min(1_000))),
+            ("{many}", u64::from(bounds.many())),
+            ("{thousand}", u64::from(bounds.thousand())),
         ];
         let filled = values
             .iter()
@@ -215,6 +233,21 @@ impl Test {
             arguments.extend(["-s".to_owned(), size.to_string()]);
         }
         arguments
+    }
+
+    /// Why there are fewer connections than the test is about, if there are.
+    pub(crate) fn cut(&self, bounds: Bounds) -> Option<String> {
+        let (wanted, given) = match self.arguments {
+            arguments if arguments.contains("{many}") => (MANY, bounds.many()),
+            arguments if arguments.contains("{thousand}") => (THOUSAND, bounds.thousand()),
+            _ => return None,
+        };
+        let why = if given == bounds.connections_max {
+            "--connections-max".to_owned()
+        } else {
+            "the limit on open files, see ulimit -n".to_owned()
+        };
+        (given < wanted).then(|| format!("{given} connections in place of {wanted}: {why}"))
     }
 
     /// The arguments that delete what the test declares.
@@ -240,8 +273,13 @@ mod tests {
     use std::collections::HashSet;
     use std::ffi::OsString;
 
-    const BOUNDS: Bounds =
-        Bounds { seconds: 5, size: 1000, backlog_bytes_max: 1_000_000, connections_max: 7_000 };
+    const BOUNDS: Bounds = Bounds {
+        seconds: 5,
+        size: 1000,
+        backlog_bytes_max: 1_000_000,
+        connections_max: 7_000,
+        open_max: 19_000,
+    };
 
     #[test]
     fn every_test_is_a_command_line_that_can_be_run_and_undone() {
@@ -263,5 +301,18 @@ mod tests {
         assert!(growing.contains("-C 500 ") && growing.contains("-s 1000"), "{growing}");
         let pairs = GROUPS[6].tests[0].arguments(Bounds { connections_max: 20, ..BOUNDS }).join(" ");
         assert!(pairs.contains("-x 20 -y 20"), "{pairs}");
+    }
+
+    #[test]
+    fn a_test_with_fewer_connections_than_it_is_about_says_why() {
+        let (fan_in, pairs, first) = (GROUPS[5].tests[0], GROUPS[6].tests[0], GROUPS[0].tests[0]);
+        assert_eq!((fan_in.cut(BOUNDS), pairs.cut(BOUNDS)), (None, None));
+        let few_files = Bounds { open_max: 900, ..BOUNDS };
+        let told = fan_in.cut(few_files).unwrap();
+        assert!(told.starts_with("899 connections in place of 7000") && told.contains("ulimit"), "{told}");
+        assert!(pairs.arguments(few_files).join(" ").contains("-x 450 -y 450"));
+        let asked = Bounds { connections_max: 20, ..BOUNDS };
+        assert!(pairs.cut(asked).unwrap().contains("--connections-max"));
+        assert_eq!(first.cut(few_files), None);
     }
 }

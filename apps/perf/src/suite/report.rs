@@ -269,7 +269,10 @@ fn cells(measurement: &Measurement) -> String {
 fn footnotes(found: &[(usize, &Measurement)]) -> String {
     let commands = found.iter().flat_map(|(_, measurement)| &measurement.commands);
     let commands = commands.map(|command| escaped(command)).collect::<Vec<_>>().join("\n");
-    let mut html = format!("<details><summary>Commands</summary><pre>{commands}</pre></details>");
+    let cuts = found.iter().filter_map(|(_, measurement)| measurement.cut.as_deref());
+    let cuts = cuts.map(|cut| format!("<p class=\"why\">{}</p>", escaped(cut)));
+    let mut html = cuts.take(1).collect::<String>();
+    let _ = write!(html, "<details><summary>Commands</summary><pre>{commands}</pre></details>");
     for (_, measurement) in found {
         if let Some(flame) = &measurement.flame {
             let broker = escaped(&measurement.broker);

@@ -55,6 +55,9 @@ pub(crate) struct Measurement {
     pub(crate) broker: String,
     /// How to do it again by hand.
     pub(crate) commands: Vec<String>,
+    /// What is not as the test is meant to be.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) cut: Option<String>,
     /// Why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) failure: Option<String>,

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Beyond the measured seconds: connecting thousands of times and deleting thousands of queues.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Files that a broker and the load generator have open beside connections, generously.
+const OTHER_FILES: u64 = 200;
 /// What a test takes beside its own seconds, roughly: starting, connecting, deleting.
 const OVERHEAD_S: u64 = 4;
 /// How long a broker gets to come to rest before the memory of its backlog is read.
@@ -59,6 +61,8 @@ struct Suite<'a> {
     file: PathBuf,
     done: usize,
     count: usize,
+    /// Connections that the limit on open files leaves to the load generator, and to a broker that has the same limit.
+    open_max: u32,
 }
 
 impl<'a> Suite<'a> {
@@ -86,7 +90,9 @@ impl<'a> Suite<'a> {
         remove_stale(&options.output);
         let sizes = results.plan.sizes.len();
         let runs = |group: &Group| group.tests.len() * if group.needs == Needs::Control { 1 } else { sizes };
-        let mut suite = Self { options, perf, candidates, results, file, done: 0, count: 0 };
+        let open_max = platform::open_files::allow_most().saturating_sub(OTHER_FILES);
+        let open_max = u32::try_from(open_max).unwrap_or(u32::MAX);
+        let mut suite = Self { options, perf, candidates, results, file, done: 0, count: 0, open_max };
         suite.count = suite.groups().iter().map(|group| runs(group) * suite.candidates.len()).sum();
         Ok(suite)
     }
@@ -179,7 +185,7 @@ impl<'a> Suite<'a> {
 
     fn bounds(&self, size: u32) -> Bounds {
         let Plan { seconds, backlog_bytes_max, connections_max, .. } = self.results.plan;
-        Bounds { seconds, size, backlog_bytes_max, connections_max }
+        Bounds { seconds, size, backlog_bytes_max, connections_max, open_max: self.open_max }
     }
 
     /// A folder beside the results, because a temporary folder may be memory.
@@ -202,6 +208,9 @@ impl<'a> Suite<'a> {
         // What was announced may be longer.
         let end = if std::io::stderr().is_terminal() { "\x1b[K" } else { "" };
         say(&format!("[{:3}/{}] {test:25} {size:6} B  {broker:16} {outcome}{end}", self.done, self.count))?;
+        if let Some(cut) = &measurement.cut {
+            say(&format!("          {cut}"))?;
+        }
         self.results.measurements.push(measurement);
         Ok(())
     }
@@ -209,6 +218,7 @@ impl<'a> Suite<'a> {
     fn measure(&self, test: &Test, contender: &mut Contender, bounds: Bounds, broker: &str) -> Measurement {
         let arguments = test.arguments(bounds);
         let mut measurement = Measurement::empty(test.name, bounds.size, broker);
+        measurement.cut = test.cut(bounds);
         measurement.commands =
             vec![format!("warren perf -h {} {}", shown(&contender.uri), arguments.join(" "))];
         let outcome = if test.figure == Figure::Restart {
@@ -308,6 +318,7 @@ impl Measurement {
             size,
             broker: broker.to_owned(),
             commands: Vec::new(),
+            cut: None,
             failure: None,
             figures: None,
             disk_written_bytes: None,

@@ -148,6 +148,13 @@ pub enum Refused {
         /// The limit.
         limit: u64,
     },
+    /// 406: arguments, a value or texts that are too large to keep.
+    TooLarge {
+        /// How large.
+        bytes: usize,
+        /// How large they may be.
+        bytes_max: usize,
+    },
     /// The vhost is protected from deletion (management calls).
     ProtectedVhost(Box<str>),
     /// 404-like `vhost ... not found` for management calls.

@@ -10,6 +10,7 @@
 mod apply;
 mod arguments;
 mod bindings;
+mod bounds;
 mod changes;
 mod codec;
 mod command;
@@ -31,6 +32,7 @@ mod vhost;
 
 pub use apply::Contradiction;
 pub use arguments::{ArgumentValue, Arguments, values_equivalent};
+pub use bounds::BULK_BYTES_MAX;
 pub use changes::{Applied, Change, Outcome};
 pub use codec::DecodeError;
 pub use command::{

@@ -80,6 +80,13 @@ pub enum Refusal {
     },
     /// A batch inside a batch.
     NestedBatch,
+    /// Arguments, a value or texts that are too large to keep.
+    TooLarge {
+        /// How large.
+        bytes: usize,
+        /// How large they may be.
+        bytes_max: usize,
+    },
 }
 
 /// One side of a comparison.

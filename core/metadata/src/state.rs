@@ -9,6 +9,7 @@ use std::sync::Arc;
 use stdx::{ConnectionId, QueueId};
 
 use crate::apply::Contradiction;
+use crate::bounds;
 use crate::changes::{Applied, Outcome};
 use crate::command::{Batch, Command, DestinationName, Name};
 use crate::policies::PolicyKind;
@@ -96,6 +97,7 @@ impl State {
     /// # Errors
     /// [`Refusal`], with the state as before.
     pub fn apply(&mut self, command: &Command, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        bounds::check(command)?;
         match command {
             Command::AddVhost(add) => Ok(self.add_vhost(add, applied)),
             Command::SetVhostMetadata(set) => self.set_vhost_metadata(set, applied),

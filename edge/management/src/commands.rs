@@ -147,6 +147,9 @@ pub(crate) fn refused(refused: Refused) -> Failure {
                         and update its metadata";
             (Exit::DATA, text.into())
         }
+        Refused::TooLarge { bytes, bytes_max } => {
+            (Exit::DATA, format!("{bytes} bytes are too many to keep, at most {bytes_max} are possible"))
+        }
         Refused::NotEmpty(_) => (Exit::UNAVAILABLE, "The queue is not empty".into()),
         Refused::InUse(_) => (Exit::UNAVAILABLE, "The queue is in use".into()),
         Refused::Crashed(_) => (Exit::UNAVAILABLE, "The queue has crashed; see the server's log".into()),

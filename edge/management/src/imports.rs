@@ -187,6 +187,9 @@ fn subject(command: &Command) -> String {
         Command::DeclareQueue(it) => format!("queue '{}'", lossy(&it.name)),
         Command::DeclareExchange(it) => format!("exchange '{}'", lossy(&it.name)),
         Command::Bind(it) => format!("binding of '{}'", lossy(&it.source)),
+        Command::AddVhost(it) => format!("vhost '{}'", lossy(&it.name)),
+        Command::PutUser(it) => format!("user '{}'", lossy(&it.name)),
+        Command::SetGlobalParameter(it) => format!("global parameter '{}'", it.name),
         _ => "an entry".into(),
     }
 }
@@ -197,6 +200,9 @@ fn reason(refusal: &Refusal) -> String {
             format!("{} '{}' does not exist", format!("{kind:?}").to_lowercase(), lossy(name))
         }
         Refusal::Locked { .. } => "it belongs to a connection".into(),
+        Refusal::TooLarge { bytes, bytes_max } => {
+            format!("{bytes} bytes of arguments or values, at most {bytes_max} are possible")
+        }
         other => format!("{other:?}"),
     }
 }

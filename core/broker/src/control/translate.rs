@@ -77,6 +77,7 @@ pub(crate) fn refused(refusal: Refusal) -> Refused {
         }
         Refusal::DefaultExchange => Refused::DefaultExchange,
         Refusal::ProtectedVhost { name } => Refused::ProtectedVhost(text(&name).into()),
+        Refusal::TooLarge { bytes, bytes_max } => Refused::TooLarge { bytes, bytes_max },
         Refusal::NestedBatch => Refused::Unavailable,
     }
 }

@@ -28,6 +28,10 @@ const COUNT_MAX: i64 = 10_000;
 /// Bytes of bodies of one answer after which no more messages are taken.
 const TAKEN_BYTES_MAX: usize = 64 << 20;
 
+/// Largest properties of a message, bytes: what a frame of RabbitMQ's default size holds beside what else is in it. More could
+/// not be delivered, as a header is never split.
+const PROPERTIES_BYTES_MAX: usize = (128 << 10) - 20;
+
 /// Hands confirms to the thread that waits for them.
 struct Confirmed(mpsc::UnboundedSender<ConfirmRange>);
 
@@ -112,6 +116,13 @@ fn properties(object: &Map<String, Value>) -> Result<Vec<u8>, Problem> {
     };
     let mut raw = Vec::new();
     properties.encode(&mut raw).map_err(|error| Problem::bad(error.to_string()))?;
+    if raw.len() > PROPERTIES_BYTES_MAX {
+        let text = format!(
+            "properties of {} bytes, at most {PROPERTIES_BYTES_MAX} can be delivered to consumers",
+            raw.len()
+        );
+        return Err(Problem::bad(text));
+    }
     Ok(raw)
 }
 

@@ -39,6 +39,12 @@ impl From<Refused> for Failure {
             Refused::NoSuchVhost(name) => (ReplyCode::NotFound, format!("vhost {name} not found")),
             Refused::NoSuchUser(name) => (ReplyCode::NotFound, format!("user {name} not found")),
             Refused::ProtectedVhost(name) => (ReplyCode::AccessRefused, format!("vhost {name} is protected")),
+            Refused::TooLarge { bytes, bytes_max } => {
+                let text = format!(
+                    "{bytes} bytes of arguments or values are too many to keep, at most {bytes_max} are possible"
+                );
+                (ReplyCode::PreconditionFailed, text)
+            }
             Refused::AlreadyExists(name) => (ReplyCode::PreconditionFailed, format!("{name} already exists")),
             other => (ReplyCode::PreconditionFailed, precondition(&other)),
         };

@@ -20,6 +20,8 @@ const TABLE_LINES_MAX: usize = 30;
 /// `profile cpu|threads|history|captures|continuous ...`.
 pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
     let words: Vec<&str> = request.args.iter().map(String::as_str).collect();
+    // A form that is none is refused before the samples are taken.
+    form(request)?;
     match words[..] {
         ["cpu"] => {
             let defaults = CpuRequest::default();
@@ -97,13 +99,23 @@ fn failed(error: ProfileError) -> Failure {
     }
 }
 
+/// The form that `--as` names.
+fn form(request: &Request) -> Result<&str, Failure> {
+    match request.options.get("as").map_or("table", String::as_str) {
+        form @ ("table" | "svg" | "folded" | "json" | "pprof") => Ok(form),
+        other => {
+            Err(usage(&format!("a profile is shown as table, svg, folded, pprof or json, not as {other}")))
+        }
+    }
+}
+
 /// A profile in the form that `--as` names.
 fn shown(profile: &Profile, request: &Request) -> Outcome {
     if profile.stacks.is_empty() {
         let text = "Error:\nno samples: the broker did nothing worth a sample while it was watched, or nothing has these labels";
         return Err(Failure::new(Exit::UNAVAILABLE, text));
     }
-    let ok = match request.options.get("as").map_or("table", String::as_str) {
+    let ok = match form(request)? {
         "table" => {
             let text = profile.table(TABLE_LINES_MAX);
             return Ok(Answer::Facts { text, json: json!(Document::of(profile)) });
@@ -112,11 +124,7 @@ fn shown(profile: &Profile, request: &Request) -> Outcome {
         "folded" => folded::folded(profile),
         "json" => json!(Document::of(profile)).to_string(),
         "pprof" => base64::engine::general_purpose::STANDARD.encode(pprof::pprof(profile)),
-        other => {
-            return Err(usage(&format!(
-                "a profile is shown as table, svg, folded, pprof or json, not as {other}"
-            )));
-        }
+        form => unreachable!("{form} is no form of a profile"),
     };
     Ok(Answer::Done { ok })
 }

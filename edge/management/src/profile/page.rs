@@ -24,6 +24,9 @@ const JSON: &str = "application/json";
 const SVG: &str = "image/svg+xml";
 const BINARY: &str = "application/octet-stream";
 
+/// Longest watch of threads, seconds: nobody waits longer for an answer.
+const THREADS_SECONDS_MAX: u64 = 60;
+
 /// Paths that [`page`] answers, below the root of the server; `{number}` stands for a number. All are read with GET.
 pub const PATHS: [&str; 11] = [
     "/debug/pprof/profile",
@@ -48,19 +51,19 @@ pub fn page(
 ) -> Option<Result<Page, ProfileError>> {
     let asked = Asked { broker, query };
     Some(match path {
-        "/debug/pprof/profile" => asked.cpu(30).and_then(|profile| asked.form(&profile, "pprof")),
-        "/debug/flamegraph/cpu" => asked.cpu(10).and_then(|profile| asked.form(&profile, "svg")),
-        "/api/profile/cpu" => asked.cpu(10).and_then(|profile| asked.form(&profile, "json")),
-        "/debug/pprof/heap" => asked.heap().and_then(|profile| asked.form(&profile, "pprof")),
-        "/debug/flamegraph/heap" => asked.heap().and_then(|profile| asked.form(&profile, "svg")),
-        "/api/profile/heap" => asked.heap().and_then(|profile| asked.form(&profile, "json")),
-        "/api/profile/history" => asked.history().and_then(|profile| asked.form(&profile, "json")),
+        "/debug/pprof/profile" => asked.cpu(30, "pprof"),
+        "/debug/flamegraph/cpu" => asked.cpu(10, "svg"),
+        "/api/profile/cpu" => asked.cpu(10, "json"),
+        "/debug/pprof/heap" => asked.heap("pprof"),
+        "/debug/flamegraph/heap" => asked.heap("svg"),
+        "/api/profile/heap" => asked.heap("json"),
+        "/api/profile/history" => asked.history(),
         "/api/profile/threads" => asked.threads(),
         "/api/profile/captures" => Ok(captures()),
         "/api/profile/state" => Ok(state()),
         _ => {
             let number = path.strip_prefix("/api/profile/captures/")?.parse().ok()?;
-            asked.capture(number).and_then(|profile| asked.form(&profile, "json"))
+            asked.capture(number)
         }
     })
 }
@@ -84,52 +87,81 @@ impl Asked<'_> {
         Cut::parse(self.text("by"), self.text("only"))
     }
 
-    fn cpu(&self, seconds: u64) -> Result<Profile, ProfileError> {
+    /// CPU time; all that is asked is checked before the samples are taken.
+    fn cpu(&self, seconds: u64, default: &str) -> Result<Page, ProfileError> {
+        let form = self.form(default)?;
         let request = CpuRequest {
             seconds: self.number("seconds", seconds)?,
             hz: self.number("hz", CpuRequest::default().hz)?,
             cut: self.cut()?,
         };
-        recorder::cpu(self.broker, &request)
+        Ok(form.page(&recorder::cpu(self.broker, &request)?))
     }
 
     /// What is in use; the first to ask begins the watch, so that a scraper sees it grow from then on.
-    fn heap(&self) -> Result<Profile, ProfileError> {
+    fn heap(&self, default: &str) -> Result<Page, ProfileError> {
+        let (form, cut) = (self.form(default)?, self.cut()?);
         let seconds = self.text("seconds").map(|_| self.number("seconds", 0)).transpose()?;
         if seconds.is_none() {
             super::watch_heap(super::HeapWatch::On);
         }
-        super::heap(self.broker, seconds, &self.cut()?)
+        Ok(form.page(&super::heap(self.broker, seconds, &cut)?))
     }
 
-    fn history(&self) -> Result<Profile, ProfileError> {
-        recorder::history(self.broker, self.number("minutes", 10)?, &self.cut()?)
+    fn history(&self) -> Result<Page, ProfileError> {
+        let form = self.form("json")?;
+        Ok(form.page(&recorder::history(self.broker, self.number("minutes", 10)?, &self.cut()?)?))
     }
 
-    fn capture(&self, number: u64) -> Result<Profile, ProfileError> {
-        super::captures::capture(self.broker, number, &self.cut()?)
+    fn capture(&self, number: u64) -> Result<Page, ProfileError> {
+        let form = self.form("json")?;
+        Ok(form.page(&super::captures::capture(self.broker, number, &self.cut()?)?))
     }
 
     fn threads(&self) -> Result<Page, ProfileError> {
-        let seconds = self.number("seconds", 1u64)?.clamp(1, 60);
+        let seconds = self.number("seconds", 1u64)?;
+        if !(1..=THREADS_SECONDS_MAX).contains(&seconds) {
+            let text = format!("threads are watched for 1 to {THREADS_SECONDS_MAX} seconds");
+            return Err(ProfileError::Asked(text));
+        }
         Ok(json_page(&json!(super::threads(Duration::from_secs(seconds)))))
     }
 
-    fn form(&self, profile: &Profile, default: &str) -> Result<Page, ProfileError> {
+    fn form(&self, default: &str) -> Result<Form, ProfileError> {
         Ok(match self.text("as").unwrap_or(default) {
-            "json" => json_page(&json!(Document::of(profile))),
-            "svg" => Page { content_type: SVG, body: command::flame_graph(profile).into() },
-            "folded" => Page {
-                content_type: "text/plain; charset=utf-8",
-                body: super::folded::folded(profile).into(),
-            },
-            "pprof" => Page { content_type: BINARY, body: pprof::pprof(profile) },
+            "json" => Form::Json,
+            "svg" => Form::Svg,
+            "folded" => Form::Folded,
+            "pprof" => Form::Pprof,
             other => {
                 return Err(ProfileError::Asked(format!(
                     "as={other}: json, svg, folded and pprof are known"
                 )));
             }
         })
+    }
+}
+
+/// What a profile is shown as.
+#[derive(Clone, Copy)]
+enum Form {
+    Json,
+    Svg,
+    Folded,
+    Pprof,
+}
+
+impl Form {
+    fn page(self, profile: &Profile) -> Page {
+        match self {
+            Form::Json => json_page(&json!(Document::of(profile))),
+            Form::Svg => Page { content_type: SVG, body: command::flame_graph(profile).into() },
+            Form::Folded => Page {
+                content_type: "text/plain; charset=utf-8",
+                body: super::folded::folded(profile).into(),
+            },
+            Form::Pprof => Page { content_type: BINARY, body: pprof::pprof(profile) },
+        }
     }
 }
 
@@ -174,9 +206,14 @@ mod tests {
             ("hz", "1000"),
             ("by", "x"),
             ("only", "x"),
+            ("as", "x"),
         ] {
             let refused = get("/api/profile/cpu", &[(name, value)]).unwrap();
             assert!(matches!(refused, Err(ProfileError::Asked(_))), "{name}={value}");
+        }
+        for path in ["/api/profile/threads", "/api/profile/heap"] {
+            let refused = get(path, &[("seconds", "601")]).unwrap();
+            assert!(matches!(refused, Err(ProfileError::Asked(_))), "{path}");
         }
         assert!(matches!(get("/api/profile/captures/9999", &[]), Some(Err(ProfileError::Asked(_)))));
     }

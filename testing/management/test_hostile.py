@@ -93,6 +93,77 @@ def test_slow_clients_do_not_keep_others_out(broker, api):
         client.close()
 
 
+def test_idle_connections_make_room_for_those_who_ask(broker, api):
+    idle = []
+    for _ in range(1100):                    # no login, no request: more than all places
+        idle.append(socket.create_connection(broker.address))
+    begin = time.monotonic()
+    for _ in range(20):
+        assert api.get("/api/whoami")["name"] == "guest"
+    assert time.monotonic() - begin < 5
+    for client in idle:
+        client.close()
+
+
+def test_a_connection_without_a_request_is_closed_soon_and_one_that_asked_is_kept(broker):
+    def request(client):
+        client.sendall(f"GET /api/whoami HTTP/1.1\r\nhost: x\r\n{LOGIN}\r\n\r\n".encode())
+        return client.recv(4096)
+
+    with socket.create_connection(broker.address) as silent, socket.create_connection(broker.address) as asked:
+        silent.settimeout(20)
+        silent.sendall(b"GET /api/whoami HTTP/1.1\r\n")
+        assert b" 200 " in request(asked)
+        begin = time.monotonic()
+        assert silent.recv(100) == b""
+        assert 5 < time.monotonic() - begin < 15
+        assert b" 200 " in request(asked)
+
+
+LARGE = "x" * (200 << 10)
+
+
+@pytest.mark.parametrize("method,path,body", [
+    ("PUT", "/api/queues/%2F/large", {"arguments": {"x-note": LARGE}}),
+    ("PUT", "/api/exchanges/%2F/large", {"type": "direct", "arguments": {"x-note": LARGE}}),
+    ("POST", "/api/bindings/%2F/e/amq.topic/e/amq.fanout", {"routing_key": "k", "arguments": {"x-note": LARGE}}),
+    ("PUT", "/api/global-parameters/large", {"value": LARGE}),
+    ("PUT", "/api/vhosts/large", {"description": LARGE}),
+    ("PUT", "/api/vhosts/large", {"tags": [LARGE]}),
+    ("PUT", "/api/users/large", {"password": "x", "tags": LARGE}),
+    ("PUT", "/api/permissions/%2F/guest", {"configure": LARGE, "write": ".*", "read": ".*"}),
+    ("PUT", "/api/policies/%2F/large", {"pattern": "p", "definition": {"message-ttl": 1, "dead-letter-exchange": LARGE}}),
+    ("POST", "/api/exchanges/%2F/amq.default/publish", {"routing_key": "k", "payload": "", "payload_encoding": "string", "properties": {"headers": {"h": LARGE}}}),
+    ("POST", "/api/definitions", {"global_parameters": [{"name": "large", "value": LARGE}]}),
+    ("POST", "/api/definitions", {"queues": [{"name": "large", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {"x-note": LARGE}}]}),
+])
+def test_what_is_kept_is_bounded(api, method, path, body):
+    answer = api(method, path, body)
+    assert answer.status == 400 and set(answer.json) == {"error", "reason"}, answer
+    assert "bytes" in answer.json["reason"] and len(answer.body) < 1000, answer
+    assert api("GET", path).status in (404, 405) or method == "POST" or "permissions" in path, "it is there"
+
+
+def test_profiles_are_checked_before_they_are_taken(api):
+    begin = time.monotonic()
+    for path in ["/api/profile/cpu?as=bad", "/api/profile/threads?seconds=61", "/api/profile/threads?seconds=0", "/api/profile/heap?seconds=1&as=bad",
+                 "/api/profile/cpu?seconds=99999"]:
+        answer = api("GET", path)
+        assert answer.status == 400, (path, answer)
+    assert time.monotonic() - begin < 3
+
+
+def test_health_checks_do_not_wait_for_profiles_and_work_does_not_either(api):
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        long = [pool.submit(api, "GET", "/api/profile/threads?seconds=3") for _ in range(8)]
+        time.sleep(0.3)
+        begin = time.monotonic()
+        assert api.get("/api/health/checks/alarms") == {"status": "ok"}
+        assert api.get("/api/whoami")["name"] == "guest"
+        assert time.monotonic() - begin < 2
+        assert {one.result().status for one in long} == {200}
+
+
 def test_many_requests_at_once_are_all_answered(api, broker):
     before = broker.memory_kib()
     paths = ["/api/overview", "/api/queues", "/api/exchanges", "/api/nodes", "/api/nope", "/api/users"]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Broker;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::listener::{BODIES_MAX, CALLS_MAX, STREAMS_MAX};
+use super::listener::{BODIES_MAX, CALLS_MAX, CHECKS_MAX, STREAMS_MAX, WATCHES_MAX};
 use super::rates;
 use super::samples::{INTERVAL_MS, Samples};
+use super::table::Lane;
 use crate::node::Node;
 
 /// A file for browsers.
@@ -108,21 +109,46 @@ pub(crate) struct Inner {
     pub(crate) options: HttpOptions,
     pub(crate) samples: Samples,
     /// Handlers that may run at once.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) turns: Turns,
     /// Large bodies that may be received, and worked on, at once.
     pub(crate) bodies: Arc<Semaphore>,
     /// Long answers that clients may be reading at once.
     pub(crate) streams: Arc<Semaphore>,
 }
 
+/// Turns of handlers, lane by lane.
+pub(crate) struct Turns {
+    work: Arc<Semaphore>,
+    checks: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
+}
+
+impl Turns {
+    fn new() -> Self {
+        let [work, checks, watches] =
+            [CALLS_MAX, CHECKS_MAX, WATCHES_MAX].map(|count_max| Arc::new(Semaphore::new(count_max)));
+        Self { work, checks, watches }
+    }
+
+    /// Waits for a turn in a lane; `None` when nothing is served any more.
+    pub(crate) async fn take(&self, lane: Lane) -> Option<OwnedSemaphorePermit> {
+        let lane = match lane {
+            Lane::Work => &self.work,
+            Lane::Checks => &self.checks,
+            Lane::Watches => &self.watches,
+        };
+        lane.clone().acquire_owned().await.ok()
+    }
+}
+
 impl App {
     /// For one broker.
     #[must_use]
     pub fn new(broker: Broker, node: Node, options: HttpOptions) -> Self {
-        let slots = Arc::new(Semaphore::new(CALLS_MAX));
         let bodies = Arc::new(Semaphore::new(BODIES_MAX));
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self(Arc::new(Inner { broker, node, options, samples: Samples::default(), slots, bodies, streams }))
+        let (samples, turns) = (Samples::default(), Turns::new());
+        Self(Arc::new(Inner { broker, node, options, samples, turns, bodies, streams }))
     }
 
     /// Samples the counters of the node for rates and histories, until dropped. Without it rates begin when somebody looks.

@@ -6,12 +6,12 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::table::{Lane, Method, Route, route};
 use crate::alarms;
 
 /// A check that any user of the API may make.
 const fn check(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
-    route(Method::Get, path, Access::Management, about, handler)
+    route(Method::Get, path, Access::Management, about, handler).in_lane(Lane::Checks)
 }
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -82,7 +82,8 @@ pub(crate) const ROUTES: &[Route] = &[
         Access::Vhost,
         "Whether a virtual host serves clients; makes no queue, as in RabbitMQ 4.",
         alive,
-    ),
+    )
+    .in_lane(Lane::Checks),
     check("/api/healthchecks/node", "The oldest check, as `is-in-service`.", in_service),
     check("/api/healthchecks/node/{node}", "The oldest check, as `is-in-service`.", in_service),
     route(

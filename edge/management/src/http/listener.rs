@@ -2,25 +2,35 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
-use hyper::body::Incoming;
+use http_body::{Frame, SizeHint};
+use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::{TowerToHyperService, TowerToHyperServiceFuture};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
-/// Connections of HTTP clients at once; more wait in the kernel until others close.
+use super::seats::{Busy, Seat, Seats};
+
+/// Connections of HTTP clients at once. A further one ends one that is idle; when none is, it waits in the kernel.
 pub const CONNECTIONS_MAX: usize = 1024;
 
 /// Requests that are answered at once; more wait for their turn.
 pub const CALLS_MAX: usize = 16;
+
+/// Health checks that are answered at once, beside all else.
+pub(crate) const CHECKS_MAX: usize = 4;
+
+/// Profiles that are taken at once, beside all else: they last for seconds.
+pub(crate) const WATCHES_MAX: usize = 4;
 
 /// Bodies above 64 KiB received at once; more wait for their turn.
 pub(crate) const BODIES_MAX: usize = 8;
@@ -30,6 +40,9 @@ pub(crate) const STREAMS_MAX: usize = 64;
 
 /// How long a client may take to send a request's head, and be idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a client that never sent a whole head may take for its first.
+const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Largest head of a request, and bytes buffered of a connection.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
@@ -75,16 +88,12 @@ impl HttpListener {
 
     /// Serves until dropped; connections go on until they are idle or the runtime ends.
     pub async fn serve(self, router: Router) {
-        let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let seats = Seats::new(CONNECTIONS_MAX);
         loop {
-            let Ok(slot) = slots.clone().acquire_owned().await else { return };
             match self.0.accept().await {
                 Ok((stream, remote)) => {
-                    let router = router.clone();
-                    tokio::spawn(async move {
-                        serve_one(stream, remote, router).await;
-                        drop(slot);
-                    });
+                    let seat = Arc::new(seats.take(remote.ip().to_canonical()).await);
+                    tokio::spawn(serve_one(stream, remote, router.clone(), seat));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "an HTTP connection could not be accepted");
@@ -95,34 +104,77 @@ impl HttpListener {
     }
 }
 
-async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router) {
+async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router, seat: Arc<Seat>) {
     // Without it only small answers are slower.
     let _ = stream.set_nodelay(true);
-    let service = FromRemote { remote: Remote(remote), inner: TowerToHyperService::new(router) };
+    let inner = TowerToHyperService::new(router);
+    let service = FromRemote { remote: Remote(remote), seat: seat.clone(), inner };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, %remote, "an HTTP connection has ended");
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        served = served => {
+            if let Err(error) = served {
+                tracing::debug!(%error, %remote, "an HTTP connection has ended");
+            }
+        }
+        () = seat.ended() => tracing::debug!(%remote, "an idle HTTP connection was closed to make room for another"),
+        () = no_head(&seat) => tracing::debug!(%remote, "an HTTP connection was closed: no request came"),
     }
 }
 
-/// Tells each request where it comes from.
+/// Ends when the first head is late.
+async fn no_head(seat: &Seat) {
+    tokio::time::sleep(FIRST_HEAD_TIMEOUT).await;
+    if seat.has_called() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Tells each request where it comes from, and its place that it is busy.
 struct FromRemote {
     remote: Remote,
+    seat: Arc<Seat>,
     inner: TowerToHyperService<Router>,
 }
 
 impl Service<Request<Incoming>> for FromRemote {
-    type Response = Response<Body>;
+    type Response = Response<Answering>;
     type Error = std::convert::Infallible;
-    type Future = TowerToHyperServiceFuture<Router, Request<Incoming>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.remote);
-        self.inner.call(request)
+        let busy = self.seat.begin();
+        let answer = self.inner.call(request);
+        Box::pin(async move { answer.await.map(|answer| answer.map(|body| Answering { body, _busy: busy })) })
+    }
+}
+
+/// The body of an answer; its connection is busy until it is sent.
+struct Answering {
+    body: Body,
+    _busy: Busy,
+}
+
+impl http_body::Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

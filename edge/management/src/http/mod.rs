@@ -45,6 +45,7 @@ mod rates;
 mod reply;
 mod router;
 mod samples;
+mod seats;
 mod shapes;
 mod table;
 mod users;

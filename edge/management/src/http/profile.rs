@@ -7,14 +7,14 @@ use super::auth::Access;
 use super::call::{Call, flag};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::table::{Lane, Method, Route, route};
 use crate::profile::{Continuous, HeapWatch, Page, ProfileError, page, set_continuous, watch_heap};
 
 /// Options that pages know.
 const OPTIONS: [&str; 6] = ["seconds", "hz", "minutes", "by", "only", "as"];
 
 const fn profile(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
-    route(Method::Get, path, Access::Administrator, about, handler)
+    route(Method::Get, path, Access::Administrator, about, handler).in_lane(Lane::Watches)
 }
 
 pub(crate) const ROUTES: &[Route] = &[

@@ -156,7 +156,7 @@ async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body) -> Re
             Err(problem) => return refuse(&problem),
         }
     }
-    let Ok(slot) = app.0.slots.clone().acquire_owned().await else { return empty(503) };
+    let Some(slot) = app.0.turns.take(route.lane).await else { return empty(503) };
     let (answered, answer) = oneshot::channel();
     let handle = tokio::runtime::Handle::current();
     let streams = app.0.streams.clone();

@@ -30,12 +30,24 @@ impl Method {
     }
 }
 
+/// With whom a route shares its turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// With all that is not said to be something else.
+    Work,
+    /// Health checks: short, and never behind work.
+    Checks,
+    /// Profiles: they last for seconds, and work does not wait for them.
+    Watches,
+}
+
 /// One route.
 pub(crate) struct Route {
     pub(crate) method: Method,
     /// With `{name}` for parts that vary.
     pub(crate) path: &'static str,
     pub(crate) access: Access,
+    pub(crate) lane: Lane,
     /// One sentence for the reference.
     pub(crate) about: &'static str,
     pub(crate) handler: fn(&Call) -> Answer,
@@ -49,7 +61,14 @@ pub(crate) const fn route(
     about: &'static str,
     handler: fn(&Call) -> Answer,
 ) -> Route {
-    Route { method, path, access, about, handler }
+    Route { method, path, access, lane: Lane::Work, about, handler }
+}
+
+impl Route {
+    /// The same in another lane.
+    pub(crate) const fn in_lane(self, lane: Lane) -> Route {
+        Route { lane, ..self }
+    }
 }
 
 /// All rows, family by family: in this order they stand in the reference.

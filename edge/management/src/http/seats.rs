@@ -1,0 +1,217 @@
+//! Who may stay connected to a listener for HTTP: bounds in number and per address, and which idle connection makes room for a new
+//! one. Refuses to know sockets and requests.
+//!
+//! A connection is busy from the end of a request's head to the end of its answer, and idle otherwise. Only idle ones are ended.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Connections of one address that may be idle at once; a further one ends the oldest of them.
+const ADDRESS_IDLE_MAX: usize = 256;
+
+/// The places of a listener.
+#[derive(Debug)]
+pub(super) struct Seats {
+    taken: Mutex<HashMap<u64, Taken>>,
+    freed: Notify,
+    count_max: usize,
+}
+
+#[derive(Debug)]
+struct Taken {
+    address: IpAddr,
+    /// Requests that are not answered yet.
+    calls: u32,
+    /// Whether a whole head of a request ever came.
+    has_called: bool,
+    idle_since: Instant,
+    /// Tells its connection to end; it keeps its place until it has.
+    end: Arc<Notify>,
+    is_ending: bool,
+}
+
+impl Taken {
+    fn is_idle(&self) -> bool {
+        self.calls == 0 && !self.is_ending
+    }
+
+    fn end(&mut self) {
+        self.is_ending = true;
+        self.end.notify_one();
+    }
+}
+
+/// A place, until dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    seats: Arc<Seats>,
+    number: u64,
+    end: Arc<Notify>,
+}
+
+/// A request that is being answered, until dropped.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Seat>);
+
+impl Seats {
+    /// With so many places.
+    pub(super) fn new(count_max: usize) -> Arc<Self> {
+        Arc::new(Self { taken: Mutex::default(), freed: Notify::new(), count_max })
+    }
+
+    /// A place for a connection from there. When all are taken, an idle connection makes room; when none is idle, this waits.
+    pub(super) async fn take(self: &Arc<Self>, address: IpAddr) -> Seat {
+        loop {
+            let freed = self.freed.notified();
+            if let Some(seat) = self.try_take(address) {
+                return seat;
+            }
+            // Whoever became idle in between is found at the next look.
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(20), freed).await;
+        }
+    }
+
+    fn try_take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
+        let mut taken = self.taken.lock();
+        let of_address = taken.values().filter(|it| it.address == address && it.is_idle()).count();
+        if of_address >= ADDRESS_IDLE_MAX {
+            let oldest = taken.values_mut().filter(|it| it.address == address && it.is_idle());
+            oldest.min_by_key(|it| (it.has_called, it.idle_since)).into_iter().for_each(Taken::end);
+        }
+        if taken.len() >= self.count_max {
+            if !taken.values().any(|it| it.is_ending) {
+                make_room(&mut taken);
+            }
+            return None;
+        }
+        let number = taken.keys().max().map_or(0, |last| last + 1);
+        let end = Arc::new(Notify::new());
+        let it = Taken {
+            address,
+            calls: 0,
+            has_called: false,
+            idle_since: Instant::now(),
+            end: end.clone(),
+            is_ending: false,
+        };
+        taken.insert(number, it);
+        Some(Seat { seats: self.clone(), number, end })
+    }
+}
+
+/// Ends an idle connection: of the address with the most of them one that never asked anything, and of those the oldest.
+fn make_room(taken: &mut HashMap<u64, Taken>) {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    taken.values().filter(|it| it.is_idle()).for_each(|it| *counts.entry(it.address).or_default() += 1);
+    let idle = taken.values_mut().filter(|it| it.is_idle());
+    let victim = idle.min_by_key(|it| (std::cmp::Reverse(counts[&it.address]), it.has_called, it.idle_since));
+    victim.into_iter().for_each(Taken::end);
+}
+
+impl Seat {
+    /// Waits until the connection has to make room.
+    pub(super) async fn ended(&self) {
+        self.end.notified().await;
+    }
+
+    /// Whether a whole head of a request ever came.
+    pub(super) fn has_called(&self) -> bool {
+        self.with(|it| it.has_called).unwrap_or_default()
+    }
+
+    /// A request came.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.with(|it| {
+            it.calls += 1;
+            it.has_called = true;
+        });
+        Busy(self.clone())
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Taken) -> T) -> Option<T> {
+        self.seats.taken.lock().get_mut(&self.number).map(look)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.taken.lock().remove(&self.number);
+        self.seats.freed.notify_one();
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.with(|it| {
+            it.calls -= 1;
+            it.idle_since = Instant::now();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    fn is_ending(seat: &Seat) -> bool {
+        seat.with(|it| it.is_ending).unwrap()
+    }
+
+    #[test]
+    fn the_greediest_address_makes_room_and_of_it_the_connection_that_never_asked() {
+        let seats = Seats::new(4);
+        let other = Arc::new(seats.try_take(OTHER).unwrap());
+        let asked = Arc::new(seats.try_take(ONE).unwrap());
+        drop(asked.begin());
+        let (first, second) = (seats.try_take(ONE).unwrap(), seats.try_take(ONE).unwrap());
+        assert!(seats.try_take(OTHER).is_none() && seats.try_take(OTHER).is_none());
+        let ending = [&other, &asked].map(|seat| is_ending(seat));
+        assert_eq!((ending, is_ending(&first), is_ending(&second)), ([false, false], true, false));
+        drop(first);
+        assert!(seats.try_take(OTHER).is_some());
+    }
+
+    #[test]
+    fn busy_connections_stay() {
+        let seats = Seats::new(2);
+        let taken = [ONE, OTHER].map(|address| Arc::new(seats.try_take(address).unwrap()));
+        let busy = taken.each_ref().map(Seat::begin);
+        assert!(seats.try_take(ONE).is_none() && !taken.iter().any(|seat| is_ending(seat)));
+        drop(busy);
+        assert!(seats.try_take(ONE).is_none() && taken.iter().any(|seat| is_ending(seat)));
+    }
+
+    #[test]
+    fn an_address_keeps_so_many_idle_connections_and_no_more() {
+        let seats = Seats::new(10_000);
+        let mut taken: Vec<Seat> = (0..ADDRESS_IDLE_MAX).map(|_| seats.try_take(ONE).unwrap()).collect();
+        assert!(!taken.iter().any(is_ending));
+        taken.push(seats.try_take(ONE).unwrap());
+        assert!(is_ending(&taken[0]) && taken.iter().filter(|seat| is_ending(seat)).count() == 1);
+        assert!(!is_ending(&seats.try_take(OTHER).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_place_gets_the_next_one() {
+        let seats = Seats::new(1);
+        let seat = Arc::new(seats.take(ONE).await);
+        let busy = seat.begin();
+        let waits = tokio::spawn({
+            let seats = seats.clone();
+            async move { seats.take(OTHER).await }
+        });
+        tokio::task::yield_now().await;
+        drop(busy);
+        seat.ended().await;
+        drop(seat);
+        assert_eq!(waits.await.unwrap().with(|it| it.address), Some(OTHER));
+    }
+}

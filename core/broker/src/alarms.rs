@@ -15,6 +15,7 @@ use platform::{Disk, Memory};
 
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
+use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 use crate::voice::events::Voice;
 
@@ -117,6 +118,8 @@ pub struct Alarms {
     connections: Arc<Connections>,
     voice: Arc<Voice>,
     checkpointer: Checkpointer,
+    /// Follow the memory threshold.
+    pub(crate) shares: MemoryShares,
 }
 
 struct State {
@@ -159,6 +162,7 @@ impl Alarms {
             connections,
             voice,
             checkpointer,
+            shares: MemoryShares::default(),
         }
     }
 
@@ -244,6 +248,9 @@ impl Alarms {
             // What was freed must not keep publishers waiting.
             memory.release();
             used = memory.used_bytes().ok();
+        }
+        if total > 0 {
+            self.shares.set_limit(limit);
         }
         self.change(|state| {
             state.levels.memory_used_bytes = used;

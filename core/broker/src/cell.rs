@@ -101,7 +101,7 @@ pub struct Queue {
     /// Publishers that wait for room in the inbox, or are held back; dead letters that are to be sent.
     waiting: Waiting,
     /// `None` while it is as if it had just been declared.
-    state: Mutex<Option<Box<CellState>>>,
+    pub(crate) state: Mutex<Option<Box<CellState>>>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
     oldest_log: AtomicU64,
     /// Bytes that a checkpoint would write, about.
@@ -122,8 +122,10 @@ enum Turn {
 }
 
 /// What only the one who runs the machine touches.
-struct CellState {
-    machine: Classic,
+pub(crate) struct CellState {
+    pub(crate) machine: Classic,
+    /// Has joined the node's [`crate::memory_shares::MemoryShares`].
+    pub(crate) is_holder: bool,
     pacing: Pacing,
     /// When the latest tick comes that was asked for to let held publishers go on.
     held_tick_ms: u64,
@@ -163,6 +165,8 @@ pub(crate) enum Event {
     Touch,
     /// Other policies apply to it, or they say something else.
     Reconfigure,
+    /// Others need memory, too: what is beyond its share goes to disk.
+    ShareMemory,
     Stats(Reply<QueueStats>),
     Examine(Reply<Examined>),
     Tick,
@@ -196,6 +200,7 @@ impl CellState {
     fn new(machine: Classic) -> CellState {
         CellState {
             machine,
+            is_holder: false,
             pacing: Pacing::default(),
             held_tick_ms: 0,
             watch: Watch::default(),
@@ -463,6 +468,7 @@ impl Queue {
         let mut aftermath = Aftermath::default();
         let now_ms = self.services().now_ms();
         let state = held.get_or_insert_with(|| self.new_state(now_ms));
+        state.machine.share_memory(self.services().memory_shares().bytes());
         for mut event in events {
             self.handle_contained(state, &mut event, now_ms, &mut aftermath);
         }
@@ -470,6 +476,7 @@ impl Queue {
             self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
         }
+        self.note_held_bytes(state);
         self.pace(state);
         self.watch(state, now_ms);
         if state.is_as_new() {
@@ -610,10 +617,7 @@ impl Queue {
             }
             Event::Purge(reply) => reply.send(machine.purge(&mut fx)),
             Event::Counts(reply) => reply.send(Ok(machine.counts())),
-            Event::Touch => {
-                machine.touch(now_ms);
-                machine.watch_expires(&mut fx);
-            }
+            Event::Touch => machine.touch(now_ms, &mut fx),
             Event::Stats(reply) => reply.send(self.stats_of(machine, now_ms)),
             Event::Tick => machine.tick(now_ms, &mut fx),
             Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
@@ -632,6 +636,7 @@ impl Queue {
             Event::Close => {
                 self.close(machine, &mut fx);
             }
+            Event::ShareMemory => machine.relieve(&mut fx),
             Event::Reconfigure => machine.reconfigure(self.config(), now_ms, &mut fx),
             Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
             Event::DropScheduled(seq, reply) => reply.send(machine.drop_scheduled(*seq, &mut fx)),

@@ -17,6 +17,7 @@ pub mod data;
 mod driven;
 mod effects;
 mod foundation;
+mod memory_shares;
 mod memory_use;
 mod name_table;
 pub mod offline;

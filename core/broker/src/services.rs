@@ -24,6 +24,7 @@ use crate::control::deletions::BINDINGS_INLINE_MAX;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
+use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
 use crate::stages::{Stage, Stages};
@@ -298,9 +299,16 @@ impl Services {
         self.background.abandon();
     }
 
+    /// How much of their messages queues may keep in memory.
+    #[inline]
+    pub(crate) fn memory_shares(&self) -> &MemoryShares {
+        &self.alarms.shares
+    }
+
     /// Adds a queue for answers of the disk.
     pub(crate) fn register(&self, queue: &Arc<Queue>) {
         self.by_id.0.write().insert(queue.id, Arc::downgrade(queue));
+        queue.note_held_at_start();
     }
 
     /// Forgets a deleted queue. What it had on disk goes with [`Services::take_unregistered`], when its deletion is durable:
@@ -308,6 +316,7 @@ impl Services {
     pub(crate) fn unregister(&self, queue: &Queue) {
         self.by_id.0.write().remove(&queue.id);
         self.unregistered.lock().push(queue.id);
+        self.memory_shares().leave(queue.id);
     }
 
     /// Queues forgotten since the last call.

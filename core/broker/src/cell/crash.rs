@@ -131,6 +131,7 @@ impl Queue {
             | Event::Resume(_)
             | Event::Touch
             | Event::Reconfigure
+            | Event::ShareMemory
             | Event::Tick
             | Event::LettersTaken(_) => {}
             Event::BlocksSynced(_) | Event::BlockWritten(..) | Event::BlockRead(..) => {
@@ -172,6 +173,7 @@ impl Queue {
             | Event::Resume(_)
             | Event::Touch
             | Event::Reconfigure
+            | Event::ShareMemory
             | Event::Close
             | Event::Tick
             | Event::LettersTaken(_)

@@ -415,3 +415,32 @@ fn messages_that_nobody_is_given_though_somebody_could_take_them_are_noticed_onc
     (0..3).for_each(|_| queue.submit(Event::Touch));
     assert_eq!(bench.broker.delivery_stalls(), 1, "it waits for an ack, which is no fault");
 }
+
+#[test]
+fn many_backlogs_together_keep_no_more_in_memory_than_the_node_allows() {
+    const QUEUES: u64 = 48;
+    const LIMIT_BYTES: u64 = 32 << 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    bench.broker.alarms().set_memory_limit(crate::MemoryLimit::Bytes(LIMIT_BYTES));
+    let body = "x".repeat(10_000);
+    let bodies = [&body[..]; 25];
+    let fill = |name: &str| (0..4).for_each(|_| assert_eq!(bench.publish(name, &bodies), []));
+    for number in 0..QUEUES {
+        let name = format!("backlog-{number}");
+        bench.declare(&name, no_arguments());
+        fill(&name);
+    }
+    // 48 MB were published, a quarter of the limit may stay, and what came since everybody looked.
+    while bench.broker.memory_use().messages > LIMIT_BYTES / 4 * 5 / 4 {
+        std::thread::yield_now();
+    }
+    // When others have gone, a queue may have as much as it is configured for.
+    for number in 1..QUEUES {
+        let queue = bench.declare(&format!("backlog-{number}"), no_arguments());
+        assert_eq!(ready(&queue), 100);
+        queue.purge_by_operator().wait();
+    }
+    fill("backlog-0");
+    assert_eq!(bench.broker.services().memory_shares().bytes() as u64, LIMIT_BYTES / 4);
+}

@@ -112,7 +112,7 @@ impl Classic {
     }
 
     /// With `x-expires` and no consumer: asks to be woken when the queue would be unused for long enough.
-    pub fn watch_expires(&mut self, fx: &mut impl Effects) {
+    pub(super) fn watch_expires(&mut self, fx: &mut impl Effects) {
         if let Some(expires_ms) = self.config.expires_ms
             && self.consumers.count() == 0
         {

@@ -150,21 +150,27 @@ impl Level {
         self.blocks.push_back(block);
     }
 
-    fn block_bytes_max(&self) -> usize {
-        if self.blocks.len() > BACKLOG_BLOCKS_MIN { BACKLOG_BLOCK_BYTES } else { BLOCK_BYTES }
+    fn block_bytes_max(&self, backlog_block_bytes: usize) -> usize {
+        if self.blocks.len() > BACKLOG_BLOCKS_MIN { backlog_block_bytes } else { BLOCK_BYTES }
     }
 
-    fn open_block(&mut self) -> &mut Block {
-        let bytes_max = self.block_bytes_max();
+    fn open_block(&mut self, backlog_block_bytes: usize) -> &mut Block {
+        let bytes_max = self.block_bytes_max(backlog_block_bytes);
         if !self.blocks.back().is_some_and(|block| block.is_open(bytes_max) && block.end() == self.next) {
             self.begin_block(self.next);
         }
         self.blocks.back_mut().expect("one was pushed")
     }
 
-    /// Enqueues a message; returns its number. The newest block afterwards is the one that holds it.
-    pub(crate) fn push(&mut self, incoming: &IncomingMessage<'_>, expiry_ms: Option<u64>) -> u64 {
-        let block = self.open_block();
+    /// Enqueues a message; returns its number. The newest block afterwards is the one that holds it. In a long backlog a block is
+    /// closed after `backlog_block_bytes`.
+    pub(crate) fn push(
+        &mut self,
+        incoming: &IncomingMessage<'_>,
+        expiry_ms: Option<u64>,
+        backlog_block_bytes: usize,
+    ) -> u64 {
+        let block = self.open_block(backlog_block_bytes);
         block.push(incoming.persistent, expiry_ms.is_some(), incoming.message.body.len(), |out| {
             record::store(out, incoming, expiry_ms);
         });
@@ -183,7 +189,7 @@ impl Level {
         if number < self.next && self.next > 0 {
             return;
         }
-        let bytes_max = self.block_bytes_max();
+        let bytes_max = self.block_bytes_max(BACKLOG_BLOCK_BYTES);
         let follows =
             self.blocks.back().is_some_and(|block| block.is_open(bytes_max) && block.end() == self.next);
         if follows && number - self.next <= HOLE_MAX {

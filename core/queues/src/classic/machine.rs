@@ -55,6 +55,8 @@ pub struct Classic {
     pub(super) persistent: u64,
     /// Bytes of message data in memory.
     pub(super) memory_bytes: usize,
+    /// What [`Classic::share_memory`] leaves it of those.
+    pub(super) share_bytes: usize,
     pub(super) disk_bytes: u64,
     /// Blocks on their way to a segment whose place is not known yet.
     pub(super) writes: u32,
@@ -130,6 +132,7 @@ impl Classic {
             unacked_bytes: 0,
             persistent: 0,
             memory_bytes: 0,
+            share_bytes: usize::MAX,
             disk_bytes: 0,
             writes: 0,
             segment_newest: 0,
@@ -254,7 +257,8 @@ impl Classic {
         let expiry_ms = ttl_ms.map(|ttl| now_ms.saturating_add(ttl));
         self.may_expire |= expiry_ms.is_some();
         let before = self.levels[level].newest_mut().map_or(0, |block| block.data_bytes());
-        let number = self.levels[level].push(incoming, expiry_ms);
+        let block_bytes = self.backlog_block_bytes();
+        let number = self.levels[level].push(incoming, expiry_ms, block_bytes);
         let newest = self.levels[level].newest_mut().expect("the message is in it");
         let after = newest.data_bytes();
         self.memory_bytes += if newest.count == 1 { after } else { after - before };
@@ -528,15 +532,16 @@ impl Classic {
     }
 
     /// The queue was declared again or looked at: `x-expires` starts over (B141).
-    pub fn touch(&mut self, now_ms: u64) {
+    pub fn touch(&mut self, now_ms: u64, fx: &mut impl Effects) {
         self.last_used_ms = now_ms;
+        self.watch_expires(fx);
     }
 
     /// Takes over what policies may change while the queue lives: times, limits and what happens at them, and whether the dead
     /// are handed out. Messages keep the time to live that they came with; `x-expires` starts over.
     pub fn reconfigure(&mut self, config: Arc<QueueConfig>, now_ms: u64, fx: &mut impl Effects) {
         self.config = config;
-        self.touch(now_ms);
+        self.last_used_ms = now_ms;
         self.trim(fx);
         self.settle_log(fx);
         self.expire(now_ms, fx);

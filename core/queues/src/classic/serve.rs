@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::block::BACKLOG_BLOCK_BYTES;
 use super::machine::{Classic, extends};
 use crate::effects::{Effects, GetToken};
 use crate::message::{Delivery, MessageSeq};
@@ -9,8 +10,8 @@ use crate::message::{Delivery, MessageSeq};
 /// Deliveries offered to one consumer at once.
 const RUN: usize = 64;
 
-/// Blocks asked back from disk before the head reaches them, the head's own included.
-pub(super) const READ_AHEAD_BLOCKS: usize = 4;
+/// Blocks asked back from disk before the head reaches them, the head's own included, at most.
+const READ_AHEAD_BLOCKS_MAX: usize = 4;
 
 impl Classic {
     /// basic.get: answered through [`Effects::got`], at once unless the head is on disk. The message is unacked
@@ -140,15 +141,20 @@ impl Classic {
         }
     }
 
+    /// Blocks from the head on that are kept in memory for who is served next: half of the share, if that is less.
+    pub(super) fn read_ahead_blocks(&self) -> usize {
+        (self.share_bytes / 2 / BACKLOG_BLOCK_BYTES).clamp(1, READ_AHEAD_BLOCKS_MAX)
+    }
+
     /// Asks for the next blocks on disk before the head reaches them.
     fn prefetch_blocks(&mut self, level: usize, fx: &mut impl Effects) {
         if self.disk_bytes == 0 {
             return;
         }
         let Some(head) = self.levels[level].head() else { return };
-        let firsts: SmallVec<[u64; READ_AHEAD_BLOCKS]> = self.levels[level]
+        let firsts: SmallVec<[u64; READ_AHEAD_BLOCKS_MAX]> = self.levels[level]
             .blocks_from(head)
-            .take(READ_AHEAD_BLOCKS)
+            .take(self.read_ahead_blocks())
             .filter(|b| !b.is_resident())
             .map(|b| b.first)
             .collect();

@@ -4,9 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::serve::READ_AHEAD_BLOCKS;
-
-use super::block::Block;
+use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
 use super::level::{Freed, Level};
 use super::machine::{Classic, Written};
 use crate::effects::{BlockToken, Effects};
@@ -43,7 +41,7 @@ fn token(level: usize, block: &Block) -> BlockToken {
 impl Classic {
     /// How fast it takes and gives; a queue with consumers lags when half of its memory is used, or the disk.
     pub fn flow(&self) -> Flow {
-        let is_behind = self.memory_bytes > self.config.memory_bytes_max / 2 || self.disk_bytes > 0;
+        let is_behind = self.memory_bytes > self.memory_bytes_max() / 2 || self.disk_bytes > 0;
         Flow {
             published: self.tally.now().published,
             delivered: self.tally.now().handed_out(),
@@ -51,13 +49,37 @@ impl Classic {
         }
     }
 
+    /// Other queues need memory, too: from now on this one keeps no more than these bytes of messages in it, however much it was
+    /// configured with. Followed with the next [`Classic::relieve`].
+    #[inline]
+    pub fn share_memory(&mut self, bytes_max: usize) {
+        self.share_bytes = bytes_max;
+    }
+
+    /// Bytes of messages in memory.
+    #[inline]
+    pub fn resident_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Bytes of messages that it may keep in memory.
+    fn memory_bytes_max(&self) -> usize {
+        self.config.memory_bytes_max.min(self.share_bytes)
+    }
+
+    /// Bytes after which a block of a long backlog is closed: large ones only where the share has room for several.
+    pub(super) fn backlog_block_bytes(&self) -> usize {
+        if self.share_bytes < 8 * BACKLOG_BLOCK_BYTES { BLOCK_BYTES } else { BACKLOG_BLOCK_BYTES }
+    }
+
     /// Moves message data out of memory while there is more than the bound: closed blocks behind the head go to disk,
     /// newest first, because the oldest are needed first.
-    pub(super) fn relieve(&mut self, fx: &mut impl Effects) {
-        if self.memory_bytes <= self.config.memory_bytes_max {
+    pub fn relieve(&mut self, fx: &mut impl Effects) {
+        let bytes_max = self.memory_bytes_max();
+        if self.memory_bytes <= bytes_max {
             return;
         }
-        let mut excess = self.memory_bytes - self.config.memory_bytes_max;
+        let mut excess = self.memory_bytes - bytes_max;
         for at in 0..self.levels.len() {
             let needed = self.needed_soon(at);
             let movable: SmallVec<[u64; 16]> = self.levels[at].movable().collect();
@@ -74,7 +96,7 @@ impl Classic {
     fn needed_soon(&self, at: usize) -> Range<u64> {
         let level = &self.levels[at];
         let Some(head) = level.head() else { return u64::MAX..u64::MAX };
-        let end = level.blocks_from(head).nth(READ_AHEAD_BLOCKS).map_or(u64::MAX, |block| block.first);
+        let end = level.blocks_from(head).nth(self.read_ahead_blocks()).map_or(u64::MAX, |block| block.first);
         head..end
     }
 
@@ -118,7 +140,7 @@ impl Classic {
         let seq = MessageSeq(token.0);
         self.writes -= 1;
         self.segment_newest = self.segment_newest.max(place.map_or(0, |place| place.segment));
-        let may_go = self.memory_bytes > self.config.memory_bytes_max && !self.checkpoint.is_closing();
+        let may_go = self.memory_bytes > self.memory_bytes_max() && !self.checkpoint.is_closing();
         if usize::from(seq.level()) >= self.levels.len() {
             return;
         }

@@ -1,0 +1,173 @@
+//! How much of their messages queues may keep in memory: a part of what the node may use, the same for all that have much, and
+//! the smaller the more of them there are. Knows neither messages nor blocks.
+//!
+//! Only queues that hold more than a block are known here, and they come and go by blocks: nothing is done per message, and
+//! nothing for queues that are short. Whoever joins has the next few of the others look at their share, so that all have
+//! shrunk by the time there are a quarter more of them, and no disk is asked to take half of the memory at once.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use stdx::QueueId;
+
+use crate::cell::{CellState, Event, Queue};
+
+/// A queue that has more bytes of messages in memory than these is a holder, until it has fewer than half of them. The smallest
+/// share, too: about one block.
+const HOLDER_BYTES_MIN: usize = 64 << 10;
+
+/// Holders that look at their share when another one joins.
+const TRIMMED_PER_JOIN: usize = 4;
+
+/// Part of the memory threshold that all holders together may use for messages: 1 / this.
+const PART_OF_LIMIT: u64 = 4;
+
+/// The shares of a node's queues.
+pub(crate) struct MemoryShares {
+    /// What each may hold now, bytes. Read once a turn of a queue.
+    share_bytes: AtomicUsize,
+    holders: Mutex<Holders>,
+}
+
+struct Holders {
+    /// What all may hold together, bytes; `u64::MAX` until it is known.
+    budget_bytes: u64,
+    /// In an order that does not change, so that everybody's turn comes.
+    by_id: BTreeMap<QueueId, Weak<Queue>>,
+    /// Who looks at its share next.
+    next: QueueId,
+}
+
+impl Default for MemoryShares {
+    fn default() -> MemoryShares {
+        let holders = Holders { budget_bytes: u64::MAX, by_id: BTreeMap::new(), next: QueueId(0) };
+        MemoryShares { share_bytes: AtomicUsize::new(usize::MAX), holders: Mutex::new(holders) }
+    }
+}
+
+impl Holders {
+    fn share_bytes(&self) -> usize {
+        let share = self.budget_bytes / (self.by_id.len() as u64).max(1);
+        usize::try_from(share).unwrap_or(usize::MAX).max(HOLDER_BYTES_MIN)
+    }
+
+    /// The next few in turn.
+    fn next_few(&mut self) -> SmallVec<[Arc<Queue>; TRIMMED_PER_JOIN]> {
+        let in_turn = self.by_id.range(self.next..).chain(self.by_id.range(..self.next));
+        let few: SmallVec<[(QueueId, Arc<Queue>); TRIMMED_PER_JOIN]> = in_turn
+            .take(TRIMMED_PER_JOIN)
+            .filter_map(|(id, queue)| queue.upgrade().map(|queue| (*id, queue)))
+            .collect();
+        if let Some((last, _)) = few.last() {
+            self.next = QueueId(last.0 + 1);
+        }
+        few.into_iter().map(|(_, queue)| queue).collect()
+    }
+}
+
+impl MemoryShares {
+    /// Bytes of messages that one queue may keep in memory now; `usize::MAX` while nothing is known of the memory there is.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.share_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a queue with so much in memory is a holder, when it was one before or not.
+    pub(crate) fn is_holder(held_bytes: usize, was_holder: bool) -> bool {
+        held_bytes > if was_holder { HOLDER_BYTES_MIN / 2 } else { HOLDER_BYTES_MIN }
+    }
+
+    /// A queue has become a holder. Others give up what is more than their share now, later and on another thread.
+    pub(crate) fn join(&self, queue: &Arc<Queue>) {
+        let few = {
+            let mut holders = self.holders.lock();
+            holders.by_id.insert(queue.id, Arc::downgrade(queue));
+            let share_bytes = holders.share_bytes();
+            self.share_bytes.store(share_bytes, Ordering::Relaxed);
+            // While shares are larger than what a queue keeps anyway, nobody has more.
+            if share_bytes > queue.config().memory_bytes_max { SmallVec::new() } else { holders.next_few() }
+        };
+        few.into_iter().for_each(|queue| queue.submit_later(Event::ShareMemory));
+    }
+
+    /// A queue is no holder any more, or gone.
+    pub(crate) fn leave(&self, queue: QueueId) {
+        let mut holders = self.holders.lock();
+        if holders.by_id.remove(&queue).is_some() {
+            self.share_bytes.store(holders.share_bytes(), Ordering::Relaxed);
+        }
+    }
+
+    /// The node may use so much memory before publishers are blocked. When that is less than before, all holders look at their
+    /// shares.
+    pub(crate) fn set_limit(&self, limit_bytes: u64) {
+        let budget_bytes = limit_bytes / PART_OF_LIMIT;
+        let all: Vec<Arc<Queue>> = {
+            let mut holders = self.holders.lock();
+            let was = std::mem::replace(&mut holders.budget_bytes, budget_bytes);
+            self.share_bytes.store(holders.share_bytes(), Ordering::Relaxed);
+            if budget_bytes >= was {
+                return;
+            }
+            holders.by_id.values().filter_map(Weak::upgrade).collect()
+        };
+        all.into_iter().for_each(|queue| queue.submit_later(Event::ShareMemory));
+    }
+}
+
+impl Queue {
+    /// Joins the holders, or leaves them, by what the machine holds after a turn.
+    pub(crate) fn note_held_bytes(self: &Arc<Self>, state: &mut CellState) {
+        let is_holder = MemoryShares::is_holder(state.machine.resident_bytes(), state.is_holder);
+        if is_holder == state.is_holder {
+            return;
+        }
+        state.is_holder = is_holder;
+        if is_holder {
+            self.services().memory_shares().join(self);
+        } else {
+            self.services().memory_shares().leave(self.id);
+        }
+    }
+
+    /// As [`Self::note_held_bytes`], of a queue that was just read back from log and segments.
+    pub(crate) fn note_held_at_start(self: &Arc<Self>) {
+        if let Some(state) = &mut *self.state.lock() {
+            self.note_held_bytes(state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_equal_parts_of_a_quarter_of_the_limit_down_to_one_block() {
+        let shares = MemoryShares::default();
+        assert_eq!(shares.bytes(), usize::MAX, "nothing is known yet");
+        shares.set_limit(64 << 20);
+        assert_eq!(shares.bytes(), 16 << 20);
+        for number in 0..8 {
+            shares.holders.lock().by_id.insert(QueueId(number), Weak::new());
+        }
+        shares.set_limit(32 << 20);
+        assert_eq!(shares.bytes(), 1 << 20);
+        shares.set_limit(0);
+        assert_eq!(shares.bytes(), HOLDER_BYTES_MIN);
+        shares.set_limit(32 << 20);
+        shares.leave(QueueId(7));
+        assert_eq!(shares.bytes(), (8 << 20) / 7);
+    }
+
+    #[test]
+    fn holders_come_and_go_by_blocks_and_not_at_one_bound() {
+        assert!(!MemoryShares::is_holder(HOLDER_BYTES_MIN, false));
+        assert!(MemoryShares::is_holder(HOLDER_BYTES_MIN + 1, false));
+        assert!(MemoryShares::is_holder(HOLDER_BYTES_MIN, true));
+        assert!(!MemoryShares::is_holder(HOLDER_BYTES_MIN / 2, true));
+    }
+}

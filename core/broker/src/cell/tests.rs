@@ -277,7 +277,8 @@ fn dead_letters_that_are_on_their_way_are_not_overtaken() {
     let (source, target) = source_and_target(&bench);
     assert_eq!(bench.publish("source", &["first", "second"]), []);
     let seqs = [(); 2].map(|()| bench.get("source").expect("it works").expect("a message").0);
-    let reject = |seq| source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: seq, count: 1 }]);
+    let reject =
+        |seq| source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: seq, count: 1 }]);
     std::thread::scope(|scope| {
         let gate = target.inbox.lock();
         scope.spawn(|| reject(seqs[0]));

@@ -1,0 +1,241 @@
+//! What a queue does with each event: the machine is asked, its answer passed on.
+//!
+//! Runs while the cell is held. Refuses to know who runs it, and when.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use queues::{BlockToken, Classic, GetToken, SettleHow};
+use smallvec::SmallVec;
+
+use super::crash::{self, Condition};
+use super::{Attached, CellState, Event, GetReply, Queue};
+use crate::call::Reply;
+use crate::data::batch::Handover;
+use crate::data::delayed;
+use crate::effects::{Aftermath, CellEffects};
+use crate::refused::Refused;
+use crate::stages::Stage;
+
+impl Queue {
+    /// One event. Should the machine panic, only this queue goes out of service, and the event is answered so.
+    pub(super) fn handle_contained(
+        self: &Arc<Self>,
+        state: &mut CellState,
+        event: &mut Event,
+        now_ms: u64,
+        aftermath: &mut Aftermath,
+    ) {
+        match event {
+            Event::Publish(handover) => {
+                self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
+            }
+            Event::BlockWritten(..) | Event::BlockRead(..) | Event::BlocksSynced(_) => {
+                self.reloads.disk_answered();
+            }
+            _ => {}
+        }
+        if let Event::Examine(reply) = event {
+            return reply.send(self.examined(state, now_ms));
+        }
+        match self.condition() {
+            Condition::Running => {
+                let handled = crash::contained(|| self.handle(state, event, now_ms, aftermath));
+                let fault = aftermath.fault.take().map(str::to_owned);
+                if let Some(why) = handled.err().or(fault) {
+                    self.crash(state, &why);
+                    self.handle_crashed(state, event, now_ms, aftermath);
+                }
+            }
+            Condition::Deleted => self.handle_deleted(state, event),
+            Condition::Crashed => self.handle_crashed(state, event, now_ms, aftermath),
+        }
+    }
+
+    fn handle(
+        self: &Arc<Self>,
+        state: &mut CellState,
+        event: &mut Event,
+        now_ms: u64,
+        aftermath: &mut Aftermath,
+    ) {
+        let CellState { machine, sinks, gets, next_get, checkpoints, since_reload, .. } = state;
+        let mut fx = CellEffects { queue: self, sinks, gets, aftermath };
+        match event {
+            Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
+            Event::Settle(how, runs, began) => {
+                if let Some(known) = since_reload {
+                    runs.retain(|run| run.consumer.is_none_or(|consumer| known.contains(&consumer)));
+                }
+                machine.settle(*how, runs, now_ms, &mut fx);
+                self.services().stages.end_in(self.kind(), Stage::Ack, *began);
+            }
+            Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
+            Event::Consume(spec, sink, reply) => {
+                let added = machine.add_consumer((**spec).clone(), now_ms);
+                if added {
+                    since_reload.iter_mut().for_each(|known| known.extend([spec.id]));
+                    let attached =
+                        Attached { sink: sink.clone(), channel: spec.channel, tag: spec.tag.clone() };
+                    fx.sinks.insert(spec.id, attached);
+                    self.tell_consumer_created(spec);
+                }
+                reply.send(if added { Ok(()) } else { Err(Refused::ExclusiveUse(self.resource())) });
+            }
+            Event::Cancel(..) => cancel(machine, event, now_ms, &mut fx),
+            Event::Get(..) => {
+                let token = GetToken(*next_get);
+                *next_get += 1;
+                if let Event::Get(ack_required, reply) = std::mem::replace(event, Event::Handled) {
+                    fx.gets.insert(token, GetReply { reply, ack_required });
+                }
+                machine.get(token, now_ms, &mut fx);
+            }
+            Event::Purge(reply) => reply.send(machine.purge(&mut fx)),
+            Event::Counts(reply) => reply.send(Ok(machine.counts())),
+            Event::Touch => machine.touch(now_ms, &mut fx),
+            Event::Stats(reply) => reply.send(self.stats_of(machine, now_ms)),
+            Event::Tick => machine.tick(now_ms, &mut fx),
+            Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
+            Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),
+            Event::BlocksSynced(true) => machine.blocks_synced(&mut fx),
+            Event::BlocksSynced(false) => machine.blocks_not_synced(&mut fx),
+            Event::LettersTaken(removals) => machine.letters_taken(removals, now_ms, &mut fx),
+            Event::Checkpoint(position, _) => {
+                let position = *position;
+                if let Event::Checkpoint(_, reply) = std::mem::replace(event, Event::Handled) {
+                    checkpoints.push(reply);
+                }
+                machine.checkpoint(position, &mut fx);
+            }
+            Event::Delete { .. } => self.delete(machine, event, &mut fx),
+            Event::Close => {
+                self.close(machine, &mut fx);
+            }
+            Event::ShareMemory => machine.relieve(&mut fx),
+            Event::Reconfigure => machine.reconfigure(self.config(), now_ms, &mut fx),
+            Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
+            Event::DropScheduled(seq, reply) => reply.send(machine.drop_scheduled(*seq, &mut fx)),
+            Event::Reloaded(_) | Event::Examine(_) | Event::Handled => {}
+        }
+        self.follow_up(machine, checkpoints, now_ms, &mut fx);
+    }
+
+    /// What an event left to be done at once.
+    fn follow_up(
+        &self,
+        machine: &mut Classic,
+        checkpoints: &mut Vec<Reply<()>>,
+        now_ms: u64,
+        fx: &mut CellEffects<'_>,
+    ) {
+        let got = std::mem::take(&mut fx.aftermath.got_without_ack);
+        if !got.is_empty() {
+            machine.settle_unasked(&got, now_ms, fx);
+        }
+        let stranded = std::mem::take(&mut fx.aftermath.got_by_nobody);
+        if !stranded.is_empty() {
+            machine.settle(SettleHow::Requeue, &stranded, now_ms, fx);
+        }
+        // A queue deleted on the way needs nothing, and hears no answers of the disk any more.
+        if std::mem::take(&mut fx.aftermath.checkpointed) || self.is_closed() {
+            self.oldest_log.store(machine.oldest_log_position(), Ordering::Release);
+            checkpoints.drain(..).for_each(|reply| reply.send(()));
+        }
+    }
+
+    /// Feeds a handover to the machine and answers its confirms.
+    fn publish(
+        self: &Arc<Self>,
+        machine: &mut Classic,
+        handover: &mut Handover,
+        now_ms: u64,
+        fx: &mut CellEffects<'_>,
+    ) {
+        let picks = &handover.picks;
+        let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> =
+            (0..picks.len() as u32).map(|nth| handover.batch.incoming(picks.nth(nth))).collect();
+        if self.is_store() {
+            batch.iter_mut().for_each(delayed::wait);
+        }
+        let outcome = machine.publish(&batch, now_ms, fx);
+        self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
+        // From here on it is answered.
+        let Some(confirms) = handover.confirms.take() else { return };
+        for nth in outcome.rejected {
+            let entry = handover.batch.entry(picks.nth(nth));
+            confirms.reject(entry.group, entry.publish);
+        }
+        if confirms.answered(outcome.log_position) {
+            self.services().confirm_when_durable(&confirms);
+        }
+    }
+
+    /// What the machine has counted stays counted.
+    pub(super) fn count_gone(&self, machine: &Classic) {
+        *self.services().counters.queues_gone.lock() += &machine.glance(0).totals;
+    }
+
+    fn delete(&self, machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) {
+        let Event::Delete { if_unused, if_empty, reply, .. } = event else { return };
+        let counts = machine.counts();
+        // RabbitMQ looks at if-empty first (seen with 4.3.6).
+        if *if_empty && counts.ready > 0 {
+            reply.send(Err(Refused::NotEmpty(self.resource())));
+            return;
+        }
+        if *if_unused && counts.consumers > 0 {
+            reply.send(Err(Refused::InUse(self.resource())));
+            return;
+        }
+        let ready = self.close(machine, fx);
+        if let Event::Delete { reply, by, .. } = std::mem::replace(event, Event::Handled) {
+            fx.aftermath.deleted = Some((ready, reply, by));
+        }
+    }
+
+    /// Cancels consumers and forgets all messages; returns how many were ready.
+    pub(super) fn close(&self, machine: &mut Classic, fx: &mut CellEffects<'_>) -> u64 {
+        self.condition.set(Condition::Deleted);
+        let ready = machine.delete(fx);
+        self.count_gone(machine);
+        for (id, gone) in fx.sinks.drain() {
+            self.tell_consumer_deleted(id, gone.channel, &gone.tag);
+        }
+        *machine = Classic::new(self.config(), 0);
+        ready
+    }
+}
+
+/// A consumer leaves. Answered when the queue that goes with it is gone, too.
+fn cancel(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
+    let Event::Cancel(consumer, _) = event else { return };
+    machine.cancel(*consumer, now_ms, fx);
+    if let Some(gone) = fx.sinks.remove(consumer) {
+        fx.queue.tell_consumer_deleted(*consumer, gone.channel, &gone.tag);
+    }
+    if let Event::Cancel(_, reply) = std::mem::replace(event, Event::Handled) {
+        if fx.aftermath.is_gone() {
+            fx.aftermath.last_cancelled = Some(reply);
+        } else {
+            reply.send(());
+        }
+    }
+}
+
+/// A block came back from disk, or could not be read.
+fn read_back(
+    machine: &mut Classic,
+    token: BlockToken,
+    bytes: Option<Vec<u8>>,
+    now_ms: u64,
+    fx: &mut CellEffects<'_>,
+) {
+    let Some(bytes) = bytes else {
+        fx.aftermath.fault = Some("a block cannot be read back");
+        return;
+    };
+    if !machine.block_read(token, bytes, now_ms, fx) {
+        fx.aftermath.fault = Some("a block read back does not hold what was written");
+    }
+}

@@ -1,0 +1,166 @@
+//! Who runs the machine, for how long, and what follows when the cell is released.
+//!
+//! Refuses to know what events mean; see `events`.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use platform::profile;
+use queues::Classic;
+
+use super::crash::{self, Condition};
+use super::{CellState, Queue};
+use crate::data::dead_letter::{self, DeadLetter};
+use crate::effects::Aftermath;
+use crate::pacing;
+
+/// For how long a visitor runs the machine beyond the first round before the rest goes to the background: the visitor is a thread that
+/// others wait for.
+const TURN_NS_MAX: u64 = 2_000_000;
+
+/// Rounds one visitor drains before the rest goes to the background: no publisher is captured.
+const ROUNDS_MAX: usize = 16;
+
+/// Queues that run each other by dead letters before the rest goes to the background: chains of queues do not grow the
+/// stack.
+pub(super) const NESTED_MAX: u32 = 4;
+
+thread_local! {
+    /// Queues whose aftermath this thread is in.
+    pub(super) static NESTED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// One level of [`NESTED`] while it lives.
+struct Nested;
+
+impl Nested {
+    fn enter() -> Nested {
+        NESTED.set(NESTED.get() + 1);
+        Nested
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        NESTED.set(NESTED.get() - 1);
+    }
+}
+
+/// What came of an attempt to run the machine.
+enum Turn {
+    /// Nothing had come.
+    Idle,
+    /// What is left to be done now that the cell is released.
+    Worked(Aftermath),
+}
+
+impl Queue {
+    /// Runs the machine until the inbox is empty, somebody else runs it, or enough is done.
+    pub(crate) fn run(self: &Arc<Self>) {
+        let _profiled = profile::enter_queue(self.id.0);
+        let mut end_ns = u64::MAX;
+        for round in 0..ROUNDS_MAX {
+            if round > 0 && self.is_turn_over(&mut end_ns) {
+                break;
+            }
+            let Some(turn) = self.turn() else { return };
+            let has_sent = self.send_letters();
+            match turn {
+                Turn::Worked(aftermath) => self.contained(|| aftermath.apply(self)),
+                // An event may have come after the look and before the unlock, its bringer finding the lock taken.
+                Turn::Idle if !has_sent && self.inbox.lock().is_empty() => return,
+                Turn::Idle => {}
+            }
+            if !self.is_over_bound() {
+                self.waiting.take_publishers().into_iter().for_each(Waker::wake);
+            }
+        }
+        self.services().run_later(self.clone());
+    }
+
+    /// Runs the machine once with all that has come; `None` when somebody else has the lock, who looks again afterwards.
+    fn turn(self: &Arc<Self>) -> Option<Turn> {
+        let mut held = self.state.try_lock()?;
+        let events = std::mem::take(&mut *self.inbox.lock());
+        if events.is_empty() {
+            return Some(Turn::Idle);
+        }
+        let mut aftermath = Aftermath::default();
+        let now_ms = self.services().now_ms();
+        let state = held.get_or_insert_with(|| self.new_state(now_ms));
+        state.machine.share_memory(self.services().memory_shares().bytes());
+        for mut event in events {
+            self.handle_contained(state, &mut event, now_ms, &mut aftermath);
+        }
+        if self.condition() == Condition::Running {
+            self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
+            self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
+        }
+        self.note_held_bytes(state);
+        self.pace(state);
+        self.watch(state, now_ms);
+        if state.is_as_new() {
+            *held = None;
+        }
+        // While nobody else can run the machine: letters leave in the order in which they died.
+        self.post_letters(aftermath.take_letters());
+        Some(Turn::Worked(aftermath))
+    }
+
+    fn post_letters(&self, letters: Vec<DeadLetter>) {
+        if letters.is_empty() {
+            return;
+        }
+        self.inbox_bytes.fetch_add(dead_letter::bytes(&letters), Ordering::Relaxed);
+        if self.waiting.post(letters) {
+            self.services().letters_out.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Sends the letters that wait, unless another thread is at it: it looks again when it has done so.
+    fn send_letters(self: &Arc<Self>) -> bool {
+        let Some(letters) = self.waiting.take_letters() else { return false };
+        let bytes = dead_letter::bytes(&letters);
+        self.contained(|| dead_letter::send(self, letters));
+        self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if self.waiting.sent() {
+            self.services().letters_out.fetch_sub(1, Ordering::AcqRel);
+        }
+        true
+    }
+
+    /// What a turn asked for, on the way to other queues: a panic there is not the machine's.
+    fn contained(&self, aftermath: impl FnOnce()) {
+        let _nested = Nested::enter();
+        if let Err(why) = crash::contained(aftermath) {
+            tracing::error!(queue = %String::from_utf8_lossy(self.name()), why, "what a queue asked for was not done");
+        }
+    }
+
+    /// Whether a visitor that has run the machine once has done enough; the first question sets the end.
+    fn is_turn_over(&self, end_ns: &mut u64) -> bool {
+        let now_ns = self.services().clock.now().0;
+        if *end_ns == u64::MAX {
+            *end_ns = now_ns + TURN_NS_MAX;
+        }
+        now_ns >= *end_ns
+    }
+
+    pub(super) fn new_state(&self, now_ms: u64) -> Box<CellState> {
+        Box::new(CellState::new(Classic::new(self.config(), now_ms)))
+    }
+
+    /// Holds publishers back while they outrun consumers that are at work.
+    fn pace(self: &Arc<Self>, state: &mut CellState) {
+        let until_ns = state.pacing.turn(&state.machine.flow(), || self.services().clock.now().0);
+        self.hold.set(until_ns);
+        let now_ms = if until_ns == 0 { return } else { self.services().now_ms() };
+        // While anybody may wait, a tick is due: publishers go on then, whatever consumers do.
+        if now_ms >= state.held_tick_ms {
+            state.held_tick_ms = now_ms + 1 + pacing::WINDOW_NS / 1_000_000;
+            self.services().wake_at(self, state.held_tick_ms);
+        }
+    }
+}

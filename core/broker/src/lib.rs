@@ -59,7 +59,8 @@ pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use stages::{QueueKind, Stage, StageTimes, Stages};
 pub use stats::{
-    ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals,
+    ChurnTotals, ConnectionTotals, DeadLetterTotals, LoginTotals, PublishCounters, SIZE_CLASSES, Sizes,
+    TrafficTotals,
 };
 pub use storage::StorageState;
 pub use vhost::Vhost;

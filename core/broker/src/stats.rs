@@ -18,6 +18,7 @@ use crate::Broker;
 use crate::cell::Queue;
 use crate::cell::crash::Condition;
 use crate::vhost::Vhost;
+use crate::voice::sessions::LoginOutcome;
 
 /// What one channel, connection or vhost, or the node, has done with messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,10 +122,27 @@ pub struct ChurnTotals {
     pub queues_created: u64,
     /// Queues deleted.
     pub queues_deleted: u64,
-    /// Logins that succeeded.
-    pub logins_succeeded: u64,
-    /// Logins that were refused.
-    pub logins_refused: u64,
+    /// Logins over AMQP 0-9-1.
+    pub logins: LoginTotals,
+    /// Logins to the HTTP API: each of its requests is one.
+    pub http_logins: LoginTotals,
+}
+
+/// Logins since the start, or since somebody set them back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoginTotals {
+    /// Those that succeeded.
+    pub succeeded: u64,
+    /// Those that were refused.
+    pub refused: u64,
+}
+
+impl LoginTotals {
+    /// All of them.
+    #[must_use]
+    pub fn tried(self) -> u64 {
+        self.succeeded + self.refused
+    }
 }
 
 /// Messages that died in queues with a dead-letter exchange and were sent there.
@@ -151,6 +169,31 @@ impl Tick {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    fn set_back(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Logins over one protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Logins {
+    succeeded: Tick,
+    refused: Tick,
+}
+
+impl Logins {
+    /// One more.
+    pub(crate) fn count(&self, outcome: LoginOutcome) {
+        match outcome {
+            LoginOutcome::Succeeded => self.succeeded.count(),
+            LoginOutcome::Refused => self.refused.count(),
+        }
+    }
+
+    fn now(&self) -> LoginTotals {
+        LoginTotals { succeeded: self.succeeded.now(), refused: self.refused.now() }
+    }
 }
 
 /// The node's own counters, and what was counted by what is gone.
@@ -163,8 +206,8 @@ pub(crate) struct NodeCounters {
     pub(crate) queues_declared: Tick,
     pub(crate) queues_created: Tick,
     pub(crate) queues_deleted: Tick,
-    pub(crate) logins_succeeded: Tick,
-    pub(crate) logins_refused: Tick,
+    pub(crate) logins: Logins,
+    pub(crate) http_logins: Logins,
     pub(crate) expired_sent: AtomicU64,
     pub(crate) rejected_sent: AtomicU64,
     pub(crate) dropped_sent: AtomicU64,
@@ -320,8 +363,22 @@ impl Broker {
             queues_declared: counters.queues_declared.now(),
             queues_created: counters.queues_created.now(),
             queues_deleted: counters.queues_deleted.now(),
-            logins_succeeded: counters.logins_succeeded.now(),
-            logins_refused: counters.logins_refused.now(),
+            logins: counters.logins.now(),
+            http_logins: counters.http_logins.now(),
+        }
+    }
+
+    /// Somebody has tried to log in to the HTTP API.
+    pub fn http_login_tried(&self, outcome: LoginOutcome) {
+        self.services().counters.http_logins.count(outcome);
+    }
+
+    /// Logins count from 0 again.
+    pub fn set_logins_back(&self) {
+        let counters = &self.services().counters;
+        for logins in [&counters.logins, &counters.http_logins] {
+            logins.succeeded.set_back();
+            logins.refused.set_back();
         }
     }
 

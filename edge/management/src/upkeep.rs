@@ -96,21 +96,32 @@ fn message_sizes(broker: &Broker) -> Answer {
     )
 }
 
-/// Logins since the start.
+/// Logins since the start, protocol by protocol.
 fn logins(broker: &Broker) -> Answer {
+    let attempts = login_attempts(broker);
+    let mut text = "protocol\tauth_attempts\tauth_attempts_failed\tauth_attempts_succeeded".to_owned();
+    for one in &attempts {
+        let word = |key: &str| one[key].as_str().map_or_else(|| one[key].to_string(), str::to_owned);
+        let keys = ["protocol", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"];
+        text.push_str(&format!("\n{}", keys.map(word).join("\t")));
+    }
+    facts(text, json!({"node": NODE_NAME, "result": "ok", "attempts": attempts}))
+}
+
+/// Logins as RabbitMQ shows them; protocols over which nobody tried are left out, but for the first.
+pub(crate) fn login_attempts(broker: &Broker) -> Vec<Value> {
     let churn = broker.churn();
-    let (succeeded, failed) = (churn.logins_succeeded, churn.logins_refused);
-    let one = json!({
-        "protocol": "amqp091",
-        "auth_attempts": succeeded + failed,
-        "auth_attempts_failed": failed,
-        "auth_attempts_succeeded": succeeded,
-    });
-    let text = format!(
-        "protocol\tauth_attempts\tauth_attempts_failed\tauth_attempts_succeeded\namqp091\t{}\t{failed}\t{succeeded}",
-        succeeded + failed
-    );
-    facts(text, json!({"node": NODE_NAME, "result": "ok", "attempts": [one]}))
+    let all = [("amqp091", churn.logins), ("http", churn.http_logins)];
+    let shown = all.into_iter().filter(|(protocol, it)| it.tried() > 0 || *protocol == "amqp091");
+    let object = |(protocol, it): (&str, broker::LoginTotals)| {
+        json!({
+            "protocol": protocol,
+            "auth_attempts": it.tried(),
+            "auth_attempts_failed": it.refused,
+            "auth_attempts_succeeded": it.succeeded,
+        })
+    };
+    shown.map(object).collect()
 }
 
 /// The addresses that the node finds for a name.

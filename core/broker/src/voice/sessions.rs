@@ -173,11 +173,7 @@ impl Broker {
             LoginOutcome::Succeeded => "user.authentication.success",
             LoginOutcome::Refused => "user.authentication.failure",
         };
-        let counters = &self.services().counters;
-        match outcome {
-            LoginOutcome::Succeeded => counters.logins_succeeded.count(),
-            LoginOutcome::Refused => counters.logins_refused.count(),
-        }
+        self.services().counters.logins.count(outcome);
         self.services().voice.tell(key, |headers| {
             headers
                 .text("auth_mechanism", mechanism)

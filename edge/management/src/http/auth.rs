@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use broker::{Broker, User};
+use broker::{Broker, LoginOutcome, User};
 
 use super::problem::Problem;
 
@@ -77,6 +77,13 @@ pub(crate) fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
 /// # Errors
 /// 401 in RabbitMQ's words: a wrong password, a user that may only come from this machine, or one without a tag.
 pub(crate) fn login(broker: &Broker, header: &str, from: IpAddr) -> Result<Arc<User>, Problem> {
+    let user = identify(broker, header, from);
+    let outcome = if user.is_ok() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
+    broker.http_login_tried(outcome);
+    user
+}
+
+fn identify(broker: &Broker, header: &str, from: IpAddr) -> Result<Arc<User>, Problem> {
     let refused = || Problem::new(401, "not_authorized", "Not_Authorized");
     let (name, password) = credentials(header).ok_or_else(refused)?;
     let from_loopback = from.to_canonical().is_loopback();

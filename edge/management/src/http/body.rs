@@ -1,11 +1,14 @@
 //! Bodies: read within bounds, and sent while a handler still writes them. Refuses to know what is in them.
 
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, header};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http_body::{Body as _, Frame};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -55,33 +58,111 @@ async fn gather(mut body: Body, bytes_max: usize) -> Result<Option<Vec<u8>>, axu
     Ok(Some(all))
 }
 
+/// How bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Plain,
+    Gzip,
+}
+
+impl Coding {
+    /// What a client takes: gzip, unless it does not name it or gives it the weight 0.
+    pub(crate) fn asked(headers: &HeaderMap) -> Self {
+        let lists = headers.get_all(header::ACCEPT_ENCODING).into_iter();
+        let mut words = lists.filter_map(|list| list.to_str().ok()).flat_map(|list| list.split(','));
+        let is_gzip = |word: &str| {
+            let (name, weight) = word.split_once(';').unwrap_or((word, ""));
+            let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
+            name.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
+        };
+        if words.any(is_gzip) { Coding::Gzip } else { Coding::Plain }
+    }
+
+    /// Its name in `Content-Encoding`.
+    pub(crate) const fn name(self) -> Option<&'static str> {
+        match self {
+            Coding::Plain => None,
+            Coding::Gzip => Some("gzip"),
+        }
+    }
+}
+
+/// All of a body, compressed.
+pub(crate) fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    let written = packed.write_all(bytes).and_then(|()| packed.finish());
+    written.expect("memory takes all that is written")
+}
+
 /// A body and the end that writes it from a thread that may block.
-pub(crate) fn channel(handle: Handle) -> (Writer, Body) {
+pub(crate) fn channel(handle: Handle, coding: Coding) -> (Writer, Body) {
     let (pieces, received) = mpsc::channel(PIECES_MAX);
-    (Writer { pieces, handle, gathered: Vec::with_capacity(PIECE_BYTES) }, Body::new(Pieces(received)))
+    let pieces = Gatherer { pieces, handle, gathered: Vec::with_capacity(PIECE_BYTES), is_broken: false };
+    let writer = match coding {
+        Coding::Plain => Writer::Plain(pieces),
+        Coding::Gzip => {
+            let encoder = GzEncoder::new(pieces, Compression::fast());
+            Writer::Gzip(BufWriter::with_capacity(PIECE_BYTES, encoder))
+        }
+    };
+    (writer, Body::new(Pieces(received)))
 }
 
 /// Writes a body piece by piece; an error says that nobody reads any more.
-pub(crate) struct Writer {
-    pieces: mpsc::Sender<io::Result<Bytes>>,
-    handle: Handle,
-    gathered: Vec<u8>,
+pub(crate) enum Writer {
+    Plain(Gatherer),
+    /// Gathered first: JSON is written in pieces of a few bytes.
+    Gzip(BufWriter<GzEncoder<Gatherer>>),
 }
 
 impl Writer {
     /// Sends what is left.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.send()
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Writer::Plain(mut pieces) => pieces.send(),
+            Writer::Gzip(gathered) => gathered.into_inner()?.finish()?.send(),
+        }
     }
 
     /// Breaks the answer off, so that the client sees that it is not whole.
-    pub(crate) fn fail(self, error: io::Error) {
-        // Nobody may be there to be told.
-        let _ = self.pieces.try_send(Err(error));
+    pub(crate) fn fail(mut self, error: io::Error) {
+        let pieces = match &mut self {
+            Writer::Plain(pieces) => pieces,
+            Writer::Gzip(gathered) => gathered.get_mut().get_mut(),
+        };
+        // What is dropped from here on is not sent behind the error. Nobody may be there to be told.
+        pieces.is_broken = true;
+        let _ = pieces.pieces.try_send(Err(error));
+    }
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Writer::Plain(pieces) => pieces.write(bytes),
+            Writer::Gzip(gathered) => gathered.write(bytes),
+        }
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Writer::Plain(pieces) => pieces.flush(),
+            Writer::Gzip(gathered) => gathered.flush(),
+        }
+    }
+}
+
+/// Gathers bytes and hands them on in pieces.
+pub(crate) struct Gatherer {
+    pieces: mpsc::Sender<io::Result<Bytes>>,
+    handle: Handle,
+    gathered: Vec<u8>,
+    is_broken: bool,
+}
+
+impl Gatherer {
     fn send(&mut self) -> io::Result<()> {
-        if self.gathered.is_empty() {
+        if self.gathered.is_empty() || self.is_broken {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.gathered, Vec::with_capacity(PIECE_BYTES));
@@ -94,7 +175,7 @@ impl Writer {
     }
 }
 
-impl io::Write for Writer {
+impl Write for Gatherer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.gathered.extend_from_slice(bytes);
         if self.gathered.len() >= PIECE_BYTES {
@@ -120,5 +201,26 @@ impl http_body::Body for Pieces {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         self.0.poll_recv(cx).map(|piece| piece.map(|bytes| bytes.map(Frame::data)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_for_those_who_take_it() {
+        let asked = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, value.parse().unwrap());
+            Coding::asked(&headers)
+        };
+        for yes in ["gzip", "deflate, GZIP", "br;q=1.0, gzip;q=0.8, *;q=0.1"] {
+            assert_eq!(asked(yes), Coding::Gzip, "{yes}");
+        }
+        for no in ["", "identity", "gzip;q=0", "gzip;q=x", "deflate"] {
+            assert_eq!(asked(no), Coding::Plain, "{no}");
+        }
+        assert_eq!(Coding::asked(&HeaderMap::new()), Coding::Plain);
     }
 }

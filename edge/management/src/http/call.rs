@@ -21,6 +21,8 @@ pub(crate) struct Call {
     pub(crate) body: Vec<u8>,
     /// Why, if the client says so (`X-Reason`).
     pub(crate) reason: Option<String>,
+    /// Entity tag of what the client has already (`If-None-Match`).
+    pub(crate) known: Option<String>,
 }
 
 impl Call {

@@ -1,5 +1,6 @@
 //! Definitions over HTTP: all of the node or of one vhost, written while they are made; imported as a whole.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
 
 use metadata::Definitions;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
-use super::reply::{Answer, Reply};
+use super::reply::{About, Answer, Reply};
 use super::table::{Method, Route, route};
 use crate::definitions::{write_document, write_vhost_document};
 use crate::imports::{Unsupported, import};
@@ -60,13 +61,40 @@ fn disposition(call: &Call) -> Option<String> {
     Some(format!("attachment; filename={kept}"))
 }
 
+/// Takes a fingerprint of what is written and keeps nothing.
+#[derive(Default)]
+struct Fingerprint(DefaultHasher);
+
+impl Write for Fingerprint {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The document, unless the client has it already. It is made twice, and so never held as a whole.
+fn tagged(call: &Call, write: impl Fn(&mut dyn Write) -> std::io::Result<()> + 'static) -> Answer {
+    let mut fingerprint = Fingerprint::default();
+    write(&mut fingerprint).map_err(|error| Problem::unavailable(error.to_string()))?;
+    let etag = format!("\"{:016x}\"", fingerprint.0.finish());
+    let is_known = |known: &String| known.split(',').any(|it| it.trim().trim_start_matches("W/") == etag);
+    if call.known.as_ref().is_some_and(is_known) {
+        return Ok(Reply::Known(etag));
+    }
+    let about = About { disposition: disposition(call), etag: Some(etag) };
+    Ok(Reply::Stream(Box::new(write), about))
+}
+
 fn export(call: &Call) -> Answer {
     let definitions = call.broker().read_metadata(Definitions::of_state);
     let name = call.broker().cluster_name();
-    let write = move |mut out: &mut dyn Write| {
+    tagged(call, move |mut out: &mut dyn Write| {
         write_document(&mut out, &definitions, &name).map_err(std::io::Error::other)
-    };
-    Ok(Reply::Stream(Box::new(write), disposition(call)))
+    })
 }
 
 fn export_vhost(call: &Call) -> Answer {
@@ -77,10 +105,9 @@ fn export_vhost(call: &Call) -> Answer {
     });
     let (definitions, metadata, limits) = found.ok_or_else(Problem::missing)?;
     let name = vhost.name().to_owned();
-    let write = move |mut out: &mut dyn Write| {
+    tagged(call, move |mut out: &mut dyn Write| {
         write_vhost_document(&mut out, &definitions, &name, &metadata, &limits).map_err(std::io::Error::other)
-    };
-    Ok(Reply::Stream(Box::new(write), disposition(call)))
+    })
 }
 
 /// The document: the body itself, or the file of a browser's form.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::problem::Problem;
-use super::reply::{Answer, Reply};
+use super::reply::{About, Answer, Reply};
 
 /// Items of a page without `page_size`.
 const PAGE_SIZE: usize = 100;
@@ -222,7 +222,7 @@ fn stream<T: 'static>(listing: Listing<T>, columns: Wanted) -> Reply {
         }
         out.write_all(b"]")
     };
-    Reply::Stream(Box::new(write), None)
+    Reply::Stream(Box::new(write), About::default())
 }
 
 /// One thing, with the columns asked for.

@@ -14,6 +14,7 @@
 //! sessions and files; what a browser gets beside `/api` comes from whoever made the [`App`].
 
 mod app;
+mod attempts;
 mod auth;
 mod bindings;
 pub(crate) mod body;

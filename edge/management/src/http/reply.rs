@@ -13,8 +13,10 @@ pub(crate) type Producer = Box<dyn FnOnce(&mut dyn Write) -> std::io::Result<()>
 pub(crate) enum Reply {
     /// 200 with JSON.
     Json(Value),
-    /// 200 with JSON that is written as it is made; the second is a `Content-Disposition`, if it has one.
-    Stream(Producer, Option<String>),
+    /// 200 with JSON that is written as it is made.
+    Stream(Producer, About),
+    /// 304: the client has what this entity tag names.
+    Known(String),
     /// Any status with JSON: health checks that fail.
     Status(u16, Value),
     /// 200 with something else than JSON.
@@ -25,6 +27,15 @@ pub(crate) enum Reply {
     Created(Option<String>),
     /// 204.
     NoContent,
+}
+
+/// What the head of a streamed answer says.
+#[derive(Default)]
+pub(crate) struct About {
+    /// `Content-Disposition`.
+    pub(crate) disposition: Option<String>,
+    /// `ETag`.
+    pub(crate) etag: Option<String>,
 }
 
 /// What handlers give.

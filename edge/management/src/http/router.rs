@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::app::{App, Headers};
 use super::auth::{self, Access};
-use super::body;
+use super::body::{self, Coding};
 use super::call::Call;
 use super::listener::Remote;
 use super::problem::Problem;
@@ -24,6 +24,9 @@ const BODY_BYTES_EARLY: usize = 64 << 10;
 
 /// Longest name of anything, bytes: the protocol's.
 const NAME_BYTES_MAX: usize = 255;
+
+/// Answers below this size are not compressed, bytes: RabbitMQ's.
+const PACKED_BYTES_MIN: u64 = 300;
 
 /// What browsers are asked for when they send no login.
 const REALM: &str = "Basic realm=\"RabbitMQ Management\"";
@@ -67,7 +70,7 @@ async fn serve(
     let found = routes.iter().find(|route| route.method.name() == asked.as_str());
     let mut response = match found {
         Some(route) => match prepare(app, route, parts, &head) {
-            Ok(call) => run(app, route, call, body).await,
+            Ok(call) => run(app, route, call, body, Coding::asked(&head.headers)).await,
             Err(refused) => refused,
         },
         None if asked == HttpMethod::OPTIONS => empty(200),
@@ -96,10 +99,11 @@ fn prepare(
     let query = form(head.uri.query().unwrap_or_default());
     let from = head.extensions.get::<Remote>().map_or([127, 0, 0, 1].into(), |remote| remote.0.ip());
     let login = head.headers.get(header::AUTHORIZATION);
-    let reason = head.headers.get("x-reason").and_then(|reason| reason.to_str().ok()).map(str::to_owned);
+    let word = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (reason, known) = (word("x-reason"), word("if-none-match"));
     if route.access == Access::Anyone {
         let user = Arc::new(broker::User::nobody());
-        return Ok(Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason });
+        return Ok(Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason, known });
     }
     let Some(login) = login else {
         let mut response = empty(401);
@@ -109,7 +113,7 @@ fn prepare(
     let login = login.to_str().unwrap_or_default();
     let user = auth::login(&app.0.broker, login, from).map_err(|problem| refuse(&problem))?;
     auth::check(route.access, &user).map_err(|problem| refuse(&problem))?;
-    let call = Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason };
+    let call = Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason, known };
     if matches!(route.access, Access::Vhost | Access::Policymaker) {
         check_vhost(&call, route).map_err(|problem| refuse(&problem))?;
     }
@@ -133,7 +137,7 @@ fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
 }
 
 /// Waits for a turn and lets the handler answer on a thread that may block.
-async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body) -> Response<Body> {
+async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body, coding: Coding) -> Response<Body> {
     let bytes_max = app.0.options.body_bytes_max;
     let mut sent = Some(sent);
     let is_small = sent
@@ -167,8 +171,8 @@ async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body) -> Re
         let stream = matches!(reply, Ok(Reply::Stream(..))).then(|| streams.try_acquire_owned());
         drop(slot);
         match stream {
-            Some(Err(_)) => send(Err(too_many_streams()), answered, handle),
-            _ => send(reply, answered, handle),
+            Some(Err(_)) => send(Err(too_many_streams()), answered, handle, coding),
+            _ => send(reply, answered, handle, coding),
         }
     });
     match answer.await {
@@ -194,21 +198,28 @@ fn too_many_streams() -> Problem {
 }
 
 /// Sends the answer, and what a streamed one writes behind its head.
-fn send(reply: Answer, answered: oneshot::Sender<Response<Body>>, handle: tokio::runtime::Handle) {
+fn send(
+    reply: Answer,
+    answered: oneshot::Sender<Response<Body>>,
+    handle: tokio::runtime::Handle,
+    coding: Coding,
+) {
     let reply = match reply {
         Err(problem) => return drop(answered.send(refuse(&problem))),
         Ok(reply) => reply,
     };
-    let (produce, disposition) = match reply {
-        Reply::Stream(produce, disposition) => (produce, disposition),
-        whole => return drop(answered.send(respond(whole))),
+    let (produce, about) = match reply {
+        Reply::Stream(produce, about) => (produce, about),
+        whole => return drop(answered.send(respond(whole, coding))),
     };
-    let (mut writer, body) = body::channel(handle);
+    let (mut writer, body) = body::channel(handle, coding);
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     set(headers, header::CONTENT_TYPE, "application/json");
     set(headers, header::CACHE_CONTROL, "no-cache");
-    disposition.iter().for_each(|text| set(headers, header::CONTENT_DISPOSITION, text));
+    coding.name().iter().for_each(|name| set(headers, header::CONTENT_ENCODING, name));
+    about.disposition.iter().for_each(|text| set(headers, header::CONTENT_DISPOSITION, text));
+    about.etag.iter().for_each(|tag| set(headers, header::ETAG, tag));
     if answered.send(response).is_err() {
         return;
     }
@@ -218,10 +229,15 @@ fn send(reply: Answer, answered: oneshot::Sender<Response<Body>>, handle: tokio:
     }
 }
 
-fn respond(reply: Reply) -> Response<Body> {
+fn respond(reply: Reply, coding: Coding) -> Response<Body> {
     match reply {
-        Reply::Json(value) => json(200, &value),
+        Reply::Json(value) => packed(json(200, &value), &value, coding),
         Reply::Status(status, value) => json(status, &value),
+        Reply::Known(etag) => {
+            let mut response = empty(304);
+            set(response.headers_mut(), header::ETAG, &etag);
+            response
+        }
         Reply::Text(content_type, text) => {
             let mut response = Response::new(Body::from(text));
             set(response.headers_mut(), header::CONTENT_TYPE, content_type);
@@ -240,6 +256,17 @@ fn respond(reply: Reply) -> Response<Body> {
         Reply::NoContent => empty(204),
         Reply::Stream(..) => unreachable!("streams are sent by their own way"),
     }
+}
+
+/// Compressed, where the client takes that and it is worth it.
+fn packed(response: Response<Body>, value: &serde_json::Value, coding: Coding) -> Response<Body> {
+    use http_body::Body as _;
+    let is_long = response.body().size_hint().lower() >= PACKED_BYTES_MIN;
+    let Some(name) = coding.name().filter(|_| is_long) else { return response };
+    let mut response = response;
+    *response.body_mut() = Body::from(body::packed(value.to_string().as_bytes()));
+    set(response.headers_mut(), header::CONTENT_ENCODING, name);
+    response
 }
 
 fn json(status: u16, value: &serde_json::Value) -> Response<Body> {
@@ -269,9 +296,7 @@ fn file(app: &App, request: &Request<Body>) -> Response<Body> {
     let mut response = match asset.and_then(|find| find(path.trim_start_matches('/'))) {
         None => refuse(&Problem::missing()),
         Some(asset) if seen(request.headers(), &asset.etag) => {
-            let mut response = empty(304);
-            set(response.headers_mut(), header::ETAG, &asset.etag);
-            response
+            respond(Reply::Known(asset.etag.into_owned()), Coding::Plain)
         }
         Some(asset) => {
             let mut response = Response::new(match asset.bytes {

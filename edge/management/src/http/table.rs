@@ -5,8 +5,9 @@ use super::auth::Access;
 use super::call::Call;
 use super::reply::Answer;
 use super::{
-    bindings, channels, connections, consumers, definitions, exchanges, explain, features, health, insight,
-    limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues, users, vhosts,
+    attempts, bindings, channels, connections, consumers, definitions, exchanges, explain, features, health,
+    insight, limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues, users,
+    vhosts,
 };
 
 /// What a route does.
@@ -83,6 +84,7 @@ const FAMILIES: &[&[Route]] = &[
     bindings::ROUTES,
     vhosts::ROUTES,
     users::ROUTES,
+    attempts::ROUTES,
     permissions::ROUTES,
     parameters::ROUTES,
     policies::ROUTES,

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::families::{self, Asked};
 use super::page::{Kind, Page, labels};
 use super::{global, node};
-use crate::http::body;
+use crate::http::body::{self, Coding};
 use crate::node::Node;
 
 /// Pages that are made at once; more wait for their turn.
@@ -203,7 +203,7 @@ impl Prometheus {
             return text(StatusCode::OK, "");
         }
         let query = request.uri.query().unwrap_or_default().to_owned();
-        self.stream(which, query).await
+        self.stream(which, query, Coding::asked(&request.headers)).await
     }
 
     /// Users with the right tag, where a login is asked for.
@@ -229,11 +229,11 @@ impl Prometheus {
     }
 
     /// Makes the page on a thread that may block, while it is sent.
-    async fn stream(self, which: Which, query: String) -> Response<Body> {
+    async fn stream(self, which: Which, query: String, coding: Coding) -> Response<Body> {
         let Ok(slot) = self.0.slots.clone().acquire_owned().await else {
             return text(StatusCode::SERVICE_UNAVAILABLE, "");
         };
-        let (mut writer, body) = body::channel(tokio::runtime::Handle::current());
+        let (mut writer, body) = body::channel(tokio::runtime::Handle::current(), coding);
         tokio::task::spawn_blocking(move || {
             let _slot = slot;
             match self.write(which, &query, &mut writer) {
@@ -245,7 +245,12 @@ impl Prometheus {
             }
         });
         let mut response = Response::new(body);
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        if let Some(name) = coding.name() {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
+        }
         response
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use broker::{Broker, ChurnTotals, QueueGlance};
+use broker::{Broker, ChurnTotals, LoginTotals, QueueGlance};
 
 use super::families::Asked;
 use super::metric::{Metric, counter, write_sum};
@@ -71,19 +71,26 @@ const STORE: &[Metric<QueueGlance>] = &[
 /// Logins.
 pub(crate) fn logins(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let churn = asked.broker.churn();
-    for (name, help, count) in [
-        ("auth_attempts_total", "Logins tried", churn.logins_succeeded + churn.logins_refused),
-        ("auth_attempts_succeeded_total", "Logins that succeeded", churn.logins_succeeded),
-        ("auth_attempts_failed_total", "Logins that were refused", churn.logins_refused),
-    ] {
+    type Count = fn(LoginTotals) -> u64;
+    let metrics: [(&str, &str, Count); 3] = [
+        ("auth_attempts_total", "Logins tried", LoginTotals::tried),
+        ("auth_attempts_succeeded_total", "Logins that succeeded", |it| it.succeeded),
+        ("auth_attempts_failed_total", "Logins that were refused", |it| it.refused),
+    ];
+    for (name, help, count) in metrics {
         page.head(name, Kind::Counter, help)?;
-        page.sample(name, AMQP, count as f64)?;
+        for (protocol, logins) in [(AMQP, churn.logins), (HTTP, churn.http_logins)] {
+            page.sample(name, protocol, count(logins) as f64)?;
+        }
     }
     Ok(())
 }
 
 /// The label of what came over AMQP 0-9-1.
 pub(crate) const AMQP: &str = "protocol=\"amqp091\"";
+
+/// The label of what came over HTTP.
+const HTTP: &str = "protocol=\"http\"";
 
 /// Vhosts that are up: all.
 pub(crate) fn vhosts(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {

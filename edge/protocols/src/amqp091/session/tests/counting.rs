@@ -81,5 +81,5 @@ fn what_is_closed_and_deleted_stays_counted() {
     assert_eq!((churn.connections_created, churn.connections_closed), (1, 1));
     assert_eq!((churn.channels_created, churn.channels_closed), (2, 2));
     assert_eq!((churn.queues_created, churn.queues_deleted), (1, 1));
-    assert!(churn.queues_declared >= 1 && churn.logins_succeeded == 1 && churn.logins_refused == 0);
+    assert!(churn.queues_declared >= 1 && churn.logins.succeeded == 1 && churn.logins.refused == 0);
 }

@@ -1,0 +1,42 @@
+"""How answers travel: compressed, and not again when the client has them; and logins as they are counted."""
+
+import gzip
+import json
+
+
+def test_answers_are_compressed_for_those_who_take_it(api):
+    gzipped = {"accept-encoding": "gzip"}
+    for path in ["/api/overview", "/api/definitions", "/api/exchanges", "/api/openapi.json"]:
+        answer = api("GET", path, headers=gzipped)
+        assert answer.status == 200 and answer.headers["content-encoding"] == "gzip", (path, answer)
+        assert json.loads(gzip.decompress(answer.body)), path
+        assert "content-encoding" not in api("GET", path, headers={"accept-encoding": "gzip;q=0, identity"}).headers
+    assert "content-encoding" not in api("GET", "/api/whoami", headers=gzipped).headers, "too short to be worth it"
+    assert "content-encoding" not in api("GET", "/api/nope", headers=gzipped).headers
+
+
+def test_definitions_that_the_client_has_are_not_sent_again(api):
+    for path in ["/api/definitions", "/api/definitions/%2F"]:
+        answer = api("GET", path)
+        etag = answer.headers["etag"]
+        again = api("GET", path, headers={"if-none-match": etag})
+        assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
+        assert api("GET", path, headers={"if-none-match": '"other"'}).status == 200
+        assert api("PUT", "/api/queues/%2F/etag", {"durable": True}).status == 201
+        changed = api("GET", path, headers={"if-none-match": etag})
+        assert changed.status == 200 and changed.headers["etag"] != etag
+        api("DELETE", "/api/queues/%2F/etag")
+        assert api("GET", path).headers["etag"] == etag
+
+
+def test_logins_are_counted_by_protocol_and_set_back(api):
+    node = api.get("/api/overview")["node"]
+    path = f"/api/auth/attempts/{node}"
+    assert api("DELETE", path).status == 204
+    assert api.as_user("guest:wrong")("GET", "/api/whoami").status == 401
+    counted = {one.pop("protocol"): one for one in api.get(path)}
+    assert counted["http"] == {"auth_attempts": 2, "auth_attempts_failed": 1, "auth_attempts_succeeded": 1}
+    assert api.get(f"{path}/source") == []
+    assert api("DELETE", f"{path}/source").status == 204
+    for method in ["GET", "DELETE"]:
+        assert api(method, "/api/auth/attempts/nope").status == 404

@@ -135,3 +135,9 @@ differ("it is done when it says so", ["import_definitions {dir}/all.json"], exit
 def find(group, line):
     """The difference of a command line, if it is known."""
     return DIFFERENCES.get((group, line)) or DIFFERENCES.get(line)
+
+
+# Lines whose answers name the listeners, of which there is one more when the command comes over HTTP.
+SHOWS_LISTENERS = {
+    "rabbitmq-diagnostics check_port_listener 1", "rabbitmq-diagnostics check_port_listener 1 --formatter json",
+    "rabbitmq-diagnostics check_port_connectivity", "rabbitmq-diagnostics check_port_connectivity -q"}

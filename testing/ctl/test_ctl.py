@@ -1,11 +1,14 @@
 """Every command line of cases.py against Warren, compared with what RabbitMQ's own tools were seen to answer: standard output,
 standard error and exit code, on 4.3 (seen/rabbitmq-4.3.json) or, where the two differ, on 3.10. Needs no RabbitMQ.
 
-Where Warren is different on purpose, differs.py says why; then only what stands there is compared."""
+Where Warren is different on purpose, differs.py says why; then only what stands there is compared.
+
+Each line is run twice: through the socket in the data folder, and with the URL of the HTTP API."""
 
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -30,7 +33,7 @@ class Tools:
     """Warren under the names of RabbitMQ's tools, for one data folder."""
 
     def __init__(self, binary, folder):
-        self.folder, self.port = folder, 0
+        self.folder, self.port, self.url = folder, 0, None
         self.tools = folder / "bin"
         self.tools.mkdir()
         for name in ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade", "rabbitmq-plugins"):
@@ -42,51 +45,80 @@ class Tools:
         words = [word.replace("/tmp/", f"{self.folder}/empty/") if word.startswith("/tmp/") else word for word in words]
         tool = words.pop(0) if words and words[0].startswith("rabbitmq-") else "rabbitmqctl"
         environment = {**os.environ, "WARREN_DATA_DIR": str(self.folder / data)}
+        if self.url:
+            environment = {**os.environ, "WARREN_URL": self.url, "WARREN_DATA_DIR": "/nowhere"}
         done = subprocess.run([str(self.tools / tool), *words], input=stdin or "", capture_output=True, text=True, timeout=60, env=environment)
         return {"exit": done.returncode, "out": done.stdout.replace(f"{self.folder}/empty/", "/tmp/"),
                 "err": done.stderr.replace(f"{self.folder}/empty/", "/tmp/")}
 
 
+def start(tools, binary, options):
+    """A broker with the first objects; its log goes to `log` in the folder."""
+    folder = tools.folder
+    server = broker.Broker([binary, "server", "--listen", "127.0.0.1:{port}", "--data-dir", str(folder / "data"), *options], str(folder / "log"))
+    server.start()
+    tools.port = server.port
+    return server
+
+
+def play(tools, given):
+    """All groups in order, with one client."""
+    for line, stdin, _ in cases.cases(cases.SETUP):
+        assert tools.run(line, stdin)["exit"] == 0, line
+    keep = client.connect(tools.port)
+    for group, text in cases.GROUPS.items():
+        if group == "queues":
+            client.more(keep)
+        for at, (line, stdin, _) in enumerate(cases.cases(text)):
+            pid = tools.run("list_connections -s pid", None)["out"].strip() if "{pid}" in line else ""
+            given[group, at] = tools.run(line, stdin, pid=pid)
+    return given
+
+
+def binary_under_test():
+    return pathlib.Path(os.environ.get("WARREN_BIN") or pytest.exit("WARREN_BIN names the binary to test", 2)).resolve()
+
+
 @pytest.fixture(scope="session")
-def answers(tmp_path_factory):
+def by_socket(tmp_path_factory):
     """What Warren answers to all cases, by group and position: one broker, one client, all in order."""
-    binary = os.environ.get("WARREN_BIN") or pytest.exit("WARREN_BIN names the binary to test", 2)
-    folder = tmp_path_factory.mktemp("ctl")
-    tools = Tools(pathlib.Path(binary).resolve(), folder)
+    folder, given = tmp_path_factory.mktemp("ctl"), {}
+    tools = Tools(binary_under_test(), folder)
     (folder / "none").mkdir()
-    given = {}
     for at, (line, stdin, _) in enumerate(cases.cases(cases.WITHOUT_BROKER)):
         given["without", at] = tools.run(line, stdin, data="none")
     # What listens is the same whichever ports others have taken.
     (folder / "conf").write_text("warren.management = off\nprometheus.tcp.listener = none\n")
-    server = broker.Broker([binary, "server", "--listen", "127.0.0.1:{port}", "--data-dir", str(folder / "data"), "--config", str(folder / "conf")], str(folder / "log"))
-    server.start()
+    server = start(tools, str(binary_under_test()), ["--config", str(folder / "conf")])
     try:
-        tools.port = server.port
-        for line, stdin, _ in cases.cases(cases.SETUP):
-            assert tools.run(line, stdin)["exit"] == 0, line
-        keep = client.connect(server.port)
-        for group, text in cases.GROUPS.items():
-            if group == "queues":
-                client.more(keep)
-            for at, (line, stdin, _) in enumerate(cases.cases(text)):
-                pid = tools.run("list_connections -s pid", None)["out"].strip() if "{pid}" in line else ""
-                given[group, at] = tools.run(line, stdin, pid=pid)
+        return play(tools, given)
     finally:
         server.stop()
-    return given
 
 
-def every_case():
-    groups = {"without": cases.WITHOUT_BROKER, **cases.GROUPS}
+@pytest.fixture(scope="session")
+def by_url(tmp_path_factory):
+    """The same over HTTP, without the data folder."""
+    folder = tmp_path_factory.mktemp("url")
+    tools = Tools(binary_under_test(), folder)
+    (folder / "conf").write_text("prometheus.tcp.listener = none\n")
+    server = start(tools, str(binary_under_test()), ["--config", str(folder / "conf"), "--management-listen", "127.0.0.1:0"])
+    try:
+        ready = re.search(r"^ready .* http=(\S+)", (folder / "log").read_text(), flags=re.M)
+        tools.url = f"http://guest:guest@{ready.group(1)}"
+        return play(tools, {})
+    finally:
+        server.stop()
+
+
+def every_case(groups):
     for group, text in groups.items():
         for at, (line, _, unordered) in enumerate(cases.cases(text)):
             yield pytest.param(group, at, line, unordered, id=f"{group}-{at}-{line}"[:90])
 
 
-@pytest.mark.parametrize("group, at, line, unordered", list(every_case()))
-def test_answers_as_rabbitmq_does(answers, group, at, line, unordered):
-    given = normal.comparable({**answers[group, at], "line": line, "node": NODE}, unordered)
+def check(given, group, at, line, unordered):
+    given = normal.comparable({**given[group, at], "line": line, "node": NODE}, unordered)
     difference = differs.find(group, line)
     if difference:
         for part, wanted in difference.wanted.items():
@@ -95,3 +127,15 @@ def test_answers_as_rabbitmq_does(answers, group, at, line, unordered):
     seen = [normal.comparable(one[group, at], unordered) for one in SEEN if (group, at) in one]
     assert seen, "not in seen/: run record.py"
     assert any(given == one for one in seen), f"{line}\nWarren:   {given}\n" + "\n".join(f"RabbitMQ: {one}" for one in seen)
+
+
+@pytest.mark.parametrize("group, at, line, unordered", list(every_case({"without": cases.WITHOUT_BROKER, **cases.GROUPS})))
+def test_answers_as_rabbitmq_does(by_socket, group, at, line, unordered):
+    check(by_socket, group, at, line, unordered)
+
+
+@pytest.mark.parametrize("group, at, line, unordered", list(every_case(cases.GROUPS)))
+def test_answers_the_same_from_elsewhere(by_url, group, at, line, unordered):
+    if line in differs.SHOWS_LISTENERS:
+        pytest.skip("the HTTP API is one listener more")
+    check(by_url, group, at, line, unordered)

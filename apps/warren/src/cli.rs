@@ -3,7 +3,7 @@
 //! Refuses to know what the tools do. Precedence of every server setting: flag, environment variable, file, default.
 
 use crate::config::{self, ConfigError, Listener, ManagementListener, Options};
-use crate::ctl::Called;
+use crate::ctl::{self, Called};
 use crate::logging::{LogFilter, LogFormat};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::collections::HashSet;
@@ -181,7 +181,8 @@ impl ServerArgs {
     pub fn unknown_variables(names: impl Iterator<Item = String>, used: &HashSet<String>) -> Vec<String> {
         let command = Cli::command();
         let flags = command.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments);
-        let known: Vec<&str> = flags.filter_map(|flag| flag.get_env()?.to_str()).collect();
+        let known: Vec<&str> =
+            flags.filter_map(|flag| flag.get_env()?.to_str()).chain([ctl::URL_VARIABLE]).collect();
         let unknown = names.filter(|name| {
             name.starts_with("WARREN_") && !known.contains(&name.as_str()) && !used.contains(name)
         });

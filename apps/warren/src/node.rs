@@ -1,6 +1,7 @@
 //! What the running server tells management of itself. Refuses to know who asks.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use management::{HTTP_PROTOCOL, LISTENER_PROTOCOL, Node, NodeListener};
@@ -29,6 +30,7 @@ pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option
         version: env!("CARGO_PKG_VERSION"),
         started: Instant::now(),
         set_log_level: |level| crate::logging::set_level(level).map_err(drop),
+        stop: Arc::default(),
     }
 }
 

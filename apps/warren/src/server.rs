@@ -84,12 +84,14 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         let serving = http::serve(listener, broker.clone(), node.clone(), options.management.clone());
         accepting.push(tokio::spawn(serving));
     }
+    let stop = node.stop.clone();
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
     announce(&addresses, http_address, options)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
         () = stop_asked(control) => {}
+        () = stop.notified() => {}
     }
     tracing::info!("stopping: closing connections");
     accepting.iter().for_each(JoinHandle::abort);

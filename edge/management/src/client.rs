@@ -21,6 +21,39 @@ pub enum CallError {
     /// The answer is not one that this version understands.
     #[error("an answer that makes no sense: {0}")]
     Garbled(serde_json::Error),
+    /// What answers there is no HTTP server.
+    #[error("what answers there does not speak HTTP: {0}")]
+    NotHttp(&'static str),
+    /// The server does not let the user run commands over HTTP; the reason is the server's.
+    #[error("{reason}")]
+    NotAllowed {
+        /// What is in the way.
+        why: NotAllowed,
+        /// In the server's words.
+        reason: String,
+    },
+    /// An HTTP server without this door: RabbitMQ, or an older version.
+    #[error("it runs no commands over HTTP")]
+    NoDoor,
+    /// The HTTP server did not take the request.
+    #[error("{reason} (status {status})")]
+    Refused {
+        /// Of HTTP.
+        status: u16,
+        /// In the server's words.
+        reason: String,
+    },
+}
+
+/// Why a user may not run commands over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAllowed {
+    /// No such user, or another password.
+    Login,
+    /// The user may log in from the server's own machine only.
+    FromElsewhere,
+    /// The user lacks the tag.
+    NoAdministrator,
 }
 
 /// Sends one command and waits for its answer, each read at most `timeout`; `None` waits for ever.

@@ -21,6 +21,11 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
         .unwrap_or_else(Answer::Failed)
 }
 
+/// Whether the server stops when the command has been answered.
+pub(crate) fn ends_the_server(request: &Request) -> bool {
+    matches!(request.command.as_str(), "stop" | "shutdown")
+}
+
 fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     match request.command.as_str() {
         "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),

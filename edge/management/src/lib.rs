@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  warren ctl ──► client ──► <data-dir>/ctl.sock ──► server ──► commands ──► broker
-//!     ▲                                                            │
-//!     └──────────────── format ◄── Answer: rows, text or error ◄───┘
+//!     │   └──► remote ──► POST /api/ctl ──────────► http ───────────▲      │
+//!     └──────────────── format ◄── Answer: rows, text or error ◄───────────┘
 //! ```
 //!
-//! One request line, one answer line, both JSON; see [`Request`] and [`Answer`]. Refuses to know AMQP sessions,
+//! One request line, one answer line, both JSON; see [`Request`] and [`Answer`]. Over HTTP the same two are bodies. Refuses to know AMQP sessions,
 //! command lines and terminals.
 
 mod access;
@@ -34,6 +34,7 @@ pub mod profile;
 pub mod prometheus;
 mod protocol;
 mod queues;
+mod remote;
 mod report;
 mod routes;
 mod server;
@@ -44,7 +45,7 @@ mod values;
 mod vhosts;
 
 pub use boot::{Document, StartImport, When, import_at_start, name_cluster};
-pub use client::{CallError, call};
+pub use client::{CallError, NotAllowed, call};
 pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, explain_delivery};
 pub use format::{Format, Headers, render};
 pub use imports::{Unsupported, import};
@@ -52,4 +53,5 @@ pub use journal::{Journal, JournalLine};
 pub use node::{HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, PROMETHEUS_PROTOCOL};
 pub use passwords::hash_password;
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
+pub use remote::{ServerUrl, UrlError, call_url};
 pub use server::{ControlSocket, SOCKET_NAME};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use broker::Broker;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::alarms;
 use crate::columns::{Column, chosen, rows};
@@ -63,6 +64,8 @@ pub struct Node {
     pub started: Instant,
     /// Sets the least important level that is logged, by RabbitMQ's name of it; an error when there is no such level.
     pub set_log_level: fn(&str) -> Result<(), ()>,
+    /// Told when an operator asks the server to stop; one waiter is enough.
+    pub stop: Arc<Notify>,
 }
 
 /// Runs a command about the node; `None` if it is none of these.
@@ -447,6 +450,7 @@ pub(crate) mod tests {
             version: "0.0.1",
             started: Instant::now(),
             set_log_level: |_| Err(()),
+            stop: Arc::default(),
         }
     }
 

@@ -35,6 +35,8 @@ impl Exit {
     pub const SOFTWARE: u8 = 70;
     /// No answer in time.
     pub const NOT_NOW: u8 = 75;
+    /// The user may not do that, or the password is wrong.
+    pub const NO_PERMISSION: u8 = 77;
 }
 
 /// One command.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use broker::Broker;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::commands;
 use crate::node::Node;
@@ -44,7 +44,7 @@ impl ControlSocket {
         bind(socket).map(Self)
     }
 
-    /// Answers commands until one of them asks the server to stop: then it returns `Ok`.
+    /// Answers commands until one of them, or one over HTTP, asks the server to stop ([`Node::stop`]): then it returns `Ok`.
     ///
     /// # Errors
     /// None today; a failed accept is tried again.
@@ -55,13 +55,12 @@ impl ControlSocket {
 
 async fn serve(listener: UnixListener, broker: Broker, node: Node) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(COMMANDS_MAX));
-    let stop = Arc::new(Notify::new());
     let node = Arc::new(node);
     loop {
         let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = stop.notified() => return Ok(()),
+            () = node.stop.notified() => return Ok(()),
         };
         let stream = match accepted {
             Ok((stream, _)) => stream,
@@ -71,9 +70,9 @@ async fn serve(listener: UnixListener, broker: Broker, node: Node) -> io::Result
                 continue;
             }
         };
-        let (broker, node, stop) = (broker.clone(), node.clone(), stop.clone());
+        let (broker, node) = (broker.clone(), node.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve_one(stream, broker, node, &stop).await {
+            if let Err(error) = serve_one(stream, broker, node).await {
                 tracing::debug!(%error, "a control client went away");
             }
             drop(slot);
@@ -95,7 +94,7 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>, stop: &Notify) -> io::Result<()> {
+async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>) -> io::Result<()> {
     let request = match read_request(&mut stream).await? {
         Ok(request) => request,
         Err(problem) => {
@@ -103,7 +102,8 @@ async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>, stop
             return answer(&mut stream, &Answer::Failed(failure)).await;
         }
     };
-    let stopping = request.command == "stop" || request.command == "shutdown";
+    let stopping = commands::ends_the_server(&request);
+    let stop = node.stop.clone();
     let run = tokio::task::spawn_blocking(move || commands::run(&broker, &node, &request));
     let reply = run.await.unwrap_or_else(|error| {
         if error.is_cancelled() {

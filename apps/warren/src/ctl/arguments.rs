@@ -43,6 +43,10 @@ pub(super) struct Arguments {
     pub(super) run: Run,
     /// Folder of the server.
     pub(super) data_dir: Option<PathBuf>,
+    /// Server elsewhere, with a user and perhaps a password in it.
+    pub(super) url: Option<String>,
+    /// File whose first line is the password for the URL.
+    pub(super) password_file: Option<PathBuf>,
     /// Longest wait for the answer; the command decides when it is not given.
     pub(super) timeout: Option<Duration>,
 }
@@ -61,6 +65,8 @@ const COMMON: &[(Option<char>, &str)] = &[
     (None, "printer="),
     (None, "file="),
     (None, "data-dir="),
+    (None, "url="),
+    (None, "password-file="),
     (None, "erlang-cookie="),
     (None, "rabbitmq-home="),
     (None, "mnesia-dir="),
@@ -250,6 +256,8 @@ fn arguments(read: Words) -> Result<Arguments, String> {
     let machine = matches!(format, Format::Json | Format::Csv);
     Ok(Arguments {
         data_dir: options.remove("data-dir").map(PathBuf::from),
+        url: options.remove("url"),
+        password_file: options.remove("password-file").map(PathBuf::from),
         headers: if hidden { Headers::Hidden } else { Headers::Shown },
         banner: if silent || machine || options.contains_key("quiet") {
             Banner::Hidden

@@ -17,14 +17,16 @@ Options of every command:
    --no-table-headers       without names of columns
    -t, --timeout SECONDS    longest wait for an answer [default: 60]
    --data-dir DIR           folder of the server [default: $WARREN_DATA_DIR, ./warren-data or /var/lib/warren]
+   --url URL                server elsewhere, by its HTTP API [default: $WARREN_URL]: http://USER@HOST:15672
+   --password-file FILE     first line: the password for the URL [default: the terminal is asked]
    --dry-run                check the command line, do nothing
-   -n, --node and -l        accepted and not used: the data folder says which server is meant
+   -n, --node and -l        accepted and not used: the data folder or the URL says which server is meant
 ";
 
 /// How one command is used, in one line.
 pub(super) fn usage(called: Called, entry: &Entry) -> String {
     let options = match called {
-        Called::Warren => "[--data-dir <dir>] [--quiet]",
+        Called::Warren => "[--data-dir <dir> | --url <url>] [--quiet]",
         _ => "[--node <node>] [--longnames] [--quiet]",
     };
     let space = if entry.usage.is_empty() { "" } else { " " };

@@ -1,5 +1,5 @@
-//! `warren ctl`, also called as `rabbitmqctl` and `rabbitmq-diagnostics`: one command to the running server, its answer on the
-//! terminal.
+//! `warren ctl`, also called as `rabbitmqctl` and `rabbitmq-diagnostics`: one command to the running server, here or
+//! over HTTP, its answer on the terminal.
 
 mod arguments;
 mod banner;
@@ -11,7 +11,9 @@ mod local;
 mod outcome;
 mod profiles;
 mod run;
+mod server;
 mod waiting;
 
 pub use called::Called;
 pub use run::run;
+pub use server::URL_VARIABLE;

@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use management::{Answer, CallError, Exit, Failure, NODE_NAME, SOCKET_NAME, call};
+use management::{Answer, Exit, Failure};
 
 use super::arguments::{Arguments, Banner, Mistake, Run, parse};
 use super::banner::{banner, comes_first};
+use super::server::{Server, timed_out};
+use super::waiting::Gone;
 use super::{Called, catalogue, documents, guide, local, outcome, profiles, waiting};
 
 /// How every refusal of arguments begins.
@@ -27,7 +29,7 @@ const TIMEOUT_DEFINITIONS: Duration = Duration::from_secs(600);
 /// # Errors
 /// Standard output is closed.
 pub fn run(called: Called, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    let line: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let line: Vec<String> = words.iter().map(|word| without_password(&word.to_string_lossy())).collect();
     let line = line.join(" ");
     match parse(called, words) {
         Ok(mut arguments) => match perform(called, &mut arguments)? {
@@ -61,13 +63,25 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
         return finish(arguments, answer, None, banner);
     }
     if arguments.timeout == Some(Duration::ZERO) {
-        return Ok(Err(timed_out(arguments, Duration::ZERO)));
-    }
-    if waiting::waits_for_start(&arguments.request.command) {
-        return Ok(wait_for_start(arguments));
+        return Ok(Err(timed_out(&arguments.request.command, Duration::ZERO)));
     }
     if let Some(answer) = profiles::diff_files(&arguments.request) {
         return finish(arguments, answer, None, banner);
+    }
+    match Server::meant(arguments) {
+        Ok(server) => ask(arguments, &server, banner),
+        Err(failure) => Ok(Err(failure)),
+    }
+}
+
+/// Has the server do it.
+fn ask(
+    arguments: &mut Arguments,
+    server: &Server,
+    mut banner: Option<String>,
+) -> anyhow::Result<Result<(), Failure>> {
+    if waiting::waits_for_start(&arguments.request.command) {
+        return Ok(wait_for_start(arguments, server));
     }
     if let Err(failure) = profiles::prepare(&mut arguments.request) {
         return Ok(Err(failure));
@@ -79,8 +93,8 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
     if comes_first(&arguments.request.command) {
         announce(&mut banner)?;
     }
-    let server = match arguments.request.command.as_str() {
-        "shutdown" if !arguments.request.has("no-wait") => waiting::process(&socket(arguments)),
+    let gone = match arguments.request.command.as_str() {
+        "shutdown" if !arguments.request.has("no-wait") => Gone::of(server),
         _ => None,
     };
     let timeout = arguments.timeout.unwrap_or(if arguments.request.command.ends_with("_definitions") {
@@ -88,12 +102,12 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
     } else {
         TIMEOUT + profiles::duration(&arguments.request)
     });
-    match call(&socket(arguments), &arguments.request, Some(timeout)) {
+    match server.call(&arguments.request, timeout) {
         Ok(answer) => {
             let finished = finish(arguments, answer, target.as_deref(), banner)?;
-            Ok(finished.and_then(|()| wait_for_end(arguments, server)))
+            Ok(finished.and_then(|()| wait_for_end(arguments, gone)))
         }
-        Err(error) => Ok(Err(unanswered(arguments, &error, timeout))),
+        Err(error) => Ok(Err(server.unanswered(&arguments.request.command, &error, timeout))),
     }
 }
 
@@ -132,78 +146,39 @@ fn announce(banner: &mut Option<String>) -> anyhow::Result<()> {
     }
 }
 
-fn socket(arguments: &Arguments) -> PathBuf {
-    let folder =
-        arguments.data_dir.clone().or_else(|| std::env::var_os("WARREN_DATA_DIR").map(PathBuf::from));
-    folder.unwrap_or_else(|| unnamed_folder(Path::is_dir)).join(SOCKET_NAME)
-}
-
-/// The server's folder when nobody says which: that of a server started by hand here, or else that of the packages' service.
-fn unnamed_folder(is_there: impl Fn(&Path) -> bool) -> PathBuf {
-    let [here, service] = ["warren-data", "/var/lib/warren"].map(Path::new);
-    if !is_there(here) && is_there(service) { service.into() } else { here.into() }
-}
-
-fn wait_for_start(arguments: &Arguments) -> Result<(), Failure> {
+fn wait_for_start(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
+    let command = &arguments.request.command;
     let many = arguments.request.args.first().and_then(|count| count.parse::<u64>().ok());
-    if arguments.request.command == "await_online_nodes" && many.is_none_or(|count| count > 1) {
+    if command == "await_online_nodes" && many.is_none_or(|count| count > 1) {
         return Err(Failure::new(
             Exit::UNAVAILABLE,
             "Error:\na node is a cluster of its own: the count can be 1 only",
         ));
     }
-    if waiting::for_start(&socket(arguments), arguments.timeout) {
-        return Ok(());
+    let timeout = arguments.timeout.unwrap_or(waiting::DEFAULT);
+    match waiting::for_start(server, timeout) {
+        Ok(()) => Ok(()),
+        Err(None) => Err(timed_out(command, timeout)),
+        Err(Some(error)) => Err(server.unanswered(command, &error, timeout)),
     }
-    Err(timed_out(arguments, arguments.timeout.unwrap_or(waiting::DEFAULT)))
 }
 
-fn wait_for_end(arguments: &Arguments, server: Option<u64>) -> Result<(), Failure> {
-    match server {
-        Some(process) if !waiting::for_end(process, arguments.timeout) => {
-            Err(timed_out(arguments, arguments.timeout.unwrap_or(waiting::DEFAULT)))
-        }
+fn wait_for_end(arguments: &Arguments, gone: Option<Gone>) -> Result<(), Failure> {
+    let timeout = arguments.timeout.unwrap_or(waiting::DEFAULT);
+    match gone {
+        Some(gone) if !gone.wait(timeout) => Err(timed_out(&arguments.request.command, timeout)),
         _ => Ok(()),
     }
 }
 
-fn timed_out(arguments: &Arguments, timeout: Duration) -> Failure {
-    let command = &arguments.request.command;
-    let text = format!(
-        "Error: operation {command} on node {NODE_NAME} timed out. Timeout value used: {}",
-        timeout.as_millis()
-    );
-    Failure::new(Exit::NOT_NOW, text)
-}
-
-fn unanswered(arguments: &Arguments, error: &CallError, timeout: Duration) -> Failure {
-    let socket = socket(arguments);
-    match error {
-        CallError::Interrupted(error)
-            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
-        {
-            timed_out(arguments, timeout)
-        }
-        _ if arguments.request.command == "ping" => {
-            let milliseconds = timeout.as_millis();
-            let text =
-                format!("Error:\nFailed to connect and authenticate to {NODE_NAME} in {milliseconds} ms");
-            Failure::new(Exit::UNAVAILABLE, text)
-        }
-        CallError::Garbled(_) => Failure::new(Exit::SOFTWARE, format!("Error:\n{error}")),
-        CallError::Unreachable(_) | CallError::Interrupted(_) => Failure::new(
-            Exit::UNAVAILABLE,
-            format!(
-                "Error: unable to perform an operation on node '{NODE_NAME}'. Please see diagnostics information and \
-                 suggestions below.\n\n\
-                 * tried the socket {}: {error}\n\
-                 * is the server running? `warren server` makes this socket in its data directory when it is ready\n\
-                 * is this its data directory? --data-dir or WARREN_DATA_DIR says which one is meant\n\
-                 * is this user the one who runs the server? nobody else may open the socket",
-                socket.display()
-            ),
-        ),
-    }
+/// A word of the command line as it may be shown: a URL without the password in it.
+fn without_password(word: &str) -> String {
+    let hidden = word.split_once("://").and_then(|(scheme, rest)| {
+        let (login, place) = rest.rsplit_once('@')?;
+        let (user, _) = login.split_once(':')?;
+        Some(format!("{scheme}://{user}:***@{place}"))
+    });
+    hidden.unwrap_or_else(|| word.to_owned())
 }
 
 /// As with RabbitMQ, a password that is not on the command line is the first line of standard input.
@@ -251,11 +226,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_here_is_meant_before_that_of_the_service() {
-        let among =
-            |there: &'static [&str]| unnamed_folder(|path| there.iter().any(|is| path == Path::new(is)));
-        assert_eq!(among(&["warren-data", "/var/lib/warren"]), Path::new("warren-data"));
-        assert_eq!(among(&["/var/lib/warren"]), Path::new("/var/lib/warren"));
-        assert_eq!(among(&[]), Path::new("warren-data"));
+    fn a_password_in_a_url_is_not_shown_again() {
+        assert_eq!(without_password("--url=http://u:se@cret@host:1/p"), "--url=http://u:***@host:1/p");
+        for harmless in ["http://u@host", "list_queues", "http://host:1", "a:b@c"] {
+            assert_eq!(without_password(harmless), harmless);
+        }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Call {
     pub(crate) reason: Option<String>,
     /// Entity tag of what the client has already (`If-None-Match`).
     pub(crate) known: Option<String>,
+    /// What the client says the body is (`Content-Type`).
+    pub(crate) content_type: Option<String>,
 }
 
 impl Call {

@@ -22,6 +22,7 @@ mod call;
 mod channels;
 mod connections;
 mod consumers;
+mod ctl;
 mod definitions;
 mod exchanges;
 mod explain;

@@ -100,10 +100,19 @@ fn prepare(
     let from = head.extensions.get::<Remote>().map_or([127, 0, 0, 1].into(), |remote| remote.0.ip());
     let login = head.headers.get(header::AUTHORIZATION);
     let word = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let (reason, known) = (word("x-reason"), word("if-none-match"));
+    let (reason, known, content_type) = (word("x-reason"), word("if-none-match"), word("content-type"));
     if route.access == Access::Anyone {
         let user = Arc::new(broker::User::nobody());
-        return Ok(Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason, known });
+        return Ok(Call {
+            app: app.0.clone(),
+            user,
+            path,
+            query,
+            body: Vec::new(),
+            reason,
+            known,
+            content_type,
+        });
     }
     let Some(login) = login else {
         let mut response = empty(401);
@@ -113,7 +122,7 @@ fn prepare(
     let login = login.to_str().unwrap_or_default();
     let user = auth::login(&app.0.broker, login, from).map_err(|problem| refuse(&problem))?;
     auth::check(route.access, &user).map_err(|problem| refuse(&problem))?;
-    let call = Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason, known };
+    let call = Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason, known, content_type };
     if matches!(route.access, Access::Vhost | Access::Policymaker) {
         check_vhost(&call, route).map_err(|problem| refuse(&problem))?;
     }

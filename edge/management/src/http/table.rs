@@ -5,9 +5,9 @@ use super::auth::Access;
 use super::call::Call;
 use super::reply::Answer;
 use super::{
-    attempts, bindings, channels, connections, consumers, definitions, exchanges, explain, features, health,
-    insight, limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues, users,
-    vhosts,
+    attempts, bindings, channels, connections, consumers, ctl, definitions, exchanges, explain, features,
+    health, insight, limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues,
+    users, vhosts,
 };
 
 /// What a route does.
@@ -95,6 +95,7 @@ const FAMILIES: &[&[Route]] = &[
     explain::ROUTES,
     insight::ROUTES,
     profile::ROUTES,
+    ctl::ROUTES,
     openapi::ROUTES,
 ];
 

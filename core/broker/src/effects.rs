@@ -131,7 +131,7 @@ impl Effects for CellEffects<'_> {
         self.aftermath.dead_letters.push(DeadLetter::new(reason, removal, message, annotations));
     }
 
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
         self.queue.disk_asked();
         self.queue.services().write_block(self.queue, token, bytes);
     }

@@ -324,8 +324,8 @@ impl Services {
         std::mem::take(&mut *self.unregistered.lock())
     }
 
-    pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<[u8]>) {
-        self.segments.submit_write(queue.id.0, token.0, bytes);
+    pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<Vec<u8>>) {
+        self.segments.submit_write(queue.id.0, token.0, SharedBlock(bytes));
     }
 
     pub(crate) fn read_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
@@ -397,6 +397,15 @@ impl Services {
         let mut bytes = [0; N];
         self.random.fill(&mut bytes);
         bytes
+    }
+}
+
+/// A block that its queue keeps until it is written.
+struct SharedBlock(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for SharedBlock {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -55,7 +55,7 @@ pub trait Effects {
     );
 
     /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>);
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>);
 
     /// Reads a block back; answered by [`crate::Classic::block_read`].
     fn read_block(&mut self, token: BlockToken, place: BlockPlace);

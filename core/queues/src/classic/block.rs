@@ -20,11 +20,12 @@ struct Entry {
     body_bytes: u32,
 }
 
-/// Message bytes: growing while the block is the newest, shared once closed.
+/// Message bytes: growing while the block is the newest, shared once closed. What is closed or read is not copied: one message may
+/// be hundreds of megabytes.
 #[derive(Clone, Debug)]
 enum Data {
     Open(Vec<u8>),
-    Closed(Arc<[u8]>),
+    Closed(Arc<Vec<u8>>),
     Away,
 }
 
@@ -236,12 +237,17 @@ impl Block {
         self.data().map_or(0, <[u8]>::len)
     }
 
+    /// Bytes of message data, in memory or on disk.
+    pub(crate) fn stored_size(&self) -> usize {
+        self.data_bytes().max(self.segment_bytes as usize)
+    }
+
     /// All bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let content = self.content.as_ref().map_or(0, |content| {
             let data = match &content.data {
                 Data::Open(bytes) => bytes.capacity(),
-                Data::Closed(bytes) => bytes.len() + 2 * size_of::<usize>(),
+                Data::Closed(bytes) => bytes.capacity() + 5 * size_of::<usize>(),
                 Data::Away => 0,
             };
             size_of::<Content>() + data + content.entries.capacity() * size_of::<Entry>()
@@ -306,13 +312,14 @@ impl Block {
         if let Some(content) = self.content.as_deref_mut()
             && let Data::Open(bytes) = &mut content.data
         {
-            content.data = Data::Closed(Arc::from(std::mem::take(bytes)));
+            bytes.shrink_to_fit();
+            content.data = Data::Closed(Arc::new(std::mem::take(bytes)));
             content.entries.shrink_to_fit();
         }
     }
 
     /// The bytes of a closed resident block.
-    pub(crate) fn shared_bytes(&self) -> Option<Arc<[u8]>> {
+    pub(crate) fn shared_bytes(&self) -> Option<Arc<Vec<u8>>> {
         match &self.content.as_ref()?.data {
             Data::Closed(bytes) => Some(bytes.clone()),
             _ => None,
@@ -344,7 +351,7 @@ impl Block {
         if at != bytes.len() {
             return false;
         }
-        self.content = Some(Box::new(Content { data: Data::Closed(Arc::from(bytes)), entries }));
+        self.content = Some(Box::new(Content { data: Data::Closed(Arc::new(bytes)), entries }));
         true
     }
 

@@ -162,6 +162,28 @@ impl Level {
         self.blocks.back_mut().expect("one was pushed")
     }
 
+    /// The newest block takes no more messages when it is full: it can be moved, too.
+    pub(crate) fn close_full(&mut self) {
+        if let Some(newest) = self.blocks.back_mut()
+            && newest.data_bytes() >= BACKLOG_BLOCK_BYTES
+        {
+            newest.close();
+            self.resident.insert(newest.first);
+        }
+    }
+
+    /// Number after the blocks that are to be in memory when `head` is served: at most `count` blocks, and no block after those that
+    /// make up `bytes_max`. The one of the head is always among them.
+    pub(crate) fn read_ahead_end(&self, head: u64, count: usize, bytes_max: usize) -> u64 {
+        let mut bytes = 0;
+        let ahead = self.blocks_from(head).take(count).take_while(|block| {
+            let has_room = bytes == 0 || bytes < bytes_max;
+            bytes += block.stored_size();
+            has_room
+        });
+        ahead.last().map_or(head, Block::end)
+    }
+
     /// Enqueues a message; returns its number. The newest block afterwards is the one that holds it. In a long backlog a block is
     /// closed after `backlog_block_bytes`.
     pub(crate) fn push(
@@ -401,6 +423,7 @@ impl Level {
         }
         if at + 1 == self.blocks.len() && self.blocks[at].place().is_none() {
             freed.bytes += self.blocks[at].data_bytes();
+            self.resident.remove(&self.blocks[at].first);
             self.blocks[at].begin_anew(self.next);
             return;
         }

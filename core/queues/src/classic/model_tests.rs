@@ -54,7 +54,7 @@ struct Taker {
 
 /// Requests to the disk in order of their coming.
 enum DiskJob {
-    Write(BlockToken, Arc<[u8]>),
+    Write(BlockToken, Arc<Vec<u8>>),
     Read(BlockToken, BlockPlace),
     Sync,
     /// No further block goes to this segment.
@@ -85,7 +85,7 @@ struct Referee {
     in_log: BTreeMap<u32, (u64, Option<u64>)>,
     by_seq: BTreeMap<MessageSeq, u32>,
     jobs: VecDeque<DiskJob>,
-    disk: BTreeMap<(u64, u64), (Arc<[u8]>, bool)>,
+    disk: BTreeMap<(u64, u64), (Arc<Vec<u8>>, bool)>,
     next_offset: u64,
     /// The one that blocks are written to.
     segment: u64,
@@ -283,7 +283,7 @@ impl Effects for Referee {
         }
     }
 
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
         self.jobs.push_back(DiskJob::Write(token, bytes));
     }
 

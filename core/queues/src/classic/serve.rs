@@ -141,9 +141,11 @@ impl Classic {
         }
     }
 
-    /// Blocks from the head on that are kept in memory for who is served next: half of the share, if that is less.
-    pub(super) fn read_ahead_blocks(&self) -> usize {
-        (self.share_bytes / 2 / BACKLOG_BLOCK_BYTES).clamp(1, READ_AHEAD_BLOCKS_MAX)
+    /// Number after the blocks that are kept in memory for who is served next from a head: a few, and of large messages, or with a
+    /// small share, the head's own.
+    pub(super) fn read_ahead_end(&self, level: usize, head: u64) -> u64 {
+        let bytes_max = (self.share_bytes / 2).min(READ_AHEAD_BLOCKS_MAX * BACKLOG_BLOCK_BYTES);
+        self.levels[level].read_ahead_end(head, READ_AHEAD_BLOCKS_MAX, bytes_max)
     }
 
     /// Asks for the next blocks on disk before the head reaches them.
@@ -152,9 +154,10 @@ impl Classic {
             return;
         }
         let Some(head) = self.levels[level].head() else { return };
+        let end = self.read_ahead_end(level, head);
         let firsts: SmallVec<[u64; READ_AHEAD_BLOCKS_MAX]> = self.levels[level]
             .blocks_from(head)
-            .take(self.read_ahead_blocks())
+            .take_while(|block| block.first < end)
             .filter(|b| !b.is_resident())
             .map(|b| b.first)
             .collect();

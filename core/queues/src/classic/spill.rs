@@ -34,6 +34,25 @@ impl Checkpoint {
     }
 }
 
+/// A block with more bytes holds a large message: it stays in memory only while somebody is being served.
+const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
+
+/// What of a level stays in memory.
+struct Needed {
+    /// Numbers at the head and in the read-ahead.
+    soon: Range<u64>,
+    /// Nobody is being served.
+    waits: bool,
+}
+
+impl Needed {
+    /// Messages that expire are looked at with every event: to read a large one each time would cost more than to keep it.
+    fn has(&self, block: &Block) -> bool {
+        let is_soon = block.end() > self.soon.start && block.first < self.soon.end;
+        is_soon && !(self.waits && block.data_bytes() > LARGE_BYTES_MIN && !block.expires)
+    }
+}
+
 fn token(level: usize, block: &Block) -> BlockToken {
     BlockToken(MessageSeq::new(level as u8, block.first).0)
 }
@@ -81,7 +100,8 @@ impl Classic {
         }
         let mut excess = self.memory_bytes - bytes_max;
         for at in 0..self.levels.len() {
-            let needed = self.needed_soon(at);
+            let needed = self.needed(at);
+            self.levels[at].close_full();
             let movable: SmallVec<[u64; 16]> = self.levels[at].movable().collect();
             for first in movable {
                 if excess == 0 {
@@ -92,19 +112,17 @@ impl Classic {
         }
     }
 
-    /// Numbers at the head and in the read-ahead, which stay in memory.
-    fn needed_soon(&self, at: usize) -> Range<u64> {
-        let level = &self.levels[at];
-        let Some(head) = level.head() else { return u64::MAX..u64::MAX };
-        let end = level.blocks_from(head).nth(self.read_ahead_blocks()).map_or(u64::MAX, |block| block.first);
-        head..end
+    /// What stays in memory of a level.
+    fn needed(&self, at: usize) -> Needed {
+        let head = self.levels[at].head();
+        let soon = head.map_or(u64::MAX..u64::MAX, |head| head..self.read_ahead_end(at, head));
+        Needed { soon, waits: self.gets.is_empty() && self.consumers.next().is_none() }
     }
 
     /// Drops a block from memory when it is on disk, else writes it; returns the bytes that are or will be free.
-    fn move_out(&mut self, at: usize, first: u64, needed: &Range<u64>, fx: &mut impl Effects) -> usize {
+    fn move_out(&mut self, at: usize, first: u64, needed: &Needed, fx: &mut impl Effects) -> usize {
         let Some(block) = self.levels[at].block_mut(first) else { return 0 };
-        let is_needed = block.end() > needed.start && block.first < needed.end;
-        if block.live == 0 || is_needed || block.reading {
+        if block.live == 0 || needed.has(block) || block.reading {
             return 0;
         }
         let bytes = block.data_bytes();
@@ -144,7 +162,7 @@ impl Classic {
         if usize::from(seq.level()) >= self.levels.len() {
             return;
         }
-        let needed = self.needed_soon(usize::from(seq.level()));
+        let needed = self.needed(usize::from(seq.level()));
         let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return };
         let mut freed = Freed::default();
         if let Some(block) = level.block_mut(seq.number()) {
@@ -153,8 +171,7 @@ impl Classic {
                 block.put_at(place);
                 self.disk_bytes += u64::from(place.bytes);
                 self.segments.entry(place.segment).or_default().add(place.bytes);
-                let is_needed = block.end() > needed.start && block.first < needed.end;
-                if may_go && !is_needed && block.live > 0 && block.is_resident() {
+                if may_go && !needed.has(block) && block.live > 0 && block.is_resident() {
                     freed.bytes += level.evict(seq.number());
                 }
             }

@@ -26,7 +26,7 @@ struct World {
     /// Removals of dead messages that were not reported as logged.
     removals: Vec<SettledRun>,
     log: Vec<(RecordKind, Vec<u8>)>,
-    writes: Vec<(BlockToken, Arc<[u8]>)>,
+    writes: Vec<(BlockToken, Arc<Vec<u8>>)>,
     reads: Vec<(BlockToken, BlockPlace)>,
     got: Vec<Option<Vec<u8>>>,
     wakes: Vec<u64>,
@@ -65,7 +65,7 @@ impl Effects for World {
         self.removals.extend(removal);
         self.dead.push((reason, message.body.to_vec()));
     }
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<[u8]>) {
+    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
         self.writes.push((token, bytes));
     }
     fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
@@ -110,7 +110,7 @@ struct Bench {
     world: World,
     now_ms: u64,
     /// Segment contents by offset.
-    disk: BTreeMap<u64, Arc<[u8]>>,
+    disk: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
 impl Bench {
@@ -268,6 +268,45 @@ fn a_backlog_beyond_the_bound_goes_to_disk_and_comes_back_in_order() {
     bench.consume(consumer(1, 0));
     bench.run_disk();
     assert!(bench.bodies().into_iter().eq(bodies.iter().map(|body| &body[..])));
+}
+
+#[test]
+fn large_messages_that_nobody_waits_for_are_on_disk_only_and_come_back_one_by_one() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 1 << 20, ..durable() });
+    let bodies: Vec<Vec<u8>> = (0..6).map(|number| vec![number; 3 << 20]).collect();
+    for body in &bodies {
+        bench.publish(&[message(body)]);
+        bench.run_disk();
+    }
+    let resident = |bench: &Bench| bench.queue.stats(0).resident_bytes;
+    assert_eq!(resident(&bench), 0);
+    bench.consume(consumer(1, 1));
+    for number in 0..6 {
+        bench.run_disk();
+        assert!(resident(&bench) < 4 << 20, "{}", resident(&bench));
+        bench.settle(SettleHow::Ack, MessageSeq(number), 1);
+    }
+    assert!(bench.bodies().into_iter().eq(bodies.iter().map(|body| &body[..])));
+    assert_eq!((resident(&bench), bench.queue.stats(0).disk_bytes), (0, 0));
+    bench.publish(&[message(&bodies[0])]);
+    assert_eq!(bench.bodies().len(), 7, "a block that is all settled takes messages again");
+}
+
+#[test]
+fn a_small_share_moves_all_but_the_head_and_the_newest_block_to_disk() {
+    let mut bench = Bench::new(durable());
+    for _ in 0..40 {
+        let body = vec![7; 10_000];
+        bench.publish(&vec![message(&body); 10]);
+    }
+    assert!(bench.queue.resident_bytes() > 3 << 20);
+    bench.queue.share_memory(128 << 10);
+    bench.queue.relieve(&mut bench.world);
+    bench.run_disk();
+    assert!(bench.queue.resident_bytes() < 256 << 10, "{}", bench.queue.resident_bytes());
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.bodies().len(), 400);
 }
 
 #[test]

@@ -17,6 +17,9 @@ const UNAWAITED_BYTES_MAX: usize = 256 << 10;
 /// The capacity a buffer for gathering records begins with, and is brought back to after a rush.
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// A buffer with more capacity is not kept for long when less would do.
+const BUFFER_BYTES_KEPT: usize = 4 * BUFFER_BYTES;
+
 /// Whether the log takes records.
 pub(super) enum Mode {
     Open,
@@ -170,7 +173,7 @@ impl Pending {
     /// Takes what has gathered and leaves `spare`, emptied, in its place. Returns its first position.
     pub(super) fn swap(&mut self, spare: &mut Vec<u8>) -> Position {
         spare.clear();
-        if spare.capacity() > 4 * BUFFER_BYTES && self.bytes.len() < spare.capacity() / 4 {
+        if spare.capacity() > BUFFER_BYTES_KEPT && self.bytes.len() < spare.capacity() / 4 {
             *spare = Vec::with_capacity(BUFFER_BYTES);
         }
         self.awaited = false;
@@ -178,6 +181,18 @@ impl Pending {
         self.start = self.end();
         std::mem::swap(&mut self.bytes, spare);
         first
+    }
+
+    /// Whether buffers are kept that a rush has made large.
+    pub(super) fn keeps_much(&self, spare: &Vec<u8>) -> bool {
+        self.bytes.capacity().max(spare.capacity()) > BUFFER_BYTES_KEPT
+    }
+
+    /// Nothing has gathered for a while: both buffers begin anew. Returns the old one, to be freed without the lock.
+    pub(super) fn begin_small(&mut self, spare: &mut Vec<u8>) -> Vec<u8> {
+        debug_assert!(self.bytes.is_empty(), "what has gathered is not given up");
+        *spare = Vec::new();
+        std::mem::replace(&mut self.bytes, Vec::with_capacity(BUFFER_BYTES))
     }
 }
 

@@ -11,7 +11,7 @@ use super::SyncPolicy;
 use super::file::{ActiveFile, FileRules};
 use super::format::seal_batch;
 use super::listener::WriteTimes;
-use super::shared::{Mode, Shared, WriterIs};
+use super::shared::{Mode, Pending, Shared, WriterIs};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
 
@@ -20,6 +20,8 @@ const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long a record that nobody waits for may wait for one that somebody waits for, to be written with it.
 pub const UNAWAITED_DELAY_MAX: Duration = Duration::from_millis(10);
+/// After so long without work the writer gives up large buffers.
+const REST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What one step of a writer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl LogWriter {
     }
 
     /// Waits until there is something to do: at once if somebody waits for it, and a moment after it came if nobody does.
-    fn await_work(&self) {
+    fn await_work(&mut self) {
         if self.unwritten.is_some() {
             return;
         }
@@ -93,7 +95,14 @@ impl LogWriter {
         }
         if !pending.is_urgent() && pending.bytes.is_empty() {
             pending.writer = WriterIs::Asleep;
-            work.wait_while(&mut pending, |pending| !pending.is_urgent() && pending.bytes.is_empty());
+            let is_idle = |pending: &mut Pending| !pending.is_urgent() && pending.bytes.is_empty();
+            let is_rush_over = pending.keeps_much(&self.batch)
+                && work.wait_while_for(&mut pending, is_idle, REST_INTERVAL).timed_out();
+            if is_rush_over && is_idle(&mut pending) {
+                let old = pending.begin_small(&mut self.batch);
+                parking_lot::MutexGuard::unlocked(&mut pending, || drop(old));
+            }
+            work.wait_while(&mut pending, is_idle);
             pending.writer = WriterIs::Resting;
             work.wait_while_for(&mut pending, |pending| !pending.is_urgent(), UNAWAITED_DELAY_MAX);
         }

@@ -25,6 +25,8 @@ pub(crate) enum Job {
     DeleteSegment(QueueId, u64),
     /// All segments of a deleted queue can be deleted.
     DeleteSegments(QueueId),
+    /// Read this crashed queue back; where there are threads, one of its own does that.
+    Reload(Arc<Queue>),
     /// All jobs before this one are done.
     Pass(Reply<()>),
     /// Stop.
@@ -117,6 +119,17 @@ impl Background {
         due.is_ok_and(|next| perform(next, &gone, segments))
     }
 
+    /// Whether the first job is to read a queue back: that waits for the message log.
+    pub(crate) fn reads_back_next(&self) -> bool {
+        matches!(self.0.work.lock().jobs.front(), Some(Job::Reload(_)))
+    }
+
+    /// The first job is done after the others.
+    pub(crate) fn put_off(&self) {
+        let mut work = self.0.work.lock();
+        work.jobs.rotate_left(1);
+    }
+
     fn next(&self, clock: &dyn Clock) -> Next {
         let mut work = self.0.work.lock();
         loop {
@@ -163,6 +176,7 @@ fn perform(next: Next, gone: &impl Fn(Arc<Queue>), segments: &SegmentIo) -> bool
         }
         Next::Job(Job::DeleteSegment(queue, segment)) => segments.submit_delete_segment(queue.0, segment),
         Next::Job(Job::DeleteSegments(queue)) => segments.submit_delete_stream(queue.0),
+        Next::Job(Job::Reload(queue)) => queue.reload(),
         Next::Job(Job::Pass(reply)) => reply.send(()),
         Next::Job(Job::Stop) => return false,
         Next::Tick(queue) => {

@@ -119,6 +119,11 @@ impl Driver {
             Engine::MessageLog => written(self.message_log.step()),
             Engine::Segments => worked(services.segments.step()),
             Engine::Background => {
+                if services.background.reads_back_next() && !self.has_all_synced() {
+                    self.inner.services.background.put_off();
+                    return Driven::Waits(ROOM_RETRY_INTERVAL);
+                }
+                let services = &self.inner.services;
                 let gone = |queue: Arc<Queue>| self.inner.finish_delete(&queue, 0, None, INTERNAL);
                 let has_worked = services.background.step(&*services.clock, gone, &services.segments);
                 worked(self.inner.deletions.step(&self.inner) | has_worked)
@@ -138,6 +143,18 @@ impl Driver {
                 worked(services.voice.outlet.step(|name| vhosts.read().get(name).cloned()))
             }
         }
+    }
+
+    /// Steps the message log until a sync of it has nothing to wait for; false while it finds no room.
+    fn has_all_synced(&mut self) -> bool {
+        let log = &self.inner.services.log;
+        let goal = log.begin_sync();
+        while log.is_synced(goal).is_ok_and(|is_synced| !is_synced) {
+            if self.message_log.step() != Step::Worked {
+                return false;
+            }
+        }
+        true
     }
 
     /// Steps all engines in turn until none of them does anything.

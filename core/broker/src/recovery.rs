@@ -35,20 +35,13 @@ use crate::foundation::Foundation;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
-use crate::services::{QueuesById, SegmentAnswers, Services, Waiting};
+use crate::services::{Motion, QueuesById, SegmentAnswers, Services, Waiting};
 use crate::stages::Stages;
 use crate::voice::events::{INTERNAL, Voice};
 use crate::voice::outlet::THREAD_NAME;
 
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
-
-/// Who does what need not be waited for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Motion {
-    Threads,
-    Steps,
-}
 
 /// A recovered broker in which nothing moves yet.
 struct Opened {
@@ -270,6 +263,7 @@ fn start_services(
         stalls: AtomicU64::new(0),
         configs: Configs::default(),
         stages,
+        motion,
     }))
 }
 

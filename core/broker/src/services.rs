@@ -66,6 +66,17 @@ pub(crate) struct Services {
     pub(crate) configs: Configs,
     /// Where the time of messages goes.
     pub(crate) stages: Arc<Stages>,
+    /// Who does what need not be waited for.
+    pub(crate) motion: Motion,
+}
+
+/// Who does what need not be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motion {
+    /// Threads of the broker's own.
+    Threads,
+    /// Whoever drives it, step by step.
+    Steps,
 }
 
 /// What waits for positions of the message log to become durable.

@@ -24,6 +24,8 @@ pub struct Summary {
     pub messages: u64,
     /// Comparisons of everything that is there with everything that should be.
     pub audits: u64,
+    /// Damaged disks opened all the same.
+    pub damages: u64,
     /// Depends on everything that was seen: the same for the same seed.
     pub fingerprint: u64,
 }
@@ -125,6 +127,9 @@ impl History {
 
     /// One life: opened, compared, used, ended.
     fn live(&mut self) -> Result<(), String> {
+        for _ in 0..self.world.below(3) {
+            self.rot()?;
+        }
         let mut life = self.open()?;
         self.tell_depths(&life);
         self.reconcile(&life)?;

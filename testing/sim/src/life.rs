@@ -74,9 +74,9 @@ impl World {
         self.random.below(bound)
     }
 
-    fn foundation(&self) -> Foundation {
+    fn foundation(&self, disk: &SimDisk) -> Foundation {
         Foundation {
-            disk: Arc::new(self.disk.clone()),
+            disk: Arc::new(disk.clone()),
             clock: self.clock.clone(),
             random: Arc::new(SeededRandom::new(self.random.next_u64())),
             memory: Arc::new(SimMemory::new(1 << 30)),
@@ -101,12 +101,17 @@ impl World {
 
     /// Opens a broker on what the disk holds.
     pub(crate) fn open(&self) -> Result<Life, StartError> {
+        self.open_on(&self.disk)
+    }
+
+    /// As [`World::open`], on another disk.
+    pub(crate) fn open_on(&self, disk: &SimDisk) -> Result<Life, StartError> {
         let options = BrokerOptions {
             queue_memory_bytes_max: 8 << 10,
             disk_limit: DiskLimit::Bytes(4 << 10),
             ..BrokerOptions::default()
         };
-        let (broker, driver) = Broker::open_driven(&self.foundation(), Path::new("/data"), options)?;
+        let (broker, driver) = Broker::open_driven(&self.foundation(disk), Path::new("/data"), options)?;
         let missing = || StartError::Metadata("the default user or vhost is missing".into());
         let user = broker.authenticate("guest", b"guest", true).ok_or_else(missing)?;
         let session = Arc::new(Session::default());

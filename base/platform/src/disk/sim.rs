@@ -130,6 +130,29 @@ impl SimDisk {
         }
     }
 
+    /// A disk of its own with the same files, on which everything that was written is durable and nobody has a file open: what a
+    /// copy of the disk would be. Faults that were asked for stay behind.
+    #[must_use]
+    pub fn copy(&self) -> SimDisk {
+        let state = self.state.lock();
+        let names = state.names.clone();
+        let inodes = names.values().map(|inode| (*inode, Inode::durable(&state.inodes[inode].live)));
+        let copied = State {
+            inodes: inodes.collect(),
+            inode_next: state.inode_next,
+            names_durable: names.clone(),
+            names,
+            dirs: state.dirs.clone(),
+            ..State::default()
+        };
+        SimDisk { state: Arc::new(Mutex::new(copied)) }
+    }
+
+    /// All files that have a name, in its order.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.state.lock().names.keys().cloned().collect()
+    }
+
     /// Number of files that have a name.
     pub fn file_count(&self) -> usize {
         self.state.lock().names.len()

@@ -10,7 +10,9 @@ use queues::{Classic, RecordError, RecordKind, Recovering};
 
 use super::crash::contained;
 use super::{CellState, Condition, Event, Queue};
+use crate::background::Job;
 use crate::effects::Aftermath;
+use crate::services::Motion;
 
 /// Reloads of one queue while the node runs: what makes it crash may be in a message.
 const RELOADS_MAX: u32 = 3;
@@ -74,13 +76,20 @@ impl Queue {
         self.reloads.left.store(left - 1, Ordering::Relaxed);
         state.is_reloading = true;
         let queue = self.clone();
-        let reload = move || match contained(|| queue.read_back()) {
-            Ok(Ok(machine)) => queue.submit(Event::Reloaded(Box::new(machine))),
-            Ok(Err(error)) => queue.tell_not_reloaded(&error),
-            Err(panic) => queue.tell_not_reloaded(&ReloadError::Panic(panic)),
-        };
-        if let Err(error) = platform::thread::spawn_or_abort("reload", reload) {
+        if self.services().motion == Motion::Steps {
+            return self.services().background.submit(Job::Reload(queue));
+        }
+        if let Err(error) = platform::thread::spawn_or_abort("reload", move || queue.reload()) {
             self.tell_not_reloaded(&error.into());
+        }
+    }
+
+    /// Reads the queue back and lets it go on.
+    pub(crate) fn reload(self: &Arc<Self>) {
+        match contained(|| self.read_back()) {
+            Ok(Ok(machine)) => self.submit(Event::Reloaded(Box::new(machine))),
+            Ok(Err(error)) => self.tell_not_reloaded(&error),
+            Err(panic) => self.tell_not_reloaded(&ReloadError::Panic(panic)),
         }
     }
 

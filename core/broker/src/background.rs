@@ -109,12 +109,22 @@ impl Background {
     }
 
     /// The thread's life: until [`Job::Stop`].
-    pub(crate) fn run(&self, clock: &dyn Clock, gone: impl Fn(Arc<Queue>), segments: &SegmentIo) {
+    pub(crate) fn run(
+        &self,
+        clock: &dyn Clock,
+        gone: impl Fn(Arc<Queue>, Option<Reply<()>>),
+        segments: &SegmentIo,
+    ) {
         while perform(self.next(clock), &gone, segments) {}
     }
 
     /// Does what is due first, on the caller's thread; false when nothing is.
-    pub(crate) fn step(&self, clock: &dyn Clock, gone: impl Fn(Arc<Queue>), segments: &SegmentIo) -> bool {
+    pub(crate) fn step(
+        &self,
+        clock: &dyn Clock,
+        gone: impl Fn(Arc<Queue>, Option<Reply<()>>),
+        segments: &SegmentIo,
+    ) -> bool {
         let due = self.0.work.lock().due(clock.wall_ms());
         due.is_ok_and(|next| perform(next, &gone, segments))
     }
@@ -164,15 +174,12 @@ impl Work {
 }
 
 /// Does one thing; false when it is to stop.
-fn perform(next: Next, gone: &impl Fn(Arc<Queue>), segments: &SegmentIo) -> bool {
+fn perform(next: Next, gone: &impl Fn(Arc<Queue>, Option<Reply<()>>), segments: &SegmentIo) -> bool {
     match next {
         Next::Job(Job::Run(queue)) => queue.run(),
         Next::Job(Job::Gone(queue, why, reply)) => {
             tracing::debug!(queue = %String::from_utf8_lossy(queue.name()), ?why, "queue deletes itself");
-            gone(queue);
-            if let Some(reply) = reply {
-                reply.send(());
-            }
+            gone(queue, reply);
         }
         Next::Job(Job::DeleteSegment(queue, segment)) => segments.submit_delete_segment(queue.0, segment),
         Next::Job(Job::DeleteSegments(queue)) => segments.submit_delete_stream(queue.0),

@@ -22,6 +22,7 @@ use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::{BINDINGS_INLINE_MAX, Deletions};
 use crate::control::durable::adds_durable;
+use crate::control::long_changes::LongChanges;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
 use crate::foundation::Foundation;
@@ -47,6 +48,7 @@ pub(crate) struct Inner {
     pub(crate) writer: Mutex<Writer>,
     pub(crate) committing: Arc<Committing>,
     pub(crate) deletions: Arc<Deletions>,
+    pub(crate) long_changes: LongChanges,
     pub(crate) next_connection: AtomicU64,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) _lock: DataDirLock,
@@ -250,6 +252,11 @@ impl Broker {
         read(&self.0.writer.lock().state)
     }
 
+    /// Changes of metadata that hold up whoever reads or changes metadata. Threads that serve several connections ask here first.
+    pub fn long_changes(&self) -> &LongChanges {
+        &self.0.long_changes
+    }
+
     /// A new connection's number.
     pub fn next_connection_id(&self) -> ConnectionId {
         ConnectionId(self.0.next_connection.fetch_add(1, Ordering::Relaxed))
@@ -319,7 +326,9 @@ impl Broker {
                 tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
             }
         };
-        if self.read_metadata(|state| state.exclusive_binding_count(owner)) > BINDINGS_INLINE_MAX {
+        let is_long =
+            || self.read_metadata(|state| state.exclusive_binding_count(owner)) > BINDINGS_INLINE_MAX;
+        if self.0.long_changes.is_on() || is_long() {
             self.0.deletions.submit(Box::new(delete));
         } else {
             delete(&self.0);

@@ -9,7 +9,6 @@ use commitlog::{LogWriter, Step};
 use crate::broker::Inner;
 use crate::checkpointer::{Progress, Turn};
 use crate::services::Services;
-use crate::voice::events::INTERNAL;
 use crate::{Broker, Queue, Vhost};
 
 /// What has a thread of its own in a broker that was not opened to be driven.
@@ -124,7 +123,7 @@ impl Driver {
                     return Driven::Waits(ROOM_RETRY_INTERVAL);
                 }
                 let services = &self.inner.services;
-                let gone = |queue: Arc<Queue>| self.inner.finish_delete(&queue, 0, None, INTERNAL);
+                let gone = |queue: Arc<Queue>, reply| self.inner.queue_gone(queue, reply);
                 let has_worked = services.background.step(&*services.clock, gone, &services.segments);
                 worked(self.inner.deletions.step(&self.inner) | has_worked)
             }

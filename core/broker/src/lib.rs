@@ -48,6 +48,7 @@ pub use connections::{
 pub use control::bindings::{BindRequest, DestinationName};
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
 pub use control::explain::{ExplainedRoute, Imagined};
+pub use control::long_changes::LongChanges;
 pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};
 pub use data::confirms::{ConfirmRange, ConfirmSink};
 pub use data::consume::{ConsumeRequest, ConsumerSink, SessionHold};

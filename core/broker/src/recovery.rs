@@ -28,6 +28,7 @@ use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::control::committing::Committing;
 use crate::control::follow::{Contents, start_all_clocks, store_id};
+use crate::control::long_changes::LongChanges;
 use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
@@ -37,7 +38,7 @@ use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{Motion, QueuesById, SegmentAnswers, Services, Waiting};
 use crate::stages::Stages;
-use crate::voice::events::{INTERNAL, Voice};
+use crate::voice::events::Voice;
 use crate::voice::outlet::THREAD_NAME;
 
 /// Threads that read and write segments.
@@ -143,6 +144,7 @@ fn recover(
         writer: Mutex::new(writer),
         committing,
         deletions: Arc::default(),
+        long_changes: LongChanges::default(),
         next_connection: AtomicU64::new(1),
         threads: Mutex::default(),
         _lock: lock,
@@ -271,9 +273,9 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(inner);
     let services = inner.services.clone();
     let background = platform::thread::spawn_or_abort("background", move || {
-        let gone = |queue: Arc<Queue>| {
+        let gone = |queue: Arc<Queue>, reply| {
             if let Some(inner) = weak.upgrade() {
-                inner.finish_delete(&queue, 0, None, INTERNAL);
+                inner.queue_gone(queue, reply);
             }
         };
         services.background.run(&*services.clock, gone, &services.segments);
@@ -281,7 +283,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let (weak, deletions) = (Arc::downgrade(inner), inner.deletions.clone());
     let deleting = platform::thread::spawn_or_abort("deletions", move || {
         while let (Some(deletion), Some(inner)) = (deletions.next(), weak.upgrade()) {
-            deletion(&inner);
+            inner.long_changes.run(|| deletion(&inner));
         }
     })?;
     let services = inner.services.clone();

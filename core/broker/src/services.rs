@@ -394,7 +394,7 @@ impl Services {
         by: Box<str>,
     ) {
         let Some(control) = self.control.get().and_then(Weak::upgrade) else { return };
-        if control.binding_count_to(queue) > BINDINGS_INLINE_MAX {
+        if control.long_changes.is_on() || control.binding_count_to(queue) > BINDINGS_INLINE_MAX {
             let queue = queue.clone();
             let delete = move |control: &Inner| control.finish_delete(&queue, ready, Some(reply), &by);
             control.deletions.submit(Box::new(delete));

@@ -6,6 +6,7 @@ pub(crate) mod durable;
 pub mod exchanges;
 pub mod explain;
 pub(crate) mod follow;
+pub(crate) mod long_changes;
 pub mod operator;
 mod policies;
 pub mod queues;

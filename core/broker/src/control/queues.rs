@@ -8,12 +8,14 @@ use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, DestinationName, O
 use queues::{ArgumentError, ArgumentReason, QueueConfig, QueueCounts};
 use wire::amqp091::{Table, TableBuf, Value};
 
+use super::deletions::BINDINGS_INLINE_MAX;
 use super::translate::sorted;
 use crate::access::Permission;
 use crate::call::{Call, Reply};
 use crate::cell::crash::Condition;
 use crate::cell::{Event, Queue};
 use crate::refused::{LimitScope, Refused, Resource};
+use crate::voice::events::INTERNAL;
 use crate::{Broker, Principal};
 
 /// queue.declare with passive=false.
@@ -235,6 +237,22 @@ impl crate::broker::Inner {
         let writer = self.writer.lock();
         let vhost = writer.state.vhost(queue.vhost_name().as_bytes());
         vhost.map_or(0, |vhost| vhost.binding_count_to(&DestinationName::Queue(queue.name().into())))
+    }
+
+    /// A queue deletes itself. With many bindings that is done on the thread for it: others wait for this one.
+    pub(crate) fn queue_gone(&self, queue: Arc<Queue>, reply: Option<Reply<()>>) {
+        let is_long = self.long_changes.is_on() || self.binding_count_to(&queue) > BINDINGS_INLINE_MAX;
+        let delete = move |inner: &crate::broker::Inner| {
+            inner.finish_delete(&queue, 0, None, INTERNAL);
+            if let Some(reply) = reply {
+                reply.send(());
+            }
+        };
+        if is_long {
+            self.deletions.submit(Box::new(delete));
+        } else {
+            delete(self);
+        }
     }
 
     /// A cell has agreed to its deletion, or deletes itself: the metadata follow. Answers when that is durable.

@@ -122,8 +122,18 @@ pub struct Session {
     received: Now,
     sent: Now,
     ticked: Now,
+    /// A request waits for the end of a long change of metadata, see [`broker::LongChanges`].
+    awaits_metadata: bool,
     /// When close-ok must be there; set by the first tick after the close.
     close_deadline_ms: Option<u64>,
+}
+
+/// Whether it is a method of a class that reads or changes metadata: of connections, exchanges and queues.
+#[inline]
+fn needs_metadata(frame: &Frame<'_>) -> bool {
+    const CLASSES: [u8; 3] = [10, 40, 50];
+    frame.kind == FRAME_METHOD
+        && frame.payload.first_chunk().is_some_and(|[high, low]| *high == 0 && CLASSES.contains(low))
 }
 
 impl Session {
@@ -166,6 +176,7 @@ impl Session {
             received: now,
             sent: now,
             ticked: now,
+            awaits_metadata: false,
             close_deadline_ms: None,
         }
     }
@@ -270,6 +281,10 @@ impl Session {
     }
 
     fn frame(&mut self, frame: &Frame<'_>, rest: &[u8]) -> Outcome<Taken> {
+        if needs_metadata(frame) && self.broker.long_changes().is_on() {
+            self.awaits_metadata = true;
+            return Ok(Taken::Wait);
+        }
         match (&mut self.running, self.phase) {
             (Some(running), Phase::Running) if frame.channel != 0 => {
                 return running.channel_frame(frame, rest);
@@ -360,9 +375,12 @@ impl Session {
         self.outbox.register(cx.waker());
         self.heed_close();
         self.heed_alarms();
-        let Some(running) = &mut self.running else { return Poll::Ready(()) };
+        self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
+        let goes_on = if self.awaits_metadata { Poll::Pending } else { Poll::Ready(()) };
+        let Some(running) = &mut self.running else { return goes_on };
         match running.poll(cx) {
-            Ok(poll) => poll,
+            Ok(poll) if goes_on.is_ready() => poll,
+            Ok(_) => Poll::Pending,
             Err(failure) => {
                 self.fail(&failure);
                 Poll::Ready(())
@@ -373,7 +391,7 @@ impl Session {
     /// Whether [`Session::receive`] would consume nothing.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.is_stalled())
+        self.awaits_metadata || self.running.as_ref().is_some_and(|running| running.is_stalled())
     }
 
     /// Whether an alarm holds the connection.

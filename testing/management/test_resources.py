@@ -122,3 +122,35 @@ def test_the_api_describes_itself(api):
     assert document["openapi"].startswith("3.1") and "put" in document["paths"]["/api/queues/{vhost}/{name}"]
     page = api.as_user(None)("GET", "/api/index.html")
     assert page.status == 200 and b"/api/queues/{vhost}/{name}" in page.body
+
+
+def test_b176_policies_are_told_of_and_the_queues_that_they_change(api, broker):
+    connection = pika.BlockingConnection(pika.URLParameters(broker.amqp))
+    channel = connection.channel()
+    told = channel.queue_declare("", exclusive=True).method.queue
+    for key in ["policy.*", "queue.policy.*"]:
+        channel.queue_bind(told, "amq.rabbitmq.event", key)
+
+    def heard(count):
+        events, end = [], time.monotonic() + 10
+        while len(events) < count and time.monotonic() < end:
+            method, properties, _ = channel.basic_get(told, auto_ack=True)
+            if method:
+                events.append((method.routing_key, properties.headers))
+        return events
+
+    for name in ["pa", "pb", "other"]:
+        api("PUT", f"/api/queues/{V}/{name}", {"durable": True})
+    policy = {"pattern": "^p", "definition": {"max-length": 5, "dead-letter-exchange": "x"}, "priority": 3, "apply-to": "queues"}
+    assert api("PUT", f"/api/policies/{V}/rule", policy).status == 201
+    (key, headers), *queues = heard(3)
+    assert (key, headers["name"], headers["vhost"], headers["pattern"], headers["priority"], headers["apply-to"]) == ("policy.set", "rule", V, "^p", 3, "queues")
+    definition = ['{<<"dead-letter-exchange">>,<<"x">>}', '{<<"max-length">>,5}']
+    assert headers["definition"] == definition and headers["user_who_performed_action"]
+    assert sorted((key, told["name"], told["policy"]) for key, told in queues) == [("queue.policy.updated", name, "rule") for name in ["pa", "pb"]]
+    assert queues[0][1]["definition"] == definition and queues[0][1]["vhost"] == V
+    assert api("DELETE", f"/api/policies/{V}/rule").status == 204
+    cleared = heard(3)
+    assert [key for key, _ in cleared] == ["policy.cleared", "queue.policy.cleared", "queue.policy.cleared"]
+    assert "definition" not in cleared[1][1] and cleared[0][1]["name"] == "rule"
+    connection.close()

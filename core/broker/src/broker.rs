@@ -123,7 +123,7 @@ impl Inner {
         self.services.voice.changed(&writer.state, command, &changes, by);
         let deleted = self.services.take_unregistered();
         drop(writer);
-        self.settle_policies(&ruled);
+        self.settle_policies(&ruled, by);
         // Nobody waits for the writer while a hundred thousand bindings are freed.
         let unread = self.retired.lock().take_unread();
         drop((unread, changes));

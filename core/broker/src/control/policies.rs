@@ -43,13 +43,18 @@ impl Inner {
     /// Lets the queues of vhosts whose policies have changed follow. Not under the writer's lock: a hundred thousand queues take
     /// their time. Each looks at the policies that are there when it is its turn, so that of several changes at once the last
     /// wins everywhere.
-    pub(crate) fn settle_policies(&self, vhosts: &[Arc<Vhost>]) {
+    pub(crate) fn settle_policies(&self, vhosts: &[Arc<Vhost>], by: &str) {
+        let voice = &self.services.voice;
         for vhost in vhosts {
             for queue in vhost.queues() {
                 let policies = || vhost.policies().of_queue(queue.name(), queue.record.queue_type);
                 if queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew
                 {
                     queue.reconfigure();
+                    if voice.is_heard() {
+                        let of = (vhost.name(), queue.name(), queue.record.queue_type);
+                        voice.queue_ruled(of, &queue.policies(), by);
+                    }
                 }
             }
         }

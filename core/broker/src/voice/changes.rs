@@ -126,6 +126,10 @@ impl Voice {
             Command::ImportBatch(batch) => {
                 batch.commands.iter().for_each(|command| self.commanded(state, command, by));
             }
+            Command::SetPolicy(set) | Command::SetOperatorPolicy(set) => self.policy_set(set, by),
+            Command::ClearPolicy(clear) | Command::ClearOperatorPolicy(clear) => {
+                self.policy_cleared(clear, by);
+            }
             _ => self.permission_or_parameter(command, by),
         }
     }
@@ -237,7 +241,7 @@ fn limits(headers: &mut Headers, limits: &Limits) {
 }
 
 /// The module that implements queues of a type in RabbitMQ.
-const fn module(queue_type: QueueType) -> &'static str {
+pub(super) const fn module(queue_type: QueueType) -> &'static str {
     match queue_type {
         QueueType::Classic => "rabbit_classic_queue",
         QueueType::Quorum => "rabbit_quorum_queue",

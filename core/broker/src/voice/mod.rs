@@ -6,5 +6,6 @@ mod erlang;
 pub(crate) mod events;
 pub(crate) mod log;
 pub(crate) mod outlet;
+mod rules;
 pub(crate) mod sessions;
 pub(crate) mod trace;

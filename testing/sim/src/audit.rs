@@ -113,6 +113,7 @@ impl History {
             let mut latest: Option<(u8, u64, u64)> = None;
             while let Some((seq, seen)) = life.get(slot)? {
                 let key = (seen.id, seen.first_death.unwrap_or(slot));
+                self.let_time_pass();
                 self.model.check_found(key, slot)?;
                 found.entry(key).or_default().push(slot);
                 taken.push(Unsettled { slot, token: None, seq, key });
@@ -127,6 +128,7 @@ impl History {
             }
             life.driver.run_until_idle();
         }
+        self.let_time_pass();
         if self.model.presence.iter().all(|at| matches!(at, Presence::Present | Presence::Absent)) {
             self.model.take_over(&found, self.now)?;
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use broker::{Condition, Refused};
 use platform::{Disk, OpenMode, Random, SimDisk};
@@ -80,7 +81,7 @@ impl History {
         let expected = match when {
             When::Unseen => None,
             When::Known | When::Running => {
-                let life = world.open_on(&whole);
+                let life = world.open_on(Arc::new(whole.clone()));
                 let mut life = life.map_err(|error| format!("a copy of the disk does not open: {error}"))?;
                 // What is written from here on, such as letters, would have no witness when it is damaged.
                 let known = whole.copy();
@@ -106,7 +107,7 @@ impl History {
         if when != When::Running {
             done = damage(&self.world, disk);
         }
-        let mut life = match self.world.open_on(disk) {
+        let mut life = match self.world.open_on(Arc::new(disk.clone())) {
             Ok(life) => life,
             Err(error) => {
                 self.tell(&|| format!("{}: {done}, {when:?}: the start is refused: {error}", self.now));

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use broker::{
     BindRequest, ConsumeRequest, ConsumerSpec, DestinationName, ExchangeDeclare, Incoming, QueueDeclare,
-    SettleHow,
+    Refused, SettleHow,
 };
 use platform::{Clock, Disk, Random};
 use wire::amqp091::Table;
 
+use crate::faulty::Call;
 use crate::kinds::{self, FAN, SLOTS};
 use crate::life::{Asked, Life, Unsettled, World};
 use crate::model::{self, Copy, Fate, Key, Model, Presence, Seen};
@@ -42,6 +43,8 @@ pub(crate) struct History {
     pub(crate) model: Model,
     pub(crate) now: u64,
     next_id: u64,
+    /// The time at the latest look for what has expired.
+    looked_ms: u64,
     pub(crate) summary: Summary,
 }
 
@@ -55,8 +58,14 @@ pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     if let Some(tell) = tell {
         kinds.iter().enumerate().for_each(|(slot, kind)| tell(&format!("q{slot}: {kind:?}")));
     }
-    let mut history =
-        History { world, model: Model::new(kinds), now: 0, next_id: 1, summary: Summary::default() };
+    let mut history = History {
+        world,
+        model: Model::new(kinds),
+        now: 0,
+        next_id: 1,
+        looked_ms: 0,
+        summary: Summary::default(),
+    };
     history.begin()?;
     for _ in 0..LIVES {
         history.live()?;
@@ -101,7 +110,7 @@ impl History {
         while random.chance(1, 8) {
             // Opening is cut short, or the disk fails in it: the next one finds its way all the same.
             if random.chance(1, 2) {
-                self.world.disk.fail_nth_sync(1 + random.below(8));
+                self.break_some(8);
             }
             if let Ok(mut life) = self.world.open() {
                 life.step(&random, random.below(20));
@@ -116,6 +125,7 @@ impl History {
     fn end_of_process(&mut self) {
         self.world.disk.fail_nth_sync(u64::MAX);
         self.world.disk.set_space_bytes(None);
+        self.world.faults.heal();
         let power_cut = self.world.random.chance(3, 4);
         self.tell(&|| format!("{}: the process ends, the power goes with it: {power_cut}", self.now));
         if power_cut {
@@ -131,6 +141,9 @@ impl History {
             self.rot()?;
         }
         let mut life = self.open()?;
+        if self.world.random.chance(1, 6) {
+            self.world.faults.slow_down(self.world.below(20_000));
+        }
         self.tell_depths(&life);
         self.reconcile(&life)?;
         if self.world.random.chance(1, 2) {
@@ -244,15 +257,30 @@ impl History {
     fn break_disk(&mut self, life: &mut Life) {
         self.tell(&|| format!("{}: the disk gets faulty", self.now));
         life.is_faulty = true;
-        let disk = &self.world.disk;
-        match self.world.below(3) {
-            0 => disk.fail_nth_sync(1 + self.world.below(10)),
-            1 => {
-                disk.set_space_bytes(Some(u64::MAX / 2));
-                let free = disk.free_bytes(std::path::Path::new("/data")).unwrap_or(0);
-                disk.set_space_bytes(Some(u64::MAX / 2 - free + self.world.below(64 << 10)));
+        self.break_some(30);
+    }
+
+    /// One to three things go wrong with the disk, each at one of the next calls.
+    fn break_some(&self, calls: u64) {
+        let (disk, faults) = (&self.world.disk, &self.world.faults);
+        for _ in 0..=self.world.below(3) {
+            let nth = 1 + self.world.below(calls);
+            match self.world.below(8) {
+                0 | 1 => disk.fail_nth_sync(nth),
+                2 => {
+                    disk.set_space_bytes(Some(u64::MAX / 2));
+                    let free = disk.free_bytes(std::path::Path::new("/data")).unwrap_or(0);
+                    let room = if self.world.random.chance(1, 2) { 64 << 10 } else { 2 << 10 };
+                    disk.set_space_bytes(Some(u64::MAX / 2 - free + self.world.below(room)));
+                }
+                3 => disk.set_space_bytes(None),
+                4..=6 => {
+                    let call = Call::ALL[usize::try_from(self.world.below(3)).expect("below 3")];
+                    self.tell(&|| format!("{}: {call:?} number {nth} from now fails", self.now));
+                    faults.fail_nth(call, nth);
+                }
+                _ => faults.slow_down(self.world.below(50_000)),
             }
-            _ => disk.set_space_bytes(None),
         }
     }
 
@@ -432,14 +460,19 @@ impl History {
         let request = ConsumeRequest { queue: name.as_bytes(), spec };
         match life.broker.consume(&life.principal, request, life.session.clone()) {
             Ok((queue, mut call)) => {
-                if call.try_take() != Some(Ok(())) {
-                    return Err(format!("a consumer of {name} is not admitted at once"));
+                match call.try_take() {
+                    Some(Ok(())) => {}
+                    Some(Err(Refused::Crashed(_))) if life.is_faulty => return Ok(()),
+                    answer => {
+                        return Err(format!("a consumer of {name} is not admitted at once: {answer:?}"));
+                    }
                 }
                 life.consumers.insert(token, slot);
                 life.tokens.insert(token, slot);
                 queue.resume(life.consumer(token));
                 Ok(())
             }
+            Err(Refused::Crashed(_)) if life.is_faulty => Ok(()),
             Err(refused) => Err(format!("a consumer of {name} is refused: {refused:?}")),
         }
     }
@@ -483,7 +516,13 @@ impl History {
             match how {
                 SettleHow::Requeue => {}
                 SettleHow::Reject if has_letters => self.model.may_die(one.key, one.slot),
-                SettleHow::Ack | SettleHow::Reject => self.model.settle(one.key, one.slot, self.now),
+                SettleHow::Ack | SettleHow::Reject => {
+                    self.model.settle(one.key, one.slot, self.now);
+                    // A queue that could not read its blocks forgets whom it gave what.
+                    if life.is_faulty {
+                        self.model.doubt_settlement(one.key);
+                    }
+                }
             }
             self.tell(&|| format!("{}: {how:?} {:?} of q{}", self.now, one.key, one.slot));
             life.settle(how, &one);
@@ -507,12 +546,23 @@ impl History {
                 self.model.clear_purged(slot, self.now, &spared);
                 Ok(())
             }
+            Err(Refused::Crashed(_)) if life.is_faulty => Ok(()),
             Err(refused) => Err(format!("the purge of {name} is refused: {refused:?}")),
+        }
+    }
+
+    /// A slow disk lets time pass with everything that is done.
+    pub(crate) fn let_time_pass(&mut self) {
+        let now_ms = self.now_ms();
+        if now_ms != self.looked_ms {
+            self.looked_ms = now_ms;
+            self.model.expire(now_ms);
         }
     }
 
     /// Takes in what the session was told and what was answered.
     pub(crate) fn look(&mut self, life: &mut Life) -> Result<(), String> {
+        self.let_time_pass();
         let delivered = std::mem::take(&mut *life.session.delivered.lock());
         for one in delivered {
             let slot = life.tokens[&one.token];
@@ -537,6 +587,7 @@ impl History {
         seen: &Seen,
     ) -> Result<(), String> {
         let key = (seen.id, seen.first_death.unwrap_or(slot));
+        self.let_time_pass();
         self.model.check_found(key, slot)?;
         self.tell(&|| format!("{}: q{slot} delivers {key:?} as {seq:?}", self.now));
         self.mix(seen.id);

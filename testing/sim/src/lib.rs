@@ -8,6 +8,7 @@
 
 mod audit;
 mod damage;
+mod faulty;
 mod history;
 mod kinds;
 mod life;

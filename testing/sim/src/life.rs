@@ -8,8 +8,9 @@ use broker::{
     Broker, BrokerOptions, Call, ConfirmRange, DiskLimit, Driver, Engine, FileSizes, Foundation, MessageSeq,
     Principal, PublishChannel, Publisher, Queue, Remains, StartError,
 };
-use platform::{Random, SeededRandom, SimClock, SimDisk, SimMemory};
+use platform::{Disk, Random, SeededRandom, SimClock, SimDisk, SimMemory};
 
+use crate::faulty::{Faults, FaultyDisk};
 use crate::kinds;
 use crate::model::{Key, Seen};
 use crate::session::Session;
@@ -17,6 +18,8 @@ use crate::session::Session;
 /// What outlives a broker.
 pub(crate) struct World {
     pub(crate) disk: SimDisk,
+    /// What is wrong with it.
+    pub(crate) faults: Arc<Faults>,
     pub(crate) clock: Arc<SimClock>,
     pub(crate) random: Arc<SeededRandom>,
     /// Who wants to hear what happens.
@@ -63,6 +66,7 @@ impl World {
     pub(crate) fn new(seed: u64, tell: Option<fn(&str)>) -> World {
         World {
             disk: SimDisk::new(),
+            faults: Arc::default(),
             clock: Arc::new(SimClock::new(1_700_000_000_000)),
             random: Arc::new(SeededRandom::new(seed)),
             tell,
@@ -74,9 +78,9 @@ impl World {
         self.random.below(bound)
     }
 
-    fn foundation(&self, disk: &SimDisk) -> Foundation {
+    fn foundation(&self, disk: Arc<dyn Disk>) -> Foundation {
         Foundation {
-            disk: Arc::new(disk.clone()),
+            disk,
             clock: self.clock.clone(),
             random: Arc::new(SeededRandom::new(self.random.next_u64())),
             memory: Arc::new(SimMemory::new(1 << 30)),
@@ -101,11 +105,12 @@ impl World {
 
     /// Opens a broker on what the disk holds.
     pub(crate) fn open(&self) -> Result<Life, StartError> {
-        self.open_on(&self.disk)
+        let (disk, clock, faults) = (self.disk.clone(), self.clock.clone(), self.faults.clone());
+        self.open_on(Arc::new(FaultyDisk { disk, clock, faults }))
     }
 
     /// As [`World::open`], on another disk.
-    pub(crate) fn open_on(&self, disk: &SimDisk) -> Result<Life, StartError> {
+    pub(crate) fn open_on(&self, disk: Arc<dyn Disk>) -> Result<Life, StartError> {
         let options = BrokerOptions {
             queue_memory_bytes_max: 8 << 10,
             disk_limit: DiskLimit::Bytes(4 << 10),

@@ -219,6 +219,13 @@ impl Model {
         copy.fate = Fate::Settled { at, how };
     }
 
+    /// A settlement may have gone unheard.
+    pub(crate) fn doubt_settlement(&mut self, key: Key) {
+        if let Some(Copy { fate: Fate::Settled { how, .. }, .. }) = self.copies.get_mut(&key) {
+            *how = Settled::Later;
+        }
+    }
+
     /// All copies in a queue go with it. The log knows nothing of that: they are back if its deletion does not become durable.
     pub(crate) fn clear_deleted(&mut self, slot: usize, at: u64) {
         self.clear(slot, &BTreeSet::new(), at, Settled::Later);

@@ -169,7 +169,9 @@ impl ChannelRoutes {
         copies: &CarbonCopies,
     ) -> Route {
         self.on_duty.clear();
-        let exchange = self.exchange.clone().expect("an exchange was entered");
+        let exchange = self.entered();
+        // To a fanout exchange all keys are the same.
+        let is_keyless = exchange.kind == ExchangeKind::Fanout;
         if exchange.name.is_empty() && is_reply_address(routing_key) {
             if let Some(reply) = principal.vhost.replies.get(routing_key) {
                 return Route::Reply(reply);
@@ -181,10 +183,9 @@ impl ChannelRoutes {
             return Route::Queues(self.none.get_or_insert_with(|| Arc::from([])).clone());
         }
         if !copies.keys.is_empty() || !self.is_plain {
+            let exchange = self.entered().clone();
             return Route::Queues(self.look_up(principal, &exchange, routing_key, properties, copies));
         }
-        // To a fanout exchange all keys are the same.
-        let is_keyless = exchange.kind == ExchangeKind::Fanout;
         let key = if is_keyless { &[] } else { routing_key };
         if let Some((latest, queues)) = &self.latest
             && (is_keyless || is_equal(latest, key))
@@ -194,6 +195,8 @@ impl ChannelRoutes {
         if let Some(queues) = self.remembered.get(key) {
             return Route::Queues(queues.clone());
         }
+        // Only here: counting who holds it costs more than finding a route that is remembered.
+        let exchange = self.entered().clone();
         let queues = match self.look_up_long(&exchange, key) {
             Some(queues) => queues,
             None => self.look_up(principal, &exchange, routing_key, properties, copies),

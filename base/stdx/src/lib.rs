@@ -3,6 +3,7 @@
 pub mod hamt;
 pub mod histogram;
 mod ids;
+pub mod markup;
 
 pub use histogram::Histogram;
 pub use ids::{ConnectionId, ExchangeId, QueueId};

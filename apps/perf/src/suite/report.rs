@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use chart::{Line, Scale, Stroke, chart, short};
 use std::fmt::Write;
 use std::path::Path;
+use stdx::markup::escaped;
 
 /// Writes the report of what was measured so far.
 ///
@@ -297,11 +298,6 @@ fn bytes(size: u32) -> String {
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// Text that is safe between tags and in attributes.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

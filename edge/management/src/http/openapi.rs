@@ -1,6 +1,7 @@
 //! The API described by its own route table: an OpenAPI document, and a page for people.
 
 use serde_json::{Map, Value, json};
+use stdx::markup::escaped;
 
 use super::auth::Access;
 use super::call::Call;
@@ -106,11 +107,6 @@ fn document(call: &Call) -> Answer {
             }},
         },
     })))
-}
-
-/// A text between tags.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn page(_: &Call) -> Answer {

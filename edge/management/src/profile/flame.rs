@@ -1,6 +1,8 @@
 //! A tree of calls as a flame graph: one SVG that any browser shows, with zoom and search by a script of its own. Nothing is
 //! loaded from elsewhere. Knows nothing of where trees come from.
 
+use stdx::markup::escaped;
+
 use super::report::Unit;
 use super::tree::Node;
 
@@ -138,21 +140,6 @@ fn clipped(name: &str, width: f64) -> String {
     let mut clipped: String = name.chars().take(room - 2).collect();
     clipped.push_str("..");
     clipped
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            other if other.is_control() => out.push(' '),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

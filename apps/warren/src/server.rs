@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, StartError};
+use management::profile::Continuous;
 use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
 use platform::{Clock, Memory, Random, RealClock, RealMemory, RealRandom};
@@ -16,7 +17,7 @@ use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::config::{self, Durability, Options, Permit, Switch};
+use crate::config::{self, Durability, NodeOptions, Options, Permit, Switch};
 use crate::{http, logging, node, prometheus, readiness};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
@@ -46,6 +47,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     let settings = Arc::new(settings(options));
+    profile(&broker, &options.node);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
     let mut addresses = Vec::new();
@@ -127,6 +129,16 @@ async fn prepare(
         prepared.await?.map_err(|problem| anyhow::anyhow!("cannot import definitions: {problem}"))?;
     skipped.iter().for_each(|line| tracing::warn!("{line}"));
     Ok(broker)
+}
+
+/// Begins the history of profiles, if it is to be kept from the start.
+fn profile(broker: &Broker, options: &NodeOptions) {
+    management::profile::set_slow_ms(options.profile_slow_ms);
+    if options.profile_continuous == Switch::On
+        && let Err(refused) = management::profile::set_continuous(broker, Continuous::On)
+    {
+        tracing::warn!("no history of profiles is kept: {refused}");
+    }
 }
 
 /// Exchanges through which the broker speaks itself, once all vhosts are there.

@@ -15,6 +15,7 @@ const LISTED: &[&str] = &[
     // An allocator is unsafe to implement; this one passes every call to the system's.
     "base/platform/src/profile/allocator.rs",
     "base/platform/src/profile/stack.rs",
+    "base/platform/src/profile/waiting.rs",
 ];
 
 /// Lines above an `unsafe` in which its `SAFETY:` sentence may begin.

@@ -488,6 +488,10 @@ pub struct NodeOptions {
     pub definitions_skip_unchanged: Switch,
     /// What becomes of definitions of things that Warren does not have. Default denied.
     pub definitions_unsupported: Permit,
+    /// Whether a history of profiles is kept from the start. Default off.
+    pub profile_continuous: Switch,
+    /// Milliseconds from which on a stage is slow. Default 250.
+    pub profile_slow_ms: u64,
     /// Whether events are published. Default on.
     pub event_exchange: Switch,
     /// Where. Default `/`.
@@ -516,6 +520,8 @@ impl Default for NodeOptions {
             definitions_path: None,
             definitions_skip_unchanged: Switch::Off,
             definitions_unsupported: Permit::Denied,
+            profile_continuous: Switch::Off,
+            profile_slow_ms: 250,
             event_exchange: Switch::On,
             event_exchange_vhost: "/".to_owned(),
         }

@@ -22,6 +22,8 @@ const FULL: u32 = 2;
 pub struct Sample {
     /// The thread's number in the operating system.
     pub thread: u32,
+    /// Why it did not run; none for one that ran.
+    pub waits: NameId,
     /// What it worked for.
     pub labels: Labels,
     /// Addresses, innermost first: where it was, then where each caller goes on.
@@ -31,6 +33,7 @@ pub struct Sample {
 struct Slot {
     state: AtomicU32,
     thread: AtomicU32,
+    waits: AtomicU32,
     protocol: AtomicU32,
     vhost: AtomicU32,
     connection: AtomicU64,
@@ -53,6 +56,7 @@ impl Ring {
         let slot = |_| Slot {
             state: AtomicU32::new(FREE),
             thread: AtomicU32::new(0),
+            waits: AtomicU32::new(0),
             protocol: AtomicU32::new(0),
             vhost: AtomicU32::new(0),
             connection: AtomicU64::new(0),
@@ -66,13 +70,14 @@ impl Ring {
 
     /// Leaves a sample; counts it as dropped when the next slot is not free. Safe in a signal handler: neither lock nor
     /// allocation.
-    pub(super) fn put(&self, thread: u32, labels: Labels, stack: &[usize]) {
+    pub(super) fn put(&self, (thread, waits): (u32, NameId), labels: Labels, stack: &[usize]) {
         let slot = &self.slots[self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len()];
         if slot.state.compare_exchange(FREE, WRITING, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         slot.thread.store(thread, Ordering::Relaxed);
+        slot.waits.store(waits.0, Ordering::Relaxed);
         slot.protocol.store(labels.protocol.0, Ordering::Relaxed);
         slot.vhost.store(labels.vhost.0, Ordering::Relaxed);
         slot.connection.store(labels.connection, Ordering::Relaxed);
@@ -95,6 +100,7 @@ impl Ring {
             let depth = slot.depth.load(Ordering::Relaxed);
             let sample = Sample {
                 thread: slot.thread.load(Ordering::Relaxed),
+                waits: NameId(slot.waits.load(Ordering::Relaxed)),
                 labels: Labels {
                     protocol: NameId(slot.protocol.load(Ordering::Relaxed)),
                     vhost: NameId(slot.vhost.load(Ordering::Relaxed)),
@@ -123,11 +129,11 @@ mod tests {
     fn samples_come_out_as_they_went_in_and_what_finds_no_room_is_counted() {
         let ring = Ring::new();
         let labels = Labels { connection: 7, queue: 9, ..Labels::default() };
-        ring.put(3, labels, &[1, 2, 3]);
+        ring.put((3, NameId(4)), labels, &[1, 2, 3]);
         let mut seen = Vec::new();
-        ring.drain(|sample| seen.push((sample.thread, sample.labels, sample.stack)));
-        assert_eq!(seen, [(3, labels, vec![1, 2, 3])]);
-        (0..SLOTS + 5).for_each(|_| ring.put(1, labels, &[0; DEPTH_MAX + 1]));
+        ring.drain(|sample| seen.push((sample.thread, sample.waits, sample.labels, sample.stack)));
+        assert_eq!(seen, [(3, NameId(4), labels, vec![1, 2, 3])]);
+        (0..SLOTS + 5).for_each(|_| ring.put((1, NameId::default()), labels, &[0; DEPTH_MAX + 1]));
         assert_eq!(ring.dropped(), 5);
         let mut count = 0;
         ring.drain(|sample| count += usize::from(sample.stack.len() == DEPTH_MAX));
@@ -141,7 +147,9 @@ mod tests {
             for thread in 1..=4 {
                 let ring = &ring;
                 scope.spawn(move || {
-                    (0..20_000).for_each(|_| ring.put(thread, Labels::default(), &[thread as usize; 9]));
+                    (0..20_000).for_each(|_| {
+                        ring.put((thread, NameId::default()), Labels::default(), &[thread as usize; 9]);
+                    });
                 });
             }
             let mut taken = 0;

@@ -4,14 +4,20 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use parking_lot::Mutex;
+
+use super::names::NameId;
 use super::ring::{DEPTH_MAX, Ring, Sample};
 use super::stack::{self, Registers};
+use super::waiting::{self, Waiting};
 use super::{labels, register_thread};
 
 /// Samples in a second of CPU time at most. Kernels look at timers 100 to 1000 times a second, so more would bring nothing.
 pub const HZ_MAX: u32 = 999;
 
 static RING: OnceLock<Ring> = OnceLock::new();
+/// Whether the handler is there.
+static INSTALLED: Mutex<bool> = Mutex::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -29,13 +35,31 @@ pub fn set_rate(hz: u32) -> io::Result<()> {
         IS_ON.store(false, Ordering::Release);
         return arm(0);
     }
-    register_thread();
-    stack::learn_code();
-    if RING.set(Ring::new()).is_ok() {
-        install()?;
-    }
+    prepare()?;
     IS_ON.store(true, Ordering::Release);
     arm(1_000_000 / hz.min(HZ_MAX))
+}
+
+/// Lets a thread that waits leave a sample. Such samples bear their reason, those of the timer do not.
+///
+/// # Errors
+/// There is no such thread any more, or what [`set_rate`] says.
+pub fn probe(thread: Waiting) -> io::Result<()> {
+    prepare()?;
+    waiting::signal(thread)
+}
+
+/// Installs what takes samples, once: without it the signal would end the process.
+fn prepare() -> io::Result<()> {
+    let mut is_installed = INSTALLED.lock();
+    if !*is_installed {
+        register_thread();
+        stack::learn_code();
+        let _ring = RING.get_or_init(Ring::new);
+        install()?;
+        *is_installed = true;
+    }
+    Ok(())
 }
 
 /// Takes out the samples taken since the last call. At [`HZ_MAX`] and with many processors, call it ten times a second.
@@ -85,14 +109,29 @@ fn arm(interval_us: u32) -> io::Result<()> {
 }
 
 /// Only touches memory of this thread that needs no set-up, its own stack, and the ring's atomics.
-extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    if !IS_ON.load(Ordering::Acquire) {
+extern "C" fn on_signal(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let waits = waits_of(info);
+    if waits == NameId::default() && !IS_ON.load(Ordering::Acquire) {
         return;
     }
     let (Some(ring), Some(registers)) = (RING.get(), registers_of(context)) else { return };
     let mut addresses = [0; DEPTH_MAX];
     let depth = stack::walk(registers, &mut addresses);
-    ring.put(thread_number(), labels::current(), &addresses[..depth]);
+    ring.put((thread_number(), waits), labels::current(), &addresses[..depth]);
+}
+
+/// The reason that came with a signal of [`probe`]; none with those of the timer.
+#[expect(unsafe_code, reason = "reads what came with the signal")]
+fn waits_of(info: *mut libc::siginfo_t) -> NameId {
+    // SAFETY: the kernel passes a handler with SA_SIGINFO a valid `siginfo_t`, or, were somebody to call it otherwise, null, which
+    // `as_ref` catches; a signal with SI_QUEUE has a value.
+    let value = unsafe {
+        match info.as_ref() {
+            Some(info) if info.si_code == libc::SI_QUEUE => info.si_value().sival_ptr.expose_provenance(),
+            _ => 0,
+        }
+    };
+    NameId(value as u32)
 }
 
 /// What the interrupted thread's registers were.

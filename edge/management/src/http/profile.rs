@@ -42,6 +42,16 @@ pub(crate) const ROUTES: &[Route] = &[
         |call| get(call, "/api/profile/cpu"),
     ),
     profile("/api/profile/heap", "Memory in use: stacks with labels.", |call| get(call, "/api/profile/heap")),
+    profile(
+        "/debug/flamegraph/waits",
+        "Where threads sleep, or wait for the disk or a processor, as a flame graph: `seconds` (10), `hz` (19), `by`, `only`.",
+        |call| get(call, "/debug/flamegraph/waits"),
+    ),
+    profile(
+        "/api/profile/waits",
+        "Where threads wait: stacks with labels. `seconds` (10), `hz` (19), `by`, `only`, `as`.",
+        |call| get(call, "/api/profile/waits"),
+    ),
     profile("/api/profile/history", "CPU time of the last `minutes` (10), when a history is kept.", |call| {
         get(call, "/api/profile/history")
     }),

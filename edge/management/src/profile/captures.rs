@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use broker::{Broker, Stage, StageTimes};
@@ -21,7 +22,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(120);
 
 /// A stage is slow when one batch in a hundred takes longer than this, nanoseconds.
-const SLOW_NS: u64 = 250_000_000;
+static SLOW_NS: AtomicU64 = AtomicU64::new(250_000_000);
 
 /// Batches in a look below which nothing is said of them.
 const BATCHES_MIN: u64 = 20;
@@ -56,6 +57,11 @@ struct Kept {
 
 static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 
+/// From now on a stage is slow when one batch in a hundred takes longer than this, milliseconds. 250 unless said.
+pub fn set_slow_ms(slow_ms: u64) {
+    SLOW_NS.store(slow_ms.saturating_mul(1_000_000), Ordering::Relaxed);
+}
+
 /// Looks at stages and memory from time to time.
 pub(super) struct Watch {
     seen: Vec<StageTimes>,
@@ -74,7 +80,7 @@ impl Watch {
             return None;
         }
         let now = broker.stages().snapshot();
-        let reason = slow(&self.seen, &now).or_else(|| large(broker));
+        let reason = slow(&self.seen, &now, SLOW_NS.load(Ordering::Relaxed)).or_else(|| large(broker));
         self.seen = now;
         self.next = Instant::now() + if reason.is_some() { PAUSE } else { LOOK_INTERVAL };
         reason
@@ -82,14 +88,15 @@ impl Watch {
 }
 
 /// A stage in which many batches were slow between two looks.
-fn slow(before: &[StageTimes], now: &[StageTimes]) -> Option<String> {
+fn slow(before: &[StageTimes], now: &[StageTimes], slow_ns: u64) -> Option<String> {
     now.iter().filter(|times| WATCHED.contains(&times.stage)).find_map(|times| {
         let was = before.iter().find(|it| (it.stage, it.kind) == (times.stage, times.kind));
         let since = times.times.since(&was.map_or_else(Snapshot::default, |was| was.times.clone()));
         let p99_ns = since.quantile(0.99);
-        let is_slow = since.count() >= BATCHES_MIN && p99_ns > SLOW_NS;
+        let is_slow = since.count() >= BATCHES_MIN && p99_ns > slow_ns;
         is_slow.then(|| {
-            format!("{}: one batch in a hundred took {} ms or more", times.stage.name(), p99_ns / 1_000_000)
+            let p99_ms = p99_ns as f64 / 1e6;
+            format!("{}: one batch in a hundred took {p99_ms:.1} ms or more", times.stage.name())
         })
     })
 }
@@ -142,6 +149,8 @@ mod tests {
     use super::*;
     use stdx::Histogram;
 
+    const SLOW: u64 = 250_000_000;
+
     fn times(stage: Stage, histogram: &Histogram) -> StageTimes {
         StageTimes { stage, kind: None, times: histogram.snapshot() }
     }
@@ -149,15 +158,19 @@ mod tests {
     #[test]
     fn only_what_was_slow_since_the_last_look_and_often_enough_is_kept() {
         let histogram = Histogram::new();
-        (0..100).for_each(|_| histogram.record(2 * SLOW_NS));
+        (0..100).for_each(|_| histogram.record(2 * SLOW));
         let before = [times(Stage::Fsync, &histogram)];
-        assert_eq!(slow(&before, &before), None, "it was slow before");
-        (0..BATCHES_MIN - 1).for_each(|_| histogram.record(2 * SLOW_NS));
-        assert_eq!(slow(&before, &[times(Stage::Fsync, &histogram)]), None, "too few");
-        histogram.record(2 * SLOW_NS);
-        let reason = slow(&before, &[times(Stage::Fsync, &histogram)]).unwrap();
+        assert_eq!(slow(&before, &before, SLOW), None, "it was slow before");
+        (0..BATCHES_MIN - 1).for_each(|_| histogram.record(2 * SLOW));
+        assert_eq!(slow(&before, &[times(Stage::Fsync, &histogram)], SLOW), None, "too few");
+        histogram.record(2 * SLOW);
+        let reason = slow(&before, &[times(Stage::Fsync, &histogram)], SLOW).unwrap();
         assert!(reason.starts_with("fsync"), "{reason}");
-        assert_eq!(slow(&before, &[times(Stage::Write, &histogram)]), None, "that is the client's doing");
+        assert_eq!(
+            slow(&before, &[times(Stage::Write, &histogram)], SLOW),
+            None,
+            "that is the client's doing"
+        );
     }
 
     #[test]

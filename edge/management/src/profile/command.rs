@@ -10,14 +10,16 @@ use serde_json::{Value, json};
 use super::flame::{Palette, svg};
 use super::raw::ProfileError;
 use super::report::Profile;
-use super::{Continuous, CpuRequest, Cut, Document, HeapWatch, Node, folded, pprof, recorder, threads};
+use super::{
+    Continuous, CpuRequest, Cut, Document, HeapWatch, Node, WaitsRequest, folded, pprof, recorder, threads,
+};
 use crate::commands::{Outcome, usage};
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
 
 /// Functions in the table for people.
 const TABLE_LINES_MAX: usize = 30;
 
-/// `profile cpu|threads|history|captures|continuous ...`.
+/// `profile cpu|heap|waits|threads|history|captures|continuous ...`.
 pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
     let words: Vec<&str> = request.args.iter().map(String::as_str).collect();
     // A form that is none is refused before the samples are taken.
@@ -46,6 +48,15 @@ pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
             super::watch_heap(HeapWatch::Off);
             Ok(Answer::Done { ok: "Allocations are not watched any more".into() })
         }
+        ["waits"] => {
+            let defaults = WaitsRequest::default();
+            let asked = WaitsRequest {
+                seconds: number(request, "seconds")?.unwrap_or(defaults.seconds),
+                hz: number(request, "hz")?.unwrap_or(defaults.hz),
+                cut: cut(request)?,
+            };
+            shown(&super::waits(broker, &asked).map_err(failed)?, request)
+        }
         ["threads"] => {
             let seconds = number(request, "seconds")?.unwrap_or(5).clamp(1, recorder::SECONDS_MAX);
             Ok(thread_rows(&threads(Duration::from_secs(seconds))))
@@ -63,7 +74,7 @@ pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
         ["continuous", "on"] => switch(broker, Continuous::On),
         ["continuous", "off"] => switch(broker, Continuous::Off),
         _ => Err(usage(
-            "profile what? cpu, heap [on|off], threads, history, captures [NUMBER], continuous [on|off], diff BEFORE AFTER",
+            "profile what? cpu, heap [on|off], waits, threads, history, captures [NUMBER], continuous [on|off], diff BEFORE AFTER",
         )),
     }
 }

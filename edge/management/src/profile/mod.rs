@@ -5,6 +5,7 @@
 //!                                         ├─► a capture: `profile cpu`, /debug/pprof/profile
 //!                                         └─► windows of the last hours: `profile history`, and copies of them
 //!                                             when latency or memory crossed a threshold: `profile captures`
+//!  the same signal, sent to threads that sleep ─► `profile waits`
 //!  raw samples ─► symbols, labels ─► Profile ─► cut ─► SVG, folded, pprof, JSON, a table
 //! ```
 //!
@@ -27,8 +28,9 @@ mod report;
 mod symbols;
 mod threads;
 mod tree;
+mod waits;
 
-pub use captures::{Capture, captures};
+pub use captures::{Capture, captures, set_slow_ms};
 pub(crate) use command::command;
 pub use cut::{Cut, LabelKey};
 pub use diff::{Difference, diff};
@@ -37,6 +39,7 @@ pub use heap::{HeapWatch, heap, watch_heap};
 pub use page::{PATHS, Page, page};
 pub use raw::ProfileError;
 pub use recorder::{Continuous, CpuRequest, cpu, history, set_continuous};
-pub use report::{Frame, Profile, Stack, Unit};
+pub use report::{Frame, Profile, Stack, Unit, Watched};
 pub use threads::{ThreadTimes, threads};
 pub use tree::Node;
+pub use waits::{WaitsRequest, waits};

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::raw::ProfileError;
 use super::report::Profile;
-use super::{Continuous, CpuRequest, Cut, Document, command, pprof, recorder};
+use super::{Continuous, CpuRequest, Cut, Document, WaitsRequest, command, pprof, recorder};
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +28,15 @@ const BINARY: &str = "application/octet-stream";
 const THREADS_SECONDS_MAX: u64 = 60;
 
 /// Paths that [`page`] answers, below the root of the server; `{number}` stands for a number. All are read with GET.
-pub const PATHS: [&str; 11] = [
+pub const PATHS: [&str; 13] = [
     "/debug/pprof/profile",
     "/debug/pprof/heap",
     "/debug/flamegraph/cpu",
     "/debug/flamegraph/heap",
+    "/debug/flamegraph/waits",
     "/api/profile/cpu",
     "/api/profile/heap",
+    "/api/profile/waits",
     "/api/profile/history",
     "/api/profile/threads",
     "/api/profile/captures",
@@ -57,6 +59,8 @@ pub fn page(
         "/debug/pprof/heap" => asked.heap("pprof"),
         "/debug/flamegraph/heap" => asked.heap("svg"),
         "/api/profile/heap" => asked.heap("json"),
+        "/debug/flamegraph/waits" => asked.waits("svg"),
+        "/api/profile/waits" => asked.waits("json"),
         "/api/profile/history" => asked.history(),
         "/api/profile/threads" => asked.threads(),
         "/api/profile/captures" => Ok(captures()),
@@ -106,6 +110,17 @@ impl Asked<'_> {
             super::watch_heap(super::HeapWatch::On);
         }
         Ok(form.page(&super::heap(self.broker, seconds, &cut)?))
+    }
+
+    fn waits(&self, form: &str) -> Result<Page, ProfileError> {
+        let form = self.form(form)?;
+        let defaults = WaitsRequest::default();
+        let request = WaitsRequest {
+            seconds: self.number("seconds", defaults.seconds)?,
+            hz: self.number("hz", defaults.hz)?,
+            cut: self.cut()?,
+        };
+        Ok(form.page(&super::waits(self.broker, &request)?))
     }
 
     fn history(&self) -> Result<Page, ProfileError> {

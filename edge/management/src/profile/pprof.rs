@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use super::cut::LabelKey;
-use super::report::{Profile, Unit};
+use super::report::{Profile, Unit, Watched};
 
 /// A profile as the bytes of a `.pb.gz` file.
 #[must_use]
@@ -21,6 +21,9 @@ fn message(profile: &Profile) -> Vec<u8> {
     strings.index("");
     let mut out = Vec::new();
     let (count, value) = match profile.unit {
+        Unit::Nanoseconds if profile.watched == Watched::Waiting => {
+            (("samples", "count"), ("waiting", "nanoseconds"))
+        }
         Unit::Nanoseconds => (("samples", "count"), ("cpu", "nanoseconds")),
         Unit::Bytes => (("inuse_objects", "count"), ("inuse_space", "bytes")),
     };

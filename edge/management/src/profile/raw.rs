@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use platform::profile::{Labels, Sample};
+use platform::profile::{Labels, NameId, Sample};
 
 /// Different stacks kept of one capture; the others count as one.
 pub(super) const STACKS_MAX: usize = 20_000;
@@ -31,6 +31,8 @@ pub(super) struct Key {
     /// Innermost first; empty for what was one too many.
     pub(super) stack: Arc<[usize]>,
     pub(super) labels: Labels,
+    /// What it waited for; none if it ran.
+    pub(super) waits: NameId,
     /// Name of the thread.
     pub(super) thread: Arc<str>,
 }
@@ -40,7 +42,7 @@ pub(super) struct Key {
 pub(super) struct Raw {
     pub(super) counts: HashMap<Key, u64>,
     pub(super) samples: u64,
-    /// CPU time of the process while they were taken, nanoseconds.
+    /// CPU time of the process while they were taken, nanoseconds; of samples of waiting, the time that threads waited.
     pub(super) cpu_ns: u64,
     /// How long it took, milliseconds.
     pub(super) wall_ms: u64,
@@ -55,11 +57,18 @@ impl Raw {
     pub(super) fn add(&mut self, key: Key, stacks_max: usize) {
         self.samples += 1;
         if self.counts.len() >= stacks_max && !self.counts.contains_key(&key) {
-            let many = Key { stack: Arc::from([]), labels: Labels::default(), thread: "".into() };
+            let many =
+                Key { stack: Arc::from([]), labels: Labels::default(), waits: key.waits, thread: "".into() };
             *self.counts.entry(many).or_default() += 1;
             return;
         }
         *self.counts.entry(key).or_default() += 1;
+    }
+
+    /// Lets each sample stand for so long.
+    pub(super) fn with_each_ns(mut self, each_ns: u64) -> Raw {
+        self.cpu_ns = self.samples * each_ns;
+        self
     }
 
     /// Adds another one, taken at another time.
@@ -89,7 +98,7 @@ impl Threads {
             self.0.clear();
         }
         let thread = self.0.entry(sample.thread).or_insert_with(|| name_of(sample.thread).into()).clone();
-        Key { stack: sample.stack.into(), labels: sample.labels, thread }
+        Key { stack: sample.stack.into(), labels: sample.labels, waits: sample.waits, thread }
     }
 }
 
@@ -106,7 +115,12 @@ mod tests {
     fn what_is_one_too_many_counts_but_is_not_told_apart() {
         let mut raw = Raw::default();
         for address in 0..10 {
-            let key = Key { stack: Arc::from([address]), labels: Labels::default(), thread: "t".into() };
+            let key = Key {
+                stack: Arc::from([address]),
+                labels: Labels::default(),
+                waits: NameId::default(),
+                thread: "t".into(),
+            };
             raw.add(key.clone(), 3);
             raw.add(key, 3);
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use broker::Broker;
 use parking_lot::Mutex;
+use platform::profile::NameId;
 use platform::{Clock, RealClock, profile};
 
 use super::captures;
@@ -63,6 +64,7 @@ pub enum Continuous {
 struct Recorder {
     is_running: bool,
     capture: Option<Capture>,
+    waits: Option<Raw>,
     history: Option<History>,
 }
 
@@ -126,6 +128,33 @@ pub fn cpu(broker: &Broker, request: &CpuRequest) -> Result<Profile, ProfileErro
     Ok(named(broker, &raw, &request.cut))
 }
 
+/// Keeps the samples of waiting threads that `look` brings, which is called again and again for so long.
+pub(super) fn waits(
+    time: Duration,
+    mut look: impl FnMut() -> std::io::Result<()>,
+) -> Result<Raw, ProfileError> {
+    {
+        let mut recorder = RECORDER.lock();
+        if recorder.waits.is_some() {
+            return Err(ProfileError::Busy { seconds: SECONDS_MAX });
+        }
+        recorder.waits = Some(Raw { began_ms: wall_ms(), ..Raw::default() });
+        recorder.follow()?;
+    }
+    let (began, dropped_before) = (Instant::now(), profile::dropped());
+    let mut outcome = Ok(());
+    while outcome.is_ok() && began.elapsed() < time {
+        outcome = look();
+    }
+    let mut recorder = RECORDER.lock();
+    recorder.drain(&mut Threads::default());
+    let mut raw = recorder.waits.take().unwrap_or_default();
+    outcome?;
+    raw.wall_ms = began.elapsed().as_millis() as u64;
+    raw.dropped = profile::dropped() - dropped_before;
+    Ok(raw)
+}
+
 /// Gives samples their names.
 pub(super) fn named(broker: &Broker, raw: &Raw, cut: &Cut) -> Profile {
     let names = Names::of(broker, raw.counts.keys().map(|key| &key.labels));
@@ -184,7 +213,7 @@ impl Recorder {
         let wanted = self.capture.as_ref().map_or(0, |capture| capture.hz);
         let hz = if self.history.is_some() { wanted.max(HISTORY_HZ) } else { wanted };
         profile::set_rate(hz)?;
-        if hz > 0 && !self.is_running {
+        if (hz > 0 || self.waits.is_some()) && !self.is_running {
             platform::thread::spawn_or_abort("profiler", run)?;
             self.is_running = true;
         }
@@ -194,6 +223,12 @@ impl Recorder {
     fn drain(&mut self, threads: &mut Threads) {
         profile::drain(|sample| {
             let key = threads.key(sample);
+            if key.waits != NameId::default() {
+                if let Some(waits) = &mut self.waits {
+                    waits.add(key, STACKS_MAX);
+                }
+                return;
+            }
             if let Some(capture) = &mut self.capture {
                 capture.raw.add(key.clone(), STACKS_MAX);
             }
@@ -213,7 +248,7 @@ fn run() {
         recorder.drain(&mut threads);
         if let Some(history) = &mut recorder.history {
             history.turn();
-        } else if recorder.capture.is_none() {
+        } else if recorder.capture.is_none() && recorder.waits.is_none() {
             recorder.is_running = false;
             return;
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use platform::profile::Allocation;
+use platform::profile::{Allocation, NameId, name_of};
 use serde::{Deserialize, Serialize};
 
 use super::cut::{LabelKey, Names};
@@ -14,7 +14,7 @@ use super::symbols::{Function, Symbols};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// CPU time.
+    /// CPU time, or time that threads waited.
     Nanoseconds,
     /// Memory in use.
     Bytes,
@@ -32,6 +32,17 @@ impl Unit {
             Unit::Bytes => format!("{:.1} kB", value / 1e3),
         }
     }
+}
+
+/// What was watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Threads that ran.
+    Cpu,
+    /// Threads that did not run.
+    Waiting,
+    /// Memory in use.
+    Heap,
 }
 
 /// A function in a profile.
@@ -59,6 +70,8 @@ pub struct Stack {
 /// A profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
+    /// What was watched.
+    pub watched: Watched,
     /// What values are.
     pub unit: Unit,
     /// When it began, milliseconds since the epoch.
@@ -81,12 +94,15 @@ impl Profile {
         let each_ns = raw.cpu_ns / raw.samples.max(1);
         let found = raw.counts.iter().map(|(key, count)| Found {
             stack: &key.stack,
+            waits: name_of(key.waits),
             labels: names.labels(&key.labels, &key.thread),
             value: count * each_ns,
             count: *count,
         });
         let (frames, stacks) = named(found);
+        let waits = raw.counts.keys().any(|key| key.waits != NameId::default());
         Profile {
+            watched: if waits { Watched::Waiting } else { Watched::Cpu },
             unit: Unit::Nanoseconds,
             began_ms: raw.began_ms,
             wall_ms: raw.wall_ms,
@@ -101,13 +117,23 @@ impl Profile {
     pub(super) fn of_heap(all: &[Allocation], lost: u64, names: &Names, at_ms: u64) -> Profile {
         let found = all.iter().map(|it| Found {
             stack: &it.stack,
+            waits: None,
             labels: names.labels(&it.labels, &"".into()),
             value: it.weight_bytes,
             count: it.weight_bytes / it.bytes.max(1),
         });
         let (frames, stacks) = named(found);
         let samples = all.len() as u64;
-        Profile { unit: Unit::Bytes, began_ms: at_ms, wall_ms: 0, samples, dropped: lost, frames, stacks }
+        Profile {
+            watched: Watched::Heap,
+            unit: Unit::Bytes,
+            began_ms: at_ms,
+            wall_ms: 0,
+            samples,
+            dropped: lost,
+            frames,
+            stacks,
+        }
     }
 
     /// All of it, in its unit.
@@ -125,13 +151,15 @@ impl Profile {
     #[must_use]
     pub fn summary(&self) -> String {
         let total = self.unit.show(self.total());
+        let time = match self.watched {
+            Watched::Cpu => "of CPU time",
+            Watched::Waiting => "of waiting, all threads together,",
+            Watched::Heap => "",
+        };
         match self.unit {
             Unit::Nanoseconds => {
-                format!(
-                    "{total} of CPU time in {:.1} s, {} samples",
-                    self.wall_ms as f64 / 1000.0,
-                    self.samples
-                )
+                let seconds = self.wall_ms as f64 / 1000.0;
+                format!("{total} {time} in {seconds:.1} s, {} samples", self.samples)
             }
             Unit::Bytes => format!("{total} in use, estimated from {} allocations", self.samples),
         }
@@ -174,6 +202,8 @@ impl Profile {
 /// What was found together, before it has names.
 struct Found<'a> {
     stack: &'a [usize],
+    /// What it waited for, shown as its innermost function.
+    waits: Option<Arc<str>>,
     labels: [Option<Arc<str>>; LabelKey::ALL.len()],
     value: u64,
     count: u64,
@@ -208,7 +238,7 @@ fn named<'a>(all: impl Iterator<Item = Found<'a>>) -> (Vec<Frame>, Vec<Stack>) {
     let mut symbols = Symbols::default();
     let mut frames = Frames::default();
     let mut stacks = Vec::new();
-    for Found { stack, labels, value, count } in all {
+    for Found { stack, waits, labels, value, count } in all {
         let mut functions = symbols.stack(stack);
         while functions.last().is_some_and(|last| WATCHERS.iter().any(|watcher| last.name.contains(watcher)))
         {
@@ -224,6 +254,7 @@ fn named<'a>(all: impl Iterator<Item = Found<'a>>) -> (Vec<Frame>, Vec<Stack>) {
             let name = if stack.is_empty() { "(too many different stacks)" } else { "(unknown code)" };
             path.push(frames.index(Frame { name: name.into(), file: "".into() }));
         }
+        path.extend(waits.map(|name| frames.index(Frame { name, file: "".into() })));
         stacks.push(Stack { frames: path, labels, value, count });
     }
     (frames.list, stacks)
@@ -265,6 +296,7 @@ pub(super) mod tests {
         });
         let stacks: Vec<Stack> = stacks.collect();
         Profile {
+            watched: Watched::Cpu,
             unit: Unit::Nanoseconds,
             began_ms: 1,
             wall_ms: 1000,

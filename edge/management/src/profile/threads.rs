@@ -1,5 +1,5 @@
 //! What threads do when they do not run: time on a processor, time waiting for one, time asleep, page faults, from the kernel's
-//! own counters in `/proc/self/task`. No stacks: for those the kernel would have to trace. Knows nothing of queues.
+//! own counters in `/proc/self/task`. Where they wait is told by [`super::waits`]. Knows nothing of queues.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ pub struct ThreadTimes {
 
 /// What the kernel has counted for one thread since it began.
 #[derive(Clone, Debug, Default)]
-struct Counters {
+pub(super) struct Counters {
     name: String,
     running_ns: u64,
     waiting_ns: u64,
@@ -49,7 +49,7 @@ pub fn threads(time: Duration) -> Vec<ThreadTimes> {
     differences(&before, &after, wall_ns)
 }
 
-fn differences(
+pub(super) fn differences(
     before: &BTreeMap<u32, Counters>,
     after: &BTreeMap<u32, Counters>,
     wall_ns: u64,
@@ -74,7 +74,8 @@ fn differences(
     all
 }
 
-fn read_all() -> BTreeMap<u32, Counters> {
+/// The counters of all threads.
+pub(super) fn read_all() -> BTreeMap<u32, Counters> {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
     let read = |task: fs::DirEntry| {
         let path = task.path();

@@ -1,6 +1,6 @@
 //! Keys of the node itself: data folder, durability, names.
 
-use crate::config::key::{Key, Section, Take};
+use crate::config::key::{Key, Section, Take, Unit};
 use crate::config::options::Durability;
 use std::path::PathBuf;
 
@@ -109,6 +109,30 @@ const KEYS: &[Key] = &[
         doc: "Leaves out what Warren does not have yet (quorum queues, streams) and names it in the log, instead \
               of refusing to start.",
         example: "warren.definitions.skip_unsupported = true",
+    },
+    Key {
+        name: "warren.profile.continuous",
+        alias: None,
+        take: Take::Boolean { set: |options, on| options.node.profile_continuous = on.into() },
+        default: "false",
+        doc: "Keeps a history of CPU profiles of the last two hours (`warren ctl profile history`), and a copy of the last \
+              minute whenever something is slow or memory is nearly used up (`warren ctl profile captures`). Costs less than a \
+              hundredth of the CPU time.",
+        example: "warren.profile.continuous = true",
+    },
+    Key {
+        name: "warren.profile.slow_ms",
+        alias: None,
+        take: Take::Integer {
+            min: 1,
+            max: 600_000,
+            unit: Unit::Milliseconds,
+            set: |options, slow_ms| options.node.profile_slow_ms = slow_ms,
+        },
+        default: "250",
+        doc: "What counts as slow there: that one batch in a hundred takes longer to be enqueued, acknowledged, synced or \
+              confirmed.",
+        example: "warren.profile.slow_ms = 50",
     },
     Key {
         name: "warren.event_exchange",

@@ -9,7 +9,6 @@ DIFFERS = [
     (ANY, r"peer-rabbitmq4@localhost|warren@localhost", "the node's name is a key"),
     (ANY, r"warren_version|message_bytes_on_disk|disk_bytes|disk_live_ratio|global_prefetch_count", "Warren shows more"),
     (ANY, r"idle_since", "queues do not remember when they were last used"),
-    (ANY, r"consumer_timeout", "of a channel's settings, not shown"),
     (ANY, r"socket_opts|cowboy|contexts|listeners", "listeners of other protocols and their socket options"),
     ("/api/nodes", r"config_files|metrics_gc_queue_length|ra_open_file_metrics|applications", "parts of RabbitMQ that do not exist here"),
     ("/api/extensions", r".", "extensions of RabbitMQ's own pages"),

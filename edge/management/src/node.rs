@@ -64,6 +64,8 @@ pub struct Node {
     pub started: Instant,
     /// Sets the least important level that is logged, by RabbitMQ's name of it; an error when there is no such level.
     pub set_log_level: fn(&str) -> Result<(), ()>,
+    /// How long deliveries of queues that do not say so themselves may stay unacked, milliseconds.
+    pub consumer_timeout_ms: u64,
     /// Told when an operator asks the server to stop; one waiter is enough.
     pub stop: Arc<Notify>,
 }
@@ -450,6 +452,7 @@ pub(crate) mod tests {
             version: "0.0.1",
             started: Instant::now(),
             set_log_level: |_| Err(()),
+            consumer_timeout_ms: 1_800_000,
             stop: Arc::default(),
         }
     }

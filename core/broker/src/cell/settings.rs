@@ -98,6 +98,18 @@ impl Queue {
         self.terms.read().policies.clone()
     }
 
+    /// How long its deliveries may stay unacked, milliseconds (B135): the lower of its argument and its policy, else the node's
+    /// setting; 0 is for ever.
+    pub fn consumer_timeout_ms(&self, of_node: Option<u64>) -> u64 {
+        let argument = self.arguments().as_table().get("x-consumer-timeout").and_then(|value| value.as_i64());
+        let argument = argument.map(|timeout_ms| u64::try_from(timeout_ms).unwrap_or(0));
+        let own = match (argument, self.policies().natural("consumer-timeout")) {
+            (Some(argument), Some(policy)) => Some(argument.min(policy)),
+            (one, other) => one.or(other),
+        };
+        own.or(of_node).unwrap_or(0)
+    }
+
     /// What it goes by.
     pub(crate) fn config(&self) -> Arc<QueueConfig> {
         self.terms.read().config.clone()

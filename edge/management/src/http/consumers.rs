@@ -41,7 +41,7 @@ fn of_queues(call: &Call, queues: &[Arc<Queue>]) -> Vec<Value> {
     for batch in queues.chunks(BATCH) {
         let asked: Vec<_> = batch.iter().map(|queue| (queue, queue.stats())).collect();
         for (queue, stats) in asked {
-            consumers.extend(shapes::consumers(call.broker(), queue, &stats.wait()));
+            consumers.extend(shapes::consumers(call, queue, &stats.wait()));
         }
     }
     consumers
@@ -56,7 +56,7 @@ pub(crate) fn of_channel(call: &Call, vhost: &str, connection: ConnectionId, num
         for (queue, stats) in asked {
             let mut stats = stats.wait();
             stats.consumers.retain(|it| it.spec.id.connection == connection && it.spec.channel == number);
-            found.extend(shapes::consumers(call.broker(), queue, &stats));
+            found.extend(shapes::consumers(call, queue, &stats));
         }
     }
     found

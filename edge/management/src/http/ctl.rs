@@ -11,7 +11,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
-use super::table::{Method, Route, route};
+use super::table::{Lane, Method, Route, route};
 use crate::commands;
 use crate::policies::OPERATOR_POLICY;
 use crate::protocol::{Answer as Outcome, Exit, Failure, Request};
@@ -26,7 +26,8 @@ pub(crate) const ROUTES: &[Route] = &[route(
     "Runs a command of `warren ctl`: `{\"command\": \"list_queues\", \"args\": [\"name\"], \"options\": {\"vhost\": \"/\"}}`, sent \
      as `application/json`. Answers `{columns, rows}`, `{text, json}` or `{ok}`; 400 with `{error, exit}` when the command fails.",
     run,
-)];
+)
+.in_lane(Lane::Watches)];
 
 /// A page of another site can make a browser send a form with its user's login, but not JSON.
 fn check_type(call: &Call) -> Result<(), Problem> {

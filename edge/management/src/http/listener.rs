@@ -29,7 +29,7 @@ pub const CALLS_MAX: usize = 16;
 /// Health checks that are answered at once, beside all else.
 pub(crate) const CHECKS_MAX: usize = 4;
 
-/// Profiles that are taken at once, beside all else: they last for seconds.
+/// Profiles that are taken and commands of `warren ctl` that run at once, beside all else: they may last for seconds.
 pub(crate) const WATCHES_MAX: usize = 4;
 
 /// Bodies above 64 KiB received at once; more wait for their turn.

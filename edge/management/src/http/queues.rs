@@ -259,7 +259,7 @@ fn show(call: &Call) -> Answer {
     let mut json = known(&call.app, &queue, Details::All);
     add_contents(&call.app, &mut json, &queue, Details::All, &Wanted::All, Ranges::of(call));
     add_tags_and_disk(&mut json, &stats);
-    json.insert("consumer_details".into(), consumers(call.broker(), &queue, &stats).into());
+    json.insert("consumer_details".into(), consumers(call, &queue, &stats).into());
     json.insert("incoming".into(), json!([]));
     json.insert("deliveries".into(), json!([]));
     listing::one(call, Value::Object(json))

@@ -3,6 +3,7 @@
 use broker::{Broker, ConnectionControl, ConnectionId, ConnectionInfo, Queue, QueueStats};
 use serde_json::{Map, Value, json};
 
+use super::call::Call;
 use crate::node::NODE_NAME;
 use crate::values::{table, text};
 
@@ -30,18 +31,18 @@ pub(crate) fn connection_details(info: &ConnectionInfo) -> Value {
 }
 
 /// Consumers of a queue as RabbitMQ's lists show them.
-pub(crate) fn consumers(broker: &Broker, queue: &Queue, stats: &QueueStats) -> Vec<Value> {
-    stats.consumers.iter().map(|consumer| consumer_object(broker, queue, stats, consumer)).collect()
+pub(crate) fn consumers(call: &Call, queue: &Queue, stats: &QueueStats) -> Vec<Value> {
+    stats.consumers.iter().map(|consumer| consumer_object(call, queue, stats, consumer)).collect()
 }
 
 fn consumer_object(
-    broker: &Broker,
+    call: &Call,
     queue: &Queue,
     stats: &QueueStats,
     consumer: &broker::ConsumerStats,
 ) -> Value {
     let spec = &consumer.spec;
-    let info = connection(broker, spec.id.connection).map(|control| control.info());
+    let info = connection(call.broker(), spec.id.connection).map(|control| control.info());
     let channel_details = info.map_or_else(
         || json!({}),
         |info| {
@@ -63,6 +64,7 @@ fn consumer_object(
         "arguments": table(&spec.arguments),
         "channel_details": channel_details,
         "consumer_tag": text(&spec.tag),
+        "consumer_timeout": queue.consumer_timeout_ms(Some(call.node().consumer_timeout_ms)),
         "exclusive": spec.exclusive,
         "prefetch_count": spec.prefetch,
         "queue": {"name": text(queue.name()), "vhost": queue.vhost_name()},

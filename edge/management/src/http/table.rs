@@ -38,7 +38,7 @@ pub(crate) enum Lane {
     Work,
     /// Health checks: short, and never behind work.
     Checks,
-    /// Profiles: they last for seconds, and work does not wait for them.
+    /// Profiles and commands of `warren ctl`: they may last for seconds, and work does not wait for them.
     Watches,
 }
 

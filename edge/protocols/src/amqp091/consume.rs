@@ -53,7 +53,7 @@ impl Running {
                 return Err(Failure::from(refused).in_method(method));
             }
         };
-        let timeout_ms = self.timeout_ms(&queue);
+        let timeout_ms = queue.consumer_timeout_ms(self.settings.consumer_timeout_ms);
         self.set_timeout(source, timeout_ms);
         self.settlements.attach(source, queue.clone(), Some(consumer));
         let entry = Consumer { token, source, reply_address: None };
@@ -175,7 +175,7 @@ impl Running {
         }
         let queue = queue.clone();
         let old = self.channel(number).getter.take();
-        let timeout_ms = self.timeout_ms(&queue);
+        let timeout_ms = queue.consumer_timeout_ms(self.settings.consumer_timeout_ms);
         let source = self.write(|output| {
             if let Some(old) = old {
                 output.state().detach(old.source);
@@ -186,19 +186,6 @@ impl Running {
         self.settlements.attach(source, queue.clone(), None);
         self.channel(number).getter = Some(Getter { queue, source });
         source
-    }
-
-    /// How long deliveries of a queue may stay unacked (B135): the lower of its argument and its policy, else the setting; 0 is
-    /// for ever.
-    fn timeout_ms(&self, queue: &Queue) -> u64 {
-        let argument =
-            queue.arguments().as_table().get("x-consumer-timeout").and_then(|value| value.as_i64());
-        let argument = argument.map(|timeout_ms| u64::try_from(timeout_ms).unwrap_or(0));
-        let own = match (argument, queue.policies().natural("consumer-timeout")) {
-            (Some(argument), Some(policy)) => Some(argument.min(policy)),
-            (one, other) => one.or(other),
-        };
-        own.or(self.settings.consumer_timeout_ms).unwrap_or(0)
     }
 
     /// RabbitMQ looks at arguments after it has found the queue.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published] [ui]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -96,6 +96,15 @@ install_published() { # the suites that clients publish: their source distributi
   (export GOMODCACHE=$cache/go/mod GOTOOLCHAIN=local; cd "$cache"/go/mod/github.com/rabbitmq/amqp091-go@* && go mod download)
 }
 
+install_rabbitmqadmin() { # RabbitMQ's own tool, as its users install it; unoptimised, which takes a third of the time to compile
+  local to=$cache/rabbitmqadmin
+  rm -rf "$to"
+  CARGO_TARGET_DIR=$to/target CARGO_PROFILE_DEV_DEBUG=0 \
+    cargo install rabbitmqadmin --version "$rabbitmqadmin_version" --locked --debug --root "$to"
+  rm -rf "$to/target"
+}
+rabbitmqadmin_version=2.35.0
+
 install_ui() { # what the web UI is built with, and what drives a browser
   mkdir -p "$cache/ui"
   cp "$root/ui/package.json" "$root/ui/package-lock.json" "$cache/ui/"
@@ -106,7 +115,7 @@ want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published | ui) ;; *) die "what is '$p'? (python, node, java, go, published, ui)" ;; esac
+  case $p in python | node | java | go | published | ui | rabbitmqadmin) ;; *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin)" ;; esac
 done
 
 if want python; then
@@ -133,6 +142,10 @@ if want go; then
 fi
 if want published; then
   part published "$(hash_of testing/clients/published/requirements*.txt testing/clients/go/go.mod <(python3 --version))" install_published
+fi
+if want rabbitmqadmin; then
+  need cargo cargo
+  part rabbitmqadmin "$rabbitmqadmin_version" install_rabbitmqadmin
 fi
 if want ui; then
   need node nodejs

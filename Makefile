@@ -6,7 +6,7 @@ DATA ?= warren-data
 LISTEN ?= 127.0.0.1:5672
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package test bench fmt need-build need-test
+.PHONY: help run build package image test-image test bench fmt need-build need-test
 
 help:
 	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
@@ -16,12 +16,19 @@ help:
 	@echo "make fmt     format the Rust sources"
 	@echo "make build   the release binary only"
 	@echo "make package the release tarball and the Debian package, in $(TARGET)/package"
+	@echo "make image   a container image (warren), from $(TARGET)/image; make test-image tries one out"
 
 build: need-build
 	cargo build --release --package warren
 
 package: build
 	@packaging/build.sh $(TARGET)/package
+
+image: build
+	@packaging/image.sh $(TARGET)/image
+
+test-image: build
+	@testing/packages/image.sh
 
 run: build
 	@exec $(TARGET)/release/warren server --listen $(LISTEN) --data-dir $(DATA)

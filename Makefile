@@ -6,7 +6,7 @@ DATA ?= warren-data
 LISTEN ?= 127.0.0.1:5672
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package image test-image test bench fmt need-build need-test
+.PHONY: help run build package image test-image test-deb test bench fmt need-build need-test
 
 help:
 	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
@@ -15,7 +15,7 @@ help:
 	@echo "make bench   the benchmarks, against every broker that is installed here"
 	@echo "make fmt     format the Rust sources"
 	@echo "make build   the release binary only"
-	@echo "make package the release tarball and the Debian package, in $(TARGET)/package"
+	@echo "make package the release tarball and the Debian package, in $(TARGET)/package; make test-deb tries it under systemd"
 	@echo "make image   a container image (warren), from $(TARGET)/image; make test-image tries one out"
 
 build: need-build
@@ -29,6 +29,9 @@ image: build
 
 test-image: build
 	@testing/packages/image.sh
+
+test-deb: package
+	@testing/packages/systemd.sh $$(ls -t $(TARGET)/package/*.deb | head -1)
 
 run: build
 	@exec $(TARGET)/release/warren server --listen $(LISTEN) --data-dir $(DATA)

@@ -93,6 +93,9 @@ pub enum OpenError {
     UserLimit(u64),
 }
 
+/// Who is told that runtime parameters have changed.
+pub(crate) type ParameterWatch = OnceLock<Box<dyn Fn() + Send + Sync>>;
+
 /// Where queue cells find the control plane.
 pub(crate) type ControlPlane = OnceLock<Weak<Inner>>;
 
@@ -255,6 +258,12 @@ impl Broker {
     /// Changes of metadata that hold up whoever reads or changes metadata. Threads that serve several connections ask here first.
     pub fn long_changes(&self) -> &LongChanges {
         &self.0.long_changes
+    }
+
+    /// From now on `tell` is called after every change of a vhost's runtime parameters, also when they go with their vhost. It
+    /// is called under the writer's lock: it may wake somebody, and nothing else. The first one counts.
+    pub fn watch_parameters(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _is_first = self.0.services.parameter_watch.set(Box::new(tell));
     }
 
     /// A new connection's number.

@@ -259,6 +259,7 @@ fn start_services(
         by_id,
         unregistered: Mutex::default(),
         control: OnceLock::new(),
+        parameter_watch: OnceLock::new(),
         voice,
         counters: Arc::default(),
         stall_ms,

@@ -15,7 +15,7 @@ use stdx::QueueId;
 
 use crate::alarms::Alarms;
 use crate::background::{Background, Job};
-use crate::broker::{ControlPlane, Inner};
+use crate::broker::{ControlPlane, Inner, ParameterWatch};
 use crate::call::{Call, Reply};
 use crate::cell::place::Configs;
 use crate::cell::{Event, Queue};
@@ -57,6 +57,7 @@ pub(crate) struct Services {
     /// There is or was a queue that drops duplicates.
     pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: ControlPlane,
+    pub(crate) parameter_watch: ParameterWatch,
     pub(crate) voice: Arc<Voice>,
     pub(crate) counters: Arc<NodeCounters>,
     /// See [`crate::BrokerOptions::stall_ms`].

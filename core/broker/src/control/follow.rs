@@ -95,6 +95,11 @@ impl Inner {
                 Change::ParameterChanged { .. } | Change::GlobalParameterChanged { .. } => {}
             }
         }
+        let is_told =
+            |change: &Change| matches!(change, Change::ParameterChanged { .. } | Change::VhostDeleted(_));
+        if changes.iter().any(is_told) {
+            self.services.parameter_watch.get().into_iter().for_each(|tell| tell());
+        }
         ruled
     }
 

@@ -107,6 +107,8 @@ pub struct Session {
     broker: Broker,
     settings: Arc<Settings>,
     peer: Peer,
+    /// As whom a part of this program acts: whatever it says when it logs in.
+    internal: Option<Arc<User>>,
     outbox: Arc<Outbox<Deliveries>>,
     sink: Arc<DeliverySink>,
     control: Arc<Control>,
@@ -161,6 +163,7 @@ impl Session {
             broker,
             settings,
             peer,
+            internal: None,
             outbox,
             sink,
             control,
@@ -179,6 +182,15 @@ impl Session {
             awaits_metadata: false,
             close_deadline_ms: None,
         }
+    }
+
+    /// A connection of a part of this program, which has no socket: it acts as this user, and what it says when it logs in does
+    /// not matter. RabbitMQ's word for such connections is direct.
+    #[must_use]
+    pub fn acting_as(mut self, user: Arc<User>) -> Session {
+        self.control.info.lock().protocol = "Direct 0-9-1".into();
+        self.internal = Some(user);
+        self
     }
 
     /// Takes what has arrived, as far as it is whole. Consumes nothing while stalled; call [`Session::poll_stalled`]

@@ -11,6 +11,7 @@ use super::super::handshake::{Client, LoginError, encode_tune, login, negotiate}
 use super::super::overdue::Overdue;
 use super::super::refusals::open_failure;
 use super::super::running::{Alarm, Running};
+use super::super::settings::Mechanism;
 use super::super::settle::Settlements;
 use super::{Phase, Session, payload_bytes_max};
 use crate::budget::Share;
@@ -26,7 +27,11 @@ impl Session {
             info.auth_mechanism = start_ok.mechanism.str_lossy().into_owned();
         }
         let info = self.control.info.lock().clone();
-        match login(&self.broker, &self.settings, &self.peer, start_ok, &info) {
+        let logged_in = match &self.internal {
+            Some(user) => Ok((user.clone(), Mechanism::Plain)),
+            None => login(&self.broker, &self.settings, &self.peer, start_ok, &info),
+        };
+        match logged_in {
             Ok((user, mechanism)) => {
                 self.control.info.lock().user = user.name.to_string();
                 self.login = Some((user, mechanism));

@@ -13,3 +13,4 @@ mod node;
 mod prometheus;
 mod readiness;
 pub mod server;
+mod shovels;

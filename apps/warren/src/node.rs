@@ -29,6 +29,7 @@ pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option
         rabbitmq_version: Settings::default().version,
         version: env!("CARGO_PKG_VERSION"),
         started: Instant::now(),
+        shovels: None,
         set_log_level: |level| crate::logging::set_level(level).map_err(drop),
         consumer_timeout_ms: options.queues.consumer_timeout_ms,
         stop: Arc::default(),

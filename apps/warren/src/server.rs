@@ -73,6 +73,8 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, http_address);
+    let shovels = crate::shovels::start(&broker, &settings, clock.clone(), random.clone());
+    node.shovels = Some(shovels.clone());
     if let Some((listener, address)) = prometheus::bind(&options.prometheus)? {
         node.listeners.push(NodeListener {
             address,
@@ -97,6 +99,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     }
     tracing::info!("stopping: closing connections");
     accepting.iter().for_each(JoinHandle::abort);
+    shovels.stop().await;
     drain(&broker, &mut terminate, &mut interrupt).await;
     let closing = tokio::task::spawn_blocking(move || broker.shutdown());
     tokio::select! {

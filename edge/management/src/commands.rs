@@ -6,7 +6,7 @@ use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
     access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, plugins,
-    policies, profile, queues, report, routes, stages, topology, upkeep, vhosts,
+    policies, profile, queues, report, routes, shovels, stages, topology, upkeep, vhosts,
 };
 
 /// What every command gives.
@@ -17,6 +17,7 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
     node::run(broker, node, request)
         .or_else(|| upkeep::run(broker, node, request))
         .or_else(|| plugins::run(broker, node, request))
+        .or_else(|| shovels::run(broker, node, request))
         .unwrap_or_else(|| dispatch(broker, node, request))
         .unwrap_or_else(Answer::Failed)
 }

@@ -9,6 +9,7 @@ use metadata::{
 
 use crate::parameters::{OWN, show_cluster_name};
 use crate::policies::OPERATOR_POLICY;
+use crate::shovels::SHOVEL;
 
 mod document;
 mod entries;
@@ -216,6 +217,7 @@ fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
         serde_json::from_str(document).map_err(|error| format!("not a definitions document: {error}"))?;
     let (operators, others): (Vec<_>, Vec<_>) =
         document.parameters.into_iter().partition(|it| it.component == OPERATOR_POLICY);
+    let (shovels, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| it.component == SHOVEL);
     let mut left = Vec::new();
     let mut definitions = Definitions {
         users: each(document.users, entries::user)?,
@@ -227,7 +229,7 @@ fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
             &mut left,
         )?,
         vhost_limits: taken(others, |it| entries::parameter(it, vhost), &mut left)?,
-        parameters: Vec::new(),
+        parameters: taken(shovels, |it| entries::shovel(it, vhost), &mut left)?,
         global_parameters: globals(document.global_parameters),
         policies: taken(document.policies, |it| entries::policy(&it, vhost), &mut left)?,
         operator_policies: taken(operators, |it| entries::operator_policy(&it, vhost), &mut left)?,

@@ -38,6 +38,7 @@ mod remote;
 mod report;
 mod routes;
 mod server;
+pub mod shovels;
 mod stages;
 mod topology;
 mod upkeep;

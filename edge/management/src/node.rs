@@ -62,6 +62,8 @@ pub struct Node {
     pub journal: Arc<Journal>,
     /// When it was ready.
     pub started: Instant,
+    /// Shovels; `None` when nothing runs them.
+    pub shovels: Option<shovel::Shovels>,
     /// Sets the least important level that is logged, by RabbitMQ's name of it; an error when there is no such level.
     pub set_log_level: fn(&str) -> Result<(), ()>,
     /// How long deliveries of queues that do not say so themselves may stay unacked, milliseconds.
@@ -451,6 +453,7 @@ pub(crate) mod tests {
             rabbitmq_version: "4.3.6".into(),
             version: "0.0.1",
             started: Instant::now(),
+            shovels: None,
             set_log_level: |_| Err(()),
             consumer_timeout_ms: 1_800_000,
             stop: Arc::default(),

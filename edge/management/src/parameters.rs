@@ -10,6 +10,7 @@ use crate::policies::{
     OPERATOR_POLICY, clear_operator_parameter, operator_parameters, set_operator_parameter,
 };
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
+use crate::shovels::{self, SHOVEL};
 
 /// Component under which RabbitMQ keeps limits of vhosts.
 pub(crate) const VHOST_LIMITS: &str = "vhost-limits";
@@ -50,6 +51,11 @@ pub(crate) fn set_parameter(broker: &Broker, request: &Request) -> Outcome {
         }
         (VHOST_LIMITS, _) => {
             Err(validation_failed(&format!("component {VHOST_LIMITS} has one parameter only, '{LIMITS}'")))
+        }
+        (SHOVEL, _) => {
+            check_vhost(broker, request.vhost())?;
+            shovels::check(request.vhost(), name, &value, None).map_err(|text| validation_failed(&text))?;
+            settle(shovels::set(broker, request.vhost(), name, &value))
         }
         _ => Err(validation_failed(&format!("component {component} not found"))),
     }

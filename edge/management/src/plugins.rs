@@ -65,6 +65,8 @@ const PLUGINS: &[Plugin] = &[
     built_in("rabbitmq_random_exchange", "Random Exchange"),
     built_in("rabbitmq_recent_history_exchange", "Recent History Exchange"),
     built_in("rabbitmq_sharding", "Modulus Hash Exchange"),
+    built_in("rabbitmq_shovel", "Data Shovel"),
+    built_in("rabbitmq_shovel_management", "Management extension for the Shovel plugin"),
     built_in("rabbitmq_web_dispatch", "Web Dispatcher"),
 ];
 

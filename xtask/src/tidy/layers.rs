@@ -23,6 +23,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("core/broker", "core/routing"),
     ("core/queues", "core/message"),
     ("edge/management", "edge/protocols"),
+    ("edge/management", "edge/shovel"),
     ("edge/net", "edge/protocols"),
     ("apps/warren", "apps/perf"),
 ];
@@ -60,7 +61,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("socket2", &["edge/net", "apps"]),
     ("subtle", &["core/metadata"]),
     ("thiserror", &[]),
-    ("tokio", &["edge/net", "edge/management", "apps"]),
+    ("tokio", &["edge/net", "edge/management", "edge/shovel", "apps"]),
     ("tracing", &["storage", "core", "edge", "apps"]),
     ("tracing-subscriber", &["apps"]),
 ];

@@ -174,6 +174,11 @@ fn vhost_banner(request: &Request) -> Option<String> {
                 "Clearing runtime parameter \"{second}\" for component \"{first}\" on vhost \"{vhost}\" ..."
             )
         }
+        "shovel_status" => format!("Shovel status on node {NODE_NAME}"),
+        "restart_shovel" => {
+            format!("Restarting dynamic Shovel {first} in virtual host {vhost} on node {NODE_NAME}")
+        }
+        "delete_shovel" => format!("Deleting shovel {first} in vhost {vhost}"),
         "list_parameters" => format!("Listing runtime parameters for vhost \"{vhost}\" ..."),
         "set_global_parameter" => format!("Setting global runtime parameter \"{first}\" to \"{second}\" ..."),
         "clear_global_parameter" => format!("Clearing global runtime parameter \"{first}\" ..."),

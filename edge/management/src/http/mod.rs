@@ -49,6 +49,7 @@ mod router;
 mod samples;
 mod seats;
 mod shapes;
+mod shovels;
 mod table;
 mod users;
 mod vhosts;

@@ -13,6 +13,7 @@ use super::shapes::lossy;
 use super::table::{Method, Route, route};
 use crate::limits::{limits_of, shown};
 use crate::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS, show_cluster_name};
+use crate::shovels::{self, Author, SHOVEL};
 use crate::values;
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -127,6 +128,15 @@ fn set(call: &Call) -> Answer {
             let limits = limits.map_err(|problem| Problem::validation(&problem))?;
             let is_new = found(call).is_empty();
             durable(call.broker().set_vhost_limits(call.part("vhost"), limits).map(|(_, commit)| commit))?;
+            Ok(put(is_new))
+        }
+        (SHOVEL, name) => {
+            let (vhost, value) = (call.part("vhost"), &object["value"]);
+            let may_open = |vhost: &str| call.broker().vhost(vhost).is_some() && call.user.may_open(vhost);
+            let author = Author { name: &call.user.name, may_open: &may_open };
+            shovels::check(vhost, name, value, Some(&author)).map_err(|text| Problem::validation(&text))?;
+            let is_new = found(call).is_empty();
+            durable(shovels::set(call.broker(), vhost, name, value))?;
             Ok(put(is_new))
         }
         ("policy" | "operator_policy", _) => Err(Problem::bad("policies may not be set using this method")),

@@ -7,7 +7,7 @@ use super::reply::Answer;
 use super::{
     attempts, bindings, channels, connections, consumers, ctl, definitions, exchanges, explain, features,
     health, insight, limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues,
-    users, vhosts,
+    shovels, users, vhosts,
 };
 
 /// What a route does.
@@ -88,6 +88,7 @@ const FAMILIES: &[&[Route]] = &[
     permissions::ROUTES,
     parameters::ROUTES,
     policies::ROUTES,
+    shovels::ROUTES,
     limits::ROUTES,
     definitions::ROUTES,
     features::ROUTES,

@@ -5,8 +5,8 @@ use ::queues::QueueConfig;
 use broker::control::operator::pattern_problem;
 use metadata::{
     AddVhost, Arguments, Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Hashing, Limits,
-    Name, PolicyKind, PutUser, QueueType, SALT_BYTES, SetPermissions, SetPolicy, SetTopicPermissions,
-    SetVhostLimits, VhostMetadata,
+    Name, PolicyKind, PutUser, QueueType, SALT_BYTES, SetParameter, SetPermissions, SetPolicy,
+    SetTopicPermissions, SetVhostLimits, VhostMetadata,
 };
 use platform::{Random, RealRandom};
 use routing::TypeError;
@@ -17,6 +17,7 @@ use super::{Entry, Left, Problem, What};
 use crate::limits::{USER_LIMITS, VHOST_LIMITS, limits_of};
 use crate::parameters;
 use crate::policies::{NewPolicy, PolicyProblem, checked, unknown_settings};
+use crate::shovels::{self, SHOVEL};
 use crate::values::raw_table;
 
 /// Longest name and routing key, bytes (short strings of AMQP 0-9-1).
@@ -121,7 +122,7 @@ pub(super) fn topic_permission(it: Permission, vhost: &str) -> Result<Entry<SetT
     }))
 }
 
-/// Only limits of vhosts do something; shovels and federation are not there.
+/// Limits of vhosts; other components than these and shovels are not there.
 pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimits>, Problem> {
     let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
     match it.component.as_str() {
@@ -136,6 +137,17 @@ pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimi
             Ok(Entry::Left(Left { what: What::Parameter, vhost, name: it.name, detail }))
         }
     }
+}
+
+/// A shovel. What RabbitMQ took and Warren does not, such as one with TLS, is left out.
+pub(super) fn shovel(it: Parameter, vhost: &str) -> Result<Entry<SetParameter>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    if let Err(problems) = shovels::check("", &it.name, &it.value, None) {
+        let detail = format!("shovel: {}", problems.replace('\n', "; "));
+        return Ok(Entry::Left(Left { what: What::Parameter, vhost, name: it.name, detail }));
+    }
+    let (component, value) = (SHOVEL.into(), it.value.to_string().into());
+    Ok(Entry::Taken(SetParameter { vhost, component, name: it.name.into(), value }))
 }
 
 /// Those with settings that are not there (federation, mirroring) are left out: half of a policy is another policy.

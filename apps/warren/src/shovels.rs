@@ -1,0 +1,44 @@
+//! Starts shovels, and gives them connections to this very server: pipes into sessions. Refuses to know parameters.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use broker::{Broker, User};
+use platform::{Clock, Random};
+use protocols::Now;
+use protocols::amqp091::{Mechanism, Peer, Session, Settings};
+use shovel::{Local, Login, Shovels};
+use tokio::io::duplex;
+
+/// Bytes that a pipe holds in each direction.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// Starts the shovels of all runtime parameters. Inside a runtime only.
+pub(crate) fn start(
+    broker: &Broker,
+    settings: &Settings,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+) -> Shovels {
+    // The client within speaks PLAIN, whatever clients from outside may speak.
+    let settings = Arc::new(Settings { mechanisms: vec![Mechanism::Plain], ..settings.clone() });
+    let numbers = AtomicU16::new(0);
+    let within = broker.clone();
+    let local: Local = Arc::new(move |login| {
+        // No socket, so no port: a number tells these connections apart in listings.
+        let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let number = numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let peer = Peer { remote: address(number), local: address(0), seed: random.next_u64() };
+        let now = Now { monotonic_ms: clock.now().as_ms(), unix_ms: clock.wall_ms() };
+        let session = Session::new(within.clone(), settings.clone(), peer, now);
+        let session = match login {
+            Login::Internal => session.acting_as(Arc::new(User::internal())),
+            Login::ByPassword => session,
+        };
+        let (ours, theirs) = duplex(PIPE_BYTES);
+        tokio::spawn(net::serve(theirs, session, clock.clone()));
+        ours
+    });
+    Shovels::start(broker.clone(), local, management::shovels::read)
+}

@@ -1,0 +1,17 @@
+//! Shovels as management sees them: their parameters read and judged in RabbitMQ's words, their states listed, restarted, deleted.
+//!
+//! Refuses to know how messages are moved: that is the crate `shovel`.
+
+mod checks;
+mod command;
+mod definition;
+mod parameter;
+mod shown;
+
+pub(crate) use command::run;
+pub use definition::read;
+pub(crate) use parameter::{Author, check, set};
+pub(crate) use shown::{object, parameter};
+
+/// Component under which RabbitMQ keeps shovels.
+pub(crate) const SHOVEL: &str = "shovel";

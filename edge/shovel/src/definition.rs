@@ -1,0 +1,153 @@
+//! What a shovel is to do. Refuses to know how it is written down.
+
+use std::time::Duration;
+
+use crate::uri::Uri;
+
+/// A shovel, as its parameter says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// Where messages come from.
+    pub source: Source,
+    /// Where they go.
+    pub destination: Destination,
+    /// When the source is acked.
+    pub ack_mode: AckMode,
+    /// Pause after an end that was not asked for; `None` is an end for ever.
+    pub reconnect_delay: Option<Duration>,
+}
+
+/// Where messages come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Tried in order, one after each pause; not empty.
+    pub uris: Vec<Uri>,
+    /// The object consumed from.
+    pub from: From,
+    /// Arguments of the queue, if it is declared: a raw AMQP table.
+    pub queue_arguments: Vec<u8>,
+    /// Arguments of the consumer: a raw AMQP table.
+    pub consumer_arguments: Vec<u8>,
+    /// Tag of the consumer; empty lets the broker choose.
+    pub consumer_tag: String,
+    /// Most deliveries that are not acked; 0 is no limit but that of the program.
+    pub prefetch_count: u16,
+    /// When the shovel has done its work.
+    pub amount: Amount,
+    /// Whether the queue is declared.
+    pub topology: Topology,
+}
+
+/// An object to consume from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum From {
+    /// A queue.
+    Queue(String),
+    /// An exchange, through a queue of the shovel's own.
+    Exchange {
+        /// Its name.
+        name: String,
+        /// Key of the binding.
+        key: String,
+    },
+}
+
+/// How much is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// Everything, for ever.
+    Unlimited,
+    /// As many messages as the queue had when the shovel started; then it deletes itself.
+    QueueLength,
+    /// So many messages; then it deletes itself.
+    Messages(u64),
+}
+
+/// Who makes queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// The shovel declares what is not there.
+    Declared,
+    /// Everything is there, or the shovel fails.
+    Predeclared,
+}
+
+/// Where messages go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Destination {
+    /// As [`Source::uris`].
+    pub uris: Vec<Uri>,
+    /// The object published to.
+    pub to: To,
+    /// Arguments of the queue, if it is declared: a raw AMQP table.
+    pub queue_arguments: Vec<u8>,
+    /// Properties that replace those of every message.
+    pub properties: Vec<Property>,
+    /// Whether `x-shovelled` is prepended with where the message was.
+    pub forward_headers: Stamp,
+    /// Whether `x-shovelled-timestamp` is set.
+    pub timestamp_header: Stamp,
+    /// Whether the queue is declared.
+    pub topology: Topology,
+}
+
+/// Whether a header is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// It is.
+    Added,
+    /// It is not.
+    Omitted,
+}
+
+/// An object to publish to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// The exchange and key with which the message came.
+    SameExchange,
+    /// A queue, through the default exchange.
+    Queue(String),
+    /// An exchange.
+    Exchange {
+        /// Its name.
+        name: String,
+        /// Routing key; `None` keeps that of the message.
+        key: Option<String>,
+    },
+}
+
+/// A property that replaces that of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// `delivery_mode`.
+    DeliveryMode(u8),
+    /// `priority`.
+    Priority(u8),
+    /// `timestamp`, seconds since 1970.
+    Timestamp(u64),
+    /// One of the texts, at most 255 bytes.
+    Text(wire::amqp091::Property, String),
+}
+
+/// When the source is acked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckMode {
+    /// When the destination has confirmed: nothing is lost, something may come twice.
+    OnConfirm,
+    /// When the message is written to the destination: what is on its way at a failure may be lost.
+    OnPublish,
+    /// When the source has sent it.
+    NoAck,
+}
+
+impl AckMode {
+    /// RabbitMQ's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            AckMode::OnConfirm => "on-confirm",
+            AckMode::OnPublish => "on-publish",
+            AckMode::NoAck => "no-ack",
+        }
+    }
+}

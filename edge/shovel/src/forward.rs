@@ -1,0 +1,400 @@
+//! The running shovel: deliveries of one link become publishes of another, confirms become acks. One task, both links.
+//!
+//! Bounds: nothing is read from the source while a MiB waits to be written to the destination, while the destination is blocked or
+//! while [`IN_FLIGHT_MAX`] messages are unconfirmed. Refuses to know why it is stopped.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use platform::{Clock, RealClock};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use wire::amqp091::{
+    ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Method, encode_ack, encode_nack, encode_publish,
+};
+
+use crate::client::{CHANNEL, LinkError, closed};
+use crate::definition::{AckMode, Definition, To};
+use crate::headers::Stamps;
+use crate::link::{Link, Wanted};
+use crate::status::{Blocked, Count, Progress};
+use crate::unconfirmed::Unconfirmed;
+
+/// Messages on their way without an answer, also when the prefetch is unlimited.
+const IN_FLIGHT_MAX: u64 = 65_535;
+
+/// Largest body, bytes: RabbitMQ's bound.
+const BODY_BYTES_MAX: u64 = 512 << 20;
+
+/// How long the source waits after the destination has refused a message, which it would otherwise get again at once.
+const REFUSED_PAUSE: Duration = Duration::from_millis(200);
+
+/// How often heartbeats are looked after.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How long a shovel that is stopped waits for outstanding confirms, and for the answer to its close.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Which side has failed, and how.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) side: Side,
+    pub(crate) error: LinkError,
+}
+
+/// A side of a shovel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Source,
+    Destination,
+}
+
+impl Side {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Side::Source => "source",
+            Side::Destination => "destination",
+        }
+    }
+
+    pub(crate) fn failed(self, error: impl Into<LinkError>) -> Failed {
+        Failed { side: self, error: error.into() }
+    }
+}
+
+/// How a run ends that does not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All that was asked for is moved.
+    Done,
+    /// It was stopped.
+    Stopped,
+}
+
+/// A message on its way in.
+#[derive(Default)]
+struct Arriving {
+    delivery_tag: u64,
+    exchange: Vec<u8>,
+    routing_key: Vec<u8>,
+    properties: Vec<u8>,
+    body: Vec<u8>,
+    /// Bytes of the body; `None` until the header is there.
+    body_bytes: Option<u64>,
+    is_open: bool,
+}
+
+/// How many messages a shovel with an end still has to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Not published.
+    pub(crate) unpublished: u64,
+    /// Not settled.
+    pub(crate) unsettled: u64,
+}
+
+pub(crate) struct Forwarder {
+    pub(crate) source: Link,
+    pub(crate) destination: Link,
+    definition: Arc<Definition>,
+    stamps: Stamps,
+    unconfirmed: Unconfirmed,
+    arriving: Arriving,
+    /// Last delivery that is written to the destination's buffer and not acked, without confirms.
+    unacked: Option<u64>,
+    unacked_count: u64,
+    pub(crate) left: Option<Left>,
+    forwarded: u64,
+    blocked: Blocked,
+    paused_until: Option<Instant>,
+    is_stopping: bool,
+    clock: RealClock,
+}
+
+impl Forwarder {
+    /// With two links on which everything is set up; `left` is `None` for a shovel without an end.
+    pub(crate) fn new(
+        (source, destination): (Link, Link),
+        definition: Arc<Definition>,
+        stamps: Stamps,
+        left: Option<u64>,
+    ) -> Self {
+        Self {
+            source,
+            destination,
+            definition,
+            stamps,
+            unconfirmed: Unconfirmed::new(),
+            arriving: Arriving::default(),
+            unacked: None,
+            unacked_count: 0,
+            left: left.map(|count| Left { unpublished: count, unsettled: count }),
+            forwarded: 0,
+            blocked: Blocked::Running,
+            paused_until: None,
+            is_stopping: false,
+            clock: RealClock::new(),
+        }
+    }
+
+    /// Moves messages until all are moved or `stop` says so; `show` is told how far it is.
+    ///
+    /// # Errors
+    /// A side has failed. What is not settled comes again.
+    pub(crate) async fn run(
+        &mut self,
+        stop: &mut watch::Receiver<bool>,
+        show: impl Fn(&Self),
+    ) -> Result<Ended, Failed> {
+        let mut drained_at = None;
+        let mut tick_at = Instant::now() + TICK;
+        loop {
+            self.take_source()?;
+            self.take_destination()?;
+            self.settle();
+            show(self);
+            if self.left.is_some_and(|left| left.unsettled == 0) {
+                self.close().await?;
+                return Ok(Ended::Done);
+            }
+            let is_drained =
+                self.unconfirmed.len() == 0 && self.unacked.is_none() && self.source.is_flushed();
+            if self.is_stopping && (is_drained || drained_at.is_some_and(|at| at <= Instant::now())) {
+                self.close().await?;
+                return Ok(Ended::Stopped);
+            }
+            let wanted = self.wanted();
+            let wake_at = self.paused_until.map_or(tick_at, |until| until.min(tick_at));
+            tokio::select! {
+                progress = progress(&mut self.source, &mut self.destination, wanted) => progress?,
+                () = sleep_until(wake_at) => {
+                    self.paused_until = self.paused_until.filter(|until| *until > Instant::now());
+                    if tick_at <= Instant::now() {
+                        tick_at = Instant::now() + TICK;
+                        self.source.tick(wanted).map_err(|error| Side::Source.failed(error))?;
+                        self.destination.tick(Wanted::Input).map_err(|error| Side::Destination.failed(error))?;
+                    }
+                }
+                _ = stop.wait_for(|stop| *stop), if !self.is_stopping => {
+                    self.is_stopping = true;
+                    drained_at = Some(Instant::now() + DRAIN_TIMEOUT);
+                }
+            }
+        }
+    }
+
+    /// Whether another message may be taken from the source.
+    fn may_take(&self) -> bool {
+        !self.is_stopping
+            && self.paused_until.is_none()
+            && self.blocked == Blocked::Running
+            && !self.destination.is_crowded()
+            && self.unconfirmed.len() < IN_FLIGHT_MAX
+            && self.left.is_none_or(|left| left.unpublished > 0)
+    }
+
+    fn wanted(&self) -> Wanted {
+        if self.may_take() { Wanted::Input } else { Wanted::Nothing }
+    }
+
+    fn take_source(&mut self) -> Result<(), Failed> {
+        while self.may_take() {
+            let frame = match self.source.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(error) => return Err(Side::Source.failed(error)),
+            };
+            let taken = match frame.kind {
+                FRAME_METHOD => self.arriving.method(frame.payload),
+                FRAME_HEADER => self.arriving.header(frame.payload),
+                FRAME_BODY => self.arriving.body(frame.payload),
+                _ => Ok(()),
+            };
+            taken.map_err(|error| Side::Source.failed(error))?;
+            if self.arriving.is_whole() {
+                self.publish();
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self) {
+        let message = &mut self.arriving;
+        message.is_open = false;
+        let (exchange, key, mandatory) = match &self.definition.destination.to {
+            To::SameExchange => (&message.exchange[..], &message.routing_key[..], false),
+            To::Queue(name) => (&b""[..], name.as_bytes(), true),
+            To::Exchange { name, key } => {
+                (name.as_bytes(), key.as_ref().map_or(&message.routing_key[..], |key| key.as_bytes()), false)
+            }
+        };
+        let properties = self.stamps.apply(&message.properties, self.clock.wall_ms() / 1000);
+        let link = &mut self.destination;
+        let frame_size_max = link.frame_size_max;
+        encode_publish(
+            &mut link.output,
+            CHANNEL,
+            exchange,
+            key,
+            mandatory,
+            &properties,
+            &message.body,
+            frame_size_max,
+        );
+        self.forwarded += 1;
+        if let Some(left) = &mut self.left {
+            left.unpublished -= 1;
+        }
+        match self.definition.ack_mode {
+            AckMode::OnConfirm => self.unconfirmed.published(message.delivery_tag),
+            AckMode::OnPublish | AckMode::NoAck => {
+                self.unacked = Some(message.delivery_tag);
+                self.unacked_count += 1;
+            }
+        }
+    }
+
+    fn take_destination(&mut self) -> Result<(), Failed> {
+        let failed = |error: LinkError| Side::Destination.failed(error);
+        while let Some(frame) = self.destination.next_frame().map_err(|error| failed(error.into()))? {
+            if frame.kind != FRAME_METHOD {
+                continue;
+            }
+            let method = Method::decode(frame.payload).map_err(|error| failed(error.into()))?;
+            closed(&method).map_err(failed)?;
+            match method {
+                Method::BasicAck(ack) => self.unconfirmed.confirmed(ack.delivery_tag, ack.multiple),
+                Method::BasicNack(nack) => {
+                    let (output, mut refused) = (&mut self.source.output, 0);
+                    self.unconfirmed.refused(nack.delivery_tag, nack.multiple, |tag| {
+                        encode_nack(output, CHANNEL, tag, false, true);
+                        refused += 1;
+                    });
+                    self.paused_until = Some(Instant::now() + REFUSED_PAUSE);
+                    if let Some(left) = &mut self.left {
+                        left.unpublished += refused;
+                    }
+                }
+                Method::BasicReturn(back) => {
+                    let text = back.reply_text.str_lossy().into_owned();
+                    return Err(failed(LinkError::Returned { code: back.reply_code, text }));
+                }
+                Method::ConnectionBlocked(_) => self.blocked = Blocked::Blocked,
+                Method::ConnectionUnblocked(_) => self.blocked = Blocked::Running,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Acks what is confirmed, or what is written where nothing is confirmed.
+    fn settle(&mut self) {
+        let (ack_up_to, count) = match self.definition.ack_mode {
+            AckMode::OnConfirm => {
+                let settled = self.unconfirmed.take_settled();
+                (settled.ack_up_to, settled.count)
+            }
+            AckMode::OnPublish | AckMode::NoAck if self.destination.is_flushed() => {
+                (self.unacked.take(), std::mem::take(&mut self.unacked_count))
+            }
+            AckMode::OnPublish | AckMode::NoAck => (None, 0),
+        };
+        if let Some(tag) = ack_up_to.filter(|_| self.definition.ack_mode != AckMode::NoAck) {
+            encode_ack(&mut self.source.output, CHANNEL, tag, true);
+        }
+        if let Some(left) = &mut self.left {
+            left.unsettled = left.unsettled.saturating_sub(count);
+        }
+    }
+
+    /// First the destination, so that what is acked has arrived; then the source, whose close says that it has the acks.
+    async fn close(&mut self) -> Result<(), Failed> {
+        let closed = timeout(DRAIN_TIMEOUT, async {
+            self.destination.close().await.map_err(|error| Side::Destination.failed(error))?;
+            self.source.close().await.map_err(|error| Side::Source.failed(error))
+        });
+        closed.await.unwrap_or_else(|_| Err(Side::Destination.failed(LinkError::Timeout)))
+    }
+
+    /// How far it is.
+    pub(crate) fn progress(&self, source_uri: &str, destination_uri: &str) -> Progress {
+        let count =
+            |of: fn(Left) -> u64| self.left.map_or(Count::Unlimited, |left| Count::Messages(of(left)));
+        Progress {
+            source_uri: source_uri.to_owned(),
+            destination_uri: destination_uri.to_owned(),
+            pending: u64::from(self.arriving.is_open),
+            forwarded: self.forwarded,
+            remaining: count(|left| left.unpublished),
+            remaining_unacked: count(|left| left.unsettled),
+            blocked: self.blocked,
+        }
+    }
+}
+
+impl Arriving {
+    fn method(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+        let method = Method::decode(payload)?;
+        closed(&method)?;
+        match method {
+            Method::BasicDeliver(deliver) => {
+                self.delivery_tag = deliver.delivery_tag;
+                self.exchange.clear();
+                self.exchange.extend_from_slice(deliver.exchange.as_bytes());
+                self.routing_key.clear();
+                self.routing_key.extend_from_slice(deliver.routing_key.as_bytes());
+                self.body.clear();
+                self.body_bytes = None;
+                self.is_open = true;
+            }
+            Method::BasicCancel(_) => return Err(LinkError::Cancelled),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+        let header =
+            ContentHeader::decode(payload).map_err(|error| LinkError::Protocol(error.to_string()))?;
+        if header.body_size > BODY_BYTES_MAX {
+            return Err(LinkError::Protocol(format!(
+                "a message of {} bytes, at most {BODY_BYTES_MAX}",
+                header.body_size
+            )));
+        }
+        self.properties.clear();
+        self.properties.extend_from_slice(header.properties);
+        self.body_bytes = Some(header.body_size);
+        Ok(())
+    }
+
+    fn body(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+        let expected = self.body_bytes.unwrap_or(0);
+        if self.body.len() as u64 + payload.len() as u64 > expected {
+            return Err(LinkError::Protocol("a body longer than its header says".to_owned()));
+        }
+        self.body.extend_from_slice(payload);
+        Ok(())
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_open && self.body_bytes == Some(self.body.len() as u64)
+    }
+}
+
+/// Waits until one of the links has read or written something.
+async fn progress(source: &mut Link, destination: &mut Link, wanted: Wanted) -> Result<(), Failed> {
+    poll_fn(|cx| {
+        let read = source.poll_progress(cx, wanted);
+        let wrote = destination.poll_progress(cx, Wanted::Input);
+        match (read, wrote) {
+            (Poll::Ready(Err(error)), _) => Poll::Ready(Err(Side::Source.failed(error))),
+            (_, Poll::Ready(Err(error))) => Poll::Ready(Err(Side::Destination.failed(error))),
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+            _ => Poll::Ready(Ok(())),
+        }
+    })
+    .await
+}

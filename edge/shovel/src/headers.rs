@@ -1,0 +1,118 @@
+//! What a shovel changes in properties: replaced ones, `x-shovelled`, `x-shovelled-timestamp`. Everything else stays as received.
+
+use std::borrow::Cow;
+
+use wire::amqp091::{
+    ArrayBuf, Edit, Property as Name, ShortStr, Table, TableBuf, Value, headers_of, rewrite,
+};
+
+use crate::definition::{Definition, From, Property, Stamp, To};
+
+const SHOVELLED: &str = "x-shovelled";
+const SHOVELLED_AT: &str = "x-shovelled-timestamp";
+
+/// What is done to the properties of every message.
+pub(crate) struct Stamps {
+    properties: Vec<Property>,
+    /// The entry of `x-shovelled`.
+    entry: Option<TableBuf>,
+    timestamp: Stamp,
+}
+
+/// Who moves a message, from where to where.
+pub(crate) struct Passage<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) vhost: &'a str,
+    pub(crate) cluster: &'a str,
+    pub(crate) source_uri: &'a str,
+    pub(crate) destination_uri: &'a str,
+}
+
+impl Stamps {
+    pub(crate) fn new(definition: &Definition, passage: &Passage<'_>) -> Self {
+        let destination = &definition.destination;
+        let entry = (destination.forward_headers == Stamp::Added).then(|| entry(definition, passage));
+        Self { properties: destination.properties.clone(), entry, timestamp: destination.timestamp_header }
+    }
+
+    /// Flags and list of properties as they are sent on; `now_s` is in seconds since 1970.
+    pub(crate) fn apply<'a>(&self, raw: &'a [u8], now_s: u64) -> Cow<'a, [u8]> {
+        let headers = self.headers(raw, now_s);
+        if self.properties.is_empty() && headers.is_none() {
+            return Cow::Borrowed(raw);
+        }
+        let mut edits: Vec<Edit<'_>> = self.properties.iter().map(edit).collect();
+        edits.extend(headers.as_ref().map(|table| Edit::Headers(table.as_table())));
+        Cow::Owned(rewrite(raw, &edits))
+    }
+
+    fn headers(&self, raw: &[u8], now_s: u64) -> Option<TableBuf> {
+        if self.entry.is_none() && self.timestamp == Stamp::Omitted {
+            return None;
+        }
+        let received = headers_of(raw).unwrap_or_default();
+        let mut headers = TableBuf::from(received);
+        if let Some(entry) = &self.entry {
+            headers.remove(SHOVELLED);
+            headers.push_array(SHOVELLED, prepended(entry.as_table(), received).as_array());
+        }
+        if self.timestamp == Stamp::Added {
+            headers.remove(SHOVELLED_AT);
+            headers.push_i64(SHOVELLED_AT, i64::try_from(now_s).unwrap_or(i64::MAX));
+        }
+        Some(headers)
+    }
+}
+
+/// The newest passage stands first.
+fn prepended(entry: Table<'_>, received: Table<'_>) -> ArrayBuf {
+    let mut passages = ArrayBuf::new();
+    passages.push_table(entry);
+    if let Some(Value::Array(earlier)) = received.get(SHOVELLED) {
+        earlier.iter().for_each(|one| {
+            passages.push(one);
+        });
+    }
+    passages
+}
+
+/// Keys in RabbitMQ's order.
+fn entry(definition: &Definition, passage: &Passage<'_>) -> TableBuf {
+    let mut table = TableBuf::new();
+    match &definition.destination.to {
+        To::SameExchange => {}
+        To::Queue(name) => {
+            table.push_str("dest-queue", name);
+        }
+        To::Exchange { name, key } => {
+            table.push_str("dest-exchange", name);
+            key.iter().for_each(|key| {
+                table.push_str("dest-exchange-key", key);
+            });
+        }
+    }
+    table.push_str("dest-uri", passage.destination_uri);
+    table.push_str("shovel-name", passage.name).push_str("shovel-type", "dynamic");
+    table.push_str("shovel-vhost", passage.vhost).push_str("shovelled-by", passage.cluster);
+    match &definition.source.from {
+        From::Queue(name) => table.push_str("src-queue", name),
+        From::Exchange { name, key } => {
+            table.push_str("src-exchange", name).push_str("src-exchange-key", key)
+        }
+    };
+    table.push_str("src-uri", passage.source_uri);
+    table
+}
+
+fn edit(property: &Property) -> Edit<'_> {
+    match property {
+        Property::DeliveryMode(mode) => Edit::DeliveryMode(*mode),
+        Property::Priority(priority) => Edit::Priority(*priority),
+        Property::Timestamp(seconds) => Edit::Timestamp(*seconds),
+        Property::Text(name, text) => text_edit(*name, text),
+    }
+}
+
+fn text_edit(name: Name, text: &str) -> Edit<'_> {
+    Edit::ShortStr(name, ShortStr::clipped(text.as_bytes()))
+}

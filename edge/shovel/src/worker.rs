@@ -1,0 +1,247 @@
+//! One shovel from its start to its end: connects, declares, forwards, and begins anew after a pause when a side fails.
+//!
+//! Refuses to know parameters but for deleting its own when all is moved.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use broker::Broker;
+use metadata::{ClearParameter, Command};
+use parking_lot::Mutex;
+use platform::{Clock, RealClock};
+use tokio::sync::watch;
+use wire::amqp091::Table;
+
+use crate::client::{Consuming, LinkError};
+use crate::connect::{Local, connect};
+use crate::definition::{AckMode, Amount, Definition, From, To, Topology};
+use crate::forward::{Ended, Failed, Forwarder, Side};
+use crate::headers::{Passage, Stamps};
+use crate::link::Link;
+use crate::status::{Report, State};
+use crate::uri::Uri;
+
+/// The component of runtime parameters of shovels.
+pub(crate) const COMPONENT: &str = "shovel";
+
+/// Vhost and name of a shovel's parameter.
+pub(crate) type Key = (String, String);
+
+/// A shovel at work.
+pub(crate) struct Worker {
+    pub(crate) key: Key,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) broker: Broker,
+    pub(crate) local: Local,
+    pub(crate) report: Arc<Mutex<Report>>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Two links with everything set up.
+struct Connected {
+    source: (Link, Uri),
+    destination: (Link, Uri),
+    /// What there is to move at most, for a shovel with an end.
+    length: Option<u64>,
+}
+
+/// Sets the state; the time of the change counts only when the kind of state changes.
+pub(crate) fn show(report: &Mutex<Report>, state: State) {
+    let mut report = report.lock();
+    if std::mem::discriminant(&report.state) != std::mem::discriminant(&state) {
+        report.changed_at_ms = RealClock::new().wall_ms();
+    }
+    report.state = state;
+}
+
+impl Worker {
+    /// Works until it is stopped, or until all is moved: then its parameter is deleted.
+    pub(crate) async fn run(mut self) {
+        let mut left = None;
+        for attempt in 0.. {
+            if *self.stop.borrow() {
+                return;
+            }
+            let began = Instant::now();
+            match self.live(attempt, &mut left).await {
+                Ok(Ended::Stopped) => return,
+                Ok(Ended::Done) => return self.delete().await,
+                Err(failed) => self.failed(&failed, began),
+            }
+            let Some(pause) = self.definition.reconnect_delay else { return };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                _ = self.stop.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    fn failed(&self, failed: &Failure, began: Instant) {
+        let (vhost, name) = &self.key;
+        let reason = failed.to_string();
+        tracing::warn!(vhost, name, after_ms = began.elapsed().as_millis(), "shovel: {reason}");
+        show(&self.report, State::Terminated { reason });
+    }
+
+    /// One life: from connecting to an end.
+    async fn live(&mut self, attempt: usize, left: &mut Option<u64>) -> Result<Ended, Failure> {
+        let mut stop = self.stop.clone();
+        let connected = tokio::select! {
+            connected = self.connect(attempt) => connected?,
+            _ = stop.wait_for(|stop| *stop) => return Ok(Ended::Stopped),
+        };
+        let Connected { source: (source, source_uri), destination: (destination, destination_uri), length } =
+            connected;
+        *left = match self.definition.source.amount {
+            Amount::Unlimited => None,
+            Amount::Messages(count) => Some(left.unwrap_or(count)),
+            // What came after the start is not asked for; what somebody else took will not come.
+            Amount::QueueLength => Some(left.unwrap_or(u64::MAX).min(length.unwrap_or(0))),
+        };
+        let (vhost, name) = &self.key;
+        let passage = Passage {
+            name,
+            vhost,
+            cluster: &self.broker.cluster_name(),
+            source_uri: source_uri.shown(),
+            destination_uri: destination_uri.shown(),
+        };
+        let stamps = Stamps::new(&self.definition, &passage);
+        let mut forwarder = Forwarder::new((source, destination), self.definition.clone(), stamps, *left);
+        let report = self.report.clone();
+        let show_progress = |forwarder: &Forwarder| {
+            show(&report, State::Running(forwarder.progress(source_uri.shown(), destination_uri.shown())));
+        };
+        tracing::info!(
+            vhost,
+            name,
+            source = source_uri.shown(),
+            destination = destination_uri.shown(),
+            "shovel: running"
+        );
+        let ended = forwarder.run(&mut stop, show_progress).await;
+        *left = forwarder.left.map(|left| left.unsettled);
+        ended.map_err(Failure::Running)
+    }
+
+    async fn connect(&self, attempt: usize) -> Result<Connected, Failure> {
+        let definition = &*self.definition;
+        let (mut source, source_uri) = self.reach(Side::Source, &definition.source.uris, attempt).await?;
+        let (mut destination, destination_uri) =
+            self.reach(Side::Destination, &definition.destination.uris, attempt).await?;
+        self.prepare_destination(&mut destination)
+            .await
+            .map_err(|error| Failure::topology(Side::Destination, error))?;
+        let prepared = self.prepare_source(&mut source).await;
+        let length = prepared.map_err(|error| Failure::topology(Side::Source, error))?;
+        Ok(Connected { source: (source, source_uri), destination: (destination, destination_uri), length })
+    }
+
+    /// The first URI that answers, beginning with another one at every attempt.
+    async fn reach(&self, side: Side, uris: &[Uri], attempt: usize) -> Result<(Link, Uri), Failure> {
+        let (vhost, name) = &self.key;
+        let mut last = None;
+        for at in 0..uris.len() {
+            let uri = &uris[(attempt + at) % uris.len()];
+            match connect(uri, vhost, &format!("Shovel {name}"), &self.local).await {
+                Ok(link) => return Ok((link, uri.clone())),
+                Err(error) => last = Some(Failure::Connecting { side, uri: uri.shown().to_owned(), error }),
+            }
+        }
+        Err(last.unwrap_or(Failure::NoUri(side)))
+    }
+
+    async fn prepare_destination(&self, link: &mut Link) -> Result<(), LinkError> {
+        let destination = &self.definition.destination;
+        if let To::Queue(name) = &destination.to {
+            match destination.topology {
+                Topology::Predeclared => link.queue_length(name).await?,
+                Topology::Declared => {
+                    link.ensure_queue(name, Table::from_raw(&destination.queue_arguments)).await?
+                }
+            };
+        }
+        if self.definition.ack_mode == AckMode::OnConfirm {
+            link.select_confirms().await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the length of the queue.
+    async fn prepare_source(&self, link: &mut Link) -> Result<Option<u64>, LinkError> {
+        let source = &self.definition.source;
+        let arguments = Table::from_raw(&source.queue_arguments);
+        let (queue, length) = match (&source.from, source.topology) {
+            (From::Queue(name), Topology::Predeclared) => (name.clone(), link.queue_length(name).await?),
+            (From::Queue(name), Topology::Declared) => {
+                (name.clone(), link.ensure_queue(name, arguments).await?)
+            }
+            (From::Exchange { name, key }, _) => (link.queue_of_exchange(name, key, arguments).await?, 0),
+        };
+        let consuming = Consuming {
+            queue: &queue,
+            tag: &source.consumer_tag,
+            prefetch_count: source.prefetch_count,
+            no_ack: self.definition.ack_mode == AckMode::NoAck,
+            arguments: Table::from_raw(&source.consumer_arguments),
+        };
+        if !(source.amount == Amount::QueueLength && length == 0) {
+            link.consume(&consuming).await?;
+        }
+        Ok(Some(length))
+    }
+
+    /// All is moved: the parameter goes, and with it the shovel.
+    async fn delete(self) {
+        let (vhost, name) = self.key;
+        tracing::info!(vhost, name, "shovel: everything is moved, it deletes itself");
+        let clear = ClearParameter {
+            vhost: vhost.as_bytes().into(),
+            component: COMPONENT.into(),
+            name: name.as_str().into(),
+        };
+        let broker = self.broker;
+        let cleared =
+            tokio::task::spawn_blocking(move || broker.apply(&Command::ClearParameter(clear))?.wait());
+        match cleared.await {
+            Ok(Ok(_)) => {}
+            Ok(Err(refused)) => {
+                tracing::warn!(vhost, name, ?refused, "the parameter of a shovel could not be deleted");
+            }
+            Err(error) => tracing::error!(%error, "deleting the parameter of a shovel has failed"),
+        }
+    }
+}
+
+/// Why a life ended.
+#[derive(Debug)]
+enum Failure {
+    Connecting { side: Side, uri: String, error: LinkError },
+    Topology { side: Side, error: LinkError },
+    Running(Failed),
+    NoUri(Side),
+}
+
+impl Failure {
+    fn topology(side: Side, error: LinkError) -> Failure {
+        Failure::Topology { side, error }
+    }
+}
+
+/// RabbitMQ's words, and then what has happened.
+impl std::fmt::Display for Failure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Connecting { side, uri, error } => {
+                write!(out, "failed to connect to {}: {uri}: {error}", side.name())
+            }
+            Failure::Topology { side, error } => {
+                write!(out, "failed to set up topology at the {}: {error}", side.name())
+            }
+            Failure::Running(Failed { side, error }) => {
+                write!(out, "{} connection lost: {error}", side.name())
+            }
+            Failure::NoUri(side) => write!(out, "the {} has no URI", side.name()),
+        }
+    }
+}

@@ -4,10 +4,10 @@
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
 #   testing/run.sh STEP...                      only these: conformance ctl prometheus management rabbitmqadmin python celery node java go rust published configured
-#                                               reconnect hostile kill9 delayed fulldisk datadir ui perf
+#                                               reconnect hostile kill9 delayed fulldisk datadir ui perf shovel
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               prometheus, management, rabbitmqadmin, kill9, delayed, fulldisk, datadir, ui, perf)
+#                                               prometheus, management, rabbitmqadmin, shovel, kill9, delayed, fulldisk, datadir, ui, perf)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -29,7 +29,7 @@ cache=$root/.cache
 logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
-lane_one=(conformance ctl java published management rabbitmqadmin hostile ui) # the two lanes run side by side, each in this order
+lane_one=(conformance ctl java published management rabbitmqadmin shovel hostile ui)     # the two lanes run side by side, each in this order
 lane_two=(prometheus python celery node go rust configured reconnect kill9 delayed fulldisk datadir perf)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
@@ -49,7 +49,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl prometheus configured management rabbitmqadmin kill9 delayed fulldisk datadir ui perf; do
+  for own in ctl prometheus configured management rabbitmqadmin shovel kill9 delayed fulldisk datadir ui perf; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -120,9 +120,7 @@ alarms_alone() {
 step_ctl() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/ctl/pytest.ini testing/ctl; }
 step_prometheus() { cd testing/prometheus && WARREN_BIN=$WARREN_BIN "$python" -m pytest .; }
 step_management() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/management/pytest.ini testing/management; }
-step_rabbitmqadmin() {
-  RABBITMQADMIN=$cache/rabbitmqadmin/bin/rabbitmqadmin WARREN_BIN=$WARREN_BIN "$python" -m pytest -n 0 testing/clients/rabbitmqadmin
-}
+step_shovel() { cd testing/shovel && WARREN_BIN=$WARREN_BIN "$python" -m pytest -n 2 .; }
 step_python() { cd testing/clients/python && "$python" -m pytest --ignore test_celery.py -k "not restart"; }
 step_celery() { cd testing/clients/python && "$python" -m pytest test_celery.py -k "not restart"; }
 step_node() { NODE_PATH=$cache/node/node_modules node --test --test-reporter=spec testing/clients/node/; }

@@ -99,6 +99,21 @@ def test_refused_messages_stay_at_the_source_and_go_when_there_is_room(warren):
     assert until("nothing is left", lambda: one.api.get("/api/queues/%2F/q1")["messages"] == 0)
 
 
+def test_a_blocked_destination_stops_the_shovel_until_it_takes_messages_again(warren):
+    one, other = warren("one"), warren("other")
+    one.declare("q1")
+    one.shovel("s", src_queue="q1", dest_queue="q2", dest_uri=other.url)
+    one.until_state("s", "running")
+    assert other.ctl("set_disk_free_limit", "1000000GB")[0] == 0
+    one.publish("q1", numbered(1000))
+    until("it is blocked", lambda: one.state("s")["blocked_status"] == "blocked")
+    assert other.count("q2") < 1000
+    assert other.ctl("set_disk_free_limit", "1MB")[0] == 0
+    until("all came", lambda: other.count("q2") == 1000)
+    assert one.state("s")["blocked_status"] == "running"
+    assert other.bodies("q2") == numbered(1000)
+
+
 def test_a_deleted_destination_queue_loses_nothing(warren):
     one = warren()
     one.declare("q1")

@@ -28,6 +28,9 @@ const IN_FLIGHT_MAX: u64 = 65_535;
 /// Largest body, bytes: RabbitMQ's bound.
 const BODY_BYTES_MAX: u64 = 512 << 20;
 
+/// Room for a body that is kept for the next one, bytes.
+const BODY_BYTES_KEPT: usize = 1 << 20;
+
 /// How long the source waits after the destination has refused a message, which it would otherwise get again at once.
 const REFUSED_PAUSE: Duration = Duration::from_millis(200);
 
@@ -243,6 +246,9 @@ impl Forwarder {
             &message.body,
             frame_size_max,
         );
+        if message.body.capacity() > BODY_BYTES_KEPT {
+            message.body = Vec::new();
+        }
         self.forwarded += 1;
         if let Some(left) = &mut self.left {
             left.unpublished -= 1;

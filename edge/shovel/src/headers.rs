@@ -116,3 +116,85 @@ fn edit(property: &Property) -> Edit<'_> {
 fn text_edit(name: Name, text: &str) -> Edit<'_> {
     Edit::ShortStr(name, ShortStr::clipped(text.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{AckMode, Amount, Destination, Source, Topology};
+    use crate::uri::Uri;
+
+    fn definition(properties: Vec<Property>, stamp: Stamp) -> Definition {
+        let uris = vec![Uri::parse("amqp://u:secret@h").unwrap()];
+        Definition {
+            source: Source {
+                uris: uris.clone(),
+                from: From::Exchange { name: "x".into(), key: "k".into() },
+                queue_arguments: Vec::new(),
+                consumer_arguments: Vec::new(),
+                consumer_tag: String::new(),
+                prefetch_count: 1,
+                amount: Amount::Unlimited,
+                topology: Topology::Declared,
+            },
+            destination: Destination {
+                uris,
+                to: To::Queue("q".into()),
+                queue_arguments: Vec::new(),
+                properties,
+                forward_headers: stamp,
+                timestamp_header: stamp,
+                topology: Topology::Declared,
+            },
+            ack_mode: AckMode::OnConfirm,
+            reconnect_delay: None,
+        }
+    }
+
+    fn stamps(properties: Vec<Property>, stamp: Stamp) -> Stamps {
+        let definition = definition(properties, stamp);
+        let uri = definition.source.uris[0].shown();
+        let passage = Passage { name: "s", vhost: "/", cluster: "c", source_uri: uri, destination_uri: uri };
+        Stamps::new(&definition, &passage)
+    }
+
+    /// Properties with a header and an application's id.
+    fn received() -> Vec<u8> {
+        let mut headers = TableBuf::new();
+        headers.push_i32("a", 1);
+        let name = Edit::ShortStr(Name::AppId, ShortStr::bounded(b"mine"));
+        rewrite(b"\0\0", &[Edit::Headers(headers.as_table()), name])
+    }
+
+    #[test]
+    fn properties_that_nobody_changes_are_the_received_bytes() {
+        let raw = received();
+        assert!(
+            matches!(stamps(Vec::new(), Stamp::Omitted).apply(&raw, 5), Cow::Borrowed(same) if same == raw)
+        );
+    }
+
+    #[test]
+    fn replaced_properties_leave_the_others() {
+        let replaced = vec![Property::DeliveryMode(1), Property::Text(Name::AppId, "moved".into())];
+        let raw = stamps(replaced, Stamp::Omitted).apply(&received(), 5).into_owned();
+        let properties = wire::amqp091::Properties::new(&raw);
+        assert_eq!(properties.app_id().unwrap().as_bytes(), b"moved");
+        assert_eq!(
+            (properties.delivery_mode(), properties.headers().unwrap().get("a")),
+            (Some(1), Some(Value::I32(1)))
+        );
+    }
+
+    #[test]
+    fn the_newest_passage_stands_first_and_shows_no_password() {
+        let stamps = stamps(Vec::new(), Stamp::Added);
+        let once = stamps.apply(&received(), 5).into_owned();
+        let twice = stamps.apply(&once, 6).into_owned();
+        let headers = headers_of(&twice).unwrap();
+        assert_eq!(headers.get(SHOVELLED_AT), Some(Value::I64(6)));
+        assert_eq!(headers.get("a"), Some(Value::I32(1)));
+        let Some(Value::Array(passages)) = headers.get(SHOVELLED) else { panic!("no passages") };
+        let uris: Vec<_> = passages.iter().filter_map(|one| one.as_table()?.get("src-uri")).collect();
+        assert_eq!(uris, [Value::LongStr(b"amqp://h"), Value::LongStr(b"amqp://h")]);
+    }
+}

@@ -120,6 +120,9 @@ alarms_alone() {
 step_ctl() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/ctl/pytest.ini testing/ctl; }
 step_prometheus() { cd testing/prometheus && WARREN_BIN=$WARREN_BIN "$python" -m pytest .; }
 step_management() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/management/pytest.ini testing/management; }
+step_rabbitmqadmin() {
+  RABBITMQADMIN=$cache/rabbitmqadmin/bin/rabbitmqadmin WARREN_BIN=$WARREN_BIN "$python" -m pytest -n 0 testing/clients/rabbitmqadmin
+}
 step_shovel() { cd testing/shovel && WARREN_BIN=$WARREN_BIN "$python" -m pytest -n 2 .; }
 step_python() { cd testing/clients/python && "$python" -m pytest --ignore test_celery.py -k "not restart"; }
 step_celery() { cd testing/clients/python && "$python" -m pytest test_celery.py -k "not restart"; }

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use commitlog::{
-    DataDir, DataDirError, Log, LogOptions, LogWriter, Recovered, SegmentIo, Segments, SyncPolicy,
+    DataDir, DataDirError, DataDirLock, Log, LogOptions, LogWriter, Recovered, SegmentIo, Segments,
+    SyncPolicy,
 };
 use metadata::{ExchangeRecord, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
+use platform::Disk;
 use queues::RecordKind;
 use routing::{Duty, ExchangeType};
 use stdx::QueueId;
@@ -93,10 +95,7 @@ fn recover(
     motion: Motion,
 ) -> Result<Opened, StartError> {
     let Foundation { disk, clock, .. } = foundation;
-    let lock = DataDir::lock(&**disk, data_dir, std::process::id()).map_err(|error| match error {
-        DataDirError::AlreadyRunning { .. } => StartError::InUse(error.to_string()),
-        DataDirError::Io(_) => StartError::storage(error),
-    })?;
+    let lock = lock_folder(&**disk, data_dir)?;
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
     let sources =
@@ -156,6 +155,13 @@ fn recover(
     start_all_clocks(&queues);
     inner.services.seen_files.remove_unknown();
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
+}
+
+fn lock_folder(disk: &dyn Disk, data_dir: &Path) -> Result<DataDirLock, StartError> {
+    DataDir::lock(disk, data_dir, std::process::id()).map_err(|error| match error {
+        DataDirError::AlreadyRunning { .. } => StartError::InUse(error.to_string()),
+        DataDirError::Io(_) => StartError::storage(error),
+    })
 }
 
 /// Whether messages wait at the exchange, in a queue of its own.

@@ -77,6 +77,27 @@ impl std::io::Write for Bounded {
     }
 }
 
+/// Who has made the document, and which kind of document it is.
+fn begin<M: SerializeMap>(map: &mut M, format: &str) -> Result<(), M::Error> {
+    map.serialize_entry("rabbit_version", RABBITMQ_VERSION)?;
+    map.serialize_entry("rabbitmq_version", RABBITMQ_VERSION)?;
+    map.serialize_entry("product_name", "Warren")?;
+    map.serialize_entry("product_version", env!("CARGO_PKG_VERSION"))?;
+    map.serialize_entry("rabbitmq_definition_format", format)
+}
+
+/// What both kinds of documents end with.
+fn objects<M: SerializeMap>(
+    map: &mut M,
+    of: &Definitions,
+    shape: fn(Value) -> Value,
+) -> Result<(), M::Error> {
+    map.serialize_entry("policies", &List(|| of.policies.iter().map(policy).map(shape)))?;
+    map.serialize_entry("queues", &List(|| of.queues.iter().map(queue).map(shape)))?;
+    map.serialize_entry("exchanges", &List(|| of.exchanges.iter().map(exchange).map(shape)))?;
+    map.serialize_entry("bindings", &List(|| of.bindings.iter().map(binding).map(shape)))
+}
+
 /// Writes the document with RabbitMQ's top keys; only one entry of it exists as JSON values at a time.
 pub(crate) fn write_document(
     out: &mut impl std::io::Write,
@@ -85,11 +106,7 @@ pub(crate) fn write_document(
 ) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Serializer::new(out);
     let mut map = json.serialize_map(None)?;
-    map.serialize_entry("rabbit_version", RABBITMQ_VERSION)?;
-    map.serialize_entry("rabbitmq_version", RABBITMQ_VERSION)?;
-    map.serialize_entry("product_name", "Warren")?;
-    map.serialize_entry("product_version", env!("CARGO_PKG_VERSION"))?;
-    map.serialize_entry("rabbitmq_definition_format", "cluster")?;
+    begin(&mut map, "cluster")?;
     map.serialize_entry("original_cluster_name", cluster_name)?;
     map.serialize_entry("explanation", &format!("Definitions of cluster '{cluster_name}'"))?;
     let globals = || of.global_parameters.iter().filter(|it| !OWN.contains(&&*it.name));
@@ -102,10 +119,7 @@ pub(crate) fn write_document(
     let parameters = || of.parameters.iter().map(parameter).chain(operators()).chain(limits());
     map.serialize_entry("parameters", &List(parameters))?;
     map.serialize_entry("global_parameters", &List(|| globals().map(global)))?;
-    map.serialize_entry("policies", &List(|| of.policies.iter().map(policy)))?;
-    map.serialize_entry("queues", &List(|| of.queues.iter().map(queue)))?;
-    map.serialize_entry("exchanges", &List(|| of.exchanges.iter().map(exchange)))?;
-    map.serialize_entry("bindings", &List(|| of.bindings.iter().map(binding)))?;
+    objects(&mut map, of, |entry| entry)?;
     map.end()
 }
 
@@ -119,24 +133,16 @@ pub(crate) fn write_vhost_document(
 ) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Serializer::new(out);
     let mut map = json.serialize_map(None)?;
-    map.serialize_entry("rabbit_version", RABBITMQ_VERSION)?;
-    map.serialize_entry("rabbitmq_version", RABBITMQ_VERSION)?;
-    map.serialize_entry("product_name", "Warren")?;
-    map.serialize_entry("product_version", env!("CARGO_PKG_VERSION"))?;
-    map.serialize_entry("rabbitmq_definition_format", "single_virtual_host")?;
+    begin(&mut map, "single_virtual_host")?;
     map.serialize_entry("original_vhost_name", name)?;
     map.serialize_entry("explanation", &format!("Definitions of virtual host '{name}'"))?;
     map.serialize_entry("description", &*metadata.description)?;
     map.serialize_entry("metadata", &metadata_object(metadata))?;
     map.serialize_entry("limits", &shown(limits))?;
-    let short = without_vhost;
     let operators = || of.operator_policies.iter().map(operator_policy);
     let parameters = || of.parameters.iter().map(parameter).chain(operators());
-    map.serialize_entry("parameters", &List(|| parameters().map(short)))?;
-    map.serialize_entry("policies", &List(|| of.policies.iter().map(policy).map(short)))?;
-    map.serialize_entry("queues", &List(|| of.queues.iter().map(queue).map(short)))?;
-    map.serialize_entry("exchanges", &List(|| of.exchanges.iter().map(exchange).map(short)))?;
-    map.serialize_entry("bindings", &List(|| of.bindings.iter().map(binding).map(short)))?;
+    map.serialize_entry("parameters", &List(|| parameters().map(without_vhost)))?;
+    objects(&mut map, of, without_vhost)?;
     map.end()
 }
 

@@ -14,8 +14,8 @@ use super::call::{Call, nested, text};
 use super::exchanges;
 use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
+use super::query::{quote_plus, unquote_plus};
 use super::reply::{Answer, Reply};
-use super::router::{quote_plus, unquote_plus};
 use super::table::{Method, Route, route};
 use crate::values::{self, raw_table, table};
 

@@ -15,7 +15,7 @@
 
 mod app;
 mod attempts;
-mod auth;
+pub(crate) mod auth;
 mod bindings;
 pub(crate) mod body;
 mod call;
@@ -42,6 +42,7 @@ mod permissions;
 mod policies;
 mod problem;
 mod profile;
+pub(crate) mod query;
 mod queues;
 mod rates;
 mod reply;

@@ -9,14 +9,15 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use base64::Engine as _;
 use broker::Broker;
 use tokio::sync::Semaphore;
 
 use super::families::{self, Asked};
 use super::page::{Kind, Page, labels};
 use super::{global, node};
+use crate::http::auth::credentials;
 use crate::http::body::{self, Coding};
+use crate::http::query::form;
 use crate::node::Node;
 
 /// Pages that are made at once; more wait for their turn.
@@ -211,7 +212,8 @@ impl Prometheus {
         if self.0.options.login == Login::None {
             return Ok(());
         }
-        let credentials = headers.get(header::AUTHORIZATION).and_then(|value| basic(value.to_str().ok()?));
+        let login = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let credentials = login.and_then(credentials);
         let broker = self.0.broker.clone();
         // Hashing takes a while.
         let allowed = tokio::task::spawn_blocking(move || {
@@ -294,65 +296,4 @@ fn text(status: StatusCode, text: &'static str) -> Response<Body> {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
-}
-
-/// User and password of a header `Basic ...`.
-fn basic(header: &str) -> Option<(String, Vec<u8>)> {
-    let (scheme, code) = header.split_once(' ')?;
-    let decoded = base64::engine::general_purpose::STANDARD.decode(code.trim()).ok()?;
-    let at = decoded.iter().position(|byte| *byte == b':')?;
-    let user = String::from_utf8(decoded[..at].to_vec()).ok()?;
-    scheme.eq_ignore_ascii_case("basic").then(|| (user, decoded[at + 1..].to_vec()))
-}
-
-/// Pairs of a query, decoded; what is no code stays.
-fn form(query: &str) -> Vec<(String, String)> {
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decoded(name), decoded(value))
-        })
-        .collect()
-}
-
-fn decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match (bytes[at], code.and_then(|code| u8::from_str_radix(code, 16).ok())) {
-            (_, Some(byte)) => {
-                plain.push(byte);
-                at += 2;
-            }
-            (b'+', _) => plain.push(b' '),
-            (byte, _) => plain.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_query_may_name_many_families_and_vhosts() {
-        let pairs = form("family=a&family=b&vhost=%2F&x&=y&vhost=a%zz+b");
-        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let expected =
-            [("family", "a"), ("family", "b"), ("vhost", "/"), ("x", ""), ("", "y"), ("vhost", "a%zz b")];
-        assert_eq!(pairs, expected);
-    }
-
-    #[test]
-    fn a_login_is_two_texts_around_a_colon() {
-        assert_eq!(basic("Basic Z3Vlc3Q6Z3U6ZXN0"), Some(("guest".into(), b"gu:est".to_vec())));
-        for bad in ["", "Basic", "Basic !", "Basic Z3Vlc3Q=", "Bearer Z3Vlc3Q6Z3Vlc3Q="] {
-            assert_eq!(basic(bad), None, "{bad}");
-        }
-    }
 }

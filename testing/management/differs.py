@@ -16,7 +16,6 @@ DIFFERS = [
     ("GET /api/operator-policies$", r".", "depends on what else is on the broker that was recorded"),
     ("/api/parameters", r".", "depends on what else is on the broker that was recorded"),
     ("/api/global-parameters", r"value list", "cluster tags"),
-    ("/api/deprecated-features", r".", "fewer features are known"),
     ("GET /api/definitions", r"internal bool", "Warren also writes `internal`, as RabbitMQ does for all vhosts"),
     ("GET /api/definitions", r"arguments", "depends on the arguments of queues"),
     ("/api/overview", r"message_stats|queue_totals|churn_rates", "depends on what else was on the broker"),

@@ -10,6 +10,13 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
 
+/// RabbitMQ's page about most of what it deprecates.
+macro_rules! page {
+    () => {
+        "https://blog.rabbitmq.com/posts/2021/08/4.0-deprecation-announcements/"
+    };
+}
+
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/feature-flags", Access::Management, "Feature flags; none.", flags),
     route(
@@ -35,21 +42,23 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// Name, phase, and RabbitMQ's page about it, of features that this node knows.
-const DEPRECATED: [(&str, &str, &str); 5] = [
+/// Name, phase, and where it is told of, of what RabbitMQ 4.3 lists.
+const DEPRECATED: [(&str, &str, &str); 8] = [
     ("queue_master_locator", "denied_by_default", ""),
-    ("global_qos", "denied_by_default", GLOBAL_QOS),
+    ("global_qos", "denied_by_default", concat!(page!(), "#removal-of-global-qos")),
+    ("amqp_filter_set_bug", "denied_by_default", FILTER_SETS),
+    ("amqp_address_v1", "denied_by_default", "https://www.rabbitmq.com/docs/amqp#addresses"),
     ("management_metrics_collection", "permitted_by_default", METRICS),
     (TRANSIENT, "permitted_by_default", TRANSIENT_PAGE),
-    ("classic_queue_mirroring", "removed", MIRRORING),
+    ("classic_queue_mirroring", "removed", concat!(page!(), "#removal-of-classic-queue-mirroring")),
+    ("ram_node_type", "removed", concat!(page!(), "#removal-of-ram-nodes")),
 ];
 
 const TRANSIENT: &str = "transient_nonexcl_queues";
-const PAGE: &str = "https://blog.rabbitmq.com/posts/2021/08/4.0-deprecation-announcements/";
-const GLOBAL_QOS: &str = "#removal-of-global-qos";
-const METRICS: &str = "#disable-metrics-delivery-via-the-management-api--ui";
-const TRANSIENT_PAGE: &str = "#removal-of-transient-non-exclusive-queues";
-const MIRRORING: &str = "#removal-of-classic-queue-mirroring";
+const TRANSIENT_PAGE: &str = concat!(page!(), "#removal-of-transient-non-exclusive-queues");
+const METRICS: &str = concat!(page!(), "#disable-metrics-delivery-via-the-management-api--ui");
+const FILTER_SETS: &str =
+    "https://docs.oasis-open.org/amqp/core/v1.0/os/amqp-core-messaging-v1.0-os.html#type-filter-set";
 
 fn is_permitted(broker: &Broker, name: &str) -> bool {
     match name {
@@ -57,10 +66,6 @@ fn is_permitted(broker: &Broker, name: &str) -> bool {
         "global_qos" | "management_metrics_collection" => true,
         _ => false,
     }
-}
-
-fn page(anchor: &str) -> String {
-    if anchor.is_empty() { String::new() } else { format!("{PAGE}{anchor}") }
 }
 
 fn flags(_: &Call) -> Answer {
@@ -72,14 +77,14 @@ fn enable(call: &Call) -> Answer {
 }
 
 fn deprecated(call: &Call) -> Answer {
-    let one = |(name, phase, anchor): &(&str, &str, &str)| -> Value {
+    let one = |(name, phase, page): &(&str, &str, &str)| -> Value {
         let state = if is_permitted(call.broker(), name) { "permitted" } else { "denied" };
         json!({
             "name": name,
             "desc": "",
             "deprecation_phase": phase,
             "state": state,
-            "doc_url": page(anchor),
+            "doc_url": page,
             "provided_by": "warren",
         })
     };
@@ -96,7 +101,7 @@ fn used(call: &Call) -> Answer {
         "name": TRANSIENT,
         "desc": "",
         "deprecation_phase": "permitted_by_default",
-        "doc_url": page(TRANSIENT_PAGE),
+        "doc_url": TRANSIENT_PAGE,
         "provided_by": "warren",
     });
     listing::of_values(call, if is_used { vec![transient] } else { Vec::new() })

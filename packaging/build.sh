@@ -46,7 +46,7 @@ put_binary() { # FOLDER
 put_completions() { # FOLDER, with the places that shells look in
   local from=apps/warren/src/ctl/completions name
   install -D -m 0644 $from/warren.bash "$1/bash-completion/completions/warren"
-  for name in rabbitmqctl rabbitmq-diagnostics; do ln -s warren "$1/bash-completion/completions/$name"; done
+  for name in $NAMES; do ln -s warren "$1/bash-completion/completions/$name"; done
   install -D -m 0644 $from/warren.zsh "$1/zsh/vendor-completions/_warren"
   install -D -m 0644 $from/warren.fish "$1/fish/vendor_completions.d/warren.fish"
 }

@@ -229,6 +229,31 @@ pub(super) fn parse(called: Called, words: Vec<OsString>) -> Result<Arguments, M
     arguments(read).map_err(|problem| Mistake { problem, command })
 }
 
+/// The long name of the option whose value follows the last word, if one does.
+pub(super) fn value_of(called: Called, line: &[String], last: &str) -> Option<&'static str> {
+    let entry = command_of(line).and_then(|word| catalogue::find(&called.command(word)));
+    (is_option(last) && !last.contains('='))
+        .then(|| option(entry, last))
+        .flatten()
+        .filter(|known| known.valued)
+        .map(|known| known.name)
+}
+
+/// Reads a command line that is not complete yet.
+pub(super) fn parse_unchecked(called: Called, line: &[String]) -> Result<Arguments, String> {
+    let mut read = Words::read(called, line);
+    read.invalid.clear();
+    read.options.insert("help".into(), String::new()); // nothing is checked then
+    arguments(read)
+}
+
+/// Long options that a command takes.
+pub(super) fn options_of(command: &str) -> Vec<String> {
+    let own = catalogue::find(command).into_iter().flat_map(|entry| entry.options.iter().copied());
+    let all = COMMON.iter().map(|(_, name)| *name).chain(own);
+    all.map(|name| format!("--{}", name.trim_end_matches('='))).collect()
+}
+
 fn arguments(read: Words) -> Result<Arguments, String> {
     let Words { mut options, mut positional, mut invalid } = read;
     let command = if positional.is_empty() { String::new() } else { positional.remove(0) };

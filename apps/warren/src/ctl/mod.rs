@@ -5,6 +5,7 @@ mod arguments;
 mod banner;
 mod called;
 mod catalogue;
+mod completing;
 mod documents;
 mod guide;
 mod local;

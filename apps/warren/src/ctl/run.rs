@@ -10,9 +10,9 @@ use management::{Answer, Exit, Failure};
 
 use super::arguments::{Arguments, Banner, Mistake, Run, parse};
 use super::banner::{banner, comes_first};
-use super::server::{Server, timed_out};
+use super::server::{Asking, Server, timed_out};
 use super::waiting::Gone;
-use super::{Called, catalogue, documents, guide, local, outcome, profiles, waiting};
+use super::{Called, catalogue, completing, documents, guide, local, outcome, profiles, waiting};
 
 /// How every refusal of arguments begins.
 const INVALID: &str = "Error (argument validation): ";
@@ -29,6 +29,11 @@ const TIMEOUT_DEFINITIONS: Duration = Duration::from_secs(600);
 /// # Errors
 /// Standard output is closed.
 pub fn run(called: Called, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    if let Some((_, words)) = words.split_first().filter(|(first, _)| *first == completing::WORD) {
+        let found = completing::candidates(called, words);
+        say(&found.iter().map(|word| format!("{word}\n")).collect::<String>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let line: Vec<String> = words.iter().map(|word| without_password(&word.to_string_lossy())).collect();
     let line = line.join(" ");
     match parse(called, words) {
@@ -68,7 +73,7 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
     if let Some(answer) = profiles::diff_files(&arguments.request) {
         return finish(arguments, answer, None, banner);
     }
-    match Server::meant(arguments) {
+    match Server::meant(arguments, Asking::Allowed) {
         Ok(server) => ask(arguments, &server, banner),
         Err(failure) => Ok(Err(failure)),
     }

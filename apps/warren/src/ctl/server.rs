@@ -16,6 +16,15 @@ use super::arguments::Arguments;
 /// The environment variable that names the server when the command line does not: a URL as for `--url`.
 pub const URL_VARIABLE: &str = "WARREN_URL";
 
+/// Whether the terminal may be asked for a password that is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// It may.
+    Allowed,
+    /// Somebody is still typing.
+    Never,
+}
+
 /// The server that a command is for.
 #[derive(Clone, Debug)]
 pub(super) enum Server {
@@ -27,11 +36,10 @@ pub(super) enum Server {
 
 impl Server {
     /// The one that `--url` or `--data-dir` names, or else `WARREN_URL` or `WARREN_DATA_DIR`, or else the one that runs here.
-    /// Asks the terminal for a password that is not given.
     ///
     /// # Errors
     /// A text that is no URL, or no password.
-    pub(super) fn meant(arguments: &Arguments) -> Result<Self, Failure> {
+    pub(super) fn meant(arguments: &Arguments, asking: Asking) -> Result<Self, Failure> {
         if arguments.url.is_some() && arguments.data_dir.is_some() {
             return Err(invalid("--url and --data-dir name two servers: give one of them"));
         }
@@ -48,7 +56,7 @@ impl Server {
         if let Some(file) = &arguments.password_file {
             url.set_password(first_line(file)?);
         } else if url.lacks_password() {
-            url.set_password(ask(&url)?);
+            url.set_password(ask(&url, asking)?);
         }
         Ok(Self::There(url))
     }
@@ -119,8 +127,12 @@ fn first_line(file: &Path) -> Result<String, Failure> {
 }
 
 /// Asks whoever sits at the terminal, even when standard input is something else, and shows nothing of what is typed.
-fn ask(url: &ServerUrl) -> Result<String, Failure> {
-    hidden_line(&format!("Password of {} at {url}: ", url.user())).map_err(|_| {
+fn ask(url: &ServerUrl, asking: Asking) -> Result<String, Failure> {
+    let asked = match asking {
+        Asking::Allowed => hidden_line(&format!("Password of {} at {url}: ", url.user())),
+        Asking::Never => Err(ErrorKind::Unsupported.into()),
+    };
+    asked.map_err(|_| {
         let text = format!(
             "no password for {} at {url} and no terminal to ask for one: use --password-file FILE, or \
              {URL_VARIABLE}=http://USER:PASSWORD@HOST:PORT in the environment",

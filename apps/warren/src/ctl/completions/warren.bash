@@ -1,17 +1,27 @@
-# Completes the commands of `warren ctl`, `rabbitmqctl` and `rabbitmq-diagnostics`.
+# Completes `warren ctl`, `rabbitmqctl` and RabbitMQ's other names of it: commands, options, names of queues, vhosts, users.
 #   source <(warren ctl completion bash)
 _warren() {
-  local word=${COMP_WORDS[COMP_CWORD]}
-  local program=${COMP_WORDS[0]}
+  local program=${COMP_WORDS[0]} line words from=1
+  # Words as the shell will see them: readline also breaks them at : and =.
+  line=${COMP_LINE:0:COMP_POINT}
+  read -ra words <<<"$line"
+  [[ $line == *[[:space:]] ]] && words+=("")
+  local word=${words[${#words[@]}-1]}
   if [ "${program##*/}" = warren ]; then
-    if [ "$COMP_CWORD" = 1 ]; then
-      mapfile -t COMPREPLY < <(compgen -W "server ctl perf config help" -- "$word")
+    if [ "${#words[@]}" = 2 ]; then
+      mapfile -t COMPREPLY < <(compgen -W "server ctl plugins perf bench config diag null-broker help" -- "$word")
       return
     fi
-    [ "${COMP_WORDS[1]}" = ctl ] || return
-    mapfile -t COMPREPLY < <("$program" ctl autocomplete -- "$word" 2>/dev/null)
+    case ${words[1]} in
+      ctl) from=2 ;;
+      *) return ;;
+    esac
+    mapfile -t COMPREPLY < <("$program" ctl complete_words "${words[@]:$from}" 2>/dev/null)
   else
-    mapfile -t COMPREPLY < <("$program" autocomplete -- "$word" 2>/dev/null)
+    mapfile -t COMPREPLY < <("$program" complete_words "${words[@]:$from}" 2>/dev/null)
   fi
+  # What stands before the last : or = is on the line already.
+  local kept=${word%"${word##*[:=]}"} at
+  [ -z "$kept" ] || for at in "${!COMPREPLY[@]}"; do COMPREPLY[at]=${COMPREPLY[at]#"$kept"}; done
 }
-complete -o default -F _warren warren rabbitmqctl rabbitmq-diagnostics
+complete -o default -F _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins

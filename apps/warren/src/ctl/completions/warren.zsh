@@ -1,16 +1,16 @@
-#compdef warren rabbitmqctl rabbitmq-diagnostics
-# Completes the commands of `warren ctl`, `rabbitmqctl` and `rabbitmq-diagnostics`.
+#compdef warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins
+# Completes `warren ctl`, `rabbitmqctl` and RabbitMQ's other names of it: commands, options, names of queues, vhosts, users.
 #   source <(warren ctl completion zsh)
 _warren() {
   local -a names
   if [[ ${words[1]:t} == warren && $CURRENT == 2 ]]; then
-    names=(server ctl perf config help)
+    names=(server ctl plugins perf bench config diag null-broker help)
   elif [[ ${words[1]:t} == warren ]]; then
-    [[ ${words[2]} == ctl ]] || return
-    names=(${(f)"$(${words[1]} ctl autocomplete 2>/dev/null)"})
+    [[ ${words[2]} == ctl ]] || { _files; return; }
+    names=(${(f)"$(${words[1]} ctl complete_words "${(@)words[3,CURRENT]}" 2>/dev/null)"})
   else
-    names=(${(f)"$(${words[1]} autocomplete 2>/dev/null)"})
+    names=(${(f)"$(${words[1]} complete_words "${(@)words[2,CURRENT]}" 2>/dev/null)"})
   fi
   compadd -a names || _files
 }
-compdef _warren warren rabbitmqctl rabbitmq-diagnostics
+compdef _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins

@@ -1,8 +1,15 @@
 """A history of profiles from the start, and the copies that are kept when something is slow or large."""
 
 import json
+import shutil
+import subprocess
+
+import pytest
 
 import client
+
+# Where CI puts it, if it is not in the path.
+GO = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
 
 
 def captures(server):
@@ -59,3 +66,22 @@ def test_where_threads_wait_is_seen_with_stacks_and_reasons(server, tmp_path):
     channel.put(queue, b"x", delivery_mode=2)
     code, _, error = server.ctl("profile", "waits", "--hz", "100")
     assert code != 0 and "1 to 99" in error
+
+
+@pytest.mark.skipif(GO is None, reason="needs Go")
+@pytest.mark.timeout(300)  # Go builds the tool when it is first used
+def test_go_tool_pprof_opens_profiles_with_their_labels(server, tmp_path):
+    server = server("")
+    server.connect()
+    profile = tmp_path / "waits.pb.gz"
+    server.do("profile", "waits", "--seconds", "1", "-o", str(profile))
+
+    def pprof(*words):
+        command = [GO, "tool", "pprof", *words, str(profile)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    top = pprof("-top", "-nodecount=10")
+    assert "Type: waiting" in top and "(sleeps in epoll_wait)" in top
+    assert "thread: Total" in pprof("-tags") and "log-log" in pprof("-tags")

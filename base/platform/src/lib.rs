@@ -16,5 +16,5 @@ pub use clock::{Clock, Monotonic, RealClock, SimClock};
 pub use disk::real::RealDisk;
 pub use disk::sim::SimDisk;
 pub use disk::{Disk, DiskFile, OpenMode};
-pub use memory::{HeapBytes, Memory, RealMemory, SimMemory};
+pub use memory::{HeapBytes, Memory, RealMemory, ResidentBytes, SimMemory};
 pub use random::{Random, RealRandom, SeededRandom};

@@ -6,14 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod merging;
 mod release;
+mod resident;
 
 pub use merging::merge_freed_at_once;
+pub use resident::ResidentBytes;
 
 /// The allocator's view of the heap, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapBytes {
     /// Handed out, with what the allocator adds to each piece.
     pub used: u64,
+    /// Of these, in large pieces that are mapped each by itself. Not all of it needs to be resident.
+    pub mapped: u64,
     /// Freed and kept for later. Not all of it needs to be resident.
     pub free: u64,
 }
@@ -34,6 +38,12 @@ pub trait Memory: Send + Sync {
 
     /// Gives memory that was freed and is kept for later back to the system. Not for hot paths.
     fn release(&self);
+
+    /// What the memory that this process occupies was mapped for; `None` where the system does not say. Takes milliseconds for each
+    /// gigabyte.
+    fn resident(&self) -> Option<ResidentBytes> {
+        None
+    }
 
     /// What the allocator has handed out, and what it keeps of what was freed; `None` where it does not tell. Not for hot paths.
     fn heap(&self) -> Option<HeapBytes> {
@@ -102,6 +112,10 @@ impl Memory for RealMemory {
 
     fn release(&self) {
         release::release_free_memory();
+    }
+
+    fn resident(&self) -> Option<ResidentBytes> {
+        std::fs::read_to_string(self.proc.join("self/smaps")).ok().map(|smaps| resident::parse(&smaps))
     }
 
     fn heap(&self) -> Option<HeapBytes> {

@@ -4,6 +4,8 @@ pub mod hamt;
 pub mod histogram;
 mod ids;
 pub mod markup;
+mod piece;
 
 pub use histogram::Histogram;
 pub use ids::{ConnectionId, ExchangeId, QueueId};
+pub use piece::piece_bytes;

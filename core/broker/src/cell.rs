@@ -29,7 +29,7 @@ use queues::{
     QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun,
 };
 use smallvec::SmallVec;
-use stdx::{ConnectionId, QueueId};
+use stdx::{ConnectionId, QueueId, piece_bytes};
 
 use crate::call::Reply;
 use crate::control::queues::DeletedQueue;
@@ -377,7 +377,7 @@ impl Queue {
     /// Bytes of the queue whether it is used or not, without its record, which belongs to the metadata.
     fn fixed_bytes(&self) -> usize {
         const COUNTS_BYTES: usize = 2 * size_of::<usize>();
-        size_of::<Queue>() + COUNTS_BYTES + self.terms.read().heap_bytes()
+        piece_bytes(size_of::<Queue>() + COUNTS_BYTES) + self.terms.read().heap_bytes()
     }
 
     /// Reads something from the machine; what came meanwhile is done afterwards.

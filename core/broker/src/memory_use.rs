@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use platform::HeapBytes;
+use platform::{HeapBytes, ResidentBytes};
 use routing::ExchangeKind;
 
 use crate::broker::Broker;
@@ -14,8 +14,8 @@ use crate::vhost::Vhost;
 pub struct MemoryUse {
     /// What the process occupies; 0 where the system does not say.
     pub resident: u64,
-    /// The allocator's view; `None` where it does not tell.
-    pub heap: Option<HeapBytes>,
+    /// What the pages of it were mapped for, and the allocator's view; `None` where they do not say.
+    pub pages: Option<(ResidentBytes, HeapBytes)>,
     /// Queues: cells, machines, what is known of messages on disk; without their messages.
     pub queues: u64,
     /// Messages in queues, as far as they are in memory.
@@ -30,6 +30,8 @@ pub struct MemoryUse {
     pub channels: u64,
     /// Bytes that wait for sockets, and buffers kept for them.
     pub outgoing: u64,
+    /// What gathers for the logs, and buffers kept for it.
+    pub logs: u64,
 }
 
 /// Bytes that a binding takes in a routing table, on average with keys of its own (`cargo bench -p routing --bench memory`).
@@ -56,7 +58,8 @@ impl Broker {
         let memory = self.alarms().memory();
         let mut used = MemoryUse {
             resident: memory.used_bytes().unwrap_or(0),
-            heap: memory.heap(),
+            pages: memory.resident().zip(memory.heap()),
+            logs: self.services().log.buffer_bytes(),
             ..MemoryUse::default()
         };
         for vhost in self.vhosts() {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use stdx::{ConnectionId, ExchangeId, QueueId};
+use stdx::{ConnectionId, ExchangeId, QueueId, piece_bytes};
 
 use crate::arguments::Arguments;
 use crate::command::{
@@ -100,7 +100,8 @@ const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 impl ExchangeRecord {
     /// Bytes of a shared record and what hangs on it, its vhost's name aside.
     pub(crate) fn heap_bytes(&self) -> usize {
-        COUNTS_BYTES + size_of::<Self>() + self.name.len() + self.kind.len() + self.arguments.heap_bytes()
+        let texts = piece_bytes(self.name.len()) + piece_bytes(self.kind.len());
+        piece_bytes(COUNTS_BYTES + size_of::<Self>()) + texts + piece_bytes(self.arguments.heap_bytes())
     }
 
     /// The declaration that would make it again.
@@ -135,7 +136,8 @@ impl ExchangeRecord {
 impl QueueRecord {
     /// As [`ExchangeRecord::heap_bytes`].
     pub(crate) fn heap_bytes(&self) -> usize {
-        COUNTS_BYTES + size_of::<Self>() + self.name.len() + self.arguments.heap_bytes()
+        let hanging = piece_bytes(self.name.len()) + piece_bytes(self.arguments.heap_bytes());
+        piece_bytes(COUNTS_BYTES + size_of::<Self>()) + hanging
     }
 
     /// The declaration that would make it again.
@@ -206,7 +208,8 @@ impl Destination {
 impl Binding {
     /// Bytes of a shared binding and what hangs on it, its ends aside.
     pub(crate) fn heap_bytes(&self) -> usize {
-        COUNTS_BYTES + size_of::<Self>() + self.key.len() + self.arguments.heap_bytes()
+        let hanging = piece_bytes(self.key.len()) + piece_bytes(self.arguments.heap_bytes());
+        piece_bytes(COUNTS_BYTES + size_of::<Self>()) + hanging
     }
 
     /// Bindings survive a restart only when both ends do.

@@ -302,25 +302,25 @@ pub(crate) fn memory(broker: &Broker) -> Vec<(&'static str, u64)> {
         ("connection_other", used.connections),
         ("connection_channels", used.channels),
         ("connection_writers", used.outgoing),
+        ("msg_index", used.logs),
     ];
     let mut parts = counted.to_vec();
     let sum: u64 = counted.iter().map(|(_, bytes)| bytes).sum();
-    let resident = used.resident.max(sum);
-    let code = file_bytes().min(resident - sum);
-    let mut left = resident - sum - code;
+    let mut left = used.resident.saturating_sub(sum);
     let mut take = |name, bytes: u64| {
         let bytes = bytes.min(left);
         left -= bytes;
         parts.push((name, bytes));
     };
-    if let Some(heap) = used.heap {
-        take("other_proc", heap.used.saturating_sub(sum));
-        take("allocated_unused", heap.free);
-        take("other_system", u64::MAX);
+    if let Some((pages, heap)) = used.pages {
+        take("code", pages.files);
+        take("other_system", pages.stacks);
+        // What is free of the heaps' pages that are there; what went back to the system is not.
+        take("allocated_unused", pages.heaps.saturating_sub(heap.used - heap.mapped));
     } else {
-        take("other_proc", u64::MAX);
+        take("code", file_bytes());
     }
-    parts.push(("code", code));
+    take("other_proc", u64::MAX);
     parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     parts
 }

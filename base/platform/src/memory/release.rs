@@ -19,7 +19,8 @@ pub(super) fn heap_bytes() -> Option<HeapBytes> {
     {
         let told = mallinfo2();
         let used = told.allocated_bytes + told.mapped_bytes;
-        Some(HeapBytes { used: used as u64, free: told.free_bytes as u64 })
+        let (mapped, free) = (told.mapped_bytes as u64, told.free_bytes as u64);
+        Some(HeapBytes { used: used as u64, mapped, free })
     }
     #[cfg(not(target_env = "gnu"))]
     None

@@ -110,9 +110,10 @@ const MEMORY: &[(&str, &str, &str)] = &[
     ("connection_other", "client_connection_other", "Connections"),
     ("connection_channels", "client_connection_channel", "Channels"),
     ("connection_writers", "client_connection_writer", "Output that waits for clients"),
+    ("msg_index", "message_index", "Buffers of the message log"),
     ("other_proc", "other_erlang_process", "Everything else"),
     ("allocated_unused", "runtime_allocated_unused", "Freed and not given back"),
-    ("other_system", "other_system", "Stacks and the like"),
+    ("other_system", "other_system", "Stacks of threads"),
     ("code", "code_module", "The program"),
 ];
 

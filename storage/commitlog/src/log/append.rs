@@ -14,6 +14,7 @@ use super::manifest::{Held, Manifest};
 use super::recovery::recover;
 use super::shared::{Mode, Pending, Shared};
 use super::{DurableListener, LogError, LogOptions, LogWriter, Recovered, SyncPolicy};
+use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
 
 /// Who waits for a record to be durable.
@@ -166,6 +167,11 @@ impl Log {
     pub fn pending_bytes(&self) -> u64 {
         let durable = self.durable();
         self.end().0.saturating_sub(durable.0)
+    }
+
+    /// Bytes of memory that records gather in, and that are kept for it.
+    pub fn buffer_bytes(&self) -> u64 {
+        offset_of(self.shared.pending.lock().buffer_bytes())
     }
 
     /// Whether more is pending than `LogOptions::pending_bytes_max`: callers should stop taking work in until it is not.

@@ -42,6 +42,10 @@ pub(super) enum WriterIs {
 /// What has gathered since the last write began.
 pub(super) struct Pending {
     pub(super) bytes: Vec<u8>,
+    /// The most that either buffer held since they began: so much of their capacity was ever used.
+    most_bytes: usize,
+    /// Capacity of the buffer that the writer has.
+    spare_capacity: usize,
     /// The position of the first of `bytes`.
     pub(super) start: Position,
     /// Somebody waits for one of the records to be durable.
@@ -85,6 +89,8 @@ impl Shared {
     ) -> Self {
         let pending = Pending {
             bytes: Vec::with_capacity(BUFFER_BYTES),
+            most_bytes: 0,
+            spare_capacity: 0,
             start: end,
             awaited: false,
             sync_wanted: false,
@@ -179,8 +185,16 @@ impl Pending {
         self.awaited = false;
         let first = self.start;
         self.start = self.end();
+        self.most_bytes = self.most_bytes.max(self.bytes.len());
         std::mem::swap(&mut self.bytes, spare);
+        self.spare_capacity = spare.capacity();
         first
+    }
+
+    /// Bytes of memory that both buffers occupy.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        let most = self.most_bytes.max(self.bytes.len());
+        self.bytes.capacity().min(most) + self.spare_capacity.min(most)
     }
 
     /// Whether buffers are kept that a rush has made large.
@@ -192,6 +206,7 @@ impl Pending {
     pub(super) fn begin_small(&mut self, spare: &mut Vec<u8>) -> Vec<u8> {
         debug_assert!(self.bytes.is_empty(), "what has gathered is not given up");
         *spare = Vec::new();
+        (self.most_bytes, self.spare_capacity) = (0, 0);
         std::mem::replace(&mut self.bytes, Vec::with_capacity(BUFFER_BYTES))
     }
 }
@@ -202,6 +217,8 @@ mod tests {
 
     fn pending(writer: WriterIs) -> Pending {
         Pending {
+            most_bytes: 0,
+            spare_capacity: 0,
             bytes: Vec::new(),
             start: Position(0),
             awaited: false,

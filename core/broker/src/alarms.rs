@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::{Disk, Memory};
+use platform::{Clock, Disk, Memory, profile};
 
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
@@ -20,8 +20,10 @@ use crate::refused::Refused;
 use crate::voice::events::Voice;
 
 mod limits;
+mod thrift;
 
 pub use limits::{DiskLimit, MemoryLimit, size_bytes};
+use thrift::Thrift;
 
 /// How often memory and disk are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -324,9 +326,11 @@ impl Alarms {
     }
 
     /// The life of the thread that looks: until [`Self::stop`].
-    pub(crate) fn run(&self) {
+    pub(crate) fn run(&self, clock: &dyn Clock) {
+        let mut thrift = Thrift::default();
         loop {
             self.look();
+            self.save(&mut thrift, clock);
             let mut state = self.state.lock();
             if !state.stopping {
                 self.wake.wait_for(&mut state, LOOK_INTERVAL);
@@ -334,6 +338,23 @@ impl Alarms {
             if state.stopping {
                 return;
             }
+        }
+    }
+
+    /// Gives memory back that was freed and is not used, if it is worth it and time for it.
+    fn save(&self, thrift: &mut Thrift, clock: &dyn Clock) {
+        let memory = self.memory();
+        let Some(used) = self.levels().memory_used_bytes else { return };
+        if !thrift.is_due(clock.now(), profile::cpu_time_ns(), used) {
+            return;
+        }
+        if !memory.heap().is_some_and(|heap| thrift.is_worth_it(used, heap)) {
+            return;
+        }
+        memory.release();
+        if let (Ok(left), Some(heap)) = (memory.used_bytes(), memory.heap()) {
+            tracing::debug!(before = used, left, "memory that was freed went back to the system");
+            thrift.given_back(left, heap);
         }
     }
 

@@ -303,7 +303,8 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     })?;
     let alarms = inner.services.alarms.clone();
     alarms.look();
-    let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run())?;
+    let clock = inner.services.clock.clone();
+    let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run(&*clock))?;
     let (weak, services) = (Arc::downgrade(inner), inner.services.clone());
     let outlet = platform::thread::spawn_or_abort(THREAD_NAME, move || {
         services.voice.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());

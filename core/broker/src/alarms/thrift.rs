@@ -1,0 +1,108 @@
+//! When memory that was freed goes back to the system: after a rush the allocator keeps what it had, for good if nobody asks.
+//! Decides by figures that are handed in. Giving back holds the allocator's locks, for 100 ms where it is a gigabyte (a probe's confirms
+//! waited so long), so it is done when the node has little else to do; in a busy one seldom, and only for much.
+
+use std::time::Duration;
+
+use platform::{HeapBytes, Monotonic};
+
+/// Less than this is not worth it, bytes.
+const UNUSED_BYTES_MIN: u64 = 32 << 20;
+
+/// Nor is less than this part of what the process occupies: 1 / this.
+const UNUSED_PART_MIN: u64 = 8;
+
+/// The same of a busy process.
+const UNUSED_PART_BUSY_MIN: u64 = 2;
+
+/// A look after which the process has used no more than this part of one core: 1 / this. It has time.
+const QUIET_PART: u32 = 10;
+
+/// Between two thoughts about it while there is time.
+const INTERVAL_QUIET: Duration = Duration::from_secs(10);
+
+/// The same while there is none.
+const INTERVAL_BUSY: Duration = Duration::from_secs(300);
+
+/// What is remembered from look to look.
+#[derive(Debug, Default)]
+pub(super) struct Thrift {
+    /// When it was thought about last.
+    thought: Monotonic,
+    looked: Monotonic,
+    cpu_ns: u64,
+    is_busy: bool,
+    /// What stayed when memory was given back last though it was not in use: pages that are used in part.
+    kept_bytes: u64,
+}
+
+impl Thrift {
+    /// At every look: whether it is time to ask how much is unused, which takes a while itself.
+    pub(super) fn is_due(&mut self, now: Monotonic, cpu_ns: u64, used_bytes: u64) -> bool {
+        let passed = now.since(std::mem::replace(&mut self.looked, now));
+        let busy = Duration::from_nanos(cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns)));
+        self.is_busy = busy > passed / QUIET_PART;
+        let interval = if self.is_busy { INTERVAL_BUSY } else { INTERVAL_QUIET };
+        if used_bytes < UNUSED_BYTES_MIN || now.since(self.thought) < interval {
+            return false;
+        }
+        self.thought = now;
+        true
+    }
+
+    /// Whether to give back what is unused.
+    pub(super) fn is_worth_it(&self, used_bytes: u64, heap: HeapBytes) -> bool {
+        let unused = unused_bytes(used_bytes, heap).saturating_sub(self.kept_bytes);
+        let part_min = if self.is_busy { UNUSED_PART_BUSY_MIN } else { UNUSED_PART_MIN };
+        unused >= UNUSED_BYTES_MIN && unused >= used_bytes / part_min
+    }
+
+    /// It was given back, and this is what is left.
+    pub(super) fn given_back(&mut self, used_bytes: u64, heap: HeapBytes) {
+        self.kept_bytes = unused_bytes(used_bytes, heap);
+    }
+}
+
+/// What the process occupies without using it, at most what the allocator says is free.
+fn unused_bytes(used_bytes: u64, heap: HeapBytes) -> u64 {
+    used_bytes.saturating_sub(heap.used).min(heap.free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_quiet_node_thinks_every_ten_seconds_and_a_busy_one_every_five_minutes() {
+        let mut thrift = Thrift::default();
+        let due: Vec<u64> = (1..=30).filter(|second| thrift.is_due(at(*second), 0, 100 * MIB)).collect();
+        assert_eq!(due, [10, 20, 30]);
+        let busy = |second: u64| second * 500_000_000;
+        let due: Vec<u64> =
+            (31..=700).filter(|second| thrift.is_due(at(*second), busy(*second), 100 * MIB)).collect();
+        assert_eq!(due, [330, 630]);
+        assert!(!Thrift::default().is_due(at(1000), 0, 20 * MIB), "a small process has nothing to give");
+    }
+
+    #[test]
+    fn what_is_worth_it_is_much_and_was_not_tried_in_vain() {
+        let mut thrift = Thrift::default();
+        let heap = |used: u64, free: u64| HeapBytes { used: used * MIB, mapped: 0, free: free * MIB };
+        assert!(thrift.is_worth_it(100 * MIB, heap(50, 50)));
+        assert!(!thrift.is_worth_it(100 * MIB, heap(80, 20)), "too little");
+        assert!(!thrift.is_worth_it(1000 * MIB, heap(900, 100)), "too small a part");
+        assert!(!thrift.is_worth_it(60 * MIB, heap(50, 500)), "it went back before");
+        thrift.given_back(90 * MIB, heap(50, 50));
+        assert!(!thrift.is_worth_it(100 * MIB, heap(50, 50)), "most of it does not go back");
+        assert!(thrift.is_worth_it(200 * MIB, heap(50, 150)));
+        thrift.is_busy = true;
+        assert!(!thrift.is_worth_it(200 * MIB, heap(90, 110)), "too little to hold up a busy node");
+        assert!(thrift.is_worth_it(400 * MIB, heap(50, 350)));
+    }
+}

@@ -37,6 +37,8 @@ pub(crate) enum Job {
 struct Work {
     jobs: VecDeque<Job>,
     timers: BinaryHeap<Reverse<Timer>>,
+    /// Queues that are looked at after the same time each, so the first is due first.
+    resting: VecDeque<(u64, Weak<Queue>)>,
     /// The node stops: what is due from now on is due in its next life.
     timers_stopped: bool,
     sequence: u64,
@@ -108,6 +110,16 @@ impl Background {
         }
     }
 
+    /// Sees at a time, which is not before that of the previous call, whether a queue can go to rest. Not to the millisecond: nobody is
+    /// woken for it.
+    pub(crate) fn rest_at(&self, at_ms: u64, queue: Weak<Queue>) {
+        let mut work = self.0.work.lock();
+        work.resting.push_back((at_ms, queue));
+        if work.resting.len() == 1 {
+            self.0.wake.notify_one();
+        }
+    }
+
     /// The thread's life: until [`Job::Stop`].
     pub(crate) fn run(
         &self,
@@ -160,16 +172,20 @@ impl Work {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Next::Job(job));
         }
-        match self.timers.peek() {
-            _ if self.timers_stopped => Err(None),
-            Some(Reverse(first)) if first.at_ms <= now_ms => {
-                let Reverse(timer) = self.timers.pop().expect("just seen");
-                Ok(Next::Tick(timer.queue))
-            }
-            // Wall time may jump: look again at least once a second.
-            Some(Reverse(first)) => Err(Some(Duration::from_millis((first.at_ms - now_ms).min(1000)))),
-            None => Err(None),
+        if self.timers_stopped {
+            return Err(None);
         }
+        if self.timers.peek().is_some_and(|Reverse(first)| first.at_ms <= now_ms) {
+            let Reverse(timer) = self.timers.pop().expect("just seen");
+            return Ok(Next::Tick(timer.queue));
+        }
+        if let Some((_, queue)) = self.resting.pop_front_if(|(at_ms, _)| *at_ms <= now_ms) {
+            return Ok(Next::Rest(queue));
+        }
+        let timer_ms = self.timers.peek().map(|Reverse(first)| first.at_ms);
+        let first_ms = timer_ms.into_iter().chain(self.resting.front().map(|(at_ms, _)| *at_ms)).min();
+        // Wall time may jump: look again at least once a second.
+        Err(first_ms.map(|at_ms| Duration::from_millis((at_ms - now_ms).min(1000))))
     }
 }
 
@@ -191,6 +207,11 @@ fn perform(next: Next, gone: &impl Fn(Arc<Queue>, Option<Reply<()>>), segments: 
                 queue.submit(Event::Tick);
             }
         }
+        Next::Rest(queue) => {
+            if let Some(queue) = queue.upgrade() {
+                queue.submit(Event::Rest);
+            }
+        }
     }
     true
 }
@@ -198,4 +219,5 @@ fn perform(next: Next, gone: &impl Fn(Arc<Queue>, Option<Reply<()>>), segments: 
 enum Next {
     Job(Job),
     Tick(Weak<Queue>),
+    Rest(Weak<Queue>),
 }

@@ -9,6 +9,7 @@ mod events;
 pub(crate) mod examine;
 pub(crate) mod place;
 mod reload;
+mod rest;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ use crash::{Condition, ConditionCell};
 use examine::Examined;
 use place::Place;
 use reload::Reloads;
+use rest::{Kept, Rest};
 use settings::Terms;
 use waiting::Waiting;
 use watch::Watch;
@@ -65,8 +67,8 @@ pub struct Queue {
     hold: Hold,
     /// Publishers that wait for room in the inbox, or are held back; dead letters that are to be sent.
     waiting: Waiting,
-    /// `None` while it is as if it had just been declared.
-    pub(crate) state: Mutex<Option<Box<CellState>>>,
+    /// Nothing while it is as if it had just been declared.
+    pub(crate) state: Mutex<Kept>,
     /// Log position of the oldest record needed; 0 when none. Read by the checkpointer.
     oldest_log: AtomicU64,
     /// Bytes that a checkpoint would write, about.
@@ -83,6 +85,10 @@ pub(crate) struct CellState {
     pub(crate) machine: Classic,
     /// Has joined the node's [`crate::memory_shares::MemoryShares`].
     pub(crate) is_holder: bool,
+    /// Whether it is empty, and since when.
+    rest: Rest,
+    /// What it was made from, until the first turn is over.
+    rested: Option<Box<[u8]>>,
     pacing: Pacing,
     /// When the latest tick comes that was asked for to let held publishers go on.
     held_tick_ms: u64,
@@ -127,6 +133,8 @@ pub(crate) enum Event {
     Stats(Reply<QueueStats>),
     Examine(Reply<Examined>),
     Tick,
+    /// It has been empty for a while, or was.
+    Rest,
     BlockWritten(BlockToken, Option<BlockPlace>),
     BlockRead(BlockToken, Option<Vec<u8>>),
     /// Whether they could be made durable.
@@ -158,6 +166,8 @@ impl CellState {
         CellState {
             machine,
             is_holder: false,
+            rest: Rest::Awake,
+            rested: None,
             pacing: Pacing::default(),
             held_tick_ms: 0,
             watch: Watch::default(),
@@ -214,7 +224,7 @@ impl Queue {
             inbox_bytes: AtomicUsize::new(0),
             waiting: Waiting::default(),
             hold: Hold::default(),
-            state: Mutex::new(machine.map(|machine| Box::new(CellState::new(machine)))),
+            state: Mutex::new(Kept::of(machine)),
             oldest_log,
             state_bytes,
             condition: ConditionCell::running(),
@@ -354,12 +364,12 @@ impl Queue {
 
     /// Bytes of memory: of the cell with the machine's own structures, and of messages.
     pub(crate) fn held_bytes(self: &Arc<Self>) -> (usize, usize) {
-        let bytes = match &*self.state.lock() {
-            None => (self.fixed_bytes(), 0),
-            Some(state) => {
-                let resident = state.machine.glance(0).memory_bytes as usize;
-                (self.fixed_bytes() + state.heap_bytes() - resident, resident)
-            }
+        let bytes = {
+            let kept = self.state.lock();
+            let (own, resident) = kept.used().map_or((kept.rest_bytes(), 0), |state| {
+                (state.heap_bytes() - state.machine.resident_bytes(), state.machine.resident_bytes())
+            });
+            (self.fixed_bytes() + own, resident)
         };
         self.run();
         bytes
@@ -368,8 +378,9 @@ impl Queue {
     /// What listings show, with the memory of the cell.
     fn stats_of(&self, machine: &Classic, now_ms: u64) -> QueueStats {
         let mut stats = machine.stats(now_ms);
-        // A machine that is as new was made for this question.
-        let used = if machine.is_as_new() { 0 } else { stats.memory_bytes + size_of::<CellState>() as u64 };
+        // A machine that is as new, or at rest, was made for this question.
+        let is_idle = machine.is_as_new() || machine.rest().is_some();
+        let used = if is_idle { 0 } else { stats.memory_bytes + size_of::<CellState>() as u64 };
         stats.memory_bytes = used + self.fixed_bytes() as u64;
         stats
     }
@@ -383,9 +394,12 @@ impl Queue {
     /// Reads something from the machine; what came meanwhile is done afterwards.
     pub(crate) fn read_machine<T>(self: &Arc<Self>, read: impl FnOnce(&Classic, u64) -> T) -> T {
         let now_ms = self.services().now_ms();
-        let value = match &*self.state.lock() {
-            Some(state) => read(&state.machine, now_ms),
-            None => read(&self.new_state(now_ms).machine, now_ms),
+        let value = {
+            let kept = self.state.lock();
+            match kept.used() {
+                Some(state) => read(&state.machine, now_ms),
+                None => read(&kept.idle_machine(self, now_ms), now_ms),
+            }
         };
         // Whoever brought an event while this thread had the lock left it here.
         self.run();

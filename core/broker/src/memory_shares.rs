@@ -135,7 +135,7 @@ impl Queue {
 
     /// As [`Self::note_held_bytes`], of a queue that was just read back from log and segments.
     pub(crate) fn note_held_at_start(self: &Arc<Self>) {
-        if let Some(state) = &mut *self.state.lock() {
+        if let Some(state) = self.state.lock().used_mut() {
             self.note_held_bytes(state);
         }
     }

@@ -8,6 +8,9 @@ use std::ops::AddAssign;
 /// Half-life of the average behind [`Tally::capacity`], milliseconds: RabbitMQ's.
 const HALF_LIFE_MS: f64 = 1000.0;
 
+/// How many counters there are.
+pub(crate) const TOTALS: usize = 13;
+
 /// Counters of a queue since it was opened by this process. They only grow. Names follow RabbitMQ's `message_stats`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueTotals {
@@ -56,6 +59,46 @@ impl QueueTotals {
         disk_reads: 0,
         disk_writes: 0,
     };
+
+    /// All of them in one order.
+    pub(crate) fn to_array(self) -> [u64; TOTALS] {
+        [
+            self.published,
+            self.delivered,
+            self.delivered_no_ack,
+            self.got,
+            self.got_no_ack,
+            self.got_empty,
+            self.acked,
+            self.redelivered,
+            self.expired,
+            self.rejected,
+            self.dropped,
+            self.disk_reads,
+            self.disk_writes,
+        ]
+    }
+
+    /// As [`Self::to_array`] gave them.
+    pub(crate) fn from_array(totals: [u64; TOTALS]) -> QueueTotals {
+        let [published, delivered, delivered_no_ack, got, got_no_ack, got_empty, acked, ..] = totals;
+        let [.., redelivered, expired, rejected, dropped, disk_reads, disk_writes] = totals;
+        QueueTotals {
+            published,
+            delivered,
+            delivered_no_ack,
+            got,
+            got_no_ack,
+            got_empty,
+            acked,
+            redelivered,
+            expired,
+            rejected,
+            dropped,
+            disk_reads,
+            disk_writes,
+        }
+    }
 
     /// Messages that left for somebody: RabbitMQ's `deliver_get`.
     #[must_use]

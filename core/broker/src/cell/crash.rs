@@ -81,7 +81,7 @@ impl Queue {
     pub(crate) fn put_out_of_service(self: &Arc<Self>, why: &str) {
         self.reloads.forbid();
         let mut held = self.state.lock();
-        let state = held.get_or_insert_with(|| self.new_state(self.services().now_ms()));
+        let state = held.wake(self, self.services().now_ms());
         self.crash(state, why);
     }
 
@@ -133,6 +133,7 @@ impl Queue {
             | Event::Reconfigure
             | Event::ShareMemory
             | Event::Tick
+            | Event::Rest
             | Event::LettersTaken(_) => {}
             Event::BlocksSynced(_) | Event::BlockWritten(..) | Event::BlockRead(..) => {
                 self.begin_reload(state);
@@ -176,6 +177,7 @@ impl Queue {
             | Event::ShareMemory
             | Event::Close
             | Event::Tick
+            | Event::Rest
             | Event::LettersTaken(_)
             | Event::BlockWritten(..)
             | Event::BlockRead(..) => {}

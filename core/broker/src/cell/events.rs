@@ -9,7 +9,7 @@ use queues::{BlockToken, Classic, GetToken, SettleHow};
 use smallvec::SmallVec;
 
 use super::crash::{self, Condition};
-use super::{Attached, CellState, Event, GetReply, Queue};
+use super::{Attached, CellState, Event, GetReply, Queue, Rest};
 use crate::call::Reply;
 use crate::data::batch::Handover;
 use crate::data::delayed;
@@ -34,6 +34,10 @@ impl Queue {
                 self.reloads.disk_answered();
             }
             _ => {}
+        }
+        if let Event::Rest = event {
+            state.rest = Rest::Due;
+            return;
         }
         if let Event::Examine(reply) = event {
             return reply.send(self.examined(state, now_ms));
@@ -116,7 +120,7 @@ impl Queue {
             Event::Reconfigure => machine.reconfigure(self.config(), now_ms, &mut fx),
             Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
             Event::DropScheduled(seq, reply) => reply.send(machine.drop_scheduled(*seq, &mut fx)),
-            Event::Reloaded(_) | Event::Examine(_) | Event::Handled => {}
+            Event::Reloaded(_) | Event::Examine(_) | Event::Rest | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
     }

@@ -138,7 +138,7 @@ impl Queue {
 
     /// Its terms have changed. An idle queue takes them up when it is used, unless it must watch the clock.
     pub(crate) fn reconfigure(self: &Arc<Self>) {
-        let is_idle = self.state.try_lock().is_some_and(|state| state.is_none());
+        let is_idle = self.state.try_lock().is_some_and(|kept| kept.used().is_none());
         if !is_idle || self.config().expires_ms.is_some() {
             self.submit(Event::Reconfigure);
         }

@@ -445,3 +445,25 @@ fn many_backlogs_together_keep_no_more_in_memory_than_the_node_allows() {
     fill("backlog-0");
     assert_eq!(bench.broker.services().memory_shares().bytes() as u64, LIMIT_BYTES / 4);
 }
+
+#[test]
+fn a_queue_that_was_used_and_is_empty_keeps_a_few_bytes_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("used", no_arguments());
+    let new_bytes = queue.memory_bytes().0;
+    for round in 1..=3 {
+        assert_eq!(bench.publish("used", &["1", "2"]), []);
+        assert_eq!(queue.purge_by_operator().wait(), 2);
+        assert!(queue.state.lock().used().is_some(), "it was in use a moment ago");
+        queue.submit(Event::Rest);
+        assert!(queue.state.lock().used().is_none());
+        assert!(queue.memory_bytes().0 < new_bytes + 48, "{} of {new_bytes}", queue.memory_bytes().0);
+        assert_eq!(queue.stats().wait().totals.published, 2 * round);
+        assert!(queue.state.lock().used().is_none(), "a question does not wake it");
+    }
+    assert_eq!(bench.publish("used", &["3"]), []);
+    let (again, _copy) = bench.crashed_copy(folder.path());
+    let (_, body) = again.get("used").expect("it is in service").expect("it has a message");
+    assert_eq!(body, "3");
+}

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use platform::profile;
-use queues::Classic;
 
 use super::crash::{self, Condition};
 use super::{CellState, Queue};
@@ -89,7 +88,7 @@ impl Queue {
         }
         let mut aftermath = Aftermath::default();
         let now_ms = self.services().now_ms();
-        let state = held.get_or_insert_with(|| self.new_state(now_ms));
+        let state = held.wake(self, now_ms);
         state.machine.share_memory(self.services().memory_shares().bytes());
         for mut event in events {
             self.handle_contained(state, &mut event, now_ms, &mut aftermath);
@@ -101,9 +100,7 @@ impl Queue {
         self.note_held_bytes(state);
         self.pace(state);
         self.watch(state, now_ms);
-        if state.is_as_new() {
-            *held = None;
-        }
+        self.let_rest(&mut held, now_ms);
         // While nobody else can run the machine: letters leave in the order in which they died.
         self.post_letters(aftermath.take_letters());
         Some(Turn::Worked(aftermath))
@@ -146,10 +143,6 @@ impl Queue {
             *end_ns = now_ns + TURN_NS_MAX;
         }
         now_ns >= *end_ns
-    }
-
-    pub(super) fn new_state(&self, now_ms: u64) -> Box<CellState> {
-        Box::new(CellState::new(Classic::new(self.config(), now_ms)))
     }
 
     /// Holds publishers back while they outrun consumers that are at work.

@@ -73,6 +73,18 @@ impl Level {
         self.next
     }
 
+    /// Whether nothing is in it, nor on its way to or from the disk.
+    pub(crate) fn is_empty(&self) -> bool {
+        let is_over =
+            |block: &Block| block.live == 0 && block.place().is_none() && !block.writing && !block.reading;
+        self.ready() == 0 && self.blocks.iter().all(is_over)
+    }
+
+    /// An empty level goes on with this number.
+    pub(crate) fn go_on_at(&mut self, next: u64) {
+        (self.next, self.cursor) = (next, next);
+    }
+
     /// Recovery only: numbers below are never used again.
     pub(crate) fn skip_to(&mut self, next: u64) {
         self.next = self.next.max(next);

@@ -75,7 +75,7 @@ pub struct Classic {
     pub(super) checkpoint: Checkpoint,
     /// Logged messages that died and whose letters the driver has not reported as logged.
     pub(super) dying: u64,
-    had_consumer: bool,
+    pub(super) had_consumer: bool,
     pub(super) tally: Tally,
     logged: Vec<MessageSeq>,
     /// Blocks on disk of which nobody has read since the restart what the machine must know of their messages.

@@ -15,6 +15,7 @@ mod index;
 mod level;
 mod machine;
 mod recovery;
+mod rest;
 mod schedule;
 mod serve;
 mod spill;

@@ -1,0 +1,131 @@
+//! What is to be remembered of a queue that was used and is empty again: what it has counted, and which numbers are taken. A few
+//! bytes, so that a node with very many queues pays for those that are in use. Not stored: it lives as long as the process.
+
+use std::sync::Arc;
+
+use super::machine::Classic;
+use super::spill::Checkpoint;
+use crate::arguments::{Order, QueueConfig};
+use crate::totals::{QueueTotals, TOTALS};
+
+/// The queue has had a consumer.
+const HAD_CONSUMER: u64 = 1;
+
+impl Classic {
+    /// What a queue at rest is made from again; `None` while it has messages, consumers, anything under way, or a clock to watch.
+    pub fn rest(&self) -> Option<Box<[u8]>> {
+        if !self.is_at_rest() {
+            return None;
+        }
+        let mut out = Vec::with_capacity(32);
+        write(&mut out, if self.had_consumer { HAD_CONSUMER } else { 0 });
+        write(&mut out, self.levels.len() as u64);
+        self.levels.iter().for_each(|level| write(&mut out, level.next_number()));
+        let totals = self.tally.now().to_array();
+        let used = (0..TOTALS).filter(|nth| totals[*nth] > 0);
+        write(&mut out, used.clone().fold(0, |mask, nth| mask | 1 << nth));
+        used.for_each(|nth| write(&mut out, totals[nth]));
+        Some(out.into())
+    }
+
+    /// Whether nobody would miss it but for what [`Classic::rest`] keeps. The first question settles it for queues that are in use.
+    fn is_at_rest(&self) -> bool {
+        self.ready == 0
+            && self.unacked == 0
+            && self.consumers.count() == 0
+            && self.oldest_log == 0
+            && self.disk_bytes == 0
+            && self.memory_bytes == 0
+            && self.writes == 0
+            && self.dying == 0
+            && self.persistent == 0
+            && self.wake_ms == u64::MAX
+            && self.checkpoint == Checkpoint::Idle
+            && self.config.expires_ms.is_none()
+            && self.config.order != Order::Due
+            && self.present.is_none()
+            && self.gets.is_empty()
+            && self.rejects.is_empty()
+            && self.segments.is_empty()
+            && self.unlogged.is_empty()
+            && self.unread.is_empty()
+            && self.levels.iter().all(|level| level.is_empty())
+    }
+
+    /// A queue that was at rest.
+    ///
+    /// # Panics
+    /// When the bytes are not of [`Classic::rest`].
+    pub fn from_rest(config: impl Into<Arc<QueueConfig>>, mut bytes: &[u8], now_ms: u64) -> Classic {
+        let mut queue = Classic::new(config, now_ms);
+        let from = &mut bytes;
+        queue.had_consumer = read(from) & HAD_CONSUMER > 0;
+        for nth in 0..read(from) as usize {
+            let next = read(from);
+            if let Some(level) = queue.levels.get_mut(nth) {
+                level.go_on_at(next);
+            }
+        }
+        let mask = read(from);
+        let mut totals = [0; TOTALS];
+        (0..TOTALS).filter(|nth| mask & 1 << nth > 0).for_each(|nth| totals[nth] = read(from));
+        if mask > 0 {
+            *queue.tally.totals() = QueueTotals::from_array(totals);
+        }
+        queue
+    }
+}
+
+/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+fn write(out: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7F {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn read(from: &mut &[u8]) -> u64 {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = from.split_first().expect("bytes that this process wrote");
+        *from = rest;
+        number |= u64::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_all_sizes_come_back() {
+        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
+        let mut out = Vec::new();
+        numbers.iter().for_each(|number| write(&mut out, *number));
+        let mut from = &out[..];
+        assert_eq!(numbers.map(|_| read(&mut from)), numbers);
+        assert!(from.is_empty());
+    }
+
+    #[test]
+    fn a_queue_goes_on_counting_where_it_was() {
+        let config = Arc::new(QueueConfig { max_priority: 2, ..QueueConfig::default() });
+        let mut queue = Classic::new(config.clone(), 0);
+        *queue.tally.totals() =
+            QueueTotals { published: 700, got: 3, disk_writes: 1 << 40, ..QueueTotals::NONE };
+        queue.levels[1].go_on_at(700);
+        queue.had_consumer = true;
+        let bytes = queue.rest().expect("it is empty");
+        assert!(bytes.len() < 24, "{}", bytes.len());
+        let again = Classic::from_rest(config, &bytes, 5);
+        assert_eq!(again.tally.now(), queue.tally.now());
+        assert_eq!((again.levels[0].next_number(), again.levels[1].next_number()), (0, 700));
+        assert_eq!((again.had_consumer, again.counts()), (true, queue.counts()));
+        assert_eq!(again.rest(), Some(bytes));
+    }
+}

@@ -3,14 +3,15 @@
 //! RabbitMQ's JMS client sends the selector as an Erlang term in the binding argument `rjms_erlang_selector`. Keys do not
 //! matter. Unlike there, two bindings that differ only in their selector are two, and each selects on its own.
 //!
-//! Selectors are arbitrary expressions, so each distinct one is evaluated per message; queues with equal ones share it.
+//! Selectors are arbitrary expressions, so each distinct one is evaluated per message; queues with equal ones share it. What all of them may look at
+//! is bounded per selector and per message: a selector that costs more selects nothing.
 
 use std::sync::Arc;
 
 use stdx::hamt::Hamt;
 use wire::amqp091::{Table as Arguments, Value};
 
-use super::selector::Selector;
+use super::selector::{STEPS_MAX_PER_MESSAGE, Selector};
 use crate::key::Key;
 use crate::sink::Sink;
 use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};
@@ -82,8 +83,9 @@ impl<Q: QueueHandle> TypeTable<Q> for JmsTopicTable<Q> {
 
     fn collect(&self, message: &Prepared<'_>, sink: &mut Sink<'_, Q>) {
         let headers = message.raw_headers.unwrap_or(Arguments::EMPTY);
+        let mut steps_left = STEPS_MAX_PER_MESSAGE;
         for (_, selection) in &self.selections {
-            if selection.selector.selects(headers) {
+            if selection.selector.selects(headers, &mut steps_left) {
                 sink.add(&selection.targets);
             }
         }

@@ -12,6 +12,7 @@ mod header_filter;
 mod header_view;
 mod headers;
 mod jms_topic;
+mod like;
 pub(crate) mod misses;
 mod modulus_hash;
 mod pattern;

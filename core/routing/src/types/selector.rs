@@ -8,7 +8,14 @@ use std::cmp::Ordering;
 
 use wire::amqp091::{Table as Headers, Value};
 
+use super::like::{Like, Steps};
 use crate::erlang::{Term, TermError, parse_term};
+
+/// What evaluating one selector on one message may take, in bytes looked at: a header of 128 KiB, eight times.
+const STEPS_MAX: u64 = 1024 * 1024;
+
+/// What all selectors of an exchange may take on one message: some milliseconds.
+pub(super) const STEPS_MAX_PER_MESSAGE: u64 = 16 * STEPS_MAX;
 
 /// Why a selector is refused. `Display` gives RabbitMQ's words behind `invalid JMS selector`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +49,7 @@ enum Expression {
     IsUndefined(Box<Expression>),
     Negative(Box<Expression>),
     Same(Box<Expression>),
-    Like(Box<Expression>, Pattern),
+    Like(Box<Expression>, Like),
     Between(Box<[Expression; 3]>),
     In(Box<Expression>, Vec<Term>),
     Operation(Operator, Box<[Expression; 2]>),
@@ -62,67 +69,31 @@ enum Operator {
     Divide,
 }
 
-/// The pattern of `LIKE`, taken apart.
-#[derive(Debug)]
-struct Pattern(Vec<Piece>);
-
-#[derive(Debug, PartialEq)]
-enum Piece {
-    Byte(u8),
-    AnyByte,
-    AnyBytes,
+/// Reads the pattern of `LIKE`.
+fn like(pattern: &Term, escape: &Term) -> Result<Like, Reason> {
+    let Term::Binary(text) = pattern else {
+        return Err(match pattern {
+            Term::Atom("regex") => Reason::Regex,
+            other => Reason::Pattern(format!("{other:?}")),
+        });
+    };
+    match escape {
+        Term::Binary(escape) if escape.len() == 1 => Ok(Like::new(text, Some(escape[0]))),
+        Term::Atom("no_escape") => Ok(Like::new(text, None)),
+        _ => Err(Reason::Escape),
+    }
 }
 
-impl Pattern {
-    fn new(pattern: &Term, escape: &Term) -> Result<Self, Reason> {
-        let Term::Binary(text) = pattern else {
-            return Err(match pattern {
-                Term::Atom("regex") => Reason::Regex,
-                other => Reason::Pattern(format!("{other:?}")),
-            });
-        };
-        let escape = match escape {
-            Term::Binary(escape) if escape.len() == 1 => Some(escape[0]),
-            Term::Atom("no_escape") => None,
-            _ => return Err(Reason::Escape),
-        };
-        let mut pieces = Vec::new();
-        let mut rest = text.iter();
-        while let Some(&byte) = rest.next() {
-            pieces.push(match byte {
-                byte if Some(byte) == escape => Piece::Byte(rest.next().copied().unwrap_or(byte)),
-                b'_' => Piece::AnyByte,
-                b'%' => Piece::AnyBytes,
-                byte => Piece::Byte(byte),
-            });
-        }
-        Ok(Self(pieces))
-    }
+/// What an expression is evaluated on.
+struct Subject<'m> {
+    headers: Headers<'m>,
+    steps: Steps,
+}
 
-    /// Takes at most (pieces) x (bytes) steps.
-    fn matches(&self, text: &[u8]) -> bool {
-        let (mut at, mut byte, mut retry) = (0, 0, None);
-        loop {
-            let fits = match (self.0.get(at), text.get(byte)) {
-                (Some(Piece::AnyBytes), _) => {
-                    retry = Some((at + 1, byte));
-                    at += 1;
-                    continue;
-                }
-                (Some(Piece::AnyByte), Some(_)) => true,
-                (Some(Piece::Byte(expected)), Some(found)) => expected == found,
-                (None, None) => return true,
-                _ => false,
-            };
-            (at, byte) = match retry {
-                _ if fits => (at + 1, byte + 1),
-                Some((behind, from)) if from < text.len() => {
-                    retry = Some((behind, from + 1));
-                    (behind, from + 1)
-                }
-                _ => return false,
-            };
-        }
+impl<'m> Subject<'m> {
+    fn header(&self, name: &[u8]) -> Option<Value<'m>> {
+        // A header is found by looking at those before it; a name's length is a byte.
+        self.steps.take(1 + self.headers.raw().len() / 16).then(|| self.headers.get(name))?
     }
 }
 
@@ -145,9 +116,14 @@ impl Selector {
         Ok(Self(Expression::new(term)?))
     }
 
-    /// Whether a message with these headers is selected.
-    pub(crate) fn selects(&self, headers: Headers<'_>) -> bool {
-        self.0.value(headers) == Outcome::Flag(true)
+    /// Whether a message with these headers is selected. Takes what it looks at off `steps_left`; with too few left, or where
+    /// one selector takes more than [`STEPS_MAX`], nothing is.
+    pub(crate) fn selects(&self, headers: Headers<'_>, steps_left: &mut u64) -> bool {
+        let allowed = STEPS_MAX.min(*steps_left);
+        let message = Subject { headers, steps: Steps::new(allowed) };
+        let selects = self.0.value(&message) == Outcome::Flag(true);
+        *steps_left -= allowed - message.steps.left().unwrap_or(0);
+        selects && message.steps.left().is_some()
     }
 }
 
@@ -188,8 +164,8 @@ impl Expression {
                 None => Self::nothing(),
             },
             [Some(Term::Atom(verb)), Some(one), Some(pattern), Some(escape), None] => match verb {
-                "like" => Self::Like(boxed(one)?, Pattern::new(&pattern, &escape)?),
-                "not_like" => Self::Not(Box::new(Self::Like(boxed(one)?, Pattern::new(&pattern, &escape)?))),
+                "like" => Self::Like(boxed(one)?, like(&pattern, &escape)?),
+                "not_like" => Self::Not(Box::new(Self::Like(boxed(one)?, like(&pattern, &escape)?))),
                 verb => Self::between(verb, [one, pattern, escape])?,
             },
             _ => Self::nothing(),
@@ -210,44 +186,44 @@ impl Expression {
         })
     }
 
-    fn value<'s>(&'s self, headers: Headers<'s>) -> Outcome<'s> {
+    fn value<'s>(&'s self, message: &Subject<'s>) -> Outcome<'s> {
         match self {
             Self::Constant(term) => constant(term),
-            Self::Header(name) => headers.get(name).map_or(Outcome::Undefined, of_header),
-            Self::Not(inner) => match inner.value(headers) {
+            Self::Header(name) => message.header(name).map_or(Outcome::Undefined, of_header),
+            Self::Not(inner) => match inner.value(message) {
                 Outcome::Flag(flag) => Outcome::Flag(!flag),
                 _ => Outcome::Undefined,
             },
-            Self::And(both) => flags(both, headers, false),
-            Self::Or(both) => flags(both, headers, true),
-            Self::IsUndefined(inner) => Outcome::Flag(inner.value(headers) == Outcome::Undefined),
-            Self::Negative(inner) => match inner.value(headers) {
+            Self::And(both) => flags(both, message, false),
+            Self::Or(both) => flags(both, message, true),
+            Self::IsUndefined(inner) => Outcome::Flag(inner.value(message) == Outcome::Undefined),
+            Self::Negative(inner) => match inner.value(message) {
                 Outcome::Integer(number) => Outcome::Integer(number.saturating_neg()),
                 Outcome::Float(number) => Outcome::Float(-number),
                 Outcome::Undefined => Outcome::Undefined,
                 _ => Outcome::Other,
             },
-            Self::Same(inner) => inner.value(headers),
-            Self::Like(inner, pattern) => match inner.value(headers) {
+            Self::Same(inner) => inner.value(message),
+            Self::Like(inner, pattern) => match inner.value(message) {
                 Outcome::Undefined => Outcome::Undefined,
-                Outcome::Text(text) => Outcome::Flag(pattern.matches(&text)),
+                Outcome::Text(text) => Outcome::Flag(pattern.fits(&text, &message.steps)),
                 _ => Outcome::Other,
             },
             Self::Between(three) => {
-                let [value, from, to] = three.each_ref().map(|part| part.value(headers));
+                let [value, from, to] = three.each_ref().map(|part| part.value(message));
                 if [&value, &from, &to].contains(&&Outcome::Undefined) {
                     return Outcome::Undefined;
                 }
                 let within = compare(&from, &value).zip(compare(&value, &to));
                 within.map_or(Outcome::Other, |(low, high)| Outcome::Flag(low.is_le() && high.is_le()))
             }
-            Self::In(inner, list) => match inner.value(headers) {
+            Self::In(inner, list) => match inner.value(message) {
                 Outcome::Undefined => Outcome::Undefined,
                 // Integers and floats differ here.
                 value => Outcome::Flag(list.iter().any(|term| constant(term) == value)),
             },
             Self::Operation(operator, both) => {
-                let [one, other] = both.each_ref().map(|part| part.value(headers));
+                let [one, other] = both.each_ref().map(|part| part.value(message));
                 if one == Outcome::Undefined || other == Outcome::Undefined {
                     return Outcome::Undefined;
                 }
@@ -258,8 +234,8 @@ impl Expression {
 }
 
 /// `AND` (`deciding` is false) and `OR` (true): the deciding value decides, whatever the other one is.
-fn flags<'s>(both: &[Expression; 2], headers: Headers<'s>, deciding: bool) -> Outcome<'s> {
-    let values = both.each_ref().map(|part| part.value(headers));
+fn flags<'s>(both: &'s [Expression; 2], message: &Subject<'s>, deciding: bool) -> Outcome<'s> {
+    let values = both.each_ref().map(|part| part.value(message));
     if values.contains(&Outcome::Flag(deciding)) {
         Outcome::Flag(deciding)
     } else if values.iter().all(|value| *value == Outcome::Flag(!deciding)) {
@@ -380,7 +356,9 @@ mod tests {
     use super::*;
 
     fn selects(selector: &str, headers: &TableBuf) -> bool {
-        Selector::compile(selector.as_bytes()).unwrap().selects(headers.as_table())
+        Selector::compile(selector.as_bytes())
+            .unwrap()
+            .selects(headers.as_table(), &mut STEPS_MAX_PER_MESSAGE.clone())
     }
 
     fn headers() -> TableBuf {
@@ -434,6 +412,23 @@ mod tests {
         ] {
             assert!(!selects(selector, &headers()), "{selector}");
         }
+    }
+
+    #[test]
+    fn a_selector_that_takes_too_long_selects_nothing_and_leaves_steps_for_others() {
+        let mut table = TableBuf::new();
+        table.push_str("h", "a".repeat(100_000)).push_str("color", "red");
+        let pattern = format!("%_{}b%", "a".repeat(50_000));
+        let costly = format!(r#"{{'or',true,{{like,{{ident,<<"h">>}},<<"{pattern}">>,no_escape}}}}"#);
+        let costly = Selector::compile(costly.as_bytes()).unwrap();
+        let cheap = Selector::compile(br#"{'=',{ident,<<"color">>},<<"red">>}"#).unwrap();
+        let mut left = 2 * STEPS_MAX + 100_000;
+        assert!(!costly.selects(table.as_table(), &mut left));
+        assert!(cheap.selects(table.as_table(), &mut left));
+        assert!(!costly.selects(table.as_table(), &mut left) && left < 100_000);
+        left = 0;
+        assert!(!cheap.selects(table.as_table(), &mut left));
+        assert!(Selector::compile(b"true").unwrap().selects(table.as_table(), &mut left));
     }
 
     #[test]

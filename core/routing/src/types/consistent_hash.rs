@@ -127,32 +127,64 @@ struct Seat<Q: QueueHandle> {
     number: u64,
     /// One destination, as a lookup gives it out.
     targets: Targets<Q>,
-    /// Its younger bindings, oldest first: number and weight. Most have none.
-    waiting: Option<Box<Waiting>>,
+    /// What most have not.
+    more: Option<Box<More>>,
 }
 
 #[derive(Clone, Default)]
-struct Waiting(VecDeque<(u64, u32)>);
+struct More {
+    /// Of the binding that counts.
+    spelling: Spelling,
+    /// The destination's younger bindings, oldest first.
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Clone)]
+struct Waiting {
+    number: u64,
+    weight: u32,
+    spelling: Spelling,
+}
+
+/// What tells bindings of one destination and one weight apart: key and arguments. `None` is the weight in plain digits
+/// without arguments.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Spelling(Option<Box<[u8]>>);
+
+impl Spelling {
+    fn new(key: &[u8], arguments: Arguments<'_>) -> Self {
+        let is_plain = arguments.is_empty() && matches!(key, [b'1'..=b'9', ..]);
+        // There is no comma in a key that is a weight.
+        Self((!is_plain).then(|| [key, b",", arguments.raw()].concat().into()))
+    }
+}
 
 impl<Q: QueueHandle> Seat<Q> {
+    fn new(number: u64, targets: Targets<Q>, spelling: Spelling, waiting: VecDeque<Waiting>) -> Self {
+        let has_more = spelling.0.is_some() || !waiting.is_empty();
+        Self { number, targets, more: has_more.then(|| Box::new(More { spelling, waiting })) }
+    }
+
     fn destination(&self) -> Destination<Q> {
         self.targets.first().expect("a seat has a destination")
     }
 
-    /// Takes the oldest of its younger bindings.
-    fn next(&mut self) -> Option<(u64, u32)> {
-        let next = self.waiting.as_mut()?.0.pop_front();
-        self.waiting.take_if(|waiting| waiting.0.is_empty());
-        next
+    fn is_spelled(&self, spelling: &Spelling) -> bool {
+        self.more.as_ref().map_or(spelling.0.is_none(), |more| more.spelling == *spelling)
     }
 
-    /// Takes a younger binding of that weight away.
-    fn give_up(&mut self, gone: u32) {
-        let Some(waiting) = &mut self.waiting else { return };
-        if let Some(at) = waiting.0.iter().position(|&(_, weight)| weight == gone) {
-            waiting.0.remove(at);
-        }
-        self.waiting.take_if(|waiting| waiting.0.is_empty());
+    /// The seat of the oldest of its younger bindings, with its weight.
+    fn next(self) -> Option<(Self, u32)> {
+        let mut waiting = self.more?.waiting;
+        let Waiting { number, weight, spelling } = waiting.pop_front()?;
+        Some((Self::new(number, self.targets, spelling, waiting), weight))
+    }
+
+    /// Takes a younger binding away.
+    fn give_up(&mut self, weight: u32, spelling: &Spelling) {
+        let Some(more) = &mut self.more else { return };
+        more.waiting.retain(|other| other.weight != weight || other.spelling != *spelling);
+        self.more.take_if(|more| more.waiting.is_empty() && more.spelling.0.is_none());
     }
 }
 
@@ -226,36 +258,37 @@ impl<Q: QueueHandle> TypeTable<Q> for ConsistentHashTable<Q> {
         weight_of(key).map(drop)
     }
 
-    fn bind(&mut self, key: &[u8], _: Arguments<'_>, destination: &Destination<Q>) -> bool {
+    fn bind(&mut self, key: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
         let Ok(weight) = weight_of(key) else { return false };
-        let new = self.next_number;
+        let (new, spelling) = (self.next_number, Spelling::new(key, arguments));
         self.next_number += 1;
         if let Some(&number) = self.seats.get(destination) {
             self.ring.change(
                 |seat| seat.number.cmp(&number),
-                |seat, _| seat.waiting.get_or_insert_default().0.push_back((new, weight)),
+                |seat, _| {
+                    let younger = Waiting { number: new, weight, spelling };
+                    seat.more.get_or_insert_default().waiting.push_back(younger);
+                },
             );
             return false;
         }
-        let targets = Targets::only(destination);
-        let seat = Seat { number: new, targets, waiting: None };
-        self.seat(seat, weight);
+        self.seat(Seat::new(new, Targets::only(destination), spelling, VecDeque::new()), weight);
         true
     }
 
-    fn unbind(&mut self, key: &[u8], _: Arguments<'_>, destination: &Destination<Q>) -> bool {
+    fn unbind(&mut self, key: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
         let (Ok(gone), Some(&number)) = (weight_of(key), self.seats.get(destination)) else { return false };
         let seek = |seat: &Seat<Q>| seat.number.cmp(&number);
-        let Some((_, weight, _)) = self.ring.find(seek) else { return false };
-        if weight != gone {
-            // A younger one; of several with one weight, which differ in arguments, any will do.
-            self.ring.change(seek, |seat, _| seat.give_up(gone));
+        let spelling = Spelling::new(key, arguments);
+        let Some((seat, weight, _)) = self.ring.find(seek) else { return false };
+        if weight != gone || !seat.is_spelled(&spelling) {
+            self.ring.change(seek, |seat, _| seat.give_up(gone, &spelling));
             return false;
         }
-        let Some(mut seat) = self.ring.remove(seek) else { return false };
+        let Some(seat) = self.ring.remove(seek) else { return false };
         self.seats.remove(destination);
-        if let Some((number, weight)) = seat.next() {
-            self.seat(Seat { number, ..seat }, weight);
+        if let Some((next, weight)) = seat.next() {
+            self.seat(next, weight);
         }
         true
     }
@@ -331,6 +364,26 @@ mod tests {
         assert!(table.unbind(b"5", Arguments::EMPTY, &Destination::Queue(7)));
         assert_eq!(ring(&table), [(8, 3)]);
         assert!(table.unbind(b"3", Arguments::EMPTY, &Destination::Queue(8)) && table.is_empty());
+    }
+
+    #[test]
+    fn of_two_bindings_with_one_weight_the_one_that_is_named_goes() {
+        let mut table = ConsistentHashTable::<u32>::default();
+        let with = |number: i64| {
+            let mut arguments = TableBuf::new();
+            arguments.push_i64("x", number);
+            arguments
+        };
+        let (one, two, r1) = (with(1), with(2), Destination::Queue(1));
+        assert!(table.bind(b"5", one.as_table(), &r1) && bind(&mut table, "5", 2));
+        assert!(!table.bind(b"5", two.as_table(), &r1) && !bind(&mut table, "+5", 1));
+        assert!(!table.unbind(b"5", two.as_table(), &r1));
+        assert_eq!(ring(&table), [(1, 5), (2, 5)]);
+        assert!(table.unbind(b"5", one.as_table(), &r1));
+        assert_eq!(ring(&table), [(2, 5), (1, 5)]);
+        assert!(!table.unbind(b"5", Arguments::EMPTY, &r1), "5 is not +5");
+        assert!(table.unbind(b"+5", Arguments::EMPTY, &r1));
+        assert_eq!(ring(&table), [(2, 5)]);
     }
 
     #[test]

@@ -29,28 +29,60 @@ pub(crate) struct SeenValues {
 
 #[derive(Default)]
 struct Memory {
-    /// Until when each value is known, milliseconds since the epoch.
-    until_ms: HashMap<UniqueKey, u64, foldhash::fast::RandomState>,
-    /// In the order in which they were seen first: the oldest makes room.
+    known: HashMap<UniqueKey, Known, foldhash::fast::RandomState>,
+    /// In the order in which they were let through: the oldest makes room. A value that passed again after its time stands there
+    /// once more, and its latest place counts.
     order: VecDeque<UniqueKey>,
     /// Grows with every change.
     changes: u64,
 }
 
+struct Known {
+    /// Milliseconds since the epoch.
+    until_ms: u64,
+    /// How often it stands in the order.
+    place_count: u32,
+}
+
 impl Memory {
     fn insert(&mut self, key: UniqueKey, until_ms: u64, count_max: usize) {
         self.changes += 1;
-        if let Some(known) = self.until_ms.get_mut(&key) {
-            *known = until_ms;
-            return;
+        if let Some(known) = self.known.get_mut(&key) {
+            *known = Known { until_ms, place_count: known.place_count + 1 };
+        } else {
+            while self.known.len() >= count_max && self.forget_a_place() {}
+            self.known.insert(key, Known { until_ms, place_count: 1 });
         }
-        while self.order.len() >= count_max {
-            if let Some(oldest) = self.order.pop_front() {
-                self.until_ms.remove(&oldest);
-            }
-        }
-        self.until_ms.insert(key, until_ms);
         self.order.push_back(key);
+        if self.order.len() / 2 > self.known.len() {
+            self.keep_latest_places();
+        }
+    }
+
+    /// Drops the oldest place, and the value if it was its last; says whether there was one.
+    fn forget_a_place(&mut self) -> bool {
+        let Some(oldest) = self.order.pop_front() else { return false };
+        if self.is_latest_place(oldest) {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+
+    /// Whether the foremost place of a value is its only one; counts it off if not.
+    fn is_latest_place(&mut self, key: UniqueKey) -> bool {
+        match self.known.get_mut(&key) {
+            Some(known) if known.place_count > 1 => {
+                known.place_count -= 1;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Leaves each value one place in the order.
+    fn keep_latest_places(&mut self) {
+        let order = std::mem::take(&mut self.order);
+        self.order = order.into_iter().filter(|key| self.is_latest_place(*key)).collect();
     }
 }
 
@@ -80,11 +112,12 @@ impl Remembered for SeenValues {
 
     /// All it remembers, oldest first: repeated (key u128, until u64), big-endian.
     fn encode(&self) -> (u64, Vec<u8>) {
-        let memory = self.memory.lock();
+        let mut memory = self.memory.lock();
+        memory.keep_latest_places();
         let mut bytes = Vec::with_capacity(memory.order.len() * ENCODED_BYTES);
         for key in &memory.order {
             bytes.extend_from_slice(&key.0.to_be_bytes());
-            bytes.extend_from_slice(&memory.until_ms[key].to_be_bytes());
+            bytes.extend_from_slice(&memory.known[key].until_ms.to_be_bytes());
         }
         (memory.changes, bytes)
     }
@@ -103,6 +136,13 @@ impl Remembered for SeenValues {
     }
 }
 
+impl Memory {
+    /// Whether a message with this value is a duplicate at that time.
+    fn knows(&self, key: &UniqueKey, now_ms: u64) -> bool {
+        self.known.get(key).is_some_and(|known| known.until_ms > now_ms)
+    }
+}
+
 impl Gate for SeenValues {
     fn admits(&self, headers: Option<Table<'_>>) -> bool {
         let Some(headers) = headers else { return true };
@@ -112,7 +152,7 @@ impl Gate for SeenValues {
         let ttl_ms = own.map(|ttl| u64::try_from(ttl).unwrap_or(0)).or(self.ttl_ms);
         let now_ms = self.clock.wall_ms();
         let mut memory = self.memory.lock();
-        if memory.until_ms.get(&key).is_some_and(|until_ms| *until_ms > now_ms) {
+        if memory.knows(&key, now_ms) {
             return false;
         }
         let until_ms = ttl_ms.map_or(FOR_EVER, |ttl| now_ms.saturating_add(ttl));
@@ -168,7 +208,32 @@ mod tests {
         let (seen, _) = with(2, None);
         assert!(offer(&seen, "a", None) && offer(&seen, "b", None) && offer(&seen, "c", None));
         assert!(!offer(&seen, "b", None) && offer(&seen, "a", None));
-        assert_eq!(seen.memory.lock().until_ms.len(), 2);
+        assert_eq!(seen.memory.lock().known.len(), 2);
+    }
+
+    #[test]
+    fn a_value_that_passes_again_after_its_time_is_the_newest() {
+        let (seen, clock) = with(3, Some(1000));
+        assert!(["a", "b", "c"].iter().all(|value| offer(&seen, value, None)));
+        clock.advance(Duration::from_secs(1));
+        assert!(offer(&seen, "a", None) && offer(&seen, "d", None) && !offer(&seen, "a", None));
+        assert!(offer(&seen, "e", None) && !offer(&seen, "a", None) && offer(&seen, "f", None));
+        assert!(offer(&seen, "a", None), "three have come since");
+        let again = SeenValues::new(3, None, clock.clone());
+        again.restore(&seen.encode().1);
+        assert!(offer(&again, "g", None) && offer(&again, "e", None) && !offer(&again, "a", None));
+    }
+
+    #[test]
+    fn values_that_pass_again_and_again_take_no_more_memory() {
+        let (seen, clock) = with(100, Some(1));
+        for round in 0..1000 {
+            clock.advance(Duration::from_millis(1));
+            assert!(offer(&seen, "a", None) && offer(&seen, &format!("{}", round % 7), None));
+        }
+        let memory = seen.memory.lock();
+        assert_eq!(memory.known.len(), 8);
+        assert!(memory.order.len() <= 2 * 8 + 1);
     }
 
     #[test]

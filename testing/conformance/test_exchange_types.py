@@ -415,6 +415,49 @@ def test_explain_route_follows_alternate_exchanges_to_a_dead_end(broker, ch):
     assert lines[-1].startswith("Goes nowhere: dropped, or returned if published as mandatory")
 
 
+def test_explain_route_tells_what_happens_before_bindings_are_asked(broker, ch):
+    if broker.flavor != "warren":
+        pytest.skip("Warren's own")
+    queue = ch.queue()
+    delays = declared(ch, "x-delayed-message", {"x-delayed-type": "direct"})
+    seen = declared(ch, "x-message-deduplication", {"x-cache-size": 10})
+    inner = ch.exchange("fanout", internal=True)
+    for exchange in (delays, seen, inner):
+        ch.bind(queue, exchange, "k")
+    lines = explained(broker, delays, "k", "x-delay=5000")
+    assert lines[0].endswith("(x-delayed-message, direct), published here")
+    assert lines[1].startswith("   waits here for 5000 ms")
+    assert lines[-1].startswith(f"Goes to queue '{queue}', after the delay above")
+    ch.call("confirm.select")
+    ch.confirmed(seen, "k", "1", headers={"x-deduplication-header": "a"})
+    for _ in range(2):
+        lines = explained(broker, seen, "k", "x-deduplication-header=a")
+        assert "is a duplicate" in lines[1] and lines[-1].startswith("Goes nowhere")
+        assert "1 of 1 bindings match" in explained(broker, seen, "k", "x-deduplication-header=b")[1]
+    assert "a client that publishes here is refused with 403" in explained(broker, inner, "k")[1]
+
+
+def test_explain_route_takes_headers_of_any_type_and_prints_no_control_characters(broker, ch):
+    exchange, queue = ch.exchange("headers"), ch.queue(client.fresh("red\x1b[31m"))
+    ch.bind(queue, exchange, "", {"s": "5"})
+    assert "   0 of 1 bindings match" in explained(broker, exchange, "", "s=5")
+    lines = explained(broker, exchange, "", "s:s=5")
+    assert "   1 of 1 bindings match" in lines
+    assert "\x1b" not in "".join(lines) and "red\\u{1b}[31m" in lines[-1]
+
+
+def test_explain_route_tells_which_binding_of_a_ring_counts(broker, ch):
+    exchange, queue = declared(ch, "x-consistent-hash"), ch.queue()
+    ch.bind(queue, exchange, "3")
+    ch.bind(queue, exchange, "5")
+    lines = explained(broker, exchange, "k")
+    assert lines[1:4] == [
+        "   1 of 2 bindings match",
+        f"   + '3' -> queue '{queue}'",
+        f"   - '5' -> queue '{queue}': does not count: its destination has an older binding to this ring",
+    ]
+
+
 def test_ring_state_of_a_consistent_hash_exchange(broker, ch):
     if broker.flavor != "warren":
         pytest.skip("with RabbitMQ a command of rabbitmq-diagnostics")

@@ -45,6 +45,9 @@ pub enum Destination<Q: QueueHandle> {
 pub trait Gate: Send + Sync {
     /// Whether a message with these headers is routed. One that is not has matched nothing.
     fn admits(&self, headers: Option<Arguments<'_>>) -> bool;
+
+    /// What [`Gate::admits`] would say now; remembers nothing.
+    fn would_admit(&self, headers: Option<Arguments<'_>>) -> bool;
 }
 
 /// What clients have published to an exchange.

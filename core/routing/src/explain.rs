@@ -10,15 +10,16 @@ use wire::amqp091::{Properties, Table as Arguments};
 
 use crate::sink::Sink;
 use crate::table::{Message, Prepared};
+use crate::types::delayed::delay_ms;
 use crate::types::misses;
 use crate::walk::{Alternates, Scratch};
-use crate::{Destination, Exchange, ExchangeKind, QueueHandle, Table};
+use crate::{Destination, Duty, Exchange, ExchangeKind, QueueHandle, Table};
 
 /// Most bindings that one step lists.
 const MATCHED_MAX: usize = 100;
 /// Most bindings that one step lists although they did not match.
 const NEAREST_MAX: usize = 5;
-/// Most bindings that one step looks at.
+/// Most bindings that one step looks at; of more, only those that lead where the table says the message goes.
 const LOOKED_AT_MAX: usize = 200_000;
 /// Most steps that are told; the way is followed to its end whatever its length.
 const STEPS_MAX: usize = 1000;
@@ -55,6 +56,8 @@ pub struct Step<Q: QueueHandle> {
     pub exchange: Arc<Exchange<Q>>,
     /// How the message came here.
     pub came: Came,
+    /// What happens to it before bindings are asked.
+    pub before: Before,
     /// Bindings that matched, at most 100 of them.
     pub matched: Vec<MatchedBinding<Q>>,
     /// How many more matched.
@@ -63,6 +66,8 @@ pub struct Step<Q: QueueHandle> {
     pub nearest: Vec<MissedBinding<Q>>,
     /// How many did not match, those listed included.
     pub missed: usize,
+    /// How many of those were not looked at when the nearest were sought, because there are so many.
+    pub not_compared: usize,
     /// How the step ended.
     pub end: End,
 }
@@ -76,6 +81,17 @@ pub enum Came {
     Bound(Box<[u8]>),
     /// As the alternate of this exchange.
     Alternate(Box<[u8]>),
+}
+
+/// What an exchange does with a message before it routes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// It holds the message back so long, milliseconds; what follows happens then, with the bindings of that time.
+    Waits(u64),
+    /// Its gate does not let the message pass: it has matched nothing.
+    Drops,
 }
 
 /// How a step ended.
@@ -139,6 +155,8 @@ pub enum Miss {
     Selector,
     /// The exchange takes one binding, and took another one.
     NotChosen,
+    /// Its destination has an older binding to this ring, and that one counts.
+    Younger,
 }
 
 /// Follows a message as [`crate::route`] does and tells what happened. `scratch` gives random exchanges their chance.
@@ -150,30 +168,36 @@ pub fn explain<Q: QueueHandle>(
     scratch: &mut Scratch<Q>,
 ) -> Explanation<Q> {
     let mut explanation = Explanation { steps: Vec::new(), more_steps: 0, queues: Vec::new() };
-    let mut pending = vec![(Arc::clone(start), Came::Published)];
+    // With each, whether it comes from an exchange that delayed it: no other delays it again.
+    let mut pending = vec![(Arc::clone(start), Came::Published, Delays::Yet)];
     let (mut passed, mut found) = (HashSet::new(), HashSet::new());
     scratch.begin();
-    while let Some((exchange, came)) = pending.pop() {
+    while let Some((exchange, came, delays)) = pending.pop() {
         if !passed.insert(exchange.id) {
             explanation.tell(Step::new(exchange, came, End::Passed));
             continue;
         }
-        let taken = take(&exchange, message, scratch);
         let mut step = Step::new(exchange, came, End::Matched);
-        if explanation.steps.len() < STEPS_MAX {
+        let delays = step.begin(message, delays);
+        let taken = if step.before == Before::Drops {
+            Taken::default()
+        } else {
+            take(&step.exchange, message, scratch)
+        };
+        if explanation.steps.len() < STEPS_MAX && step.before != Before::Drops {
             step.look(message, &taken, bindings);
         }
         explanation.queues.extend(taken.queues.into_iter().filter(|queue| found.insert(queue.clone())));
+        let name = step.exchange.name.clone();
         if taken.matched {
-            let name = &step.exchange.name;
-            pending.extend(taken.exchanges.into_iter().map(|next| (next, Came::Bound(name.clone()))));
-        } else if let Some(name) = step.exchange.alternate() {
-            step.end = match alternates(&name) {
+            pending.extend(taken.exchanges.into_iter().map(|next| (next, Came::Bound(name.clone()), delays)));
+        } else if let Some(alternate) = step.exchange.alternate() {
+            step.end = match alternates(&alternate) {
                 Some(next) => {
-                    pending.push((next, Came::Alternate(step.exchange.name.clone())));
-                    End::ToAlternate(Box::clone(&name))
+                    pending.push((next, Came::Alternate(name), delays));
+                    End::ToAlternate(Box::clone(&alternate))
                 }
-                None => End::NoSuchAlternate(Box::clone(&name)),
+                None => End::NoSuchAlternate(Box::clone(&alternate)),
             };
         } else {
             step.end = End::DeadEnd;
@@ -181,6 +205,13 @@ pub fn explain<Q: QueueHandle>(
         explanation.tell(step);
     }
     explanation
+}
+
+/// Whether a delayed exchange would still delay the message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Delays {
+    Yet,
+    NoMore,
 }
 
 impl<Q: QueueHandle> Explanation<Q> {
@@ -194,12 +225,19 @@ impl<Q: QueueHandle> Explanation<Q> {
 }
 
 /// What the table of one exchange says.
+#[derive(Clone)]
 struct Taken<Q: QueueHandle> {
     matched: bool,
     queues: Vec<Q>,
     exchanges: Vec<Arc<Exchange<Q>>>,
     /// For exchanges that take one binding: where it leads.
     one: Option<Destination<Q>>,
+}
+
+impl<Q: QueueHandle> Default for Taken<Q> {
+    fn default() -> Self {
+        Self { matched: false, queues: Vec::new(), exchanges: Vec::new(), one: None }
+    }
 }
 
 fn takes_one(kind: ExchangeKind) -> bool {
@@ -239,26 +277,49 @@ fn collect<Q: QueueHandle>(
 
 impl<Q: QueueHandle> Step<Q> {
     const fn new(exchange: Arc<Exchange<Q>>, came: Came, end: End) -> Self {
-        Self { exchange, came, matched: Vec::new(), more_matched: 0, nearest: Vec::new(), missed: 0, end }
+        Self {
+            exchange,
+            came,
+            before: Before::Nothing,
+            matched: Vec::new(),
+            more_matched: 0,
+            nearest: Vec::new(),
+            missed: 0,
+            not_compared: 0,
+            end,
+        }
+    }
+
+    /// Notes what the exchange does before it routes; says whether the next one may delay the message.
+    fn begin(&mut self, message: &Message<'_>, delays: Delays) -> Delays {
+        if self.exchange.gate.as_ref().is_some_and(|gate| !gate.would_admit(message.headers)) {
+            self.before = Before::Drops;
+        }
+        match message.headers.and_then(delay_ms) {
+            Some(delay_ms) if self.exchange.duty == Duty::Delay && delays == Delays::Yet => {
+                self.before = Before::Waits(delay_ms);
+                Delays::NoMore
+            }
+            _ => delays,
+        }
     }
 
     /// Sorts the exchange's bindings into those that matched and those that did not.
     fn look(&mut self, message: &Message<'_>, taken: &Taken<Q>, bindings: &BindingsFrom<'_, Q>) {
-        let kind = self.exchange.kind;
+        let table = self.exchange.table();
         let mut scratch = Scratch::new();
         let mut looked_at = 0;
+        let goals: HashSet<Destination<Q>> = taken.goals().collect();
         let mut nearest: Vec<(usize, MissedBinding<Q>)> = Vec::new();
         bindings(&self.exchange, &mut |binding| {
             looked_at += 1;
-            if looked_at > LOOKED_AT_MAX {
+            let compares = looked_at <= LOOKED_AT_MAX;
+            if !compares && !goals.contains(&binding.destination) {
+                self.missed += 1;
+                self.not_compared += 1;
                 return;
             }
-            let miss = if takes_one(kind) {
-                (taken.one.as_ref() != Some(&binding.destination)).then_some((0, Miss::NotChosen))
-            } else {
-                (!is_match(kind, &binding, message, &mut scratch)).then(|| why_not(kind, &binding, message))
-            };
-            match miss {
+            match miss(&table, taken, &binding, message, &mut scratch) {
                 None if self.matched.len() < MATCHED_MAX => self.matched.push(binding.into()),
                 None => self.more_matched += 1,
                 Some((nearness, why)) => {
@@ -273,6 +334,32 @@ impl<Q: QueueHandle> Step<Q> {
         });
         self.nearest = nearest.into_iter().map(|(_, missed)| missed).collect();
     }
+}
+
+impl<Q: QueueHandle> Taken<Q> {
+    /// All it leads to.
+    fn goals(&self) -> impl Iterator<Item = Destination<Q>> {
+        let queues = self.queues.iter().cloned().map(Destination::Queue);
+        queues.chain(self.exchanges.iter().map(Destination::from))
+    }
+}
+
+/// Why a binding did not match, if so, and how near it came.
+fn miss<Q: QueueHandle>(
+    table: &Table<Q>,
+    taken: &Taken<Q>,
+    binding: &KnownBinding<'_, Q>,
+    message: &Message<'_>,
+    scratch: &mut Scratch<Q>,
+) -> Option<(usize, Miss)> {
+    let kind = table.kind();
+    if !takes_one(kind) {
+        return (!is_match(kind, binding, message, scratch)).then(|| why_not(kind, binding, message));
+    }
+    if !table.counts(binding.key, binding.arguments, &binding.destination) {
+        return Some((1, Miss::Younger));
+    }
+    (taken.one.as_ref() != Some(&binding.destination)).then_some((0, Miss::NotChosen))
 }
 
 impl<Q: QueueHandle> From<KnownBinding<'_, Q>> for MatchedBinding<Q> {
@@ -331,5 +418,86 @@ mod tests {
         let told = explain(&exchanges[0], &message, &|_| None, &|_, _| {}, &mut Scratch::new());
         assert_eq!((told.steps.len(), told.more_steps, told.queues.len()), (1000, 501, 1500));
         exchanges.iter().for_each(|exchange| drop(exchange.clear()));
+    }
+
+    fn told_of(
+        start: &Arc<Exchange<u32>>,
+        headers: Option<&wire::amqp091::TableBuf>,
+        bindings: &[(&str, u32)],
+    ) -> Explanation<u32> {
+        let known = |_: &Exchange<u32>, each: &mut dyn FnMut(KnownBinding<'_, u32>)| {
+            for (key, queue) in bindings {
+                let destination = Destination::Queue(*queue);
+                each(KnownBinding { key: key.as_bytes(), arguments: Arguments::EMPTY, destination });
+            }
+        };
+        let headers = headers.map(wire::amqp091::TableBuf::as_table);
+        let message = Message { keys: &[b"k"], headers, ..Message::default() };
+        explain(start, &message, &|_| None, &known, &mut Scratch::new())
+    }
+
+    #[test]
+    fn counts_are_true_with_more_bindings_than_are_looked_at() {
+        let exchange = Arc::new(Exchange::<u32>::new(1, b"x", ExchangeKind::Direct));
+        let mut bindings = vec![("other", 1); LOOKED_AT_MAX + 7];
+        bindings.extend([("k", 2), ("other", 2), ("k", 3)]);
+        let _ = exchange.edit(|table| {
+            for (key, queue) in [("other", 1), ("k", 2), ("other", 2), ("k", 3)] {
+                table.bind(key.as_bytes(), Arguments::EMPTY, &Destination::Queue(queue));
+            }
+        });
+        let told = told_of(&exchange, None, &bindings);
+        let step = &told.steps[0];
+        assert_eq!((step.matched.len(), step.missed, step.not_compared), (2, LOOKED_AT_MAX + 8, 7));
+        assert_eq!(step.end, End::Matched);
+    }
+
+    struct Shut;
+
+    impl crate::Gate for Shut {
+        fn admits(&self, _: Option<Arguments<'_>>) -> bool {
+            unreachable!("nobody sent the message")
+        }
+
+        fn would_admit(&self, headers: Option<Arguments<'_>>) -> bool {
+            headers.is_none()
+        }
+    }
+
+    #[test]
+    fn a_gate_and_a_delay_are_told() {
+        let declared = crate::ExchangeType { kind: ExchangeKind::Fanout, duty: Duty::Delay };
+        let mut exchange = Exchange::with_arguments(1, b"x", declared, Arguments::EMPTY);
+        let _ = exchange.edit(|table| table.bind(b"", Arguments::EMPTY, &Destination::Queue(1)));
+        let mut headers = wire::amqp091::TableBuf::new();
+        headers.push_i64("x-delay", 1500);
+        let delays = Arc::new(exchange);
+        let told = told_of(&delays, Some(&headers), &[("", 1)]);
+        assert_eq!((told.steps[0].before, &told.queues[..]), (Before::Waits(1500), &[1][..]));
+        assert_eq!(told_of(&delays, None, &[("", 1)]).steps[0].before, Before::Nothing);
+        exchange = Exchange::new(2, b"y", ExchangeKind::Fanout);
+        let _ = exchange.edit(|table| table.bind(b"", Arguments::EMPTY, &Destination::Queue(1)));
+        exchange.gate = Some(Arc::new(Shut));
+        let drops = Arc::new(exchange);
+        let told = told_of(&drops, Some(&headers), &[("", 1)]);
+        let step = &told.steps[0];
+        assert_eq!((step.before, step.matched.len(), &step.end), (Before::Drops, 0, &End::DeadEnd));
+        assert_eq!(told.queues, []);
+        assert_eq!(told_of(&drops, None, &[("", 1)]).queues, [1]);
+    }
+
+    #[test]
+    fn of_several_bindings_to_one_seat_of_a_ring_the_one_that_counts_is_told() {
+        let exchange = Arc::new(Exchange::<u32>::new(1, b"x", ExchangeKind::ConsistentHash));
+        let bindings = [("3", 1), ("5", 1)];
+        let _ = exchange.edit(|table| {
+            for (key, queue) in bindings {
+                table.bind(key.as_bytes(), Arguments::EMPTY, &Destination::Queue(queue));
+            }
+        });
+        let told = told_of(&exchange, None, &bindings);
+        let step = &told.steps[0];
+        assert_eq!((step.matched.len(), &*step.matched[0].key), (1, &b"3"[..]));
+        assert_eq!((&*step.nearest[0].binding.key, &step.nearest[0].why), (&b"5"[..], &Miss::Younger));
     }
 }

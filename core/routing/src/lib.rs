@@ -34,7 +34,8 @@ pub use destination_set::{Chunks, DestinationSet};
 pub use exchange::{Destination, Exchange, Gate, Passage, Passed, QueueHandle};
 pub use exchange_type::{ArgumentError, Duty, ExchangeType, Persistence, TypeError};
 pub use explain::{
-    BindingsFrom, Came, End, Explanation, KnownBinding, MatchedBinding, Miss, MissedBinding, Step, explain,
+    Before, BindingsFrom, Came, End, Explanation, KnownBinding, MatchedBinding, Miss, MissedBinding, Step,
+    explain,
 };
 pub use retired::Retired;
 pub use table::{BindingError, BindingTo, ExchangeKind, Lookup, Message, RoutesBy, Table};

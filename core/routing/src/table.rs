@@ -300,6 +300,13 @@ impl<Q: QueueHandle> Table<Q> {
         Some(table.seats().collect())
     }
 
+    /// Whether a binding is one that gives its destination a share. In a ring that is the oldest of those left to each
+    /// destination; in any other table, all are.
+    pub(crate) fn counts(&self, key: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
+        let Bindings::ConsistentHash(table) = &self.0 else { return true };
+        table.counts(key, arguments, destination)
+    }
+
     /// The exchange type it is arranged for.
     #[must_use]
     pub const fn kind(&self) -> ExchangeKind {

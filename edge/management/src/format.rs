@@ -124,7 +124,8 @@ fn plain(value: &Value, kind: Kind) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+/// A text that does nothing to a terminal: control characters as `\u{1b}`.
+pub(crate) fn escaped(text: &str) -> String {
     if !text.contains(char::is_control) {
         return text.into();
     }

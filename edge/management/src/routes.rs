@@ -3,26 +3,29 @@
 
 use std::fmt::Write as _;
 
-use broker::{Broker, Imagined, QueueRef};
-use routing::{Came, Destination, End, Exchange, MatchedBinding, Miss, Step};
+use broker::{Broker, ExplainedRoute, Imagined, QueueRef, Refused};
+use routing::{Before, Came, Destination, Duty, End, Exchange, MatchedBinding, Miss, Step};
 use wire::amqp091::{PropertiesBuf, Table, TableBuf, Value};
 
 use crate::commands::{Outcome, arguments, refused, usage};
+use crate::format::escaped;
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::values;
 
 /// Queues named in the last line.
 const QUEUES_NAMED_MAX: usize = 20;
 
+/// A name as a terminal may have it.
 fn name(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    escaped(&String::from_utf8_lossy(bytes))
 }
 
 /// A ring with more buckets is listed by ranges.
 const BUCKETS_LISTED_MAX: u64 = 20_000;
 
 /// `EXCHANGE KEY [header=value ...]`: where a message with that key and these headers would go. Values are `true`, `false`,
-/// numbers or texts; `@message_id`, `@correlation_id` and `@timestamp` name properties.
+/// numbers or texts, whichever they look like, or what `:s` (text), `:i`, `:f` or `:b` behind the name says; `@message_id`,
+/// `@correlation_id` and `@timestamp` name properties.
 pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
     let [exchange, key, fields @ ..] = &request.args[..] else { return Err(usage("not enough arguments.")) };
     let exchange = if exchange == "amq.default" { "" } else { exchange };
@@ -32,7 +35,20 @@ pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
     let properties = properties(fields)?;
     let message =
         Imagined { exchange: exchange.as_bytes(), routing_key: key.as_bytes(), properties: &properties };
-    let explained = broker.explain_route(request.vhost(), message).map_err(refused)?;
+    let explained = broker.explain_route(request.vhost(), message).map_err(|why| match why {
+        Refused::NotFound(missing) => {
+            let (exchange, vhost) = (name(&missing.name), escaped(&missing.vhost));
+            Failure::new(
+                Exit::DATA,
+                format!("Error:\nExchange '{exchange}' does not exist in vhost '{vhost}'"),
+            )
+        }
+        other => refused(other),
+    })?;
+    Ok(Answer::Done { ok: told(&explained) })
+}
+
+fn told(explained: &ExplainedRoute) -> String {
     let mut text = String::new();
     for (index, step) in explained.explanation.steps.iter().enumerate() {
         // Writing to a string does not fail.
@@ -41,8 +57,8 @@ pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
     if explained.explanation.more_steps > 0 {
         let _ = writeln!(text, "and {} exchanges more", explained.explanation.more_steps);
     }
-    let _ = conclude(&mut text, &explained.explanation.queues, explained.route_ns);
-    Ok(Answer::Done { ok: text })
+    let _ = conclude(&mut text, explained);
+    text
 }
 
 fn properties(fields: &[String]) -> Result<Vec<u8>, Failure> {
@@ -59,12 +75,7 @@ fn properties(fields: &[String]) -> Result<Vec<u8>, Failure> {
                 properties.timestamp = Some(seconds);
             }
             _ if name.len() > usize::from(u8::MAX) => return Err(usage("a header's name is too long.")),
-            _ => drop(match (value.parse::<bool>(), value.parse::<i64>(), value.parse::<f64>()) {
-                (Ok(flag), ..) => headers.push_bool(name, flag),
-                (_, Ok(number), _) => headers.push_i64(name, number),
-                (.., Ok(number)) => headers.push(name, Value::F64(number)),
-                _ => headers.push_str(name, value),
-            }),
+            _ => header(&mut headers, field, name, value)?,
         }
     }
     if !headers.is_empty() {
@@ -73,6 +84,45 @@ fn properties(fields: &[String]) -> Result<Vec<u8>, Failure> {
     let mut raw = Vec::new();
     properties.encode(&mut raw).map_err(|error| usage(&error.to_string()))?;
     Ok(raw)
+}
+
+/// Adds a header of the type that its name says, or else of the one that the value looks like.
+fn header(headers: &mut TableBuf, field: &str, name: &str, value: &str) -> Result<(), Failure> {
+    let wrong = |what| usage(&format!("'{field}' is no {what}."));
+    let is_typed = |letter: &str| matches!(letter, "s" | "i" | "f" | "b");
+    if let Some((name, letter)) = name.rsplit_once(':').filter(|(_, letter)| is_typed(letter)) {
+        match letter {
+            "i" => headers.push_i64(name, value.parse().map_err(|_| wrong("header with an integer"))?),
+            "f" => headers.push(name, Value::F64(value.parse().map_err(|_| wrong("header with a number"))?)),
+            "b" => headers.push_bool(name, value.parse().map_err(|_| wrong("header with true or false"))?),
+            _ => headers.push_str(name, value),
+        };
+        return Ok(());
+    }
+    if name.starts_with('@') {
+        return Err(usage(&format!(
+            "'{name}' is no property: there are @message_id, @correlation_id and @timestamp. A header of that name is \
+             '{name}:s=...'."
+        )));
+    }
+    match (value.parse::<bool>(), value.parse::<i64>(), value.parse::<f64>()) {
+        (Ok(flag), ..) => headers.push_bool(name, flag),
+        (_, Ok(number), _) => headers.push_i64(name, number),
+        (.., Ok(number)) if number.is_finite() => headers.push(name, Value::F64(number)),
+        _ => headers.push_str(name, value),
+    };
+    Ok(())
+}
+
+/// The type as it was declared, and the one whose rules its bindings follow where that is another.
+pub(crate) fn type_names(exchange: &Exchange<QueueRef>) -> (&'static str, Option<&'static str>) {
+    let inner = exchange.kind.name();
+    match exchange.duty {
+        Duty::Route => (inner, None),
+        Duty::Delay => ("x-delayed-message", Some(inner)),
+        Duty::KeepHistory { .. } => ("x-recent-history", None),
+        Duty::Deduplicate { .. } => ("x-message-deduplication", None),
+    }
 }
 
 fn exchange_name(exchange: &Exchange<QueueRef>) -> String {
@@ -84,7 +134,10 @@ fn exchange_name(exchange: &Exchange<QueueRef>) -> String {
 }
 
 fn tell(text: &mut String, number: usize, step: &Step<QueueRef>) -> std::fmt::Result {
-    let kind = step.exchange.kind.name();
+    let kind = match type_names(&step.exchange) {
+        (kind, None) => kind.to_owned(),
+        (kind, Some(inner)) => format!("{kind}, {inner}"),
+    };
     let came = match &step.came {
         Came::Published => "published here".into(),
         Came::Bound(from) => format!("bound to '{}'", name(from)),
@@ -94,6 +147,39 @@ fn tell(text: &mut String, number: usize, step: &Step<QueueRef>) -> std::fmt::Re
     if step.end == End::Passed {
         return writeln!(text, "   was passed before, and each exchange is passed once");
     }
+    if step.came == Came::Published && step.exchange.internal {
+        writeln!(
+            text,
+            "   is internal: a client that publishes here is refused with 403; messages come from other exchanges"
+        )?;
+    }
+    match step.before {
+        Before::Nothing => tell_bindings(text, step)?,
+        Before::Waits(delay_ms) => {
+            writeln!(
+                text,
+                "   waits here for {delay_ms} ms (x-delay), and is routed then; with what is bound now:"
+            )?;
+            tell_bindings(text, step)?;
+        }
+        Before::Drops => writeln!(
+            text,
+            "   is a duplicate: this value of x-deduplication-header was here before. Dropped, as if nothing matched"
+        )?,
+    }
+    match &step.end {
+        End::ToAlternate(to) => {
+            writeln!(text, "   nothing matches: on to the alternate exchange '{}'", name(to))
+        }
+        End::NoSuchAlternate(to) => {
+            writeln!(text, "   nothing matches, and the alternate exchange '{}' does not exist", name(to))
+        }
+        End::DeadEnd => writeln!(text, "   nothing matches, and there is no alternate exchange: a dead end"),
+        End::Matched | End::Passed => Ok(()),
+    }
+}
+
+fn tell_bindings(text: &mut String, step: &Step<QueueRef>) -> std::fmt::Result {
     let matched = step.matched.len() + step.more_matched;
     writeln!(text, "   {matched} of {} bindings match", matched + step.missed)?;
     for binding in &step.matched {
@@ -108,16 +194,10 @@ fn tell(text: &mut String, number: usize, step: &Step<QueueRef>) -> std::fmt::Re
     if step.missed > step.nearest.len() {
         writeln!(text, "   - and {} more that do not", step.missed - step.nearest.len())?;
     }
-    match &step.end {
-        End::ToAlternate(to) => {
-            writeln!(text, "   nothing matches: on to the alternate exchange '{}'", name(to))
-        }
-        End::NoSuchAlternate(to) => {
-            writeln!(text, "   nothing matches, and the alternate exchange '{}' does not exist", name(to))
-        }
-        End::DeadEnd => writeln!(text, "   nothing matches, and there is no alternate exchange: a dead end"),
-        End::Matched | End::Passed => Ok(()),
+    if step.not_compared > 0 {
+        writeln!(text, "   (the nearest of the first {} only)", matched + step.missed - step.not_compared)?;
     }
+    Ok(())
 }
 
 fn line(binding: &MatchedBinding<QueueRef>) -> String {
@@ -149,10 +229,12 @@ pub(crate) fn why(miss: &Miss) -> String {
         Miss::NoHeaderFits => "none of its headers fits".into(),
         Miss::Selector => "its selector does not select this".into(),
         Miss::NotChosen => "another one was chosen".into(),
+        Miss::Younger => "does not count: its destination has an older binding to this ring".into(),
     }
 }
 
-fn conclude(text: &mut String, queues: &[QueueRef], route_ns: u64) -> std::fmt::Result {
+fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
+    let (queues, steps) = (&explained.explanation.queues, &explained.explanation.steps);
     match queues.len() {
         0 => write!(text, "Goes nowhere: dropped, or returned if published as mandatory")?,
         1 => write!(text, "Goes to queue '{}'", name(queues[0].0.name()))?,
@@ -163,7 +245,10 @@ fn conclude(text: &mut String, queues: &[QueueRef], route_ns: u64) -> std::fmt::
             write!(text, "Goes to {count} queues: {}{more}", names.join(", "))?;
         }
     }
-    write!(text, " ({route_ns} ns per route)")
+    if steps.iter().any(|step| matches!(step.before, Before::Waits(_))) {
+        write!(text, ", after the delay above")?;
+    }
+    write!(text, " ({} ns per route)", explained.route_ns)
 }
 
 /// `EXCHANGE`: the ring of a consistent-hash exchange in RabbitMQ's words; large ones by ranges of buckets.
@@ -193,4 +278,43 @@ pub(crate) fn ring_state(broker: &Broker, request: &Request) -> Outcome {
         bucket += u64::from(buckets);
     }
     Ok(Answer::Done { ok: text })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::amqp091::headers_of;
+
+    use super::*;
+
+    fn one(field: &str) -> Result<Option<(Vec<u8>, String)>, Failure> {
+        let raw = properties(&[field.into()])?;
+        let headers = headers_of(&raw);
+        let first = headers.and_then(|headers| headers.iter().next());
+        Ok(first.map(|(name, value)| (name.to_vec(), format!("{value:?}"))))
+    }
+
+    #[test]
+    fn a_header_is_of_the_type_that_its_name_says_or_its_value_looks_like() {
+        let value = |field: &str| one(field).unwrap().unwrap();
+        let is = |field: &str, name: &str, expected: Value<'_>| {
+            assert_eq!(value(field), (name.as_bytes().to_vec(), format!("{expected:?}")), "{field}");
+        };
+        is("n=5", "n", Value::I64(5));
+        is("n:s=5", "n", Value::LongStr(b"5"));
+        is("n:f=5", "n", Value::F64(5.0));
+        is("n:b=true", "n", Value::Bool(true));
+        is("n:s=a=b", "n", Value::LongStr(b"a=b"));
+        is("a:s:i=5", "a:s", Value::I64(5));
+        is("a:x=5", "a:x", Value::I64(5));
+        is("@x:s=5", "@x", Value::LongStr(b"5"));
+        is("n=1e999", "n", Value::LongStr(b"1e999"));
+        for wrong in ["n:i=x", "n:f=x", "n:b=1", "@foo=1", "n", "@timestamp=x"] {
+            assert!(one(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_do_nothing_to_a_terminal() {
+        assert_eq!(name(b"a\x1b[31mred\tb"), "a\\u{1b}[31mred\\tb");
+    }
 }

@@ -159,6 +159,11 @@ impl Gate for SeenValues {
         memory.insert(key, until_ms, self.value_count_max);
         true
     }
+
+    fn would_admit(&self, headers: Option<Table<'_>>) -> bool {
+        let key = headers.and_then(UniqueKey::of_headers);
+        key.is_none_or(|key| !self.memory.lock().knows(&key, self.clock.wall_ms()))
+    }
 }
 
 #[cfg(test)]

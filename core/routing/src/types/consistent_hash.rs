@@ -238,6 +238,15 @@ impl<Q: QueueHandle> ConsistentHashTable<Q> {
         self.ring.insert(seat, weight, |other| other.number.cmp(&number));
     }
 
+    /// Whether that binding is the one that gives its destination its buckets.
+    pub(crate) fn counts(&self, key: &[u8], arguments: Arguments<'_>, destination: &Destination<Q>) -> bool {
+        let seat =
+            self.seats.get(destination).and_then(|&number| self.ring.find(|seat| seat.number.cmp(&number)));
+        seat.is_some_and(|(seat, weight, _)| {
+            weight_of(key) == Ok(weight) && seat.is_spelled(&Spelling::new(key, arguments))
+        })
+    }
+
     /// The destinations in the order of the ring, with the number of their buckets.
     pub(crate) fn seats(&self) -> impl Iterator<Item = (Destination<Q>, u32)> {
         self.ring.iter().map(|(seat, weight)| (seat.destination(), weight))

@@ -1,7 +1,7 @@
 //! Warren's own: why a message goes where it goes, and why consumers get messages or do not.
 
 use broker::{ExplainedRoute, Imagined, QueueRef};
-use routing::{Came, Destination, End, MatchedBinding, Step};
+use routing::{Before, Came, Destination, End, MatchedBinding, Step};
 use serde_json::{Map, Value, json};
 use wire::amqp091::PropertiesBuf;
 
@@ -11,7 +11,7 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
 use crate::delivery::explain_delivery;
-use crate::routes::why;
+use crate::routes::{type_names, why};
 use crate::values::{raw_table, table, text};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -104,6 +104,7 @@ fn step_object(step: &Step<QueueRef>) -> Value {
         End::NoSuchAlternate(to) => ("no_such_alternate", text(to)),
         End::DeadEnd => ("dead_end", Value::Null),
     };
+    let delay_ms = if let Before::Waits(delay_ms) = step.before { Some(delay_ms) } else { None };
     let nearest = step.nearest.iter().map(|missed| {
         let mut json = binding_object(&missed.binding);
         json["why"] = why(&missed.why).into();
@@ -111,13 +112,17 @@ fn step_object(step: &Step<QueueRef>) -> Value {
     });
     json!({
         "exchange": text(&step.exchange.name),
-        "type": step.exchange.kind.name(),
+        "type": type_names(&step.exchange).0,
+        "internal": step.exchange.internal,
         "came": came,
         "from": from,
         "matched": step.matched.iter().map(binding_object).collect::<Vec<_>>(),
         "more_matched": step.more_matched,
         "nearest": nearest.collect::<Vec<_>>(),
         "missed": step.missed,
+        "not_compared": step.not_compared,
+        "delay_ms": delay_ms,
+        "duplicate": step.before == Before::Drops,
         "end": end,
         "alternate": alternate,
     })

@@ -6,7 +6,7 @@ One line is one case; a word in front of it says how the answers are compared:
     =     the exit code only
 {node} is the name of the node, {port} the AMQP port, {dir} an empty folder, {connection} the name of the client's connection. All objects live in
 the vhost `rqa`, which each line names unless it names another with -V; users begin with `rqa`. At a line CLIENT an AMQP client
-connects anew.
+connects anew, at WAIT time is given for what was declared to begin.
 A line that begins with < is the standard input of the next.
 """
 
@@ -210,6 +210,16 @@ CLIENT
 = shell completions --shell bash
 = config_file show_path
 = shovels list_all
+= shovels declare_amqp091 --name mover --source-uri amqp://guest:guest@127.0.0.1:{port}/rqa --destination-uri amqp://guest:guest@127.0.0.1:{port}/rqa --source-queue orders --destination-queue bills --ack-mode on-confirm
+= shovels declare_amqp091 --name wrong --source-uri nonsense --destination-uri amqp:// --source-queue a --destination-queue b
+WAIT
+~ shovels list_all
+~ shovels list
+~ parameters list --component shovel
+= delete shovel --name mover
+= shovels delete --name mover
+= shovels delete --name mover --idempotently
+= shovels delete --name wrong --idempotently
 + queues delete_multiple --name-pattern ^imported --dry-run
 = queues delete_multiple --name-pattern ^imported --approve
 = delete queue --name bills
@@ -234,11 +244,11 @@ CLIENT
 
 
 def cases():
-    """(how, command line, standard input) of each; CLIENT lines have an empty command line."""
+    """(how, command line, standard input) of each; CLIENT and WAIT lines have an empty command line."""
     stdin = None
     for line in CASES.strip().splitlines():
-        if line == "CLIENT":
-            yield "CLIENT", "", None
+        if line in ("CLIENT", "WAIT"):
+            yield line, "", None
         elif line.startswith("< "):
             stdin = line[2:]
         else:

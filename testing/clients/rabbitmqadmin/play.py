@@ -46,6 +46,12 @@ class Admin:
             time.sleep(0.2)
         raise AssertionError("the HTTP API does not show the client")
 
+    def shovel_runs(self):
+        """Waits until a shovel does."""
+        until = time.monotonic() + 15
+        while time.monotonic() < until and not any(one.get("state") == "running" for one in self.get("/api/shovels/rqa")):
+            time.sleep(0.2)
+
     def run(self, line, stdin):
         # Words end at blanks; JSON in the cases has none.
         line = line.replace("{node}", self.node).replace("{port}", str(self.amqp_port)).replace("{dir}", self.folder)
@@ -80,6 +86,8 @@ def play(binary, amqp_port, http_port):
                     admin.connect()
                 except Exception as error:
                     raise AssertionError(f"no client: {error}; before it: {answers[-60:]}") from error
+            elif how == "WAIT":
+                admin.shovel_runs()
             else:
                 answers.append({"how": how, "line": line, **admin.run(line, stdin)})
     finally:

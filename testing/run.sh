@@ -216,7 +216,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
 
 begin=$SECONDS
 need=(python)
-for pair in node:node java:java go:go published:go published:published ui:ui ui:node rabbitmqadmin:rabbitmqadmin; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
+for pair in node:node java:java management:java go:go published:go published:published ui:ui ui:node rabbitmqadmin:rabbitmqadmin; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
 if has reconnect "${steps[@]}"; then need+=(node go); fi
 testing/setup.sh "${need[@]}" || exit 1
 

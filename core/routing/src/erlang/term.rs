@@ -2,6 +2,8 @@
 //!
 //! Accepts what RabbitMQ 4.3's reader of selectors accepts, and refuses with its words; refuses to know what the terms mean.
 
+use std::fmt;
+
 /// Deeper terms are refused.
 const DEPTH_MAX: usize = 16;
 
@@ -53,6 +55,38 @@ pub(crate) enum Term {
     Tuple(Vec<Term>),
     /// `[...]`
     List(Vec<Term>),
+}
+
+/// In Erlang's notation.
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = |f: &mut fmt::Formatter<'_>, terms: &[Term]| {
+            terms.iter().enumerate().try_for_each(|(at, term)| {
+                f.write_str(if at > 0 { "," } else { "" })?;
+                write!(f, "{term}")
+            })
+        };
+        match self {
+            Term::Atom(name) if name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
+                f.write_str(name)
+            }
+            Term::Atom(name) => write!(f, "'{name}'"),
+            Term::Integer(number) => write!(f, "{number}"),
+            Term::Float(number) => write!(f, "{number:?}"),
+            Term::Binary(bytes) => write!(f, "<<{:?}>>", String::from_utf8_lossy(bytes)),
+            Term::Characters(bytes) => write!(f, "{:?}", String::from_utf8_lossy(bytes)),
+            Term::Tuple(terms) => {
+                f.write_str("{")?;
+                all(f, terms)?;
+                f.write_str("}")
+            }
+            Term::List(terms) => {
+                f.write_str("[")?;
+                all(f, terms)?;
+                f.write_str("]")
+            }
+        }
+    }
 }
 
 /// Why a text is no term. `Display` gives RabbitMQ's words.
@@ -280,6 +314,13 @@ mod tests {
         );
         assert_eq!(parse(b"99999999999999999999"), Ok(Term::Float(1e20)));
         assert_eq!(parse(b"{<<>>,}"), Ok(Term::Tuple(vec![Term::Binary(Box::default())])));
+    }
+
+    #[test]
+    fn terms_are_written_as_erlang_writes_them() {
+        let text = r#"{'like',[1,2.0,<<"a">>],"s",'<>',{regex,no_escape},[]}"#;
+        let written = parse(text.as_bytes()).map(|term| term.to_string());
+        assert_eq!(written.as_deref(), Ok(r#"{like,[1,2.0,<<"a">>],"s",'<>',{regex,no_escape},[]}"#));
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! `LIKE` of JMS selectors: whether a text fits a pattern of literal bytes, `_` (any one byte) and `%` (any number of bytes).
 //!
-//! Refuses to know expressions and headers. Never backtracks: what stands between two `%` is sought once, leftmost, behind what
+//! Also its form with a regular expression, which RabbitMQ takes and no client sends. Refuses to know expressions and headers. Never backtracks: what stands between two `%` is sought once, leftmost, behind what
 //! was found before; no later place could let more fit.
 
 use std::cell::Cell;
 
 use memchr::memmem;
+use regex::bytes::{Regex, RegexBuilder};
+
+/// Bytes that a compiled regular expression may take, and its cache; with [`REGEX_STEPS`] it bounds the time of a match.
+const REGEX_BYTES_MAX: usize = 32 * 1024;
+
+/// What a byte of text costs that a regular expression looks at.
+const REGEX_STEPS: usize = 64;
 
 /// What evaluating may still take, in bytes looked at. Runs out rather than holding up a connection's thread.
 #[derive(Debug)]
@@ -38,6 +45,34 @@ pub(super) struct Like {
     middle: Box<[Piece]>,
     /// What it ends with; `None` of a pattern without `%`.
     last: Option<Piece>,
+}
+
+/// A regular expression that a whole text must match.
+#[derive(Debug)]
+pub(super) struct Whole(Regex);
+
+impl Whole {
+    /// Compiles a regular expression over bytes; `Err` is why it is none, in a few words. Look-around and back-references are not
+    /// supported.
+    pub(super) fn new(text: &[u8]) -> Result<Self, Box<str>> {
+        let text = std::str::from_utf8(text).map_err(|_| "no UTF-8")?;
+        let mut builder = RegexBuilder::new(text);
+        builder.unicode(false).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX).nest_limit(50);
+        builder.build().map(Self).map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => "too large".into(),
+            other => {
+                let text = other.to_string();
+                let last = text.lines().last().unwrap_or_default();
+                last.trim_start_matches("error: ").into()
+            }
+        })
+    }
+
+    /// Whether the first match is the whole text, as RabbitMQ asks; `false` when steps run out.
+    pub(super) fn fits(&self, text: &[u8], steps: &Steps) -> bool {
+        steps.take((text.len() + 1) * REGEX_STEPS)
+            && self.0.find(text).is_some_and(|found| found.range() == (0..text.len()))
+    }
 }
 
 #[derive(Debug)]
@@ -177,6 +212,24 @@ mod tests {
     fn escaped_bytes_stand_for_themselves() {
         assert!(fits("5!%%", "5% off") && !fits("5!%%", "50 off"));
         assert!(fits("a!_b", "a_b") && !fits("a!_b", "axb") && fits("a!", "a!") && fits("!!", "!"));
+    }
+
+    #[test]
+    fn a_regular_expression_matches_whole_texts_and_is_bounded() {
+        let fits =
+            |regex: &str, text: &[u8]| Whole::new(regex.as_bytes()).unwrap().fits(text, &Steps::new(1 << 20));
+        assert!(
+            fits("r.*|b", b"red")
+                && fits("", b"")
+                && fits("[\\d]+", b"12")
+                && fits("\u{e4}", "\u{e4}".as_bytes())
+        );
+        assert!(!fits("r.", b"red") && !fits("ed", b"red") && !fits(".*", &[b'a'; 20_000]));
+        let why = |regex: &[u8]| Whole::new(regex).unwrap_err();
+        assert_eq!(&*why(b"["), "unclosed character class");
+        assert_eq!(&*why(b"(?!a)"), "look-around, including look-ahead and look-behind, is not supported");
+        assert_eq!(&*why(b"((a{1,100}){1,100}){1,100}"), "too large");
+        assert_eq!(&*why(b"\xff"), "no UTF-8");
     }
 
     #[test]

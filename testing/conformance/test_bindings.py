@@ -313,10 +313,22 @@ def test_b089_unknown_x_match_is_406(ch, value):
         ch.bind(ch.queue(), "amq.headers", "", {"x-match": value})
 
 
-def test_b089_x_match_of_another_type_is_406(ch):
-    text = "PRECONDITION_FAILED - Invalid x-match field type signedint (value 1); expected longstr"
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1, "signedint (value 1)"),
+        (None, "void (value undefined)"),
+        (True, "bool (value true)"),
+        ({}, "table (value [])"),
+        ({"a": 1}, 'table (value [{<<"a">>,signedint,1}])'),
+        (["a", 1], 'array (value [{longstr,<<"a">>},{signedint,1}])'),
+    ],
+    ids=repr,
+)
+def test_b089_x_match_of_another_type_is_406(ch, value, shown):
+    text = f"PRECONDITION_FAILED - Invalid x-match field type {shown}; expected longstr"
     with ch.closes(406, text, "queue.bind"):
-        ch.bind(ch.queue(), "amq.headers", "", {"x-match": 1})
+        ch.bind(ch.queue(), "amq.headers", "", {"x-match": value})
 
 
 def test_b089_amq_match_is_a_headers_exchange(ch, router):

@@ -33,12 +33,9 @@ fn rendered(value: &wire::amqp091::Value<'_>) -> String {
     use wire::amqp091::Value;
     match value {
         Value::LongStr(bytes) | Value::Bytes(bytes) => text(bytes),
-        Value::Bool(flag) => flag.to_string(),
         Value::F32(number) => number.to_string(),
         Value::F64(number) => number.to_string(),
-        Value::Timestamp(seconds) => seconds.to_string(),
-        Value::Void => "undefined".into(),
-        other => other.as_i64().map_or_else(|| format!("{other:?}"), |number| number.to_string()),
+        other => crate::voice::erlang::value(other),
     }
 }
 

@@ -1,5 +1,5 @@
 //! What an exchange of type `x-message-deduplication` remembers: values of the header `x-deduplication-header`, each for a time,
-//! at most as many as its `x-cache-size` says. Refuses to know where that is kept over restarts.
+//! at most as many as its `x-cache-size` says and [`VALUE_COUNT_MAX`]. Refuses to know where that is kept over restarts.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
@@ -12,6 +12,9 @@ use routing::Gate;
 use wire::amqp091::Table;
 
 use crate::seen_files::Remembered;
+
+/// Values that one exchange remembers at most, whatever its declaration says: half a gigabyte.
+const VALUE_COUNT_MAX: usize = 8 * 1024 * 1024;
 
 /// Never forgotten for its age.
 const FOR_EVER: u64 = u64::MAX;
@@ -90,7 +93,7 @@ impl SeenValues {
     /// One that remembers nothing yet.
     pub(crate) fn new(value_count_max: u32, ttl_ms: Option<u64>, clock: Arc<dyn Clock>) -> SeenValues {
         SeenValues {
-            value_count_max: value_count_max.max(1) as usize,
+            value_count_max: (value_count_max as usize).clamp(1, VALUE_COUNT_MAX),
             ttl_ms,
             clock,
             memory: Mutex::default(),
@@ -206,6 +209,12 @@ mod tests {
         assert!(offer(&seen, "short", None) && !offer(&seen, "a", None));
         clock.advance(Duration::from_millis(990));
         assert!(offer(&seen, "a", None));
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_the_declaration_says() {
+        assert_eq!(with(u32::MAX, None).0.value_count_max, VALUE_COUNT_MAX);
+        assert_eq!(with(0, None).0.value_count_max, 1);
     }
 
     #[test]

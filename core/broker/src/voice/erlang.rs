@@ -50,6 +50,13 @@ fn entry(out: &mut String, name: &[u8], value: &Value<'_>) {
     out.push('}');
 }
 
+/// A value alone, without its type.
+pub(crate) fn value(value: &Value<'_>) -> String {
+    let mut out = String::new();
+    term(&mut out, value);
+    out
+}
+
 fn term(out: &mut String, value: &Value<'_>) {
     match value {
         Value::LongStr(bytes) | Value::Bytes(bytes) => binary(out, bytes),
@@ -108,6 +115,16 @@ mod tests {
             r#"{<<"capabilities">>,table,[{<<"basic.nack">>,bool,true}]}"#,
         ];
         assert_eq!(texts, expected.map(|text| text.as_bytes().to_vec()));
+    }
+
+    #[test]
+    fn values_alone_read_so_too() {
+        let mut inner = TableBuf::new();
+        inner.push_i32("a", 1);
+        assert_eq!(value(&Value::Void), "undefined");
+        assert_eq!(value(&Value::Bool(true)), "true");
+        assert_eq!(value(&Value::Table(inner.as_table())), r#"[{<<"a">>,signedint,1}]"#);
+        assert_eq!(value(&Value::F64(1.5)), "1.5");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know queues: everything goes through exchanges, by one bounded outlet.
 pub(crate) mod changes;
-mod erlang;
+pub(crate) mod erlang;
 pub(crate) mod events;
 pub(crate) mod log;
 pub(crate) mod outlet;

@@ -23,6 +23,8 @@ fn shown(value: Value<'_>) -> Box<str> {
     match (value, value.as_i64()) {
         (_, Some(number)) => number.to_string().into(),
         (Value::LongStr(text), _) => format!("<<{:?}>>", String::from_utf8_lossy(text)).into(),
+        (Value::Bool(flag), _) => flag.to_string().into(),
+        (Value::Void, _) => "undefined".into(),
         (other, _) => other.type_name().into(),
     }
 }

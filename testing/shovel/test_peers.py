@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import html
 import uuid
 
 import pika
@@ -107,3 +108,35 @@ def test_both_write_the_same_headers(warren, peer, names):
         assert passage.pop("shovelled-by")
         seen[who] = passage, type(properties.headers["x-shovelled-timestamp"]), set(properties.headers)
     assert seen["warren"] == seen["rabbitmq"]
+
+
+GOOD = {"src_queue": "q1", "dest_queue": "q2"}
+# Nothing of these is recorded: each has a mistake.
+MISTAKES = (
+    {"src_queue": None}, {"src_exchange": "x"}, {"dest_exchange": "x"}, {"src_uri": None}, {"dest_uri": None}, {"src_uri": 5},
+    {"src_uri": ["amqp://", "http://x"]}, {"src_uri": "nonsense"}, {"src_uri": "amqp://%zz@h"}, {"src_uri": "amqp://h/a/b"},
+    {"src_uri": "amqp:///nosuch"}, {"ack_mode": "x"}, {"ack_mode": 5}, {"ack_mode": "no-ack", "src_delete_after": 5},
+    {"src_delete_after": "x"}, {"src_delete_after": -1}, {"src_delete_after": 1.5}, {"reconnect_delay": "x"},
+    {"src_prefetch_count": "x"}, {"src_queue": 5}, {"dest_queue": 5}, {"src_exchange_key": 5}, {"dest_publish_properties": 5},
+    {"dest_publish_properties": {"delivery_mode": "x"}}, {"dest_publish_properties": {"nope": 1}},
+    {"dest_publish_properties": {"headers": {"a": [1, True, None]}}}, {"dest_publish_properties": {"content_type": 5}},
+    {"dest_add_forward_headers": "x"}, {"dest_add_timestamp_header": 1}, {"nope": 1, "zap": "x"},
+    {"src_queue": "q", "src_exchange": "x", "ack_mode": "z", "nope": 1}, {"src_queue": None, "src_uri": None, "dest_uri": None},
+)
+
+
+def test_mistakes_are_told_in_the_same_words(warren, peer):
+    if not peer.has_shovels():
+        pytest.skip("this RabbitMQ has no shovels")
+    one, differ = warren(), []
+    for keys in MISTAKES:
+        ours, theirs = ((it.status, words(it.json["reason"])) for it in (b.shovel("zz", **{**GOOD, **keys}) for b in (one, peer)))
+        assert theirs[0] == 400, keys
+        if ours != theirs:
+            differ.append((keys, ours, theirs))
+    assert not differ, "\n".join(map(str, differ))
+
+
+def words(reason):
+    """3.10 escapes for HTML; both fold long terms into columns."""
+    return " ".join(html.unescape(reason).replace(",\n", ",").split()).replace(", ", ",")

@@ -14,6 +14,7 @@ use net::{Listener, ListenerOptions};
 use platform::{Clock, Memory, Random, RealClock, RealMemory, RealRandom};
 use protocols::Budget;
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
+use shovel::Shovels;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -99,7 +100,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     }
     tracing::info!("stopping: closing connections");
     accepting.iter().for_each(JoinHandle::abort);
-    shovels.stop().await;
+    end(&shovels, &mut terminate, &mut interrupt).await;
     drain(&broker, &mut terminate, &mut interrupt).await;
     let closing = tokio::task::spawn_blocking(move || broker.shutdown());
     tokio::select! {
@@ -230,6 +231,15 @@ async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
 fn stop_at_once(why: &str) -> ! {
     tracing::warn!("stopping at once: {why}");
     std::process::exit(1)
+}
+
+/// Shovels settle what is on their way; a second signal or ten seconds end the wait.
+async fn end(shovels: &Shovels, terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        () = shovels.stop() => {}
+        () = tokio::time::sleep(DRAIN_TIMEOUT) => tracing::warn!("some shovels did not end; stopping without them"),
+        () = either(terminate, interrupt) => tracing::warn!("second signal: stopping without shovels"),
+    }
 }
 
 /// Closes all connections with 320; a second signal or ten seconds end the wait.

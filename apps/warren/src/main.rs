@@ -6,6 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use platform::profile::WatchedAllocator;
+use platform::{Random, RealRandom};
 use warren::cli::{self, Command, ConfigArgs, ServerArgs};
 use warren::{config, ctl, diag, logging, server};
 
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: &ServerArgs) -> anyhow::Result<()> {
+    // Clients choose keys and headers: nobody is to know which ones collide.
+    stdx::hamt::seed_hashes(RealRandom.next_u64());
     let used = RefCell::new(HashSet::new());
     let mut options = args.options(&|name| {
         used.borrow_mut().insert(name.to_owned());

@@ -12,23 +12,34 @@
 //! Invariant: but for the root, a node has at least two slots or a node in its only slot; so the shape depends on the
 //! keys alone, and an emptied map holds no memory.
 //!
-//! Hashes are seeded with a constant: the same changes give the same order of iteration on every node and run.
+//! Hashes are seeded with a constant until [`seed_hashes`] is called, as a server does: until then the same changes give the same
+//! order of iteration on every run, which tests and simulations rely on.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use foldhash::quality::FixedState;
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
 
 const LEVEL_BITS: u32 = 5;
 const LEVEL_MASK: u64 = (1 << LEVEL_BITS) - 1;
 const HASH_BITS: u32 = u64::BITS;
 const SEED: u64 = 0x5741_5252_454e_0001;
 
-/// The hash that [`Hamt`] places keys by; the same in every process.
+static SHARED: OnceLock<SharedSeed> = OnceLock::new();
+
+/// Makes hashes of this process unpredictable, so that nobody can choose keys that collide. For the start of a process that takes keys
+/// from strangers; says whether it came in time, before the first hash. Too late, it changes nothing.
+pub fn seed_hashes(seed: u64) -> bool {
+    SHARED.set(SharedSeed::from_u64(seed)).is_ok()
+}
+
+/// The hash that [`Hamt`] places keys by; the same throughout a process.
 #[inline]
 pub fn hash_of<B: Hash + ?Sized>(key: &B) -> u64 {
-    FixedState::with_seed(SEED).hash_one(key)
+    let shared = SHARED.get_or_init(|| SharedSeed::global_fixed().clone());
+    SeedableRandomState::with_seed(SEED, shared).hash_one(key)
 }
 
 /// A persistent hash map from `K` to `V`.

@@ -10,7 +10,7 @@
 //! Invariants:
 //! - a change costs the length of the binding key and the logarithm of the table's size, never the number of bindings;
 //! - routing does not allocate once a [`Scratch`] and the result list have grown to what the traffic needs;
-//! - the order of results is a function of the bindings and of the handles' hashes, not of the process.
+//! - the order of results is a function of the bindings and of the hashes of keys and handles (`stdx::hamt::seed_hashes`).
 //!
 //! Exchange types: one file each in `types`; those with tables are listed in `table.rs`, those that wrap another one in
 //! `exchange_type.rs`.

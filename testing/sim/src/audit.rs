@@ -1,12 +1,12 @@
 //! Comparisons: everything that is in the broker with everything that should be. Knows nothing of how it came there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::history::History;
 use crate::kinds::{self, FAN, SLOTS};
 use crate::life::{Asked, Life, Unsettled};
-use crate::model::{Fate, Key, Model, Presence, Settled};
+use crate::model::{Copy, Fate, Key, Model, Presence, Settled};
 
 impl Model {
     /// Whether a copy may be found in a queue.
@@ -25,8 +25,10 @@ impl Model {
     fn take_over(&mut self, found: &BTreeMap<Key, Vec<usize>>, now: u64) -> Result<(), String> {
         // Letters get the time to live of the queue they come to, from a moment that nobody told.
         let lets_letters_die = self.kinds.clone().map(|kind| kind.ttl_ms.is_some());
+        let is_policed = self.kinds.clone().map(|kind| kind.policed);
         for (key, copy) in &mut self.copies {
             match (found.get(key).map(Vec::as_slice), copy.fate) {
+                (Some(_), Fate::Loose) if is_policed[key.1] => {}
                 (Some([place]), Fate::Loose) if *place != key.1 && lets_letters_die[*place] => {}
                 (Some([place]), Fate::Loose) => {
                     copy.fate = Fate::Held(*place);
@@ -47,8 +49,11 @@ impl Model {
                 _ => {}
             }
         }
+        let of_loose = |((_, root), copy): (&Key, &Copy)| (copy.fate == Fate::Loose).then_some(*root);
+        let loose: BTreeSet<usize> = self.copies.iter().filter_map(of_loose).collect();
         for slot in 0..SLOTS {
-            self.is_exact[slot] = !self.copies.values().any(|copy| copy.fate == Fate::Loose);
+            let is_loose = |root: &usize| self.chain(*root).contains(&slot) && loose.contains(root);
+            self.is_exact[slot] = !(0..SLOTS).any(|root| is_loose(&root));
         }
         Ok(())
     }
@@ -187,6 +192,7 @@ impl History {
             life.asked.push(Asked::Delete(slot, call));
         }
         life.unsettled.clear();
+        self.leave_other_vhost(&mut life)?;
         life.driver.run_until_idle();
         self.look(&mut life)?;
         if !life.asked.is_empty() {

@@ -191,7 +191,7 @@ impl History {
     /// Says how much each queue holds.
     fn tell_depths(&self, life: &Life) {
         let depth = |slot| life.queue(slot)?.stats().try_take().map(|stats| (stats.ready, stats.unacked));
-        self.tell(&|| format!("{}: ready and unacked: {:?}", self.now, [0, 1, 2, 3, 4, 5, 6].map(depth)));
+        self.tell(&|| format!("{}: ready and unacked: {:?}", self.now, [0, 1, 2, 3, 4, 5, 6, 7].map(depth)));
     }
 
     /// What was asked and not answered may have happened.
@@ -245,7 +245,15 @@ impl History {
                 Ok(())
             }
             96 => self.audit(life),
-            97 => self.cancel(life),
+            97 => match self.world.below(4) {
+                0 => self.cancel(life),
+                1 => self.visit_other_vhost(life),
+                2 => self.rule(life),
+                _ => {
+                    self.set_clock();
+                    Ok(())
+                }
+            },
             98 if self.world.random.chance(1, 3) => {
                 self.break_disk(life);
                 Ok(())
@@ -294,7 +302,7 @@ impl History {
         let declare = QueueDeclare {
             name: name.as_bytes(),
             durable: self.model.kinds[slot].durable,
-            exclusive: false,
+            exclusive: self.model.kinds[slot].exclusive,
             auto_delete: false,
             arguments: arguments.as_table(),
         };
@@ -429,7 +437,7 @@ impl History {
                 fate: Fate::Held(*slot),
                 ..copy.clone()
             };
-            if kind.rejects {
+            if kind.rejects || kind.policed {
                 (copy.fate, copy.excused) = (Fate::Loose, true);
                 self.model.is_exact[*slot] = false;
             }
@@ -544,6 +552,10 @@ impl History {
                 let spared: BTreeSet<Key> =
                     life.unsettled.iter().filter(|one| one.slot == slot).map(|one| one.key).collect();
                 self.model.clear_purged(slot, self.now, &spared);
+                // A queue that was read back has nobody's messages, and the purge takes them.
+                if life.is_faulty {
+                    spared.iter().for_each(|key| self.model.doubt(*key));
+                }
                 Ok(())
             }
             Err(Refused::Crashed(_)) if life.is_faulty => Ok(()),
@@ -592,11 +604,25 @@ impl History {
         self.tell(&|| format!("{}: q{slot} delivers {key:?} as {seq:?}", self.now));
         self.mix(seen.id);
         self.mix(slot as u64);
+        self.check_is_active(life, slot, token)?;
         // It may have been under way when its queue was deleted.
         if self.model.presence[slot] == Presence::Present {
             life.unsettled.push(Unsettled { slot, token, seq, key });
         }
         Ok(())
+    }
+
+    /// Of a queue with a single active consumer the one that came first gets everything while it stays.
+    fn check_is_active(&self, life: &Life, slot: usize, token: Option<u32>) -> Result<(), String> {
+        let Some(token) = token.filter(|_| self.model.kinds[slot].single_active && !life.is_faulty) else {
+            return Ok(());
+        };
+        match life.consumers.iter().find(|(_, at)| **at == slot) {
+            Some((first, _)) if *first < token => {
+                Err(format!("consumer {token} of q{slot} gets a message while consumer {first} is there"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the fingerprint depend on a number.
@@ -611,7 +637,8 @@ impl History {
         self.tell(&|| format!("{}: {keys:?} confirmed, or rejected: {rejected}", self.now));
         self.mix(number);
         if rejected {
-            let may_refuse = keys.iter().any(|(_, slot)| self.model.kinds[*slot].rejects);
+            let refuses = |slot: usize| self.model.kinds[slot].rejects || self.model.kinds[slot].policed;
+            let may_refuse = keys.iter().any(|(_, slot)| refuses(*slot));
             return if may_refuse || life.is_faulty {
                 Ok(())
             } else {
@@ -625,7 +652,7 @@ impl History {
                 continue;
             }
             copy.confirmed = true;
-            let (at, logged) = (copy.at, !kind.rejects);
+            let (at, logged) = (copy.at, !kind.rejects && !kind.policed);
             if logged {
                 self.model.durable_up_to(at);
             }

@@ -5,7 +5,10 @@ use platform::SeededRandom;
 use wire::amqp091::TableBuf;
 
 /// How many queue names there are.
-pub(crate) const SLOTS: usize = 7;
+pub(crate) const SLOTS: usize = 8;
+
+/// The one to which policies apply, now these, now those.
+pub(crate) const POLICED: usize = 7;
 
 /// The exchange that fans out.
 pub(crate) const FAN: &[u8] = b"fan";
@@ -18,6 +21,10 @@ pub(crate) struct Kind {
     pub(crate) ttl_ms: Option<u64>,
     pub(crate) max_length: Option<u64>,
     pub(crate) rejects: bool,
+    /// Limits come and go that nobody tells the model of.
+    pub(crate) policed: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) single_active: bool,
     pub(crate) letters_to: Option<usize>,
 }
 
@@ -35,7 +42,11 @@ impl Kind {
             arguments.push_i64("x-max-length", max_length.cast_signed());
         }
         if self.rejects {
-            arguments.push_str("x-overflow", "reject-publish");
+            let overflow = if self.letters_to.is_some() { "reject-publish-dlx" } else { "reject-publish" };
+            arguments.push_str("x-overflow", overflow);
+        }
+        if self.single_active {
+            arguments.push_bool("x-single-active-consumer", true);
         }
         if let Some(slot) = self.letters_to {
             arguments.push_str("x-dead-letter-exchange", "");
@@ -50,15 +61,15 @@ pub(crate) fn name(slot: usize) -> String {
     format!("q{slot}")
 }
 
-/// The kinds of one history: a sink for letters, a plain queue, a chain of two that dead-letter, one that drops, a transient one
-/// and one with priorities.
+/// The kinds of one history: a sink for letters, a plain queue, a chain of two that dead-letter, one that drops or refuses, a transient one,
+/// one with priorities and one with policies.
 pub(crate) fn choose(random: &SeededRandom) -> [Kind; SLOTS] {
     let durable = Kind { durable: true, ..Kind::default() };
     let some = |value: u64| random.chance(1, 2).then_some(value);
     let ttl_ms = |random: &SeededRandom| 50 + random.below(5000);
     [
         durable.clone(),
-        durable.clone(),
+        Kind { single_active: random.chance(1, 2), ..durable.clone() },
         Kind {
             letters_to: Some(0),
             ttl_ms: some(ttl_ms(random)),
@@ -75,9 +86,11 @@ pub(crate) fn choose(random: &SeededRandom) -> [Kind; SLOTS] {
             ttl_ms: some(ttl_ms(random)),
             max_length: some(5 + random.below(100)),
             rejects: random.chance(1, 2),
+            letters_to: some(0).map(|_| 0),
             ..durable.clone()
         },
-        Kind::default(),
-        Kind { max_priority: 1 + u8::try_from(random.below(5)).expect("below 5"), ..durable },
+        Kind { exclusive: random.chance(1, 2), ..Kind::default() },
+        Kind { max_priority: 1 + u8::try_from(random.below(5)).expect("below 5"), ..durable.clone() },
+        Kind { policed: true, letters_to: some(0).map(|_| 0), ..durable },
     ]
 }

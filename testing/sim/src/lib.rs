@@ -8,6 +8,7 @@
 
 mod audit;
 mod damage;
+mod estate;
 mod faulty;
 mod history;
 mod kinds;

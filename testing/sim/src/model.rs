@@ -219,6 +219,14 @@ impl Model {
         copy.fate = Fate::Settled { at, how };
     }
 
+    /// Nobody knows whether it is there.
+    pub(crate) fn doubt(&mut self, key: Key) {
+        if let Some(copy) = self.copies.get_mut(&key) {
+            copy.excused = true;
+            copy.fate = if matches!(copy.fate, Fate::Held(_)) { Fate::Loose } else { copy.fate };
+        }
+    }
+
     /// A settlement may have gone unheard.
     pub(crate) fn doubt_settlement(&mut self, key: Key) {
         if let Some(Copy { fate: Fate::Settled { how, .. }, .. }) = self.copies.get_mut(&key) {

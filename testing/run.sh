@@ -4,10 +4,10 @@
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
 #   testing/run.sh STEP...                      only these: conformance ctl prometheus management rabbitmqadmin python celery node java go rust published configured
-#                                               reconnect hostile kill9 delayed fulldisk datadir ui perf shovel
+#                                               reconnect hostile kill9 freeze delayed fulldisk datadir ui perf shovel
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               prometheus, management, rabbitmqadmin, shovel, kill9, delayed, fulldisk, datadir, ui, perf)
+#                                               prometheus, management, rabbitmqadmin, shovel, kill9, freeze, delayed, fulldisk, datadir, ui, perf)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -30,7 +30,7 @@ logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance ctl java published management rabbitmqadmin shovel hostile ui)     # the two lanes run side by side, each in this order
-lane_two=(prometheus python celery node go rust configured reconnect kill9 delayed fulldisk datadir perf)
+lane_two=(prometheus python celery node go rust configured reconnect kill9 freeze delayed fulldisk datadir perf)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
 die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
@@ -49,7 +49,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl prometheus configured management rabbitmqadmin shovel kill9 delayed fulldisk datadir ui perf; do
+  for own in ctl prometheus configured management rabbitmqadmin shovel kill9 freeze delayed fulldisk datadir ui perf; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -167,6 +167,7 @@ step_hostile() {
 step_kill9() {
   "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut ${KILL9_SEED:+--seed "$KILL9_SEED"}
 }
+step_freeze() { "$python" testing/crash/freeze.py --warren "$WARREN_BIN"; }
 step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" && "$python" testing/crash/seen.py --warren "$WARREN_BIN"; }
 step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN"; }

@@ -33,6 +33,9 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; REST_BYTES_MAX + READ_BYTES]);
 }
 
+/// A timer that fires later than this says that the process, or the machine under it, stood still.
+const LATE_MS: u64 = 200;
+
 /// The clock as sessions see it.
 pub(crate) fn now_of(clock: &dyn Clock) -> Now {
     Now { monotonic_ms: clock.now().0 / 1_000_000, unix_ms: clock.wall_ms() }
@@ -56,6 +59,7 @@ where
         written: 0,
         timer,
         armed_ms: u64::MAX,
+        is_put_off: false,
         ended: false,
     };
     let ended = poll_fn(|cx| connection.poll(cx)).await;
@@ -80,6 +84,8 @@ struct Connection<S> {
     timer: Pin<Box<Sleep>>,
     /// When the timer fires, in the session's milliseconds.
     armed_ms: u64,
+    /// The tick that is due comes a moment later than it should.
+    is_put_off: bool,
     /// Our side is ended; what the client still sends is read and dropped.
     ended: bool,
 }
@@ -153,13 +159,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Ticks the session when it is due and arms the timer for the next time; only an earlier time arms it anew.
+    /// Ticks the session when it is due and arms the timer for the next time; only an earlier time arms it anew. A tick that
+    /// comes late is put off once: what has come in while the process stood is read first, or clients that were alive all along
+    /// would be closed as silent.
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         loop {
             let now = self.now();
             if self.timer.as_mut().poll(cx).is_ready() {
+                if !self.is_put_off && now.monotonic_ms > self.armed_ms.saturating_add(LATE_MS) {
+                    self.is_put_off = true;
+                    self.armed_ms = now.monotonic_ms + LATE_MS;
+                    self.timer.as_mut().reset(Instant::now() + Duration::from_millis(LATE_MS));
+                    continue;
+                }
+                self.is_put_off = false;
                 self.session.tick(now);
                 self.armed_ms = u64::MAX;
+            }
+            if self.is_put_off {
+                return;
             }
             let due_ms = self.session.next_tick_ms().clamp(now.monotonic_ms + 10, now.monotonic_ms + 60_000);
             if due_ms >= self.armed_ms {

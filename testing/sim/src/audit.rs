@@ -40,6 +40,10 @@ impl Model {
                     copy.fate = if may_die { Fate::Loose } else { Fate::Held(*place) };
                     copy.excused = true;
                 }
+                // A letter that was sent again after a crash.
+                (Some([_, _, ..]), Fate::Settled { .. }) => {
+                    (copy.fate, copy.excused) = (Fate::Loose, true);
+                }
                 (Some([_, _, ..]), Fate::Held(_)) => return Err(format!("{key:?} is there twice: {copy:?}")),
                 (None, Fate::Held(_)) => return Err(format!("{key:?} is lost: {copy:?}")),
                 (None, Fate::Loose) if copy.is_required() => {

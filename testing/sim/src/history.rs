@@ -439,7 +439,8 @@ impl History {
             };
             if kind.rejects || kind.policed {
                 (copy.fate, copy.excused) = (Fate::Loose, true);
-                self.model.is_exact[*slot] = false;
+                // What is refused may be a letter further on.
+                self.model.chain(*slot).into_iter().for_each(|place| self.model.is_exact[place] = false);
             }
             self.model.copies.insert((id, *slot), copy);
         }

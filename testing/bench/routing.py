@@ -27,6 +27,8 @@ PATIENCE_S = 200
 TURN_S = 10
 LATENCY_BEFORE_S = 2
 LATENCY_AFTER_S = 1
+# Clients that declare while the deletion goes on.
+DECLARERS = 4
 FANOUT_MESSAGES = 20
 VICTIM = "bench-victim"
 
@@ -176,9 +178,32 @@ class Publisher:
         return {"count": len(taken), "p50_ms": statistics.median(taken), "p99_ms": taken[int(len(taken) * 0.99)], "worst_ms": taken[-1]}
 
 
+class Declarer:
+    """Declares an existing queue again and again: such requests need what the deletion has, and their connections share threads with
+    publishers."""
+
+    def __init__(self, uri):
+        self.link = Connection(uri, PATIENCE_S)
+        self.going = True
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        with contextlib.suppress(Refused):
+            while self.going:
+                self.link.ask("queue.declare", queue=f"{VICTIM}-bystander", durable=True)
+                time.sleep(0.002)
+
+    def stop(self):
+        self.going = False
+        self.thread.join(PATIENCE_S)
+        self.link.close()
+
+
 def delete(uri):
-    """Deletes the queue with all the topic bindings; what others felt before and meanwhile."""
+    """Deletes the queue with all the topic bindings; what others felt before and meanwhile, with clients that declare."""
     publishers = {"transient": Publisher(uri, False), "persistent": Publisher(uri, True)}
+    declarers = [Declarer(uri) for _ in range(DECLARERS)]
     begun = time.monotonic()
     time.sleep(LATENCY_BEFORE_S)
     link = Connection(uri, PATIENCE_S)
@@ -191,8 +216,8 @@ def delete(uri):
     seconds = time.monotonic() - started
     time.sleep(LATENCY_AFTER_S)
     ended = time.monotonic()
-    for publisher in publishers.values():
-        publisher.stop()
+    for other in [*publishers.values(), *declarers]:
+        other.stop()
     link.close()
     return {
         "seconds": seconds, "answer": answer,

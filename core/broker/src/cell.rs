@@ -40,9 +40,10 @@ use crate::pacing::{Hold, Pacing};
 use crate::refused::{Refused, Resource};
 use crate::services::Services;
 use crate::stages::{Began, QueueKind};
-use crash::{Condition, ConditionCell};
+use crash::{Condition, ConditionCell, HeldLetters};
 use examine::Examined;
 use place::Place;
+pub(crate) use reload::Life;
 use reload::Reloads;
 use rest::{Kept, Rest};
 use settings::Terms;
@@ -98,6 +99,8 @@ pub(crate) struct CellState {
     next_get: u64,
     checkpoints: Vec<Reply<()>>,
     is_reloading: bool,
+    /// Those that came while it was out of service.
+    held_letters: Option<Box<HeldLetters>>,
     /// Consumers since the queue came back from a crash; `None` if it never crashed.
     since_reload: Option<HashSet<ConsumerId>>,
 }
@@ -140,7 +143,7 @@ pub(crate) enum Event {
     /// Whether they could be made durable.
     BlocksSynced(bool),
     /// Letters of these messages are safe where they went.
-    LettersTaken(Vec<SettledRun>),
+    LettersTaken(Life, Vec<SettledRun>),
     Checkpoint(u64, Reply<()>),
     /// What waits in the store of a delayed exchange, so many at most.
     Scheduled(usize, Reply<Vec<Scheduled>>),
@@ -176,6 +179,7 @@ impl CellState {
             next_get: 0,
             checkpoints: Vec::new(),
             is_reloading: false,
+            held_letters: None,
             since_reload: None,
         }
     }
@@ -187,6 +191,7 @@ impl CellState {
             + self.machine.heap_bytes()
             + self.sinks.capacity() * (size_of::<(ConsumerId, Attached)>() + 1)
             + tags
+            + self.held_letters.as_ref().map_or(0, |held| held.bytes())
     }
 
     /// Whether nothing would be lost by making it anew when it is needed.
@@ -196,6 +201,7 @@ impl CellState {
             && self.gets.is_empty()
             && self.checkpoints.is_empty()
             && !self.is_reloading
+            && self.held_letters.is_none()
             && self.since_reload.is_none()
     }
 }

@@ -128,7 +128,8 @@ impl Effects for CellEffects<'_> {
         message: MessageView<'_>,
         annotations: &[u8],
     ) {
-        self.aftermath.dead_letters.push(DeadLetter::new(reason, removal, message, annotations));
+        let letter = DeadLetter::new(reason, removal, self.queue.life(), message, annotations);
+        self.aftermath.dead_letters.push(letter);
     }
 
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {

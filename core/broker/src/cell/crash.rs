@@ -10,8 +10,42 @@ use queues::{Classic, QueueCounts, QueueStats};
 
 use super::{CellState, Event, Queue};
 use crate::control::queues::DeletedQueue;
+use crate::data::batch::Handover;
 use crate::effects::Aftermath;
 use crate::refused::Refused;
+
+/// Bytes of dead letters that wait for a queue that is out of service. More of them are refused: their messages come back to
+/// the queues they died in with the next restart, whose log is kept as long.
+const LETTERS_BYTES_MAX: usize = 16 << 20;
+
+/// Dead letters for a queue that is out of service. They have left their queues, which need to hear that they are safe, or cannot
+/// forget them; nobody would send them again.
+#[derive(Default)]
+pub(super) struct HeldLetters {
+    handovers: Vec<Handover>,
+    bytes: usize,
+    /// Some were refused.
+    is_full: bool,
+}
+
+impl HeldLetters {
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Holds them if there is room.
+    fn hold(&mut self, letters: Handover) -> Result<(), Handover> {
+        let bytes = letters.batch.bytes() + size_of::<Handover>();
+        self.is_full |= self.bytes + bytes > LETTERS_BYTES_MAX;
+        if self.is_full {
+            return Err(letters);
+        }
+        self.bytes += bytes;
+        self.handovers.push(letters);
+        Ok(())
+    }
+}
 
 /// Whether a queue can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +97,7 @@ impl Queue {
         let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
         tracing::error!(%queue, vhost, why, "a queue has crashed and is out of service; what it logged is kept");
         self.condition.set(Condition::Crashed);
+        self.reloads.crashed();
         self.count_gone(&state.machine);
         state.machine = Classic::new(self.config(), 0);
         for (consumer, gone) in state.sinks.drain() {
@@ -95,16 +130,7 @@ impl Queue {
     ) {
         let refused = || Refused::Crashed(self.resource());
         match event {
-            Event::Publish(handover) => {
-                let Some(confirms) = handover.confirms.take() else { return };
-                for nth in 0..handover.picks.len() as u32 {
-                    let entry = handover.batch.entry(handover.picks.nth(nth));
-                    confirms.reject(entry.group, entry.publish);
-                }
-                if confirms.answered(0) {
-                    self.services().confirm_when_durable(&confirms);
-                }
-            }
+            Event::Publish(handover) => self.refuse_or_hold(state, handover),
             Event::Consume(_, _, reply) => reply.send(Err(refused())),
             Event::Get(_, reply) => reply.send(Err(refused())),
             Event::Cancel(_, reply) | Event::Checkpoint(_, reply) => reply.send(()),
@@ -120,10 +146,12 @@ impl Queue {
                 if let Event::Delete { reply, by, .. } = std::mem::replace(event, Event::Handled) {
                     aftermath.deleted = Some((0, reply, by));
                 }
+                self.take_held_letters(state, now_ms, aftermath);
             }
             Event::Close => {
                 self.condition.set(Condition::Deleted);
                 self.oldest_log.store(0, Ordering::Release);
+                self.take_held_letters(state, now_ms, aftermath);
             }
             Event::Handled
             | Event::Examine(_)
@@ -134,7 +162,7 @@ impl Queue {
             | Event::ShareMemory
             | Event::Tick
             | Event::Rest
-            | Event::LettersTaken(_) => {}
+            | Event::LettersTaken(..) => {}
             Event::BlocksSynced(_) | Event::BlockWritten(..) | Event::BlockRead(..) => {
                 self.begin_reload(state);
             }
@@ -143,6 +171,46 @@ impl Queue {
                     self.reloaded(state, *machine, now_ms, aftermath);
                 }
             }
+        }
+    }
+
+    /// Publishers hear that their messages are refused; dead letters, which nobody would send again, wait.
+    fn refuse_or_hold(&self, state: &mut CellState, handover: &mut Handover) {
+        let Some(confirms) = handover.confirms.take() else { return };
+        if confirms.are_of_letters() {
+            let letters = Handover { confirms: Some(confirms.clone()), ..handover.clone() };
+            let held = state.held_letters.get_or_insert_default();
+            let was_full = held.is_full;
+            if held.hold(letters).is_ok() {
+                return;
+            }
+            if !was_full {
+                let (queue, vhost) = (String::from_utf8_lossy(self.name()), self.vhost_name());
+                tracing::warn!(%queue, vhost, "too many dead letters wait for a crashed queue: more of them come back to where they died with the next start");
+            }
+            confirms.reject_all();
+        }
+        for nth in 0..handover.picks.len() as u32 {
+            let entry = handover.batch.entry(handover.picks.nth(nth));
+            confirms.reject(entry.group, entry.publish);
+        }
+        if confirms.answered(0) {
+            self.services().confirm_when_durable(&confirms);
+        }
+    }
+
+    /// The queue is in service again, or deleted: dead letters that waited for that arrive.
+    pub(super) fn take_held_letters(
+        self: &Arc<Self>,
+        state: &mut CellState,
+        now_ms: u64,
+        aftermath: &mut Aftermath,
+    ) {
+        let Some(held) = state.held_letters.take() else { return };
+        for letters in held.handovers {
+            // As if they had just been brought.
+            self.inbox_bytes.fetch_add(letters.batch.bytes(), Ordering::Relaxed);
+            self.handle_contained(state, &mut Event::Publish(letters), now_ms, aftermath);
         }
     }
 
@@ -178,7 +246,7 @@ impl Queue {
             | Event::Close
             | Event::Tick
             | Event::Rest
-            | Event::LettersTaken(_)
+            | Event::LettersTaken(..)
             | Event::BlockWritten(..)
             | Event::BlockRead(..) => {}
         }

@@ -104,7 +104,9 @@ impl Queue {
             Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),
             Event::BlocksSynced(true) => machine.blocks_synced(&mut fx),
             Event::BlocksSynced(false) => machine.blocks_not_synced(&mut fx),
-            Event::LettersTaken(removals) => machine.letters_taken(removals, now_ms, &mut fx),
+            // Of an earlier life: the messages are here again, and so will their letters be.
+            Event::LettersTaken(life, _) if *life != self.life() => {}
+            Event::LettersTaken(_, removals) => machine.letters_taken(removals, now_ms, &mut fx),
             Event::Checkpoint(position, _) => {
                 let position = *position;
                 if let Event::Checkpoint(_, reply) = std::mem::replace(event, Event::Handled) {

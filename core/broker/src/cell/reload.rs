@@ -17,8 +17,13 @@ use crate::services::Motion;
 /// Reloads of one queue while the node runs: what makes it crash may be in a message.
 const RELOADS_MAX: u32 = 3;
 
+/// How often a queue has crashed: what belongs to the machine of one life means nothing to that of the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Life(u32);
+
 /// What a cell knows of its reloads.
 pub(super) struct Reloads {
+    crashes: AtomicU32,
     left: AtomicU32,
     /// Requests to the disk without an answer: an answer must not reach the machine of a later life.
     disk_requests: AtomicU32,
@@ -39,7 +44,16 @@ enum ReloadError {
 
 impl Reloads {
     pub(super) fn new() -> Reloads {
-        Reloads { left: AtomicU32::new(RELOADS_MAX), disk_requests: AtomicU32::new(0) }
+        Reloads {
+            crashes: AtomicU32::new(0),
+            left: AtomicU32::new(RELOADS_MAX),
+            disk_requests: AtomicU32::new(0),
+        }
+    }
+
+    /// The machine is gone.
+    pub(super) fn crashed(&self) {
+        self.crashes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The disk was asked for something.
@@ -64,6 +78,11 @@ impl Reloads {
 }
 
 impl Queue {
+    /// Which life it is in. Changes only while the cell is held.
+    pub(crate) fn life(&self) -> Life {
+        Life(self.reloads.crashes.load(Ordering::Relaxed))
+    }
+
     /// Starts the reload of a crashed queue as soon as the disk owes it no answer.
     pub(super) fn begin_reload(self: &Arc<Self>, state: &mut CellState) {
         if state.is_reloading || self.reloads.disk_requests.load(Ordering::Relaxed) > 0 {
@@ -132,5 +151,6 @@ impl Queue {
         // Its policies may have changed while it was read back.
         self.handle_contained(state, &mut Event::Reconfigure, now_ms, aftermath);
         self.handle_contained(state, &mut Event::Tick, now_ms, aftermath);
+        self.take_held_letters(state, now_ms, aftermath);
     }
 }

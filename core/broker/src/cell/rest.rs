@@ -133,6 +133,7 @@ impl CellState {
             && self.checkpoints.is_empty()
             && !self.is_holder
             && !self.is_reloading
+            && self.held_letters.is_none()
             && self.since_reload.is_none();
         if is_idle { self.machine.rest() } else { None }
     }

@@ -270,6 +270,117 @@ fn a_crash_before_the_target_has_the_dead_letter_leaves_the_message_where_it_was
     assert_eq!((there(b"source"), there(b"target")), (0, 1));
 }
 
+/// Puts a queue out of service.
+fn crash(bench: &Bench, queue: &Queue) {
+    queue.fails_next.store(true, Ordering::Relaxed);
+    assert_eq!(bench.publish(std::str::from_utf8(queue.name()).expect("ASCII"), &["crash"]), [1]);
+}
+
+fn reject_next(bench: &Bench, queue: &Arc<Queue>) {
+    let name = std::str::from_utf8(queue.name()).expect("ASCII");
+    let (seq, _) = bench.get(name).expect("it works").expect("a message");
+    queue.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: seq, count: 1 }]);
+}
+
+#[test]
+fn a_dead_letter_for_a_crashed_queue_waits_until_it_is_in_service_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    assert_eq!(bench.publish("source", &["dies"]), []);
+    // Not reloaded before the disk has answered.
+    target.reloads.disk_asked();
+    crash(&bench, &target);
+    reject_next(&bench, &source);
+    bench.sync();
+    {
+        let (crashed, _folder) = bench.crashed_copy(folder.path());
+        let there = |name: &[u8]| ready(&crashed.principal.vhost.queue(name).expect("it is durable"));
+        assert_eq!((there(b"source"), there(b"target")), (1, 0), "nobody else has it");
+    }
+    target.submit(Event::BlocksSynced(true));
+    while source.oldest_log_position() != 0 {
+        bench.sync();
+    }
+    let (crashed, _folder) = bench.crashed_copy(folder.path());
+    let there = |name: &[u8]| ready(&crashed.principal.vhost.queue(name).expect("it is durable"));
+    assert_eq!((there(b"source"), there(b"target")), (0, 1));
+    assert_eq!(bench.get("target").expect("it is back").map(|(_, body)| body), Some("dies".into()));
+}
+
+#[test]
+fn a_dead_letter_for_a_crashed_queue_is_dropped_with_the_queue() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    assert_eq!(bench.publish("source", &["dies"]), []);
+    target.reloads.forbid();
+    crash(&bench, &target);
+    reject_next(&bench, &source);
+    bench.sync();
+    assert!(source.oldest_log_position() > 0);
+    let deleted = bench.broker.delete_queue(&bench.principal, b"target", false, false).expect("it may be");
+    assert!(deleted.wait().is_ok());
+    while source.oldest_log_position() != 0 {
+        bench.sync();
+    }
+}
+
+#[test]
+fn dead_letters_that_are_too_many_to_wait_for_a_crashed_queue_are_back_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    let body = "x".repeat(1 << 20);
+    (0..18).for_each(|_| assert_eq!(bench.publish("source", &[&body]), []));
+    target.reloads.forbid();
+    crash(&bench, &target);
+    (0..18).for_each(|_| reject_next(&bench, &source));
+    // Blocks that are not in memory are read first.
+    let sent = &source.services().counters.rejected_sent;
+    while sent.load(Ordering::Relaxed) < 18 || source.inbox_bytes.load(Ordering::Relaxed) > 0 {
+        std::thread::yield_now();
+    }
+    // Those that wait go with the queue that they wait for; 16 MiB are 15 letters with what belongs to them.
+    let deleted = bench.broker.delete_queue(&bench.principal, b"target", false, false).expect("it may be");
+    assert!(deleted.wait().is_ok());
+    while source.services().letters_out.load(Ordering::Acquire) > 0 {
+        bench.sync();
+    }
+    assert_eq!(ready(&source), 0);
+    let (again, _folder) = bench.crashed_copy(folder.path());
+    assert_eq!(ready(&again.principal.vhost.queue(b"source").expect("it is durable")), 3);
+}
+
+#[test]
+fn a_queue_that_comes_back_from_a_crash_does_not_hear_of_letters_that_it_sent_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    assert_eq!(bench.publish("source", &["dies"]), []);
+    let busy = target.state.lock();
+    reject_next(&bench, &source);
+    while target.inbox.lock().is_empty() {
+        std::thread::yield_now();
+    }
+    crash(&bench, &source);
+    while source.condition() != Condition::Running {
+        std::thread::yield_now();
+    }
+    drop(busy);
+    target.run();
+    while source.services().letters_out.load(Ordering::Acquire) > 0 {
+        bench.sync();
+    }
+    assert_eq!(ready(&target), 1);
+    assert_eq!((source.condition(), ready(&source)), (Condition::Running, 1));
+    reject_next(&bench, &source);
+    while source.oldest_log_position() != 0 {
+        bench.sync();
+    }
+    assert_eq!((source.condition(), ready(&source), ready(&target)), (Condition::Running, 0, 2));
+}
+
 #[test]
 fn dead_letters_that_are_on_their_way_are_not_overtaken() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -85,11 +85,12 @@ mod tests {
     use queues::{DeadReason, MessageView};
 
     use super::*;
+    use crate::cell::Life;
 
     fn letters(bodies: std::ops::Range<u8>) -> Vec<DeadLetter> {
         let letter = |nth: u8| {
             let message = MessageView { exchange: b"", routing_key: b"q", properties: b"\0\0", body: &[nth] };
-            DeadLetter::new(DeadReason::MaxLength, None, message, b"")
+            DeadLetter::new(DeadReason::MaxLength, None, Life::default(), message, b"")
         };
         bodies.map(letter).collect()
     }

@@ -202,6 +202,15 @@ struct Group {
     last: u64,
 }
 
+/// Whose messages a batch holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    /// Channels: each hears of each of its messages.
+    Channels,
+    /// A queue, of its dead letters: it hears of all of them at once.
+    Queue,
+}
+
 /// Counts down the queues a batch went to; when all have it, and what they logged is durable, the channels are told.
 pub(crate) struct BatchConfirms {
     groups: Vec<Group>,
@@ -213,6 +222,7 @@ pub(crate) struct BatchConfirms {
     rejected: Mutex<Vec<(u32, u64)>>,
     /// When the batch was handed over.
     began: Began,
+    sender: Sender,
 }
 
 impl std::fmt::Debug for BatchConfirms {
@@ -230,7 +240,28 @@ impl BatchConfirms {
             position: AtomicU64::new(0),
             rejected: Mutex::new(Vec::new()),
             began: Began::default(),
+            sender: Sender::Channels,
         }
+    }
+
+    /// Of dead letters: `sink` hears once, of all of them.
+    pub(crate) fn of_letters(sink: &Arc<dyn ConfirmSink>) -> BatchConfirms {
+        let mut confirms = BatchConfirms { sender: Sender::Queue, ..BatchConfirms::new() };
+        confirms.number(sink, 1);
+        confirms
+    }
+
+    /// Whether the messages are dead letters: what becomes of one says nothing of which it was.
+    pub(crate) fn are_of_letters(&self) -> bool {
+        self.sender == Sender::Queue
+    }
+
+    /// A queue has none of its part, and never will.
+    pub(crate) fn reject_all(&self) {
+        let of_group = |(index, group): (usize, &Group)| {
+            (group.first..=group.last).map(move |publish| (index as u32, publish)).collect::<Vec<_>>()
+        };
+        self.rejected.lock().extend(self.groups.iter().enumerate().flat_map(of_group));
     }
 
     /// Adds the next publish of a channel; returns the group's index.

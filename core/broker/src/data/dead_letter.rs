@@ -14,7 +14,7 @@ use super::batch::{Batch, BatchConfirms, Facts};
 use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::Handovers;
 use super::history::{History, Keys};
-use crate::cell::{Event, Queue, QueueRef};
+use crate::cell::{Event, Life, Queue, QueueRef};
 use crate::services::Services;
 use crate::vhost::Vhost;
 
@@ -26,6 +26,8 @@ pub(crate) struct DeadLetter {
     reason: DeadReason,
     /// What the queue logs once the letter is safe.
     removal: Option<SettledRun>,
+    /// The life of the queue in which it left.
+    life: Life,
     pub(super) exchange: Box<[u8]>,
     pub(super) routing_key: Box<[u8]>,
     pub(super) properties: Box<[u8]>,
@@ -39,12 +41,14 @@ impl DeadLetter {
     pub(crate) fn new(
         reason: DeadReason,
         removal: Option<SettledRun>,
+        life: Life,
         message: MessageView<'_>,
         annotations: &[u8],
     ) -> DeadLetter {
         DeadLetter {
             reason,
             removal,
+            life,
             exchange: message.exchange.into(),
             routing_key: message.routing_key.into(),
             properties: message.properties.into(),
@@ -77,15 +81,17 @@ fn reason_name(reason: DeadReason) -> &'static [u8] {
 struct Delivered {
     services: Arc<Services>,
     source: Weak<Queue>,
+    life: Life,
     removals: Mutex<Vec<SettledRun>>,
 }
 
 impl Delivered {
-    fn new(queue: &Arc<Queue>, removals: Vec<SettledRun>) -> Delivered {
+    fn new(queue: &Arc<Queue>, life: Life, removals: Vec<SettledRun>) -> Delivered {
         queue.services().letters_out.fetch_add(1, Ordering::AcqRel);
         Delivered {
             services: queue.services().clone(),
             source: Arc::downgrade(queue),
+            life,
             removals: Mutex::new(removals),
         }
     }
@@ -104,7 +110,8 @@ impl ConfirmSink for Delivered {
             return;
         }
         if let Some(source) = self.source.upgrade() {
-            source.submit_later(Event::LettersTaken(std::mem::take(&mut *self.removals.lock())));
+            let removals = std::mem::take(&mut *self.removals.lock());
+            source.submit_later(Event::LettersTaken(self.life, removals));
         }
     }
 }
@@ -112,15 +119,16 @@ impl ConfirmSink for Delivered {
 /// Sends dead letters of one queue; it is told with [`Event::LettersTaken`] when those it waits for are safe.
 pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
     letters.iter().for_each(|letter| queue.services().counters.count_letter(letter.reason));
-    let removals: Vec<SettledRun> = letters.iter().filter_map(|letter| letter.removal).collect();
+    // What left in an earlier life is in the queue again, and leaves again.
+    let life = letters.last().map(|letter| letter.life).unwrap_or_default();
+    let of_life = letters.iter().filter(|letter| letter.life == life);
+    let removals: Vec<SettledRun> = of_life.filter_map(|letter| letter.removal).collect();
     if removals.is_empty() {
         hand_over(queue, letters, None);
         return;
     }
-    let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, removals));
-    let mut confirms = BatchConfirms::new();
-    confirms.number(&sink, 1);
-    let confirms = Arc::new(confirms);
+    let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, life, removals));
+    let confirms = Arc::new(BatchConfirms::of_letters(&sink));
     hand_over(queue, letters, Some(&confirms));
     if confirms.answered(0) {
         queue.services().confirm_when_durable(&confirms);

@@ -557,7 +557,10 @@ fn many_backlogs_together_keep_no_more_in_memory_than_the_node_allows() {
         queue.purge_by_operator().wait();
     }
     fill("backlog-0");
-    assert_eq!(bench.broker.services().memory_shares().bytes() as u64, LIMIT_BYTES / 4);
+    // A purge is answered before its turn is over.
+    while bench.broker.services().memory_shares().bytes() as u64 != LIMIT_BYTES / 4 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

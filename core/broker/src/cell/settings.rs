@@ -141,6 +141,9 @@ impl Queue {
         let is_idle = self.state.try_lock().is_some_and(|kept| kept.used().is_none());
         if !is_idle || self.config().expires_ms.is_some() {
             self.submit(Event::Reconfigure);
+        } else {
+            // Whoever brought an event while this thread had the lock left it here.
+            self.run();
         }
     }
 }

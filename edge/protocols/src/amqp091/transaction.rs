@@ -208,7 +208,8 @@ impl Running {
         known_tag(is_known, tag, method)
     }
 
-    /// tx.commit: publishes, settles, then waits until all of it is safe.
+    /// tx.commit: publishes, settles, then waits until what was published is safe. Acks are waited for as little as outside of
+    /// transactions.
     pub(crate) fn commit(&mut self, number: u16) -> Outcome {
         self.sync();
         let Some(transaction) = self.transaction(number) else {

@@ -142,20 +142,34 @@ inBrowser("a queue is added, published to, read, purged and deleted", async (pag
   assert.equal((await api(`queues/${V}/${encodeURIComponent("made here/1")}`)).status, 404);
 });
 
-(POLICIES ? inBrowser : test.skip)("messages move to another queue, and the policy that moved them is gone", async (page) => {
-  await channel.assertQueue("to move");
-  await channel.assertQueue("moved");
-  for (let i = 0; i < 20; i += 1) channel.sendToQueue("to move", Buffer.from(`m${i}`));
-  await until("the messages", async () => (await api(`queues/${V}/to%20move`)).body.messages_ready === 20);
-  await browser.go(page, `queues/${V}/to%20move`);
+/** Moves twenty messages from one new queue to another, by the page; gives the name of the second. */
+async function moveTwenty(page, way, told) {
+  const [from, to] = [`to move by ${way}`, `moved by ${way}`];
+  await channel.assertQueue(from);
+  await channel.assertQueue(to);
+  for (let i = 0; i < 20; i += 1) channel.sendToQueue(from, Buffer.from(`m${i}`));
+  const ready = async (queue) => (await api(`queues/${V}/${encodeURIComponent(queue)}`)).body.messages_ready;
+  await until("the messages", async () => (await ready(from)) === 20);
+  await browser.go(page, `queues/${V}/${encodeURIComponent(from)}`);
   await page.getByText("Move messages").click();
-  await page.getByLabel(/^Move 20 ready messages/).fill("moved");
+  await page.getByLabel(/^Move 20 ready messages/).fill(to);
   await page.getByRole("button", { name: "Move", exact: true }).click();
-  await page.getByText("20 messages moved to moved").waitFor();
-  await until("the moved messages", async () => (await api(`queues/${V}/moved`)).body.messages_ready === 20);
-  assert.equal((await api(`policies/${V}`)).body.length, 1);
-  const first = await channel.get("moved", { noAck: true });
+  await page.getByText(told(to)).waitFor();
+  await until("the moved messages", async () => (await ready(to)) === 20);
+  const first = await channel.get(to, { noAck: true });
   assert.equal(first.content.toString(), "m0");
+}
+
+inBrowser("messages move to another queue by a shovel, which is gone then", async (page) => {
+  await moveTwenty(page, "shovel", (to) => `Moving 20 messages to ${to}`);
+  await until("the end of the shovel", async () => (await api(`parameters/shovel/${V}`)).body.length === 0);
+});
+
+(POLICIES ? inBrowser : test.skip)("where there are no shovels, a policy moves messages, and is gone then", async (page) => {
+  page.expected = /status of 404/;
+  await page.route("**/api/shovels/**", (route) => route.fulfill({ status: 404, contentType: "application/json", body: "{}" }));
+  await moveTwenty(page, "policy", (to) => `20 messages moved to ${to}`);
+  assert.equal((await api(`policies/${V}`)).body.length, 1);
 });
 
 inBrowser("an exchange is bound and unbound, and what cannot be done is said", async (page) => {

@@ -42,6 +42,8 @@ struct Work {
     /// The node stops: what is due from now on is due in its next life.
     timers_stopped: bool,
     sequence: u64,
+    /// What was done last was a job: what is due comes before the next one.
+    job_was_last: bool,
 }
 
 struct Timer {
@@ -169,13 +171,20 @@ impl Background {
 impl Work {
     /// What is to be done now; otherwise for how long to wait, if not until there is a job.
     fn due(&mut self, now_ms: u64) -> Result<Next, Option<Duration>> {
-        if let Some(job) = self.jobs.pop_front() {
+        let is_due = |Reverse(first): &Reverse<Timer>| first.at_ms <= now_ms;
+        let has_due = !self.timers_stopped && self.timers.peek().is_some_and(is_due);
+        // Queues that always have more to do hold up no timer.
+        if !(has_due && self.job_was_last)
+            && let Some(job) = self.jobs.pop_front()
+        {
+            self.job_was_last = true;
             return Ok(Next::Job(job));
         }
+        self.job_was_last = false;
         if self.timers_stopped {
             return Err(None);
         }
-        if self.timers.peek().is_some_and(|Reverse(first)| first.at_ms <= now_ms) {
+        if has_due {
             let Reverse(timer) = self.timers.pop().expect("just seen");
             return Ok(Next::Tick(timer.queue));
         }

@@ -8,6 +8,7 @@ pub(crate) mod crash;
 mod events;
 pub(crate) mod examine;
 pub(crate) mod place;
+pub(crate) mod portions;
 mod reload;
 mod rest;
 pub(crate) mod settings;
@@ -27,9 +28,8 @@ use metadata::{Arguments, QueueRecord};
 use parking_lot::{Mutex, RwLock};
 use queues::{
     BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq, Order,
-    QueueCounts, QueueStats, Scheduled, SettleHow, SettleRun, SettledRun,
+    QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun,
 };
-use smallvec::SmallVec;
 use stdx::{ConnectionId, QueueId, piece_bytes};
 
 use crate::call::Reply;
@@ -43,6 +43,7 @@ use crate::stages::{Began, QueueKind};
 use crash::{Condition, ConditionCell, HeldLetters};
 use examine::Examined;
 use place::Place;
+use portions::Runs;
 pub(crate) use reload::Life;
 use reload::Reloads;
 use rest::{Kept, Rest};
@@ -121,12 +122,13 @@ pub(crate) struct GetReply {
 /// What can happen to a queue.
 pub(crate) enum Event {
     Publish(Handover),
-    Settle(SettleHow, SmallVec<[SettleRun; 4]>, Began),
+    Settle(SettleHow, Runs, Began),
     Consume(Box<ConsumerSpec>, Arc<dyn ConsumerSink>, Reply<Result<(), Refused>>),
     Cancel(ConsumerId, Reply<()>),
     Resume(ConsumerId),
     Get(bool, Reply<Result<Option<GotMessage>, Refused>>),
-    Purge(Reply<u64>),
+    /// Drops all ready messages, in portions; so many are dropped.
+    Purge(u64, Reply<u64>),
     Counts(Reply<Result<QueueCounts, Refused>>),
     Touch,
     /// Other policies apply to it, or they say something else.
@@ -348,7 +350,12 @@ impl Queue {
         if let Event::Publish(handover) = &event {
             self.inbox_bytes.fetch_add(handover.batch.bytes(), Ordering::Relaxed);
         }
-        self.inbox.lock().push(event);
+        self.submit_all(std::iter::once(event));
+    }
+
+    /// As [`Queue::submit`], with events that follow each other. Publishes are not among them.
+    pub(crate) fn submit_all(self: &Arc<Self>, events: impl Iterator<Item = Event>) {
+        self.inbox.lock().extend(events);
         if turn::NESTED.get() < turn::NESTED_MAX {
             self.run();
         } else {

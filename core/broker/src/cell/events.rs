@@ -2,13 +2,15 @@
 //!
 //! Runs while the cell is held. Refuses to know who runs it, and when.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queues::{BlockToken, Classic, GetToken, SettleHow};
+use queues::{BlockToken, Classic, ConsumerId, GetToken, SettleHow};
 use smallvec::SmallVec;
 
 use super::crash::{self, Condition};
+use super::portions::{self, PORTION_COUNT};
 use super::{Attached, CellState, Event, GetReply, Queue, Rest};
 use crate::call::Reply;
 use crate::data::batch::Handover;
@@ -16,6 +18,17 @@ use crate::data::delayed;
 use crate::effects::{Aftermath, CellEffects};
 use crate::refused::Refused;
 use crate::stages::Stage;
+
+/// How far an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is answered.
+    Done,
+    /// It is answered, and was enough for one round.
+    Enough,
+    /// There is more to do: it comes again, before all others.
+    Part,
+}
 
 impl Queue {
     /// One event. Should the machine panic, only this queue goes out of service, and the event is answered so.
@@ -25,7 +38,7 @@ impl Queue {
         event: &mut Event,
         now_ms: u64,
         aftermath: &mut Aftermath,
-    ) {
+    ) -> Progress {
         match event {
             Event::Publish(handover) => {
                 self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
@@ -37,23 +50,28 @@ impl Queue {
         }
         if let Event::Rest = event {
             state.rest = Rest::Due;
-            return;
+            return Progress::Done;
         }
         if let Event::Examine(reply) = event {
-            return reply.send(self.examined(state, now_ms));
+            reply.send(self.examined(state, now_ms));
+            return Progress::Done;
         }
         match self.condition() {
             Condition::Running => {
                 let handled = crash::contained(|| self.handle(state, event, now_ms, aftermath));
                 let fault = aftermath.fault.take().map(str::to_owned);
-                if let Some(why) = handled.err().or(fault) {
-                    self.crash(state, &why);
-                    self.handle_crashed(state, event, now_ms, aftermath);
+                match (handled, fault) {
+                    (Ok(progress), None) => return progress,
+                    (Err(why), _) | (Ok(_), Some(why)) => {
+                        self.crash(state, &why);
+                        self.handle_crashed(state, event, now_ms, aftermath);
+                    }
                 }
             }
             Condition::Deleted => self.handle_deleted(state, event),
             Condition::Crashed => self.handle_crashed(state, event, now_ms, aftermath),
         }
+        Progress::Done
     }
 
     fn handle(
@@ -62,18 +80,13 @@ impl Queue {
         event: &mut Event,
         now_ms: u64,
         aftermath: &mut Aftermath,
-    ) {
+    ) -> Progress {
+        let mut progress = Progress::Done;
         let CellState { machine, sinks, gets, next_get, checkpoints, since_reload, .. } = state;
         let mut fx = CellEffects { queue: self, sinks, gets, aftermath };
         match event {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
-            Event::Settle(how, runs, began) => {
-                if let Some(known) = since_reload {
-                    runs.retain(|run| run.consumer.is_none_or(|consumer| known.contains(&consumer)));
-                }
-                machine.settle(*how, runs, now_ms, &mut fx);
-                self.services().stages.end_in(self.kind(), Stage::Ack, *began);
-            }
+            Event::Settle(..) => progress = settle(machine, event, since_reload, now_ms, &mut fx),
             Event::Resume(consumer) => machine.resume(*consumer, now_ms, &mut fx),
             Event::Consume(spec, sink, reply) => {
                 let added = machine.add_consumer((**spec).clone(), now_ms);
@@ -95,7 +108,7 @@ impl Queue {
                 }
                 machine.get(token, now_ms, &mut fx);
             }
-            Event::Purge(reply) => reply.send(machine.purge(&mut fx)),
+            Event::Purge(..) => progress = purge(machine, event, &mut fx),
             Event::Counts(reply) => reply.send(Ok(machine.counts())),
             Event::Touch => machine.touch(now_ms, &mut fx),
             Event::Stats(reply) => reply.send(self.stats_of(machine, now_ms)),
@@ -125,6 +138,7 @@ impl Queue {
             Event::Reloaded(_) | Event::Examine(_) | Event::Rest | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
+        progress
     }
 
     /// What an event left to be done at once.
@@ -211,6 +225,36 @@ impl Queue {
         *machine = Classic::new(self.config(), 0);
         ready
     }
+}
+
+/// Settles what consumers of the queue's present life were handed.
+fn settle(
+    machine: &mut Classic,
+    event: &mut Event,
+    since_reload: &Option<HashSet<ConsumerId>>,
+    now_ms: u64,
+    fx: &mut CellEffects<'_>,
+) -> Progress {
+    let Event::Settle(how, runs, began) = event else { return Progress::Done };
+    if let Some(known) = since_reload {
+        runs.retain(|run| run.consumer.is_none_or(|consumer| known.contains(&consumer)));
+    }
+    machine.settle(*how, runs, now_ms, fx);
+    fx.queue.services().stages.end_in(fx.queue.kind(), Stage::Ack, *began);
+    if portions::is_full(*how, runs) { Progress::Enough } else { Progress::Done }
+}
+
+/// Drops a portion of what is ready.
+fn purge(machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) -> Progress {
+    let Event::Purge(purged, reply) = event else { return Progress::Done };
+    let count_max = PORTION_COUNT.into();
+    let now = machine.purge(count_max, fx);
+    *purged += now;
+    if now >= count_max {
+        return Progress::Part;
+    }
+    reply.send(*purged);
+    Progress::Done
 }
 
 /// A consumer leaves. Answered when the queue that goes with it is gone, too.

@@ -126,6 +126,20 @@ impl Bench {
         range.rejected.clone()
     }
 
+    /// Publishes one message without a confirm.
+    fn publish_transient(&self, queue: &str, body: &str) {
+        let mut publisher = Publisher::new(&self.broker, &self.principal);
+        let message = Incoming {
+            mandatory: false,
+            exchange: b"",
+            routing_key: queue.as_bytes(),
+            properties: &[0, 0],
+            body: body.as_bytes(),
+        };
+        publisher.publish(&mut PublishChannel::new(), message).expect("it is routed");
+        publisher.flush();
+    }
+
     /// Everything logged is durable, and everybody was told.
     fn sync(&self) {
         self.broker.services().settle_all();
@@ -583,4 +597,100 @@ fn a_queue_that_was_used_and_is_empty_keeps_a_few_bytes_and_goes_on_where_it_was
     let (again, _copy) = bench.crashed_copy(folder.path());
     let (_, body) = again.get("used").expect("it is in service").expect("it has a message");
     assert_eq!(body, "3");
+}
+
+/// What waits in an inbox when the queue cannot be run.
+fn with_busy_cell(queue: &Arc<Queue>, bring: impl FnOnce()) {
+    let busy = queue.state.lock();
+    bring();
+    drop(busy);
+}
+
+#[test]
+fn a_turn_ends_though_more_has_come_and_the_rest_keeps_its_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("q", no_arguments());
+    let calls: Mutex<Vec<Call<_>>> = Mutex::default();
+    with_busy_cell(&queue, || {
+        for nth in 0..200_u32 {
+            bench.publish_transient("q", &nth.to_string());
+            calls.lock().push(queue.counts());
+        }
+    });
+    let answered = |nth: usize| calls.lock()[nth].try_take();
+    queue.turn();
+    assert!(answered(0).is_some_and(|counts| counts.is_ok_and(|counts| counts.ready == 1)));
+    assert!(answered(199).is_none(), "it was not all done in one turn");
+    queue.run();
+    while ready(&queue) < 200 {
+        std::thread::yield_now();
+    }
+    let bodies = (0..200).map(|_| bench.get("q").expect("it works").expect("a message").1);
+    assert!(bodies.eq((0..200).map(|nth| nth.to_string())));
+    assert!(answered(199).is_some_and(|counts| counts.is_ok_and(|counts| counts.ready == 200)));
+}
+
+#[test]
+fn what_one_frame_settles_or_purges_is_done_in_several_turns() {
+    const COUNT: u32 = 20_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("q", no_arguments());
+    let mut seqs = Vec::new();
+    for nth in 0..COUNT {
+        bench.publish_transient("q", &nth.to_string());
+    }
+    for _ in 0..COUNT {
+        seqs.push(bench.get("q").expect("it works").expect("a message").0);
+    }
+    let all = SettleRun { consumer: None, first: seqs[0], count: COUNT };
+    let unacked = || queue.state.lock().used().map_or(0, |state| state.machine.unacked());
+    let ready_now = || queue.state.lock().used().map_or(0, |state| state.machine.counts().ready);
+    with_busy_cell(&queue, || queue.settle(SettleHow::Requeue, &[all]));
+    queue.turn();
+    assert!(unacked() > 0 && ready_now() > 0, "{} are back", ready_now());
+    queue.run();
+    while ready(&queue) < COUNT.into() {
+        std::thread::yield_now();
+    }
+    assert_eq!(bench.get("q").expect("it works").expect("a message").0, seqs[0]);
+    let mut purged = None;
+    with_busy_cell(&queue, || purged = Some(queue.purge_by_operator()));
+    queue.turn();
+    assert!(ready_now() > 0, "not all at once");
+    queue.run();
+    assert_eq!(purged.expect("just asked").wait(), u64::from(COUNT) - 1);
+}
+
+#[test]
+fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
+    const COUNT: u32 = 60_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    (0..COUNT / 1000).for_each(|_| assert_eq!(bench.publish("source", &["x"; 1000]), []));
+    let (first, _) = bench.get("source").expect("it works").expect("a message");
+    (1..COUNT).for_each(|_| assert!(bench.get("source").is_ok_and(|got| got.is_some())));
+    let reject =
+        |first, count| source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first, count }]);
+    std::thread::scope(|scope| {
+        let gate = target.inbox.lock();
+        scope.spawn(|| reject(first, 1));
+        // The first letter stands at the gate; the others wait behind it, or do not die before it has passed.
+        while source.services().letters_out.load(Ordering::Acquire) < 2 {
+            std::thread::yield_now();
+        }
+        reject(MessageSeq(first.0 + 1), COUNT - 1);
+        while !source.inbox.lock().is_empty() || !source.is_inbox_full() {
+            std::thread::yield_now();
+        }
+        let waiting = source.inbox_bytes.load(Ordering::Relaxed);
+        assert!(waiting < 5 << 20, "{waiting} bytes of letters wait");
+        drop(gate);
+    });
+    while ready(&target) < COUNT.into() || source.oldest_log_position() != 0 {
+        bench.sync();
+    }
+    assert_eq!(source.inbox_bytes.load(Ordering::Relaxed), 0);
 }

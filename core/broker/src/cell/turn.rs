@@ -10,7 +10,8 @@ use std::task::Waker;
 use platform::profile;
 
 use super::crash::{self, Condition};
-use super::{CellState, Queue};
+use super::events::Progress;
+use super::{CellState, Event, Queue};
 use crate::data::dead_letter::{self, DeadLetter};
 use crate::effects::Aftermath;
 use crate::pacing;
@@ -18,6 +19,12 @@ use crate::pacing;
 /// For how long a visitor runs the machine beyond the first round before the rest goes to the background: the visitor is a thread that
 /// others wait for.
 const TURN_NS_MAX: u64 = 2_000_000;
+
+/// For how long the machine is run with what had come, beyond the first event, before letters leave and others see what it did.
+const ROUND_NS_MAX: u64 = 1_000_000;
+
+/// Events of one round, however quick they are.
+const ROUND_EVENTS_MAX: usize = 64;
 
 /// Rounds one visitor drains before the rest goes to the background: no publisher is captured.
 const ROUNDS_MAX: usize = 16;
@@ -48,7 +55,7 @@ impl Drop for Nested {
 }
 
 /// What came of an attempt to run the machine.
-enum Turn {
+pub(super) enum Turn {
     /// Nothing had come.
     Idle,
     /// What is left to be done now that the cell is released.
@@ -61,7 +68,7 @@ impl Queue {
         let _profiled = profile::enter_queue(self.id.0);
         let mut end_ns = u64::MAX;
         for round in 0..ROUNDS_MAX {
-            if round > 0 && self.is_turn_over(&mut end_ns) {
+            if round > 0 && self.is_time_over(&mut end_ns, TURN_NS_MAX) {
                 break;
             }
             let Some(turn) = self.turn() else { return };
@@ -79,20 +86,33 @@ impl Queue {
         self.services().run_later(self.clone());
     }
 
-    /// Runs the machine once with all that has come; `None` when somebody else has the lock, who looks again afterwards.
-    fn turn(self: &Arc<Self>) -> Option<Turn> {
+    /// Runs the machine once with what has come, as far as the time of a round goes; `None` when somebody else has the lock, who looks
+    /// again afterwards.
+    pub(super) fn turn(self: &Arc<Self>) -> Option<Turn> {
         let mut held = self.state.try_lock()?;
-        let events = std::mem::take(&mut *self.inbox.lock());
-        if events.is_empty() {
+        let mut events = std::mem::take(&mut *self.inbox.lock()).into_iter();
+        if events.len() == 0 {
             return Some(Turn::Idle);
         }
         let mut aftermath = Aftermath::default();
         let now_ms = self.services().now_ms();
         let state = held.wake(self, now_ms);
         state.machine.share_memory(self.services().memory_shares().bytes());
-        for mut event in events {
-            self.handle_contained(state, &mut event, now_ms, &mut aftermath);
+        state.machine.let_letters_wait(self.is_inbox_full() && self.waiting.hold_for_letters());
+        let first_left = events.len().saturating_sub(ROUND_EVENTS_MAX);
+        let mut end_ns = u64::MAX;
+        while let Some(event) = events.as_mut_slice().first_mut() {
+            let progress = self.handle_contained(state, event, now_ms, &mut aftermath);
+            if progress == Progress::Part {
+                break;
+            }
+            drop(events.next());
+            let is_last = events.len() == first_left || progress == Progress::Enough;
+            if is_last || self.is_time_over(&mut end_ns, ROUND_NS_MAX) {
+                break;
+            }
         }
+        self.put_back(events);
         if self.condition() == Condition::Running {
             self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
@@ -116,14 +136,18 @@ impl Queue {
         }
     }
 
-    /// Sends the letters that wait, unless another thread is at it: it looks again when it has done so.
+    /// Sends the letters of one turn, the first that wait, unless another thread is at it: it looks again when it has done so.
     fn send_letters(self: &Arc<Self>) -> bool {
         let Some(letters) = self.waiting.take_letters() else { return false };
         let bytes = dead_letter::bytes(&letters);
         self.contained(|| dead_letter::send(self, letters));
         self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if self.waiting.sent() {
+        let is_last = self.waiting.sent();
+        if is_last {
             self.services().letters_out.fetch_sub(1, Ordering::AcqRel);
+        }
+        if (is_last || !self.is_inbox_full()) && self.waiting.let_go() {
+            self.inbox.lock().push(Event::Tick);
         }
         true
     }
@@ -136,13 +160,23 @@ impl Queue {
         }
     }
 
-    /// Whether a visitor that has run the machine once has done enough; the first question sets the end.
-    fn is_turn_over(&self, end_ns: &mut u64) -> bool {
+    /// Whether enough was done; the first question sets the end.
+    fn is_time_over(&self, end_ns: &mut u64, time_ns: u64) -> bool {
         let now_ns = self.services().clock.now().0;
         if *end_ns == u64::MAX {
-            *end_ns = now_ns + TURN_NS_MAX;
+            *end_ns = now_ns + time_ns;
         }
         now_ns >= *end_ns
+    }
+
+    /// What there was no time for stands before what has come meanwhile.
+    fn put_back(&self, left: std::vec::IntoIter<Event>) {
+        if left.len() == 0 {
+            return;
+        }
+        let mut inbox = self.inbox.lock();
+        let came = std::mem::replace(&mut *inbox, left.collect());
+        inbox.extend(came);
     }
 
     /// Holds publishers back while they outrun consumers that are at work.

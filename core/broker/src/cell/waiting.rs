@@ -3,11 +3,15 @@
 //! Letters leave after the cell is released, and the next visitor may have run the machine by then: so they go through one outbox,
 //! and one thread at a time empties it. Refuses to know what sending means; most queues have nothing here.
 
+use std::collections::VecDeque;
 use std::task::Waker;
 
 use parking_lot::Mutex;
 
 use crate::data::dead_letter::DeadLetter;
+
+/// Letters of several turns are sent together while they are fewer than this.
+const TOGETHER_MAX: usize = 256;
 
 /// One allocation while there is anything.
 #[derive(Default)]
@@ -16,14 +20,17 @@ pub(crate) struct Waiting(Mutex<Option<Box<Parts>>>);
 #[derive(Default)]
 struct Parts {
     publishers: Vec<Waker>,
-    outbox: Vec<DeadLetter>,
+    /// Those of one turn, or of few, together: what one visitor sends in one go.
+    outbox: VecDeque<Vec<DeadLetter>>,
     /// Somebody has taken letters and is on the way with them.
     is_sending: bool,
+    /// The machine lets nothing more die until some are sent.
+    is_held: bool,
 }
 
 impl Parts {
     fn is_empty(&self) -> bool {
-        self.publishers.is_empty() && self.outbox.is_empty() && !self.is_sending
+        self.publishers.is_empty() && self.outbox.is_empty() && !self.is_sending && !self.is_held
     }
 }
 
@@ -44,23 +51,36 @@ impl Waiting {
         let mut held = self.0.lock();
         let parts = held.get_or_insert_default();
         let is_first = parts.outbox.is_empty() && !parts.is_sending;
-        if parts.outbox.is_empty() {
-            parts.outbox = letters;
-        } else {
-            parts.outbox.append(&mut letters);
+        match parts.outbox.back_mut().filter(|last| last.len() + letters.len() <= TOGETHER_MAX) {
+            Some(last) => last.append(&mut letters),
+            None => parts.outbox.push_back(letters),
         }
         is_first
     }
 
-    /// All letters that wait, unless another thread is on the way with earlier ones. [`Waiting::sent`] has to follow.
+    /// The first letters that wait, unless another thread is on the way with earlier ones. [`Waiting::sent`] has to follow.
     pub(crate) fn take_letters(&self) -> Option<Vec<DeadLetter>> {
         let mut held = self.0.lock();
-        let parts = held.as_mut().filter(|parts| !parts.is_sending && !parts.outbox.is_empty())?;
+        let parts = held.as_mut().filter(|parts| !parts.is_sending)?;
+        let letters = parts.outbox.pop_front()?;
         parts.is_sending = true;
-        Some(std::mem::take(&mut parts.outbox))
+        Some(letters)
     }
 
-    /// What was taken is sent. True when nothing came meanwhile.
+    /// Whether letters wait or are on their way. If so, [`Waiting::let_go`] says when to go on, after some of them were sent.
+    pub(crate) fn hold_for_letters(&self) -> bool {
+        let mut held = self.0.lock();
+        let Some(parts) = held.as_mut() else { return false };
+        parts.is_held = parts.is_sending || !parts.outbox.is_empty();
+        parts.is_held
+    }
+
+    /// Whether somebody waits for letters to be sent, who need not wait any more.
+    pub(crate) fn let_go(&self) -> bool {
+        self.change(|parts| std::mem::take(&mut parts.is_held)).unwrap_or(false)
+    }
+
+    /// What was taken is sent. True when nothing else waits.
     pub(crate) fn sent(&self) -> bool {
         let is_last = self.change(|parts| {
             parts.is_sending = false;
@@ -96,7 +116,7 @@ mod tests {
     }
 
     fn bodies(letters: &[DeadLetter]) -> Vec<u8> {
-        letters.iter().map(|letter| letter.body[0]).collect()
+        letters.iter().map(|letter| letter.body()[0]).collect()
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Queue {
     /// Removes all ready messages, or all that wait; answers how many (B80).
     pub fn purge_by_operator(self: &Arc<Self>) -> Call<u64> {
         let (reply, call) = Call::pair();
-        self.submit(Event::Purge(reply));
+        self.submit(Event::Purge(0, reply));
         call
     }
 }

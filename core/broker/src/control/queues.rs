@@ -226,7 +226,7 @@ impl Broker {
         principal.check_queue(Permission::Read, &name)?;
         let queue = principal.serving_queue(&name)?;
         let (reply, call) = Call::pair();
-        queue.submit(Event::Purge(reply));
+        queue.submit(Event::Purge(0, reply));
         Ok(call)
     }
 }

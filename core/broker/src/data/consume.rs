@@ -7,7 +7,7 @@ use queues::{ConsumerId, Delivery, GotMessage, QueueCounts, QueueStats, SettleHo
 use crate::access::Permission;
 use crate::call::Call;
 use crate::cell::examine::Examined;
-use crate::cell::{Event, Queue};
+use crate::cell::{Event, Queue, portions};
 use crate::refused::Refused;
 use crate::{Broker, Principal};
 
@@ -111,9 +111,11 @@ impl Queue {
 
     /// Settles deliveries: one call per queue and batch.
     pub fn settle(self: &Arc<Self>, how: SettleHow, runs: &[SettleRun]) {
-        if !runs.is_empty() {
-            self.submit(Event::Settle(how, runs.into(), self.services().stages.begin()));
+        if runs.is_empty() {
+            return;
         }
+        let portions = portions::of(how, runs).into_iter();
+        self.submit_all(portions.map(|runs| Event::Settle(how, runs, self.services().stages.begin())));
     }
 
     /// Ready messages and consumers now.

@@ -12,7 +12,7 @@ use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value
 
 use super::batch::{Batch, BatchConfirms, Facts};
 use super::confirms::{ConfirmRange, ConfirmSink};
-use super::handovers::Handovers;
+use super::handovers::{Handovers, QueueList};
 use super::history::{History, Keys};
 use crate::cell::{Event, Life, Queue, QueueRef};
 use crate::services::Services;
@@ -28,12 +28,10 @@ pub(crate) struct DeadLetter {
     removal: Option<SettledRun>,
     /// The life of the queue in which it left.
     life: Life,
-    pub(super) exchange: Box<[u8]>,
-    pub(super) routing_key: Box<[u8]>,
-    pub(super) properties: Box<[u8]>,
-    pub(crate) body: Box<[u8]>,
-    /// What the broker kept beside it, see [`History`].
-    pub(super) annotations: Box<[u8]>,
+    /// Exchange, routing key, properties, annotations and body: one allocation, of as many letters as there are messages.
+    bytes: Box<[u8]>,
+    /// Where the first four end.
+    ends: [u32; 4],
 }
 
 impl DeadLetter {
@@ -45,27 +43,43 @@ impl DeadLetter {
         message: MessageView<'_>,
         annotations: &[u8],
     ) -> DeadLetter {
-        DeadLetter {
-            reason,
-            removal,
-            life,
-            exchange: message.exchange.into(),
-            routing_key: message.routing_key.into(),
-            properties: message.properties.into(),
-            body: message.body.into(),
-            annotations: annotations.into(),
+        let MessageView { exchange, routing_key, properties, body } = message;
+        let mut ends = [0; 4];
+        let mut end = 0;
+        for (part, known) in [exchange, routing_key, properties, annotations].iter().zip(&mut ends) {
+            end += part.len();
+            *known = u32::try_from(end).expect("headers fit into a frame");
         }
+        let bytes = [exchange, routing_key, properties, annotations, body].concat().into();
+        DeadLetter { reason, removal, life, bytes, ends }
+    }
+
+    /// Where it was published.
+    pub(super) fn exchange(&self) -> &[u8] {
+        &self.bytes[..self.ends[0] as usize]
+    }
+
+    pub(super) fn routing_key(&self) -> &[u8] {
+        &self.bytes[self.ends[0] as usize..self.ends[1] as usize]
+    }
+
+    pub(super) fn properties(&self) -> &[u8] {
+        &self.bytes[self.ends[1] as usize..self.ends[2] as usize]
+    }
+
+    /// What the broker kept beside it, see [`History`].
+    pub(super) fn annotations(&self) -> &[u8] {
+        &self.bytes[self.ends[2] as usize..self.ends[3] as usize]
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes[self.ends[3] as usize..]
     }
 }
 
 /// Bytes that letters keep in memory while they wait.
 pub(crate) fn bytes(letters: &[DeadLetter]) -> usize {
-    let of_one = |letter: &DeadLetter| {
-        let DeadLetter { exchange, routing_key, properties, body, annotations, .. } = letter;
-        let parts = [exchange, routing_key, properties, body, annotations].map(|part| part.len());
-        size_of::<DeadLetter>() + parts.iter().sum::<usize>()
-    };
-    letters.iter().map(of_one).sum()
+    letters.iter().map(|letter| size_of::<DeadLetter>() + letter.bytes.len()).sum()
 }
 
 fn reason_name(reason: DeadReason) -> &'static [u8] {
@@ -147,11 +161,13 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
     let mut batch = Batch::default();
     let mut handovers = Handovers::default();
     let mut scratch = Vhost::scratch();
+    let mut queues: Vec<QueueRef> = Vec::new();
+    let mut ways = Ways::default();
     for letter in letters {
         let died = died(&letter, queue, now_s);
-        let key = target.routing_key.as_deref().unwrap_or(&letter.routing_key);
+        let key = target.routing_key.as_deref().unwrap_or(letter.routing_key());
         let properties = Properties::new(&died.properties);
-        let history = History::new(&letter.annotations);
+        let history = History::new(letter.annotations());
         let kept =
             if target.routing_key.is_none() && !history.is_rerouted() { Keys::Kept } else { Keys::Replaced };
         let copies = carbon_copies(&properties);
@@ -160,13 +176,13 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             keys.extend(copies.iter().map(|copy| &**copy));
             keys.extend(history.hidden());
         }
-        let mut queues: Vec<QueueRef> = Vec::new();
+        queues.clear();
         vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
         let view = MessageView {
             exchange: &target.exchange,
             routing_key: key,
             properties: &died.properties,
-            body: &letter.body,
+            body: letter.body(),
         };
         let facts = Facts {
             persistent: properties.delivery_mode() == Some(2),
@@ -180,12 +196,28 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             continue;
         }
         let index = batch.push(view, facts, &annotations);
-        handovers.add(&Arc::from(queues), index);
+        handovers.add(ways.list(&queues), index);
         if batch.bytes() > BATCH_BYTES_MAX {
             handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
         }
     }
     handovers.send(&Arc::new(batch), confirms, |_| {});
+}
+
+/// Where letters go. Most of those that die together go the same way, and share the list of queues.
+#[derive(Default)]
+pub(super) struct Ways {
+    latest: Option<QueueList>,
+}
+
+impl Ways {
+    /// The list of these queues.
+    pub(super) fn list(&mut self, queues: &[QueueRef]) -> &QueueList {
+        if self.latest.as_ref().is_some_and(|latest| latest[..] != *queues) {
+            self.latest = None;
+        }
+        self.latest.get_or_insert_with(|| Arc::from(queues))
+    }
 }
 
 /// Properties and history after a death.
@@ -196,11 +228,11 @@ struct Died {
 
 /// Rewrites headers and history (B145-B147).
 fn died(letter: &DeadLetter, queue: &Queue, now_s: u64) -> Died {
-    let properties = Properties::new(&letter.properties);
+    let properties = Properties::new(letter.properties());
     let deaths = add_death(letter, queue, &properties, now_s);
     let reason = reason_name(letter.reason);
     let mut headers = TableBuf::new();
-    let keep_first = History::new(&letter.annotations).deaths().iter().next().is_some();
+    let keep_first = History::new(letter.annotations()).deaths().iter().next().is_some();
     if let Some(table) = properties.headers() {
         for entry in table.entries().flatten() {
             let name: &[u8] = &entry.name;
@@ -214,12 +246,12 @@ fn died(letter: &DeadLetter, queue: &Queue, now_s: u64) -> Died {
         }
     }
     if !keep_first {
-        push_death_names(&mut headers, "first", queue, reason, &letter.exchange);
+        push_death_names(&mut headers, "first", queue, reason, letter.exchange());
     }
-    push_death_names(&mut headers, "last", queue, reason, &letter.exchange);
+    push_death_names(&mut headers, "last", queue, reason, letter.exchange());
     headers.push_array("x-death", Array::from_raw(&deaths));
     let edits = [Edit::Headers(headers.as_table()), Edit::Remove(Property::Expiration)];
-    Died { properties: rewrite(&letter.properties, &edits), deaths }
+    Died { properties: rewrite(letter.properties(), &edits), deaths }
 }
 
 fn push_death_names(headers: &mut TableBuf, which: &str, queue: &Queue, reason: &[u8], exchange: &[u8]) {
@@ -233,7 +265,7 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
     let reason = reason_name(letter.reason);
     let mut rest = ArrayBuf::new();
     let mut repeated = None;
-    for death in History::new(&letter.annotations).deaths().iter() {
+    for death in History::new(letter.annotations()).deaths().iter() {
         let Value::Table(table) = death else { continue };
         let same = table.get("queue") == Some(Value::LongStr(queue.name()))
             && table.get("reason") == Some(Value::LongStr(reason));
@@ -257,8 +289,8 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
         }
         None => {
             let mut keys = ArrayBuf::new();
-            keys.push_str(&letter.routing_key);
-            if !History::new(&letter.annotations).is_rerouted() {
+            keys.push_str(letter.routing_key());
+            if !History::new(letter.annotations()).is_rerouted() {
                 carbon_copies(properties).iter().for_each(|key| {
                     keys.push_str(key);
                 });
@@ -272,7 +304,7 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
                 .push_str("reason", reason)
                 .push_str("queue", queue.name())
                 .push_timestamp("time", now_s)
-                .push_str("exchange", &letter.exchange)
+                .push_str("exchange", letter.exchange())
                 .push_array("routing-keys", keys.as_array());
         }
     }

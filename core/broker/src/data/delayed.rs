@@ -12,7 +12,7 @@ use routing::delay_ms;
 use wire::amqp091::{Edit, Properties, TableBuf, headers_of, rewrite};
 
 use super::batch::{Batch, BatchConfirms};
-use super::dead_letter::{BATCH_BYTES_MAX, DeadLetter, carbon_copies};
+use super::dead_letter::{BATCH_BYTES_MAX, DeadLetter, Ways, carbon_copies};
 use super::handovers::Handovers;
 use super::history::History;
 use super::publish::facts_of;
@@ -29,32 +29,34 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
     let Some(vhost) = store.place.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(store.name()).filter(|found| found.id == store.id.0) else { return };
     let (mut batch, mut handovers, mut scratch) = (Batch::default(), Handovers::default(), Vhost::scratch());
+    let mut queues: Vec<QueueRef> = Vec::new();
+    let mut ways = Ways::default();
     for message in due {
-        let raw = negated(&message.properties);
+        let raw = negated(message.properties());
         let properties = Properties::new(&raw);
-        let history = History::new(&message.annotations);
+        let history = History::new(message.annotations());
         let copies = carbon_copies(&properties);
-        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![&*message.routing_key];
+        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![message.routing_key()];
         if !history.is_rerouted() {
             keys.extend(copies.iter().map(|copy| &**copy));
             keys.extend(history.hidden());
         }
-        let mut queues: Vec<QueueRef> = Vec::new();
+        queues.clear();
         vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
         let view = MessageView {
-            exchange: &message.exchange,
-            routing_key: &message.routing_key,
+            exchange: message.exchange(),
+            routing_key: message.routing_key(),
             properties: &raw,
-            body: &message.body,
+            body: message.body(),
         };
         // Its expiration was checked when it was published.
         let facts = facts_of(&properties).unwrap_or_default();
-        vhost.remember(scratch.on_duty(), view, facts, &message.annotations);
+        vhost.remember(scratch.on_duty(), view, facts, message.annotations());
         if queues.is_empty() {
             continue;
         }
-        let index = batch.push(view, facts, &message.annotations);
-        handovers.add(&Arc::from(queues), index);
+        let index = batch.push(view, facts, message.annotations());
+        handovers.add(ways.list(&queues), index);
         if batch.bytes() > BATCH_BYTES_MAX {
             handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
         }

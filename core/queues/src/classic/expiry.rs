@@ -5,8 +5,35 @@ use crate::arguments::Overflow;
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
 
-/// Messages expired in one go before others get their turn: a millisecond or two, with dead letters.
-const BATCH_MAX: u64 = 1024;
+/// Messages that leave by rule in one go before others get their turn: a millisecond or two, with dead letters.
+const PORTION_COUNT: u64 = 1024;
+
+/// The same in bytes of bodies: dead letters are copies.
+const PORTION_BYTES: u64 = 4 << 20;
+
+/// How much may still leave by rule before others get their turn.
+pub(super) struct Portion {
+    count: u64,
+    bytes: u64,
+}
+
+impl Portion {
+    /// A portion, and so many messages more.
+    pub(super) fn with(more: usize) -> Portion {
+        Portion { count: PORTION_COUNT + more as u64, bytes: PORTION_BYTES }
+    }
+
+    /// Whether one more may leave.
+    pub(super) fn has_room(&self) -> bool {
+        self.count > 0 && self.bytes > 0
+    }
+
+    /// One leaves.
+    pub(super) fn take(&mut self, body_bytes: u64) {
+        self.count -= 1;
+        self.bytes = self.bytes.saturating_sub(body_bytes);
+    }
+}
 
 impl Classic {
     /// Time passed: expires messages, and the queue itself when it is unused.
@@ -22,8 +49,9 @@ impl Classic {
             fx.gone(Gone::Unused);
             return;
         }
+        self.retry_rejects(now_ms, fx);
         self.expire(now_ms, fx);
-        self.trim(fx);
+        self.trim(0, now_ms, fx);
         self.serve(now_ms, fx);
         self.release_due(now_ms, fx);
         self.read_unread(fx);
@@ -38,6 +66,7 @@ impl Classic {
             return 0;
         }
         let mut dropped = 0;
+        let mut portion = Portion::with(0);
         while let Some(level) = self.top_level() {
             let number = self.levels[level].head().expect("it has ready messages");
             let block = self.levels[level].block(number).expect("ready messages have a block");
@@ -53,10 +82,11 @@ impl Classic {
                 self.want_wake(expiry_ms, fx);
                 break;
             }
-            if dropped == BATCH_MAX {
+            if !portion.has_room() {
                 self.want_wake(now_ms, fx);
                 break;
             }
+            portion.take(stored.message.body.len() as u64);
             self.drop_head(level, DeadReason::Expired, fx);
             dropped += 1;
         }
@@ -64,8 +94,10 @@ impl Classic {
         dropped
     }
 
-    /// Drops from the head, the oldest message of the highest level, until the limits hold (B142 as 4.3.6 does it).
-    pub(super) fn trim(&mut self, fx: &mut impl Effects) {
+    /// Drops from the head, the oldest message of the highest level, until the limits hold (B142 as 4.3.6 does it). A policy may have
+    /// made a long queue a short one: after a portion others get their turn. `came` messages came just now: so many go in any case,
+    /// and publishers do not get ahead of the limit.
+    pub(super) fn trim(&mut self, came: usize, now_ms: u64, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
         if (max_length.is_none() && max_bytes.is_none()) || self.holds_deaths() {
             return;
@@ -74,6 +106,7 @@ impl Classic {
             // What was accepted stays, even when deliveries that come back make the queue longer than it may be.
             return;
         }
+        let mut portion = Portion::with(came);
         while max_length.is_some_and(|max| self.ready > max)
             || max_bytes.is_some_and(|max| self.ready_bytes > max)
         {
@@ -86,6 +119,11 @@ impl Classic {
                 self.fetch_head(level, fx);
                 return;
             }
+            if !portion.has_room() {
+                self.want_wake(now_ms, fx);
+                return;
+            }
+            portion.take(block.body_bytes(number));
             self.drop_head(level, DeadReason::MaxLength, fx);
         }
     }

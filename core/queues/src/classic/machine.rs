@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::consumers::Consumers;
+use super::expiry::Portion;
 use super::level::{Freed, Level, SettledMessage};
 use super::schedule::Schedule;
 use super::spill::Checkpoint;
@@ -75,6 +76,8 @@ pub struct Classic {
     pub(super) checkpoint: Checkpoint,
     /// Logged messages that died and whose letters the driver has not reported as logged.
     pub(super) dying: u64,
+    /// So many letters wait to be sent that messages which are to die wait, too.
+    letters_wait: bool,
     pub(super) had_consumer: bool,
     pub(super) tally: Tally,
     logged: Vec<MessageSeq>,
@@ -144,6 +147,7 @@ impl Classic {
             written: Written::default(),
             checkpoint: Checkpoint::default(),
             dying: 0,
+            letters_wait: false,
             had_consumer: false,
             tally: Tally::default(),
             logged: Vec::new(),
@@ -193,7 +197,7 @@ impl Classic {
         if duplicates > 0 {
             outcome.log_position = outcome.log_position.max(self.latest_logged());
         }
-        self.trim(fx);
+        self.trim(batch.len(), now_ms, fx);
         self.settle_log(fx);
         self.serve(now_ms, fx);
         self.expire(now_ms, fx);
@@ -328,7 +332,7 @@ impl Classic {
             }
         }
         self.settle_log(fx);
-        self.trim(fx);
+        self.trim(0, now_ms, fx);
         self.expire(now_ms, fx);
         self.serve(now_ms, fx);
         self.relieve(fx);
@@ -419,13 +423,19 @@ impl Classic {
         rejected
     }
 
-    /// Dead-letters what waited for its block, or for the end of a checkpoint.
-    pub(super) fn retry_rejects(&mut self, fx: &mut impl Effects) {
+    /// Dead-letters a portion of what waited for its block, for the end of a checkpoint, or for earlier letters.
+    pub(super) fn retry_rejects(&mut self, now_ms: u64, fx: &mut impl Effects) {
+        let mut portion = Portion::with(0);
         while let Some((first, count)) = self.rejects.front().copied() {
             let block = self.levels[usize::from(first.level())].block(first.number());
             if self.holds_deaths() || block.is_some_and(|block| !block.is_resident()) {
                 break;
             }
+            if !portion.has_room() {
+                self.want_wake(now_ms, fx);
+                break;
+            }
+            portion.take(block.map_or(0, |block| block.body_bytes(first.number())));
             if count == 1 {
                 self.rejects.pop_front();
             } else {
@@ -464,8 +474,8 @@ impl Classic {
         self.settle_log(fx);
         if self.dying == 0 && self.checkpoint == Checkpoint::Letters {
             self.write_checkpoint(fx);
-            self.retry_rejects(fx);
-            self.trim(fx);
+            self.retry_rejects(now_ms, fx);
+            self.trim(0, now_ms, fx);
             self.expire(now_ms, fx);
             self.serve(now_ms, fx);
             self.release_due(now_ms, fx);
@@ -473,9 +483,17 @@ impl Classic {
         }
     }
 
-    /// Whether messages must not die for now: the state record must hold either a message or its logged letter.
+    /// Whether messages must not die for now: the state record must hold either a message or its logged letter, or too many letters
+    /// wait to be sent.
     pub(super) fn holds_deaths(&self) -> bool {
-        self.config.dead_letters && self.checkpoint == Checkpoint::Letters
+        self.config.dead_letters && (self.checkpoint == Checkpoint::Letters || self.letters_wait)
+    }
+
+    /// Whether so many letters wait to be sent that no further message is to die by rule. When that is over, a [`Classic::tick`] has to
+    /// follow.
+    #[inline]
+    pub fn let_letters_wait(&mut self, they_do: bool) {
+        self.letters_wait = they_do;
     }
 
     /// Logs gathered settlements as one record, then gives up the segments they emptied.
@@ -542,7 +560,7 @@ impl Classic {
     pub fn reconfigure(&mut self, config: Arc<QueueConfig>, now_ms: u64, fx: &mut impl Effects) {
         self.config = config;
         self.last_used_ms = now_ms;
-        self.trim(fx);
+        self.trim(0, now_ms, fx);
         self.settle_log(fx);
         self.expire(now_ms, fx);
         self.serve(now_ms, fx);
@@ -550,20 +568,24 @@ impl Classic {
         self.relieve(fx);
     }
 
-    /// Removes all ready messages without dead-lettering; returns how many (B80).
-    pub fn purge(&mut self, fx: &mut impl Effects) -> u64 {
+    /// Removes ready messages from the head without dead-lettering, about `count_max` of them (at least 1); returns how many (B80).
+    /// Fewer than that: none is left.
+    pub fn purge(&mut self, count_max: u64, fx: &mut impl Effects) -> u64 {
         if self.is_schedule() {
-            return self.drop_all_scheduled(fx);
+            return self.drop_scheduled_up_to(count_max, fx);
         }
-        let purged = self.ready;
-        for level in (0..self.levels.len()).rev() {
-            while self.levels[level].ready() > 0 {
-                let number = self.take_one(level);
-                self.drop_unacked(MessageSeq::new(level as u8, number), 1);
-            }
+        let mut purged = 0;
+        while purged < count_max
+            && let Some(level) = self.top_level()
+        {
+            let number = self.take_one(level);
+            self.drop_unacked(MessageSeq::new(level as u8, number), 1);
+            purged += 1;
         }
         // Sizes of messages on disk are not at hand one by one.
-        self.ready_bytes = 0;
+        if self.ready == 0 {
+            self.ready_bytes = 0;
+        }
         self.settle_log(fx);
         purged
     }

@@ -558,11 +558,21 @@ impl History {
                 kept.place = Place::Gone;
             }
         }
-        assert_eq!(self.queue.purge(&mut self.referee), ready);
+        let portion = self.dice.pick(&[1, 7, u64::MAX]);
+        let mut purged = 0;
+        loop {
+            let now = self.queue.purge(portion, &mut self.referee);
+            purged += now;
+            if now < portion {
+                break;
+            }
+        }
+        assert_eq!(purged, ready);
     }
 
     fn tick(&mut self) {
         self.referee.now_ms += self.dice.pick(&[0, 1, 20, 100]);
+        self.queue.let_letters_wait(self.dice.one_in(4));
         self.queue.tick(self.referee.now_ms, &mut self.referee);
     }
 
@@ -629,6 +639,7 @@ impl History {
 
     /// Everything asked for is done: nothing may be left undone that could be done.
     fn quiesce(&mut self) {
+        self.queue.let_letters_wait(false);
         self.referee.room = usize::MAX;
         for token in self.referee.takers.keys().copied().collect::<Vec<_>>() {
             self.resume_one(token);

@@ -11,15 +11,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::expiry::Portion;
 use super::machine::Classic;
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
-
-/// Messages that leave in one go before others get their turn.
-const BATCH_MAX: u64 = 4096;
-
-/// The same in bytes of bodies: they are copied.
-const BATCH_BYTES_MAX: u64 = 4 << 20;
 
 /// Entries whose memory is kept whatever their number.
 const KEPT_COUNT: usize = 1024;
@@ -76,7 +71,7 @@ impl Classic {
 
     /// Lets go what is due, and asks to be woken for what is due next.
     pub(super) fn release_due(&mut self, now_ms: u64, fx: &mut impl Effects) {
-        let (mut count, mut bytes) = (0, 0);
+        let mut portion = Portion::with(0);
         while let Some((due_ms, number)) = self.next_due() {
             if due_ms > now_ms {
                 self.want_wake(due_ms, fx);
@@ -86,7 +81,7 @@ impl Classic {
             if self.holds_deaths() {
                 break;
             }
-            if count == BATCH_MAX || bytes > BATCH_BYTES_MAX {
+            if !portion.has_room() {
                 self.want_wake(now_ms, fx);
                 break;
             }
@@ -96,8 +91,7 @@ impl Classic {
                 self.request_block(seq, fx);
                 break;
             }
-            bytes += block.body_bytes(number);
-            count += 1;
+            portion.take(block.body_bytes(number));
             self.pop_due();
             self.bury(seq, DeadReason::Due, fx);
         }
@@ -155,10 +149,17 @@ impl Classic {
         dropped
     }
 
-    /// Drops all messages that wait; returns how many there were.
-    pub(super) fn drop_all_scheduled(&mut self, fx: &mut impl Effects) -> u64 {
-        let blocks: Vec<(u64, u32)> =
-            self.levels[0].blocks().map(|block| (block.first, block.count)).collect();
+    /// Drops messages that wait, block by block, until `count_max` have gone; returns how many.
+    pub(super) fn drop_scheduled_up_to(&mut self, count_max: u64, fx: &mut impl Effects) -> u64 {
+        let mut left = count_max;
+        let mut blocks: Vec<(u64, u32)> = Vec::new();
+        for block in self.levels[0].blocks().filter(|block| block.live > 0) {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(block.live.into());
+            blocks.push((block.first, block.count));
+        }
         let dropped = blocks
             .into_iter()
             .map(|(first, count)| self.drop_unacked(MessageSeq::new(0, first), count))

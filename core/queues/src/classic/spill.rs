@@ -210,8 +210,8 @@ impl Classic {
         }
         level.free_if_dead(seq.number(), &mut freed);
         self.release_to(&freed, fx);
-        self.retry_rejects(fx);
-        self.trim(fx);
+        self.retry_rejects(now_ms, fx);
+        self.trim(0, now_ms, fx);
         self.expire(now_ms, fx);
         self.serve(now_ms, fx);
         self.learn_read(seq);

@@ -42,7 +42,8 @@ pub struct DeliveryView {
     pub head: Head,
     /// Calls of basic.get that wait for a message to come from disk.
     pub gets_waiting: usize,
-    /// Messages must not be dead-lettered before a state record is written; those that expired stay at the head.
+    /// Messages must not be dead-lettered before a state record is written, or before letters that wait are sent; those that expired stay at
+    /// the head.
     pub deaths_held: bool,
 }
 

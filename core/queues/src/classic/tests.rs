@@ -1,5 +1,6 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
+mod portions;
 mod reconfigure;
 mod schedule;
 mod unique;

@@ -100,7 +100,7 @@ fn a_dropped_message_does_not_leave_also_after_a_restart() {
     bench.tick_at(25);
     assert_eq!(bench.left(), [b"2"]);
     bench.take_letters();
-    assert_eq!(bench.queue.purge(&mut bench.world), 1);
+    assert_eq!(bench.queue.purge(u64::MAX, &mut bench.world), 1);
     assert_eq!((bench.restarted().unacked(), bench.queue.scheduled(9).len()), (0, 0));
     assert_eq!(bench.queue.oldest_log_position(), 0);
 }

@@ -1,0 +1,73 @@
+//! Queues that have much to do at once: they do it in portions, and ask to be woken for the rest.
+
+use super::*;
+
+fn filled(config: QueueConfig, count: usize) -> Bench {
+    let mut bench = Bench::new(config);
+    bench.publish(&vec![message(b"x"); count]);
+    bench
+}
+
+/// Wakes the queue as often as it asks for; the most that left at once.
+fn wake_until_done(bench: &mut Bench) -> u64 {
+    let mut most = 0;
+    while bench.world.wakes.pop().is_some_and(|wake_ms| wake_ms <= bench.now_ms) {
+        bench.world.wakes.clear();
+        let before = bench.queue.counts().ready + bench.queue.unacked();
+        bench.queue.tick(bench.now_ms, &mut bench.world);
+        most = most.max(before - bench.queue.counts().ready - bench.queue.unacked());
+    }
+    most
+}
+
+#[test]
+fn a_long_queue_that_a_policy_makes_short_lets_others_in_between() {
+    let mut bench = filled(durable(), 10_000);
+    let config = QueueConfig { max_length: Some(5), ..durable() };
+    bench.queue.reconfigure(Arc::new(config), bench.now_ms, &mut bench.world);
+    assert!(bench.queue.counts().ready > 8000, "{}", bench.queue.counts().ready);
+    assert!(wake_until_done(&mut bench) < 2000);
+    assert_eq!(bench.queue.counts().ready, 5);
+}
+
+#[test]
+fn publishers_do_not_get_ahead_of_a_limit_however_much_they_bring() {
+    let mut bench = filled(QueueConfig { max_length: Some(5), ..durable() }, 10_000);
+    assert_eq!(bench.queue.counts().ready, 5);
+    bench.publish(&vec![message(b"x"); 5000]);
+    assert_eq!(bench.queue.counts().ready, 5);
+}
+
+#[test]
+fn large_messages_die_a_few_at_a_time() {
+    let config = QueueConfig { message_ttl_ms: Some(10), dead_letters: true, ..durable() };
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 1 << 30, ..config });
+    let body = vec![1; 1 << 20];
+    bench.publish(&vec![message(&body); 20]);
+    bench.now_ms = 10;
+    let most = wake_until_done(&mut bench);
+    assert_eq!((most, bench.world.dead.len()), (4, 20));
+}
+
+#[test]
+fn rejected_messages_that_wait_for_letters_before_them_follow_in_portions() {
+    let mut bench = filled(QueueConfig { dead_letters: true, ..durable() }, 5000);
+    bench.consume(consumer(1, 0));
+    bench.queue.let_letters_wait(true);
+    bench.settle(SettleHow::Reject, MessageSeq(0), 5000);
+    assert_eq!((bench.world.dead.len(), bench.queue.unacked()), (0, 5000));
+    bench.queue.tick(bench.now_ms, &mut bench.world);
+    assert!(bench.world.dead.is_empty());
+    bench.queue.let_letters_wait(false);
+    bench.world.wakes.push(0);
+    assert!(wake_until_done(&mut bench) < 2000);
+    assert_eq!((bench.world.dead.len(), bench.queue.unacked()), (5000, 0));
+}
+
+#[test]
+fn a_purge_takes_no_more_than_it_is_told_and_ends_with_less() {
+    let mut bench = filled(durable(), 2500);
+    let purged: Vec<u64> = (0..3).map(|_| bench.queue.purge(1000, &mut bench.world)).collect();
+    assert_eq!(purged, [1000, 1000, 500]);
+    assert_eq!((bench.queue.counts().ready, bench.queue.stats(0).ready_bytes), (0, 0));
+}

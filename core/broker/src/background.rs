@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use commitlog::SegmentIo;
 use parking_lot::{Condvar, Mutex};
-use platform::Clock;
+use platform::{Clock, Monotonic};
 use queues::Gone;
 use stdx::QueueId;
 
@@ -37,8 +37,8 @@ pub(crate) enum Job {
 struct Work {
     jobs: VecDeque<Job>,
     timers: BinaryHeap<Reverse<Timer>>,
-    /// Queues that are looked at after the same time each, so the first is due first.
-    resting: VecDeque<(u64, Weak<Queue>)>,
+    /// Queues that are looked at after the same time each, so the first is due first, whatever becomes of the wall clock.
+    resting: VecDeque<(Monotonic, Weak<Queue>)>,
     /// The node stops: what is due from now on is due in its next life.
     timers_stopped: bool,
     sequence: u64,
@@ -114,9 +114,9 @@ impl Background {
 
     /// Sees at a time, which is not before that of the previous call, whether a queue can go to rest. Not to the millisecond: nobody is
     /// woken for it.
-    pub(crate) fn rest_at(&self, at_ms: u64, queue: Weak<Queue>) {
+    pub(crate) fn rest_at(&self, at: Monotonic, queue: Weak<Queue>) {
         let mut work = self.0.work.lock();
-        work.resting.push_back((at_ms, queue));
+        work.resting.push_back((at, queue));
         if work.resting.len() == 1 {
             self.0.wake.notify_one();
         }
@@ -139,7 +139,7 @@ impl Background {
         gone: impl Fn(Arc<Queue>, Option<Reply<()>>),
         segments: &SegmentIo,
     ) -> bool {
-        let due = self.0.work.lock().due(clock.wall_ms());
+        let due = self.0.work.lock().due(clock.wall_ms(), clock.now());
         due.is_ok_and(|next| perform(next, &gone, segments))
     }
 
@@ -157,7 +157,7 @@ impl Background {
     fn next(&self, clock: &dyn Clock) -> Next {
         let mut work = self.0.work.lock();
         loop {
-            match work.due(clock.wall_ms()) {
+            match work.due(clock.wall_ms(), clock.now()) {
                 Ok(next) => return next,
                 Err(Some(wait)) => {
                     self.0.wake.wait_for(&mut work, wait);
@@ -170,7 +170,7 @@ impl Background {
 
 impl Work {
     /// What is to be done now; otherwise for how long to wait, if not until there is a job.
-    fn due(&mut self, now_ms: u64) -> Result<Next, Option<Duration>> {
+    fn due(&mut self, now_ms: u64, now: Monotonic) -> Result<Next, Option<Duration>> {
         let is_due = |Reverse(first): &Reverse<Timer>| first.at_ms <= now_ms;
         let has_due = !self.timers_stopped && self.timers.peek().is_some_and(is_due);
         // Queues that always have more to do hold up no timer.
@@ -188,13 +188,14 @@ impl Work {
             let Reverse(timer) = self.timers.pop().expect("just seen");
             return Ok(Next::Tick(timer.queue));
         }
-        if let Some((_, queue)) = self.resting.pop_front_if(|(at_ms, _)| *at_ms <= now_ms) {
+        if let Some((_, queue)) = self.resting.pop_front_if(|(at, _)| *at <= now) {
             return Ok(Next::Rest(queue));
         }
-        let timer_ms = self.timers.peek().map(|Reverse(first)| first.at_ms);
-        let first_ms = timer_ms.into_iter().chain(self.resting.front().map(|(at_ms, _)| *at_ms)).min();
         // Wall time may jump: look again at least once a second.
-        Err(first_ms.map(|at_ms| Duration::from_millis((at_ms - now_ms).min(1000))))
+        let until = |Reverse(first): &Reverse<Timer>| Duration::from_millis((first.at_ms - now_ms).min(1000));
+        let timer = self.timers.peek().map(until);
+        let resting = self.resting.front().map(|(at, _)| at.since(now));
+        Err(timer.into_iter().chain(resting).min())
     }
 }
 
@@ -229,4 +230,46 @@ enum Next {
     Job(Job),
     Tick(Weak<Queue>),
     Rest(Weak<Queue>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rests(work: &mut Work, now_ms: u64, now_s: u64) -> Result<usize, Option<Duration>> {
+        let now = Monotonic(now_s * 1_000_000_000);
+        let mut count = 0;
+        loop {
+            match work.due(now_ms, now) {
+                Ok(Next::Rest(_)) => count += 1,
+                Ok(_) => unreachable!("nothing else is to be done"),
+                Err(wait) if count == 0 => return Err(wait),
+                Err(_) => return Ok(count),
+            }
+        }
+    }
+
+    #[test]
+    fn a_wall_clock_set_back_keeps_no_queue_from_its_rest() {
+        let background = Background::default();
+        (5..8).for_each(|at_s| background.rest_at(Monotonic(at_s * 1_000_000_000), Weak::new()));
+        let mut work = background.0.work.lock();
+        assert_eq!(rests(&mut work, 1_000_000, 4), Err(Some(Duration::from_secs(1))));
+        assert_eq!(rests(&mut work, 1, 6), Ok(2), "an hour earlier than a moment ago");
+        assert_eq!(rests(&mut work, u64::MAX, 6), Err(Some(Duration::from_secs(1))), "and far ahead");
+        assert_eq!(rests(&mut work, 1, 7), Ok(1));
+    }
+
+    #[test]
+    fn queues_that_always_have_more_to_do_hold_up_no_timer() {
+        let background = Background::default();
+        (0..4).for_each(|_| background.submit(Job::DeleteSegments(QueueId(1))));
+        (0..2).for_each(|_| background.at(5, Weak::new()));
+        let mut work = background.0.work.lock();
+        let mut order = Vec::new();
+        while let Ok(next) = work.due(5, Monotonic(0)) {
+            order.push(matches!(next, Next::Tick(_)));
+        }
+        assert_eq!(order, [false, true, false, true, false, false]);
+    }
 }

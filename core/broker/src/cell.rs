@@ -102,7 +102,7 @@ pub(crate) struct CellState {
     is_reloading: bool,
     /// Those that came while it was out of service.
     held_letters: Option<Box<HeldLetters>>,
-    /// Consumers since the queue came back from a crash; `None` if it never crashed.
+    /// Consumers since the queue came back from a crash, or from rest after one; `None` if it never crashed.
     since_reload: Option<HashSet<ConsumerId>>,
 }
 
@@ -204,7 +204,6 @@ impl CellState {
             && self.checkpoints.is_empty()
             && !self.is_reloading
             && self.held_letters.is_none()
-            && self.since_reload.is_none()
     }
 }
 

@@ -83,6 +83,11 @@ impl Queue {
         Life(self.reloads.crashes.load(Ordering::Relaxed))
     }
 
+    /// Whether it has crashed since the node was started.
+    pub(super) fn has_crashed(&self) -> bool {
+        self.life() != Life::default()
+    }
+
     /// Starts the reload of a crashed queue as soon as the disk owes it no answer.
     pub(super) fn begin_reload(self: &Arc<Self>, state: &mut CellState) {
         if state.is_reloading || self.reloads.disk_requests.load(Ordering::Relaxed) > 0 {

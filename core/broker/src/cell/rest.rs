@@ -2,14 +2,16 @@
 //! needs while it is in use. A queue goes to rest when it has been empty for a moment: one that is used all the time does not
 //! make and drop its state for each message.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use queues::Classic;
 
 use super::{CellState, Queue};
 
-/// How long an empty queue keeps the state of one in use, milliseconds.
-const AWAKE_MS: u64 = 5_000;
+/// How long an empty queue keeps the state of one in use.
+const AWAKE: Duration = Duration::from_secs(5);
 
 /// What a queue has now. One word while it is as new.
 #[derive(Default)]
@@ -27,9 +29,9 @@ pub(super) enum Rest {
     /// It was in use when it was looked at last.
     #[default]
     Awake,
-    /// It was empty; it is looked at again when [`AWAKE_MS`] have passed.
+    /// It was empty; it is looked at again when [`AWAKE`] has passed.
     Asked,
-    /// They have.
+    /// It has.
     Due,
 }
 
@@ -84,6 +86,8 @@ impl Kept {
     pub(super) fn wake(&mut self, queue: &Queue, now_ms: u64) -> &mut CellState {
         if self.used().is_none() {
             let mut state = CellState::new(self.idle_machine(queue, now_ms));
+            // Those who consumed before that have nothing to settle.
+            state.since_reload = queue.has_crashed().then(HashSet::new);
             if let Some(Slot::Rest(bytes)) = self.0.take().map(|slot| *slot) {
                 state.rested = Some(bytes);
             }
@@ -95,7 +99,7 @@ impl Kept {
 
 impl Queue {
     /// After a turn: what need not be kept goes.
-    pub(super) fn let_rest(self: &Arc<Self>, kept: &mut Kept, now_ms: u64) {
+    pub(super) fn let_rest(self: &Arc<Self>, kept: &mut Kept) {
         let Some(state) = kept.used_mut() else { return };
         if state.is_as_new() {
             *kept = Kept::default();
@@ -112,7 +116,8 @@ impl Queue {
             Rest::Asked => {}
             Rest::Awake if state.rest().is_some() => {
                 state.rest = Rest::Asked;
-                self.services().background.rest_at(now_ms + AWAKE_MS, Arc::downgrade(self));
+                let services = self.services();
+                services.background.rest_at(services.clock.now().plus(AWAKE), Arc::downgrade(self));
             }
             Rest::Awake => {}
             Rest::Due => {
@@ -133,8 +138,7 @@ impl CellState {
             && self.checkpoints.is_empty()
             && !self.is_holder
             && !self.is_reloading
-            && self.held_letters.is_none()
-            && self.since_reload.is_none();
+            && self.held_letters.is_none();
         if is_idle { self.machine.rest() } else { None }
     }
 }

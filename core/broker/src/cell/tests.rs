@@ -527,6 +527,32 @@ fn a_queue_that_crashes_again_and_again_stays_down() {
 }
 
 #[test]
+fn a_queue_that_came_back_from_a_crash_rests_when_it_is_empty_and_still_knows_who_is_of_an_earlier_life() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let queue = bench.declare("q", no_arguments());
+    assert_eq!(bench.publish("q", &["1"]), []);
+    bench.consume("q", 7).expect("it consumes");
+    crash(&bench, &queue);
+    while queue.condition() != Condition::Running {
+        std::thread::yield_now();
+    }
+    assert_eq!(queue.purge_by_operator().wait(), 1);
+    queue.submit(Event::Rest);
+    assert!(queue.state.lock().used().is_none());
+    assert_eq!(bench.publish("q", &["2"]), []);
+    bench.consume("q", 8).expect("it consumes");
+    let (seq, body) = bench.told.delivered.lock().last().cloned().expect("delivered");
+    assert_eq!(body, b"2");
+    let ack = |token| {
+        let consumer = Some(ConsumerId { connection: bench.principal.connection, token });
+        queue.settle(SettleHow::Ack, &[SettleRun { consumer, first: seq, count: 1 }]);
+        queue.stats().wait().unacked
+    };
+    assert_eq!((ack(7), ack(8)), (1, 0));
+}
+
+#[test]
 fn messages_that_nobody_is_given_though_somebody_could_take_them_are_noticed_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let bench = Bench::with(folder.path(), BrokerOptions { stall_ms: 0, ..BrokerOptions::default() });

@@ -120,7 +120,7 @@ impl Queue {
         self.note_held_bytes(state);
         self.pace(state);
         self.watch(state, now_ms);
-        self.let_rest(&mut held, now_ms);
+        self.let_rest(&mut held);
         // While nobody else can run the machine: letters leave in the order in which they died.
         self.post_letters(aftermath.take_letters());
         Some(Turn::Worked(aftermath))

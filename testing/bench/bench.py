@@ -53,7 +53,7 @@ def perf_test(tools, running, workload, seconds):
     probe = subprocess.run([peer, "perf-test", "--version"], capture_output=True, check=False)
     if probe.returncode != 0:
         raise Missing(f"PerfTest is not installed ({peer} install perf-test)")
-    topology = [*tools.load, "perf", "-h", running.uri, "-e", "amq.fanout", "-u", "bench-q1", "--topology-only"]
+    topology = [*tools.load, "perf", "-h", running.uri, *workload.topology, "--topology-only"]
     # PerfTest would declare its queue transient, which RabbitMQ 4.3 refuses.
     subprocess.run([*topology, "declare"], check=True, capture_output=True)
     try:
@@ -176,7 +176,7 @@ def words(name):
 
 def main():
     if "--list" in sys.argv[1:]:
-        print("\n".join(f"{workload.name:12} {workload.what}" for workload in WORKLOADS))
+        print("\n".join(f"{workload.name:16} {workload.what}" for workload in WORKLOADS))
         return
     seconds = int(os.environ.get("SECONDS_PER_TEST", "10"))
     workloads = named(words("WORKLOADS"))

@@ -15,6 +15,8 @@ class Workload:
     args: tuple[str, ...]
     deliver: str = "round-robin"
     tool: str = "perf"
+    # What `warren perf --topology-only` declares before PerfTest runs and deletes after it.
+    topology: tuple[str, ...] = ()
 
 
 def _workload(name, what, args, **more):
@@ -39,7 +41,10 @@ WORKLOADS = [
     _workload("rate-1000", "1000 msg/s through one queue: latency",
               "-e bench-direct -u bench-q1 -r 1000 -a"),
     _workload("perf-test", "PerfTest -p -e amq.fanout -u bench-q1 -s 5 --autoack",
-              "-p -e amq.fanout -u bench-q1 -s 5 --autoack", tool="perf-test"),
+              "-p -e amq.fanout -u bench-q1 -s 5 --autoack", tool="perf-test", topology=("-e", "amq.fanout", "-u", "bench-q1")),
+    _workload("perf-test-direct", "PerfTest -x 1 -y 1 -p -e bench-direct -u bench-q1 -k bench-q1: direct exchange, 12 bytes, acks one by one",
+              "-x 1 -y 1 -p -e bench-direct -u bench-q1 -k bench-q1", tool="perf-test",
+              topology=("-e", "bench-direct", "-u", "bench-q1", "-k", "bench-q1")),
     _workload("routing", "declare and bind 10,000 queues and 100,000 topics, delete a queue with all of them (RabbitMQ: ten minutes)",
               "", tool="routing"),
 ]

@@ -5,6 +5,7 @@ use crate::null_broker::{self as null, NullOptions};
 use crate::suite::{self, BenchCommand, BenchOptions};
 use clap::Parser;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Runs `warren perf`: makes load and prints what it saw. `args` come without the program's and the command's name.
@@ -16,8 +17,15 @@ use std::process::ExitCode;
 /// The broker cannot be reached, refuses an operation, or closes a connection or channel; queues and exchanges that
 /// were declared are deleted first where that is still possible.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode> {
-    match Options::parse_args(args) {
-        Ok(options) => load::run(&options),
+    match Options::of_process(args) {
+        Ok(options) => match options.listing() {
+            Some(text) => {
+                // Nobody is left to tell when the terminal is gone.
+                let _ = std::io::stdout().write_all(text.as_bytes());
+                Ok(ExitCode::SUCCESS)
+            }
+            None => load::run(&options),
+        },
         Err(error) => Ok(explain(&error)),
     }
 }

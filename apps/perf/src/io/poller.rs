@@ -77,6 +77,14 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(token as u64), flags(want))?)
     }
 
+    /// Forgets a socket.
+    ///
+    /// # Errors
+    /// It is not known.
+    pub(crate) fn remove(&self, stream: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, stream)?)
+    }
+
     /// Ends the next wait at this monotonic time in nanoseconds, at the latest.
     ///
     /// # Errors

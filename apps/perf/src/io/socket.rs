@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use wire::amqp091::{Frame, FrameError, Parsed, parse_frame};
 
 /// Size of the buffer that the connections of a thread share: a cut-off frame of the largest size and a good read.
@@ -94,6 +94,14 @@ impl Socket {
             self.written = 0;
         }
         Ok(false)
+    }
+
+    /// Ends the connection in both directions, so that the broker does not wait for an answer; what was not sent is gone.
+    pub(crate) fn end(&mut self) {
+        // It may be at its end already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        self.unsent.clear();
+        self.written = 0;
     }
 
     /// The stream, received bytes that are no whole frame yet, and bytes that wait for room.

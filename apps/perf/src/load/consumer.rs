@@ -8,6 +8,8 @@ use super::figures::{Batch, Figures};
 use super::link::Closed;
 use super::publisher::beat;
 use super::receiver::{Habit, Outlet, Receiver, Settle, Source};
+use super::recovery::{Ended, Recovery, may_pass};
+use super::seats::ConsumerSeat;
 use super::stamp::{Stamp, header_latency_ns};
 use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Want, monotonic_ns, whole_frames};
 use anyhow::{Context, Result, bail};
@@ -48,7 +50,11 @@ pub(crate) struct ConsumerPlan {
 
 #[derive(Debug)]
 struct Connection {
+    /// Its number in the run.
+    seat: usize,
     socket: Socket,
+    /// Whether it is gone and another is awaited in its place.
+    lost: bool,
     /// The n-th is channel n + 1.
     consumers: Vec<Receiver>,
     want: Want,
@@ -72,6 +78,7 @@ struct Start {
 pub(crate) struct ConsumerThread<'a> {
     figures: &'a Figures,
     heartbeat_ns: u64,
+    recovery: Option<Recovery<ConsumerSeat>>,
     poller: Poller,
     connections: Vec<Connection>,
     /// Those that are to start, the latest first.
@@ -97,19 +104,21 @@ struct Reading<'r, 'a> {
 }
 
 impl<'a> ConsumerThread<'a> {
-    /// Takes over open connections, to start their consumers; the n-th plan of a connection is for channel n + 1.
+    /// Takes over open connections, to start their consumers; the n-th plan of a connection is for channel n + 1. Without a
+    /// recovery a connection that breaks ends the run.
     ///
     /// # Errors
     /// The process has no file descriptors left.
     pub(crate) fn new(
-        seats: Vec<(Socket, Vec<ConsumerPlan>)>,
+        seats: Vec<ConsumerSeat>,
         heartbeat_ns: u64,
+        recovery: Option<Recovery<ConsumerSeat>>,
         figures: &'a Figures,
     ) -> Result<Self> {
         let poller = Poller::new()?;
         let begun_ns = monotonic_ns();
         let (mut connections, mut starts) = (Vec::with_capacity(seats.len()), Vec::new());
-        for (token, (socket, plans)) in seats.into_iter().enumerate() {
+        for (token, ConsumerSeat { number, socket, plans }) in seats.into_iter().enumerate() {
             let mut timed = false;
             for (channel, plan) in (1..).zip(&plans) {
                 timed |= plan.habit.is_paced() || plan.habit.source != Source::Consume;
@@ -118,7 +127,8 @@ impl<'a> ConsumerThread<'a> {
             }
             poller.add(socket.stream(), token, Want::Read)?;
             let consumers = plans.into_iter().map(|plan| Receiver::new(plan.habit)).collect();
-            connections.push(Connection { socket, consumers, want: Want::Read, timed, wakes_ns: u64::MAX });
+            let (want, wakes_ns, lost) = (Want::Read, u64::MAX, false);
+            connections.push(Connection { seat: number, socket, lost, consumers, want, timed, wakes_ns });
         }
         starts.sort_by_key(|start| Reverse((start.at_ns, start.token, start.channel)));
         let (wakes, beat_ns) = (BinaryHeap::new(), begun_ns);
@@ -126,6 +136,7 @@ impl<'a> ConsumerThread<'a> {
         Ok(Self {
             figures,
             heartbeat_ns,
+            recovery,
             poller,
             connections,
             starts,
@@ -154,10 +165,41 @@ impl<'a> ConsumerThread<'a> {
             }
             self.poller.wait(NOTICE, &mut ready)?;
             for event in &ready {
-                self.serve(*event)?;
+                self.serve(*event).or_else(|error| self.lose(event.token, error))?;
             }
             self.wake_due()?;
             self.beat()?;
+            self.take_back()?;
+        }
+        Ok(())
+    }
+
+    /// What failed on a connection: it is to be opened again, or ends the run.
+    #[cold]
+    fn lose(&mut self, token: usize, error: anyhow::Error) -> Result<()> {
+        let Some(recovery) = self.recovery.as_ref().filter(|_| may_pass(&error)) else { return Err(error) };
+        let connection = &mut self.connections[token];
+        self.poller.remove(connection.socket.stream())?;
+        connection.socket.end();
+        (connection.lost, connection.wakes_ns) = (true, u64::MAX);
+        self.acks.clear();
+        self.starts.retain(|start| start.token != token);
+        recovery.lose(token, connection.seat, &error);
+        Ok(())
+    }
+
+    /// Goes on with connections that are there again.
+    fn take_back(&mut self) -> Result<()> {
+        while let Some((token, seat)) = self.recovery.as_ref().and_then(Recovery::back) {
+            self.poller.add(seat.socket.stream(), token, Want::Read)?;
+            let connection = &mut self.connections[token];
+            (connection.socket, connection.lost, connection.want) = (seat.socket, false, Want::Read);
+            let at_ns = monotonic_ns();
+            for (channel, plan) in (1..).zip(seat.plans) {
+                let bytes = start(channel, &plan)?;
+                connection.consumers[usize::from(channel) - 1].begin_anew(plan.habit);
+                self.starts.push(Start { at_ns, token, channel, bytes });
+            }
         }
         Ok(())
     }
@@ -173,13 +215,16 @@ impl<'a> ConsumerThread<'a> {
                 consumer.poll_first(channel, &mut self.acks);
                 self.figures.consumers_ready.fetch_add(1, Relaxed);
             }
-            self.write(token)?;
+            self.write(token).or_else(|error| self.lose(token, error))?;
         }
         Ok(())
     }
 
     fn serve(&mut self, event: Ready) -> Result<()> {
         let connection = &mut self.connections[event.token];
+        if connection.lost {
+            return Ok(());
+        }
         if event.writable {
             connection.socket.flush()?;
         }
@@ -204,7 +249,7 @@ impl<'a> ConsumerThread<'a> {
             if self.connections[token].wakes_ns == at_ns {
                 let elapsed_ns = now_ns - self.begun_ns;
                 self.connections[token].wake(&mut self.acks, self.figures, (now_ns, elapsed_ns));
-                self.write(token)?;
+                self.write(token).or_else(|error| self.lose(token, error))?;
             }
         }
         Ok(())
@@ -244,7 +289,12 @@ impl<'a> ConsumerThread<'a> {
     fn beat(&mut self) -> Result<()> {
         if self.heartbeat_ns > 0 && monotonic_ns() - self.beat_ns >= self.heartbeat_ns {
             self.beat_ns = monotonic_ns();
-            self.connections.iter_mut().try_for_each(|connection| beat(&mut connection.socket))?;
+            for token in 0..self.connections.len() {
+                let connection = &mut self.connections[token];
+                if !connection.lost {
+                    beat(&mut connection.socket).or_else(|error| self.lose(token, error))?;
+                }
+            }
         }
         Ok(())
     }
@@ -284,7 +334,7 @@ impl Connection {
             Ok(done)
         })?;
         if received == Received::End {
-            bail!("the broker ended the connection without a reason");
+            return Err(Ended.into());
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A connection while it is set up or closed: blocking, one step after the other. Refuses to carry load.
 
 use super::options::Connecting;
+use super::recovery::Ended;
 use super::uri::Uri;
 use crate::io::Socket;
 use anyhow::{Context, Result, bail, ensure};
@@ -212,7 +213,7 @@ impl Link {
         let outcome = self.stream.read(&mut self.input[filled..]);
         self.input.truncate(filled + *outcome.as_ref().unwrap_or(&0));
         match outcome {
-            Ok(0) => bail!("the broker ended the connection without a reason"),
+            Ok(0) => Err(Ended.into()),
             Ok(_) => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 bail!("no answer in time")

@@ -4,6 +4,8 @@
 
 mod connecting;
 mod consuming;
+mod environment;
+mod metrics;
 mod objects;
 mod publishing;
 mod running;
@@ -11,6 +13,7 @@ mod spelling;
 
 pub(crate) use connecting::Connecting;
 pub(crate) use consuming::Consuming;
+pub(crate) use metrics::Metrics;
 pub(crate) use objects::{LeaderLocator, Objects};
 pub(crate) use publishing::{Flag, LatencyFrom, Publishing};
 pub(crate) use running::{ExitWhen, MetricsFormat, Running};
@@ -19,6 +22,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 use spelling::{long_form, refusal};
 use std::ffi::OsString;
+use std::fmt::Write;
 
 /// Part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,6 +50,9 @@ pub(crate) struct Options {
     /// Show this help
     #[arg(short = '?', long, action = ArgAction::Help)]
     pub(crate) help: Option<bool>,
+    /// Show the variables that options are taken from, and their meaning (also -env)
+    #[arg(long)]
+    pub(crate) environment_variables: bool,
     /// Show the version
     #[arg(short = 'v', long, action = ArgAction::Version)]
     pub(crate) version: Option<bool>,
@@ -59,26 +66,74 @@ pub(crate) struct Options {
     pub(crate) consuming: Consuming,
     #[command(flatten)]
     pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) metrics: Metrics,
+    /// Names of variables that options were taken from.
+    #[arg(skip)]
+    pub(crate) from_environment: Vec<String>,
+    /// The arguments as they were understood, without addresses: those may hold passwords.
+    #[arg(skip)]
+    pub(crate) arguments: Vec<String>,
 }
 
 impl Options {
-    /// Reads arguments, the command's name not among them.
+    /// Reads arguments, the command's name not among them, and nothing else.
     ///
     /// # Errors
     /// clap's, with a text that says what to change.
+    #[cfg(test)]
     pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::parse(args, &|_| None)
+    }
+
+    /// Reads arguments and the environment, which wins, as it does with PerfTest.
+    ///
+    /// # Errors
+    /// clap's, with a text that says what to change.
+    pub(crate) fn of_process(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::parse(args, &|name| std::env::var_os(name))
+    }
+
+    fn parse(
+        args: impl IntoIterator<Item = OsString>,
+        lookup: environment::Lookup<'_>,
+    ) -> Result<Self, clap::Error> {
         let args: Vec<OsString> = args.into_iter().map(long_form).collect();
         let problem = |problem| Self::command().error(ErrorKind::ValueValidation, problem);
-        if let Some(why) = args.iter().find_map(refusal) {
+        if let Some(why) = args.iter().find_map(|arg| refusal(arg)) {
             return Err(problem(why));
         }
+        let (args, from_environment) =
+            environment::applied(args, &Self::command(), lookup).map_err(problem)?;
         let name = OsString::from("warren perf");
-        let mut options = Self::try_parse_from(std::iter::once(name).chain(args))?;
+        let mut options = Self::try_parse_from(std::iter::once(name).chain(args.clone()))?;
+        let arguments = environment::without_addresses(args, &Self::command()).into_iter();
+        options.arguments = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+        options.from_environment = from_environment;
         if options.objects.stream_queue && options.consuming.qos == 0 {
             options.consuming.qos = 200;
         }
-        options.check().map_err(problem)?;
+        if options.listing().is_none() {
+            options.check().map_err(problem)?;
+        }
         Ok(options)
+    }
+
+    /// What is to be shown in place of a run, if that is asked for.
+    pub(crate) fn listing(&self) -> Option<String> {
+        if self.environment_variables {
+            return Some(environment::listing(&Self::command(), &|name| std::env::var_os(name)));
+        }
+        self.metrics.metrics_help.then(|| {
+            let (command, mut text) = (Self::command(), String::new());
+            for arg in command.get_arguments().filter(|arg| arg.get_help_heading() == Some("Metrics")) {
+                let (long, help) = (arg.get_long().unwrap_or_default(), arg.get_help());
+                let help = help.map(ToString::to_string).unwrap_or_default();
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "--{long:32} {help}");
+            }
+            text
+        })
     }
 
     fn check(&self) -> Result<(), String> {
@@ -172,12 +227,33 @@ mod tests {
             ("-vr 0:5", "never send"),
             ("-vr 5", "VALUE:SECONDS"),
             ("-se", "not in this build"),
-            ("-mpr", "--json"),
+            ("-mjx", "--metrics-prometheus"),
+            ("-ei 3", "not synchronised"),
+            ("-em a=b", "no number"),
             ("-u a -qp b-%d -qpt 3", "cannot be used with"),
         ] {
             let text = parse(line).unwrap_err();
             assert!(text.contains(reason), "{line}: {text}");
         }
+    }
+
+    #[test]
+    fn the_environment_wins_and_is_told() {
+        let lookup = |name: &str| match name {
+            "RATE" => Some(OsString::from("7")),
+            "AUTOACK" => Some(OsString::from("true")),
+            _ => None,
+        };
+        let options = Options::parse(["-r", "5"].map(OsString::from), &lookup).unwrap();
+        assert_eq!((options.publishing.rate, options.consuming.autoack), (Some(7.0), true));
+        assert_eq!(options.from_environment, ["RATE", "AUTOACK"]);
+    }
+
+    #[test]
+    fn what_can_be_asked_is_shown() {
+        assert!(parse("-env -x 0 -y 0").unwrap().listing().unwrap().contains("MULTI_ACK_EVERY"));
+        assert!(parse("-mh").unwrap().listing().unwrap().contains("--metrics-prometheus-port"));
+        assert_eq!(parse("").unwrap().listing(), None);
     }
 
     #[test]

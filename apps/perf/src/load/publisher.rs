@@ -7,12 +7,14 @@
 use super::block::{Block, Shape};
 use super::figures::{Batch, Figures};
 use super::link::Closed;
+use super::recovery::{Ended, Recovery, may_pass};
+use super::seats::PublisherSeat;
 use super::sender::{Commit, Manner, Sender};
 use super::stamp::Clock;
 use super::voice::{self, Voice};
 use super::window::Reach;
 use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Want, monotonic_ns, whole_frames};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
@@ -59,10 +61,14 @@ enum Waiting {
     Confirms,
     /// The time its next message is due, in monotonic nanoseconds; confirms may let it run earlier.
     Due(u64),
+    /// Another connection in its place: it is gone.
+    Another,
 }
 
 #[derive(Debug)]
 struct Connection {
+    /// Its number in the run.
+    seat: usize,
     socket: Socket,
     /// The n-th is channel n + 1.
     publishers: Vec<Sender>,
@@ -76,6 +82,7 @@ struct Connection {
 pub(crate) struct PublisherThread<'a> {
     figures: &'a Figures,
     habits: Habits,
+    recovery: Option<Recovery<PublisherSeat>>,
     poller: Poller,
     connections: Vec<Connection>,
     blocks: Vec<Block>,
@@ -90,20 +97,22 @@ pub(crate) struct PublisherThread<'a> {
 }
 
 impl<'a> PublisherThread<'a> {
-    /// Takes over open connections; the n-th plan of a connection is for channel n + 1.
+    /// Takes over open connections; the n-th plan of a connection is for channel n + 1. Without a recovery a connection that
+    /// breaks ends the run.
     ///
     /// # Errors
     /// The process has no file descriptors left.
     pub(crate) fn new(
-        seats: Vec<(Socket, Vec<PublisherPlan>)>,
+        seats: Vec<PublisherSeat>,
         habits: Habits,
+        recovery: Option<Recovery<PublisherSeat>>,
         figures: &'a Figures,
     ) -> Result<Self> {
         let poller = Poller::new()?;
         let mut shapes: HashMap<Shape, usize> = HashMap::new();
         let mut blocks = Vec::new();
         let mut connections = Vec::with_capacity(seats.len());
-        for (token, (socket, plans)) in seats.into_iter().enumerate() {
+        for (token, PublisherSeat { number, socket, plans }) in seats.into_iter().enumerate() {
             poller.add(socket.stream(), token, Want::Read)?;
             let mut place = |shape| {
                 *shapes.entry(shape).or_insert_with_key(|shape| {
@@ -115,7 +124,8 @@ impl<'a> PublisherThread<'a> {
                 Sender::new(manner, shapes.into_iter().map(&mut place).collect())
             });
             let publishers = publishers.collect();
-            connections.push(Connection { socket, publishers, first: 0, waiting: Waiting::Turn });
+            let waiting = Waiting::Turn;
+            connections.push(Connection { seat: number, socket, publishers, first: 0, waiting });
         }
         let runnable = (0..connections.len()).collect();
         let (buffer, due) = (vec![0; BUFFER_BYTES], BinaryHeap::new());
@@ -123,6 +133,7 @@ impl<'a> PublisherThread<'a> {
         Ok(Self {
             figures,
             habits,
+            recovery,
             poller,
             connections,
             blocks,
@@ -155,7 +166,7 @@ impl<'a> PublisherThread<'a> {
         while !self.figures.is_stopped() {
             for _ in 0..self.runnable.len() {
                 let Some(token) = self.runnable.pop_front() else { break };
-                self.take_turn(token)?;
+                self.take_turn(token).or_else(|error| self.lose(token, error))?;
             }
             let limit = if self.runnable.is_empty() { NOTICE } else { Duration::ZERO };
             if let (true, Some(Reverse((at_ns, _)))) = (self.runnable.is_empty(), self.due.peek()) {
@@ -163,10 +174,35 @@ impl<'a> PublisherThread<'a> {
             }
             self.poller.wait(limit, &mut ready)?;
             for event in &ready {
-                self.serve(*event)?;
+                self.serve(*event).or_else(|error| self.lose(event.token, error))?;
             }
             self.wake_due();
             self.look()?;
+            self.take_back()?;
+        }
+        Ok(())
+    }
+
+    /// What failed on a connection: it is to be opened again, or ends the run.
+    #[cold]
+    fn lose(&mut self, token: usize, error: anyhow::Error) -> Result<()> {
+        let Some(recovery) = self.recovery.as_ref().filter(|_| may_pass(&error)) else { return Err(error) };
+        let connection = &mut self.connections[token];
+        self.poller.remove(connection.socket.stream())?;
+        connection.socket.end();
+        connection.waiting = Waiting::Another;
+        connection.publishers.iter_mut().for_each(|publisher| publisher.begin_anew(self.figures));
+        recovery.lose(token, connection.seat, &error);
+        Ok(())
+    }
+
+    /// Goes on with connections that are there again.
+    fn take_back(&mut self) -> Result<()> {
+        while let Some((token, seat)) = self.recovery.as_ref().and_then(Recovery::back) {
+            self.poller.add(seat.socket.stream(), token, Want::Read)?;
+            let connection = &mut self.connections[token];
+            (connection.socket, connection.waiting) = (seat.socket, Waiting::Turn);
+            self.runnable.push_back(token);
         }
         Ok(())
     }
@@ -188,7 +224,12 @@ impl<'a> PublisherThread<'a> {
         );
         if heartbeat_ns > 0 && now_ns - self.beat_ns >= heartbeat_ns {
             self.beat_ns = now_ns;
-            self.connections.iter_mut().try_for_each(|connection| beat(&mut connection.socket))?;
+            for token in 0..self.connections.len() {
+                let connection = &mut self.connections[token];
+                if connection.waiting != Waiting::Another {
+                    beat(&mut connection.socket).or_else(|error| self.lose(token, error))?;
+                }
+            }
         }
         Ok(())
     }
@@ -196,12 +237,15 @@ impl<'a> PublisherThread<'a> {
     /// Lets one connection send, and notes what it waits for then.
     fn take_turn(&mut self, token: usize) -> Result<()> {
         let connection = &mut self.connections[token];
+        if connection.waiting == Waiting::Another {
+            return Ok(());
+        }
         let waiting = connection.send(&mut self.blocks, self.start_ns, self.figures)?;
         connection.waiting = waiting;
         match waiting {
             Waiting::Turn => self.runnable.push_back(token),
             Waiting::Room => self.poller.change(connection.socket.stream(), token, Want::ReadWrite)?,
-            Waiting::Confirms => {}
+            Waiting::Confirms | Waiting::Another => {}
             Waiting::Due(at_ns) => self.due.push(Reverse((at_ns, token))),
         }
         Ok(())
@@ -209,6 +253,9 @@ impl<'a> PublisherThread<'a> {
 
     fn serve(&mut self, event: Ready) -> Result<()> {
         let connection = &mut self.connections[event.token];
+        if connection.waiting == Waiting::Another {
+            return Ok(());
+        }
         let mut runs = false;
         if event.writable && connection.waiting == Waiting::Room && connection.socket.flush()? {
             self.poller.change(connection.socket.stream(), event.token, Want::Read)?;
@@ -300,7 +347,7 @@ impl Connection {
         };
         let received = self.socket.receive(buffer, READ_BYTES_MAX, |bytes| whole_frames(bytes, each))?;
         match received {
-            Received::End => bail!("the broker ended the connection without a reason"),
+            Received::End => Err(Ended.into()),
             Received::Bytes(_) | Received::Nothing => Ok(confirmed),
         }
     }

@@ -153,6 +153,12 @@ impl Receiver {
         }
     }
 
+    /// Its connection is gone, with everything that was on its way or unsettled; the next one has this habit.
+    pub(crate) fn begin_anew(&mut self, habit: Habit) {
+        let received = self.received;
+        *self = Self { received, ..Self::new(habit) };
+    }
+
     /// The message that was arriving is there in full.
     #[inline]
     pub(crate) fn complete(&mut self, out: &mut Outlet<'_, '_>) {

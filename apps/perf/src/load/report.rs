@@ -71,6 +71,15 @@ pub(crate) struct Percentiles {
     pub(crate) max: f64,
 }
 
+/// All times of a kind so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// How many there were.
+    pub(crate) count: u64,
+    /// Their sum in seconds.
+    pub(crate) sum_s: f64,
+}
+
 /// Figures of one interval. Rates are messages per second.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Interval {
@@ -158,6 +167,14 @@ impl Report {
             self.series.push(interval);
         }
         interval
+    }
+
+    /// Latencies of deliveries and of confirms so far.
+    pub(crate) fn totals(&self) -> [Totals; 2] {
+        [&self.latency, &self.confirm_latency].map(|times| Totals {
+            count: times.len(),
+            sum_s: per_message(times.len(), 1) * times.mean() / 1e9,
+        })
     }
 
     /// The outcome between two moments, without its intervals.

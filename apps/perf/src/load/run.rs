@@ -6,9 +6,11 @@ use super::figures::Figures;
 use super::lines::Lines;
 use super::link::Link;
 use super::options::{Options, TopologyOnly};
+use super::prometheus::Endpoint;
 use super::publisher::PublisherThread;
+use super::recovery::{Opening, Recovery, recovery};
 use super::report::{Interval, Moment, Report, Summary};
-use super::seats::Seats;
+use super::seats::{ConsumerSeat, PublisherSeat, Seats};
 use super::topology::Topology;
 use crate::io::{Socket, WatchedProcess, WatchedUse};
 use anyhow::{Context, Result, bail, ensure};
@@ -16,7 +18,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::ScopedJoinHandle;
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Connections that are opened or closed at one time.
@@ -32,8 +34,12 @@ const CONSUMERS_TIMEOUT: Duration = Duration::from_secs(60);
 /// The broker cannot be reached, refuses something, or ends a connection. Queues and exchange are deleted even so.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let id = options.running.id.clone().unwrap_or_else(|| format!("perf-{}", std::process::id()));
-    for name in options.connecting.ignored() {
+    for name in options.connecting.ignored().into_iter().chain(options.metrics.ignored()) {
         writeln!(std::io::stderr(), "note: {name} does nothing here")?;
+    }
+    if !options.from_environment.is_empty() {
+        let names = options.from_environment.join(", ");
+        writeln!(std::io::stderr(), "note: taken from the environment: {names}")?;
     }
     // Where that is not enough, opening the connection that is one too many says so.
     let _ = platform::open_files::allow_most();
@@ -45,7 +51,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(TopologyOnly::Delete) => topology.delete(&connect)?,
         None => {
             topology.declare(&connect, options.objects.predeclared)?;
-            let outcome = Run::new(options, &id, &topology).and_then(Run::measure);
+            let seats = Seats::new(options, &id, &topology);
+            let outcome = seats.and_then(|seats| Run::new(options, &id, &topology, &seats)?.measure());
             let deleted = topology.delete(&connect);
             let (summary, text) = outcome?;
             tell(options, &summary, &text)?;
@@ -93,14 +100,14 @@ struct Run<'a> {
     options: &'a Options,
     id: &'a str,
     topology: &'a Topology,
-    seats: Seats<'a>,
+    seats: &'a Seats<'a>,
     lines: Lines,
     output: Option<BufWriter<File>>,
+    endpoint: Option<Endpoint>,
 }
 
 impl<'a> Run<'a> {
-    fn new(options: &'a Options, id: &'a str, topology: &'a Topology) -> Result<Self> {
-        let seats = Seats::new(options, id, topology)?;
+    fn new(options: &'a Options, id: &'a str, topology: &'a Topology, seats: &'a Seats<'a>) -> Result<Self> {
         let lines = Lines::new(options, id);
         let output = options.running.output_file.as_ref().map(|path| -> Result<_> {
             let named = || format!("cannot write {}", path.display());
@@ -108,7 +115,11 @@ impl<'a> Run<'a> {
             writeln!(output, "{}", lines.csv_head()).with_context(named)?;
             Ok(output)
         });
-        Ok(Self { options, id, topology, seats, lines, output: output.transpose()? })
+        let (output, endpoint) = (output.transpose()?, Endpoint::start(options)?);
+        if let Some(endpoint) = &endpoint {
+            writeln!(std::io::stderr(), "metrics: {}", endpoint.place())?;
+        }
+        Ok(Self { options, id, topology, seats, lines, output, endpoint })
     }
 
     /// Connects, makes load and closes; gives the outcome, and its words.
@@ -116,17 +127,18 @@ impl<'a> Run<'a> {
         let watched = self.options.running.watch_pid.map(WatchedProcess::new);
         watched.map(WatchedProcess::sample).transpose()?; // a wrong process id is told before anything is done
         let figures = Figures::default();
-        let (publishers, consumers) = self.threads(&figures)?;
+        let (publishers, consumers) = self.connect()?;
         let before = Moment::of(&figures, watched.map(WatchedProcess::sample).transpose()?);
-        let (summary, sockets) = std::thread::scope(|scope| {
-            let mut handles = Vec::new();
-            handles.extend(consumers.into_iter().map(|thread| scope.spawn(move || thread.run())));
-            handles.extend(publishers.into_iter().map(|thread| scope.spawn(move || thread.run())));
-            let summary = self.observe(&figures, (before, watched), &handles);
+        let (summary, sockets) = std::thread::scope(|scope| -> Result<_> {
+            let figures = &figures;
+            let handles = self.start(scope, figures, (publishers, consumers));
+            // Those that did start must end.
+            let handles = handles.inspect_err(|_| figures.stopped.store(true, Relaxed))?;
+            let summary = self.observe(figures, (before, watched), &handles);
             figures.stopped.store(true, Relaxed);
             let sockets = handles.into_iter().flat_map(|handle| handle.join().unwrap_or_default());
-            (summary, sockets.collect::<Vec<_>>())
-        });
+            Ok((summary, sockets.collect::<Vec<_>>()))
+        })?;
         // A broker that is far behind need not say goodbye; the figures are taken.
         let patience = Duration::from_secs(self.options.connecting.shutdown_timeout);
         let _ = in_parallel(sockets, |socket| Link::take_back(socket, patience)?.close());
@@ -134,21 +146,58 @@ impl<'a> Run<'a> {
     }
 
     /// Opens all connections and deals them out to threads.
-    fn threads<'f>(
-        &self,
-        figures: &'f Figures,
-    ) -> Result<(Vec<PublisherThread<'f>>, Vec<ConsumerThread<'f>>)> {
-        let options = self.options;
+    fn connect(&self) -> Result<(Vec<Vec<PublisherSeat>>, Vec<Vec<ConsumerSeat>>)> {
+        let (options, threads) = (self.options, usize::from(self.options.running.threads));
         let publishers = (0..options.publishing.producers).collect();
         let publishers = in_parallel(publishers, |n| self.seats.publisher(n))?;
         let consumers = in_parallel((0..options.consuming.consumers).collect(), |n| self.seats.consumer(n))?;
-        let threads = usize::from(options.running.threads);
-        let heartbeat_ns = self.seats.heartbeat_ns();
-        let consumers = dealt(consumers, threads).into_iter();
-        let consumers = consumers.map(|seats| ConsumerThread::new(seats, heartbeat_ns, figures));
-        let publishers = dealt(publishers, threads).into_iter();
-        let publishers = publishers.map(|seats| PublisherThread::new(seats, self.seats.habits(), figures));
-        Ok((publishers.collect::<Result<_>>()?, consumers.collect::<Result<_>>()?))
+        Ok((dealt(publishers, threads), dealt(consumers, threads)))
+    }
+
+    /// Starts the threads with load, and those that open connections again.
+    fn start<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        figures: &'scope Figures,
+        (publishers, consumers): (Vec<Vec<PublisherSeat>>, Vec<Vec<ConsumerSeat>>),
+    ) -> Result<Vec<ScopedJoinHandle<'scope, Vec<Socket>>>>
+    where
+        'a: 'scope,
+    {
+        let (seats, mut handles) = (self.seats, Vec::new());
+        for connections in consumers {
+            let recovery = self.reopener(scope, figures, "consuming connections", |n| seats.consumer(n));
+            let thread = ConsumerThread::new(connections, seats.heartbeat_ns(), recovery, figures)?;
+            handles.push(scope.spawn(move || thread.run()));
+        }
+        for connections in publishers {
+            let recovery = self.reopener(scope, figures, "publishing connections", |n| seats.publisher(n));
+            let thread = PublisherThread::new(connections, seats.habits(), recovery, figures)?;
+            handles.push(scope.spawn(move || thread.run()));
+        }
+        Ok(handles)
+    }
+
+    /// Starts a thread that opens connections again, if that is wanted; it ends with the one that gets the recovery.
+    fn reopener<'scope, S: Send + 'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        figures: &'scope Figures,
+        what: &'static str,
+        open: impl Fn(usize) -> Result<S> + Send + Sync + 'scope,
+    ) -> Option<Recovery<S>>
+    where
+        'a: 'scope,
+    {
+        let pause = self.options.connecting.recovery_pause()?;
+        let (options, id, topology) = (self.options, self.id, self.topology);
+        let (recovery, reopener) = recovery();
+        scope.spawn(move || {
+            let connect = || Link::open(&options.connecting, 0, id);
+            let (prepare, is_over) = (|| topology.declare_again(&connect), || figures.is_stopped());
+            reopener.run(&Opening { what, pause, prepare: &prepare, open: &open, is_over: &is_over });
+        });
+        Some(recovery)
     }
 
     /// Starts publishing once all consumers are there, and reports until the run is over.
@@ -189,6 +238,7 @@ impl<'a> Run<'a> {
                 }
                 let interval = report.interval(figures, &start, &last, &now);
                 self.say(&interval)?;
+                self.endpoint.iter().for_each(|endpoint| endpoint.tell(&interval, report.totals()));
                 last = now;
             }
             if over {
@@ -328,7 +378,8 @@ mod tests {
         let mut topology = Topology::new(&options.objects, "t").unwrap();
         let connect = || Link::open(&options.connecting, 0, "t");
         topology.declare(&connect, options.objects.predeclared).unwrap();
-        let (summary, _) = Run::new(&options, "t", &topology).unwrap().measure().unwrap();
+        let seats = Seats::new(&options, "t", &topology).unwrap();
+        let (summary, _) = Run::new(&options, "t", &topology, &seats).unwrap().measure().unwrap();
         topology.delete(&connect).unwrap();
         serde_json::from_str(&summary.json()).unwrap()
     }

@@ -23,9 +23,24 @@ use wire::amqp091::methods::{basic, confirm, tx};
 use wire::amqp091::{Method, TableBuf, Value};
 
 /// A publishing connection.
-pub(crate) type PublisherSeat = (Socket, Vec<PublisherPlan>);
+#[derive(Debug)]
+pub(crate) struct PublisherSeat {
+    /// Its number in the run, from 0.
+    pub(crate) number: usize,
+    pub(crate) socket: Socket,
+    /// The n-th is for channel n + 1.
+    pub(crate) plans: Vec<PublisherPlan>,
+}
+
 /// A consuming connection.
-pub(crate) type ConsumerSeat = (Socket, Vec<ConsumerPlan>);
+#[derive(Debug)]
+pub(crate) struct ConsumerSeat {
+    /// Its number in the run, from 0.
+    pub(crate) number: usize,
+    pub(crate) socket: Socket,
+    /// The n-th is for channel n + 1.
+    pub(crate) plans: Vec<ConsumerPlan>,
+}
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -116,7 +131,7 @@ impl<'a> Seats<'a> {
         let first = n * usize::from(channels);
         let plans = (1..=channels).zip(first..);
         let plans = plans.map(|(channel, n)| self.publisher_plan(channel, n, link.frame_size_max)).collect();
-        Ok((link.into_socket()?, plans))
+        Ok(PublisherSeat { number: n, socket: link.into_socket()?, plans })
     }
 
     fn publisher_plan(&self, channel: u16, n: usize, frame_size_max: usize) -> PublisherPlan {
@@ -210,7 +225,7 @@ impl<'a> Seats<'a> {
             self.consumer_plan(n, queues)
         });
         let plans = plans.collect();
-        Ok((link.into_socket()?, plans))
+        Ok(ConsumerSeat { number: n, socket: link.into_socket()?, plans })
     }
 
     #[expect(

@@ -184,6 +184,13 @@ impl Sender {
         self.committing = false;
     }
 
+    /// Its connection is gone: what was not confirmed or committed will not be.
+    pub(crate) fn begin_anew(&mut self, figures: &Figures) {
+        self.window = self.manner.window.map(Window::new);
+        (self.tx_open, self.committing, self.progress_ns) = (0, false, 0);
+        self.note_done(figures);
+    }
+
     /// Counts it among those that are done, once.
     pub(crate) fn note_done(&mut self, figures: &Figures) {
         let settled = self.window.as_ref().is_none_or(Window::is_empty) && !self.committing;

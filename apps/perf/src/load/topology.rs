@@ -144,6 +144,14 @@ impl Topology {
         if predeclared {
             self.look(connect)?;
         }
+        self.declare_again(connect)
+    }
+
+    /// Declares once more what [`Topology::declare`] did: a broker that was away may have lost it.
+    ///
+    /// # Errors
+    /// The broker refuses something.
+    pub(crate) fn declare_again(&self, connect: &dyn Fn() -> Result<Link>) -> Result<()> {
         let mut link = connect()?;
         link.open_channels(1)?;
         if !self.keep_exchange {

@@ -1,5 +1,6 @@
 //! Options of connections.
 
+use crate::load::recovery::Pause;
 use crate::load::uri::Uri;
 use clap::{ArgAction, Args};
 
@@ -37,12 +38,12 @@ pub(crate) struct Connecting {
     /// How long a connection may take to close (also -st)
     #[arg(long, default_value_t = 5, value_name = "SECONDS")]
     pub(crate) shutdown_timeout: u64,
-    /// A connection that breaks ends the run: that is always so here (also -dcr)
+    /// A connection that breaks ends the run (also -dcr)
     #[arg(long)]
     pub(crate) disable_connection_recovery: bool,
-    /// Ignored: connections that break are not opened again (also -cri)
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) connection_recovery_interval: Option<String>,
+    /// Seconds before a connection that broke is opened again; 30-60 is a random time between (also -cri)
+    #[arg(long, default_value = "5", value_name = "SECONDS")]
+    pub(crate) connection_recovery_interval: Pause,
     /// Ignored: there is no thread pool to size (also -niot)
     #[arg(long, value_name = "COUNT")]
     pub(crate) nio_threads: Option<u32>,
@@ -66,10 +67,14 @@ impl Connecting {
         if self.uris.is_empty() { std::slice::from_ref(&self.uri) } else { &self.uris }
     }
 
+    /// How long to wait before a connection that broke is opened again; `None` if it is not.
+    pub(crate) fn recovery_pause(&self) -> Option<Pause> {
+        (!self.disable_connection_recovery).then_some(self.connection_recovery_interval)
+    }
+
     /// Options that were given and do nothing here, for a note.
     pub(crate) fn ignored(&self) -> Vec<&'static str> {
         [
-            (self.connection_recovery_interval.is_some(), "--connection-recovery-interval"),
             (self.nio_threads.is_some(), "--nio-threads"),
             (self.nio_thread_pool.is_some(), "--nio-thread-pool"),
             (self.heartbeat_sender_threads.is_some(), "--heartbeat-sender-threads"),

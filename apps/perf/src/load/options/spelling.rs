@@ -3,10 +3,10 @@
 //!
 //! Refuses to know what the options mean.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// PerfTest's short forms of several letters, and the long forms they stand for.
-const SINGLE_DASH: [(&str, &str); 72] = [
+const SINGLE_DASH: [(&str, &str); 80] = [
     ("-ad", "--auto-delete"),
     ("-bc", "--body-count"),
     ("-bfc", "--body-field-count"),
@@ -73,16 +73,24 @@ const SINGLE_DASH: [(&str, &str); 72] = [
     ("-mpx", "--metrics-prefix"),
     ("-mt", "--metrics-tags"),
     ("-mc", "--metrics-client"),
+    ("-mcl", "--metrics-class-loader"),
+    ("-mcla", "--metrics-command-line-arguments"),
     ("-mda", "--metrics-datadog"),
-    ("-mdak", "--metrics-datadog-api-key"),
+    ("-mdk", "--metrics-datadog-api-key"),
+    ("-mds", "--metrics-datadog-step-size"),
+    ("-mdak", "--metrics-datadog-application-key"),
+    ("-mdh", "--metrics-datadog-host-tag"),
+    ("-mdd", "--metrics-datadog-descriptions"),
+    ("-mdu", "--metrics-datadog-uri"),
     ("-mjm", "--metrics-jvm-memory"),
     ("-mjgc", "--metrics-jvm-gc"),
     ("-mjp", "--metrics-processor"),
+    ("-mjt", "--metrics-jvm-thread"),
     ("-mjx", "--metrics-jmx"),
 ];
 
 /// Beginnings of long options that PerfTest has and this build has not, and what to do instead.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 8] = [
     ("--sasl-external", "TLS and logins by certificate are not in this build"),
     ("--server-name-indication", "TLS is not in this build"),
     ("--use-default-ssl-context", "TLS is not in this build"),
@@ -95,11 +103,20 @@ const REFUSED: [(&str, &str); 10] = [
         "--instance-sync-",
         "several instances are not synchronised: start them together, with -prsd if need be",
     ),
-    ("--exposed-metrics", "there is no metrics endpoint: use --json, --series or -o FILE"),
-    ("--metrics-help", "there is no metrics endpoint: use --json, --series or -o FILE"),
-    ("--environment-variables", "options are not read from the environment: give them as arguments"),
-    ("--metrics-", "there is no metrics endpoint: use --json, --series or -o FILE"),
+    ("--metrics-datadog", "metrics are told to Prometheus only: --metrics-prometheus"),
+    ("--metrics-jmx", "there is no Java machine: metrics are told to Prometheus, --metrics-prometheus"),
 ];
+
+/// Long forms of all options that have a short form of several letters.
+pub(super) const LONG_FORMS: [&str; SINGLE_DASH.len()] = {
+    let mut forms = [""; SINGLE_DASH.len()];
+    let mut n = 0;
+    while n < forms.len() {
+        forms[n] = SINGLE_DASH[n].1;
+        n += 1;
+    }
+    forms
+};
 
 /// The argument with a short form of several letters replaced by the long one, with or without `=VALUE`.
 pub(super) fn long_form(arg: OsString) -> OsString {
@@ -113,12 +130,9 @@ pub(super) fn long_form(arg: OsString) -> OsString {
 }
 
 /// Why this long option cannot be used, if it is one of PerfTest's that this build has not.
-pub(super) fn refusal(arg: &OsString) -> Option<String> {
+pub(super) fn refusal(arg: &OsStr) -> Option<String> {
     let text = arg.to_str()?;
     let name = text.split('=').next().unwrap_or(text);
-    if name == "--metrics-format" {
-        return None;
-    }
     REFUSED.iter().find(|(start, _)| name.starts_with(start)).map(|(_, why)| format!("{name}: {why}"))
 }
 
@@ -136,9 +150,9 @@ mod tests {
 
     #[test]
     fn what_is_not_in_this_build_says_what_to_do_instead() {
-        assert!(refusal(&"--oauth2-client-id=x".into()).unwrap().contains("token"));
-        assert!(refusal(&"--metrics-prometheus".into()).unwrap().contains("--json"));
-        assert_eq!(refusal(&"--metrics-format".into()), None);
-        assert_eq!(refusal(&"--rate".into()), None);
+        let refusal = |word: &str| refusal(OsStr::new(word));
+        assert!(refusal("--oauth2-client-id=x").unwrap().contains("token"));
+        assert!(refusal("--metrics-datadog-uri").unwrap().contains("--metrics-prometheus"));
+        assert_eq!((refusal("--metrics-format"), refusal("--rate")), (None, None));
     }
 }

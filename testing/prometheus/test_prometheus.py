@@ -31,8 +31,6 @@ ABSENT = {
     r"io_(read_ops|write_ops|sync_ops|seek_ops|reopen_ops|read_time_seconds|write_time_seconds|sync_time_seconds|seek_time_seconds)_total":
         "always 0 in RabbitMQ 4; stages of Warren say more",
     r"(schema_db_.*|queue_index_.*)": "parts of RabbitMQ's storage",
-    r"queue_head_message_timestamp": "not looked at",
-    r"queue_messages_persistent_bytes": "counted in messages only",
     r"exchange_messages_confirmed_total": "confirms are counted per channel",
     r"queue_exchange_messages_published_total": "not counted per pair of exchange and queue",
     r"global_messages_dead_lettered_(confirmed|delivery_limit)_total": "of quorum queues, which are not there yet",
@@ -105,6 +103,7 @@ def test_the_sums_are_those_of_the_traffic(pages):
         "rabbitmq_global_messages_delivered_get_auto_ack_total": 1, "rabbitmq_global_messages_delivered_get_manual_ack_total": 2,
         "rabbitmq_global_messages_delivered_consume_manual_ack_total": 2, "rabbitmq_global_messages_redelivered_total": 1,
         "rabbitmq_global_messages_acknowledged_total": 2, "rabbitmq_global_publishers": 1, "rabbitmq_global_consumers": 1,
+        "rabbitmq_queue_messages_persistent": 1, "rabbitmq_queue_messages_persistent_bytes": 200, "rabbitmq_queue_messages_ram": 1,
         "rabbitmq_queue_messages_unacked": 1, "rabbitmq_queue_messages_ready": 0, "rabbitmq_channels": 2, "rabbitmq_connections": 1,
         "rabbitmq_queues": 2, "rabbitmq_queue_disk_writes_total": 4, "rabbitmq_connections_opened_total": 1,
         "rabbitmq_message_size_bytes_count": 6, "rabbitmq_queue_messages_published_total": 4, "rabbitmq_exchange_messages_published_total": 6,

@@ -71,9 +71,9 @@ pub use voice::trace::Tracing;
 
 // What sessions need from the layers below, under one roof.
 pub use queues::{
-    ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, ConsumerStats, Delivery, DeliveryView,
-    GotMessage, Head, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled,
-    SettleHow, SettleRun, Standing,
+    ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, ConsumerStats, Delivery, DeliveryTotals,
+    DeliveryView, GotMessage, Head, InMemory, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats,
+    QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{DeadReason, QueueGlance, QueueTotals};
+use queues::{DeadReason, DeliveryTotals, QueueGlance, QueueTotals};
 use stdx::ConnectionId;
 
 use crate::Broker;
@@ -33,29 +33,11 @@ pub struct TrafficTotals {
     pub returned: u64,
     /// Other messages that went nowhere.
     pub dropped: u64,
-    /// Deliveries to consumers that ack, redeliveries included.
-    pub delivered: u64,
-    /// Deliveries to consumers that do not ack.
-    pub delivered_no_ack: u64,
-    /// Messages fetched with basic.get, to be acked.
-    pub got: u64,
-    /// Messages fetched with basic.get without ack.
-    pub got_no_ack: u64,
-    /// basic.get that found nothing.
-    pub got_empty: u64,
-    /// Deliveries acked by the client.
-    pub acked: u64,
-    /// Deliveries and gets of messages that had been delivered before.
-    pub redelivered: u64,
+    /// What went to clients.
+    pub deliveries: DeliveryTotals,
 }
 
 impl TrafficTotals {
-    /// RabbitMQ's `deliver_get`: everything that went to clients.
-    #[must_use]
-    pub fn handed_out(&self) -> u64 {
-        self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
-    }
-
     /// Messages that reached at least one queue or reply consumer.
     #[must_use]
     pub fn routed(&self) -> u64 {
@@ -70,13 +52,7 @@ impl AddAssign<&TrafficTotals> for TrafficTotals {
         self.confirmed += other.confirmed;
         self.returned += other.returned;
         self.dropped += other.dropped;
-        self.delivered += other.delivered;
-        self.delivered_no_ack += other.delivered_no_ack;
-        self.got += other.got;
-        self.got_no_ack += other.got_no_ack;
-        self.got_empty += other.got_empty;
-        self.acked += other.acked;
-        self.redelivered += other.redelivered;
+        self.deliveries += &other.deliveries;
     }
 }
 
@@ -451,8 +427,9 @@ mod tests {
         counters.count_stray(Stray::Returned);
         counters.count_stray(Stray::Dropped);
         let mut sum = counters.now();
-        sum += &TrafficTotals { delivered: 1, delivered_no_ack: 2, got: 4, got_no_ack: 8, ..counters.now() };
+        let deliveries = DeliveryTotals { delivered: 1, got: 4, ..DeliveryTotals::NONE };
+        sum += &TrafficTotals { deliveries, ..counters.now() };
         assert_eq!((sum.published, sum.published_for_confirm), (6, 4));
-        assert_eq!((sum.returned, sum.dropped, sum.routed(), sum.handed_out()), (2, 2, 2, 15));
+        assert_eq!((sum.returned, sum.dropped, sum.routed(), sum.deliveries.handed_out()), (2, 2, 2, 5));
     }
 }

@@ -19,9 +19,9 @@ pub use classic::{
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use message::{
-    ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, IncomingMessage, MessageSeq,
-    MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
+    ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
+    MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
 pub use record::{BlockPlace, RecordKind, SettledRun, enqueued, settled};
-pub use totals::QueueTotals;
+pub use totals::{DeliveryTotals, QueueTotals};
 pub use unique::UniqueKey;

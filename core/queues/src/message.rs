@@ -1,5 +1,7 @@
 //! What goes in and out of a queue machine: messages, deliveries, settlements.
 
+use std::ops::AddAssign;
+
 use stdx::ConnectionId;
 
 use crate::totals::QueueTotals;
@@ -176,6 +178,10 @@ pub struct QueueStats {
     pub unacked_bytes: u64,
     /// Persistent messages among ready and unacked.
     pub persistent: u64,
+    /// Bytes of their bodies.
+    pub persistent_bytes: u64,
+    /// Which of its messages are in memory.
+    pub in_memory: InMemory,
     /// Bytes of memory that it takes in all.
     pub memory_bytes: u64,
     /// Of those, bytes of messages.
@@ -184,6 +190,11 @@ pub struct QueueStats {
     pub disk_bytes: u64,
     /// Bytes of all blocks in the segments that are needed for those.
     pub segment_bytes: u64,
+    /// `timestamp` of the message that comes next or of the oldest unacked one, seconds since 1970, whichever is less; of those
+    /// that have one and are in memory.
+    pub head_timestamp_s: Option<u64>,
+    /// When a message or a consumer last came or went, milliseconds since 1970; 0 when none has since the node started.
+    pub active_ms: u64,
     /// Consumers, with what listings show of each.
     pub consumers: Vec<ConsumerStats>,
     /// Tag of the single active consumer.
@@ -196,14 +207,43 @@ pub struct QueueStats {
     pub consumer_capacity: f64,
 }
 
+/// Messages whose content is in memory; the others are on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InMemory {
+    /// Messages ready for delivery.
+    pub ready: u64,
+    /// Delivered and not yet settled.
+    pub unacked: u64,
+    /// Bytes of the bodies of both.
+    pub body_bytes: u64,
+}
+
+impl InMemory {
+    /// Messages ready or unacked.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.ready + self.unacked
+    }
+}
+
+impl AddAssign for InMemory {
+    fn add_assign(&mut self, other: InMemory) {
+        self.ready += other.ready;
+        self.unacked += other.unacked;
+        self.body_bytes += other.body_bytes;
+    }
+}
+
 impl QueueGlance {
-    /// Adds another queue's; the capacity of consumers stays.
+    /// Adds another queue's; the capacity of consumers and the time of the head stay.
     pub fn add(&mut self, other: &QueueGlance) {
         self.ready += other.ready;
         self.unacked += other.unacked;
         self.ready_bytes += other.ready_bytes;
         self.unacked_bytes += other.unacked_bytes;
         self.persistent += other.persistent;
+        self.persistent_bytes += other.persistent_bytes;
+        self.in_memory += other.in_memory;
         self.memory_bytes += other.memory_bytes;
         self.disk_bytes += other.disk_bytes;
         self.consumers += other.consumers;
@@ -224,10 +264,16 @@ pub struct QueueGlance {
     pub unacked_bytes: u64,
     /// Persistent messages among ready and unacked.
     pub persistent: u64,
+    /// Bytes of their bodies.
+    pub persistent_bytes: u64,
+    /// Which of its messages are in memory.
+    pub in_memory: InMemory,
     /// Bytes of message data in memory, without their bookkeeping.
     pub memory_bytes: u64,
     /// Bytes of message data on disk in segments.
     pub disk_bytes: u64,
+    /// As in [`QueueStats::head_timestamp_s`].
+    pub head_timestamp_s: Option<u64>,
     /// Consumers.
     pub consumers: u32,
     /// What it has counted.

@@ -11,11 +11,9 @@ const HALF_LIFE_MS: f64 = 1000.0;
 /// How many counters there are.
 pub(crate) const TOTALS: usize = 13;
 
-/// Counters of a queue since it was opened by this process. They only grow. Names follow RabbitMQ's `message_stats`.
+/// What went to clients and came back: counted alike by queues, channels, connections and the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueTotals {
-    /// Messages that publishers brought, refused ones included.
-    pub published: u64,
+pub struct DeliveryTotals {
     /// Deliveries to consumers that ack, redeliveries included.
     pub delivered: u64,
     /// Deliveries to consumers that do not ack.
@@ -30,6 +28,46 @@ pub struct QueueTotals {
     pub acked: u64,
     /// Deliveries and gets of messages that had been delivered before.
     pub redelivered: u64,
+}
+
+impl DeliveryTotals {
+    /// Nothing was ever wanted.
+    pub const NONE: DeliveryTotals = DeliveryTotals {
+        delivered: 0,
+        delivered_no_ack: 0,
+        got: 0,
+        got_no_ack: 0,
+        got_empty: 0,
+        acked: 0,
+        redelivered: 0,
+    };
+
+    /// Messages that left for somebody: RabbitMQ's `deliver_get`.
+    #[must_use]
+    pub fn handed_out(&self) -> u64 {
+        self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
+    }
+}
+
+impl AddAssign<&DeliveryTotals> for DeliveryTotals {
+    fn add_assign(&mut self, other: &DeliveryTotals) {
+        self.delivered += other.delivered;
+        self.delivered_no_ack += other.delivered_no_ack;
+        self.got += other.got;
+        self.got_no_ack += other.got_no_ack;
+        self.got_empty += other.got_empty;
+        self.acked += other.acked;
+        self.redelivered += other.redelivered;
+    }
+}
+
+/// Counters of a queue since it was opened by this process. They only grow. Names follow RabbitMQ's `message_stats`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueTotals {
+    /// Messages that publishers brought, refused ones included.
+    pub published: u64,
+    /// What went to clients.
+    pub deliveries: DeliveryTotals,
     /// Messages whose time to live ran out.
     pub expired: u64,
     /// Messages rejected without requeue.
@@ -46,13 +84,7 @@ impl QueueTotals {
     /// Of a queue that never had traffic.
     pub const NONE: QueueTotals = QueueTotals {
         published: 0,
-        delivered: 0,
-        delivered_no_ack: 0,
-        got: 0,
-        got_no_ack: 0,
-        got_empty: 0,
-        acked: 0,
-        redelivered: 0,
+        deliveries: DeliveryTotals::NONE,
         expired: 0,
         rejected: 0,
         dropped: 0,
@@ -62,15 +94,16 @@ impl QueueTotals {
 
     /// All of them in one order.
     pub(crate) fn to_array(self) -> [u64; TOTALS] {
+        let out = self.deliveries;
         [
             self.published,
-            self.delivered,
-            self.delivered_no_ack,
-            self.got,
-            self.got_no_ack,
-            self.got_empty,
-            self.acked,
-            self.redelivered,
+            out.delivered,
+            out.delivered_no_ack,
+            out.got,
+            out.got_no_ack,
+            out.got_empty,
+            out.acked,
+            out.redelivered,
             self.expired,
             self.rejected,
             self.dropped,
@@ -83,40 +116,16 @@ impl QueueTotals {
     pub(crate) fn from_array(totals: [u64; TOTALS]) -> QueueTotals {
         let [published, delivered, delivered_no_ack, got, got_no_ack, got_empty, acked, ..] = totals;
         let [.., redelivered, expired, rejected, dropped, disk_reads, disk_writes] = totals;
-        QueueTotals {
-            published,
-            delivered,
-            delivered_no_ack,
-            got,
-            got_no_ack,
-            got_empty,
-            acked,
-            redelivered,
-            expired,
-            rejected,
-            dropped,
-            disk_reads,
-            disk_writes,
-        }
-    }
-
-    /// Messages that left for somebody: RabbitMQ's `deliver_get`.
-    #[must_use]
-    pub fn handed_out(&self) -> u64 {
-        self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
+        let deliveries =
+            DeliveryTotals { delivered, delivered_no_ack, got, got_no_ack, got_empty, acked, redelivered };
+        QueueTotals { published, deliveries, expired, rejected, dropped, disk_reads, disk_writes }
     }
 }
 
 impl AddAssign<&QueueTotals> for QueueTotals {
     fn add_assign(&mut self, other: &QueueTotals) {
         self.published += other.published;
-        self.delivered += other.delivered;
-        self.delivered_no_ack += other.delivered_no_ack;
-        self.got += other.got;
-        self.got_no_ack += other.got_no_ack;
-        self.got_empty += other.got_empty;
-        self.acked += other.acked;
-        self.redelivered += other.redelivered;
+        self.deliveries += &other.deliveries;
         self.expired += other.expired;
         self.rejected += other.rejected;
         self.dropped += other.dropped;
@@ -230,12 +239,11 @@ mod tests {
 
     #[test]
     fn what_leaves_is_the_sum_of_its_ways() {
-        let mut tally = Tally::default();
-        *tally.totals() =
-            QueueTotals { delivered: 1, delivered_no_ack: 2, got: 4, got_no_ack: 8, ..Default::default() };
-        let mut sum = *tally.now();
-        sum += tally.now();
-        assert_eq!((tally.now().handed_out(), sum.handed_out()), (15, 30));
+        let one =
+            DeliveryTotals { delivered: 1, delivered_no_ack: 2, got: 4, got_no_ack: 8, ..Default::default() };
+        let mut sum = one;
+        sum += &one;
+        assert_eq!((one.handed_out(), sum.handed_out()), (15, 30));
     }
 
     #[test]

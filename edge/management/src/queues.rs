@@ -41,18 +41,18 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("message_bytes", |(_, it)| (it.ready_bytes + it.unacked_bytes).into()),
     ("message_bytes_ready", |(_, it)| it.ready_bytes.into()),
     ("message_bytes_unacknowledged", |(_, it)| it.unacked_bytes.into()),
-    ("messages_ram", |(_, it)| resident(it, it.ready + it.unacked)),
-    ("messages_ready_ram", |(_, it)| resident(it, it.ready)),
-    ("messages_unacknowledged_ram", |(_, it)| resident(it, it.unacked)),
-    ("message_bytes_ram", |(_, it)| resident(it, it.ready_bytes + it.unacked_bytes)),
-    ("message_bytes_persistent", |_| "".into()),
+    ("messages_ram", |(_, it)| it.in_memory.messages().into()),
+    ("messages_ready_ram", |(_, it)| it.in_memory.ready.into()),
+    ("messages_unacknowledged_ram", |(_, it)| it.in_memory.unacked.into()),
+    ("message_bytes_ram", |(_, it)| it.in_memory.body_bytes.into()),
+    ("message_bytes_persistent", |(_, it)| it.persistent_bytes.into()),
     ("memory", |(_, it)| it.memory_bytes.into()),
     ("disk_bytes", |(_, it)| it.segment_bytes.into()),
     ("disk_live_ratio", |(_, it)| live_ratio(it)),
     ("consumers", |(_, it)| it.consumers.len().into()),
     ("consumer_utilisation", |(_, it)| capacity(it)),
     ("consumer_capacity", |(_, it)| capacity(it)),
-    ("head_message_timestamp", |_| "".into()),
+    ("head_message_timestamp", |(_, it)| it.head_timestamp_s.map_or("".into(), Value::from)),
     ("disk_reads", |(_, it)| it.totals.disk_reads.into()),
     ("disk_writes", |(_, it)| it.totals.disk_writes.into()),
     ("pid", |(it, _)| pid_of_queue(it).into()),
@@ -63,11 +63,6 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("exclusive_consumer_tag", |(_, it)| text(it.exclusive_tag.as_deref().unwrap_or_default())),
     ("single_active_consumer_tag", |(_, it)| text(it.single_active_tag.as_deref().unwrap_or_default())),
 ];
-
-/// A count of what is in memory: all, unless a backlog is on disk; then it is not known.
-fn resident(stats: &QueueStats, count: u64) -> Value {
-    if stats.disk_bytes == 0 { count.into() } else { "".into() }
-}
 
 /// For which part of the time consumers kept up; a whole 0 when there are none.
 fn capacity(stats: &QueueStats) -> Value {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::block::Block;
 use super::consumers::Consumers;
 use super::expiry::Portion;
 use super::level::{Freed, Level, SettledMessage};
@@ -11,8 +12,7 @@ use super::spill::Checkpoint;
 use crate::arguments::{Order, Overflow, QueueConfig};
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::message::{
-    ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow,
-    SettleRun,
+    ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, SettleHow, SettleRun,
 };
 use crate::record::{self, RecordKind, SettledRun};
 use crate::totals::{QueueTotals, Tally};
@@ -54,6 +54,8 @@ pub struct Classic {
     pub(super) unacked_bytes: u64,
     /// Persistent messages in the queue.
     pub(super) persistent: u64,
+    /// Bytes of their bodies.
+    pub(super) persistent_bytes: u64,
     /// Bytes of message data in memory.
     pub(super) memory_bytes: usize,
     /// What [`Classic::share_memory`] leaves it of those.
@@ -69,6 +71,8 @@ pub struct Classic {
     /// Latest wake-up asked for.
     pub(super) wake_ms: u64,
     pub(super) last_used_ms: u64,
+    /// When a message or a consumer last came or went; 0 for never.
+    pub(super) active_ms: u64,
     /// Log position of the oldest record this queue needs; 0 when none.
     pub(super) oldest_log: u64,
     /// The latest state record.
@@ -134,6 +138,7 @@ impl Classic {
             unacked: 0,
             unacked_bytes: 0,
             persistent: 0,
+            persistent_bytes: 0,
             memory_bytes: 0,
             share_bytes: usize::MAX,
             disk_bytes: 0,
@@ -143,6 +148,7 @@ impl Classic {
             may_expire: false,
             wake_ms: u64::MAX,
             last_used_ms: now_ms,
+            active_ms: 0,
             oldest_log: 0,
             written: Written::default(),
             checkpoint: Checkpoint::default(),
@@ -180,6 +186,7 @@ impl Classic {
         fx: &mut impl Effects,
     ) -> PublishOutcome {
         self.tally.totals().published += batch.len() as u64;
+        self.active_ms = now_ms;
         self.expire(now_ms, fx);
         let mut outcome = PublishOutcome::default();
         let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
@@ -227,7 +234,7 @@ impl Classic {
                 })
                 .collect();
             let taken = fx.deliver(id, &run);
-            self.tally.totals().delivered_no_ack += taken as u64;
+            self.tally.totals().deliveries.delivered_no_ack += taken as u64;
             self.consumers.served(slot, taken as u32, taken < count);
             passed += taken;
         }
@@ -274,6 +281,7 @@ impl Classic {
         }
         if incoming.persistent {
             self.persistent += 1;
+            self.persistent_bytes += incoming.message.body.len() as u64;
             if self.config.durable {
                 self.logged.push(MessageSeq::new(level as u8, number));
             }
@@ -313,11 +321,12 @@ impl Classic {
 
     /// Settles deliveries. Runs that were never handed out are passed over.
     pub fn settle(&mut self, how: SettleHow, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects) {
+        self.active_ms = now_ms;
         for run in runs {
             let settled = match how {
                 SettleHow::Ack => {
                     let settled = self.drop_unacked(run.first, run.count);
-                    self.tally.totals().acked += settled;
+                    self.tally.totals().deliveries.acked += settled;
                     settled
                 }
                 SettleHow::Requeue => self.requeue(run),
@@ -340,9 +349,9 @@ impl Classic {
 
     /// Settles what basic.get fetched without ack: nobody acked it.
     pub fn settle_unasked(&mut self, runs: &[SettleRun], now_ms: u64, fx: &mut impl Effects) {
-        let before = self.tally.now().acked;
+        let before = self.tally.now().deliveries.acked;
         self.settle(SettleHow::Ack, runs, now_ms, fx);
-        let totals = self.tally.totals();
+        let totals = &mut self.tally.totals().deliveries;
         let settled = totals.acked - before;
         totals.acked = before;
         totals.got -= settled;
@@ -357,14 +366,17 @@ impl Classic {
     fn remove(&mut self, first: MessageSeq, count: u32, removal: Removal) -> u64 {
         let Some(level) = self.levels.get_mut(usize::from(first.level())) else { return 0 };
         let mut freed = Freed::default();
-        let (mut settled, mut bytes, mut persistent) = (0, 0, 0);
+        let (mut settled, mut bytes, mut persistent, mut persistent_bytes) = (0, 0, 0, 0);
         let unlogged = &mut self.unlogged;
         let present = &mut self.present;
         let logged = self.config.durable && removal == Removal::Logged;
         level.settle_run(first.number(), u64::from(count), &mut freed, |number, message: SettledMessage| {
             settled += 1;
             bytes += message.body_bytes;
-            persistent += u64::from(message.persistent);
+            if message.persistent {
+                persistent += 1;
+                persistent_bytes += message.body_bytes;
+            }
             if let Some(present) = present {
                 present.remove(MessageSeq::new(first.level(), number));
             }
@@ -375,6 +387,7 @@ impl Classic {
         self.unacked -= settled;
         self.unacked_bytes = self.unacked_bytes.saturating_sub(bytes);
         self.persistent -= persistent;
+        self.persistent_bytes = self.persistent_bytes.saturating_sub(persistent_bytes);
         self.release(&freed);
         settled
     }
@@ -522,7 +535,7 @@ impl Classic {
             return false;
         }
         self.had_consumer = true;
-        self.last_used_ms = now_ms;
+        (self.last_used_ms, self.active_ms) = (now_ms, now_ms);
         self.consumers.add(spec);
         true
     }
@@ -532,7 +545,7 @@ impl Classic {
         if self.consumers.remove(consumer).is_none() {
             return;
         }
-        self.last_used_ms = now_ms;
+        (self.last_used_ms, self.active_ms) = (now_ms, now_ms);
         if self.consumers.count() == 0 && self.had_consumer && self.config.auto_delete {
             fx.gone(Gone::LastConsumer);
             return;
@@ -585,6 +598,10 @@ impl Classic {
         // Sizes of messages on disk are not at hand one by one.
         if self.ready == 0 {
             self.ready_bytes = 0;
+            self.persistent_bytes = match self.persistent {
+                0 => 0,
+                _ => self.levels.iter().flat_map(Level::blocks).map(Block::live_persistent_body_bytes).sum(),
+            };
         }
         self.settle_log(fx);
         purged
@@ -623,29 +640,6 @@ impl Classic {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Everything listings show.
-    pub fn stats(&self, now_ms: u64) -> QueueStats {
-        let consumers = self.consumers.stats();
-        let active = consumers.iter().find(|consumer| consumer.active && self.config.single_active);
-        let exclusive = consumers.iter().find(|consumer| consumer.spec.exclusive);
-        QueueStats {
-            ready: self.ready,
-            unacked: self.unacked,
-            ready_bytes: self.ready_bytes,
-            unacked_bytes: self.unacked_bytes,
-            persistent: self.persistent,
-            memory_bytes: self.heap_bytes() as u64,
-            resident_bytes: self.memory_bytes as u64,
-            disk_bytes: self.disk_bytes,
-            segment_bytes: self.segments.values().map(|held| held.bytes).sum(),
-            single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),
-            exclusive_tag: exclusive.map(|consumer| consumer.spec.tag.clone()),
-            totals: *self.tally.now(),
-            consumer_capacity: self.consumer_capacity(now_ms),
-            consumers,
-        }
-    }
-
     /// Bytes on the heap: messages in memory, what is known of those on disk, consumers. Without the machine itself.
     pub fn heap_bytes(&self) -> usize {
         self.levels.capacity() * size_of::<Level>()
@@ -658,26 +652,6 @@ impl Classic {
             + self.gets.capacity() * size_of::<GetToken>()
             + self.consumers.heap_bytes()
             + self.tally.heap_bytes()
-    }
-
-    /// What lists of many queues show.
-    pub fn glance(&self, now_ms: u64) -> QueueGlance {
-        QueueGlance {
-            ready: self.ready,
-            unacked: self.unacked,
-            ready_bytes: self.ready_bytes,
-            unacked_bytes: self.unacked_bytes,
-            persistent: self.persistent,
-            memory_bytes: self.memory_bytes as u64,
-            disk_bytes: self.disk_bytes,
-            consumers: self.consumers.count(),
-            totals: *self.tally.now(),
-            consumer_capacity: self.consumer_capacity(now_ms),
-        }
-    }
-
-    fn consumer_capacity(&self, now_ms: u64) -> f64 {
-        if self.consumers.count() == 0 { 0.0 } else { self.tally.capacity(now_ms) }
     }
 }
 

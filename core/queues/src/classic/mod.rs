@@ -13,6 +13,7 @@ mod consumers;
 mod expiry;
 mod index;
 mod level;
+mod listing;
 mod machine;
 mod recovery;
 mod rest;

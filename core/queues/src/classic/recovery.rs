@@ -208,6 +208,7 @@ impl Recovering {
                 queue.ready_bytes += block.live_body_bytes();
             }
         }
+        queue.persistent_bytes = queue.ready_bytes;
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.written = Written { bytes: self.state_bytes, messages: queue.persistent };
         queue.levels = self.levels;

@@ -1,4 +1,4 @@
-//! What is to be remembered of a queue that was used and is empty again: what it has counted, and which numbers are taken. A few
+//! What is to be remembered of a queue that was used and is empty again: what it has counted, when it was used, and which numbers are taken. A few
 //! bytes, so that a node with very many queues pays for those that are in use. Not stored: it lives as long as the process.
 
 use std::sync::Arc;
@@ -19,6 +19,7 @@ impl Classic {
         }
         let mut out = Vec::with_capacity(32);
         write(&mut out, if self.had_consumer { HAD_CONSUMER } else { 0 });
+        write(&mut out, self.active_ms);
         write(&mut out, self.levels.len() as u64);
         self.levels.iter().for_each(|level| write(&mut out, level.next_number()));
         let totals = self.tally.now().to_array();
@@ -60,6 +61,7 @@ impl Classic {
         let mut queue = Classic::new(config, now_ms);
         let from = &mut bytes;
         queue.had_consumer = read(from) & HAD_CONSUMER > 0;
+        queue.active_ms = read(from);
         for nth in 0..read(from) as usize {
             let next = read(from);
             if let Some(level) = queue.levels.get_mut(nth) {
@@ -101,6 +103,7 @@ fn read(from: &mut &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DeliveryTotals;
 
     #[test]
     fn numbers_of_all_sizes_come_back() {
@@ -116,16 +119,18 @@ mod tests {
     fn a_queue_goes_on_counting_where_it_was() {
         let config = Arc::new(QueueConfig { max_priority: 2, ..QueueConfig::default() });
         let mut queue = Classic::new(config.clone(), 0);
+        let deliveries = DeliveryTotals { got: 3, ..DeliveryTotals::NONE };
         *queue.tally.totals() =
-            QueueTotals { published: 700, got: 3, disk_writes: 1 << 40, ..QueueTotals::NONE };
+            QueueTotals { published: 700, deliveries, disk_writes: 1 << 40, ..QueueTotals::NONE };
         queue.levels[1].go_on_at(700);
-        queue.had_consumer = true;
+        (queue.had_consumer, queue.active_ms) = (true, 1_800_000_000_000);
         let bytes = queue.rest().expect("it is empty");
         assert!(bytes.len() < 24, "{}", bytes.len());
         let again = Classic::from_rest(config, &bytes, 5);
         assert_eq!(again.tally.now(), queue.tally.now());
         assert_eq!((again.levels[0].next_number(), again.levels[1].next_number()), (0, 700));
-        assert_eq!((again.had_consumer, again.counts()), (true, queue.counts()));
+        assert_eq!((again.had_consumer, again.active_ms), (true, queue.active_ms));
+        assert_eq!(again.counts(), queue.counts());
         assert_eq!(again.rest(), Some(bytes));
     }
 }

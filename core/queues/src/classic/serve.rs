@@ -17,7 +17,7 @@ impl Classic {
     /// basic.get: answered through [`Effects::got`], at once unless the head is on disk. The message is unacked
     /// afterwards; a no-ack get settles it right away.
     pub fn get(&mut self, get: GetToken, now_ms: u64, fx: &mut impl Effects) {
-        self.last_used_ms = now_ms;
+        (self.last_used_ms, self.active_ms) = (now_ms, now_ms);
         self.expire(now_ms, fx);
         self.gets.push_back(get);
         self.serve(now_ms, fx);
@@ -71,7 +71,7 @@ impl Classic {
         let taken = fx.deliver(id, &run);
         debug_assert!(taken <= run.len());
         let full = taken < run.len();
-        let totals = self.tally.totals();
+        let totals = &mut self.tally.totals().deliveries;
         totals.redelivered += run[..taken].iter().filter(|delivery| delivery.redelivered).count() as u64;
         let delivered = if ack_required { &mut totals.delivered } else { &mut totals.delivered_no_ack };
         *delivered += taken as u64;
@@ -114,7 +114,7 @@ impl Classic {
         while let Some(get) = self.gets.front().copied() {
             let Some(level) = self.top_level() else {
                 self.gets.pop_front();
-                self.tally.totals().got_empty += 1;
+                self.tally.totals().deliveries.got_empty += 1;
                 fx.got(get, None);
                 continue;
             };
@@ -125,7 +125,7 @@ impl Classic {
                 self.fetch_head(level, fx);
                 return;
             };
-            let totals = self.tally.totals();
+            let totals = &mut self.tally.totals().deliveries;
             totals.got += 1;
             totals.redelivered += u64::from(delivery.redelivered);
             fx.got(get, Some((delivery, self.ready - 1)));

@@ -63,7 +63,7 @@ impl Classic {
         let is_behind = self.memory_bytes > self.memory_bytes_max() / 2 || self.disk_bytes > 0;
         Flow {
             published: self.tally.now().published,
-            delivered: self.tally.now().handed_out(),
+            delivered: self.tally.now().deliveries.handed_out(),
             is_lagging: is_behind && self.consumers.count() > 0,
         }
     }

@@ -71,7 +71,7 @@ impl Classic {
     /// Deliveries made so far, if messages are ready and some consumer may want one: it stands in line, or its session has not
     /// yet said that it can take more. Cheap: looked at after every turn.
     pub fn wanted_deliveries(&self) -> Option<u64> {
-        (self.ready > 0 && self.consumers.may_want()).then(|| self.tally.now().handed_out())
+        (self.ready > 0 && self.consumers.may_want()).then(|| self.tally.now().deliveries.handed_out())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
+mod listing;
 mod portions;
 mod reconfigure;
 mod schedule;

@@ -14,7 +14,7 @@ use super::messages;
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
-use super::shapes::{connection, connection_details, consumers, lossy, object};
+use super::shapes::{connection, connection_details, consumers, iso_time, lossy, now_ms, object};
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 use crate::policies::definition_object;
@@ -209,17 +209,14 @@ fn add_contents(
     ranges: Ranges,
 ) {
     let glance = queue.glance();
-    let messages = glance.ready + glance.unacked;
     if matches!(details, Details::None { .. }) {
-        json.insert("messages".into(), messages.into());
+        json.insert("messages".into(), (glance.ready + glance.unacked).into());
         json.insert("messages_ready".into(), glance.ready.into());
         json.insert("messages_unacknowledged".into(), glance.unacked.into());
         json.insert("online".into(), Value::Null);
         return;
     }
     rates::add_queue(app, json, queue, &glance, wanted, ranges);
-    let in_memory = |count: u64| if glance.disk_bytes == 0 { count } else { 0 };
-    let bytes = glance.ready_bytes + glance.unacked_bytes;
     // A queue without consumers has no capacity, and RabbitMQ writes that without a point.
     let capacity = if glance.consumers == 0 { Value::from(0) } else { glance.consumer_capacity.into() };
     json.extend(object(json!({
@@ -227,23 +224,32 @@ fn add_contents(
         "consumer_capacity": capacity,
         "consumer_utilisation": capacity,
         "memory": glance.memory_bytes,
-        "message_bytes": bytes,
-        "message_bytes_persistent": if glance.persistent == messages { bytes } else { 0 },
-        "message_bytes_ram": in_memory(bytes),
+        "message_bytes": glance.ready_bytes + glance.unacked_bytes,
+        "message_bytes_persistent": glance.persistent_bytes,
+        "message_bytes_ram": glance.in_memory.body_bytes,
         "message_bytes_ready": glance.ready_bytes,
         "message_bytes_unacknowledged": glance.unacked_bytes,
         "messages_persistent": glance.persistent,
-        "messages_ram": in_memory(messages),
-        "messages_ready_ram": in_memory(glance.ready),
-        "messages_unacknowledged_ram": in_memory(glance.unacked),
+        "messages_ram": glance.in_memory.messages(),
+        "messages_ready_ram": glance.in_memory.ready,
+        "messages_unacknowledged_ram": glance.in_memory.unacked,
     })));
     if details == Details::All {
         json.insert("message_bytes_on_disk".into(), glance.disk_bytes.into());
-        json.insert("head_message_timestamp".into(), Value::Null);
+    }
+    // Lists have it where there is one, pages of one queue always.
+    if details == Details::All || glance.head_timestamp_s.is_some() {
+        json.insert("head_message_timestamp".into(), glance.head_timestamp_s.into());
     }
 }
 
+/// How long a queue is not used before it counts as idle, milliseconds: RabbitMQ's processes rest after about as much.
+const IDLE_MS: u64 = 1_000;
+
 fn add_tags_and_disk(json: &mut Map<String, Value>, stats: &QueueStats) {
+    if stats.active_ms > 0 && now_ms().saturating_sub(stats.active_ms) >= IDLE_MS {
+        json.insert("idle_since".into(), iso_time(stats.active_ms).into());
+    }
     // Warren's own: segment files of the queue, and which part of them is of blocks that are needed.
     json.insert("disk_bytes".into(), stats.segment_bytes.into());
     let ratio = (stats.segment_bytes > 0).then(|| stats.disk_bytes as f64 / stats.segment_bytes as f64);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use broker::{
-    Broker, ChannelInfo, ConnectionId, ConnectionInfo, Queue, QueueGlance, QueueTotals, TrafficTotals, Vhost,
+    Broker, ChannelInfo, ConnectionId, ConnectionInfo, DeliveryTotals, Queue, QueueGlance, QueueTotals,
+    TrafficTotals, Vhost,
 };
 use serde_json::{Map, Value};
 
@@ -54,7 +55,7 @@ fn publishing(totals: &TrafficTotals) -> Counters {
     ]
 }
 
-fn consuming(totals: &TrafficTotals) -> Counters {
+fn consuming(totals: &DeliveryTotals) -> Counters {
     vec![
         ("ack", totals.acked),
         ("deliver", totals.delivered),
@@ -68,21 +69,13 @@ fn consuming(totals: &TrafficTotals) -> Counters {
 }
 
 fn traffic(totals: &TrafficTotals) -> Counters {
-    [publishing(totals), consuming(totals)].concat()
+    [publishing(totals), consuming(&totals.deliveries)].concat()
 }
 
 fn of_queue(totals: &QueueTotals) -> Counters {
-    vec![
-        ("publish", totals.published),
-        ("ack", totals.acked),
-        ("deliver", totals.delivered),
-        ("deliver_get", totals.delivered + totals.delivered_no_ack + totals.got + totals.got_no_ack),
-        ("deliver_no_ack", totals.delivered_no_ack),
-        ("get", totals.got),
-        ("get_empty", totals.got_empty),
-        ("get_no_ack", totals.got_no_ack),
-        ("redeliver", totals.redelivered),
-    ]
+    let mut counters = consuming(&totals.deliveries);
+    counters.push(("publish", totals.published));
+    counters
 }
 
 fn lengths(glance: &QueueGlance) -> [(&'static str, u64); 3] {
@@ -146,7 +139,7 @@ pub(crate) fn add_channel(
     info: &ChannelInfo,
     ranges: Ranges,
 ) {
-    let (published, consumed) = (publishing(&info.traffic), consuming(&info.traffic));
+    let (published, consumed) = (publishing(&info.traffic), consuming(&info.traffic.deliveries));
     let (has_published, has_consumed) = (!is_quiet(&published), !is_quiet(&consumed));
     if !has_published && !has_consumed {
         return;

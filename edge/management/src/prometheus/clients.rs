@@ -5,7 +5,7 @@ use std::io;
 use broker::{Broker, ChannelInfo, ConnectionTotals};
 
 use super::families::Asked;
-use super::metric::{Metric, counter, gauge, write_objects};
+use super::metric::{Metric, counter, deliveries, gauge, write_objects};
 use super::page::{Page, labels};
 use crate::connections::pid;
 
@@ -65,25 +65,7 @@ pub(crate) const PUBLISHES: &[Metric<ChannelInfo>] = &[
 ];
 
 /// What a channel was given.
-pub(crate) const DELIVERIES: &[Metric<ChannelInfo>] = &[
-    counter("channel_get_ack_total", "Messages fetched with basic.get, to be acked", |it| {
-        it.traffic.got as f64
-    }),
-    counter("channel_get_total", "Messages fetched with basic.get without ack", |it| {
-        it.traffic.got_no_ack as f64
-    }),
-    counter("channel_messages_delivered_ack_total", "Deliveries to consumers that ack", |it| {
-        it.traffic.delivered as f64
-    }),
-    counter("channel_messages_delivered_total", "Deliveries to consumers that do not ack", |it| {
-        it.traffic.delivered_no_ack as f64
-    }),
-    counter("channel_messages_redelivered_total", "Deliveries of messages delivered before", |it| {
-        it.traffic.redelivered as f64
-    }),
-    counter("channel_messages_acked_total", "Deliveries acked", |it| it.traffic.acked as f64),
-    counter("channel_get_empty_total", "basic.get that found nothing", |it| it.traffic.got_empty as f64),
-];
+pub(crate) const DELIVERIES: &[Metric<ChannelInfo>] = deliveries!("channel_", traffic.deliveries);
 
 /// All connections, closed ones included where that only grows.
 pub(crate) fn connection_sum(broker: &Broker) -> Connection {

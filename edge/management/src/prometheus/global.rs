@@ -38,10 +38,15 @@ const PASSED: &[(Metric<TrafficTotals>, &str)] = &[
         AMQP,
     ),
     (counter("messages_confirmed_total", "Publishes confirmed", |it| it.confirmed as f64), AMQP),
-    (counter("messages_delivered_total", "Messages given to clients", |it| it.handed_out() as f64), QUEUES),
+    (
+        counter("messages_delivered_total", "Messages given to clients", |it| {
+            it.deliveries.handed_out() as f64
+        }),
+        QUEUES,
+    ),
     (
         counter("messages_delivered_consume_manual_ack_total", "Deliveries to consumers that ack", |it| {
-            it.delivered as f64
+            it.deliveries.delivered as f64
         }),
         QUEUES,
     ),
@@ -49,7 +54,7 @@ const PASSED: &[(Metric<TrafficTotals>, &str)] = &[
         counter(
             "messages_delivered_consume_auto_ack_total",
             "Deliveries to consumers that do not ack",
-            |it| it.delivered_no_ack as f64,
+            |it| it.deliveries.delivered_no_ack as f64,
         ),
         QUEUES,
     ),
@@ -57,7 +62,7 @@ const PASSED: &[(Metric<TrafficTotals>, &str)] = &[
         counter(
             "messages_delivered_get_manual_ack_total",
             "Messages fetched with basic.get, to be acked",
-            |it| it.got as f64,
+            |it| it.deliveries.got as f64,
         ),
         QUEUES,
     ),
@@ -65,18 +70,23 @@ const PASSED: &[(Metric<TrafficTotals>, &str)] = &[
         counter(
             "messages_delivered_get_auto_ack_total",
             "Messages fetched with basic.get without ack",
-            |it| it.got_no_ack as f64,
+            |it| it.deliveries.got_no_ack as f64,
         ),
         QUEUES,
     ),
-    (counter("messages_get_empty_total", "basic.get that found nothing", |it| it.got_empty as f64), QUEUES),
     (
-        counter("messages_redelivered_total", "Deliveries of messages delivered before", |it| {
-            it.redelivered as f64
+        counter("messages_get_empty_total", "basic.get that found nothing", |it| {
+            it.deliveries.got_empty as f64
         }),
         QUEUES,
     ),
-    (counter("messages_acknowledged_total", "Deliveries acked", |it| it.acked as f64), QUEUES),
+    (
+        counter("messages_redelivered_total", "Deliveries of messages delivered before", |it| {
+            it.deliveries.redelivered as f64
+        }),
+        QUEUES,
+    ),
+    (counter("messages_acknowledged_total", "Deliveries acked", |it| it.deliveries.acked as f64), QUEUES),
 ];
 
 /// What has passed since the start.

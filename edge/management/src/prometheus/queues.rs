@@ -6,14 +6,8 @@ use std::sync::Arc;
 use broker::{Queue, QueueGlance};
 
 use super::families::Asked;
-use super::metric::{Metric, counter, gauge, share, write_objects};
+use super::metric::{Metric, counter, deliveries, gauge, share, write_objects};
 use super::page::{Kind, Page, labels};
-
-/// How many of so many are in memory: all, or a share by bytes when a backlog lies on disk.
-fn resident(it: &QueueGlance, count: u64) -> f64 {
-    let (memory, disk) = (it.memory_bytes as f64, it.disk_bytes as f64);
-    if it.disk_bytes == 0 { count as f64 } else { (count as f64 * memory / (memory + disk)).floor() }
-}
 
 pub(crate) const COARSE: &[Metric<QueueGlance>] = &[
     gauge("queue_messages_ready", "Messages that wait for a consumer", |it| it.ready as f64),
@@ -32,24 +26,20 @@ pub(crate) const DETAILS: &[Metric<QueueGlance>] = &[
         |it| it.consumer_capacity,
     ),
     share("queue_consumer_utilisation", "The same as queue_consumer_capacity", |it| it.consumer_capacity),
+    share(
+        "queue_head_message_timestamp",
+        "Timestamp of the first message in memory or of the oldest unacked one, seconds, where they have one",
+        |it| it.head_timestamp_s.map_or(f64::NAN, |at_s| at_s as f64),
+    ),
     gauge("queue_process_memory_bytes", "Bytes of messages in memory", |it| it.memory_bytes as f64),
-    gauge("queue_messages_ram", "Messages in memory, estimated while others are on disk", |it| {
-        resident(it, it.ready + it.unacked)
-    }),
-    gauge(
-        "queue_messages_ram_bytes",
-        "Bytes of bodies in memory, estimated while others are on disk",
-        |it| resident(it, it.ready_bytes + it.unacked_bytes),
-    ),
-    gauge("queue_messages_ready_ram", "Ready messages in memory, estimated while others are on disk", |it| {
-        resident(it, it.ready)
-    }),
-    gauge(
-        "queue_messages_unacked_ram",
-        "Unacked messages in memory, estimated while others are on disk",
-        |it| resident(it, it.unacked),
-    ),
+    gauge("queue_messages_ram", "Messages in memory", |it| it.in_memory.messages() as f64),
+    gauge("queue_messages_ram_bytes", "Bytes of bodies in memory", |it| it.in_memory.body_bytes as f64),
+    gauge("queue_messages_ready_ram", "Ready messages in memory", |it| it.in_memory.ready as f64),
+    gauge("queue_messages_unacked_ram", "Unacked messages in memory", |it| it.in_memory.unacked as f64),
     gauge("queue_messages_persistent", "Persistent messages", |it| it.persistent as f64),
+    gauge("queue_messages_persistent_bytes", "Bytes of the bodies of persistent messages", |it| {
+        it.persistent_bytes as f64
+    }),
     gauge("queue_messages_bytes", "Bytes of the bodies of all messages", |it| {
         (it.ready_bytes + it.unacked_bytes) as f64
     }),
@@ -63,23 +53,7 @@ pub(crate) const DETAILS: &[Metric<QueueGlance>] = &[
     }),
 ];
 
-pub(crate) const DELIVERIES: &[Metric<QueueGlance>] = &[
-    counter("queue_get_ack_total", "Messages fetched with basic.get, to be acked", |it| it.totals.got as f64),
-    counter("queue_get_total", "Messages fetched with basic.get without ack", |it| {
-        it.totals.got_no_ack as f64
-    }),
-    counter("queue_messages_delivered_ack_total", "Deliveries to consumers that ack", |it| {
-        it.totals.delivered as f64
-    }),
-    counter("queue_messages_delivered_total", "Deliveries to consumers that do not ack", |it| {
-        it.totals.delivered_no_ack as f64
-    }),
-    counter("queue_messages_redelivered_total", "Deliveries of messages delivered before", |it| {
-        it.totals.redelivered as f64
-    }),
-    counter("queue_messages_acked_total", "Messages acked by clients", |it| it.totals.acked as f64),
-    counter("queue_get_empty_total", "basic.get that found nothing", |it| it.totals.got_empty as f64),
-];
+pub(crate) const DELIVERIES: &[Metric<QueueGlance>] = deliveries!("queue_", totals.deliveries);
 
 /// What came into queues. RabbitMQ tells it apart by channel and exchange too.
 pub(crate) const PUBLISHES: &[Metric<QueueGlance>] =

@@ -204,14 +204,14 @@ impl Deliveries {
     #[inline]
     pub(crate) fn count_acked(&mut self, number: u16, count: u64) {
         if let Some(channel) = self.channel(number) {
-            channel.counted.acked += count;
+            channel.counted.deliveries.acked += count;
         }
     }
 
     /// basic.get found nothing.
     pub(crate) fn count_empty_get(&mut self, number: u16) {
         if let Some(channel) = self.channel(number) {
-            channel.counted.got_empty += 1;
+            channel.counted.deliveries.got_empty += 1;
         }
     }
 
@@ -518,7 +518,7 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
         taken += 1;
         redelivered += u64::from(delivery.redelivered);
     }
-    let counted = &mut channel.counted;
+    let counted = &mut channel.counted.deliveries;
     *(if ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack }) += taken as u64;
     counted.redelivered += redelivered;
     taken
@@ -576,7 +576,7 @@ pub(crate) fn deliver_got(
     let (frame_size_max, delivered_ds) = (side.frame_size_max, side.delivered_ds);
     let Some(channel) = side.channels[usize::from(number)].as_deref_mut() else { return };
     channel.latest_tag += 1;
-    let counted = &mut channel.counted;
+    let counted = &mut channel.counted.deliveries;
     *(if source.is_some() { &mut counted.got } else { &mut counted.got_no_ack }) += 1;
     counted.redelivered += u64::from(got.redelivered);
     let tag = channel.latest_tag;

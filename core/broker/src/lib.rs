@@ -50,6 +50,7 @@ pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
 pub use control::explain::{ExplainedRoute, Imagined};
 pub use control::long_changes::LongChanges;
 pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};
+pub use control::seeds::{LimitSeed, PolicySeed, UserSeed, VhostSeeds};
 pub use data::confirms::{ConfirmRange, ConfirmSink};
 pub use data::consume::{ConsumeRequest, ConsumerSink, SessionHold};
 pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};

@@ -1,6 +1,7 @@
 //! What can be set about a broker; typed, with the defaults of RabbitMQ.
 
 use crate::alarms::{DiskLimit, MemoryLimit};
+use crate::control::seeds::VhostSeeds;
 
 /// Options of one broker. Every duration and size names its unit.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub struct BrokerOptions {
     pub fsync: bool,
     /// What a fresh data directory starts with; `None` for nothing, because definitions will be imported (B17).
     pub defaults: Option<DefaultObjects>,
+    /// What new vhosts start with, the first one included. Default nothing.
+    pub vhost_seeds: VhostSeeds,
     /// Type of queues declared without one in vhosts that are made without one (B64). Default `classic`.
     pub default_queue_type: String,
     /// Name of this node in texts. Default `warren@localhost`.
@@ -70,6 +73,7 @@ impl Default for BrokerOptions {
             message_size_max: 16 << 20,
             fsync: true,
             defaults: Some(DefaultObjects::default()),
+            vhost_seeds: VhostSeeds::default(),
             default_queue_type: "classic".into(),
             node_name: "warren@localhost".into(),
             loopback_users: vec!["guest".into()],

@@ -1,6 +1,6 @@
 //! Definitions imported: a document is checked as a whole, then merged with what is there. Refuses to know files.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use broker::Broker;
 use metadata::{
@@ -121,14 +121,37 @@ pub fn import(
         vhost.metadata.default_queue_type.get_or_insert_with(default);
     }
     check_vhost_count(broker, &definitions)?;
-    let commands = definitions.into_commands();
-    let batch = Command::ImportBatch(metadata::Batch { commands });
     let refused = |refused| format!("the broker refuses: {refused:?}");
+    let commands = with_seeds(broker, definitions.into_commands()).map_err(refused)?;
+    let batch = Command::ImportBatch(metadata::Batch { commands });
     let (outcome, call) = broker.apply_telling(&batch).map_err(refused)?;
     call.wait().map_err(refused)?;
     show_cluster_name(broker);
     refusals(&batch, &outcome)?;
     Ok(left.iter().map(Left::line).collect())
+}
+
+/// New vhosts with what the configuration gives them; what the document says of them comes later and counts.
+fn with_seeds(broker: &Broker, commands: Vec<Command>) -> Result<Vec<Command>, broker::Refused> {
+    if !broker.seeds_vhosts() {
+        return Ok(commands);
+    }
+    let mut users: BTreeSet<Name> =
+        broker.read_metadata(|state| state.users().map(|(name, _)| name.clone()).collect());
+    let mut all = Vec::with_capacity(commands.len());
+    for command in commands {
+        match command {
+            Command::AddVhost(add) if broker.vhost(&lossy(&add.name)).is_none() => {
+                all.extend(broker.vhost_with_seeds(add, &mut users)?);
+            }
+            Command::PutUser(put) => {
+                users.insert(put.name.clone());
+                all.push(Command::PutUser(put));
+            }
+            other => all.push(other),
+        }
+    }
+    Ok(all)
 }
 
 /// `2 quorum queues, 1 stream`

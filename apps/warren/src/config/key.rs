@@ -184,7 +184,7 @@ fn number(value: &str, min: u64, max: u64, unit: Unit) -> Result<u64, String> {
 }
 
 /// `131072`, `128KB`, `16mb`, `1GB`: powers of 1,024, as in RabbitMQ. `None` for anything else and on overflow.
-fn bytes(value: &str) -> Option<u64> {
+pub(super) fn bytes(value: &str) -> Option<u64> {
     let (digits, shift) = [("kb", 10), ("mb", 20), ("gb", 30)]
         .into_iter()
         .find_map(|(suffix, shift)| Some((strip_suffix_any_case(value, suffix)?, shift)))

@@ -134,7 +134,7 @@ fn store(options: &mut Options, chosen: Vec<Chosen>, problems: &mut Vec<Problem>
             cleared = Some(rank);
         }
         if let Err(reason) = key.take.store(options, &word, &setting.value) {
-            let secret = key.name.ends_with("_pass");
+            let secret = key.name.ends_with("_pass") || key.name.ends_with(".password");
             let value = if secret { String::new() } else { setting.value.clone() };
             let kind = ProblemKind::BadValue { key: setting.key(), value, reason };
             problems.push(Problem { line: setting.line, kind });

@@ -15,6 +15,7 @@ mod nearest;
 mod options;
 mod prometheus;
 mod reference;
+mod seeds;
 mod substitute;
 mod syntax;
 mod template;
@@ -30,4 +31,5 @@ pub use options::{
 };
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};
+pub use seeds::SeedOptions;
 pub use template::template;

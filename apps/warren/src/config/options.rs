@@ -4,6 +4,7 @@
 //! "no limit" when it is `None`.
 
 use super::prometheus::PrometheusOptions;
+use super::seeds::SeedOptions;
 use crate::logging::{LogFilter, LogFormat};
 use broker::{DiskLimit, MemoryLimit};
 use std::fmt;
@@ -22,6 +23,8 @@ pub struct Options {
     pub alarms: AlarmOptions,
     /// First user, first vhost, who may log in and how.
     pub access: AccessOptions,
+    /// What new vhosts start with.
+    pub seeds: SeedOptions,
     /// Queue behaviour that is not set per queue.
     pub queues: QueueOptions,
     /// The HTTP API.

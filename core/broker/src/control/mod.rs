@@ -10,6 +10,7 @@ pub(crate) mod long_changes;
 pub mod operator;
 mod policies;
 pub mod queues;
+pub(crate) mod seeds;
 pub(crate) mod translate;
 pub mod users;
 pub(crate) mod writer;

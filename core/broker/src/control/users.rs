@@ -1,7 +1,7 @@
 //! Vhosts, users and permissions, for management.
 
 use metadata::{
-    AddUser, AddVhost, Command, Credentials, DeleteUser, DeleteVhost, Hashing, Limits, Outcome,
+    AddUser, AddVhost, Batch, Command, Credentials, DeleteUser, DeleteVhost, Hashing, Limits, Outcome,
     SetPermissions, SetUserLimits, SetVhostLimits, SetVhostMetadata, VhostMetadata,
 };
 
@@ -36,9 +36,15 @@ impl Broker {
         let metadata = VhostMetadata { default_queue_type, ..metadata };
         let add = AddVhost { name: name.as_bytes().into(), metadata };
         let decided = self.decide(CLI, |state| {
+            let is_new = state.vhost(&add.name).is_none();
             let limit = self.options().vhosts_max.filter(|max| state.vhosts().len() as u64 >= *max);
-            match limit.filter(|_| state.vhost(&add.name).is_none()) {
+            match limit.filter(|_| is_new) {
                 Some(limit) => Err(Refused::VhostLimitReached { name: name.into(), limit }),
+                None if is_new && self.seeds_vhosts() => {
+                    let mut users = state.users().map(|(name, _)| name.clone()).collect();
+                    let commands = self.vhost_with_seeds(add, &mut users)?;
+                    Ok(Command::ImportBatch(Batch { commands }))
+                }
                 None => Ok(Command::AddVhost(add)),
             }
         });

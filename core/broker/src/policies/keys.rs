@@ -32,6 +32,14 @@ pub struct PolicyKey {
     pub is_for_classic: bool,
 }
 
+impl PolicyKey {
+    /// Whether it may be this number.
+    #[must_use]
+    pub fn takes(&self, number: i64) -> bool {
+        (self.is_valid)(&PolicyValue::Integer(number))
+    }
+}
+
 /// The setting of that name.
 #[must_use]
 pub fn policy_key(name: &str) -> Option<&'static PolicyKey> {

@@ -11,4 +11,5 @@ mod pattern;
 mod tests;
 
 pub use applied::{AppliedPolicies, RuntimePolicy, VhostPolicies};
+pub(crate) use pattern::Pattern;
 pub use pattern::{PatternProblem, policy_pattern_problem};

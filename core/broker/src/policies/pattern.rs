@@ -14,7 +14,7 @@ const BACKTRACKS_MAX: usize = 10_000;
 
 /// A pattern of names, unanchored.
 #[derive(Debug)]
-pub(super) enum Pattern {
+pub(crate) enum Pattern {
     Everything,
     /// Matched in time that grows with the name only.
     Plain(Box<regex::bytes::Regex>),
@@ -25,7 +25,7 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    pub(super) fn new(text: &str) -> Pattern {
+    pub(crate) fn new(text: &str) -> Pattern {
         if matches!(text, "" | ".*" | "^" | "^.*" | "^.*$" | ".*$") {
             return Pattern::Everything;
         }
@@ -39,7 +39,7 @@ impl Pattern {
         fancy(text).map_or(Pattern::Broken, |regex| Pattern::Fancy(Box::new(regex)))
     }
 
-    pub(super) fn matches(&self, name: &[u8]) -> bool {
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
         match self {
             Pattern::Everything => true,
             Pattern::Plain(regex) => regex.is_match(name),

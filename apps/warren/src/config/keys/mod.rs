@@ -10,6 +10,7 @@ mod network;
 mod node;
 mod prometheus;
 mod queues;
+mod seeds;
 mod table;
 
 pub use table::{all, sections};

@@ -2,11 +2,12 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 9] = [
+static SECTIONS: [&Section; 10] = [
     &super::network::SECTION,
     &super::limits::SECTION,
     &super::alarms::SECTION,
     &super::access::SECTION,
+    &super::seeds::SECTION,
     &super::queues::SECTION,
     &super::management::SECTION,
     &super::prometheus::SECTION,

@@ -215,6 +215,34 @@ fn a_secret_never_appears_in_a_problem() {
 }
 
 #[test]
+fn lines_with_the_same_word_speak_of_one_thing() {
+    let options = read(
+        "default_users.shop.tags = a, b\n\
+         default_users.shop.password = hare\n\
+         default_users.other.read = ^x\n\
+         default_limits.vhosts.2.max_queues = 5\n\
+         default_limits.vhosts.1.max_queues = 6\n\
+         default_policies.operator.p.message_ttl = 2m\n\
+         default_policies.operator.p.max_length = 3\n\
+         default_policies.operator.nothing.vhost_pattern = ^x\n",
+    );
+    assert!(!format!("{options:?}").contains("hare"));
+    let seeds = options.seeds.to_broker();
+    let users: Vec<_> =
+        seeds.users.iter().map(|it| (&*it.name, it.password.as_deref(), it.tags.len())).collect();
+    assert_eq!(users, [("shop", Some("hare"), 2), ("other", None, 0)]);
+    assert_eq!(seeds.users[1].permissions, [".*", ".*", "^x"]);
+    let limits: Vec<_> = seeds.limits.iter().map(|it| it.limits[0]).collect();
+    assert_eq!(limits, [("max-queues", 6), ("max-queues", 5)]);
+    let [policy] = &seeds.operator_policies[..] else { panic!("one sets nothing: {seeds:?}") };
+    assert_eq!(policy.definition, [("message-ttl", 120_000), ("max-length", 3)]);
+    let problem =
+        problems("default_users.shop.password = encrypted:hare\ndefault_policies.operator.p.max_length = 0")
+            .join("");
+    assert!(!problem.contains("hare") && problem.contains("at least 1"), "{problem}");
+}
+
+#[test]
 fn a_file_that_is_missing_too_large_or_not_text_is_refused_clearly() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rabbitmq.conf");

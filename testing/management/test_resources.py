@@ -113,8 +113,13 @@ def test_why_a_message_goes_where_it_goes(api):
     way = api.get(f"/api/explain/route?vhost={V}&exchange=amq.topic&routing_key=b.b")
     assert (way["queues"], way["steps"][0]["end"]) == ([], "dead_end") and way["steps"][0]["nearest"][0]["why"]
     assert api.get(f"/api/explain/delivery?vhost={V}&queue=q")["verdict"]
-    assert api("GET", f"/api/explain/route?vhost={V}&exchange=nox").status == 404
-    assert api("GET", f"/api/explain/delivery?vhost={V}&queue=noq").status == 404
+    for path, text in [
+        (f"route?vhost={V}&exchange=nox", f"exchange 'nox' does not exist in vhost '{V}'"),
+        (f"delivery?vhost={V}&queue=noq", f"queue 'noq' does not exist in vhost '{V}'"),
+        ("route?vhost=nov&exchange=nox", "vhost 'nov' does not exist"),
+    ]:
+        missing = api("GET", f"/api/explain/{path}")
+        assert (missing.status, missing.json) == (404, {"error": "not_found", "reason": text})
 
 
 def test_the_api_describes_itself(api):

@@ -1,6 +1,6 @@
 //! Warren's own: why a message goes where it goes, and why consumers get messages or do not.
 
-use broker::{ExplainedRoute, Imagined, QueueRef};
+use broker::{ExplainedRoute, Imagined, QueueRef, Refused};
 use routing::{Before, Came, Destination, End, MatchedBinding, Step};
 use serde_json::{Map, Value, json};
 use wire::amqp091::PropertiesBuf;
@@ -9,6 +9,7 @@ use super::auth::{Access, sees_vhost};
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
+use super::shapes::lossy;
 use super::table::{Method, Route, route};
 use crate::delivery::explain_delivery;
 use crate::routes::{type_names, why};
@@ -39,13 +40,12 @@ fn asked<'a>(call: &'a Call, name: &str) -> Result<&'a str, Problem> {
     call.query(name).ok_or_else(|| Problem::keys_missing(&[name]))
 }
 
-/// The vhost in the query.
+/// The vhost in the query. One that the user may not see is as good as missing.
 fn vhost(call: &Call) -> Result<&str, Problem> {
     let vhost = call.query("vhost").unwrap_or("/");
     match call.broker().vhost(vhost) {
-        None => Err(Problem::missing()),
         Some(_) if sees_vhost(&call.user, vhost) => Ok(vhost),
-        Some(_) => Err(Problem::hidden()),
+        _ => Err(Problem::new(404, "not_found", format!("vhost '{vhost}' does not exist"))),
     }
 }
 
@@ -76,7 +76,14 @@ fn of_route(call: &Call) -> Answer {
     let properties = properties(call)?;
     let message =
         Imagined { exchange: exchange.as_bytes(), routing_key: key.as_bytes(), properties: &properties };
-    Ok(Reply::Json(route_object(&call.broker().explain_route(vhost, message)?)))
+    let explained = call.broker().explain_route(vhost, message).map_err(|refused| match refused {
+        Refused::NotFound(exchange) => {
+            let name = lossy(&exchange.name);
+            Problem::new(404, "not_found", format!("exchange '{name}' does not exist in vhost '{vhost}'"))
+        }
+        other => other.into(),
+    })?;
+    Ok(Reply::Json(route_object(&explained)))
 }
 
 fn route_object(explained: &ExplainedRoute) -> Value {
@@ -143,7 +150,9 @@ fn binding_object(binding: &MatchedBinding<QueueRef>) -> Value {
 
 fn of_delivery(call: &Call) -> Answer {
     let (vhost, queue) = (vhost(call)?, asked(call, "queue")?);
-    let explained = explain_delivery(call.broker(), vhost, queue).map_err(|_| Problem::missing())?;
+    let missing =
+        |_| Problem::new(404, "not_found", format!("queue '{queue}' does not exist in vhost '{vhost}'"));
+    let explained = explain_delivery(call.broker(), vhost, queue).map_err(missing)?;
     let json = serde_json::to_value(explained).map_err(|error| Problem::unavailable(error.to_string()))?;
     Ok(Reply::Json(json))
 }

@@ -45,6 +45,7 @@ mod profile;
 pub(crate) mod query;
 mod queues;
 mod rates;
+mod replicas;
 mod reply;
 mod router;
 mod samples;

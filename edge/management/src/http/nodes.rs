@@ -29,6 +29,34 @@ pub(crate) const ROUTES: &[Route] = &[
         "Where the node's memory is, per cent.",
         memory_relative,
     ),
+    route(
+        Method::Get,
+        "/api/nodes/{node}/memory/ets",
+        Access::Monitoring,
+        "Erlang's tables in memory: there are none.",
+        no_tables,
+    ),
+    route(
+        Method::Get,
+        "/api/nodes/{node}/memory/ets/relative",
+        Access::Monitoring,
+        "The same, per cent.",
+        no_tables,
+    ),
+    route(
+        Method::Get,
+        "/api/nodes/{node}/memory/ets/{filter}",
+        Access::Monitoring,
+        "Those of some owner.",
+        no_tables,
+    ),
+    route(
+        Method::Get,
+        "/api/nodes/{node}/memory/ets/{filter}/relative",
+        Access::Monitoring,
+        "Those of some owner, per cent.",
+        no_tables,
+    ),
 ];
 
 fn nodes(call: &Call) -> Answer {
@@ -203,4 +231,10 @@ fn memory_relative(call: &Call) -> Answer {
     parts.insert("reserved_unallocated".into(), 0.into());
     parts.insert("total".into(), 100.into());
     Ok(Reply::Json(json!({"memory": parts})))
+}
+
+/// What RabbitMQ answers for an owner that has none.
+fn no_tables(call: &Call) -> Answer {
+    check(call)?;
+    Ok(Reply::Json(json!({"ets_tables_memory": "no_tables"})))
 }

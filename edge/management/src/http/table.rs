@@ -7,7 +7,7 @@ use super::reply::Answer;
 use super::{
     attempts, bindings, channels, connections, consumers, ctl, definitions, exchanges, explain, features,
     health, insight, limits, nodes, openapi, overview, parameters, permissions, policies, profile, queues,
-    shovels, users, vhosts,
+    replicas, shovels, users, vhosts,
 };
 
 /// What a route does.
@@ -81,6 +81,7 @@ const FAMILIES: &[&[Route]] = &[
     consumers::ROUTES,
     exchanges::ROUTES,
     queues::ROUTES,
+    replicas::ROUTES,
     bindings::ROUTES,
     vhosts::ROUTES,
     users::ROUTES,

@@ -181,7 +181,14 @@ fn set_protection(call: &Call, protected: bool) -> Answer {
     Ok(Reply::NoContent)
 }
 
+/// RabbitMQ names the vhost when it cannot be protected, and not when it cannot be left alone.
 fn protect(call: &Call) -> Answer {
+    let name = call.part("vhost");
+    if call.broker().vhost(name).is_none() {
+        let text =
+            format!("Cannot enable deletion protection of virtual host '{name}' because it does not exist");
+        return Err(Problem::new(404, "not_found", text));
+    }
     set_protection(call, true)
 }
 
@@ -190,6 +197,13 @@ fn unprotect(call: &Call) -> Answer {
 }
 
 fn start(call: &Call) -> Answer {
-    call.vhost()?;
-    if call.part("node") == NODE_NAME { Ok(Reply::NoContent) } else { Err(Problem::missing()) }
+    let (vhost, node) = (call.part("vhost"), call.part("node"));
+    if node != NODE_NAME {
+        return Err(Problem::bad(format!("Unknown node: {node}")));
+    }
+    if call.broker().vhost(vhost).is_none() {
+        let text = format!("Request to node {node} failed with {{no_such_vhost,<<\"{vhost}\">>}}");
+        return Err(Problem::bad(text));
+    }
+    Ok(Reply::NoContent)
 }

@@ -1,0 +1,80 @@
+//! What RabbitMQ's API has for quorum queues, as it answers for classic ones: there are no others here.
+
+use serde_json::json;
+
+use super::auth::Access;
+use super::call::Call;
+use super::problem::Problem;
+use super::reply::{Answer, Reply};
+use super::table::{Method, Route, route};
+use crate::node::NODE_NAME;
+
+pub(crate) const ROUTES: &[Route] = &[
+    route(
+        Method::Get,
+        "/api/queues/quorum/{vhost}/{name}/status",
+        Access::Vhost,
+        "The replicas of a quorum queue; classic queues have none.",
+        status,
+    ),
+    route(
+        Method::Post,
+        "/api/queues/quorum/{vhost}/{name}/replicas/add",
+        Access::Administrator,
+        "Adds a replica of a quorum queue: `{\"node\"}`; classic queues have none.",
+        change,
+    ),
+    route(
+        Method::Delete,
+        "/api/queues/quorum/{vhost}/{name}/replicas/delete",
+        Access::Administrator,
+        "Removes a replica of a quorum queue: `{\"node\"}`; classic queues have none.",
+        change,
+    ),
+    route(
+        Method::Post,
+        "/api/queues/quorum/replicas/on/{node}/grow",
+        Access::Administrator,
+        "Adds replicas on a node: `{\"vhost_pattern\", \"queue_pattern\", \"strategy\"}`; there is nothing to do.",
+        grow,
+    ),
+    route(
+        Method::Delete,
+        "/api/queues/quorum/replicas/on/{node}/shrink",
+        Access::Administrator,
+        "Removes the replicas on a node; there is nothing to do.",
+        shrink,
+    ),
+];
+
+/// RabbitMQ's word for a queue that has no replicas.
+const NOT_SUPPORTED: &str = "classic_queue_not_supported";
+
+fn status(call: &Call) -> Answer {
+    call.queue()?;
+    Ok(Reply::Status(503, json!({"status": "failed", "reason": NOT_SUPPORTED})))
+}
+
+fn change(call: &Call) -> Answer {
+    let object = call.object_with(&["node"])?;
+    if object["node"] != NODE_NAME {
+        return Err(Problem::bad("Node is not a cluster member"));
+    }
+    let reason = if call.queue().is_ok() { NOT_SUPPORTED } else { "not_found" };
+    Err(Problem::new(503, "service_unavailable", reason))
+}
+
+fn check(call: &Call) -> Result<(), Problem> {
+    if call.part("node") == NODE_NAME { Ok(()) } else { Err(Problem::missing()) }
+}
+
+fn grow(call: &Call) -> Answer {
+    call.object_with(&["vhost_pattern", "queue_pattern", "strategy"])?;
+    check(call)?;
+    Ok(Reply::NoContent)
+}
+
+fn shrink(call: &Call) -> Answer {
+    check(call)?;
+    Ok(Reply::Status(202, json!([])))
+}

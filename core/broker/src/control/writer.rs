@@ -62,14 +62,14 @@ impl Writer {
         }
         state.begin_incarnation(incarnation);
         log.set_listener(committing.clone());
-        let end = log.end().0;
         commitlog::DurableListener::durable(&**committing, log.durable());
         let writer = Writer {
             state,
             log,
             disk,
             dir: dir.to_owned(),
-            snapshot_at: end,
+            // Not where the log ends: lives of a few changes each would never see one.
+            snapshot_at: from,
             snapshot_every_bytes: sizes.snapshot_every_bytes,
             applied: Applied::default(),
         };

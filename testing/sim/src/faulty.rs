@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use platform::{Disk, DiskFile, OpenMode};
@@ -31,6 +31,10 @@ pub(crate) struct Faults {
     until_failure: [AtomicU64; 3],
     /// How long each write and sync takes, microseconds.
     slow_us: AtomicU64,
+    /// Calls of any kind until the process is as good as gone; 0: it is not going.
+    until_end: AtomicU64,
+    /// Nothing reaches the disk any more.
+    is_over: AtomicBool,
 }
 
 impl Faults {
@@ -44,13 +48,34 @@ impl Faults {
         self.slow_us.store(slow_us, Ordering::Relaxed);
     }
 
+    /// From the `nth` call from now on, of any kind, none reaches the disk: the process ends there, whatever it still tries.
+    pub(crate) fn end_at(&self, nth: u64) {
+        self.until_end.store(nth, Ordering::Relaxed);
+    }
+
     /// Nothing is wrong any more.
     pub(crate) fn heal(&self) {
+        self.end_at(0);
+        self.is_over.store(false, Ordering::Relaxed);
         self.until_failure.iter().for_each(|until| until.store(0, Ordering::Relaxed));
         self.slow_down(0);
     }
 
+    /// Any call.
+    fn go_on(&self) -> io::Result<()> {
+        let left = self.until_end.load(Ordering::Relaxed);
+        if left > 0 {
+            self.end_at(left - 1);
+            self.is_over.fetch_or(left == 1, Ordering::Relaxed);
+        }
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the simulated process has ended"));
+        }
+        Ok(())
+    }
+
     fn pass(&self, call: Call) -> io::Result<()> {
+        self.go_on()?;
         match self.until_failure[call as usize].load(Ordering::Relaxed) {
             0 => Ok(()),
             left => {
@@ -104,10 +129,12 @@ impl Disk for FaultyDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.faults.go_on()?;
         self.disk.create_dir_all(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.faults.go_on()?;
         self.take_time();
         self.disk.sync_dir(dir)
     }
@@ -117,6 +144,7 @@ impl Disk for FaultyDisk {
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        self.faults.go_on()?;
         Ok(self.disk.try_lock(path)?.map(|file| self.file(file)))
     }
 }
@@ -145,6 +173,7 @@ impl DiskFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.disk.faults.go_on()?;
         self.disk.take_time();
         self.file.sync_data()
     }

@@ -27,6 +27,8 @@ pub struct Summary {
     pub audits: u64,
     /// Damaged disks opened all the same.
     pub damages: u64,
+    /// Brokers opened on a copy of the disk without any work for them.
+    pub restarts: u64,
     /// Depends on everything that was seen: the same for the same seed.
     pub fingerprint: u64,
 }
@@ -140,6 +142,7 @@ impl History {
         for _ in 0..self.world.below(3) {
             self.rot()?;
         }
+        self.start_again()?;
         let mut life = self.open()?;
         if self.world.random.chance(1, 6) {
             self.world.faults.slow_down(self.world.below(20_000));
@@ -208,7 +211,8 @@ impl History {
         let mut life = self.open()?;
         self.reconcile(&life)?;
         self.audit(&mut life)?;
-        self.check_nothing_stays(life)
+        self.check_nothing_stays(life)?;
+        self.check_files_stay_few()
     }
 
     /// Says what happens, if anybody asked for it.

@@ -19,6 +19,7 @@ mod inode;
 use inode::Inode;
 
 /// A change to a directory that has not been synced.
+#[derive(Clone)]
 enum NameChange {
     Link { name: PathBuf, inode: u64 },
     Unlink { name: PathBuf },
@@ -26,7 +27,7 @@ enum NameChange {
 }
 
 /// Everything on the disk.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     inodes: BTreeMap<u64, Inode>,
     inode_next: u64,
@@ -146,6 +147,17 @@ impl SimDisk {
             ..State::default()
         };
         SimDisk { state: Arc::new(Mutex::new(copied)) }
+    }
+
+    /// A disk of its own that is as this one would be if the process ended now: with the same files, and what was not synced
+    /// still at stake. Faults that were asked for stay behind.
+    #[must_use]
+    pub fn fork(&self) -> SimDisk {
+        let mut state = self.state.lock().clone();
+        state.end_life();
+        (state.syncs_until_failure, state.sync_failure) = (None, None);
+        (state.reads_until_bit_flip, state.space_bytes) = (None, None);
+        SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
     /// All files that have a name, in its order.

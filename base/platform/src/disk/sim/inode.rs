@@ -8,13 +8,14 @@ use crate::random::SeededRandom;
 const SECTOR_BYTES: usize = 512;
 
 /// A change that has not been synced.
+#[derive(Clone)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     Truncate { len: usize },
 }
 
 /// A file's contents.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Inode {
     /// What readers see.
     pub(super) live: Vec<u8>,

@@ -1,0 +1,208 @@
+//! Starts without work in between: a copy of the disk is opened again and again, ended in every way, also in the middle of its
+//! recovery, and must show the same queues with the same messages in the same order every time, with no more files. Knows
+//! nothing of what should be there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use broker::QueueDeclare;
+use platform::{Clock, Random, SeededRandom, SimClock};
+use wire::amqp091::Table;
+
+use crate::census::Census;
+use crate::history::History;
+use crate::life::{Life, World};
+
+/// Starts between two looks, at most.
+const STARTS_MAX: u64 = 4;
+
+/// Starts that change something each: a third of them may pile up files, no more.
+const CHANGING_STARTS: u64 = 36;
+
+/// How one start ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// In order, at once.
+    Stop,
+    /// The process ends after this many steps of its engines.
+    After(u64),
+    /// The process ends before this call to the disk, of those that opening makes.
+    In(u64),
+}
+
+impl History {
+    /// A world of its own, on a disk as it would be if the process ended now.
+    fn aside(&self) -> World {
+        let seed = self.summary.fingerprint ^ self.now.rotate_left(32) ^ self.summary.lives;
+        World {
+            disk: self.world.disk.fork(),
+            faults: Arc::default(),
+            clock: Arc::new(SimClock::new(self.now_ms())),
+            random: Arc::new(SeededRandom::new(seed)),
+            tell: self.world.tell,
+        }
+    }
+
+    /// Opens a copy of the disk several times. The history goes on without it, and with the same chances.
+    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+        let world = self.aside();
+        let clock_ms = world.clock.wall_ms();
+        self.tell(&|| format!("{}: starts without work, at {clock_ms}", self.now));
+        if world.random.chance(1, 2) {
+            world.disk.crash(world.random.next_u64());
+        }
+        let outcome = start_often(&world);
+        self.summary.restarts += outcome.as_ref().copied().unwrap_or(0);
+        outcome.map(|_| ()).map_err(|why| format!("starts without work in between: {why}"))
+    }
+}
+
+impl History {
+    /// Nothing is there, and one start after the other changes something: what they leave behind does not grow.
+    pub(crate) fn check_files_stay_few(&mut self) -> Result<(), String> {
+        let world = self.aside();
+        let (mut early, mut late) = (Files::default(), Files::default());
+        for start in 0..CHANGING_STARTS {
+            let mut life = world.open().map_err(|error| format!("the broker does not start: {error}"))?;
+            change_metadata(&mut life)?;
+            life.driver.run_until_idle();
+            match start * 3 / CHANGING_STARTS {
+                1 => early.at_least(&files(&world)),
+                2 => late.at_least(&files(&world)),
+                _ => {}
+            }
+            if world.random.chance(1, 2) {
+                life.stop();
+            } else {
+                drop(life);
+            }
+            end(&world);
+        }
+        late.check_within(&early)
+            .map_err(|why| format!("after {CHANGING_STARTS} starts with one change each {why}"))
+    }
+}
+
+/// Declares and deletes a queue with a name so long that a few of them are worth a snapshot.
+fn change_metadata(life: &mut Life) -> Result<(), String> {
+    let name = [b'n'; 250];
+    let declare = QueueDeclare {
+        name: &name,
+        durable: true,
+        exclusive: false,
+        auto_delete: false,
+        arguments: Table::from_raw(&[]),
+    };
+    let declared = life.broker.declare_queue(&life.principal, declare);
+    declared.map_err(|refused| format!("a declaration is refused: {refused:?}"))?;
+    life.driver.run_until_idle();
+    let deleted = life.broker.delete_queue(&life.principal, &name, false, false);
+    deleted.map_err(|refused| format!("a deletion is refused: {refused:?}")).map(drop)
+}
+
+/// What the first start makes of the disk stays as it is: whoever fetches everything finds what is due behind others, too. Says
+/// how many starts there were.
+fn start_often(world: &World) -> Result<u64, String> {
+    look(world)?;
+    let (expected, files) = look(world)?;
+    let (mut starts, mut previous) = (2, files);
+    for round in 0..3 {
+        let mut ends = Vec::new();
+        for _ in 0..world.below(STARTS_MAX + 1) {
+            let end = match world.below(4) {
+                0 => End::Stop,
+                1 => End::After(0),
+                2 => End::After(world.below(30)),
+                _ => End::In(1 + world.below(60)),
+            };
+            ends.push(end);
+            start(world, end)?;
+        }
+        let (found, files) = look(world)?;
+        starts += 1 + ends.len() as u64;
+        if let Some(difference) = found.difference(&expected) {
+            return Err(format!("after {ends:?} {difference}"));
+        }
+        if round > 0 {
+            files.check_within(&previous).map_err(|why| format!("after {ends:?} {why}"))?;
+        }
+        previous = files;
+    }
+    Ok(starts)
+}
+
+/// How many files each folder holds.
+#[derive(Debug, Default)]
+struct Files(BTreeMap<String, usize>);
+
+impl Files {
+    /// Remembers the larger of both numbers.
+    fn at_least(&mut self, other: &Files) {
+        for (folder, count) in &other.0 {
+            let own = self.0.entry(folder.clone()).or_default();
+            *own = (*own).max(*count);
+        }
+    }
+
+    /// Nowhere are more than there.
+    fn check_within(&self, other: &Files) -> Result<(), String> {
+        for (folder, count) in &self.0 {
+            let before = other.0.get(folder).copied().unwrap_or(0);
+            if *count > before {
+                return Err(format!("{folder} has {count} files, not {before}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn files(world: &World) -> Files {
+    let mut files = Files::default();
+    for path in world.disk.paths() {
+        let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+        *files.0.entry(folder).or_default() += 1;
+    }
+    files
+}
+
+/// Everything that is there, and the files that are left when nothing is to be done any more.
+fn look(world: &World) -> Result<(Census, Files), String> {
+    let mut life = world.open().map_err(|error| format!("the broker does not start: {error}"))?;
+    let census = Census::take(&mut life)?;
+    let files = files(world);
+    if let Some(tell) = world.tell {
+        tell(&format!("a look at {files:?}"));
+    }
+    drop(life);
+    end(world);
+    Ok((census, files))
+}
+
+fn start(world: &World, how: End) -> Result<(), String> {
+    if let Some(tell) = world.tell {
+        tell(&format!("a start that ends: {how:?}"));
+    }
+    if let End::In(calls) = how {
+        world.faults.end_at(calls);
+    }
+    match (world.open(), how) {
+        (Ok(life), End::Stop) => life.stop(),
+        (Ok(mut life), End::After(steps)) => life.step(&world.random, steps),
+        // It made fewer calls than that, or could do without those that failed.
+        (Ok(life), End::In(_)) => drop(life),
+        (Err(_), End::In(_)) => {}
+        (Err(error), _) => return Err(format!("the broker does not start: {error}")),
+    }
+    end(world);
+    Ok(())
+}
+
+/// The process is gone, perhaps with the power.
+fn end(world: &World) {
+    world.faults.heal();
+    if world.random.chance(1, 2) {
+        world.disk.crash(world.random.next_u64());
+    } else {
+        world.disk.kill();
+    }
+}

@@ -117,7 +117,7 @@ mod tests {
         let objects = [("n=\"a\"".to_owned(), 1), ("n=\"b\"".to_owned(), 3)];
         write_objects(&mut Page::new(&mut out, ""), some, objects.into_iter()).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.ends_with("gauge\nat{n=\"b\"} 3\n"), "{text}");
+        assert!(text.ends_with("At.\nat{n=\"b\"} 3\n"), "{text}");
     }
 
     #[test]

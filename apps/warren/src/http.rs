@@ -51,6 +51,10 @@ pub(crate) async fn serve(listener: HttpListener, broker: Broker, node: Node, op
             Permit::Denied => Change::Disabled,
         },
         assets: Some(page),
+        hides_statistics: options.hides_statistics,
+        shows_queue_totals: options.shows_queue_totals,
+        json_definitions_only: options.json_definitions_only,
+        reference_needs_login: options.reference_needs_login,
     };
     let app = App::new(broker, node, http);
     tokio::select! {

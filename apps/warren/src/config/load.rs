@@ -108,14 +108,17 @@ fn find(words: &[String]) -> Option<(usize, &'static Key, String, bool)> {
     None
 }
 
-/// Whether words fit a pattern; the result is what stands for `$word`, or empty.
+/// Whether words fit a pattern; the result is what stands for `$word`, or empty. Of two such words it is both with a dot between.
 fn fits(pattern: &str, words: &[String]) -> Option<String> {
     let mut wild = String::new();
     let mut remaining = words.iter();
     for expected in pattern.split('.') {
         let word = remaining.next()?;
         if expected.starts_with('$') {
-            wild.clone_from(word);
+            if !wild.is_empty() {
+                wild.push('.');
+            }
+            wild.push_str(word);
         } else if expected != word {
             return None;
         }

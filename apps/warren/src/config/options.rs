@@ -357,6 +357,14 @@ pub struct ManagementOptions {
     pub headers: management::http::Headers,
     /// Whether operator policies can be changed over HTTP. Default permitted.
     pub operator_policies: Permit,
+    /// Answers have no statistics. Default false.
+    pub hides_statistics: bool,
+    /// Lists of queues have lengths all the same. Default false.
+    pub shows_queue_totals: bool,
+    /// Pages take definitions from files named `.json` only. Default false.
+    pub json_definitions_only: bool,
+    /// The description of the API asks for a login. Default false.
+    pub reference_needs_login: bool,
 }
 
 impl Default for ManagementOptions {
@@ -370,6 +378,10 @@ impl Default for ManagementOptions {
             body_bytes_max: 20 << 20,
             headers: management::http::Headers::default(),
             operator_policies: Permit::Permitted,
+            hides_statistics: false,
+            shows_queue_totals: false,
+            json_definitions_only: false,
+            reference_needs_login: false,
         }
     }
 }

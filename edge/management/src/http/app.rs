@@ -46,6 +46,10 @@ pub struct Headers {
     pub frame_options: String,
     /// `X-XSS-Protection`; empty, the default, for none.
     pub xss_protection: String,
+    /// `Referrer-Policy`; empty, the default, for none.
+    pub referrer_policy: String,
+    /// `Allow` only where a method is refused. Default false.
+    pub hides_allow: bool,
 }
 
 impl Default for Headers {
@@ -58,6 +62,8 @@ impl Default for Headers {
             content_type_options: String::new(),
             frame_options: String::new(),
             xss_protection: String::new(),
+            referrer_policy: String::new(),
+            hides_allow: false,
         }
     }
 }
@@ -75,6 +81,14 @@ pub struct HttpOptions {
     pub assets: Option<Assets>,
     /// Whether operator policies can be changed over HTTP. Default yes.
     pub operator_policies: Change,
+    /// Answers have no statistics, as if every request said `disable_stats=true`. Default false.
+    pub hides_statistics: bool,
+    /// As if every request said `enable_queue_totals=true`. Default false.
+    pub shows_queue_totals: bool,
+    /// Told in the overview: pages take definitions from files named `.json` only. Default false.
+    pub json_definitions_only: bool,
+    /// The description of the API asks for a login, too. Default false.
+    pub reference_needs_login: bool,
 }
 
 /// Whether something can be changed over HTTP.
@@ -95,6 +109,10 @@ impl Default for HttpOptions {
             headers: Headers::default(),
             assets: None,
             operator_policies: Change::Allowed,
+            hides_statistics: false,
+            shows_queue_totals: false,
+            json_definitions_only: false,
+            reference_needs_login: false,
         }
     }
 }

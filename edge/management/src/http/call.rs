@@ -77,6 +77,16 @@ impl Call {
         Ok(all)
     }
 
+    /// Whether answers go without statistics: by the request, or always.
+    pub(crate) fn hides_statistics(&self) -> bool {
+        self.app.options.hides_statistics || self.flag("disable_stats")
+    }
+
+    /// Whether queues show their lengths then.
+    pub(crate) fn shows_queue_totals(&self) -> bool {
+        self.app.options.shows_queue_totals || self.flag("enable_queue_totals")
+    }
+
     /// The queue in the path.
     ///
     /// # Errors

@@ -15,6 +15,13 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/index.html", Access::Anyone, "This API as a page.", page),
 ];
 
+impl Route {
+    /// Whether it is about the API itself.
+    pub(crate) fn describes(&self) -> bool {
+        ROUTES.iter().any(|route| route.path == self.path)
+    }
+}
+
 /// Parameters of every list.
 const LIST_PARAMETERS: [(&str, &str); 7] = [
     ("page", "Number of the page, from 1; without it all items come in one list"),

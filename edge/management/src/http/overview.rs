@@ -88,16 +88,16 @@ fn overview(call: &Call) -> Answer {
         "erlang_version": "0",
         "erlang_full_version": node_facts::runtime(node),
         "crypto_lib_version": "",
-        "disable_stats": call.flag("disable_stats"),
+        "disable_stats": call.hides_statistics(),
         "default_queue_type": broker.options().default_queue_type,
         "is_op_policy_updating_enabled":
             call.app.options.operator_policies == super::Change::Allowed,
-        "enable_queue_totals": call.flag("enable_queue_totals"),
-        "require_definition_json_extension": false,
+        "enable_queue_totals": call.shows_queue_totals(),
+        "require_definition_json_extension": call.app.options.json_definitions_only,
         "object_totals": object_totals(call),
         "statistics_db_event_queue": 0,
     });
-    if !call.flag("disable_stats") {
+    if !call.hides_statistics() {
         for (name, value) in rates::overview(call) {
             json[name] = Value::Object(value);
         }

@@ -82,8 +82,15 @@ enum Details {
     Some,
     /// What the detailed list and the page of one queue show.
     All,
-    /// What is known without asking the queue, for `disable_stats=true`; and totals with `enable_queue_totals=true`.
+    /// What is known without asking the queue, without statistics; or a little less of it, with lengths.
     None { totals: bool },
+}
+
+impl Details {
+    /// That much, unless there are no statistics.
+    fn for_call(self, call: &Call) -> Details {
+        if call.hides_statistics() { Details::None { totals: call.shows_queue_totals() } } else { self }
+    }
 }
 
 /// Keys for which the queue need not be asked.
@@ -121,11 +128,7 @@ fn answer(call: &Call, details: Details) -> Answer {
         queues.sort_unstable_by(|one, other| one.name().cmp(other.name()));
         all.append(&mut queues);
     }
-    let details = if call.flag("disable_stats") {
-        Details::None { totals: call.flag("enable_queue_totals") }
-    } else {
-        details
-    };
+    let details = details.for_call(call);
     let (app, ranges) = (call.app.clone(), Ranges::of(call));
     let render = move |queues: &[Arc<Queue>], wanted: &Wanted| render(&app, queues, wanted, details, ranges);
     let name = |queue: &Arc<Queue>| Cow::Owned(lossy(queue.name()).into_owned());
@@ -174,7 +177,7 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
         "type": "classic",
         "vhost": queue.vhost_name(),
     }));
-    if matches!(details, Details::None { .. }) {
+    if details == (Details::None { totals: true }) {
         return json;
     }
     let policies = queue.policies();
@@ -183,12 +186,15 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
     json.insert("effective_policy_definition".into(), definition_object(&policies.definition()));
     json.insert("internal".into(), false.into());
     json.insert("internal_owner".into(), false.into());
-    json.insert("storage_version".into(), 2.into());
-    // Lists name a policy where there is one, pages of one queue always.
+    let is_whole = details != Details::Some;
+    // Lists name a policy where there is one, pages of one queue always, and lists without statistics.
     for (name, value) in [("policy", policy), ("operator_policy", operator_policy)] {
-        if details == Details::All || !value.is_null() {
+        if is_whole || !value.is_null() {
             json.insert(name.into(), value);
         }
+    }
+    if matches!(details, Details::Some | Details::All) {
+        json.insert("storage_version".into(), 2.into());
     }
     if details == Details::All {
         let owner = queue.exclusive_owner().and_then(|owner| connection(&app.broker, owner));
@@ -261,6 +267,9 @@ fn add_tags_and_disk(json: &mut Map<String, Value>, stats: &QueueStats) {
 
 fn show(call: &Call) -> Answer {
     let queue = call.queue()?;
+    if Details::All.for_call(call) != Details::All {
+        return listing::one(call, Value::Object(known(&call.app, &queue, Details::None { totals: false })));
+    }
     let stats = queue.stats().wait();
     let mut json = known(&call.app, &queue, Details::All);
     add_contents(&call.app, &mut json, &queue, Details::All, &Wanted::All, Ranges::of(call));

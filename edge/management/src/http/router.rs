@@ -77,8 +77,11 @@ async fn serve(
         None if asked == HttpMethod::OPTIONS => empty(200),
         None => empty(405),
     };
+    let is_refused = response.status() == 405;
     let headers = response.headers_mut();
-    set(headers, header::ALLOW, &allow(routes));
+    if is_refused || !app.0.options.headers.hides_allow {
+        set(headers, header::ALLOW, &allow(routes));
+    }
     decorate(headers, &app.0.options.headers, &head.headers, asked == HttpMethod::OPTIONS);
     response
 }
@@ -102,7 +105,9 @@ fn prepare(
     let login = head.headers.get(header::AUTHORIZATION);
     let word = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (reason, known, content_type) = (word("x-reason"), word("if-none-match"), word("content-type"));
-    if route.access == Access::Anyone {
+    let is_open =
+        route.access == Access::Anyone && !(route.describes() && app.0.options.reference_needs_login);
+    if is_open {
         let user = Arc::new(broker::User::nobody());
         return Ok(Call {
             app: app.0.clone(),
@@ -359,6 +364,7 @@ fn decorate(headers: &mut HeaderMap, options: &Headers, asked: &HeaderMap, is_pr
     set(headers, header::X_CONTENT_TYPE_OPTIONS, &options.content_type_options);
     set(headers, header::X_FRAME_OPTIONS, &options.frame_options);
     set(headers, header::X_XSS_PROTECTION, &options.xss_protection);
+    set(headers, header::REFERRER_POLICY, &options.referrer_policy);
     let Some(origin) = asked.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) else { return };
     if !options.cors_origins.iter().any(|allowed| allowed == origin || allowed == "*") {
         return;

@@ -87,7 +87,7 @@ fn vhost_object(call: &Call, vhost: &Arc<Vhost>) -> Value {
         "tracing": call.broker().tracing(vhost.name()) == Tracing::On,
         "cluster_state": {NODE_NAME: "running"},
     }));
-    if !call.flag("disable_stats") {
+    if !call.hides_statistics() {
         rates::add_vhost(call, &mut json, vhost, Ranges::of(call));
     }
     Value::Object(json)

@@ -189,6 +189,58 @@ const KEYS: &[Key] = &[
         doc: "Refuses changes of operator policies over HTTP; `warren ctl` still makes them.",
         example: "management.restrictions.operator_policy_changes.disabled = true",
     },
+    header(
+        "management.headers.referrer_policy",
+        "",
+        "`Referrer-Policy` of every answer; unset sends none.",
+        "management.headers.referrer_policy = no-referrer",
+        |options, value| {
+            value.clone_into(&mut options.management.headers.referrer_policy);
+            Ok(())
+        },
+    ),
+    Key {
+        name: "management.http.hide_allow_header",
+        alias: None,
+        take: Take::Boolean { set: |options, hides| options.management.headers.hides_allow = hides },
+        default: "false",
+        doc: "Answers do not say in `Allow` which methods a path has, but for those that refuse a method.",
+        example: "management.http.hide_allow_header = true",
+    },
+    Key {
+        name: "management.require_auth_for_api_reference",
+        alias: None,
+        take: Take::Boolean { set: |options, required| options.management.reference_needs_login = required },
+        default: "false",
+        doc: "The page and the OpenAPI document about the API ask for a login, too.",
+        example: "management.require_auth_for_api_reference = true",
+    },
+    Key {
+        name: "management.disable_stats",
+        alias: Some("management_agent.disable_metrics_collector"),
+        take: Take::Boolean { set: |options, disabled| options.management.hides_statistics = disabled },
+        default: "false",
+        doc: "Answers have no statistics, as with `disable_stats=true` in every request: lists of queues are without lengths, \
+              the overview without totals. For nodes that are watched by Prometheus, whose pages stay as they are. \
+              Connections and channels are listed all the same.",
+        example: "management.disable_stats = true",
+    },
+    Key {
+        name: "management.enable_queue_totals",
+        alias: None,
+        take: Take::Boolean { set: |options, enabled| options.management.shows_queue_totals = enabled },
+        default: "false",
+        doc: "Lists of queues have lengths where statistics are disabled, as with `enable_queue_totals=true` in every request.",
+        example: "management.enable_queue_totals = true",
+    },
+    Key {
+        name: "management.definitions.require_json_extension",
+        alias: None,
+        take: Take::Boolean { set: |options, required| options.management.json_definitions_only = required },
+        default: "false",
+        doc: "Shown in the overview, for pages that import definitions from files.",
+        example: "management.definitions.require_json_extension = true",
+    },
     Key {
         name: "management.rates_mode",
         alias: None,

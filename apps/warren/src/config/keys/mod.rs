@@ -1,6 +1,7 @@
 //! The table of all configuration keys, one module per section. To add a key, add its definition to a section and its
 //! field to [`super::Options`]; parser, reference and tests follow.
 
+mod accepted;
 mod access;
 mod alarms;
 mod limits;

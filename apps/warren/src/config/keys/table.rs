@@ -2,7 +2,7 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 10] = [
+static SECTIONS: [&Section; 11] = [
     &super::network::SECTION,
     &super::limits::SECTION,
     &super::alarms::SECTION,
@@ -13,6 +13,7 @@ static SECTIONS: [&Section; 10] = [
     &super::prometheus::SECTION,
     &super::node::SECTION,
     &super::logging::SECTION,
+    &super::accepted::SECTION,
 ];
 
 /// All sections, in the order of the reference.

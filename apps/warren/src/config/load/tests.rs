@@ -215,6 +215,22 @@ fn a_secret_never_appears_in_a_problem() {
 }
 
 #[test]
+fn a_configuration_with_settings_of_parts_that_are_not_there_is_taken() {
+    let options = read(
+        "collect_statistics_interval = 10000\n\
+         management.sample_retention_policies.global.minute = 5\n\
+         management.sample_retention_policies.basic.minute = 5\n\
+         management.listener.server.idle_timeout = 60000\n\
+         sysmon_handler.triggers.process.heap_size = 1\n\
+         management_agent.disable_metrics_collector = true\n",
+    );
+    assert_eq!(options.notices, [""; 0]);
+    assert!(options.management.hides_statistics);
+    let [problem] = &problems("management.tcp.prot = 15999")[..] else { panic!() };
+    assert!(problem.contains("management.tcp.port"), "{problem}");
+}
+
+#[test]
 fn lines_with_the_same_word_speak_of_one_thing() {
     let options = read(
         "default_users.shop.tags = a, b\n\

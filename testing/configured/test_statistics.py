@@ -1,0 +1,50 @@
+"""F168: a node that is told to show no statistics, as one is that Prometheus watches."""
+
+import sys
+import pathlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "management"))
+
+from api import Api  # noqa: E402
+
+KEYS = ["arguments", "auto_delete", "durable", "effective_policy_definition", "exclusive", "internal", "internal_owner", "name", "node",
+        "operator_policy", "policy", "state", "type", "vhost"]      # what 4.3.6 shows then
+
+
+def api_of(server, login="guest:guest"):
+    line = next(line for line in server.do("listeners").splitlines() if "protocol: http" in line and "prometheus" not in line)
+    return Api(f"http://127.0.0.1:{line.split('port: ')[1].split(',')[0]}", login)
+
+
+def test_statistics_may_be_hidden_for_everybody(server):
+    server = server("management.tcp.port = 0\nmanagement_agent.disable_metrics_collector = true\n")
+    server.connect().channel().queue("q", durable=True)
+    api = api_of(server)
+    overview = api.get("/api/overview")
+    assert (overview["disable_stats"], overview["enable_queue_totals"]) == (True, False)
+    assert not {"message_stats", "queue_totals", "churn_rates"} & set(overview)
+    assert [sorted(queue) for queue in api.get("/api/queues")] == [KEYS]
+    assert sorted(api.get("/api/queues/%2F/q?disable_stats=false")) == KEYS
+    assert "messages" not in api.get("/api/vhosts/%2F")
+    totals = api.get("/api/queues?enable_queue_totals=true")
+    assert (totals[0]["messages"], "policy" in totals[0]) == (0, False)
+
+
+def test_lengths_may_be_shown_all_the_same(server):
+    server = server("management.tcp.port = 0\nmanagement.disable_stats = true\nmanagement.enable_queue_totals = true\n")
+    server.connect().channel().queue("q", durable=True)
+    api = api_of(server)
+    assert api.get("/api/queues")[0]["messages"] == 0 and api.get("/api/overview")["enable_queue_totals"]
+
+
+def test_headers_and_the_reference_are_as_configured(server):
+    server = server("management.tcp.port = 0\nmanagement.http.hide_allow_header = true\nmanagement.headers.referrer_policy = no-referrer\n"
+                    "management.require_auth_for_api_reference = true\nmanagement.definitions.require_json_extension = true\n")
+    api = api_of(server)
+    answer = api("GET", "/api/overview")
+    assert "allow" not in answer.headers and answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.json["require_definition_json_extension"] is True
+    assert "allow" in api("PATCH", "/api/overview").headers, "who is refused a method is told which there are"
+    for path in ["/api/", "/api/openapi.json", "/api/index.html"]:
+        assert (api.as_user(None)("GET", path).status, api("GET", path).status) == (401, 200), path
+    assert api.as_user(None)("GET", "/api/auth").status == 200

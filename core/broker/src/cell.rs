@@ -403,14 +403,16 @@ impl Queue {
         piece_bytes(size_of::<Queue>() + COUNTS_BYTES) + self.terms.read().heap_bytes()
     }
 
-    /// Reads something from the machine; what came meanwhile is done afterwards.
-    pub(crate) fn read_machine<T>(self: &Arc<Self>, read: impl FnOnce(&Classic, u64) -> T) -> T {
+    /// Reads something from the machine; what came meanwhile is done afterwards. `None`, and no machine is made, when nobody has
+    /// used the queue since the node started.
+    pub(crate) fn read_used<T>(self: &Arc<Self>, read: impl FnOnce(&Classic, u64) -> T) -> Option<T> {
         let now_ms = self.services().now_ms();
         let value = {
             let kept = self.state.lock();
             match kept.used() {
-                Some(state) => read(&state.machine, now_ms),
-                None => read(&kept.idle_machine(self, now_ms), now_ms),
+                Some(state) => Some(read(&state.machine, now_ms)),
+                None if kept.is_untouched() => None,
+                None => Some(read(&kept.idle_machine(self, now_ms), now_ms)),
             }
         };
         // Whoever brought an event while this thread had the lock left it here.

@@ -400,7 +400,7 @@ impl Queue {
         if self.condition() != Condition::Running {
             return QueueGlance::default();
         }
-        self.read_machine(|machine, now_ms| machine.glance(now_ms))
+        self.read_used(|machine, now_ms| machine.glance(now_ms)).unwrap_or_default()
     }
 }
 

@@ -61,6 +61,11 @@ impl Kept {
         }
     }
 
+    /// Whether nothing is known but how it was declared.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Bytes on the heap of a queue at rest.
     pub(super) fn rest_bytes(&self) -> usize {
         match self.0.as_deref() {

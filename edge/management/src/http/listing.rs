@@ -57,12 +57,16 @@ impl Wanted {
 /// What makes JSON of items.
 pub(crate) type Render<T> = Box<dyn Fn(&[T], &Wanted) -> Vec<Value>>;
 
-/// Things to list, in the order they have without `sort`.
+/// Things to list.
 pub(crate) struct Listing<T> {
-    pub(crate) items: Vec<T>,
+    items: Vec<T>,
     /// What `name` is looked for in.
-    pub(crate) name: fn(&T) -> Cow<'_, str>,
-    pub(crate) render: Render<T>,
+    name: fn(&T) -> Cow<'_, str>,
+    render: Render<T>,
+    /// The order without `sort`, unless it is that of the items.
+    order: Option<fn(&T, &T) -> Ordering>,
+    /// The value at a path, where that is less work than the whole item.
+    peek: fn(&T, &str) -> Option<Value>,
 }
 
 impl<T> Listing<T> {
@@ -72,8 +76,26 @@ impl<T> Listing<T> {
         name: fn(&T) -> Cow<'_, str>,
         render: impl Fn(&[T], &Wanted) -> Vec<Value> + 'static,
     ) -> Self {
-        Self { items, name, render: Box::new(render) }
+        Self { items, name, render: Box::new(render), order: None, peek: |_, _| None }
     }
+
+    /// For very many items, which come in any order: no more of them are brought into their order than a page shows, and
+    /// `sort` looks at them without making them whole where `peek` knows the value.
+    pub(crate) fn of_many(self, order: fn(&T, &T) -> Ordering, peek: fn(&T, &str) -> Option<Value>) -> Self {
+        Self { order: Some(order), peek, ..self }
+    }
+}
+
+/// Brings the items of a page to the places that they have among all in order; the others stand anywhere.
+fn place<T>(items: &mut [T], begin: usize, end: usize, order: impl Fn(&T, &T) -> Ordering) {
+    if begin > 0 && begin < items.len() {
+        items.select_nth_unstable_by(begin, &order);
+    }
+    let (items, count) = (&mut items[begin..], end - begin);
+    if count < items.len() {
+        items.select_nth_unstable_by(count, &order);
+    }
+    items[..count].sort_unstable_by(&order);
 }
 
 /// Of JSON objects that are there already.
@@ -115,11 +137,11 @@ pub(crate) fn answer<T: 'static>(call: &Call, mut listing: Listing<T>) -> Answer
     if page.is_some() {
         filter(call, &mut listing);
     }
-    sort(call, &mut listing);
+    let filtered = listing.items.len();
     let Some(page) = page else {
+        arrange(call, &mut listing, 0, filtered);
         return Ok(stream(listing, columns));
     };
-    let filtered = listing.items.len();
     let pages = filtered.div_ceil(page.size);
     if page.number > pages.max(1) {
         let text =
@@ -128,6 +150,7 @@ pub(crate) fn answer<T: 'static>(call: &Call, mut listing: Listing<T>) -> Answer
     }
     let begin = (page.number - 1) * page.size;
     let end = (begin + page.size).min(filtered);
+    arrange(call, &mut listing, begin, end);
     let items = rendered(&listing, &listing.items[begin..end], &columns);
     Ok(Reply::Json(json!({
         "total_count": total,
@@ -157,26 +180,52 @@ fn filter<T>(call: &Call, listing: &mut Listing<T>) {
     }
 }
 
-/// By the values at the paths in `sort`; items keep their order where those are the same.
-fn sort<T>(call: &Call, listing: &mut Listing<T>) {
-    let Some(by) = call.query("sort").filter(|by| !by.is_empty()) else { return };
-    let wanted = Wanted::of(by);
+/// Puts items where they belong, from `begin` to `end` at least: by the values at the paths in `sort`, and where those are the
+/// same, or there are none, in the order of the list.
+fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) {
+    let Some(wanted) = call.query("sort").filter(|by| !by.is_empty()).map(Wanted::of) else {
+        if let Some(order) = listing.order {
+            place(&mut listing.items, begin, end, order);
+        }
+        return;
+    };
     let Wanted::Only(paths) = &wanted else { return };
     let mut keys: Vec<Vec<Value>> = Vec::with_capacity(listing.items.len());
     for items in listing.items.chunks(RENDERED) {
-        let values = (listing.render)(items, &wanted);
-        keys.extend(
-            values.iter().map(|value| paths.iter().map(|path| at(value, path).clone()).collect::<Vec<_>>()),
-        );
+        keys.extend(sort_keys(listing, items, paths, &wanted));
     }
     let reverse = call.flag("sort_reverse");
-    let mut order: Vec<(Vec<Value>, T)> = keys.into_iter().zip(listing.items.drain(..)).collect();
-    order.sort_by(|(one, _), (other, _)| {
+    let by_keys = |one: &[Value], other: &[Value]| {
         let order = one.iter().zip(other).map(|(one, other)| compare(one, other));
         let order = order.fold(Ordering::Equal, Ordering::then);
         if reverse { order.reverse() } else { order }
-    });
-    listing.items.extend(order.into_iter().map(|(_, item)| item));
+    };
+    let mut keyed: Vec<(Vec<Value>, T)> = keys.into_iter().zip(listing.items.drain(..)).collect();
+    match listing.order {
+        Some(order) => place(&mut keyed, begin, end, |(one_keys, one), (other_keys, other)| {
+            by_keys(one_keys, other_keys).then_with(|| order(one, other))
+        }),
+        None => keyed.sort_by(|(one, _), (other, _)| by_keys(one, other)),
+    }
+    listing.items.extend(keyed.into_iter().map(|(_, item)| item));
+}
+
+/// The values to sort by; items are made only where one of them cannot be had otherwise.
+fn sort_keys<T>(listing: &Listing<T>, items: &[T], paths: &[String], wanted: &Wanted) -> Vec<Vec<Value>> {
+    let peeked = |item: &T| paths.iter().map(|path| (listing.peek)(item, path)).collect::<Option<Vec<_>>>();
+    let keys: Vec<Option<Vec<Value>>> = items.iter().map(peeked).collect();
+    if keys.iter().all(Option::is_none) {
+        let values = (listing.render)(items, wanted);
+        return values
+            .iter()
+            .map(|value| paths.iter().map(|path| at(value, path).clone()).collect())
+            .collect();
+    }
+    let whole = |item: &T| {
+        let value = (listing.render)(std::slice::from_ref(item), wanted).pop().unwrap_or_default();
+        paths.iter().map(|path| at(&value, path).clone()).collect()
+    };
+    items.iter().zip(keys).map(|(item, key)| key.unwrap_or_else(|| whole(item))).collect()
 }
 
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
@@ -263,6 +312,30 @@ mod tests {
         assert_eq!(prune(value, &columns), json!({"name": "q", "a": {"b": {"c": 1}, "e": 3}}));
         assert!(columns.beyond(&["name"]));
         assert!(!columns.beyond(&["name", "a", "none"]) && Wanted::All.beyond(&["name"]));
+    }
+
+    #[test]
+    fn a_page_is_the_part_that_it_would_be_of_all_in_order() {
+        for (begin, end) in [(0, 0), (0, 10), (995, 1000), (500, 600), (0, 1000), (1000, 1000)] {
+            let mut numbers: Vec<usize> = (0..1000).map(|at| at * 7919 % 1000).collect();
+            place(&mut numbers, begin, end, usize::cmp);
+            assert!(numbers[begin..end].iter().copied().eq(begin..end), "{begin} {end}");
+        }
+    }
+
+    #[test]
+    fn values_to_sort_by_are_looked_at_where_they_can_be() {
+        let render = |items: &[u64], _: &Wanted| items.iter().map(|it| json!({"a": it * 2})).collect();
+        let peek = |it: &u64, path: &str| (path == "a" && *it < 2).then(|| json!(-1));
+        let listing =
+            Listing::new(vec![0, 1, 2], |_: &u64| Cow::Borrowed(""), render).of_many(u64::cmp, peek);
+        let keys = |path: &str| {
+            let wanted = Wanted::of(path);
+            let Wanted::Only(paths) = &wanted else { panic!() };
+            sort_keys(&listing, &listing.items, paths, &wanted)
+        };
+        assert_eq!(keys("a"), [[json!(-1)], [json!(-1)], [json!(4)]]);
+        assert_eq!(keys("b"), [[Value::Null], [Value::Null], [Value::Null]]);
     }
 
     #[test]

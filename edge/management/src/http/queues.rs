@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use broker::{Condition, Queue, QueueDeclare, QueueStats};
+use broker::{Condition, Queue, QueueDeclare, QueueGlance, QueueStats, QueueTotals};
 use serde_json::{Map, Value, json};
 
 use super::auth::Access;
@@ -124,15 +124,44 @@ fn list_detailed(call: &Call) -> Answer {
 fn answer(call: &Call, details: Details) -> Answer {
     let mut all: Vec<Arc<Queue>> = Vec::new();
     for vhost in call.vhosts()? {
-        let mut queues = vhost.queues();
-        queues.sort_unstable_by(|one, other| one.name().cmp(other.name()));
-        all.append(&mut queues);
+        all.append(&mut vhost.queues());
     }
     let details = details.for_call(call);
     let (app, ranges) = (call.app.clone(), Ranges::of(call));
     let render = move |queues: &[Arc<Queue>], wanted: &Wanted| render(&app, queues, wanted, details, ranges);
     let name = |queue: &Arc<Queue>| Cow::Owned(lossy(queue.name()).into_owned());
-    listing::answer(call, Listing::new(all, name, render))
+    let order = |one: &Arc<Queue>, other: &Arc<Queue>| {
+        one.vhost_name().cmp(other.vhost_name()).then_with(|| one.name().cmp(other.name()))
+    };
+    let peek: fn(&Arc<Queue>, &str) -> Option<Value> = match details {
+        Details::Some | Details::All => peek,
+        Details::None { .. } => |_, _| None,
+    };
+    listing::answer(call, Listing::new(all, name, render).of_many(order, peek))
+}
+
+/// What lists are mostly sorted by, as [`render`] would show it.
+fn peek(queue: &Arc<Queue>, path: &str) -> Option<Value> {
+    let counted: fn(&QueueGlance) -> u64 = match path {
+        "name" => return Some(text(queue.name())),
+        "vhost" => return Some(queue.vhost_name().into()),
+        "type" => return Some("classic".into()),
+        "state" => return Some(state(queue).into()),
+        "durable" => return Some(queue.is_durable().into()),
+        "messages" => |it| it.ready + it.unacked,
+        "messages_ready" => |it| it.ready,
+        "messages_unacknowledged" => |it| it.unacked,
+        "message_bytes" => |it| it.ready_bytes + it.unacked_bytes,
+        "message_bytes_ready" => |it| it.ready_bytes,
+        "memory" => |it| it.memory_bytes,
+        "consumers" => |it| it.consumers.into(),
+        // A queue that never had a message has no statistics.
+        _ if path.starts_with("message_stats.") => {
+            return (queue.glance().totals == QueueTotals::NONE).then_some(Value::Null);
+        }
+        _ => return None,
+    };
+    Some(counted(&queue.glance()).into())
 }
 
 fn render(

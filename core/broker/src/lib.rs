@@ -59,7 +59,7 @@ pub use foundation::{FileSizes, Foundation};
 pub use memory_use::MemoryUse;
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
-pub use stages::{QueueKind, Stage, StageTimes, Stages};
+pub use stages::{QueueKind, Stage, StageTimes, StageTiming, Stages};
 pub use stats::{
     ChurnTotals, ConnectionTotals, DeadLetterTotals, LoginTotals, PublishCounters, SIZE_CLASSES, Sizes,
     TrafficTotals,

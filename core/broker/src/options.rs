@@ -2,6 +2,7 @@
 
 use crate::alarms::{DiskLimit, MemoryLimit};
 use crate::control::seeds::VhostSeeds;
+use crate::stages::StageTiming;
 
 /// Options of one broker. Every duration and size names its unit.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct BrokerOptions {
     pub stall_ms: u64,
     /// Bytes of backlog a queue keeps in memory before its middle goes to disk. Default 4 MiB.
     pub queue_memory_bytes_max: usize,
+    /// Whether the stages of messages' ways are measured. Default on.
+    pub stages: StageTiming,
 }
 
 /// Objects created when the data directory is empty (B17).
@@ -89,6 +92,7 @@ impl Default for BrokerOptions {
             log_exchange_vhost: None,
             stall_ms: 30_000,
             queue_memory_bytes_max: 4 << 20,
+            stages: StageTiming::On,
         }
     }
 }

@@ -129,8 +129,7 @@ fn recover(
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
     writer.state.pass_over_ids(highest_logged.max(highest_stored));
     let storage = (log, Arc::new(segments), motion);
-    let services =
-        start_services(storage, foundation, (alarms, checkpointer, seen_files, voice), options.stall_ms)?;
+    let services = start_services(storage, foundation, (alarms, checkpointer, seen_files, voice), &options)?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
@@ -238,9 +237,9 @@ fn start_services(
     (log, segments, motion): (Log, Arc<Segments>, Motion),
     foundation: &Foundation,
     (alarms, checkpointer, seen_files, voice): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Voice>),
-    stall_ms: u64,
+    options: &BrokerOptions,
 ) -> Result<Arc<Services>, StartError> {
-    let stages = Arc::new(Stages::new(foundation.clock.clone()));
+    let stages = Arc::new(Stages::new(foundation.clock.clone(), options.stages));
     let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone(), stages.clone()));
     log.set_listener(waiting.clone());
     let by_id = QueuesById::default();
@@ -268,7 +267,7 @@ fn start_services(
         parameter_watch: OnceLock::new(),
         voice,
         counters: Arc::default(),
-        stall_ms,
+        stall_ms: options.stall_ms,
         stalls: AtomicU64::new(0),
         configs: Configs::default(),
         stages,

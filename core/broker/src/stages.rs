@@ -111,36 +111,54 @@ pub struct StageTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Began(u64);
 
+/// Whether stages are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StageTiming {
+    /// Always, as a server does.
+    #[default]
+    On,
+    /// Never: to see what measuring costs.
+    Off,
+}
+
 /// All stages of a node.
 pub struct Stages {
     clock: Arc<dyn Clock>,
+    timing: StageTiming,
     of_node: [Histogram; Stage::ALL.len()],
     of_queues: [[Histogram; Stage::ALL.len()]; QueueKind::ALL.len()],
 }
 
 impl Stages {
     /// Nothing measured yet.
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Stages {
-        Stages { clock, of_node: Default::default(), of_queues: Default::default() }
+    pub(crate) fn new(clock: Arc<dyn Clock>, timing: StageTiming) -> Stages {
+        Stages { clock, timing, of_node: Default::default(), of_queues: Default::default() }
     }
 
     /// Something begins now.
     #[inline]
     #[must_use]
     pub fn begin(&self) -> Began {
-        Began(self.clock.now().0)
+        match self.timing {
+            StageTiming::On => Began(self.clock.now().0),
+            StageTiming::Off => Began::default(),
+        }
     }
 
-    /// A stage outside queues ends now.
+    /// A stage outside queues ends now. Nothing is recorded of what nobody began to measure.
     #[inline]
     pub fn end(&self, stage: Stage, began: Began) {
-        self.record(stage, self.elapsed_ns(began));
+        if began != Began::default() {
+            self.record(stage, self.elapsed_ns(began));
+        }
     }
 
     /// A stage outside queues has taken this long, nanoseconds.
     #[inline]
     pub fn record(&self, stage: Stage, ns: u64) {
-        self.of_node[stage as usize].record(ns);
+        if self.timing == StageTiming::On {
+            self.of_node[stage as usize].record(ns);
+        }
     }
 
     /// A stage in a queue ends now. Nothing is recorded of what nobody began to measure.
@@ -198,7 +216,7 @@ mod tests {
     fn stages_are_measured_by_kind_of_queue_and_what_nobody_began_is_not() {
         let clock = Arc::new(SimClock::new(0));
         clock.advance(Duration::from_micros(1));
-        let stages = Stages::new(clock.clone());
+        let stages = Stages::new(clock.clone(), StageTiming::On);
         let began = stages.begin();
         clock.advance(Duration::from_micros(10));
         stages.end(Stage::Parse, began);
@@ -213,5 +231,23 @@ mod tests {
         assert_eq!(find(Stage::Ack, Some(QueueKind::Delayed)), Some((1, 10_000)));
         assert_eq!(find(Stage::Ack, Some(QueueKind::Classic)), Some((0, 0)));
         assert_eq!(find(Stage::Enqueue, Some(QueueKind::Delayed)), None);
+    }
+
+    #[test]
+    fn stages_that_are_off_ask_no_clock_and_record_nothing() {
+        struct NoClock;
+        impl Clock for NoClock {
+            fn now(&self) -> platform::Monotonic {
+                unreachable!("nobody measures")
+            }
+            fn wall_ms(&self) -> u64 {
+                unreachable!("nobody measures")
+            }
+        }
+        let stages = Stages::new(Arc::new(NoClock), StageTiming::Off);
+        stages.end(Stage::Parse, stages.begin());
+        stages.end_in(QueueKind::Classic, Stage::Ack, stages.begin());
+        stages.record(Stage::Write, 1);
+        assert!(stages.snapshot().iter().all(|it| it.times.count() == 0));
     }
 }

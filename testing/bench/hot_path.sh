@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Instructions per message between the socket's bytes and the socket's bytes (edge/protocols/benches/hot_path), counted by valgrind:
+# the same on a busy machine as on an idle one. Also how many of them measure the stages (`warren ctl stages`); exits with 1 if those
+# are more than STAGE_INSTRUCTIONS_MAX (8) in a workload of full reads. Prints Markdown. Takes a minute or two. Needs valgrind.
+#
+#   testing/bench/hot_path.sh             all workloads
+#   testing/bench/hot_path.sh 1           the second one, with the functions that take most
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+command -v valgrind > /dev/null || { echo "valgrind is not installed (apt-get install valgrind)" >&2; exit 2; }
+most=${STAGE_INSTRUCTIONS_MAX:-8}
+bench=${BENCH:-$(cargo bench --package protocols --bench hot_path --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')}
+[ -x "$bench" ] || { echo "the benchmark does not build: cargo bench --package protocols --bench hot_path --no-run" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Prints "MESSAGES<tab>NAME<tab>INSTRUCTIONS"; nothing if there is no such workload.
+counted() {
+  valgrind --tool=callgrind --callgrind-out-file="$work/out" --collect-atstart=no \
+    --toggle-collect='hot_path::client::counted*' "$bench" --one-round-of "$@" > "$work/said" 2> "$work/errors"
+  [ -s "$work/said" ] || return 0
+  printf '%s\t%s\n' "$(cat "$work/said")" "$(sed -n 's/^==[0-9]*== Collected : *//p' "$work/errors")"
+}
+
+# The least of five: what other threads and the allocator do differs a little from run to run.
+least() {
+  for _ in 1 2 3 4 5; do counted "$@"; done | sort -t$'\t' -k3n | head -1
+}
+
+if [ $# -eq 1 ]; then
+  IFS=$'\t' read -r messages name instructions <<< "$(counted "$1")"
+  echo "$name: $((instructions / messages)) instructions per message; by function:"
+  # Inlined code counts for the function that it is in.
+  callgrind_annotate --auto=no --threshold=99 "$work/out" | awk -v n="$messages" '
+    /^ *[0-9,]+ \(/ {
+      gsub(",", "", $1); of = $1 / n; sub(/^[^)]*\) +/, ""); sub(/^[^ ]*\.(rs|S|c|h):/, ""); sub(/ \[.*/, "")
+      if ($0 !~ /PROGRAM TOTALS/) sum[$0] += of
+    }
+    END { for (name in sum) if (sum[name] >= 1) printf "%7.1f  %s\n", sum[name], name }' | sort -rn
+  exit
+fi
+echo "| workload | instructions per message | of these, stages |"
+echo "|---|---:|---:|"
+failed=0
+for ((nth = 0; ; nth++)); do
+  IFS=$'\t' read -r messages name with <<< "$(least "$nth")"
+  [ -n "${messages:-}" ] || break
+  IFS=$'\t' read -r others _ without <<< "$(least "$nth" --without-stages)"
+  stages=$(awk "BEGIN { printf \"%.1f\", $with / $messages - $without / $others }")
+  echo "| $name | $((with / messages)) | $stages |"
+  # One message at a time, each is a batch of its own.
+  if [[ $name != *"a read" ]] && awk "BEGIN { exit !($stages > $most) }"; then failed=1; fi
+done
+[ $failed = 0 ] || { echo "measuring the stages takes more than $most instructions per message" >&2; exit 1; }

@@ -121,37 +121,33 @@ pub fn store_hole(out: &mut Vec<u8>) {
     out.extend_from_slice(&fixed);
 }
 
+#[inline]
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
+#[inline]
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// Parses the stored message at the start of `bytes`; also returns how many bytes it takes. `None` when damaged.
+#[inline]
 pub fn parse(bytes: &[u8]) -> Option<(Stored<'_>, usize)> {
     let length = u32_at(bytes, 0)? as usize;
     let whole = bytes.get(..length.checked_add(4)?)?;
-    let flags = *whole.get(4)?;
-    let exchange_bytes = usize::from(*whole.get(5)?);
-    let key_bytes = usize::from(*whole.get(6)?);
-    let properties_bytes = u32_at(whole, 8)? as usize;
-    let annotation_bytes = u32_at(whole, 12)? as usize;
-    let (expiry_ms, mut at) = match flags & FLAG_EXPIRES {
-        0 => (None, FIXED_BYTES),
-        _ => (Some(u64_at(whole, FIXED_BYTES)?), FIXED_BYTES + 8),
+    let (fixed, rest) = whole.split_first_chunk::<FIXED_BYTES>()?;
+    let [_, _, _, _, flags, exchange_bytes, key_bytes, _, a, b, c, d, e, f, g, h] = *fixed;
+    let properties_bytes = u32::from_be_bytes([a, b, c, d]) as usize;
+    let annotation_bytes = u32::from_be_bytes([e, f, g, h]) as usize;
+    let (expiry_ms, rest) = match flags & FLAG_EXPIRES {
+        0 => (None, rest),
+        _ => rest.split_first_chunk().map(|(expiry, rest)| (Some(u64::from_be_bytes(*expiry)), rest))?,
     };
-    let mut part = |bytes: usize| {
-        let slice = whole.get(at..at.checked_add(bytes)?)?;
-        at += bytes;
-        Some(slice)
-    };
-    let exchange = part(exchange_bytes)?;
-    let routing_key = part(key_bytes)?;
-    let properties = part(properties_bytes)?;
-    let annotations = part(annotation_bytes)?;
-    let body = &whole[at..];
+    let (exchange, rest) = rest.split_at_checked(exchange_bytes.into())?;
+    let (routing_key, rest) = rest.split_at_checked(key_bytes.into())?;
+    let (properties, rest) = rest.split_at_checked(properties_bytes)?;
+    let (annotations, body) = rest.split_at_checked(annotation_bytes)?;
     let message = MessageView { exchange, routing_key, properties, body };
     Some((Stored { message, annotations, persistent: flags & FLAG_PERSISTENT != 0, expiry_ms }, length + 4))
 }

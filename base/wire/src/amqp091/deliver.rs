@@ -7,6 +7,10 @@ use super::ShortStr;
 use super::frame::{FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD, frame_head};
 use super::header::HEADER_FIXED_BYTES;
 use super::methods::basic;
+use super::short_str::is_same;
+
+/// Bytes of a frame before its payload.
+const FRAME_HEAD_BYTES: usize = 7;
 
 /// Bytes of class and method number.
 const METHOD_KEY_BYTES: usize = 4;
@@ -88,6 +92,104 @@ pub fn encode_deliver(
     ShortStr::bounded(exchange).write(out);
     ShortStr::bounded(routing_key).write(out);
     end_content(out, link, properties_raw, body);
+}
+
+/// Deliveries to one consumer, one after the other: of one that differs from the one before in its tag and body only, which is the
+/// rule, everything else is copied from there in one piece.
+#[derive(Debug)]
+pub struct DeliverRun<'a> {
+    channel: u16,
+    consumer_tag: &'a [u8],
+    frame_size_max: usize,
+    latest: Option<Encoded<'a>>,
+}
+
+/// The delivery encoded last, if its body is in one frame.
+#[derive(Debug)]
+struct Encoded<'a> {
+    /// Where it begins in the output.
+    at: usize,
+    /// Bytes before the body, of which there are `body_bytes`.
+    head_bytes: usize,
+    exchange: &'a [u8],
+    routing_key: &'a [u8],
+    properties_raw: &'a [u8],
+    body_bytes: usize,
+}
+
+impl<'a> DeliverRun<'a> {
+    /// For a consumer on a channel; arguments as in [`encode_deliver`].
+    #[inline]
+    #[must_use]
+    pub fn new(channel: u16, consumer_tag: &'a [u8], frame_size_max: usize) -> DeliverRun<'a> {
+        DeliverRun { channel, consumer_tag, frame_size_max, latest: None }
+    }
+
+    /// As [`encode_deliver`]. From the first call to the last, `out` only grows.
+    ///
+    /// # Panics
+    /// As [`encode_deliver`], or if `out` became shorter.
+    #[inline]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call per delivery, straight from the queue's own fields"
+    )]
+    pub fn push(
+        &mut self,
+        out: &mut Vec<u8>,
+        delivery_tag: u64,
+        redelivered: bool,
+        exchange: &'a [u8],
+        routing_key: &'a [u8],
+        properties_raw: &'a [u8],
+        body: &[u8],
+    ) {
+        let at = out.len();
+        let is_alike = |latest: &&mut Encoded<'_>| {
+            latest.body_bytes == body.len()
+                && is_same(latest.exchange, exchange)
+                && is_same(latest.routing_key, routing_key)
+                && is_same(latest.properties_raw, properties_raw)
+        };
+        if let Some(latest) = self.latest.as_mut().filter(is_alike) {
+            out.reserve(latest.head_bytes + body.len() + 1);
+            out.extend_from_within(latest.at..latest.at + latest.head_bytes);
+            // Behind the frame's head, the method's number, and the consumer tag with its length.
+            let tag_at = at + FRAME_HEAD_BYTES + METHOD_KEY_BYTES + 1 + self.consumer_tag.len();
+            out[tag_at..tag_at + 8].copy_from_slice(&delivery_tag.to_be_bytes());
+            out[tag_at + 8] = u8::from(redelivered);
+            if !body.is_empty() {
+                out.extend_from_slice(body);
+                out.push(FRAME_END);
+            }
+            latest.at = at;
+            return;
+        }
+        let Self { channel, consumer_tag, frame_size_max, .. } = *self;
+        encode_deliver(
+            out,
+            channel,
+            consumer_tag,
+            delivery_tag,
+            redelivered,
+            exchange,
+            routing_key,
+            properties_raw,
+            body,
+            frame_size_max,
+        );
+        let end_bytes = usize::from(!body.is_empty());
+        let head_bytes = out.len() - at - body.len() - end_bytes;
+        let is_whole = body.len() <= piece_bytes_max(frame_size_max);
+        self.latest = is_whole.then_some(Encoded {
+            at,
+            head_bytes,
+            exchange,
+            routing_key,
+            properties_raw,
+            body_bytes: body.len(),
+        });
+    }
 }
 
 /// Appends `basic.get-ok`, its content header and body frames; `message_count` is what is left in the queue.

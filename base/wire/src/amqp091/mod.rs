@@ -31,19 +31,20 @@ mod table_buf;
 mod value;
 
 pub use deliver::{
-    encode_ack, encode_deliver, encode_get_ok, encode_nack, encode_publish, encode_reject, encode_return,
+    DeliverRun, encode_ack, encode_deliver, encode_get_ok, encode_nack, encode_publish, encode_reject,
+    encode_return,
 };
 pub use frame::{
     FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD, Frame, FrameError,
     HEARTBEAT, PROTOCOL_HEADER, Parsed, parse_frame, write_frame,
 };
 pub use header::{ContentHeader, HeaderError};
-pub use method::{Method, MethodError};
+pub use method::{Method, MethodError, decode_publish};
 pub use properties::{
     Properties, PropertiesError, Property, delivery_mode_of, expiration_of, headers_of, priority_of,
 };
 pub use properties_buf::{Edit, PropertiesBuf, PropertyTooLong, rewrite};
-pub use short_str::{SHORT_STR_BYTES_MAX, ShortStr};
+pub use short_str::{SHORT_STR_BYTES_MAX, ShortStr, is_same};
 pub use table::{Array, Elements, Entries, Entry, TABLE_DEPTH_MAX, Table, TableError};
 pub use table_buf::{ArrayBuf, TableBuf};
 pub use value::Value;

@@ -173,8 +173,10 @@ impl Queue {
         fx: &mut CellEffects<'_>,
     ) {
         let picks = &handover.picks;
-        let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> =
-            (0..picks.len() as u32).map(|nth| handover.batch.incoming(picks.nth(nth))).collect();
+        let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> = SmallVec::with_capacity(picks.len());
+        for nth in 0..picks.len() as u32 {
+            batch.push(handover.batch.incoming(picks.nth(nth)));
+        }
         if self.is_store() {
             batch.iter_mut().for_each(delayed::wait);
         }

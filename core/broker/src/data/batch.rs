@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use queues::{IncomingMessage, MessageView};
+use wire::amqp091::is_same;
 
 use super::confirms::{ConfirmRange, ConfirmSink};
 use crate::stages::{Began, Stage, Stages};
@@ -27,7 +28,7 @@ pub(crate) struct Entry {
     /// `expiration` in milliseconds; `u64::MAX` is none.
     ttl_ms: u64,
     priority: u8,
-    persistent: bool,
+    pub(crate) persistent: bool,
     /// Index of its confirm group in the batch's confirms; `u32::MAX` is none.
     pub(crate) group: u32,
     /// Publish sequence number within the group's channel.
@@ -62,30 +63,38 @@ impl Batch {
         self.entries.len()
     }
 
+    #[inline]
     fn add(&mut self, bytes: &[u8]) -> Piece {
+        if bytes.is_empty() {
+            return Piece::default();
+        }
         let at = u32::try_from(self.arena.len()).expect("a batch is flushed long before 4 GiB");
         self.arena.extend_from_slice(bytes);
         Piece { at, bytes: bytes.len() as u32 }
     }
 
     /// Adds bytes unless the previous message has the same there: names repeat.
-    fn add_or_share(&mut self, bytes: &[u8], previous: Option<Piece>) -> Piece {
-        match previous {
-            Some(piece) if self.piece(piece) == bytes => piece,
-            _ => self.add(bytes),
+    #[inline]
+    fn add_or_share(&mut self, bytes: &[u8], previous: Piece) -> Piece {
+        if !bytes.is_empty() && is_same(self.piece(previous), bytes) {
+            return previous;
         }
+        self.add(bytes)
     }
 
+    #[inline]
     fn piece(&self, piece: Piece) -> &[u8] {
         &self.arena[piece.at as usize..piece.at as usize + piece.bytes as usize]
     }
 
     /// Copies a message in; returns its index.
     pub(crate) fn push(&mut self, message: MessageView<'_>, facts: Facts, annotations: &[u8]) -> u32 {
-        let previous = self.entries.last().copied();
-        let exchange = self.add_or_share(message.exchange, previous.map(|entry| entry.exchange));
-        let routing_key = self.add_or_share(message.routing_key, previous.map(|entry| entry.routing_key));
-        let properties = self.add_or_share(message.properties, previous.map(|entry| entry.properties));
+        // Piece by piece: an entry copied as a whole just after it was written waits for the processor's stores.
+        let latest = self.entries.last().map(|entry| (entry.exchange, entry.routing_key, entry.properties));
+        let (exchange, routing_key, properties) = latest.unwrap_or_default();
+        let exchange = self.add_or_share(message.exchange, exchange);
+        let routing_key = self.add_or_share(message.routing_key, routing_key);
+        let properties = self.add_or_share(message.properties, properties);
         let body = self.add(message.body);
         let annotations = self.add(annotations);
         self.entries.push(Entry {
@@ -103,6 +112,27 @@ impl Batch {
         (self.entries.len() - 1) as u32
     }
 
+    /// Copies a message in that differs from the one of `like` in its body only; returns its index.
+    #[inline]
+    pub(crate) fn push_alike(&mut self, like: &Entry, body: &[u8]) -> u32 {
+        let body = self.add(body);
+        self.entries.push(Entry { body, ..*like });
+        (self.entries.len() - 1) as u32
+    }
+
+    /// Whether a message has the names and properties of an entry.
+    #[inline]
+    pub(crate) fn is_alike(&self, entry: &Entry, message: MessageView<'_>) -> bool {
+        is_same(self.piece(entry.routing_key), message.routing_key)
+            && is_same(self.piece(entry.properties), message.properties)
+            && is_same(self.piece(entry.exchange), message.exchange)
+    }
+
+    /// The newest message, before it has its place among the confirms.
+    pub(crate) fn newest(&self) -> Option<&Entry> {
+        self.entries.last()
+    }
+
     /// Gives the newest message its place among the confirms.
     pub(crate) fn number_newest(&mut self, group: u32, publish: u64) {
         let newest = self.entries.last_mut().expect("a message was pushed");
@@ -111,11 +141,13 @@ impl Batch {
     }
 
     /// One entry.
+    #[inline]
     pub(crate) fn entry(&self, index: u32) -> &Entry {
         &self.entries[index as usize]
     }
 
     /// One message as a queue takes it.
+    #[inline]
     pub(crate) fn incoming(&self, index: u32) -> IncomingMessage<'_> {
         let entry = self.entry(index);
         IncomingMessage {
@@ -171,6 +203,7 @@ impl Picks {
     }
 
     /// The `nth` index.
+    #[inline]
     pub(crate) fn nth(&self, nth: u32) -> u32 {
         match self {
             Picks::Range { first, .. } => first + nth,
@@ -328,5 +361,31 @@ impl BatchConfirms {
             let rejected = rejected.iter().filter_map(of_group).collect();
             group.sink.confirmed(ConfirmRange { first: group.first, last: group.last, rejected });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_like_the_one_before_shares_all_but_its_body() {
+        let view = |body| MessageView {
+            exchange: b"x",
+            routing_key: b"a.longer.routing.key",
+            properties: &[0, 0],
+            body,
+        };
+        let mut batch = Batch::default();
+        batch.push(view(b"one"), Facts { persistent: true, priority: 3, ttl_ms: Some(5) }, &[]);
+        let like = *batch.newest().unwrap();
+        assert!(batch.is_alike(&like, view(b"two")));
+        assert!(!batch.is_alike(&like, MessageView { properties: &[0, 1], ..view(b"two") }));
+        let bytes = batch.bytes();
+        assert_eq!(batch.push_alike(&like, b"two"), 1);
+        assert_eq!(batch.bytes(), bytes + 3);
+        let two = batch.incoming(1);
+        assert_eq!(two.message, view(b"two"));
+        assert_eq!((two.persistent, two.priority, two.ttl_ms), (true, 3, Some(5)));
     }
 }

@@ -16,14 +16,22 @@ pub(crate) struct Handovers {
 }
 
 impl Handovers {
-    /// Message `index` goes to these queues. Indices must grow.
-    pub(crate) fn add(&mut self, queues: &QueueList, index: u32) {
+    /// Message `index` goes to these queues. Indices must grow. Returns the number of the way.
+    pub(crate) fn add(&mut self, queues: &QueueList, index: u32) -> usize {
         // A batch has few routes as a rule, and the same one repeats.
-        let known = self.ways.iter_mut().rev().take(8).find(|(list, _)| Arc::ptr_eq(list, queues));
-        match known {
-            Some((_, picks)) => picks.push(index),
-            None => self.ways.push((queues.clone(), Picks::one(index))),
+        let mut latest = (0..self.ways.len()).rev().take(8);
+        if let Some(way) = latest.find(|way| Arc::ptr_eq(&self.ways[*way].0, queues)) {
+            self.ways[way].1.push(index);
+            return way;
         }
+        self.ways.push((queues.clone(), Picks::one(index)));
+        self.ways.len() - 1
+    }
+
+    /// Message `index` goes the same way as an earlier one of the batch.
+    #[inline]
+    pub(crate) fn add_to(&mut self, way: usize, index: u32) {
+        self.ways[way].1.push(index);
     }
 
     /// Hands the batch to every queue, in the order of its messages; `sent` is called per queue afterwards.

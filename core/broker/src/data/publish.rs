@@ -9,7 +9,7 @@ use routing::{Exchange, ExchangeKind, Passage};
 use stdx::ConnectionId;
 use wire::amqp091::{Edit, Properties, Property, ShortStr, rewrite};
 
-use super::batch::{Batch, BatchConfirms, Facts};
+use super::batch::{Batch, BatchConfirms, Entry, Facts};
 use super::confirms::ConfirmSink;
 use super::handovers::Handovers;
 use super::reply::REPLY_QUEUE;
@@ -111,6 +111,16 @@ pub struct Publisher {
     /// The messages of this batch are traced.
     traced: bool,
     run: Run,
+    latest: Option<Latest>,
+}
+
+/// The latest message of the batch, if another one on its channel with the same names and properties goes the same way.
+struct Latest {
+    /// Number of the channel.
+    channel: u16,
+    entry: Entry,
+    way: usize,
+    queue_count: usize,
 }
 
 /// Messages to one exchange, one after the other, that it has not counted yet.
@@ -164,6 +174,7 @@ impl Publisher {
             crowded: Vec::new(),
             traced: false,
             run: Run::default(),
+            latest: None,
         }
     }
 
@@ -178,46 +189,76 @@ impl Publisher {
         if self.batch.bytes() > BATCH_BYTES_MAX {
             self.flush();
         }
-        if self.batch.len() == 0 {
-            self.traced = self.principal.vhost.trace().is_on();
-        }
         let max = self.broker.options().message_size_max;
         if message.body.len() as u64 > max {
             return Err(Refused::MessageTooLarge { size: message.body.len() as u64, max });
         }
+        if !self.is_alike(channel, &message) {
+            return self.publish_anew(channel, message);
+        }
+        if self.latest.as_ref().is_some_and(|latest| latest.entry.persistent) {
+            self.check_storage()?;
+        }
+        self.take_alike(channel, message.body);
+        Ok(Routed::Yes)
+    }
+
+    /// Whether nothing has to be found out about a message: it differs from the one before in its body only.
+    #[inline]
+    fn is_alike(&self, channel: &PublishChannel, message: &Incoming<'_>) -> bool {
+        self.latest.as_ref().is_some_and(|latest| {
+            latest.channel == channel.number
+                && channel.routes.is_settled(&self.principal)
+                && self.batch.is_alike(&latest.entry, message.view())
+        })
+    }
+
+    fn publish_anew(
+        &mut self,
+        channel: &mut PublishChannel,
+        message: Incoming<'_>,
+    ) -> Result<Routed, Refused> {
+        self.latest = None;
+        if self.batch.len() == 0 {
+            self.traced = self.principal.vhost.trace().is_on();
+        }
         channel.routes.enter(&self.principal, message.exchange)?;
         let properties = Properties::new(message.properties);
-        let rewritten = self.rewrite_reply_to(channel, &properties)?;
+        let rewritten = match properties.has(Property::ReplyTo) {
+            true => self.rewrite_reply_to(channel, &properties)?,
+            false => None,
+        };
         let raw = rewritten.as_deref().unwrap_or(message.properties);
         let facts = facts_of(&properties)?;
         if facts.persistent {
             self.check_storage()?;
         }
-        let copies = channel.routes.carbon_copies(&self.principal, message.routing_key, raw)?;
-        self.check_user_id(&properties)?;
+        let copies =
+            channel.routes.carbon_copies(&self.principal, message.routing_key, &Properties::new(raw))?;
+        if properties.has(Property::UserId) {
+            self.check_user_id(&properties)?;
+        }
         let began = (self.batch.len() == 0).then(|| {
             platform::profile::set_exchange(channel.routes.exchange_id());
             self.broker.stages().begin()
         });
-        let route = channel.routes.route(&self.principal, message.routing_key, raw, &copies);
+        let copies = copies.as_deref();
+        let route = channel.routes.route(&self.principal, message.routing_key, raw, copies);
         if let Some(began) = began {
             self.broker.stages().end(Stage::Route, began);
         }
-        let raw = copies.stripped.as_deref().unwrap_or(raw);
-        let annotations = copies.hidden.as_deref().unwrap_or_default();
-        let view = MessageView {
-            exchange: message.exchange,
-            routing_key: message.routing_key,
-            properties: raw,
-            body: message.body,
-        };
+        let raw = copies.and_then(|copies| copies.stripped.as_deref()).unwrap_or(raw);
+        let annotations = copies.and_then(|copies| copies.hidden.as_deref()).unwrap_or_default();
+        let view = MessageView { properties: raw, ..message.view() };
         if !channel.routes.on_duty().is_empty() {
             self.principal.vhost.remember(channel.routes.on_duty(), view, facts, annotations);
         }
         if self.traced {
-            self.trace(channel.number, view, &copies, &route);
+            self.trace(channel, view, copies, &route);
         }
-        let routed = self.take(channel, view, &Extras { facts, annotations }, route);
+        let is_plain = copies.is_none() && rewritten.is_none() && !self.traced;
+        let repeats = if is_plain { Repeats::Yes } else { Repeats::No };
+        let routed = self.take(channel, view, &Extras { facts, annotations, repeats }, route);
         if routed == Routed::No {
             let stray = if message.mandatory { Stray::Returned } else { Stray::Dropped };
             channel.counters.count_stray(stray);
@@ -228,15 +269,18 @@ impl Publisher {
 
     /// Copies a message to the trace of its vhost (B175).
     #[cold]
-    fn trace(&self, channel: u16, message: MessageView<'_>, copies: &CarbonCopies, route: &Route) {
-        let queues = match route {
-            Route::Queues(queues) => &queues[..],
-            Route::Reply(_) => &[],
-        };
+    fn trace(
+        &self,
+        channel: &PublishChannel,
+        message: MessageView<'_>,
+        copies: Option<&CarbonCopies>,
+        route: &Route,
+    ) {
+        let queues = channel.routes.queues_of(route).map_or(&[][..], |queues| &queues[..]);
         let mut keys = vec![message.routing_key];
-        keys.extend(copies.keys());
+        keys.extend(copies.into_iter().flat_map(CarbonCopies::keys));
         let vhost = self.principal.vhost.shared_name();
-        let place = self.broker.place(&self.principal, &vhost, channel);
+        let place = self.broker.place(&self.principal, &vhost, channel.number);
         let outlet = &self.broker.services().voice.outlet;
         trace::published(place, message, &keys, queues).into_iter().for_each(|copy| outlet.say(copy));
     }
@@ -249,28 +293,40 @@ impl Publisher {
         extras: &Extras<'_>,
         route: Route,
     ) -> Routed {
-        channel.counters.count(channel.confirms.is_some());
-        let queue_count = if let Route::Queues(queues) = &route { queues.len() } else { 0 };
+        // Not a list of its own for each message: counting who holds one takes two locked operations.
+        let queues = channel.routes.queues_of(&route);
+        let queue_count = queues.map_or(0, |queues| queues.len());
         self.run.add(channel.routes.entered(), view.body.len(), queue_count);
-        let number = channel.confirms.as_ref().map(|sink| {
-            channel.latest_publish += 1;
-            let confirms = self.confirms.get_or_insert_with(BatchConfirms::new);
-            (confirms.number(sink, channel.latest_publish), channel.latest_publish)
-        });
-        match route {
-            Route::Queues(queues) if queues.is_empty() => Routed::No,
-            Route::Queues(queues) => {
-                let index = self.batch.push(view, extras.facts, extras.annotations);
-                if let Some((group, publish)) = number {
-                    self.batch.number_newest(group, publish);
-                }
-                self.handovers.add(&queues, index);
-                Routed::Yes
-            }
-            Route::Reply(reply) => {
-                reply.deliver(view);
-                Routed::Yes
-            }
+        let number = number(&mut self.confirms, channel.confirms.as_ref(), &mut channel.latest_publish);
+        channel.counters.count(number.is_some());
+        if let Route::Reply(reply) = route {
+            reply.deliver(view);
+            return Routed::Yes;
+        }
+        let Some(queues) = queues.filter(|queues| !queues.is_empty()) else { return Routed::No };
+        let index = self.batch.push(view, extras.facts, extras.annotations);
+        let entry = self.batch.newest().copied();
+        let way = self.handovers.add(queues, index);
+        if let Some((group, publish)) = number {
+            self.batch.number_newest(group, publish);
+        }
+        if extras.repeats == Repeats::Yes && channel.routes.is_settled(&self.principal) {
+            self.latest = entry.map(|entry| Latest { channel: channel.number, entry, way, queue_count });
+        }
+        Routed::Yes
+    }
+
+    /// As [`Publisher::take`], of a message like the latest one.
+    #[inline]
+    fn take_alike(&mut self, channel: &mut PublishChannel, body: &[u8]) {
+        let latest = self.latest.as_ref().expect("it was compared with");
+        self.run.add(channel.routes.entered(), body.len(), latest.queue_count);
+        let number = number(&mut self.confirms, channel.confirms.as_ref(), &mut channel.latest_publish);
+        channel.counters.count(number.is_some());
+        let index = self.batch.push_alike(&latest.entry, body);
+        self.handovers.add_to(latest.way, index);
+        if let Some((group, publish)) = number {
+            self.batch.number_newest(group, publish);
         }
     }
 
@@ -281,15 +337,12 @@ impl Publisher {
         if alarms.raised().has(Raised::STORAGE_FAILED) { Err(alarms.refusal()) } else { Ok(()) }
     }
 
-    /// B153-B154: the pseudo address becomes the channel's own.
+    /// B153-B154: the pseudo address becomes the channel's own. For messages with a reply-to.
     fn rewrite_reply_to(
         &self,
         channel: &PublishChannel,
         properties: &Properties<'_>,
     ) -> Result<Option<Vec<u8>>, Refused> {
-        if !properties.has(Property::ReplyTo) {
-            return Ok(None);
-        }
         match properties.reply_to() {
             Some(reply_to) if *reply_to == *REPLY_QUEUE => {
                 let address = channel.reply_address.as_deref().ok_or(Refused::NoReplyConsumer)?;
@@ -299,11 +352,8 @@ impl Publisher {
         }
     }
 
-    /// B100: a claimed user-id must be the authenticated one, unless the user may impersonate.
+    /// B100: a claimed user-id must be the authenticated one, unless the user may impersonate. For messages with one.
     fn check_user_id(&self, properties: &Properties<'_>) -> Result<(), Refused> {
-        if !properties.has(Property::UserId) {
-            return Ok(());
-        }
         let user = &self.principal.user;
         match properties.user_id() {
             Some(claimed) if *claimed != *user.name.as_bytes() && !user.has_tag("impersonator") => {
@@ -327,6 +377,7 @@ impl Publisher {
         if self.batch.len() == 0 && self.confirms.is_none() {
             return;
         }
+        self.latest = None;
         let mut batch = std::mem::take(&mut self.batch);
         batch.began = self.broker.stages().begin();
         let began = batch.began;
@@ -371,17 +422,48 @@ impl Drop for Publisher {
 struct Extras<'a> {
     facts: Facts,
     annotations: &'a [u8],
+    repeats: Repeats,
+}
+
+/// Whether what was found out about a message holds for others with the same names and properties.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeats {
+    Yes,
+    No,
+}
+
+/// The place of a channel's next message among the confirms, if it has confirms: its group and number.
+#[inline]
+fn number(
+    confirms: &mut Option<BatchConfirms>,
+    sink: Option<&Arc<dyn ConfirmSink>>,
+    latest: &mut u64,
+) -> Option<(u32, u64)> {
+    let sink = sink?;
+    *latest += 1;
+    let confirms = confirms.get_or_insert_with(BatchConfirms::new);
+    Some((confirms.number(sink, *latest), *latest))
+}
+
+impl<'a> Incoming<'a> {
+    #[inline]
+    fn view(&self) -> MessageView<'a> {
+        let Incoming { exchange, routing_key, properties, body, .. } = *self;
+        MessageView { exchange, routing_key, properties, body }
+    }
 }
 
 /// What queues need to know, read from the flags word when absent (the common case).
+#[inline]
 pub(super) fn facts_of(properties: &Properties<'_>) -> Result<Facts, Refused> {
     let persistent = properties.has(Property::DeliveryMode) && properties.delivery_mode() == Some(2);
     let priority = if properties.has(Property::Priority) { properties.priority().unwrap_or(0) } else { 0 };
-    let ttl_ms = match properties.has(Property::Expiration) {
-        true => properties.expiration().map(|text| parse_expiration(&text)).transpose()?,
-        false => None,
-    };
+    let ttl_ms = if properties.has(Property::Expiration) { ttl_of(properties)? } else { None };
     Ok(Facts { persistent, priority, ttl_ms })
+}
+
+fn ttl_of(properties: &Properties<'_>) -> Result<Option<u64>, Refused> {
+    properties.expiration().map(|text| parse_expiration(&text)).transpose()
 }
 
 /// B99: digits only, at most ten years.

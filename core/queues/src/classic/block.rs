@@ -361,6 +361,7 @@ impl Block {
     }
 
     /// Stored form of a message; `None` when the block is not resident.
+    #[inline]
     pub(crate) fn stored_bytes(&self, number: u64) -> Option<&[u8]> {
         let (bytes, entries) = (self.data()?, self.entries());
         let index = self.index(number) as usize;
@@ -370,6 +371,7 @@ impl Block {
     }
 
     /// A message; `None` when the block is not resident.
+    #[inline]
     pub(crate) fn stored(&self, number: u64) -> Option<Stored<'_>> {
         let bytes = self.stored_bytes(number)?;
         Some(record::parse(bytes).expect("a resident block was checked when it was filled").0)
@@ -417,6 +419,19 @@ impl Block {
             self.live -= 1;
         }
         new
+    }
+
+    /// Settles consecutive messages at once, if they are the oldest that are not settled, none after them is, and they are all
+    /// persistent or all transient: the rule, because acks mostly come in order. Returns the bytes of their bodies.
+    pub(crate) fn settle_in_order(&mut self, numbers: std::ops::Range<u64>) -> Option<u64> {
+        let (index, count) = (self.index(numbers.start), (numbers.end - numbers.start) as u32);
+        if self.marks.is_some() || index != self.settled_first {
+            return None;
+        }
+        self.settled_first += count;
+        self.live -= count;
+        let sizes = self.entries().get(index as usize..(index + count) as usize).unwrap_or_default();
+        Some(sizes.iter().map(|entry| u64::from(entry.body_bytes)).sum())
     }
 
     fn mark_settled(&mut self, index: u32) -> bool {
@@ -491,6 +506,17 @@ mod tests {
         assert!(block.is_settled(13) && !block.is_settled(14));
         assert_eq!(block.settled_or_transient().words(), [0b1111]);
         assert_eq!(block.live_body_bytes(), 14);
+    }
+
+    #[test]
+    fn acks_in_order_are_settled_at_once_and_others_one_by_one() {
+        let mut block = with(8);
+        assert_eq!(block.settle_in_order(11..13), None, "not the oldest");
+        assert_eq!(block.settle_in_order(10..13), Some(21));
+        assert_eq!((block.settled_first, block.live, block.is_settled(12)), (3, 5, true));
+        assert_eq!(block.settle_in_order(10..13), None, "settled already");
+        assert!(block.settle(15));
+        assert_eq!(block.settle_in_order(13..15), None, "a later one is settled");
     }
 
     #[test]

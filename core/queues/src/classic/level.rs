@@ -42,14 +42,18 @@ pub(crate) struct Freed {
     pub(crate) bytes: usize,
 }
 
-/// What is known of a message at the moment it is settled.
+/// What is known of messages at the moment they are settled: consecutive ones of one block that are all persistent or all transient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SettledMessage {
-    /// Body bytes.
+pub(crate) struct SettledMessages {
+    /// Number of the first.
+    pub(crate) first: u64,
+    /// How many.
+    pub(crate) count: u32,
+    /// Body bytes of all.
     pub(crate) body_bytes: u64,
     /// Delivery mode 2.
     pub(crate) persistent: bool,
-    /// The first of its block.
+    /// The first is the first of its block.
     pub(crate) begins_block: bool,
 }
 
@@ -384,13 +388,13 @@ impl Level {
     }
 
     /// Settles handed-out messages for good: `count` numbers from `first`. Numbers that are not handed out are passed
-    /// over. `each` is called per settled message; freed segments are counted in `freed`.
+    /// over. `each` hears of all that are settled; freed segments are counted in `freed`.
     pub(crate) fn settle_run(
         &mut self,
         first: u64,
         count: u64,
         freed: &mut Freed,
-        mut each: impl FnMut(u64, SettledMessage),
+        mut each: impl FnMut(SettledMessages),
     ) {
         let end = first.saturating_add(count).min(self.cursor);
         let mut number = first;
@@ -405,19 +409,27 @@ impl Level {
             };
             let block = &mut self.blocks[at];
             let stop = block.end().min(end);
-            for number in number..stop {
-                let is_back = !self.returned.is_empty() && self.returned.contains(&number);
-                if is_back || self.reserve.contains(&number) {
-                    continue;
-                }
-                if block.settle(number) {
+            let all_are_out = self.returned.is_empty() && self.reserve.is_empty();
+            let in_order = if all_are_out { block.settle_in_order(number..stop) } else { None };
+            if let Some(body_bytes) = in_order {
+                let count = (stop - number) as u32;
+                block.unacked -= count;
+                let (persistent, begins_block) = (block.persistent > 0, number == block.first);
+                each(SettledMessages { first: number, count, body_bytes, persistent, begins_block });
+            } else {
+                for number in number..stop {
+                    let is_back = !self.returned.is_empty() && self.returned.contains(&number);
+                    if is_back || self.reserve.contains(&number) || !block.settle(number) {
+                        continue;
+                    }
                     block.unacked -= 1;
-                    let message = SettledMessage {
+                    each(SettledMessages {
+                        first: number,
+                        count: 1,
                         body_bytes: block.body_bytes(number),
                         persistent: block.is_persistent(number),
                         begins_block: number == block.first,
-                    };
-                    each(number, message);
+                    });
                 }
             }
             number = stop;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::block::Block;
 use super::consumers::Consumers;
 use super::expiry::Portion;
-use super::level::{Freed, Level, SettledMessage};
+use super::level::{Freed, Level, SettledMessages};
 use super::schedule::Schedule;
 use super::spill::Checkpoint;
 use crate::arguments::{Order, Overflow, QueueConfig};
@@ -370,18 +370,19 @@ impl Classic {
         let unlogged = &mut self.unlogged;
         let present = &mut self.present;
         let logged = self.config.durable && removal == Removal::Logged;
-        level.settle_run(first.number(), u64::from(count), &mut freed, |number, message: SettledMessage| {
-            settled += 1;
-            bytes += message.body_bytes;
-            if message.persistent {
-                persistent += 1;
-                persistent_bytes += message.body_bytes;
+        level.settle_run(first.number(), u64::from(count), &mut freed, |messages: SettledMessages| {
+            let seq = MessageSeq::new(first.level(), messages.first);
+            settled += u64::from(messages.count);
+            bytes += messages.body_bytes;
+            if messages.persistent {
+                persistent += u64::from(messages.count);
+                persistent_bytes += messages.body_bytes;
             }
             if let Some(present) = present {
-                present.remove(MessageSeq::new(first.level(), number));
+                (0..u64::from(messages.count)).for_each(|nth| present.remove(MessageSeq(seq.0 + nth)));
             }
-            if message.persistent && logged {
-                push_settled(unlogged, MessageSeq::new(first.level(), number), &message);
+            if messages.persistent && logged {
+                push_settled(unlogged, seq, &messages);
             }
         });
         self.unacked -= settled;
@@ -669,14 +670,14 @@ pub(super) fn extends((first, count): &mut (MessageSeq, u32), seq: MessageSeq) -
     follows
 }
 
-/// Adds one settled message to the runs of a settle record: a run stays within a block.
-fn push_settled(runs: &mut Vec<SettledRun>, seq: MessageSeq, message: &SettledMessage) {
-    let body_bytes = message.body_bytes as u32;
+/// Adds settled messages to the runs of a settle record: a run stays within a block.
+fn push_settled(runs: &mut Vec<SettledRun>, seq: MessageSeq, messages: &SettledMessages) {
+    let (count, body_bytes) = (messages.count, u32::try_from(messages.body_bytes).unwrap_or(u32::MAX));
     match runs.last_mut() {
-        Some(run) if run.first.0 + u64::from(run.count) == seq.0 && !message.begins_block => {
-            run.count += 1;
+        Some(run) if run.first.0 + u64::from(run.count) == seq.0 && !messages.begins_block => {
+            run.count += count;
             run.body_bytes = run.body_bytes.saturating_add(body_bytes);
         }
-        _ => runs.push(SettledRun { first: seq, count: 1, body_bytes }),
+        _ => runs.push(SettledRun { first: seq, count, body_bytes }),
     }
 }

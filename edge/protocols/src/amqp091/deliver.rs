@@ -11,7 +11,7 @@ use broker::{Delivery, GotMessage, PublishCounters, SessionHold, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use wire::amqp091::methods::basic;
-use wire::amqp091::{ShortStr, encode_deliver, encode_get_ok};
+use wire::amqp091::{DeliverRun, ShortStr, encode_get_ok};
 
 use super::confirms::ConfirmProgress;
 use super::unacked::{Entry, Unacked};
@@ -482,6 +482,7 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
     let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return 0 };
     let ack_required = source.ack_required;
     let (mut taken, mut redelivered) = (0, 0);
+    let mut encoder = DeliverRun::new(source.channel, &source.tag, side.frame_size_max);
     for delivery in run {
         if bytes.len() >= limit || !channel.has_window(ack_required) {
             if !source.paused {
@@ -492,17 +493,14 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
         }
         channel.latest_tag += 1;
         let message = &delivery.message;
-        encode_deliver(
+        encoder.push(
             bytes,
-            source.channel,
-            &source.tag,
             channel.latest_tag,
             delivery.redelivered,
             message.exchange,
             message.routing_key,
             message.properties,
             message.body,
-            side.frame_size_max,
         );
         if ack_required {
             source.outstanding += 1;

@@ -6,7 +6,7 @@
 use wire::amqp091::methods::{basic, channel};
 use wire::amqp091::{
     ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method, Parsed,
-    parse_frame,
+    decode_publish, parse_frame,
 };
 
 use super::channel::ChannelState;
@@ -45,6 +45,9 @@ impl Running {
             check_kind(frame)?;
             return self.content_frame(frame);
         }
+        if let Some(publish) = decode_publish(frame.payload) {
+            return self.publish_frame(frame, &publish, rest);
+        }
         let method = Method::decode(frame.payload).map_err(|error| Failure::bad_method(error, frame))?;
         if !self.pending.is_empty() && !is_pipelined(&method) {
             self.barrier = true;
@@ -57,9 +60,6 @@ impl Running {
         if !channel.assembly.is_idle() {
             let bytes_max = self.broker.options().message_size_max;
             channel.assembly.frame(frame, bytes_max)?;
-        }
-        if let Method::BasicPublish(publish) = &method {
-            return self.publish_method(number, publish, rest);
         }
         if channel.state == ChannelState::Closing {
             return self.method_on_closing(number, &method).map(|()| Taken::Frame);
@@ -102,7 +102,24 @@ impl Running {
     }
 
     /// basic.publish: takes the whole message at once if it lies behind the method.
-    fn publish_method(&mut self, number: u16, publish: &basic::Publish<'_>, rest: &[u8]) -> Outcome<Taken> {
+    fn publish_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        publish: &basic::Publish<'_>,
+        rest: &[u8],
+    ) -> Outcome<Taken> {
+        if !self.pending.is_empty() {
+            self.barrier = true;
+            return Ok(Taken::Wait);
+        }
+        let number = frame.channel;
+        let Some(channel) = self.channels.get(number) else {
+            return self.method_on_closed(number, &Method::BasicPublish(*publish)).map(|()| Taken::Frame);
+        };
+        if !channel.assembly.is_idle() {
+            let bytes_max = self.broker.options().message_size_max;
+            channel.assembly.frame(frame, bytes_max)?;
+        }
         self.settle_gathered();
         if !self.settlements.is_empty() && self.publisher.acks_come_first() {
             self.submit();

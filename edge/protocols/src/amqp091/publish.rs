@@ -56,6 +56,9 @@ impl Running {
     /// without a text.
     #[inline]
     fn check_properties(&mut self, number: u16, properties: &[u8]) -> Outcome {
+        if *properties == *Properties::EMPTY.raw() {
+            return Ok(());
+        }
         let channel = self.channels.get(number).expect("checked by the caller");
         if channel.properties_valid == properties {
             return Ok(());

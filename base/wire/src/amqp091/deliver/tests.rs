@@ -120,3 +120,35 @@ fn settlements_are_what_the_method_encoder_writes() {
         assert_eq!(bytes, &whole);
     }
 }
+
+#[test]
+fn a_run_has_the_bytes_of_its_deliveries_one_by_one() {
+    let bodies: [&[u8]; 6] = [b"hello", b"world", b"", b"", b"one that does not fit into a frame", b"again"];
+    for frame_size_max in [0, 20, 131_072] {
+        for tag in [&b""[..], b"ctag"] {
+            let (mut alone, mut together) = (vec![9; 3], vec![9; 3]);
+            let mut run = DeliverRun::new(7, tag, frame_size_max);
+            for nth in 0..60 {
+                // Everything stays the same for a while.
+                let body = bodies[nth / 3 % bodies.len()];
+                let exchange: &[u8] = if nth % 20 < 15 { b"ex" } else { b"" };
+                let (key, raw) = ([&b"key"[..], b"kex"][nth / 7 % 2], [TRANSIENT, b"\0\0"][nth / 11 % 2]);
+                let redelivered = nth % 5 == 0;
+                encode_deliver(
+                    &mut alone,
+                    7,
+                    tag,
+                    nth as u64,
+                    redelivered,
+                    exchange,
+                    key,
+                    raw,
+                    body,
+                    frame_size_max,
+                );
+                run.push(&mut together, nth as u64, redelivered, exchange, key, raw, body);
+                assert_eq!(alone, together, "delivery {nth}");
+            }
+        }
+    }
+}

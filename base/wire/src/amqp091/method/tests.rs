@@ -70,12 +70,15 @@ proptest! {
             let mut bytes = Vec::new();
             method.encode_frame(0x0102, &mut bytes);
             prop_assert_eq!(Method::decode(payload(&bytes)), Ok(method));
+            let publish = decode_publish(payload(&bytes)).map(Method::BasicPublish);
+            prop_assert_eq!(publish, Some(method).filter(|it| matches!(it, Method::BasicPublish(_))));
         }
     }
 
     #[test]
     fn any_bytes_decode_or_fail_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Method::decode(&bytes);
+        let _ = decode_publish(&bytes);
     }
 
     #[test]
@@ -92,6 +95,7 @@ proptest! {
             let malformed = Err(MethodError::Malformed { class_id, method_id });
             let mut longer = payload(&bytes).to_vec();
             for length in 4..longer.len() {
+                prop_assert_eq!(decode_publish(&longer[..length]), None);
                 prop_assert_eq!(Method::decode(&longer[..length]), malformed);
             }
             longer.push(0);

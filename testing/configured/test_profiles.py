@@ -1,6 +1,8 @@
 """A history of profiles from the start, and the copies that are kept when something is slow or large."""
 
+import concurrent.futures
 import json
+import re
 import shutil
 import subprocess
 
@@ -66,6 +68,25 @@ def test_where_threads_wait_is_seen_with_stacks_and_reasons(server, tmp_path):
     channel.put(queue, b"x", delivery_mode=2)
     code, _, error = server.ctl("profile", "waits", "--hz", "100")
     assert code != 0 and "1 to 99" in error
+
+
+def test_page_faults_are_found_or_the_refusal_says_what_to_do(server):
+    server = server("")
+    channel = server.connect().channel()
+    queue = channel.queue("q", durable=True)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = pool.submit(server.ctl, "profile", "faults", "--seconds", "2", "--every", "1")
+        # New memory for each of them.
+        for _ in range(20):
+            channel.put(queue, *[b"x" * 500_000] * 10)
+            channel.call("queue.purge", queue=queue)
+        code, table, error = asked.result()
+    if code == 0:
+        assert re.search(r"\d+ page faults in 2\.", table) and "::" in table, table
+    else:
+        assert "kernel.perf_event_paranoid" in error and "profile threads" in error
+    code, _, error = server.ctl("profile", "faults", "--every", "0")
+    assert code != 0 and "1 to 10000" in error
 
 
 @pytest.mark.skipif(GO is None, reason="needs Go")

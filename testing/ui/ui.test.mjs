@@ -410,6 +410,26 @@ inBrowser("the broker's own profile is drawn", async (page) => {
   } finally { clearInterval(load); }
 });
 
+inBrowser("where threads wait is drawn thread by thread, and page faults are or are said to be forbidden", async (page) => {
+  if ((await api("profile/state")).status !== 200) return; // not Warren
+  await browser.go(page, "profile");
+  await page.getByLabel("Seconds").selectOption("5");
+  await page.getByRole("button", { name: "Waits" }).click();
+  await page.getByText("Those that wait for work are in it").waitFor();
+  await page.getByRole("button", { name: "Take a profile" }).click();
+  await page.getByRole("application", { name: /Flame graph/ }).waitFor();
+  assert.equal(await page.getByLabel("Cut by").inputValue(), "thread");
+  await page.getByRole("button", { name: "(sleeps in futex)" }).first().click(); // in the table: highlights it
+  await page.getByText(/% in what matches/).waitFor();
+  await page.waitForTimeout(300);
+  await browser.shot(page, "waits");
+  await page.getByLabel("Highlight functions").fill("");
+  page.expected = /status of 503/;
+  await page.getByRole("button", { name: "Page faults" }).click();
+  await page.getByRole("button", { name: "Take a profile" }).click();
+  await page.getByText(/page faults? in all|Not one sample|page faults cannot be sampled/).first().waitFor();
+});
+
 inBrowser("definitions are downloaded and read back", async (page) => {
   await browser.go(page, "definitions");
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download definitions" }).click()]);

@@ -82,9 +82,14 @@ fn of_object(request: &Request, timeout: Duration) -> Option<String> {
             format!("Explaining the route of '{second}' from exchange '{first}' in vhost '{vhost}' ...")
         }
         "explain_delivery" => format!("Explaining deliveries of queue '{first}' in vhost '{vhost}' ..."),
-        "profile" if first == "cpu" => {
+        "profile" if matches!(first, "cpu" | "waits" | "faults") => {
             let seconds = request.options.get("seconds").map_or("10", String::as_str);
-            format!("Sampling the node's CPU time for {seconds} seconds ...")
+            let what = match first {
+                "cpu" => "Sampling the node's CPU time",
+                "waits" => "Watching where the node's threads wait",
+                _ => "Sampling the node's page faults",
+            };
+            format!("{what} for {seconds} seconds ...")
         }
         "list_delayed_messages" => {
             format!("Listing messages delayed by exchange '{first}' in vhost '{vhost}' ...")

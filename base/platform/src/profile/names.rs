@@ -8,6 +8,9 @@ use parking_lot::Mutex;
 /// Names known at most; later ones are all [`NameId::MANY`]. They are never forgotten.
 const NAMES_MAX: usize = 1 << 16;
 
+/// The cause of samples that page faults took: a number of its own, because signal handlers cannot look up names.
+pub const FAULT: NameId = NameId(u32::MAX - 1);
+
 /// A name; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NameId(pub u32);
@@ -41,7 +44,7 @@ pub fn intern(name: &str) -> NameId {
     NameId(id)
 }
 
-/// The name of a number; `None` for 0 and for [`NameId::MANY`].
+/// The name of a number; `None` for 0, [`NameId::MANY`] and [`FAULT`].
 pub fn name_of(id: NameId) -> Option<Arc<str>> {
     let at = (id.0 as usize).checked_sub(1)?;
     NAMES.lock().names.get(at).cloned()
@@ -57,6 +60,6 @@ mod tests {
         assert_ne!(one, intern("another of a test"));
         assert_eq!(one, intern("one of a test"));
         assert_eq!(name_of(one).as_deref(), Some("one of a test"));
-        assert_eq!((name_of(NameId::default()), name_of(NameId::MANY)), (None, None));
+        assert_eq!([NameId::default(), NameId::MANY, FAULT].map(name_of), [None, None, None]);
     }
 }

@@ -22,7 +22,7 @@ const FULL: u32 = 2;
 pub struct Sample {
     /// The thread's number in the operating system.
     pub thread: u32,
-    /// Why it did not run; none for one that ran.
+    /// Why it did not run; none for one that ran, [`super::FAULT`] for one that had a page fault.
     pub waits: NameId,
     /// What it worked for.
     pub labels: Labels,

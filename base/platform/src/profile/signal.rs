@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::names::NameId;
+use super::names::{FAULT, NameId};
 use super::ring::{DEPTH_MAX, Ring, Sample};
 use super::stack::{self, Registers};
 use super::waiting::{self, Waiting};
@@ -19,6 +19,9 @@ static RING: OnceLock<Ring> = OnceLock::new();
 /// Whether the handler is there.
 static INSTALLED: Mutex<bool> = Mutex::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// Codes of signals that come from a file, which an event of page faults is: `POLL_IN` to `POLL_HUP`.
+const CODES_OF_FILES: std::ops::RangeInclusive<libc::c_int> = 1..=6;
 
 thread_local! {
     /// Number of this thread in the operating system; 0 until it is asked for.
@@ -50,7 +53,7 @@ pub fn probe(thread: Waiting) -> io::Result<()> {
 }
 
 /// Installs what takes samples, once: without it the signal would end the process.
-fn prepare() -> io::Result<()> {
+pub(super) fn prepare() -> io::Result<()> {
     let mut is_installed = INSTALLED.lock();
     if !*is_installed {
         register_thread();
@@ -120,18 +123,20 @@ extern "C" fn on_signal(_: libc::c_int, info: *mut libc::siginfo_t, context: *mu
     ring.put((thread_number(), waits), labels::current(), &addresses[..depth]);
 }
 
-/// The reason that came with a signal of [`probe`]; none with those of the timer.
+/// The reason that came with a signal of [`probe`], [`FAULT`] with one after page faults, and none with those of the timer.
 #[expect(unsafe_code, reason = "reads what came with the signal")]
 fn waits_of(info: *mut libc::siginfo_t) -> NameId {
     // SAFETY: the kernel passes a handler with SA_SIGINFO a valid `siginfo_t`, or, were somebody to call it otherwise, null, which
     // `as_ref` catches; a signal with SI_QUEUE has a value.
-    let value = unsafe {
+    unsafe {
         match info.as_ref() {
-            Some(info) if info.si_code == libc::SI_QUEUE => info.si_value().sival_ptr.expose_provenance(),
-            _ => 0,
+            Some(info) if info.si_code == libc::SI_QUEUE => {
+                NameId(info.si_value().sival_ptr.expose_provenance() as u32)
+            }
+            Some(info) if CODES_OF_FILES.contains(&info.si_code) => FAULT,
+            _ => NameId::default(),
         }
-    };
-    NameId(value as u32)
+    }
 }
 
 /// What the interrupted thread's registers were.

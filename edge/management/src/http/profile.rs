@@ -11,7 +11,7 @@ use super::table::{Lane, Method, Route, route};
 use crate::profile::{Continuous, HeapWatch, Page, ProfileError, page, set_continuous, watch_heap};
 
 /// Options that pages know.
-const OPTIONS: [&str; 6] = ["seconds", "hz", "minutes", "by", "only", "as"];
+const OPTIONS: [&str; 7] = ["seconds", "hz", "every", "minutes", "by", "only", "as"];
 
 const fn profile(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
     route(Method::Get, path, Access::Administrator, about, handler).in_lane(Lane::Watches)
@@ -51,6 +51,16 @@ pub(crate) const ROUTES: &[Route] = &[
         "/api/profile/waits",
         "Where threads wait: stacks with labels. `seconds` (10), `hz` (19), `by`, `only`, `as`.",
         |call| get(call, "/api/profile/waits"),
+    ),
+    profile(
+        "/debug/flamegraph/faults",
+        "Page faults, where the kernel allows it, as a flame graph: `seconds` (10), `every` (8), `by`, `only`.",
+        |call| get(call, "/debug/flamegraph/faults"),
+    ),
+    profile(
+        "/api/profile/faults",
+        "Page faults, where the kernel allows it: stacks with labels. `seconds` (10), `every` (8), `by`, `only`, `as`.",
+        |call| get(call, "/api/profile/faults"),
     ),
     profile("/api/profile/history", "CPU time of the last `minutes` (10), when a history is kept.", |call| {
         get(call, "/api/profile/history")

@@ -11,7 +11,8 @@ use super::flame::{Palette, svg};
 use super::raw::ProfileError;
 use super::report::Profile;
 use super::{
-    Continuous, CpuRequest, Cut, Document, HeapWatch, Node, WaitsRequest, folded, pprof, recorder, threads,
+    Continuous, CpuRequest, Cut, Document, FaultsRequest, HeapWatch, Node, WaitsRequest, folded, pprof,
+    recorder, threads,
 };
 use crate::commands::{Outcome, usage};
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
@@ -19,7 +20,7 @@ use crate::protocol::{Answer, Exit, Failure, Request, Rows};
 /// Functions in the table for people.
 const TABLE_LINES_MAX: usize = 30;
 
-/// `profile cpu|heap|waits|threads|history|captures|continuous ...`.
+/// `profile cpu|heap|waits|faults|threads|history|captures|continuous ...`.
 pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
     let words: Vec<&str> = request.args.iter().map(String::as_str).collect();
     // A form that is none is refused before the samples are taken.
@@ -57,6 +58,15 @@ pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
             };
             shown(&super::waits(broker, &asked).map_err(failed)?, request)
         }
+        ["faults"] => {
+            let defaults = FaultsRequest::default();
+            let asked = FaultsRequest {
+                seconds: number(request, "seconds")?.unwrap_or(defaults.seconds),
+                every: number(request, "every")?.unwrap_or(defaults.every),
+                cut: cut(request)?,
+            };
+            shown(&super::faults(broker, &asked).map_err(failed)?, request)
+        }
         ["threads"] => {
             let seconds = number(request, "seconds")?.unwrap_or(5).clamp(1, recorder::SECONDS_MAX);
             Ok(thread_rows(&threads(Duration::from_secs(seconds))))
@@ -74,7 +84,7 @@ pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
         ["continuous", "on"] => switch(broker, Continuous::On),
         ["continuous", "off"] => switch(broker, Continuous::Off),
         _ => Err(usage(
-            "profile what? cpu, heap [on|off], waits, threads, history, captures [NUMBER], continuous [on|off], diff BEFORE AFTER",
+            "profile what? cpu, heap [on|off], waits, faults, threads, history, captures [NUMBER], continuous [on|off], diff BEFORE AFTER",
         )),
     }
 }

@@ -5,7 +5,7 @@
 //!                                         ├─► a capture: `profile cpu`, /debug/pprof/profile
 //!                                         └─► windows of the last hours: `profile history`, and copies of them
 //!                                             when latency or memory crossed a threshold: `profile captures`
-//!  the same signal, sent to threads that sleep ─► `profile waits`
+//!  the same signal, sent to threads that sleep ─► `profile waits`; after page faults ─► `profile faults`
 //!  raw samples ─► symbols, labels ─► Profile ─► cut ─► SVG, folded, pprof, JSON, a table
 //! ```
 //!
@@ -17,6 +17,7 @@ mod command;
 mod cut;
 mod diff;
 mod document;
+mod faults;
 mod flame;
 mod folded;
 mod heap;
@@ -35,6 +36,7 @@ pub(crate) use command::command;
 pub use cut::{Cut, LabelKey};
 pub use diff::{Difference, diff};
 pub use document::{Document, DocumentStack};
+pub use faults::{FaultsRequest, faults};
 pub use heap::{HeapWatch, heap, watch_heap};
 pub use page::{PATHS, Page, page};
 pub use raw::ProfileError;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::raw::ProfileError;
 use super::report::Profile;
-use super::{Continuous, CpuRequest, Cut, Document, WaitsRequest, command, pprof, recorder};
+use super::{Continuous, CpuRequest, Cut, Document, FaultsRequest, WaitsRequest, command, pprof, recorder};
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,15 +28,17 @@ const BINARY: &str = "application/octet-stream";
 const THREADS_SECONDS_MAX: u64 = 60;
 
 /// Paths that [`page`] answers, below the root of the server; `{number}` stands for a number. All are read with GET.
-pub const PATHS: [&str; 13] = [
+pub const PATHS: [&str; 15] = [
     "/debug/pprof/profile",
     "/debug/pprof/heap",
     "/debug/flamegraph/cpu",
     "/debug/flamegraph/heap",
     "/debug/flamegraph/waits",
+    "/debug/flamegraph/faults",
     "/api/profile/cpu",
     "/api/profile/heap",
     "/api/profile/waits",
+    "/api/profile/faults",
     "/api/profile/history",
     "/api/profile/threads",
     "/api/profile/captures",
@@ -44,7 +46,7 @@ pub const PATHS: [&str; 13] = [
     "/api/profile/state",
 ];
 
-/// The page of a path with its query: `seconds`, `hz`, `minutes`, `by` and `only` as the options of `warren ctl profile`, and `as`
+/// The page of a path with its query: `seconds`, `hz`, `every`, `minutes`, `by` and `only` as the options of `warren ctl profile`, and `as`
 /// for another form (`json`, `svg`, `folded`, `pprof`). `None` when there is no such page. Blocks as long as the profile takes.
 pub fn page(
     broker: &Broker,
@@ -61,6 +63,8 @@ pub fn page(
         "/api/profile/heap" => asked.heap("json"),
         "/debug/flamegraph/waits" => asked.waits("svg"),
         "/api/profile/waits" => asked.waits("json"),
+        "/debug/flamegraph/faults" => asked.faults("svg"),
+        "/api/profile/faults" => asked.faults("json"),
         "/api/profile/history" => asked.history(),
         "/api/profile/threads" => asked.threads(),
         "/api/profile/captures" => Ok(captures()),
@@ -121,6 +125,17 @@ impl Asked<'_> {
             cut: self.cut()?,
         };
         Ok(form.page(&super::waits(self.broker, &request)?))
+    }
+
+    fn faults(&self, form: &str) -> Result<Page, ProfileError> {
+        let form = self.form(form)?;
+        let defaults = FaultsRequest::default();
+        let request = FaultsRequest {
+            seconds: self.number("seconds", defaults.seconds)?,
+            every: self.number("every", defaults.every)?,
+            cut: self.cut()?,
+        };
+        Ok(form.page(&super::faults(self.broker, &request)?))
     }
 
     fn history(&self) -> Result<Page, ProfileError> {
@@ -226,10 +241,12 @@ mod tests {
             let refused = get("/api/profile/cpu", &[(name, value)]).unwrap();
             assert!(matches!(refused, Err(ProfileError::Asked(_))), "{name}={value}");
         }
-        for path in ["/api/profile/threads", "/api/profile/heap"] {
+        for path in ["/api/profile/threads", "/api/profile/heap", "/api/profile/faults"] {
             let refused = get(path, &[("seconds", "601")]).unwrap();
             assert!(matches!(refused, Err(ProfileError::Asked(_))), "{path}");
         }
+        let refused = get("/api/profile/faults", &[("every", "0")]).unwrap();
+        assert!(matches!(refused, Err(ProfileError::Asked(_))));
         assert!(matches!(get("/api/profile/captures/9999", &[]), Some(Err(ProfileError::Asked(_)))));
     }
 }

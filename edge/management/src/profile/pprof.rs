@@ -26,6 +26,7 @@ fn message(profile: &Profile) -> Vec<u8> {
         }
         Unit::Nanoseconds => (("samples", "count"), ("cpu", "nanoseconds")),
         Unit::Bytes => (("inuse_objects", "count"), ("inuse_space", "bytes")),
+        Unit::Faults => (("samples", "count"), ("page_faults", "count")),
     };
     field(&mut out, 1, &value_type(&mut strings, count));
     field(&mut out, 1, &value_type(&mut strings, value));

@@ -20,6 +20,11 @@ pub enum ProfileError {
     /// The operating system refuses.
     #[error("the operating system refuses to sample this process: {0}")]
     System(#[from] std::io::Error),
+    /// It does so for page faults, as many do.
+    #[error(
+        "page faults cannot be sampled: the operating system refuses perf_event_open ({0}). It takes kernel.perf_event_paranoid of 2 or less (sysctl) and, in a container, a seccomp profile that permits the call; `profile threads` counts page faults without it"
+    )]
+    NoPageFaults(std::io::Error),
     /// What was asked for cannot be.
     #[error("{0}")]
     Asked(String),
@@ -31,7 +36,7 @@ pub(super) struct Key {
     /// Innermost first; empty for what was one too many.
     pub(super) stack: Arc<[usize]>,
     pub(super) labels: Labels,
-    /// What it waited for; none if it ran.
+    /// What it waited for; none if it ran, [`platform::profile::FAULT`] if it had a page fault.
     pub(super) waits: NameId,
     /// Name of the thread.
     pub(super) thread: Arc<str>,
@@ -42,8 +47,9 @@ pub(super) struct Key {
 pub(super) struct Raw {
     pub(super) counts: HashMap<Key, u64>,
     pub(super) samples: u64,
-    /// CPU time of the process while they were taken, nanoseconds; of samples of waiting, the time that threads waited.
-    pub(super) cpu_ns: u64,
+    /// What they stand for together: CPU time of the process while they were taken, nanoseconds; of samples of waiting, the time
+    /// that threads waited; page faults.
+    pub(super) amount: u64,
     /// How long it took, milliseconds.
     pub(super) wall_ms: u64,
     /// When it began, milliseconds since the epoch.
@@ -65,9 +71,9 @@ impl Raw {
         *self.counts.entry(key).or_default() += 1;
     }
 
-    /// Lets each sample stand for so long.
-    pub(super) fn with_each_ns(mut self, each_ns: u64) -> Raw {
-        self.cpu_ns = self.samples * each_ns;
+    /// Lets each sample stand for so much.
+    pub(super) fn with_each(mut self, each: u64) -> Raw {
+        self.amount = self.samples * each;
         self
     }
 
@@ -77,7 +83,7 @@ impl Raw {
             *self.counts.entry(key.clone()).or_default() += count;
         }
         self.samples += other.samples;
-        self.cpu_ns += other.cpu_ns;
+        self.amount += other.amount;
         self.wall_ms += other.wall_ms;
         self.dropped += other.dropped;
         self.began_ms = if self.began_ms == 0 { other.began_ms } else { self.began_ms.min(other.began_ms) };

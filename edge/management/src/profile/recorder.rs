@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use broker::Broker;
 use parking_lot::Mutex;
-use platform::profile::NameId;
+use platform::profile::{FAULT, NameId};
 use platform::{Clock, RealClock, profile};
 
 use super::captures;
@@ -64,8 +64,30 @@ pub enum Continuous {
 struct Recorder {
     is_running: bool,
     capture: Option<Capture>,
-    waits: Option<Raw>,
+    /// Samples that a [`watch`] keeps.
+    watched: [Option<Raw>; Watch::COUNT],
     history: Option<History>,
+}
+
+/// Whose samples are taken beside those of threads that run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// Of threads that wait.
+    Waits,
+    /// Of threads that have page faults.
+    Faults,
+}
+
+impl Watch {
+    const COUNT: usize = 2;
+
+    /// To whom a sample with this cause belongs; `None` for those of threads that run.
+    fn of(cause: NameId) -> Option<Watch> {
+        match cause {
+            FAULT => Some(Watch::Faults),
+            cause => (cause != NameId::default()).then_some(Watch::Waits),
+        }
+    }
 }
 
 struct Capture {
@@ -123,22 +145,24 @@ pub fn cpu(broker: &Broker, request: &CpuRequest) -> Result<Profile, ProfileErro
     drop(recorder);
     let mut raw = taken.ok_or(ProfileError::Busy { seconds: 0 })?;
     raw.wall_ms = began.elapsed().as_millis() as u64;
-    raw.cpu_ns = profile::cpu_time_ns().saturating_sub(cpu_before);
+    raw.amount = profile::cpu_time_ns().saturating_sub(cpu_before);
     raw.dropped = profile::dropped() - dropped_before;
     Ok(named(broker, &raw, &request.cut))
 }
 
-/// Keeps the samples of waiting threads that `look` brings, which is called again and again for so long.
-pub(super) fn waits(
+/// Keeps samples of a kind that come while `look` is called again and again, for so long. One of a kind at a time.
+pub(super) fn watch(
+    kind: Watch,
     time: Duration,
     mut look: impl FnMut() -> std::io::Result<()>,
 ) -> Result<Raw, ProfileError> {
     {
         let mut recorder = RECORDER.lock();
-        if recorder.waits.is_some() {
+        let slot = &mut recorder.watched[kind as usize];
+        if slot.is_some() {
             return Err(ProfileError::Busy { seconds: SECONDS_MAX });
         }
-        recorder.waits = Some(Raw { began_ms: wall_ms(), ..Raw::default() });
+        *slot = Some(Raw { began_ms: wall_ms(), ..Raw::default() });
         recorder.follow()?;
     }
     let (began, dropped_before) = (Instant::now(), profile::dropped());
@@ -148,7 +172,7 @@ pub(super) fn waits(
     }
     let mut recorder = RECORDER.lock();
     recorder.drain(&mut Threads::default());
-    let mut raw = recorder.waits.take().unwrap_or_default();
+    let mut raw = recorder.watched[kind as usize].take().unwrap_or_default();
     outcome?;
     raw.wall_ms = began.elapsed().as_millis() as u64;
     raw.dropped = profile::dropped() - dropped_before;
@@ -158,7 +182,7 @@ pub(super) fn waits(
 /// Gives samples their names.
 pub(super) fn named(broker: &Broker, raw: &Raw, cut: &Cut) -> Profile {
     let names = Names::of(broker, raw.counts.keys().map(|key| &key.labels));
-    cut.apply(Profile::of_cpu(raw, &names))
+    cut.apply(Profile::of_samples(raw, &names))
 }
 
 /// Begins or ends the history. What was kept is forgotten at the end.
@@ -213,19 +237,23 @@ impl Recorder {
         let wanted = self.capture.as_ref().map_or(0, |capture| capture.hz);
         let hz = if self.history.is_some() { wanted.max(HISTORY_HZ) } else { wanted };
         profile::set_rate(hz)?;
-        if (hz > 0 || self.waits.is_some()) && !self.is_running {
+        if (hz > 0 || self.is_watching()) && !self.is_running {
             platform::thread::spawn_or_abort("profiler", run)?;
             self.is_running = true;
         }
         Ok(())
     }
 
+    fn is_watching(&self) -> bool {
+        self.watched.iter().any(Option::is_some)
+    }
+
     fn drain(&mut self, threads: &mut Threads) {
         profile::drain(|sample| {
             let key = threads.key(sample);
-            if key.waits != NameId::default() {
-                if let Some(waits) = &mut self.waits {
-                    waits.add(key, STACKS_MAX);
+            if let Some(watch) = Watch::of(key.waits) {
+                if let Some(raw) = &mut self.watched[watch as usize] {
+                    raw.add(key, STACKS_MAX);
                 }
                 return;
             }
@@ -248,7 +276,7 @@ fn run() {
         recorder.drain(&mut threads);
         if let Some(history) = &mut recorder.history {
             history.turn();
-        } else if recorder.capture.is_none() && recorder.waits.is_none() {
+        } else if recorder.capture.is_none() && !recorder.is_watching() {
             recorder.is_running = false;
             return;
         }
@@ -274,7 +302,7 @@ impl History {
     /// Ends the open window and begins the next.
     fn close(&mut self) -> Raw {
         let (cpu_ns, now) = (profile::cpu_time_ns(), Instant::now());
-        self.open.cpu_ns = cpu_ns.saturating_sub(self.open_cpu_ns);
+        self.open.amount = cpu_ns.saturating_sub(self.open_cpu_ns);
         self.open.wall_ms = now.duration_since(self.open_since).as_millis() as u64;
         (self.open_cpu_ns, self.open_since) = (cpu_ns, now);
         std::mem::replace(&mut self.open, Raw { began_ms: wall_ms(), ..Raw::default() })
@@ -285,7 +313,7 @@ impl History {
         let mut all = Raw::default();
         self.windows.iter().rev().take(minutes).for_each(|window| all.merge(window));
         let mut open = self.open.clone();
-        open.cpu_ns = profile::cpu_time_ns().saturating_sub(self.open_cpu_ns);
+        open.amount = profile::cpu_time_ns().saturating_sub(self.open_cpu_ns);
         open.wall_ms = self.open_since.elapsed().as_millis() as u64;
         all.merge(&open);
         all

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use platform::profile::{Allocation, NameId, name_of};
+use platform::profile::{Allocation, FAULT, NameId, name_of};
 use serde::{Deserialize, Serialize};
 
 use super::cut::{LabelKey, Names};
@@ -18,6 +18,8 @@ pub enum Unit {
     Nanoseconds,
     /// Memory in use.
     Bytes,
+    /// Page faults.
+    Faults,
 }
 
 impl Unit {
@@ -30,6 +32,7 @@ impl Unit {
             Unit::Nanoseconds => format!("{:.1} ms", value / 1e6),
             Unit::Bytes if value >= 1e6 => format!("{:.1} MB", value / 1e6),
             Unit::Bytes => format!("{:.1} kB", value / 1e3),
+            Unit::Faults => format!("{value} page faults"),
         }
     }
 }
@@ -41,6 +44,8 @@ pub enum Watched {
     Cpu,
     /// Threads that did not run.
     Waiting,
+    /// Threads that touched memory which was not there.
+    Faults,
     /// Memory in use.
     Heap,
 }
@@ -89,21 +94,25 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// CPU samples with names.
-    pub(super) fn of_cpu(raw: &Raw, names: &Names) -> Profile {
-        let each_ns = raw.cpu_ns / raw.samples.max(1);
+    /// Samples of threads with names.
+    pub(super) fn of_samples(raw: &Raw, names: &Names) -> Profile {
+        let each = raw.amount / raw.samples.max(1);
         let found = raw.counts.iter().map(|(key, count)| Found {
             stack: &key.stack,
             waits: name_of(key.waits),
             labels: names.labels(&key.labels, &key.thread),
-            value: count * each_ns,
+            value: count * each,
             count: *count,
         });
         let (frames, stacks) = named(found);
-        let waits = raw.counts.keys().any(|key| key.waits != NameId::default());
+        let (watched, unit) = match raw.counts.keys().next().map_or(NameId::default(), |key| key.waits) {
+            FAULT => (Watched::Faults, Unit::Faults),
+            cause if cause == NameId::default() => (Watched::Cpu, Unit::Nanoseconds),
+            _ => (Watched::Waiting, Unit::Nanoseconds),
+        };
         Profile {
-            watched: if waits { Watched::Waiting } else { Watched::Cpu },
-            unit: Unit::Nanoseconds,
+            watched,
+            unit,
             began_ms: raw.began_ms,
             wall_ms: raw.wall_ms,
             samples: raw.samples,
@@ -154,7 +163,7 @@ impl Profile {
         let time = match self.watched {
             Watched::Cpu => "of CPU time",
             Watched::Waiting => "of waiting, all threads together,",
-            Watched::Heap => "",
+            Watched::Faults | Watched::Heap => "",
         };
         match self.unit {
             Unit::Nanoseconds => {
@@ -162,7 +171,18 @@ impl Profile {
                 format!("{total} {time} in {seconds:.1} s, {} samples", self.samples)
             }
             Unit::Bytes => format!("{total} in use, estimated from {} allocations", self.samples),
+            Unit::Faults => {
+                let seconds = self.wall_ms as f64 / 1000.0;
+                format!("{total} in {seconds:.1} s, {} samples", self.samples)
+            }
         }
+    }
+
+    /// The function that a stack counts for in the table: the innermost one; of page faults, which all happen in copies and
+    /// allocators, the innermost of ours.
+    fn blamed(&self, stack: &Stack) -> Option<u32> {
+        let is_ours = |frame: &&u32| self.watched != Watched::Faults || is_own(self.name(**frame));
+        stack.frames.iter().rev().find(is_ours).or(stack.frames.last()).copied()
     }
 
     /// For people: where most of it went, function by function.
@@ -170,8 +190,8 @@ impl Profile {
     pub fn table(&self, lines_max: usize) -> String {
         let (mut own, mut whole) = (HashMap::<&str, u64>::new(), HashMap::<&str, u64>::new());
         for stack in &self.stacks {
-            if let Some(innermost) = stack.frames.last() {
-                *own.entry(self.name(*innermost)).or_default() += stack.value;
+            if let Some(innermost) = self.blamed(stack) {
+                *own.entry(self.name(innermost)).or_default() += stack.value;
             }
             let mut seen: Vec<u32> = stack.frames.clone();
             seen.sort_unstable();
@@ -228,8 +248,8 @@ const CRATES: [&str; 12] = [
     "perf",
 ];
 
-fn is_own(function: &Function) -> bool {
-    let path = function.name.trim_start_matches('<');
+fn is_own(name: &str) -> bool {
+    let path = name.trim_start_matches('<');
     path.split_once("::").is_some_and(|(krate, _)| CRATES.contains(&krate))
 }
 
@@ -245,7 +265,7 @@ fn named<'a>(all: impl Iterator<Item = Found<'a>>) -> (Vec<Frame>, Vec<Stack>) {
             functions.pop();
         }
         // How a thread came to our code is the same for all of them, and thirty levels high.
-        let own = functions.iter().position(is_own).unwrap_or(0);
+        let own = functions.iter().position(|function| is_own(&function.name)).unwrap_or(0);
         functions.drain(..own);
         let frame = |function: Function| Frame { name: function.name, file: function.file };
         let mut path: Vec<u32> =
@@ -309,12 +329,21 @@ pub(super) mod tests {
 
     #[test]
     fn our_own_functions_are_told_from_those_that_start_threads() {
-        let function = |name: &str| Function { name: name.into(), file: "".into() };
-        assert!(is_own(&function("net::connection::poll")) && is_own(&function("<broker::Queue as X>::y")));
+        assert!(is_own("net::connection::poll") && is_own("<broker::Queue as X>::y"));
+        assert!(!is_own("platform::thread::spawn_or_abort") && !is_own("tokio::net::poll"));
+        assert!(!is_own("network"));
+    }
+
+    #[test]
+    fn page_faults_count_for_the_innermost_function_of_ours() {
+        let mut faults = sample(&[("net::poll;queues::store;memcpy", 30), ("memcpy", 10)]);
+        (faults.watched, faults.unit) = (Watched::Faults, Unit::Faults);
+        let table = faults.table(10);
+        assert!(table.starts_with("40 page faults in 1.0 s, 2 samples"), "{table}");
         assert!(
-            !is_own(&function("platform::thread::spawn_or_abort")) && !is_own(&function("tokio::net::poll"))
+            table.contains("  75.0%   75.0%  queues::store") && table.contains("25.0%  100.0%  memcpy"),
+            "{table}"
         );
-        assert!(!is_own(&function("network")));
     }
 
     #[test]

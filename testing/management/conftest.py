@@ -11,8 +11,8 @@ from api import Api
 
 class Broker:
     def __init__(self, folder):
-        binary = os.environ.get("WARREN_BIN", "warren")
-        command = [binary, "server", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
+        self.binary, self.data = os.environ.get("WARREN_BIN", "warren"), str(folder / "data")
+        command = [self.binary, "server", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", self.data]
         self.log = open(folder / "log", "w")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.pid = self.process.pid
@@ -26,6 +26,9 @@ class Broker:
     def memory_kib(self):
         with open(f"/proc/{self.pid}/status") as status:
             return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+
+    def ctl(self, *words):
+        return subprocess.run([self.binary, "ctl", "--data-dir", self.data, *words], capture_output=True, text=True, check=True).stdout
 
     def stop(self):
         self.process.terminate()

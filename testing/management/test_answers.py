@@ -3,6 +3,9 @@
 import gzip
 import json
 
+import pika
+import pytest
+
 
 def test_answers_are_compressed_for_those_who_take_it(api):
     gzipped = {"accept-encoding": "gzip"}
@@ -40,3 +43,26 @@ def test_logins_are_counted_by_protocol_and_set_back(api):
     assert api("DELETE", f"{path}/source").status == 204
     for method in ["GET", "DELETE"]:
         assert api(method, "/api/auth/attempts/nope").status == 404
+
+
+def test_logins_are_told_apart_by_source_while_somebody_wants_to_know(api, broker):
+    node = api.get("/api/overview")["node"]
+    path = f"/api/auth/attempts/{node}/source"
+    assert broker.ctl("enable_auth_attempt_source_tracking") == "Enabling authentication attempt source tracking ...\n"
+    try:
+        assert "Reset auth attempt metrics on node" in broker.ctl("reset_node_auth_attempt_metrics")
+        assert api.as_user("nobody:x")("GET", "/api/whoami").status == 401
+        assert api.as_user("guest:wrong")("GET", "/api/whoami").status == 401
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            pika.BlockingConnection(pika.URLParameters(broker.amqp.replace("guest:guest", "guest:wrong")))
+        shown = {(one["username"], one["protocol"]): one for one in api.get(path)}
+        of_guest = {"remote_address": "127.0.0.1", "username": "guest", "protocol": "http", "auth_attempts": 2, "auth_attempts_failed": 1,
+                    "auth_attempts_succeeded": 1}
+        assert shown["guest", "http"] == of_guest, "what RabbitMQ 4.3.6 shows"
+        assert (shown["guest", "amqp091"]["auth_attempts_failed"], shown["nobody", "http"]["auth_attempts_failed"]) == (1, 1)
+    finally:
+        broker.ctl("disable_auth_attempt_source_tracking")
+    before = api.get(path)
+    assert api.get(path) == before, "nothing is recorded any more, and what was stays"
+    assert api("DELETE", path).status == 204
+    assert api.get(path) == []

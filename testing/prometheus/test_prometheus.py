@@ -34,7 +34,6 @@ ABSENT = {
     r"exchange_messages_confirmed_total": "confirms are counted per channel",
     r"queue_exchange_messages_published_total": "not counted per pair of exchange and queue",
     r"global_messages_dead_lettered_(confirmed|delivery_limit)_total": "of quorum queues, which are not there yet",
-    r"auth_attempts_detailed_.*": "logins are not counted by where they come from",
     r"memory_(quorum|stream|plugin|metrics|management_stats|classic_metadata|message_index|atom|runtime_reserved|client_connection_reader|modern_metadata_store_ets).*_bytes":
         "memory is divided otherwise",
 }

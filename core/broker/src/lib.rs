@@ -17,6 +17,7 @@ pub mod data;
 mod driven;
 mod effects;
 mod foundation;
+mod logins;
 mod memory_shares;
 mod memory_use;
 mod name_table;
@@ -56,12 +57,13 @@ pub use data::consume::{ConsumeRequest, ConsumerSink, SessionHold};
 pub use data::publish::{Incoming, PublishChannel, Publisher, Routed};
 pub use driven::{Driven, Driver, Engine, Remains};
 pub use foundation::{FileSizes, Foundation};
+pub use logins::{LOGIN_SOURCES_MAX, LoginProtocol, LoginRecording, LoginSource, LoginTotals};
 pub use memory_use::MemoryUse;
 pub use options::{BrokerOptions, DefaultObjects};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use stages::{QueueKind, Stage, StageTimes, StageTiming, Stages};
 pub use stats::{
-    ChurnTotals, ConnectionTotals, DeadLetterTotals, LoginTotals, PublishCounters, SIZE_CLASSES, Sizes,
+    ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes,
     TrafficTotals,
 };
 pub use storage::StorageState;

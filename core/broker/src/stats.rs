@@ -17,8 +17,8 @@ use stdx::ConnectionId;
 use crate::Broker;
 use crate::cell::Queue;
 use crate::cell::crash::Condition;
+use crate::logins::{LoginProtocol, LoginTotals, Logins};
 use crate::vhost::Vhost;
-use crate::voice::sessions::LoginOutcome;
 
 /// What one channel, connection or vhost, or the node, has done with messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,23 +104,6 @@ pub struct ChurnTotals {
     pub http_logins: LoginTotals,
 }
 
-/// Logins since the start, or since somebody set them back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoginTotals {
-    /// Those that succeeded.
-    pub succeeded: u64,
-    /// Those that were refused.
-    pub refused: u64,
-}
-
-impl LoginTotals {
-    /// All of them.
-    #[must_use]
-    pub fn tried(self) -> u64 {
-        self.succeeded + self.refused
-    }
-}
-
 /// Messages that died in queues with a dead-letter exchange and were sent there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterTotals {
@@ -142,33 +125,12 @@ impl Tick {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn set_back(&self) {
+    pub(crate) fn set_back(&self) {
         self.0.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Logins over one protocol.
-#[derive(Debug, Default)]
-pub(crate) struct Logins {
-    succeeded: Tick,
-    refused: Tick,
-}
-
-impl Logins {
-    /// One more.
-    pub(crate) fn count(&self, outcome: LoginOutcome) {
-        match outcome {
-            LoginOutcome::Succeeded => self.succeeded.count(),
-            LoginOutcome::Refused => self.refused.count(),
-        }
-    }
-
-    fn now(&self) -> LoginTotals {
-        LoginTotals { succeeded: self.succeeded.now(), refused: self.refused.now() }
     }
 }
 
@@ -183,7 +145,6 @@ pub(crate) struct NodeCounters {
     pub(crate) queues_created: Tick,
     pub(crate) queues_deleted: Tick,
     pub(crate) logins: Logins,
-    pub(crate) http_logins: Logins,
     pub(crate) expired_sent: AtomicU64,
     pub(crate) rejected_sent: AtomicU64,
     pub(crate) dropped_sent: AtomicU64,
@@ -339,22 +300,8 @@ impl Broker {
             queues_declared: counters.queues_declared.now(),
             queues_created: counters.queues_created.now(),
             queues_deleted: counters.queues_deleted.now(),
-            logins: counters.logins.now(),
-            http_logins: counters.http_logins.now(),
-        }
-    }
-
-    /// Somebody has tried to log in to the HTTP API.
-    pub fn http_login_tried(&self, outcome: LoginOutcome) {
-        self.services().counters.http_logins.count(outcome);
-    }
-
-    /// Logins count from 0 again.
-    pub fn set_logins_back(&self) {
-        let counters = &self.services().counters;
-        for logins in [&counters.logins, &counters.http_logins] {
-            logins.succeeded.set_back();
-            logins.refused.set_back();
+            logins: counters.logins.now(LoginProtocol::Amqp091),
+            http_logins: counters.logins.now(LoginProtocol::Http),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::net::ToSocketAddrs;
 
-use broker::{Broker, SIZE_CLASSES};
+use broker::{Broker, LoginRecording, LoginSource, LoginTotals, SIZE_CLASSES};
 use serde_json::{Value, json};
 
 use crate::columns::{Column, chosen, rows};
@@ -34,6 +34,18 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Out
         "rebalance" => rebalance(request),
         "message_size_stats" => Ok(message_sizes(broker)),
         "list_node_auth_attempt_stats" => Ok(logins(broker)),
+        "reset_node_auth_attempt_metrics" => {
+            broker.set_logins_back();
+            Ok(Answer::done())
+        }
+        "enable_auth_attempt_source_tracking" => {
+            broker.record_login_sources(LoginRecording::On);
+            Ok(Answer::done())
+        }
+        "disable_auth_attempt_source_tracking" => {
+            broker.record_login_sources(LoginRecording::Off);
+            Ok(Answer::done())
+        }
         "resolve_hostname" => resolve(request),
         "list_deprecated_features" => deprecated(request),
         "set_log_level" => set_log_level(node, request),
@@ -113,7 +125,7 @@ pub(crate) fn login_attempts(broker: &Broker) -> Vec<Value> {
     let churn = broker.churn();
     let all = [("amqp091", churn.logins), ("http", churn.http_logins)];
     let shown = all.into_iter().filter(|(protocol, it)| it.tried() > 0 || *protocol == "amqp091");
-    let object = |(protocol, it): (&str, broker::LoginTotals)| {
+    let object = |(protocol, it): (&str, LoginTotals)| {
         json!({
             "protocol": protocol,
             "auth_attempts": it.tried(),
@@ -122,6 +134,21 @@ pub(crate) fn login_attempts(broker: &Broker) -> Vec<Value> {
         })
     };
     shown.map(object).collect()
+}
+
+/// Logins by where they came from, as RabbitMQ shows them.
+pub(crate) fn login_sources(broker: &Broker) -> Vec<Value> {
+    let object = |(source, it): (LoginSource, LoginTotals)| {
+        json!({
+            "remote_address": source.address,
+            "username": source.user,
+            "protocol": source.protocol.name(),
+            "auth_attempts": it.tried(),
+            "auth_attempts_failed": it.refused,
+            "auth_attempts_succeeded": it.succeeded,
+        })
+    };
+    broker.login_sources().into_iter().map(object).collect()
 }
 
 /// The addresses that the node finds for a name.

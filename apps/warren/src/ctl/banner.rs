@@ -275,6 +275,9 @@ fn of_upkeep(request: &Request) -> Option<String> {
         "list_node_auth_attempt_stats" => {
             format!("Listing authentication\n attempts for node \"{node}\" ...")
         }
+        "reset_node_auth_attempt_metrics" => format!("Reset auth attempt metrics on node {node} ..."),
+        "enable_auth_attempt_source_tracking" => "Enabling authentication attempt source tracking ...".into(),
+        "disable_auth_attempt_source_tracking" => "Disabling authentication attempt source tracking ...".into(),
         "resolve_hostname" => {
             let family = request.options.get("address-family").map_or("IPv4", String::as_str);
             format!("Asking node {node} to resolve hostname {first} to {family} addresses...")

@@ -68,14 +68,6 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("disk space is always watched", &["deactivate_free_disk_space_monitoring"]),
     ("messages are not intercepted", &["list_channel_interceptors", "set_channel_interceptor_priorities"]),
     (
-        "logins are counted, not where they come from",
-        &[
-            "enable_auth_attempt_source_tracking",
-            "disable_auth_attempt_source_tracking",
-            "reset_node_auth_attempt_metrics",
-        ],
-    ),
-    (
         "MQTT, STOMP and streams are not there yet",
         &[
             "list_mqtt_connections",

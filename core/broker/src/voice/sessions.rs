@@ -9,6 +9,7 @@ use super::events::{Headers, INTERNAL, Voice};
 use crate::alarms::Raised;
 use crate::cell::Queue;
 use crate::connections::ConnectionInfo;
+use crate::logins::LoginProtocol;
 use crate::services::Services;
 use crate::{Broker, Principal};
 
@@ -173,7 +174,7 @@ impl Broker {
             LoginOutcome::Succeeded => "user.authentication.success",
             LoginOutcome::Refused => "user.authentication.failure",
         };
-        self.services().counters.logins.count(outcome);
+        self.services().counters.logins.count(LoginProtocol::Amqp091, &info.peer_host, user, outcome);
         self.services().voice.tell(key, |headers| {
             headers
                 .text("auth_mechanism", mechanism)

@@ -77,20 +77,27 @@ pub(crate) fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
 /// # Errors
 /// 401 in RabbitMQ's words: a wrong password, a user that may only come from this machine, or one without a tag.
 pub(crate) fn login(broker: &Broker, header: &str, from: IpAddr) -> Result<Arc<User>, Problem> {
-    let user = identify(broker, header, from);
+    let from = from.to_canonical();
+    let (name, password) = credentials(header).unzip();
+    let name = name.unwrap_or_default();
+    let user = identify(broker, &name, password.as_deref(), from.is_loopback());
     let outcome = if user.is_ok() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
-    broker.http_login_tried(outcome);
+    broker.http_login_tried(&from.to_string(), &name, outcome);
     user
 }
 
-fn identify(broker: &Broker, header: &str, from: IpAddr) -> Result<Arc<User>, Problem> {
+fn identify(
+    broker: &Broker,
+    name: &str,
+    password: Option<&[u8]>,
+    from_loopback: bool,
+) -> Result<Arc<User>, Problem> {
     let refused = || Problem::new(401, "not_authorized", "Not_Authorized");
-    let (name, password) = credentials(header).ok_or_else(refused)?;
-    let from_loopback = from.to_canonical().is_loopback();
-    if !from_loopback && broker.options().loopback_users.contains(&name) {
+    let password = password.ok_or_else(refused)?;
+    if !from_loopback && broker.options().loopback_users.iter().any(|user| user == name) {
         return Err(Problem::new(401, "not_authorized", "User can only log in via localhost"));
     }
-    let user = broker.authenticate(&name, &password, from_loopback).ok_or_else(refused)?;
+    let user = broker.authenticate(name, password, from_loopback).ok_or_else(refused)?;
     if TAGS.iter().any(|tag| user.has_tag(tag)) {
         Ok(user)
     } else {

@@ -76,6 +76,7 @@ const FAMILIES: &[Family] = &[
     family("node_metrics", node::limits),
     family("node_persister_metrics", node::persister),
     family("auth_attempt_metrics", node::logins),
+    family("auth_attempt_detailed_metrics", node::login_sources),
     family("queue_coarse_metrics", |asked, page| queues::each(asked, page, queues::COARSE)),
     asked_for("queue_consumer_count", |asked, page| queues::each(asked, page, queues::CONSUMERS)),
     family("queue_metrics", |asked, page| queues::each(asked, page, queues::DETAILS)),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use broker::{Broker, ChurnTotals, LoginTotals, QueueGlance};
+use broker::{Broker, ChurnTotals, LoginSource, LoginTotals, QueueGlance};
 
 use super::families::Asked;
 use super::metric::{Metric, counter, write_sum};
@@ -68,11 +68,37 @@ const STORE: &[Metric<QueueGlance>] = &[
     }),
 ];
 
+/// A name, a sentence, and what is counted of logins.
+type LoginMetric = (&'static str, &'static str, fn(LoginTotals) -> u64);
+
+/// Logins by where they come from, while that is recorded.
+pub(crate) fn login_sources(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let sources = asked.broker.login_sources();
+    let labels_of = |source: &LoginSource| {
+        labels(&[
+            ("remote_address", source.address.as_bytes()),
+            ("username", source.user.as_bytes()),
+            ("protocol", source.protocol.name().as_bytes()),
+        ])
+    };
+    let metrics: [LoginMetric; 3] = [
+        ("auth_attempts_detailed_total", "Logins tried, by source", LoginTotals::tried),
+        ("auth_attempts_detailed_succeeded_total", "Logins that succeeded, by source", |it| it.succeeded),
+        ("auth_attempts_detailed_failed_total", "Logins that were refused, by source", |it| it.refused),
+    ];
+    for (name, help, count) in metrics {
+        page.head(name, Kind::Counter, help)?;
+        for (source, totals) in &sources {
+            page.sample(name, &labels_of(source), count(*totals) as f64)?;
+        }
+    }
+    Ok(())
+}
+
 /// Logins.
 pub(crate) fn logins(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let churn = asked.broker.churn();
-    type Count = fn(LoginTotals) -> u64;
-    let metrics: [(&str, &str, Count); 3] = [
+    let metrics: [LoginMetric; 3] = [
         ("auth_attempts_total", "Logins tried", LoginTotals::tried),
         ("auth_attempts_succeeded_total", "Logins that succeeded", |it| it.succeeded),
         ("auth_attempts_failed_total", "Logins that were refused", |it| it.refused),

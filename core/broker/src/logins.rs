@@ -1,0 +1,197 @@
+//! Logins that were tried: how many over each protocol, and, while an operator wants to know, from where and as whom. Refuses to
+//! know passwords, and what a login is for.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::Broker;
+use crate::stats::Tick;
+use crate::voice::sessions::LoginOutcome;
+
+/// Sources that are told apart at most; logins from others are counted by protocol only.
+pub const LOGIN_SOURCES_MAX: usize = 10_000;
+
+/// Longest name of a user that is kept, bytes: the protocol's. Of a longer one the beginning is.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Over which protocol somebody logged in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LoginProtocol {
+    /// AMQP 0-9-1.
+    Amqp091,
+    /// The HTTP API: each of its requests is a login.
+    Http,
+}
+
+impl LoginProtocol {
+    /// RabbitMQ's word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            LoginProtocol::Amqp091 => "amqp091",
+            LoginProtocol::Http => "http",
+        }
+    }
+}
+
+/// Logins since the start, or since somebody set them back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoginTotals {
+    /// Those that succeeded.
+    pub succeeded: u64,
+    /// Those that were refused.
+    pub refused: u64,
+}
+
+impl LoginTotals {
+    /// All of them.
+    #[must_use]
+    pub fn tried(self) -> u64 {
+        self.succeeded + self.refused
+    }
+}
+
+/// Where logins come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LoginSource {
+    /// The peer's address.
+    pub address: Box<str>,
+    /// The name that was given; empty without one.
+    pub user: Box<str>,
+    /// Over what.
+    pub protocol: LoginProtocol,
+}
+
+/// Whether sources are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginRecording {
+    /// From now on.
+    On,
+    /// Not any more; what was recorded stays until it is set back.
+    Off,
+}
+
+/// What is counted of logins.
+#[derive(Debug, Default)]
+pub(crate) struct Logins {
+    amqp: Counted,
+    http: Counted,
+    records: AtomicBool,
+    sources: Mutex<BTreeMap<LoginSource, LoginTotals>>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    succeeded: Tick,
+    refused: Tick,
+}
+
+impl Logins {
+    /// One more.
+    pub(crate) fn count(&self, protocol: LoginProtocol, address: &str, user: &str, outcome: LoginOutcome) {
+        let counted = self.of(protocol);
+        match outcome {
+            LoginOutcome::Succeeded => counted.succeeded.count(),
+            LoginOutcome::Refused => counted.refused.count(),
+        }
+        if self.records.load(Ordering::Relaxed) {
+            self.record(protocol, address, user, outcome);
+        }
+    }
+
+    fn record(&self, protocol: LoginProtocol, address: &str, user: &str, outcome: LoginOutcome) {
+        let mut end = user.len().min(NAME_BYTES_MAX);
+        while !user.is_char_boundary(end) {
+            end -= 1;
+        }
+        let source = LoginSource { address: address.into(), user: user[..end].into(), protocol };
+        let mut sources = self.sources.lock();
+        if sources.len() >= LOGIN_SOURCES_MAX && !sources.contains_key(&source) {
+            return;
+        }
+        let totals = sources.entry(source).or_default();
+        match outcome {
+            LoginOutcome::Succeeded => totals.succeeded += 1,
+            LoginOutcome::Refused => totals.refused += 1,
+        }
+    }
+
+    fn of(&self, protocol: LoginProtocol) -> &Counted {
+        match protocol {
+            LoginProtocol::Amqp091 => &self.amqp,
+            LoginProtocol::Http => &self.http,
+        }
+    }
+
+    /// Those over one protocol.
+    pub(crate) fn now(&self, protocol: LoginProtocol) -> LoginTotals {
+        let counted = self.of(protocol);
+        LoginTotals { succeeded: counted.succeeded.now(), refused: counted.refused.now() }
+    }
+}
+
+impl Broker {
+    /// Somebody has tried to log in to the HTTP API; `user` is the name that was given, empty without one.
+    pub fn http_login_tried(&self, address: &str, user: &str, outcome: LoginOutcome) {
+        self.services().counters.logins.count(LoginProtocol::Http, address, user, outcome);
+    }
+
+    /// Logins count from 0 again, their sources too.
+    pub fn set_logins_back(&self) {
+        let logins = &self.services().counters.logins;
+        for counted in [&logins.amqp, &logins.http] {
+            counted.succeeded.set_back();
+            counted.refused.set_back();
+        }
+        logins.sources.lock().clear();
+    }
+
+    /// Begins or ends to record where logins come from, until the node stops. Off at the start.
+    pub fn record_login_sources(&self, recording: LoginRecording) {
+        self.services().counters.logins.records.store(recording == LoginRecording::On, Ordering::Relaxed);
+    }
+
+    /// Logins by where they came from, of the times in which that was recorded; at most [`LOGIN_SOURCES_MAX`].
+    #[must_use]
+    pub fn login_sources(&self) -> Vec<(LoginSource, LoginTotals)> {
+        let sources = self.services().counters.logins.sources.lock();
+        sources.iter().map(|(source, totals)| (source.clone(), *totals)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_told_apart_while_somebody_wants_to_know() {
+        let logins = Logins::default();
+        let count = |user: &str, outcome| logins.count(LoginProtocol::Http, "::1", user, outcome);
+        count("guest", LoginOutcome::Succeeded);
+        assert!(logins.sources.lock().is_empty());
+        logins.records.store(true, Ordering::Relaxed);
+        count("guest", LoginOutcome::Refused);
+        count(&"é".repeat(200), LoginOutcome::Refused);
+        let sources = logins.sources.lock();
+        let lengths: Vec<(usize, u64)> = sources.iter().map(|(it, totals)| (it.user.len(), totals.refused)).collect();
+        assert_eq!(lengths, [(5, 1), (254, 1)], "a name is cut between characters");
+        assert_eq!(logins.now(LoginProtocol::Http), LoginTotals { succeeded: 1, refused: 2 });
+        assert_eq!(logins.now(LoginProtocol::Amqp091).tried(), 0);
+    }
+
+    #[test]
+    fn no_more_sources_are_kept_than_there_may_be_and_known_ones_go_on() {
+        let logins = Logins::default();
+        logins.records.store(true, Ordering::Relaxed);
+        let count = |user: usize| {
+            logins.count(LoginProtocol::Amqp091, "10.0.0.1", &user.to_string(), LoginOutcome::Refused);
+        };
+        (0..LOGIN_SOURCES_MAX + 10).for_each(count);
+        count(0);
+        let sources = logins.sources.lock();
+        let first = &sources[&LoginSource { address: "10.0.0.1".into(), user: "0".into(), protocol: LoginProtocol::Amqp091 }];
+        assert_eq!((sources.len(), first.refused), (LOGIN_SOURCES_MAX, 2));
+    }
+}

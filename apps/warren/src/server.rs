@@ -273,6 +273,7 @@ fn broker_options(options: &Options) -> BrokerOptions {
                 access.default_permissions.read.clone(),
             ],
         }),
+        password_rule: access.password_rule.to_broker(),
         vhost_seeds: options.seeds.to_broker(),
         loopback_users: access.loopback_users.clone(),
         transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,

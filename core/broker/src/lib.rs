@@ -24,6 +24,7 @@ mod name_table;
 pub mod offline;
 mod options;
 mod pacing;
+mod password_rule;
 pub mod policies;
 mod recovery;
 mod refused;
@@ -60,11 +61,11 @@ pub use foundation::{FileSizes, Foundation};
 pub use logins::{LOGIN_SOURCES_MAX, LoginProtocol, LoginRecording, LoginSource, LoginTotals};
 pub use memory_use::MemoryUse;
 pub use options::{BrokerOptions, DefaultObjects};
+pub use password_rule::PasswordRule;
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use stages::{QueueKind, Stage, StageTimes, StageTiming, Stages};
 pub use stats::{
-    ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes,
-    TrafficTotals,
+    ChurnTotals, ConnectionTotals, DeadLetterTotals, PublishCounters, SIZE_CLASSES, Sizes, TrafficTotals,
 };
 pub use storage::StorageState;
 pub use vhost::Vhost;

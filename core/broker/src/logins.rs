@@ -175,7 +175,8 @@ mod tests {
         count("guest", LoginOutcome::Refused);
         count(&"é".repeat(200), LoginOutcome::Refused);
         let sources = logins.sources.lock();
-        let lengths: Vec<(usize, u64)> = sources.iter().map(|(it, totals)| (it.user.len(), totals.refused)).collect();
+        let lengths: Vec<(usize, u64)> =
+            sources.iter().map(|(it, totals)| (it.user.len(), totals.refused)).collect();
         assert_eq!(lengths, [(5, 1), (254, 1)], "a name is cut between characters");
         assert_eq!(logins.now(LoginProtocol::Http), LoginTotals { succeeded: 1, refused: 2 });
         assert_eq!(logins.now(LoginProtocol::Amqp091).tried(), 0);
@@ -191,7 +192,8 @@ mod tests {
         (0..LOGIN_SOURCES_MAX + 10).for_each(count);
         count(0);
         let sources = logins.sources.lock();
-        let first = &sources[&LoginSource { address: "10.0.0.1".into(), user: "0".into(), protocol: LoginProtocol::Amqp091 }];
+        let first = &sources
+            [&LoginSource { address: "10.0.0.1".into(), user: "0".into(), protocol: LoginProtocol::Amqp091 }];
         assert_eq!((sources.len(), first.refused), (LOGIN_SOURCES_MAX, 2));
     }
 }

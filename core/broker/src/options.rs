@@ -2,6 +2,7 @@
 
 use crate::alarms::{DiskLimit, MemoryLimit};
 use crate::control::seeds::VhostSeeds;
+use crate::password_rule::PasswordRule;
 use crate::stages::StageTiming;
 
 /// Options of one broker. Every duration and size names its unit.
@@ -15,6 +16,8 @@ pub struct BrokerOptions {
     pub fsync: bool,
     /// What a fresh data directory starts with; `None` for nothing, because definitions will be imported (B17).
     pub defaults: Option<DefaultObjects>,
+    /// What new passwords must be, those of the objects below included. Default anything.
+    pub password_rule: PasswordRule,
     /// What new vhosts start with, the first one included. Default nothing.
     pub vhost_seeds: VhostSeeds,
     /// Type of queues declared without one in vhosts that are made without one (B64). Default `classic`.
@@ -76,6 +79,7 @@ impl Default for BrokerOptions {
             message_size_max: 16 << 20,
             fsync: true,
             defaults: Some(DefaultObjects::default()),
+            password_rule: PasswordRule::Any,
             vhost_seeds: VhostSeeds::default(),
             default_queue_type: "classic".into(),
             node_name: "warren@localhost".into(),
@@ -94,6 +98,23 @@ impl Default for BrokerOptions {
             queue_memory_bytes_max: 4 << 20,
             stages: StageTiming::On,
         }
+    }
+}
+
+impl BrokerOptions {
+    /// Whether the first user, and those of new vhosts, have passwords that may be set.
+    ///
+    /// # Errors
+    /// Whose has not, and why.
+    pub(crate) fn check_first_passwords(&self) -> Result<(), String> {
+        let first = self.defaults.iter().map(|it| (&it.user, &it.password));
+        let seeds = self.vhost_seeds.users.iter().filter_map(|it| Some((&it.name, it.password.as_ref()?)));
+        for (user, password) in first.chain(seeds) {
+            self.password_rule
+                .check(password)
+                .map_err(|text| format!("password of user '{user}': {text}"))?;
+        }
+        Ok(())
     }
 }
 

@@ -113,6 +113,8 @@ fn recover(
         Writer::open(foundation, &data_dir.join("meta"), &committing, incarnation)?;
     if is_known {
         parts.check_messages()?;
+    } else {
+        options.check_first_passwords().map_err(StartError::Metadata)?;
     }
     let sync = if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os };
     let log_options = LogOptions { sync, ..foundation.sizes.log_options() };

@@ -55,7 +55,7 @@ pub(crate) fn add_user(broker: &Broker, request: &Request) -> Outcome {
             .map_err(|_| bad("Could not Base64 decode provided password hash value"))?;
         let command = AddUser { name: name(user), credentials, tags: Default::default() };
         settle(broker.apply(&Command::AddUser(command)))?;
-    } else if password.is_empty() {
+    } else if check_password(broker, password).map(|()| password.is_empty())? {
         let command =
             AddUser { name: name(user), credentials: Credentials::none(), tags: Default::default() };
         settle(broker.apply(&Command::AddUser(command)))?;
@@ -65,6 +65,12 @@ pub(crate) fn add_user(broker: &Broker, request: &Request) -> Outcome {
     let ok = "Done. Don't forget to grant the user permissions to some virtual hosts! \
               See 'rabbitmqctl help set_permissions' to learn more.";
     Ok(Answer::Done { ok: ok.into() })
+}
+
+/// What a password must be is configured (`credential_validator.*`).
+fn check_password(broker: &Broker, password: &str) -> Result<(), Failure> {
+    let checked = broker.options().password_rule.check(password);
+    checked.map_err(|text| Failure::new(Exit::UNAVAILABLE, format!("Error:\n{text}")))
 }
 
 /// A user that does not exist is fine.
@@ -79,6 +85,7 @@ pub(crate) fn delete_user(broker: &Broker, request: &Request) -> Outcome {
 /// Connections that are open stay open (B15).
 pub(crate) fn change_password(broker: &Broker, request: &Request) -> Outcome {
     let [user, password] = arguments(request)?;
+    check_password(broker, password)?;
     let mut salt = [0; SALT_BYTES];
     RealRandom.fill(&mut salt);
     let credentials = Credentials::of_password(Hashing::Sha256, salt, password.as_bytes());

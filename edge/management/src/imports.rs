@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use broker::Broker;
+use broker::{Broker, PasswordRule};
 use metadata::{
     Bind, Command, Definitions, DestinationName, Name, Outcome as Applied, Refusal, SetGlobalParameter,
 };
@@ -108,7 +108,8 @@ pub fn import(
     vhost: &str,
     unsupported: Unsupported,
 ) -> Result<Vec<String>, String> {
-    let Import { mut definitions, left } = read(document, vhost)?;
+    let rule = &broker.options().password_rule;
+    let Import { mut definitions, left } = read(document, vhost, rule)?;
     if unsupported == Unsupported::Refused && !left.is_empty() {
         return Err(format!(
             "the document has {}, which Warren does not have yet; nothing was imported. With --skip-unsupported \
@@ -232,7 +233,7 @@ fn reason(refusal: &Refusal) -> String {
 }
 
 /// Reads a document; entries without a vhost get this one.
-fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
+fn read(document: &str, vhost: &str, rule: &PasswordRule) -> Result<Import, Problem> {
     if !document.trim_start().starts_with('{') {
         return Err("not a definitions document: not a JSON object".into());
     }
@@ -243,7 +244,7 @@ fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
     let (shovels, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| it.component == SHOVEL);
     let mut left = Vec::new();
     let mut definitions = Definitions {
-        users: each(document.users, entries::user)?,
+        users: each(document.users, |it| entries::user(it, rule))?,
         vhosts: each(document.vhosts, entries::add_vhost)?,
         permissions: taken(document.permissions, |it| entries::permission(it, vhost), &mut left)?,
         topic_permissions: taken(

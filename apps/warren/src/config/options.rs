@@ -6,7 +6,7 @@
 use super::prometheus::PrometheusOptions;
 use super::seeds::SeedOptions;
 use crate::logging::{LogFilter, LogFormat};
-use broker::{DiskLimit, MemoryLimit};
+use broker::{DiskLimit, MemoryLimit, PasswordRule};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -262,6 +262,49 @@ pub struct AccessOptions {
     pub anonymous_login_pass: Secret,
     /// Hash of newly set passwords. Default SHA-256.
     pub password_hashing: PasswordHashing,
+    /// What new passwords must be.
+    pub password_rule: PasswordRuleOptions,
+}
+
+/// What new passwords must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PasswordRuleOptions {
+    /// Which of the rules counts. Default none.
+    pub kind: PasswordRuleKind,
+    /// Fewest characters, for the rule about them. Default 8.
+    pub length_min: usize,
+    /// Regular expression, for the rule about one. Default any.
+    pub pattern: String,
+}
+
+/// Which rule for new passwords counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PasswordRuleKind {
+    /// None.
+    Any,
+    /// The one about their length.
+    Length,
+    /// The one about what they match.
+    Pattern,
+}
+
+impl Default for PasswordRuleOptions {
+    fn default() -> Self {
+        Self { kind: PasswordRuleKind::Any, length_min: 8, pattern: ".*".to_owned() }
+    }
+}
+
+impl PasswordRuleOptions {
+    /// As the broker takes it.
+    pub fn to_broker(&self) -> PasswordRule {
+        match self.kind {
+            PasswordRuleKind::Any => PasswordRule::Any,
+            PasswordRuleKind::Length => PasswordRule::LengthMin(self.length_min),
+            PasswordRuleKind::Pattern => {
+                PasswordRule::matching(&self.pattern).expect("the pattern was checked when it was read")
+            }
+        }
+    }
 }
 
 impl Default for AccessOptions {
@@ -277,6 +320,7 @@ impl Default for AccessOptions {
             anonymous_login_user: Some("guest".to_owned()),
             anonymous_login_pass: Secret::new("guest"),
             password_hashing: PasswordHashing::Sha256,
+            password_rule: PasswordRuleOptions::default(),
         }
     }
 }

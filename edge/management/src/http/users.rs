@@ -89,13 +89,18 @@ fn show(call: &Call) -> Answer {
 }
 
 /// B170: a password in clear, a hash, or neither.
-fn credentials(object: &Map<String, Value>) -> Result<Credentials, Problem> {
+fn credentials(broker: &Broker, object: &Map<String, Value>) -> Result<Credentials, Problem> {
     let hashing = match text(object, "hashing_algorithm")? {
         None => Hashing::default(),
         Some(name) => Hashing::from_name(name)
             .ok_or_else(|| Problem::bad(format!("unknown hashing algorithm '{name}'")))?,
     };
-    match (text(object, "password_hash")?, text(object, "password")?) {
+    let (hash, password) = (text(object, "password_hash")?, text(object, "password")?);
+    if let (None, Some(password)) = (hash, password) {
+        let refused = |_| Problem::bad("credential_validation_failed");
+        broker.options().password_rule.check(password).map_err(refused)?;
+    }
+    match (hash, password) {
         (Some(hash), _) => Credentials::from_base64(hashing, hash).map_err(|error| match error {
             metadata::HashError::NotBase64 => Problem::bad(json!(["not_base64", hash])),
             other => Problem::bad(other.to_string()),
@@ -114,7 +119,7 @@ fn put_user(call: &Call) -> Answer {
     let name = call.part("user");
     let object = call.object()?;
     let tags = words(&object, "tags")?.ok_or_else(|| Problem::bad("tags_not_present"))?;
-    let credentials = credentials(&object)?;
+    let credentials = credentials(call.broker(), &object)?;
     let known = read(call.broker(), name);
     let limits = match object.contains_key("limits") {
         true => {

@@ -2,6 +2,7 @@
 //! becomes of what Warren cannot hold.
 
 use ::queues::QueueConfig;
+use broker::PasswordRule;
 use broker::control::operator::pattern_problem;
 use metadata::{
     AddVhost, Arguments, Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Hashing, Limits,
@@ -41,8 +42,8 @@ fn vhost_of(given: Option<&str>, default: &str) -> Result<Name, Problem> {
     named("vhost", given.unwrap_or(default))
 }
 
-pub(super) fn user(it: User) -> Result<PutUser, Problem> {
-    let credentials = credentials(&it).map_err(|problem| format!("user '{}': {problem}", it.name))?;
+pub(super) fn user(it: User, rule: &PasswordRule) -> Result<PutUser, Problem> {
+    let credentials = credentials(&it, rule).map_err(|problem| format!("user '{}': {problem}", it.name))?;
     let limits = match &it.limits {
         limits @ Value::Object(_) => limits_of(limits, &USER_LIMITS, "user-limits")
             .map_err(|problem| format!("user '{}': {problem}", it.name))?,
@@ -52,7 +53,7 @@ pub(super) fn user(it: User) -> Result<PutUser, Problem> {
 }
 
 /// B170; also a password in clear.
-fn credentials(it: &User) -> Result<Credentials, Problem> {
+fn credentials(it: &User, rule: &PasswordRule) -> Result<Credentials, Problem> {
     let hashing = match it.hashing_algorithm.as_deref() {
         None => Hashing::default(),
         Some(name) => {
@@ -62,6 +63,7 @@ fn credentials(it: &User) -> Result<Credentials, Problem> {
     match (&it.password_hash, &it.password) {
         (Some(hash), _) => Credentials::from_base64(hashing, hash).map_err(|error| error.to_string()),
         (None, Some(password)) if !password.is_empty() => {
+            rule.check(password)?;
             let mut salt = [0; SALT_BYTES];
             RealRandom.fill(&mut salt);
             Credentials::of_password(hashing, salt, password.as_bytes())

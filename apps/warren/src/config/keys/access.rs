@@ -1,9 +1,11 @@
 //! Keys of the first user and vhost, and of who may log in and how.
 
+use broker::PasswordRule;
 use broker::control::operator::pattern_problem;
 
-use crate::config::key::{Key, Section, Take, boolean};
-use crate::config::options::{Mechanism, PasswordHashing, Secret};
+use super::table::narrow;
+use crate::config::key::{Key, Section, Take, Unit, boolean};
+use crate::config::options::{Mechanism, PasswordHashing, PasswordRuleKind, Secret};
 
 pub(super) static SECTION: Section = Section {
     title: "Users and access",
@@ -181,6 +183,56 @@ const KEYS: &[Key] = &[
         default: "rabbit_password_hashing_sha256",
         doc: "Hash of passwords set from now on; stored hashes keep working whatever they are.",
         example: "password_hashing_module = rabbit_password_hashing_sha512",
+    },
+    Key {
+        name: "credential_validator.validation_backend",
+        alias: None,
+        take: Take::Choice {
+            of: &[
+                "rabbit_credential_validator_accept_everything",
+                "rabbit_credential_validator_min_password_length",
+                "rabbit_credential_validator_password_regexp",
+            ],
+            not_yet: &[],
+            set: |options, value| {
+                options.access.password_rule.kind = match value {
+                    "rabbit_credential_validator_min_password_length" => PasswordRuleKind::Length,
+                    "rabbit_credential_validator_password_regexp" => PasswordRuleKind::Pattern,
+                    _ => PasswordRuleKind::Any,
+                };
+            },
+        },
+        default: "rabbit_credential_validator_accept_everything",
+        doc: "What passwords must be when somebody sets one: with `warren ctl`, over HTTP, by definitions with passwords in clear, and \
+              in this configuration when the data folder is empty. Hashes are taken as they are.",
+        example: "credential_validator.validation_backend = rabbit_credential_validator_min_password_length",
+    },
+    Key {
+        name: "credential_validator.min_length",
+        alias: None,
+        take: Take::Integer {
+            min: 0,
+            max: 255,
+            unit: Unit::Count,
+            set: |options, least| options.access.password_rule.length_min = narrow(least),
+        },
+        default: "8",
+        doc: "Fewest characters of a password, for `rabbit_credential_validator_min_password_length`.",
+        example: "credential_validator.min_length = 12",
+    },
+    Key {
+        name: "credential_validator.regexp",
+        alias: None,
+        take: Take::Text {
+            shape: "regular expression",
+            set: |options, value| match PasswordRule::matching(value) {
+                Some(_) => text(&mut options.access.password_rule.pattern, value),
+                None => Err("not a regular expression".to_owned()),
+            },
+        },
+        default: ".*",
+        doc: "What passwords match, for `rabbit_credential_validator_password_regexp`; not anchored.",
+        example: "credential_validator.regexp = ^[a-zA-Z0-9]{12,}$",
     },
 ];
 

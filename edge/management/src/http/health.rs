@@ -135,7 +135,7 @@ fn no_alarms(call: &Call) -> Answer {
 
 fn port_listener(call: &Call) -> Answer {
     let port = call.part("port").parse::<u16>();
-    let port = port.map_err(|_| Problem::bad("Could not parse port number"))?;
+    let port = port.map_err(|_| Problem::bad("Invalid port"))?;
     let mut ports: Vec<u16> = call.node().listeners.iter().map(|it| it.address.port()).collect();
     if ports.contains(&port) {
         return Ok(Reply::Json(json!({"status": "ok", "port": port})));
@@ -171,7 +171,7 @@ fn certificates(call: &Call) -> Answer {
     let number = call.part("within").parse::<u32>();
     number.map_err(|_| Problem::bad("Invalid expiration value."))?;
     if !matches!(call.part("unit"), "days" | "weeks" | "months" | "years") {
-        return Err(Problem::bad("Time unit not recognised. Use: days, weeks, months, years."));
+        return Err(Problem::bad("Time unit not recognised. Supported units: days, weeks, months, years."));
     }
     Ok(ok())
 }

@@ -1,4 +1,4 @@
-"""F168: a node that is told to show no statistics, as one is that Prometheus watches."""
+"""F168, F181: a node that shows no statistics, as one that Prometheus watches, and other settings of the HTTP API."""
 
 import sys
 import pathlib
@@ -48,3 +48,20 @@ def test_headers_and_the_reference_are_as_configured(server):
     for path in ["/api/", "/api/openapi.json", "/api/index.html"]:
         assert (api.as_user(None)("GET", path).status, api("GET", path).status) == (401, 200), path
     assert api.as_user(None)("GET", "/api/auth").status == 200
+
+
+def test_changes_may_be_forbidden_over_http(server):
+    """F181, in the words of RabbitMQ 4.3.6."""
+    server = server("management.tcp.port = 0\nmanagement.restrictions.quorum_queue_replica_operations.disabled = true\n"
+                    "management.restrictions.operator_policy_changes.disabled = true\n")
+    api = api_of(server)
+    replicas = {"error": "method_not_allowed", "reason": "Broker settings disallow quorum queue replica operations."}
+    for method, path in [("POST", "%2F/q/replicas/add"), ("DELETE", "%2F/q/replicas/delete"), ("POST", "replicas/on/x/grow"), ("DELETE", "replicas/on/x/shrink")]:
+        answer = api(method, f"/api/queues/quorum/{path}", {})
+        assert (answer.status, answer.json) == (405, replicas), path
+    policy = "/api/operator-policies/%2F/p"
+    for method, body in [("PUT", {"pattern": "x", "definition": {"max-length": 1}}), ("DELETE", None)]:
+        answer = api(method, policy, body)
+        assert (answer.status, answer.json["reason"]) == (405, "Broker settings disallow editing of operator policies.")
+    server.do("set_operator_policy", "p", "x", '{"max-length":1}')
+    assert api.get(policy)["name"] == "p"

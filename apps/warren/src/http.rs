@@ -40,16 +40,21 @@ pub(crate) fn bind(options: &ManagementOptions) -> anyhow::Result<Option<(HttpLi
     }
 }
 
+fn change(permit: Permit) -> Change {
+    match permit {
+        Permit::Permitted => Change::Allowed,
+        Permit::Denied => Change::Disabled,
+    }
+}
+
 /// Serves the API until dropped.
 pub(crate) async fn serve(listener: HttpListener, broker: Broker, node: Node, options: ManagementOptions) {
     let http = HttpOptions {
         path_prefix: options.path_prefix,
         body_bytes_max: options.body_bytes_max as usize,
         headers: options.headers,
-        operator_policies: match options.operator_policies {
-            Permit::Permitted => Change::Allowed,
-            Permit::Denied => Change::Disabled,
-        },
+        operator_policies: change(options.operator_policies),
+        replicas: change(options.replicas),
         assets: Some(page),
         hides_statistics: options.hides_statistics,
         shows_queue_totals: options.shows_queue_totals,

@@ -401,6 +401,8 @@ pub struct ManagementOptions {
     pub headers: management::http::Headers,
     /// Whether operator policies can be changed over HTTP. Default permitted.
     pub operator_policies: Permit,
+    /// Whether replicas of quorum queues can be changed over HTTP. Default permitted.
+    pub replicas: Permit,
     /// Answers have no statistics. Default false.
     pub hides_statistics: bool,
     /// Lists of queues have lengths all the same. Default false.
@@ -422,6 +424,7 @@ impl Default for ManagementOptions {
             body_bytes_max: 20 << 20,
             headers: management::http::Headers::default(),
             operator_policies: Permit::Permitted,
+            replicas: Permit::Permitted,
             hides_statistics: false,
             shows_queue_totals: false,
             json_definitions_only: false,

@@ -8,6 +8,7 @@ use broker::Broker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::listener::{BODIES_MAX, CALLS_MAX, CHECKS_MAX, STREAMS_MAX, WATCHES_MAX};
+use super::problem::Problem;
 use super::rates;
 use super::samples::{INTERVAL_MS, Samples};
 use super::table::Lane;
@@ -81,6 +82,8 @@ pub struct HttpOptions {
     pub assets: Option<Assets>,
     /// Whether operator policies can be changed over HTTP. Default yes.
     pub operator_policies: Change,
+    /// Whether replicas of quorum queues can be changed over HTTP. Default yes.
+    pub replicas: Change,
     /// Answers have no statistics, as if every request said `disable_stats=true`. Default false.
     pub hides_statistics: bool,
     /// As if every request said `enable_queue_totals=true`. Default false.
@@ -101,6 +104,22 @@ pub enum Change {
     Disabled,
 }
 
+impl Change {
+    /// Refuses what is disabled; `what` is RabbitMQ's word for it.
+    ///
+    /// # Errors
+    /// 405.
+    pub(crate) fn check(self, what: &str) -> Result<(), Problem> {
+        match self {
+            Change::Allowed => Ok(()),
+            Change::Disabled => {
+                let text = format!("Broker settings disallow {what}.");
+                Err(Problem::new(405, "method_not_allowed", text))
+            }
+        }
+    }
+}
+
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
@@ -109,6 +128,7 @@ impl Default for HttpOptions {
             headers: Headers::default(),
             assets: None,
             operator_policies: Change::Allowed,
+            replicas: Change::Allowed,
             hides_statistics: false,
             shows_queue_totals: false,
             json_definitions_only: false,

@@ -55,7 +55,13 @@ fn status(call: &Call) -> Answer {
     Ok(Reply::Status(503, json!({"status": "failed", "reason": NOT_SUPPORTED})))
 }
 
+/// `management.restrictions.quorum_queue_replica_operations.disabled`
+fn check_changes(call: &Call) -> Result<(), Problem> {
+    call.app.options.replicas.check("quorum queue replica operations")
+}
+
 fn change(call: &Call) -> Answer {
+    check_changes(call)?;
     let object = call.object_with(&["node"])?;
     if object["node"] != NODE_NAME {
         return Err(Problem::bad("Node is not a cluster member"));
@@ -69,12 +75,14 @@ fn check(call: &Call) -> Result<(), Problem> {
 }
 
 fn grow(call: &Call) -> Answer {
+    check_changes(call)?;
     call.object_with(&["vhost_pattern", "queue_pattern", "strategy"])?;
     check(call)?;
     Ok(Reply::NoContent)
 }
 
 fn shrink(call: &Call) -> Answer {
+    check_changes(call)?;
     check(call)?;
     Ok(Reply::Status(202, json!([])))
 }

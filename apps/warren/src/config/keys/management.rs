@@ -189,6 +189,14 @@ const KEYS: &[Key] = &[
         doc: "Refuses changes of operator policies over HTTP; `warren ctl` still makes them.",
         example: "management.restrictions.operator_policy_changes.disabled = true",
     },
+    Key {
+        name: "management.restrictions.quorum_queue_replica_operations.disabled",
+        alias: None,
+        take: Take::Boolean { set: |options, disabled| options.management.replicas = (!disabled).into() },
+        default: "false",
+        doc: "Refuses operations on replicas over HTTP, of which there are none to operate on yet.",
+        example: "management.restrictions.quorum_queue_replica_operations.disabled = true",
+    },
     header(
         "management.headers.referrer_policy",
         "",

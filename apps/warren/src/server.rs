@@ -281,7 +281,7 @@ fn broker_options(options: &Options) -> BrokerOptions {
         exchanges_max: options.limits.exchanges_max,
         vhosts_max: options.limits.vhosts_max,
         connections_max: options.limits.connections_max,
-        memory_limit: options.alarms.memory,
+        memory_limit: options.alarms.memory_limit(),
         disk_limit: options.alarms.disk,
         channels_max: options.limits.channels_max,
         log_exchange_vhost: (options.log.exchange.switch == Switch::On).then(|| access.default_vhost.clone()),

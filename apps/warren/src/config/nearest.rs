@@ -8,13 +8,11 @@ use super::keys;
 const NOT_YET: &[(&str, &str)] = &[
     ("amqp10_client.", "the AMQP 1.0 client"),
     ("amqp_client.", "the internal AMQP client"),
-    ("auth_backends.", "the choice of authentication backends"),
     ("auth_cache.", "the authentication cache"),
     ("auth_http.", "the HTTP authentication backend"),
     ("auth_ldap.", "the LDAP authentication backend"),
     ("auth_oauth2.", "the OAuth 2 authentication backend"),
     ("cluster_formation.", "clustering"),
-    ("cluster_partition_handling", "clustering"),
     ("definitions.", "definitions from other sources than load_definitions"),
     ("federation.", "federation"),
     ("listeners.ssl", "TLS"),

@@ -44,13 +44,29 @@ pub struct Options {
 pub struct AlarmOptions {
     /// Memory of the process. Default 0.6 of what there is.
     pub memory: MemoryLimit,
+    /// Of how much memory a relative threshold is a part. Default what the system says.
+    pub memory_total_bytes: Option<u64>,
     /// Free space where the data folder lies. Default 50,000,000 bytes.
     pub disk: DiskLimit,
 }
 
+impl AlarmOptions {
+    /// The threshold as an amount, where the whole is configured.
+    pub fn memory_limit(&self) -> MemoryLimit {
+        match (self.memory, self.memory_total_bytes) {
+            (MemoryLimit::Fraction(part), Some(total)) => MemoryLimit::Bytes((total as f64 * part) as u64),
+            (limit, _) => limit,
+        }
+    }
+}
+
 impl Default for AlarmOptions {
     fn default() -> Self {
-        Self { memory: MemoryLimit::Fraction(0.6), disk: DiskLimit::Bytes(50_000_000) }
+        Self {
+            memory: MemoryLimit::Fraction(0.6),
+            memory_total_bytes: None,
+            disk: DiskLimit::Bytes(50_000_000),
+        }
     }
 }
 

@@ -114,10 +114,20 @@ const KEYS: &[Key] = &[
         "background_gc_target_interval = 60000",
     ),
     text("delegate_count", "There are no delegates.", "delegate_count = 16"),
-    list(
-        "distribution.listener.$setting",
+    text(
+        "distribution.listener.interface",
         "The node speaks to no other node.",
         "distribution.listener.interface = 127.0.0.1",
+    ),
+    text(
+        "distribution.listener.port_range.min",
+        "The node speaks to no other node.",
+        "distribution.listener.port_range.min = 40000",
+    ),
+    text(
+        "distribution.listener.port_range.max",
+        "The node speaks to no other node.",
+        "distribution.listener.port_range.max = 40050",
     ),
     text("hipe_compile", "There is nothing to compile.", "hipe_compile = false"),
     text(
@@ -146,10 +156,15 @@ const KEYS: &[Key] = &[
         "There is no Mnesia.",
         "mnesia_table_loading_retry_timeout = 30000",
     ),
-    list(
-        "metadata_store.khepri.$setting",
+    text(
+        "metadata_store.khepri.default_timeout",
         "There is no Khepri; metadata have a log of their own.",
         "metadata_store.khepri.default_timeout = 30000",
+    ),
+    text(
+        "metadata_store.khepri.snapshot_interval",
+        "There is no Khepri; metadata have a log of their own.",
+        "metadata_store.khepri.snapshot_interval = 50000",
     ),
     text("net_ticktime", "The node speaks to no other node.", "net_ticktime = 60"),
     text(
@@ -175,24 +190,139 @@ const KEYS: &[Key] = &[
         "There is no garbage to collect.",
         "socket_writer.gc_threshold = 1000000000",
     ),
-    list(
-        "sysmon_handler.triggers.$setting",
+    text(
+        "sysmon_handler.thresholds.busy_ports",
         "There is no Erlang to watch.",
-        "sysmon_handler.triggers.port = true",
+        "sysmon_handler.thresholds.busy_ports = 100",
     ),
-    list(
-        "sysmon_handler.triggers.process.$setting",
-        "There is no Erlang to watch.",
-        "sysmon_handler.triggers.process.garbage_collection = true",
-    ),
-    list(
-        "sysmon_handler.thresholds.$setting",
+    text(
+        "sysmon_handler.thresholds.busy_processes",
         "There is no Erlang to watch.",
         "sysmon_handler.thresholds.busy_processes = 100",
+    ),
+    text(
+        "sysmon_handler.triggers.distribution_port",
+        "There is no Erlang to watch.",
+        "sysmon_handler.triggers.distribution_port = 100",
+    ),
+    text(
+        "sysmon_handler.triggers.port",
+        "There is no Erlang to watch.",
+        "sysmon_handler.triggers.port = 100",
+    ),
+    text(
+        "sysmon_handler.triggers.process.garbage_collection",
+        "There is no Erlang to watch.",
+        "sysmon_handler.triggers.process.garbage_collection = 100",
+    ),
+    text(
+        "sysmon_handler.triggers.process.heap_size",
+        "There is no Erlang to watch.",
+        "sysmon_handler.triggers.process.heap_size = 100",
+    ),
+    text(
+        "sysmon_handler.triggers.process.long_scheduled_execution",
+        "There is no Erlang to watch.",
+        "sysmon_handler.triggers.process.long_scheduled_execution = 100",
     ),
     text(
         "vhost_restart_strategy",
         "No vhost fails alone: a queue that cannot be read is taken out of service.",
         "vhost_restart_strategy = continue",
+    ),
+    text(
+        "cluster_partition_handling",
+        "A node is a cluster of its own: nothing parts it.",
+        "cluster_partition_handling = pause_minority",
+    ),
+    Key {
+        name: "cluster_formation.peer_discovery_backend",
+        alias: None,
+        take: Take::Choice {
+            of: &["classic_config", "rabbit_peer_discovery_classic_config"],
+            not_yet: &["aws", "consul", "dns", "etcd", "k8s", "kubernetes"],
+            set: |_, _| {},
+        },
+        default: "classic_config",
+        doc: "A node is a cluster of its own: there are no peers to find.",
+        example: "cluster_formation.peer_discovery_backend = classic_config",
+    },
+    Key {
+        name: "reverse_dns_lookups",
+        alias: None,
+        take: Take::Choice { of: &["false"], not_yet: &["true"], set: |_, _| {} },
+        default: "false",
+        doc: "Clients are known by their addresses.",
+        example: "reverse_dns_lookups = false",
+    },
+    text(
+        "deprecated_features.permit.classic_queue_mirroring",
+        "Neither there nor deprecated here.",
+        "deprecated_features.permit.classic_queue_mirroring = false",
+    ),
+    text(
+        "deprecated_features.permit.ram_node_type",
+        "Neither there nor deprecated here.",
+        "deprecated_features.permit.ram_node_type = false",
+    ),
+    text(
+        "deprecated_features.permit.queue_master_locator",
+        "Neither there nor deprecated here.",
+        "deprecated_features.permit.queue_master_locator = false",
+    ),
+    text(
+        "deprecated_features.permit.amqp_address_v1",
+        "Neither there nor deprecated here.",
+        "deprecated_features.permit.amqp_address_v1 = false",
+    ),
+    text(
+        "deprecated_features.permit.amqp_filter_set_bug",
+        "Neither there nor deprecated here.",
+        "deprecated_features.permit.amqp_filter_set_bug = false",
+    ),
+    text(
+        "log.connection.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.connection.level = info",
+    ),
+    text(
+        "log.channel.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.channel.level = info",
+    ),
+    text(
+        "log.queue.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.queue.level = info",
+    ),
+    text(
+        "log.mirroring.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.mirroring.level = info",
+    ),
+    text(
+        "log.federation.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.federation.level = info",
+    ),
+    text(
+        "log.upgrade.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.upgrade.level = info",
+    ),
+    text(
+        "log.user.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.user.level = info",
+    ),
+    text(
+        "log.ra.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.ra.level = info",
+    ),
+    text(
+        "log.default.level",
+        "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.",
+        "log.default.level = info",
     ),
 ];

@@ -14,6 +14,20 @@ pub(super) static SECTION: Section = Section {
     keys: KEYS,
 };
 
+/// Where users are looked for: there is one place.
+const fn backend(name: &'static str, example: &'static str) -> Key {
+    let take = Take::List {
+        shape: "`internal`",
+        clear: |_| {},
+        add: |_, _, value| match value {
+            "internal" | "rabbit_auth_backend_internal" => Ok(()),
+            other => Err(format!("Warren does not support {other} yet; expected internal")),
+        },
+    };
+    let doc = "Where users are looked for; `internal`, also written `rabbit_auth_backend_internal`, are those of the node.";
+    Key { name, alias: None, take, default: "internal", doc, example }
+}
+
 const KEYS: &[Key] = &[
     Key {
         name: "default_vhost",
@@ -144,6 +158,9 @@ const KEYS: &[Key] = &[
               list; leave ANONYMOUS out in production.",
         example: "auth_mechanisms.1 = PLAIN",
     },
+    backend("auth_backends.$n", "auth_backends.1 = internal"),
+    backend("auth_backends.$n.authn", "auth_backends.1.authn = internal"),
+    backend("auth_backends.$n.authz", "auth_backends.1.authz = internal"),
     Key {
         name: "anonymous_login_user",
         alias: None,

@@ -75,6 +75,20 @@ const KEYS: &[Key] = &[
         example: "disk_free_limit.absolute = 2GB",
     },
     Key {
+        name: "total_memory_available_override_value",
+        alias: None,
+        take: Take::Text {
+            shape: SIZE,
+            set: |options, value| {
+                options.alarms.memory_total_bytes = Some(size(value)?);
+                Ok(())
+            },
+        },
+        default: "",
+        doc: "Of how much memory the relative threshold is a part, where what the system says is not what the broker may use.",
+        example: "total_memory_available_override_value = 2GB",
+    },
+    Key {
         name: "vm_memory_high_watermark_paging_ratio",
         alias: None,
         take: Take::Text {

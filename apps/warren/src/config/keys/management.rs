@@ -234,6 +234,14 @@ const KEYS: &[Key] = &[
         example: "management.disable_stats = true",
     },
     Key {
+        name: "deprecated_features.permit.management_metrics_collection",
+        alias: None,
+        take: Take::Boolean { set: |options, permitted| options.management.hides_statistics |= !permitted },
+        default: "true",
+        doc: "`false` is the same as `management.disable_stats = true`.",
+        example: "deprecated_features.permit.management_metrics_collection = false",
+    },
+    Key {
         name: "management.enable_queue_totals",
         alias: None,
         take: Take::Boolean { set: |options, enabled| options.management.shows_queue_totals = enabled },

@@ -57,7 +57,7 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "load_definitions",
-        alias: None,
+        alias: Some("management.load_definitions"),
         take: Take::Text {
             shape: "path",
             set: |options, value| {

@@ -3,6 +3,7 @@
 use super::super::options::*;
 use super::super::{Key, Problem, ProblemKind, Take, keys};
 use super::{load, parse};
+use broker::MemoryLimit;
 use std::path::PathBuf;
 
 fn no_env(_: &str) -> Option<String> {
@@ -222,8 +223,13 @@ fn a_configuration_with_settings_of_parts_that_are_not_there_is_taken() {
          management.sample_retention_policies.basic.minute = 5\n\
          management.listener.server.idle_timeout = 60000\n\
          sysmon_handler.triggers.process.heap_size = 1\n\
+         auth_backends.1 = rabbit_auth_backend_internal\n\
+         cluster_partition_handling = autoheal\n\
+         log.connection.level = error\n\
+         total_memory_available_override_value = 1GB\n\
          management_agent.disable_metrics_collector = true\n",
     );
+    assert_eq!(options.alarms.memory_limit(), MemoryLimit::Bytes(600_000_000));
     assert_eq!(options.notices, [""; 0]);
     assert!(options.management.hides_statistics);
     let [problem] = &problems("management.tcp.prot = 15999")[..] else { panic!() };

@@ -16,6 +16,7 @@ use crate::commands::{Outcome, arguments, usage};
 use crate::journal::Journal;
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::queues::unresponsive;
+use crate::values::iso_time;
 
 /// How the node is called where RabbitMQ has the name of an Erlang node.
 pub const NODE_NAME: &str = "warren@localhost";
@@ -99,6 +100,7 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Out
         "command_line_arguments" => Ok(message(&std::env::args().collect::<Vec<_>>().join(" "))),
         "log_location" => Ok(facts(node.log_locations.join("\n"), json!({"paths": node.log_locations}))),
         "log_tail" => log_tail(node, request),
+        "log_tail_stream" => log_after(node, request),
         "maybe_stuck" => Ok(maybe_stuck(broker)),
         "memory_breakdown" => memory_breakdown(broker, request),
         "cluster_status" => Ok(cluster_status(broker, node)),
@@ -277,6 +279,23 @@ fn log_tail(node: &Node, request: &Request) -> Outcome {
         Failure::new(Exit::UNAVAILABLE, format!("Error:\nthe log file {file} cannot be read: {error}"))
     })?;
     Ok(facts(lines.join("\n"), json!({"lines": lines})))
+}
+
+/// Lines of the log behind a number, and the number of the newest one; without a number only that. Whoever wants more asks again.
+fn log_after(node: &Node, request: &Request) -> Outcome {
+    let newest = node.journal.after(0, 1).last().map_or(0, |line| line.seq);
+    let lines = match request.args.first().map(|text| text.parse::<u64>()) {
+        None => Vec::new(),
+        Some(Ok(after)) => node.journal.after(after, usize::MAX),
+        Some(Err(_)) => return Err(usage("not a number of a line")),
+    };
+    let newest = lines.last().map_or(newest, |line| line.seq);
+    let written = lines.iter().map(|line| {
+        let time = iso_time(line.at);
+        format!("{} {} [{}] {}", &time[..10], &time[11..23], line.level, line.message)
+    });
+    let written: Vec<String> = written.collect();
+    Ok(facts(written.join("\n"), json!({"newest": newest, "lines": written})))
 }
 
 fn tail(file: &str, lines: usize, bytes_max: u64) -> std::io::Result<Vec<String>> {
@@ -483,6 +502,23 @@ pub(crate) mod tests {
     #[test]
     fn a_listener_that_does_not_answer_fails_the_check() {
         assert!(port_connectivity(&sample(), &Request::default()).is_err());
+    }
+
+    #[test]
+    fn who_follows_the_log_gets_each_line_once() {
+        let node = sample();
+        let asked = |args: &[&str]| {
+            let request =
+                Request { args: args.iter().map(|it| (*it).into()).collect(), ..Request::default() };
+            let Ok(Answer::Facts { text, json }) = log_after(&node, &request) else { panic!() };
+            (text, json["newest"].as_u64().unwrap())
+        };
+        assert_eq!(asked(&[]), (String::new(), 0));
+        node.journal.push(1_795_279_923_258, "info", b"one\n");
+        assert_eq!(asked(&[]), (String::new(), 1), "what was there before is not told");
+        node.journal.push(1_795_279_923_259, "error", b"two\n");
+        assert_eq!(asked(&["1"]), ("2026-11-21 16:52:03.259 [error] two".into(), 2));
+        assert_eq!(asked(&["2"]), (String::new(), 2));
     }
 
     #[test]

@@ -243,6 +243,10 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
             let number = request.options.get("number").map_or("50", String::as_str);
             format!("Last {number} log lines on node {node} ...")
         }
+        "log_tail_stream" => match request.options.get("duration") {
+            None => format!("Streaming logs from node {node} ..."),
+            Some(seconds) => format!("Streaming logs from node {node} for {seconds} seconds ..."),
+        },
         "maybe_stuck" => format!("Asking node {node} to detect potentially stuck queues..."),
         "server_version" => format!("Asking node {node} for its RabbitMQ version..."),
         "erlang_version" => format!("Asking node {node} for its Erlang/OTP version..."),

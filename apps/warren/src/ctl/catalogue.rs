@@ -101,7 +101,7 @@ const ABSENT: &[(&str, &[&str])] = &[
     ),
     ("a node is a cluster of its own: stop it, there is nobody to drain to", &["drain", "revive"]),
     ("values in configuration files are not encrypted", &["encrypt_conf_value", "decrypt_conf_value"]),
-    ("the server's log is where to look", &["log_tail_stream", "consume_event_stream"]),
+    ("events are on the exchange amq.rabbitmq.event", &["consume_event_stream"]),
 ];
 
 /// All commands, section by section.

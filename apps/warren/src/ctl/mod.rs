@@ -7,6 +7,7 @@ mod called;
 mod catalogue;
 mod completing;
 mod documents;
+mod following;
 mod guide;
 mod local;
 mod outcome;

@@ -10,9 +10,10 @@ use management::{Answer, Exit, Failure};
 
 use super::arguments::{Arguments, Banner, Mistake, Run, parse};
 use super::banner::{banner, comes_first};
+use super::following::Ended;
 use super::server::{Asking, Server, timed_out};
 use super::waiting::Gone;
-use super::{Called, catalogue, completing, documents, guide, local, outcome, profiles, waiting};
+use super::{Called, catalogue, completing, documents, following, guide, local, outcome, profiles, waiting};
 
 /// How every refusal of arguments begins.
 const INVALID: &str = "Error (argument validation): ";
@@ -88,6 +89,9 @@ fn ask(
     if waiting::waits_for_start(&arguments.request.command) {
         return Ok(wait_for_start(arguments, server));
     }
+    if following::follows(&arguments.request.command) {
+        return follow(arguments, server, banner);
+    }
     if let Err(failure) = profiles::prepare(&mut arguments.request) {
         return Ok(Err(failure));
     }
@@ -113,6 +117,28 @@ fn ask(
             Ok(finished.and_then(|()| wait_for_end(arguments, gone)))
         }
         Err(error) => Ok(Err(server.unanswered(&arguments.request.command, &error, timeout))),
+    }
+}
+
+/// Shows what comes until the time is over.
+fn follow(
+    arguments: &Arguments,
+    server: &Server,
+    mut banner: Option<String>,
+) -> anyhow::Result<Result<(), Failure>> {
+    let request = &arguments.request;
+    let end = match following::end(request) {
+        Ok(end) => end,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    announce(&mut banner)?;
+    match following::follow(server, request, end, say) {
+        Ok(()) => Ok(Ok(())),
+        Err(Ended::Refused(failure)) => Ok(Err(failure)),
+        Err(Ended::Unanswered(error, timeout)) => {
+            Ok(Err(server.unanswered(&request.command, &error, timeout)))
+        }
+        Err(Ended::Unread(error)) => Err(error),
     }
 }
 

@@ -14,11 +14,11 @@ use super::messages;
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
-use super::shapes::{connection, connection_details, consumers, iso_time, lossy, now_ms, object};
+use super::shapes::{connection, connection_details, consumers, lossy, now_ms, object};
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 use crate::policies::definition_object;
-use crate::values::{raw_table, table, text};
+use crate::values::{iso_time, raw_table, table, text};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/queues", Access::Management, "Queues of all virtual hosts.", list),

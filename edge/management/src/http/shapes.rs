@@ -28,23 +28,6 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A time in milliseconds since 1970 as RabbitMQ writes it: `2026-11-21T16:52:03.258+00:00`.
-pub(crate) fn iso_time(at_ms: u64) -> String {
-    let (seconds, ms) = (at_ms / 1_000, at_ms % 1_000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March here, so that a leap day is the last one of its year.
-    let day = days + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
-}
-
 /// A connection by its number.
 pub(crate) fn connection(broker: &Broker, id: ConnectionId) -> Option<std::sync::Arc<dyn ConnectionControl>> {
     broker.connections().get(id)
@@ -102,18 +85,5 @@ fn activity(stats: &QueueStats, is_active: bool) -> &'static str {
         (None, true) => "up",
         (Some(_), true) => "single_active",
         (_, false) => "waiting",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_written_as_rabbitmq_writes_them() {
-        assert_eq!(iso_time(0), "1970-01-01T00:00:00.000+00:00");
-        assert_eq!(iso_time(1_795_279_923_258), "2026-11-21T16:52:03.258+00:00");
-        assert_eq!(iso_time(951_782_400_007), "2000-02-29T00:00:00.007+00:00");
-        assert_eq!(iso_time(4_107_542_399_999), "2100-02-28T23:59:59.999+00:00");
     }
 }

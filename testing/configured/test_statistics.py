@@ -31,10 +31,13 @@ def test_statistics_may_be_hidden_for_everybody(server):
 
 
 def test_lengths_may_be_shown_all_the_same(server):
-    server = server("management.tcp.port = 0\nmanagement.disable_stats = true\nmanagement.enable_queue_totals = true\n")
+    server = server("management.tcp.port = 0\nmanagement.disable_stats = true\nmanagement.enable_queue_totals = true\n"
+                    "cluster_tags.region = eu\nnode_tags.rack = r1\nnode_tags.tier = 2\n")
     server.connect().channel().queue("q", durable=True)
     api = api_of(server)
-    assert api.get("/api/queues")[0]["messages"] == 0 and api.get("/api/overview")["enable_queue_totals"]
+    overview = api.get("/api/overview")
+    assert api.get("/api/queues")[0]["messages"] == 0 and overview["enable_queue_totals"]
+    assert (overview["cluster_tags"], overview["node_tags"]) == ({"region": "eu"}, {"rack": "r1", "tier": "2"})
 
 
 def test_headers_and_the_reference_are_as_configured(server):

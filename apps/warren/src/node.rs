@@ -24,6 +24,7 @@ pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option
         listeners: addresses.iter().map(listener).chain(http).collect(),
         data_dir: std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.clone()),
         log_locations: log_locations(options),
+        tags: options.node.tags.clone(),
         journal: logging::journal(),
         options: format!("{options:#?}"),
         rabbitmq_version: Settings::default().version,

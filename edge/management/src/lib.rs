@@ -51,7 +51,9 @@ pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, exp
 pub use format::{Format, Headers, render};
 pub use imports::{Unsupported, import};
 pub use journal::{Journal, JournalLine};
-pub use node::{HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, PROMETHEUS_PROTOCOL};
+pub use node::{
+    HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, NodeTags, PROMETHEUS_PROTOCOL,
+};
 pub use passwords::hash_password;
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use remote::{ServerUrl, UrlError, call_url};

@@ -44,6 +44,15 @@ pub struct NodeListener {
     pub purpose: &'static str,
 }
 
+/// Words of an operator, shown to people and tools (`cluster_tags.*`, `node_tags.*`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeTags {
+    /// About the cluster.
+    pub cluster: BTreeMap<String, String>,
+    /// About the node.
+    pub node: BTreeMap<String, String>,
+}
+
 /// What the process knows and the broker does not.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -59,6 +68,8 @@ pub struct Node {
     pub rabbitmq_version: String,
     /// Its own version.
     pub version: &'static str,
+    /// What an operator says of the cluster, and of the node, by name.
+    pub tags: NodeTags,
     /// The last lines of its log.
     pub journal: Arc<Journal>,
     /// When it was ready.
@@ -467,6 +478,7 @@ pub(crate) mod tests {
             listeners: vec![NodeListener { address, protocol: LISTENER_PROTOCOL, purpose: "AMQP 0-9-1" }],
             data_dir: "/d".into(),
             log_locations: vec!["<stdout>".into()],
+            tags: NodeTags::default(),
             journal: Arc::default(),
             options: String::new(),
             rabbitmq_version: "4.3.6".into(),

@@ -558,6 +558,8 @@ pub struct NodeOptions {
     pub durability: Durability,
     /// The name clients see in `connection.start`; `None` lets the node choose. Default `None`.
     pub cluster_name: Option<String>,
+    /// What the operator says of cluster and node. Default nothing.
+    pub tags: management::NodeTags,
     /// A definitions file (JSON), or a folder of such, to import at every start; `None` imports nothing. Default `None`.
     pub load_definitions: Option<PathBuf>,
     /// The same by its newer name, which wins. Default `None`.
@@ -594,6 +596,7 @@ impl Default for NodeOptions {
             data_dir: PathBuf::from("warren-data"),
             durability: Durability::Fsync,
             cluster_name: None,
+            tags: management::NodeTags::default(),
             load_definitions: None,
             definitions_path: None,
             definitions_skip_unchanged: Switch::Off,

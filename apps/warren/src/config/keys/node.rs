@@ -56,6 +56,36 @@ const KEYS: &[Key] = &[
         example: "cluster_name = shop-production",
     },
     Key {
+        name: "cluster_tags.$tag",
+        alias: None,
+        take: Take::List {
+            shape: "text",
+            clear: |options| options.node.tags.cluster.clear(),
+            add: |options, tag, value| {
+                options.node.tags.cluster.insert(tag.to_owned(), value.to_owned());
+                Ok(())
+            },
+        },
+        default: "",
+        doc: "A word about the cluster, shown in the overview of the HTTP API.",
+        example: "cluster_tags.region = eu-north",
+    },
+    Key {
+        name: "node_tags.$tag",
+        alias: None,
+        take: Take::List {
+            shape: "text",
+            clear: |options| options.node.tags.node.clear(),
+            add: |options, tag, value| {
+                options.node.tags.node.insert(tag.to_owned(), value.to_owned());
+                Ok(())
+            },
+        },
+        default: "",
+        doc: "A word about the node, shown in the overview of the HTTP API.",
+        example: "node_tags.rack = r12",
+    },
+    Key {
         name: "load_definitions",
         alias: Some("management.load_definitions"),
         take: Take::Text {

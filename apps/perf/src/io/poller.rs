@@ -3,12 +3,14 @@
 //! Refuses to know what the tokens stand for. The alarm is a timerfd because `epoll_wait` counts in milliseconds, and
 //! a message that is due in 300 microseconds must not leave a millisecond late.
 
+use super::clock::monotonic_ns;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
+use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -47,6 +49,8 @@ pub(crate) struct Ready {
 pub(crate) struct Poller {
     epoll: OwnedFd,
     alarm: OwnedFd,
+    /// What the alarm was last set to.
+    alarm_ns: Cell<u64>,
 }
 
 impl Poller {
@@ -58,7 +62,7 @@ impl Poller {
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         // Edge-triggered: setting it again makes a new edge, so that nobody has to read it.
         epoll::add(&epoll, &alarm, EventData::new_u64(ALARM), EventFlags::IN | EventFlags::ET)?;
-        Ok(Self { epoll, alarm })
+        Ok(Self { epoll, alarm, alarm_ns: Cell::new(0) })
     }
 
     /// Watches a socket under this token. It is forgotten when it is closed.
@@ -90,6 +94,9 @@ impl Poller {
     /// # Errors
     /// None that a caller could cause.
     pub(crate) fn set_alarm(&self, at_ns: u64) -> io::Result<()> {
+        if self.alarm_ns.replace(at_ns) == at_ns && at_ns > monotonic_ns() {
+            return Ok(()); // it is on its way already
+        }
         let it_value = timespec(Duration::from_nanos(at_ns.max(1)));
         let it_interval = timespec(Duration::ZERO);
         timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval, it_value })?;
@@ -139,7 +146,6 @@ fn timespec(duration: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::monotonic_ns;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 

@@ -326,7 +326,11 @@ impl Connection {
                 self.first = index + 1;
                 return Ok(Waiting::Room);
             }
-            waiting = Waiting::Turn;
+            // Asked at once: a turn for nothing would cost a look at all sockets.
+            waiting = match publisher.allowed(1, elapsed_ns) {
+                0 => waiting.or_due(publisher.wakes_ns().map(|wakes_ns| start_ns + wakes_ns)),
+                _ => Waiting::Turn,
+            };
         }
         Ok(waiting)
     }
@@ -398,10 +402,9 @@ fn on_method(
         _ => return Closed::of(frame.channel, &method).map_or(Ok(false), |closed| Err(closed.into())),
     };
     let (publisher, reach) = (publisher()?, if multiple { Reach::UpTo } else { Reach::One });
-    let settled = publisher.settle(tag, reach, now_ns)?;
-    let (count, sent_ns) = settled.context("a confirm without confirm.select")?;
-    counter.fetch_add(count, Relaxed);
-    times.record_many(now_ns.saturating_sub(sent_ns), count);
+    let each = |count, at_ns| times.record_many(now_ns.saturating_sub(at_ns), count);
+    let settled = publisher.settle(tag, reach, now_ns, each)?;
+    counter.fetch_add(settled.context("a confirm without confirm.select")?, Relaxed);
     publisher.note_done(figures);
     Ok(true)
 }

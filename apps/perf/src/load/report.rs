@@ -312,4 +312,35 @@ mod tests {
         assert!(report.percentile_distribution().contains("Total count    =          100"));
         assert_eq!(report.into_series().len(), 1);
     }
+
+    #[test]
+    fn known_delays_come_out_as_the_percentiles_they_are() {
+        let figures = Figures::default();
+        // One microsecond to ten milliseconds in steps of one, and one delay of nine seconds.
+        for us in 1..=10_000 {
+            figures.latency.lock().record(us * 1000).unwrap();
+        }
+        figures.latency.lock().record(9_000_000_000).unwrap();
+        let (start, end) = (Moment::default(), Moment { at_ns: 1_000_000_000, ..Moment::default() });
+        let mut report = Report::new("t");
+        let found = report.interval(&figures, &start, &start, &end).latency_us.unwrap();
+        let pairs = [
+            (found.min, 1.0),
+            (found.p50, 5_000.0),
+            (found.p75, 7_500.0),
+            (found.p95, 9_500.0),
+            (found.p99, 9_900.0),
+            (found.p99_9, 9_990.0),
+            (found.max, 9_000_000.0),
+        ];
+        for (found, known) in pairs {
+            assert!((found - known).abs() <= known * 0.001 + 0.3, "{found} is not {known}");
+        }
+        let [totals, none] = report.totals();
+        assert!((totals.sum_s - 59.005).abs() < 0.06, "{totals:?}");
+        assert_eq!((totals.count, none.count), (10_001, 0));
+        // What was told in one interval is not told in the next, but in the outcome.
+        assert!(report.interval(&figures, &start, &end, &end).latency_us.is_none());
+        assert!((report.summary(&start, &end).latency_us.unwrap().p99 - 9_900.0).abs() < 20.0);
+    }
 }

@@ -164,7 +164,8 @@ impl Sender {
         Commit::Later
     }
 
-    /// Settles what a confirm names.
+    /// Settles what a confirm names; says how many messages that were, or `None` without confirms. `each` as with
+    /// [`Window::settle`].
     ///
     /// # Errors
     /// [`NotOutstanding`].
@@ -173,10 +174,11 @@ impl Sender {
         tag: u64,
         reach: Reach,
         now_ns: u64,
-    ) -> Result<Option<(u64, u64)>, NotOutstanding> {
+        each: impl FnMut(u64, u64),
+    ) -> Result<Option<u64>, NotOutstanding> {
         let Some(window) = &mut self.window else { return Ok(None) };
         self.progress_ns = now_ns;
-        window.settle(tag, reach).map(Some)
+        window.settle(tag, reach, each).map(Some)
     }
 
     /// The broker has committed the transaction.
@@ -282,9 +284,56 @@ mod tests {
         let mut sender = Sender::new(Manner { window: Some(2), ..manner() }, vec![0]);
         sender.note_window(2, 100, |_| 100);
         assert_eq!((sender.allowed(5, 0), sender.waits_ns(150)), (0, 50));
-        assert_eq!(sender.settle(1, Reach::One, 200), Ok(Some((1, 100))));
+        assert_eq!(sender.settle(1, Reach::One, 200, |_, at_ns| assert_eq!(at_ns, 100)), Ok(Some(1)));
         assert_eq!((sender.allowed(5, 0), sender.waits_ns(250)), (1, 50));
-        sender.settle(2, Reach::One, 300).unwrap();
+        sender.settle(2, Reach::One, 300, |_, _| ()).unwrap();
         assert_eq!(sender.waits_ns(1000), 0);
+    }
+
+    /// A thousand messages a second, held up for a tenth of one: what deliveries and confirms then tell, in milliseconds.
+    fn held_up(latency_from: LatencyFrom) -> [Vec<u64>; 2] {
+        use crate::load::block::{Key, Shape};
+        use crate::load::body::Bodies;
+        use crate::load::stamp::{Clock, Stamp};
+        use wire::amqp091::{FRAME_BODY, Parsed, parse_frame};
+        let shape = Shape {
+            channel: 1,
+            exchange: String::new(),
+            routing_key: Key::Fixed("k".to_owned()),
+            mandatory: false,
+            properties: vec![0, 0],
+            bodies: Bodies::Filler(12),
+            frame_size_max: 4096,
+        };
+        let (mut block, figures) = (Block::new(&shape, Clock::Monotonic), Figures::default());
+        let schedule = Some(Schedule::constant(1e6, 0));
+        let mut sender =
+            Sender::new(Manner { schedule, latency_from, window: Some(200), ..manner() }, vec![0]);
+        let (start_ns, now_ns) = (5_000_000_000, 5_100_000_000);
+        let count = sender.allowed(1000, now_ns - start_ns);
+        let mut bytes = sender.stamped(&mut block, count, (start_ns, now_ns), &figures).to_vec();
+        let mut delivered = Vec::new();
+        while let Ok(Parsed::Complete { frame, consumed }) = parse_frame(&bytes, 4096) {
+            if frame.kind == FRAME_BODY {
+                let latency_ns = Stamp::for_body(12).latency_ns(frame.payload, Clock::Monotonic, now_ns);
+                delivered.push(latency_ns.unwrap() / 1_000_000);
+            }
+            bytes.drain(..consumed);
+        }
+        let mut confirmed = Vec::new();
+        let mut each = |count, at_ns| {
+            confirmed.extend((0..count).map(|_| (now_ns - at_ns) / 1_000_000));
+        };
+        sender.settle(count as u64, Reach::UpTo, now_ns, &mut each).unwrap();
+        // However it is counted, the tool says how late it was.
+        assert_eq!((count as u64, figures.lateness.lock().len()), (101, 101));
+        [delivered, confirmed]
+    }
+
+    #[test]
+    fn a_broker_that_holds_the_generator_up_cannot_hide_it() {
+        let every: Vec<u64> = (0..=100).rev().collect();
+        assert_eq!(held_up(LatencyFrom::Due), [every.clone(), every]);
+        assert_eq!(held_up(LatencyFrom::Send), [vec![0; 101], vec![0; 101]]);
     }
 }

@@ -31,7 +31,7 @@ def say(text):
 def load(tools, running, workload, seconds):
     """Runs `warren perf` and gives its JSON."""
     command = [*tools.load, "perf", "-h", running.uri, "-d", f"bench-{workload.name}", *workload.args, "-z", str(seconds),
-               "--watch-pid", str(running.pid), "--json", "--quiet"]
+               "-dcr", "--watch-pid", str(running.pid), "--json", "--quiet"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=seconds + PATIENCE_SECONDS, check=False)
     if result.returncode != 0:
         raise Missing(f"failed: {(result.stderr.strip().splitlines() or ['it said nothing'])[-1]}")

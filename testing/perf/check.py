@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 import uuid
 
 import pika
@@ -37,7 +38,7 @@ COUNTED = [
     ("-z 2 -vr 50:1 -vr 0:60", {"sent": 50, "received": 50}),
     ("-C 100 -D 100 -r 200 -L 1000 -q 5", {"sent": 100, "received": 100}),
 ]
-REFUSED = [("-h amqps://127.0.0.1", "TLS"), ("-q 5 -A 6", "--qos"), ("--sasl-external", "not in this build"), ("--nope", "--nope")]
+REFUSED = [("-h amqps://127.0.0.1", "TLS"), ("-ei 2", "not synchronised"), ("-mda", "Prometheus only"), ("-q 5 -A 6", "--qos"), ("--sasl-external", "not in this build"), ("--nope", "--nope")]
 
 
 def warren(options, *words, check=0):
@@ -85,9 +86,85 @@ def lines(options):
     print("lines are PerfTest's, mistakes are explained")
 
 
+def ended_by_a_signal(options):
+    """Ctrl-C: the summary is printed, and what was declared goes."""
+    name = f"perf.{RUN}.signal"
+    command = [options.warren, "perf", "-h", options.url, "-u", name, "-e", name, "-r", "50", "-ad", "false", "--clean-up"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert "sent: " in run.stdout.readline()
+    run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=DEADLINE_S)
+    assert run.returncode == 0 and "test stopped\n" in out and "receiving rate avg: " in out, out
+    with pika.BlockingConnection(pika.URLParameters(options.url)) as connection:
+        try:
+            connection.channel().queue_declare(name, passive=True)
+        except pika.exceptions.ChannelClosedByBroker as closed:
+            assert closed.reply_code == 404, closed
+        else:
+            raise AssertionError(f"{name} was left behind")
+    print("a signal ends a run in order")
+
+
+def from_the_environment(options):
+    name = f"perf.{RUN}.env"
+    environment = {"PT_QUEUE": name, "PT_EXCHANGE": name, "PT_PMESSAGES": "40", "PT_CMESSAGES": "40", "PT_AUTOACK": "true",
+                   "PT_VARIABLE_SIZE": "20:1,40:1", "RABBITMQ_PERF_TEST_ENV_PREFIX": "PT"}
+    done = subprocess.run([options.warren, "perf", "-h", options.url, "-C", "7", "--json"], capture_output=True, text=True,
+                          timeout=DEADLINE_S, check=True, env={**os.environ, **environment})
+    assert json.loads(done.stdout)["received"] == 40, done.stdout
+    assert "taken from the environment: " in done.stderr and "PT_PMESSAGES" in done.stderr, done.stderr
+    out, _ = warren(options, "perf", "--environment-variables")
+    assert "MULTI_ACK_EVERY " in out, out
+    print("options come from the environment")
+
+
+def server(options, listen, data):
+    """A Warren of its own, and its address."""
+    process = subprocess.Popen([options.warren, "server", "--listen", listen, "--data-dir", data, "--log", "error"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for line in process.stdout:
+        found = re.match(r"ready .*?amqp=(\S+)", line)
+        if found:
+            return process, found[1]
+    raise AssertionError("a server did not start")
+
+
+def recovered(options, folder):
+    """A broker that is killed and comes back: the run goes on, and its metrics can be asked meanwhile."""
+    data = os.path.join(folder, "recovery")
+    broker, address = server(options, "127.0.0.1:0", data)
+    command = [options.warren, "perf", "-h", f"amqp://{address}", "-x", "2", "-y", "2", "-c", "10", "-r", "200", "-cri", "0",
+               "-mpr", "-mpp", "0", "--json", "-i", "0.2"]
+    try:
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        page = run.stderr.readline().split()[-1]
+        assert "sent: " in run.stderr.readline()
+        with urllib.request.urlopen(page, timeout=DEADLINE_S) as answer:
+            metrics = answer.read().decode()
+        assert re.search(r"^perftest_published \d", metrics, re.M) and "perftest_latency_seconds_count " in metrics, metrics
+        broker.kill()
+        broker.wait()
+        broker, _ = server(options, address, data)
+        back = {"consuming": 0, "publishing": 0}
+        while min(back.values()) < 2:
+            line = run.stderr.readline()
+            assert line, back
+            if found := re.match(r"note: (\d+) (\w+) connections back", line):
+                back[found[2]] += int(found[1])
+        while "received: 0 msg/s" in (line := run.stderr.readline()):
+            assert line, back
+        run.send_signal(signal.SIGTERM)
+        out, _ = run.communicate(timeout=DEADLINE_S)
+        assert run.returncode == 0 and json.loads(out)["received"] > 0, out
+    finally:
+        broker.kill()
+        broker.wait()
+    print("a broker that came back was loaded again")
+
+
 def bench(options, folder, *more):
     tests = "max-rate,drain,fan-in,nack,backlog-memory,restart"
-    return [options.warren, "bench", "suite", "--peer", options.url, "--output", folder, "--tests", tests, "--sizes", "12",
+    return [options.warren, "bench", "suite", "--warren", options.warren, "--peer", options.url, "--output", folder, "--tests", tests, "--sizes", "12",
             "--minutes-per-test", "0.02", "--connections-max", "50", "--backlog-bytes-max", "500000", *more]
 
 
@@ -95,11 +172,14 @@ def suite(options, folder):
     file = os.path.join(folder, "suite.json")
     first = subprocess.Popen(bench(options, folder), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
     told = [first.stderr.readline() for _ in range(3)]
-    os.killpg(first.pid, signal.SIGINT)
+    first.send_signal(signal.SIGINT)
     first.wait(DEADLINE_S)
     first.stderr.close()
+    assert first.returncode == 130, first.returncode
     before = len(json.loads(open(file, encoding="utf-8").read())["measurements"])
     assert before >= 2, told
+    left = [name for name in os.listdir(folder) if not name.startswith("suite.")]
+    assert not left, left
     _, err = warren(options, *bench(options, folder)[1:])
     assert "going on with" in err, err
     results = json.loads(open(file, encoding="utf-8").read())
@@ -114,6 +194,7 @@ def suite(options, folder):
     assert found["nack", brokers[1]]["figures"]["received"] == found["fill", brokers[1]]["figures"]["sent"]
     assert [name for name, _ in found["restart", "Warren"]["notes"]][-1].startswith("start after kill -9")
     page = open(os.path.join(folder, "suite.html"), encoding="utf-8").read()
+    assert "<h2>Verdict</h2>" in page and "measurements, even in" in page, page[:3000]
     assert page.count("<figure>") > 20 and "<h2 id=\"restart\">" in page and "http" not in page.split("</style>")[1].split("<iframe")[0]
     out, _ = warren(options, "bench", "compare", file, file)
     assert "max-rate" in out and "worse" not in out, out
@@ -146,10 +227,14 @@ def main():
     began = time.monotonic()
     counted(options)
     lines(options)
+    ended_by_a_signal(options)
+    from_the_environment(options)
+    with tempfile.TemporaryDirectory(prefix="warren-bench-") as folder:
+        recovered(options, folder)
     with tempfile.TemporaryDirectory(prefix="warren-bench-") as folder:
         suite(options, folder)
     nothing_left(options)
-    print(f"{len(COUNTED) + len(REFUSED) + 4} passed in {time.monotonic() - began:.1f} s")
+    print(f"{len(COUNTED) + len(REFUSED) + 7} passed in {time.monotonic() - began:.1f} s")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ pub(crate) enum Ending {
     Idle,
     /// `--exit-when empty`.
     Empty,
+    /// Ctrl-C.
+    Interrupted,
 }
 
 impl Ending {
@@ -33,8 +35,10 @@ impl Ending {
             Self::Published => "Producer reached message limit",
             Self::Consumed => "Consumer reached message limit",
             Self::PublishedAndConsumed => "Producer reached message limit, Consumer reached message limit",
-            Self::Idle => "Consumer(s) idle",
+            Self::Idle => "Consumer is idle for more than 1 second",
             Self::Empty => "Consumer queue(s) empty",
+            // PerfTest's words do not say why either.
+            Self::Interrupted => "",
         }
     }
 }

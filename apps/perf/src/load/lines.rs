@@ -148,7 +148,8 @@ impl Lines {
 
     /// The summary: PerfTest's lines, then what PerfTest does not tell.
     pub(crate) fn summary(&self, summary: &Summary, why: &str) -> String {
-        let mut text = format!("test stopped ({why})\n");
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        let mut text = format!("test stopped{why}\n");
         let start = match self.format {
             MetricsFormat::Default => format!("id: {}, ", self.id),
             MetricsFormat::Compact => String::new(),

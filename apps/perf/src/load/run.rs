@@ -12,7 +12,7 @@ use super::recovery::{Opening, Recovery, recovery};
 use super::report::{Interval, Moment, Report, Summary};
 use super::seats::{ConsumerSeat, PublisherSeat, Seats};
 use super::topology::Topology;
-use crate::io::{Socket, WatchedProcess, WatchedUse};
+use crate::io::{Socket, WatchedProcess, WatchedUse, is_interrupted, watch_interrupts};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -41,6 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let names = options.from_environment.join(", ");
         writeln!(std::io::stderr(), "note: taken from the environment: {names}")?;
     }
+    watch_interrupts()?;
     // Where that is not enough, opening the connection that is one too many says so.
     let _ = platform::open_files::allow_most();
     let mut topology = Topology::new(&options.objects, &id)?;
@@ -75,6 +76,7 @@ fn await_brokers(options: &Options, id: &str) -> Result<()> {
         if outcomes.iter().filter(|outcome| outcome.is_ok()).count() >= needed {
             return Ok(());
         }
+        ensure!(!is_interrupted(), "stopped while waiting for brokers");
         if began.elapsed() >= Duration::from_secs(seconds) {
             let error = outcomes.into_iter().find_map(Result::err);
             let error = error.unwrap_or_else(|| anyhow::anyhow!("no broker"));
@@ -148,9 +150,14 @@ impl<'a> Run<'a> {
     /// Opens all connections and deals them out to threads.
     fn connect(&self) -> Result<(Vec<Vec<PublisherSeat>>, Vec<Vec<ConsumerSeat>>)> {
         let (options, threads) = (self.options, usize::from(self.options.running.threads));
+        let goes_on = || -> Result<()> {
+            ensure!(!is_interrupted(), "stopped while connecting");
+            Ok(())
+        };
         let publishers = (0..options.publishing.producers).collect();
-        let publishers = in_parallel(publishers, |n| self.seats.publisher(n))?;
-        let consumers = in_parallel((0..options.consuming.consumers).collect(), |n| self.seats.consumer(n))?;
+        let publishers = in_parallel(publishers, |n| goes_on().and_then(|()| self.seats.publisher(n)))?;
+        let consumers = (0..options.consuming.consumers).collect();
+        let consumers = in_parallel(consumers, |n| goes_on().and_then(|()| self.seats.consumer(n)))?;
         Ok((dealt(publishers, threads), dealt(consumers, threads)))
     }
 
@@ -297,6 +304,9 @@ impl<'a> Run<'a> {
     }
 
     fn ending(&self, figures: &Figures, elapsed: Duration, idle: Duration) -> Option<Ending> {
+        if is_interrupted() {
+            return Some(Ending::Interrupted);
+        }
         let mut is_empty = || {
             let ready = Link::open(&self.options.connecting, 0, self.id).and_then(|mut link| {
                 link.open_channels(1)?;
@@ -323,6 +333,7 @@ impl<'a> Run<'a> {
             if let Some(error) = figures.take_failure() {
                 return Err(error);
             }
+            ensure!(!is_interrupted(), "stopped before all consumers were there");
             ensure!(began.elapsed() < limit, "the broker did not start all consumers in time");
             std::thread::sleep(LOOK);
         }

@@ -48,6 +48,7 @@ fn table(before: &Results, after: &Results) -> String {
         "{:25} {:>7} {:16} {:15} {:>14} {:>14} {:>8}",
         "test", "size", "broker", "figure", "before", "after", "change"
     );
+    text += &differences(before, after);
     for new in &after.measurements {
         let Some(old) = before.find(&new.test, new.size, &new.broker) else {
             let _ = writeln!(text, "{:25} {:>7} {:16} only in the second", new.test, new.size, new.broker);
@@ -79,6 +80,29 @@ fn table(before: &Results, after: &Results) -> String {
                 "{:25} {:>7} {:16} {name}: {was:.2} -> {value:.2}",
                 new.test, new.size, new.broker
             );
+        }
+    }
+    for old in &before.measurements {
+        if after.find(&old.test, old.size, &old.broker).is_none() {
+            let _ = writeln!(text, "{:25} {:>7} {:16} only in the first", old.test, old.size, old.broker);
+        }
+    }
+    text
+}
+
+/// What makes two results hard to compare, a line each.
+fn differences(before: &Results, after: &Results) -> String {
+    let (one, two) = (&before.machine, &after.machine);
+    let seconds = [before, after].map(|results| results.plan.seconds.to_string());
+    let mut text = String::new();
+    for (what, [first, second]) in [
+        ("seconds per test", seconds),
+        ("processor", [one.cpu.clone(), two.cpu.clone()]),
+        ("cores", [one.cores.to_string(), two.cores.to_string()]),
+        ("kernel", [one.kernel.clone(), two.kernel.clone()]),
+    ] {
+        if first != second {
+            let _ = writeln!(text, "note: {what} differ: {first} and {second}");
         }
     }
     text
@@ -117,6 +141,21 @@ mod tests {
         assert!(line("received/s").ends_with("better"), "{text}");
         assert!(line("CPU us/msg").ends_with("worse") && line("CPU us/msg").contains("+50.0%"), "{text}");
         assert!(line("sent/s").trim_end().ends_with("+0.0%"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_said() {
+        let (mut before, mut after) = (results(1.0, 1.0), results(1.0, 1.0));
+        after.plan.seconds = 9;
+        after.measurements.clear();
+        let text = table(&before, &after);
+        assert!(
+            text.contains("seconds per test differ: 1 and 9") && text.contains("only in the first"),
+            "{text}"
+        );
+        before.measurements.clear();
+        after.plan.seconds = 1;
+        assert_eq!(table(&before, &after).lines().count(), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,7 +44,8 @@ impl Contender {
         if data.exists() {
             std::fs::remove_dir_all(data).with_context(|| format!("cannot empty {}", data.display()))?;
         }
-        Self::start_on(program, data)
+        // One that does not start leaves nothing either.
+        Self::start_on(program, data).inspect_err(|_| drop(std::fs::remove_dir_all(data)))
     }
 
     /// Starts a Warren on a free port with this folder.
@@ -56,6 +58,7 @@ impl Contender {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)
+            .process_group(0) // Ctrl-C is for the suite, which stops it when it is done with it
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()))?;
         let out = child.stdout.take().context("a pipe was asked for")?;
@@ -68,6 +71,8 @@ impl Contender {
             child.wait()?;
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             let first = said.lines().next().unwrap_or("it said nothing");
+            // Its line is told; nothing is left behind.
+            let _ = std::fs::remove_file(&log);
             bail!("{} server does not start: {first}", program.display());
         };
         let (pid, uri) = (Some(child.id()), format!("amqp://{address}"));
@@ -190,5 +195,6 @@ mod tests {
         let data = std::env::temp_dir().join(format!("warren-bench-none-{}", std::process::id()));
         let error = Contender::start(Path::new("/bin/false"), &data).unwrap_err().to_string();
         assert!(error.contains("/bin/false"), "{error}");
+        assert!(!data.exists() && !data.with_extension("log").exists());
     }
 }

@@ -1,8 +1,11 @@
 //! Processes of this machine: who listens on a port, what a broker has written, and running a command to its end.
 
+use crate::io::is_interrupted;
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{read_dir, read_link, read_to_string};
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,7 +57,9 @@ pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
 /// # Errors
 /// It cannot be started, fails (the last line that it said is the reason), or takes longer than `limit`; then it is killed.
 pub(crate) fn output_of(command: &mut Command, limit: Duration) -> Result<String> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    // A group of its own: Ctrl-C on a terminal reaches this process only, which asks the child once.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn()?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let read = |stream: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
@@ -65,17 +70,45 @@ pub(crate) fn output_of(command: &mut Command, limit: Duration) -> Result<String
     };
     let out = read(out.map(|stream| Box::new(stream) as Box<dyn Read + Send>));
     let err = read(err.map(|stream| Box::new(stream) as Box<dyn Read + Send>));
-    let ended = wait(&mut child, limit)?;
-    if ended.is_none() {
-        child.kill()?;
-        child.wait()?;
-    }
+    let ended = wait_or_stop(&mut child, limit)?;
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     match ended {
         None => bail!("it did not end in {} seconds", limit.as_secs()),
         Some(true) => Ok(out),
         Some(false) => bail!("{}", reason(&err)),
     }
+}
+
+/// Waits for a child to end; `None` if the time was over first, then it is killed. When somebody wants this process to end,
+/// the child is asked to end in its own order.
+fn wait_or_stop(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
+    let (began, mut asked) = (Instant::now(), false);
+    loop {
+        if let Some(ended) = wait(child, LOOK)? {
+            return Ok(Some(ended));
+        }
+        if is_interrupted() && !asked {
+            asked = true;
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            kill_process(pid.context("a process id is positive")?, Signal::TERM)?;
+        }
+        if began.elapsed() >= limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+    }
+}
+
+/// Processes whose command line has this text in it.
+pub(crate) fn commanded_with(text: &str) -> Vec<u32> {
+    let Ok(processes) = read_dir("/proc") else { return Vec::new() };
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let has = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == text.as_bytes())
+    };
+    pids.filter(has).collect()
 }
 
 /// The reason in what a failed command said: anyhow's first line and its causes, without where in the code.
@@ -116,6 +149,18 @@ mod tests {
         assert_eq!(listener_on(port), Some(std::process::id()));
         drop(listener);
         assert_eq!(listener_on(port), None);
+    }
+
+    #[test]
+    fn a_process_is_known_by_a_word_of_its_command() {
+        let word = format!("warren-bench-word-{}", std::process::id());
+        let mut child = Command::new("sh").args(["-c", "exec sleep 60", &word]).spawn().unwrap();
+        let found = commanded_with(&word);
+        let _ = child.kill();
+        child.wait().unwrap();
+        // A shell that has become another program has lost its words; then there is none.
+        assert!(found.iter().all(|pid| *pid == child.id()), "{found:?}");
+        assert!(commanded_with(&word[1..]).is_empty());
     }
 
     #[test]

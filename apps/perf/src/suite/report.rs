@@ -3,6 +3,7 @@
 //! Refuses to measure anything.
 
 mod chart;
+mod verdict;
 
 use super::catalogue::{Figure, GROUPS, Test};
 use super::results::{Measurement, Results};
@@ -12,6 +13,10 @@ use chart::{Line, Scale, Stroke, chart, short};
 use std::fmt::Write;
 use std::path::Path;
 use stdx::markup::escaped;
+use verdict::{Standing, factor, verdicts};
+
+/// Above this load average a machine does other things.
+const BUSY: f64 = 0.5;
 
 /// Writes the report of what was measured so far.
 ///
@@ -23,6 +28,7 @@ pub(crate) fn write(results: &Results, file: &Path) -> Result<()> {
 
 fn page(results: &Results) -> String {
     let mut html = head(results);
+    html += &verdicts(results);
     html += &overview(results);
     for test in GROUPS.iter().flat_map(|group| group.tests) {
         if results.measurements.iter().any(|found| found.test == test.name) {
@@ -56,6 +62,10 @@ fn head(results: &Results) -> String {
         plan.seconds,
         escaped(&sizes)
     );
+    if machine.load_before.parse::<f64>().is_ok_and(|load| load > BUSY) {
+        html += "</p><p class=\"why\">This machine was busy before the first test: rates and latencies are about everything that ran on it. \
+                 CPU per message is the figure to trust.</p><p>";
+    }
     for (n, broker) in plan.brokers.iter().enumerate() {
         let _ = write!(html, "<span class=\"key k{}\"></span>{} &nbsp; ", n % 4, escaped(broker));
     }
@@ -110,25 +120,17 @@ fn overview_row(results: &Results, test: &Test, size: u32) -> String {
     for found in &found {
         let cpu =
             found.and_then(|found| found.figures.as_ref()?.broker).map(|broker| broker.cpu_us_per_message);
-        let _ = write!(html, "<td>{}</td>", cpu.map_or("–".to_owned(), |cpu| format!("{cpu:.2}")));
+        let _ = write!(html, "<td>{}</td>", cpu.map_or("–".to_owned(), short));
     }
     html + "</tr>"
 }
 
-/// How many times better the first broker is.
+/// A cell with how many times better the first broker is.
 fn advantage(figure: Figure, own: f64, peer: f64) -> String {
-    let more_is_better = matches!(figure, Figure::Sent | Figure::Received);
-    let (above, below) = if more_is_better { (own, peer) } else { (peer, own) };
-    if below <= 0.0 || above <= 0.0 {
-        return "<td>–</td>".to_owned();
-    }
-    let times = above / below;
-    let class = match times {
-        times if times >= 1.1 => " class=\"good\"",
-        times if times <= 0.9 => " class=\"bad\"",
-        _ => "",
-    };
-    format!("<td{class}>{times:.1}×</td>")
+    factor(figure, own, peer).map_or_else(
+        || "<td>–</td>".to_owned(),
+        |times| format!("<td class=\"{}\">{times:.1}×</td>", Standing::of(times).class()),
+    )
 }
 
 fn figure_name(figure: Figure) -> (&'static str, &'static str) {
@@ -328,7 +330,16 @@ mod tests {
     #[test]
     fn the_page_holds_figures_charts_commands_and_graphs_and_nothing_from_elsewhere() {
         let html = page(&results());
-        assert!(html.contains("4.0×") && html.contains("1 kB") && html.contains("A &lt;b&gt;"), "{html}");
+        assert!(html.contains(
+            "<b>Warren against A &lt;b&gt;:</b> ahead in 1 of 1 measurements, even in 0, behind in 0."
+        ));
+        assert!(
+            html.contains("ahead 4.0×")
+                && html.contains("4.0×")
+                && html.contains("1 kB")
+                && html.contains("A &lt;b&gt;"),
+            "{html}"
+        );
         assert!(
             html.contains("warren perf &lt;x&gt;")
                 && html.contains("srcdoc=\"&lt;svg id=&quot;f&quot;/&gt;\"")

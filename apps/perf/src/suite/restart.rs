@@ -53,6 +53,6 @@ pub(crate) fn measure(
 
 fn load(perf: &Path, contender: &Contender, arguments: &[String]) -> Result<()> {
     let mut command = Command::new(perf);
-    command.args(["perf", "-h", &contender.uri, "--quiet"]).args(arguments);
+    command.args(["perf", "-h", &contender.uri, "-dcr", "--quiet"]).args(arguments);
     output_of(&mut command, LIMIT).map(drop)
 }

@@ -3,11 +3,13 @@
 use super::catalogue::{Bounds, Figure, GROUPS, Group, Needs, Test};
 use super::contender::{Contender, is_loopback, name_of};
 use super::options::SuiteOptions;
-use super::process::{disk_written_bytes, output_of, resident_bytes};
+use super::process::{commanded_with, disk_written_bytes, output_of, resident_bytes, wait};
 use super::results::{Machine, Measurement, Plan, Results};
 use super::{report, restart};
+use crate::io::{INTERRUPTED, is_interrupted, watch_interrupts};
 use crate::load::{Summary, Uri};
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -45,9 +47,19 @@ pub(crate) fn run(options: &SuiteOptions) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    watch_interrupts()?;
     let mut suite = Suite::new(options)?;
     suite.run()?;
     let file = options.output.join("suite.html");
+    if is_interrupted() {
+        let done = suite.results.measurements.len();
+        say(&format!(
+            "stopped after {done} of {}: the same command goes on. report: {}",
+            suite.count,
+            file.display()
+        ))?;
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
     say(&format!("report: {}   figures: {}", file.display(), suite.file.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -116,6 +128,9 @@ impl<'a> Suite<'a> {
             };
             for size in sizes {
                 for (name, candidate) in self.candidates.clone() {
+                    if is_interrupted() {
+                        return report::write(&self.results, &self.options.output.join("suite.html"));
+                    }
                     self.group(group, size, &name, &candidate)?;
                     self.results.write(&self.file)?;
                 }
@@ -127,7 +142,12 @@ impl<'a> Suite<'a> {
 
     /// Runs the tests of a group against one broker, unless that was done.
     fn group(&mut self, group: Group, size: u32, name: &str, candidate: &Candidate) -> Result<()> {
-        let is_done = |test: &Test| self.results.find(test.name, size, name).is_some();
+        // What failed is tried again, but for what only our own broker can be asked to do.
+        let controlled = group.needs == Needs::Control && matches!(candidate, Candidate::Peer(_));
+        let is_done = |test: &Test| {
+            let found = self.results.find(test.name, size, name);
+            found.is_some_and(|found| found.failure.is_none() || controlled)
+        };
         if group.tests.iter().all(is_done) {
             self.done += group.tests.len();
             return Ok(());
@@ -151,6 +171,9 @@ impl<'a> Suite<'a> {
             }
             self.announce(test, size, name);
             let measurement = self.measure(test, &mut contender, bounds, name);
+            if is_interrupted() {
+                break; // a test that was cut short is no measurement
+            }
             self.note(measurement)?;
         }
         if contender.data().is_none() {
@@ -219,8 +242,12 @@ impl<'a> Suite<'a> {
         let arguments = test.arguments(bounds);
         let mut measurement = Measurement::empty(test.name, bounds.size, broker);
         measurement.cut = test.cut(bounds);
-        measurement.commands =
-            vec![format!("warren perf -h {} {}", shown(&contender.uri), arguments.join(" "))];
+        let more = if test.figure == Figure::Restart { Vec::new() } else { self.telling(contender) };
+        measurement.commands = vec![format!(
+            "warren perf -h {} {}",
+            shown(&contender.uri),
+            arguments.iter().chain(&more).map(String::as_str).collect::<Vec<_>>().join(" ")
+        )];
         let outcome = if test.figure == Figure::Restart {
             self.restart(contender, &arguments, &mut measurement)
         } else {
@@ -246,26 +273,37 @@ impl<'a> Suite<'a> {
     }
 
     fn load(&self, contender: &Contender, arguments: Vec<String>, into: &mut Measurement) -> Result<()> {
-        let seconds = self.results.plan.seconds;
-        let mut command = Command::new(&self.perf);
-        command.args(["perf", "-h", &contender.uri]).args(arguments);
-        command.args(["--json", "--series", "--quiet", "-d", "warren-bench"]);
-        let interval = if seconds < 10 { "0.5" } else { "1" };
-        command.args(["-i", interval]);
-        if let Some(pid) = contender.pid {
-            command.args(["--watch-pid", &pid.to_string()]);
-        }
+        let mut command = self.perf();
+        command.args(["-h", &contender.uri]).args(arguments).args(self.telling(contender));
         let written = || contender.pid.and_then(disk_written_bytes);
         into.rss_before_bytes = contender.pid.and_then(resident_bytes);
         let before = written();
         let flame = self.start_profile(contender, into);
-        let limit = PATIENCE + Duration::from_secs(seconds * 4);
+        let limit = PATIENCE + Duration::from_secs(self.results.plan.seconds * 4);
         let outcome = output_of(&mut command, limit);
         into.disk_written_bytes = before.zip(written()).map(|(before, after)| after.saturating_sub(before));
         into.flame = flame.and_then(Flame::finish);
         let figures: Summary = serde_json::from_str(outcome?.trim()).context("warren perf's figures")?;
         into.figures = Some(figures);
         Ok(())
+    }
+
+    /// The load generator, which takes no options from the environment: the suite's commands are what the report says.
+    fn perf(&self) -> Command {
+        let mut command = Command::new(&self.perf);
+        command.arg("perf").env("RABBITMQ_PERF_TEST_ENV_PREFIX", "WARREN_BENCH_SUITE_HAS_NONE");
+        command
+    }
+
+    /// Arguments that say how a run is told; a broker that goes away ends it.
+    fn telling(&self, contender: &Contender) -> Vec<String> {
+        let interval = if self.results.plan.seconds < 10 { "0.5" } else { "1" };
+        let mut words = vec!["-dcr", "-d", "warren-bench", "--json", "--series", "--quiet", "-i", interval];
+        let pid = contender.pid.map(|pid| pid.to_string());
+        if let Some(pid) = &pid {
+            words.extend(["--watch-pid", pid]);
+        }
+        words.into_iter().map(str::to_owned).collect()
     }
 
     /// Has our own broker take a flame graph in the middle of the run, for one size of messages.
@@ -284,8 +322,8 @@ impl<'a> Suite<'a> {
 
     /// Deletes what a test declares; what is not there is no error.
     fn delete(&self, contender: &Contender, test: &Test, bounds: Bounds) {
-        let mut command = Command::new(&self.perf);
-        command.args(["perf", "-h", &contender.uri, "--quiet"]).args(test.deletion(bounds));
+        let mut command = self.perf();
+        command.args(["-h", &contender.uri, "--quiet"]).args(test.deletion(bounds));
         // A broker that is gone has nothing to delete; one that refuses says so in the test.
         let _ = output_of(&mut command, DELETION_LIMIT);
     }
@@ -300,7 +338,7 @@ struct Flame {
 impl Flame {
     /// The picture, if there is one: a broker that cannot be profiled has none.
     fn finish(mut self) -> Option<String> {
-        if super::process::wait(&mut self.child, Duration::from_secs(30)).ok().flatten().is_none() {
+        if wait(&mut self.child, Duration::from_secs(30)).ok().flatten().is_none() {
             self.child.kill().ok()?;
             self.child.wait().ok()?;
         }
@@ -330,15 +368,24 @@ impl Measurement {
     }
 }
 
-/// Removes folders of Warrens of suites that were killed: their names end with the number of a process that is gone.
+/// Ends Warrens of suites that were killed, and removes their folders: the names end with the number of a process that is
+/// gone.
 fn remove_stale(output: &Path) {
     let Ok(entries) = std::fs::read_dir(output) else { return };
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let pid = path.file_name().and_then(|name| name.to_str()?.strip_prefix("data-")?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            // What cannot be removed is in nobody's way.
-            let _ = std::fs::remove_dir_all(path);
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let pid = name.and_then(|name| name.strip_prefix("data-")?.parse::<u32>().ok());
+        if pid.is_none_or(|pid| Path::new("/proc").join(pid.to_string()).exists()) {
+            continue;
         }
+        let folder = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        for pid in folder.to_str().map(commanded_with).unwrap_or_default() {
+            // One that is gone meanwhile, or not ours, is let alone.
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+        }
+        // What cannot be removed is in nobody's way.
+        let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
     }
 }
 

@@ -15,7 +15,7 @@ use std::fmt::Write;
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
 
 /// Options of ours, and those that only make sense as an argument.
-const NOT_READ: [&str; 14] = [
+const NOT_READ: [&str; 13] = [
     "clean-up",
     "environment-variables",
     "help",
@@ -27,7 +27,6 @@ const NOT_READ: [&str; 14] = [
     "series",
     "threads",
     "topology-only",
-    "verbose-full",
     "version",
     "watch-pid",
 ];

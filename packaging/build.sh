@@ -49,6 +49,7 @@ put_completions() { # FOLDER, with the places that shells look in
   for name in $NAMES; do ln -s warren "$1/bash-completion/completions/$name"; done
   install -D -m 0644 $from/warren.zsh "$1/zsh/vendor-completions/_warren"
   install -D -m 0644 $from/warren.fish "$1/fish/vendor_completions.d/warren.fish"
+  for name in $NAMES; do ln -s warren.fish "$1/fish/vendor_completions.d/$name.fish"; done   # fish looks for the name that is typed
 }
 
 put_documents() { # FOLDER

@@ -85,7 +85,7 @@ inside journalctl -u warren --no-pager -o cat | grep -q 'stopped$' || die "the e
 say "stop is clean, the journal has it"
 
 inside systemctl start warren
-for shell in bash-completion/completions/warren zsh/vendor-completions/_warren fish/vendor_completions.d/warren.fish; do
+for shell in bash-completion/completions/warren zsh/vendor-completions/_warren fish/vendor_completions.d/{warren,rabbitmqctl}.fish; do
   inside test -s /usr/share/$shell || die "no completions in /usr/share/$shell"
 done
 inside apt-get purge -y warren >"$work/apt.log" 2>&1 || { tail -5 "$work/apt.log"; die "it does not go"; }

@@ -28,6 +28,9 @@ const EXCHANGES: Listed = ("list_exchanges", "name");
 const USERS: Listed = ("list_users", "");
 const VHOSTS: Listed = ("list_vhosts", "name");
 
+/// Takes no columns.
+const SHOVELS: Listed = ("shovel_status", "");
+
 /// What an argument is.
 #[derive(Debug, PartialEq)]
 enum Kind {
@@ -102,6 +105,7 @@ fn of_argument(called: Called, request: &Request) -> Kind {
             "clear_policy" => Kind::Name(("list_policies", "name")),
             "clear_operator_policy" => Kind::Name(("list_operator_policies", "name")),
             "clear_global_parameter" => Kind::Name(("list_global_parameters", "name")),
+            "restart_shovel" | "delete_shovel" => Kind::Name(SHOVELS),
             _ => Kind::Free,
         },
         _ => Kind::Free,

@@ -13,4 +13,9 @@ _warren() {
   fi
   compadd -a names || _files
 }
-compdef _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins
+# Either sourced, or a file `_warren` that the first Tab loads.
+if [[ ${funcstack[1]} == _warren ]]; then
+  _warren "$@"
+else
+  compdef _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins
+fi

@@ -21,6 +21,12 @@ use crate::values::iso_time;
 /// How the node is called where RabbitMQ has the name of an Erlang node.
 pub const NODE_NAME: &str = "warren@localhost";
 
+/// Whether a tool means this node. Tools make the name of a RabbitMQ node from that of its host, such as `rabbit@mq1`: there is one
+/// node only, so it is meant.
+pub(crate) fn is_this_node(name: &str) -> bool {
+    name == NODE_NAME || name.starts_with("rabbit@")
+}
+
 /// RabbitMQ's name of the protocol of AMQP listeners.
 pub const LISTENER_PROTOCOL: &str = "amqp";
 

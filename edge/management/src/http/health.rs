@@ -220,7 +220,7 @@ fn nothing_to_do(_: &Call) -> Answer {
 }
 
 fn reset(call: &Call) -> Answer {
-    if call.part_if("node").is_some_and(|node| node != crate::node::NODE_NAME) {
+    if call.part_if("node").is_some_and(|node| !crate::node::is_this_node(node)) {
         return Err(Problem::missing());
     }
     call.app.samples.reset();

@@ -20,7 +20,7 @@ use crate::call::{Call, Commit};
 use crate::cell::QueueRef;
 use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
-use crate::control::deletions::{BINDINGS_INLINE_MAX, Deletions};
+use crate::control::deletions::Deletions;
 use crate::control::durable::adds_durable;
 use crate::control::long_changes::LongChanges;
 use crate::control::writer::Writer;
@@ -335,13 +335,8 @@ impl Broker {
                 tracing::error!(?error, "exclusive queues of a closed connection could not be deleted");
             }
         };
-        let is_long =
-            || self.read_metadata(|state| state.exclusive_binding_count(owner)) > BINDINGS_INLINE_MAX;
-        if self.0.long_changes.is_on() || is_long() {
-            self.0.deletions.submit(Box::new(delete));
-        } else {
-            delete(&self.0);
-        }
+        let bindings = move |inner: &Inner| inner.writer.lock().state.exclusive_binding_count(owner);
+        self.0.delete_in_turn(bindings, delete);
     }
 
     /// Asks all connections to close; used at shutdown.

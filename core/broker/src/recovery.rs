@@ -291,7 +291,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let (weak, deletions) = (Arc::downgrade(inner), inner.deletions.clone());
     let deleting = platform::thread::spawn_or_abort("deletions", move || {
         while let (Some(deletion), Some(inner)) = (deletions.next(), weak.upgrade()) {
-            inner.long_changes.run(|| deletion(&inner));
+            deletion.perform(&inner);
         }
     })?;
     let services = inner.services.clone();

@@ -20,7 +20,6 @@ use crate::call::{Call, Reply};
 use crate::cell::place::Configs;
 use crate::cell::{Event, Queue};
 use crate::checkpointer::Checkpointer;
-use crate::control::deletions::BINDINGS_INLINE_MAX;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
@@ -395,13 +394,10 @@ impl Services {
         by: Box<str>,
     ) {
         let Some(control) = self.control.get().and_then(Weak::upgrade) else { return };
-        if control.long_changes.is_on() || control.binding_count_to(queue) > BINDINGS_INLINE_MAX {
-            let queue = queue.clone();
-            let delete = move |control: &Inner| control.finish_delete(&queue, ready, Some(reply), &by);
-            control.deletions.submit(Box::new(delete));
-        } else {
-            control.finish_delete(queue, ready, Some(reply), &by);
-        }
+        let (counted, queue) = (queue.clone(), queue.clone());
+        let bindings = move |control: &Inner| control.binding_count_to(&counted);
+        control
+            .delete_in_turn(bindings, move |control| control.finish_delete(&queue, ready, Some(reply), &by));
     }
 
     /// Random bytes, for names and salts.

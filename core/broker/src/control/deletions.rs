@@ -1,4 +1,5 @@
-//! A thread for deletions that take many bindings along: a connection's thread that did them would serve nobody else meanwhile.
+//! A thread for deletions that take many bindings along: a connection's thread that did them would serve nobody else meanwhile. Those
+//! that are asked for during one come here, too, to wait their turn; they are not announced as long, and follow each other at once.
 //!
 //! Refuses to know what a deletion does. Each is asked for by somebody who waits for its answer, so there are at most as many as
 //! there are channels.
@@ -13,7 +14,29 @@ use crate::broker::Inner;
 pub(crate) const BINDINGS_INLINE_MAX: usize = 1000;
 
 /// What is to be done.
-pub(crate) type Deletion = Box<dyn FnOnce(&Inner) + Send>;
+pub(crate) struct Deletion {
+    bindings: Box<dyn Fn(&Inner) -> usize + Send>,
+    delete: Box<dyn FnOnce(&Inner) + Send>,
+}
+
+impl Deletion {
+    /// `bindings` says how many go along; it is asked just before, because who asks for a deletion does not wait for the metadata.
+    pub(crate) fn new(
+        bindings: impl Fn(&Inner) -> usize + Send + 'static,
+        delete: impl FnOnce(&Inner) + Send + 'static,
+    ) -> Deletion {
+        Deletion { bindings: Box::new(bindings), delete: Box::new(delete) }
+    }
+
+    /// Does it on the thread for deletions, announced if it is long.
+    pub(crate) fn perform(self, inner: &Inner) {
+        if (self.bindings)(inner) > BINDINGS_INLINE_MAX {
+            inner.long_changes.run(|| (self.delete)(inner));
+        } else {
+            (self.delete)(inner);
+        }
+    }
+}
 
 #[derive(Default)]
 struct Work {
@@ -62,6 +85,49 @@ impl Deletions {
     /// Does one on the caller's thread; false when nothing waits.
     pub(crate) fn step(&self, inner: &Inner) -> bool {
         let next = self.work.lock().waiting.pop_front();
-        next.map(|deletion| deletion(inner)).is_some()
+        next.map(|deletion| (deletion.delete)(inner)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::call::Call;
+    use crate::{Broker, BrokerOptions};
+
+    use super::*;
+
+    /// Whether a deletion is announced as long while it is done.
+    fn submit(broker: &Broker, bindings: usize) -> Call<bool> {
+        let (reply, call) = Call::pair();
+        let tell = move |inner: &Inner| reply.send(inner.long_changes.is_on());
+        broker.0.deletions.submit(Deletion::new(move |_| bindings, tell));
+        call
+    }
+
+    #[test]
+    fn what_waited_for_a_long_deletion_is_not_announced_as_one_and_keeps_its_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let broker = Broker::open(folder.path(), BrokerOptions::default()).expect("a folder of its own");
+        let gate = Arc::new(Mutex::new(()));
+        let closed = gate.lock();
+        let (waits, passed) = (gate.clone(), Arc::new(Mutex::new(Vec::new())));
+        let wait = move |_: &Inner| drop(waits.lock());
+        broker.0.deletions.submit(Deletion::new(|_| BINDINGS_INLINE_MAX + 1, wait));
+        while !broker.0.long_changes.is_on() {
+            std::thread::yield_now();
+        }
+        // As connections do that close meanwhile.
+        for nth in 0..100 {
+            let passed = passed.clone();
+            let note = move |inner: &Inner| passed.lock().push((nth, inner.long_changes.is_on()));
+            broker.0.delete_in_turn(|_| 0, note);
+        }
+        assert!(passed.lock().is_empty());
+        drop(closed);
+        assert_eq!((submit(&broker, 2).wait(), submit(&broker, 2000).wait()), (false, true));
+        assert!(passed.lock().iter().copied().eq((0..100).map(|nth| (nth, false))));
+        broker.shutdown();
     }
 }

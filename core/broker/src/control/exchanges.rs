@@ -4,9 +4,10 @@ use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen, 
 use routing::{ExchangeType, TypeError};
 use wire::amqp091::{Table, Value};
 
-use super::deletions::BINDINGS_INLINE_MAX;
+use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::queues::{clean_name, is_reserved};
 use crate::access::Permission;
+use crate::broker::Inner;
 use crate::call::{Call, Commit};
 use crate::refused::{LimitScope, Refused, Resource};
 use crate::{Broker, Principal};
@@ -146,12 +147,13 @@ impl Broker {
     fn delete_later(&self, by: &str, command: Command) -> Commit {
         let (reply, call) = Call::pair();
         let by: Box<str> = by.into();
-        self.0.deletions.submit(Box::new(move |inner| match inner.commit_at(&by, &command) {
+        let delete = move |inner: &Inner| match inner.commit_at(&by, &command) {
             Ok((_, position)) => {
                 inner.committing.when_durable(position, Box::new(move |done| reply.send(done)));
             }
             Err(refused) => reply.send(Err(refused)),
-        }));
+        };
+        self.0.deletions.submit(Deletion::new(|_| usize::MAX, delete));
         call
     }
 }

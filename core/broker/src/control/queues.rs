@@ -8,7 +8,7 @@ use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, DestinationName, O
 use queues::{ArgumentError, ArgumentReason, QueueConfig, QueueCounts};
 use wire::amqp091::{Table, TableBuf, Value};
 
-use super::deletions::BINDINGS_INLINE_MAX;
+use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::translate::sorted;
 use crate::access::Permission;
 use crate::call::{Call, Reply};
@@ -241,15 +241,25 @@ impl crate::broker::Inner {
 
     /// A queue deletes itself. With many bindings that is done on the thread for it: others wait for this one.
     pub(crate) fn queue_gone(&self, queue: Arc<Queue>, reply: Option<Reply<()>>) {
-        let is_long = self.long_changes.is_on() || self.binding_count_to(&queue) > BINDINGS_INLINE_MAX;
-        let delete = move |inner: &crate::broker::Inner| {
+        let counted = queue.clone();
+        let bindings = move |inner: &crate::broker::Inner| inner.binding_count_to(&counted);
+        self.delete_in_turn(bindings, move |inner| {
             inner.finish_delete(&queue, 0, None, INTERNAL);
             if let Some(reply) = reply {
                 reply.send(());
             }
-        };
-        if is_long {
-            self.deletions.submit(Box::new(delete));
+        });
+    }
+
+    /// Deletes at once, or on the thread for deletions when that takes long or something that does is under way. `bindings` says how many
+    /// go along.
+    pub(crate) fn delete_in_turn(
+        &self,
+        bindings: impl Fn(&crate::broker::Inner) -> usize + Send + 'static,
+        delete: impl FnOnce(&crate::broker::Inner) + Send + 'static,
+    ) {
+        if self.long_changes.is_on() || bindings(self) > BINDINGS_INLINE_MAX {
+            self.deletions.submit(Deletion::new(bindings, delete));
         } else {
             delete(self);
         }

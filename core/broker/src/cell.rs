@@ -21,7 +21,7 @@ pub(crate) mod watch;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use metadata::{Arguments, QueueRecord};
@@ -76,6 +76,8 @@ pub struct Queue {
     /// Bytes that a checkpoint would write, about.
     state_bytes: AtomicU32,
     condition: ConditionCell,
+    /// Nobody finds it by its name any more, nor ever will.
+    is_removed: AtomicBool,
     reloads: Reloads,
     /// The next record that the machine appends makes it panic.
     #[cfg(test)]
@@ -235,6 +237,7 @@ impl Queue {
             oldest_log,
             state_bytes,
             condition: ConditionCell::running(),
+            is_removed: AtomicBool::new(false),
             reloads: Reloads::new(),
             #[cfg(test)]
             fails_next: std::sync::atomic::AtomicBool::new(false),
@@ -293,6 +296,17 @@ impl Queue {
     /// The disk was asked for something that it answers with an event.
     pub(crate) fn disk_asked(&self) {
         self.reloads.disk_asked();
+    }
+
+    /// Nobody finds it by its name any more.
+    pub(crate) fn removed(&self) {
+        self.is_removed.store(true, Ordering::Release);
+    }
+
+    /// Whether its name leads nowhere, or to another queue. As long as it does not, the name leads to this queue.
+    #[inline]
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
     }
 
     /// Whether it can be used.

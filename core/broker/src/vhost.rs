@@ -245,6 +245,7 @@ impl Vhost {
 
     pub(crate) fn remove_queue(&self, name: &[u8]) -> Option<Arc<Queue>> {
         let gone = self.queues.write().remove(name);
+        gone.iter().for_each(|queue| queue.removed());
         self.changed();
         gone
     }

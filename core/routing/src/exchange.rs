@@ -4,7 +4,8 @@
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -114,6 +115,7 @@ pub struct Exchange<Q: QueueHandle> {
     pub passed: Passed,
     alternate: ArcSwapOption<Box<[u8]>>,
     table: ArcSwap<Table<Q>>,
+    version: AtomicU64,
 }
 
 impl<Q: QueueHandle> Exchange<Q> {
@@ -140,6 +142,7 @@ impl<Q: QueueHandle> Exchange<Q> {
             passed: Passed::default(),
             alternate: ArcSwapOption::empty(),
             table: ArcSwap::from_pointee(Table::with_arguments(kind, arguments)),
+            version: AtomicU64::new(0),
         }
     }
 
@@ -164,7 +167,17 @@ impl<Q: QueueHandle> Exchange<Q> {
     #[must_use = "dropping the old table here is fine only if nobody else may hold it"]
     pub fn publish(&self, table: Table<Q>) -> Arc<Table<Q>> {
         assert_eq!(table.kind(), self.kind, "a table of another exchange type");
-        self.table.swap(Arc::new(table))
+        let before = self.table.swap(Arc::new(table));
+        self.version.fetch_add(1, Release);
+        before
+    }
+
+    /// How many tables were published. Whoever reads this before the table may go by what is in the table as long as this stays the
+    /// same.
+    #[inline]
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.load(Acquire)
     }
 
     /// Applies changes to a copy of the table and publishes it: one writer, any number of changes, one store. Returns
@@ -232,6 +245,7 @@ mod tests {
         assert!(changed);
         assert!(Arc::ptr_eq(&before, &old));
         assert!(before.is_empty());
+        assert_eq!(exchange.version(), 1);
         assert!(!exchange.load().is_empty());
     }
 

@@ -49,18 +49,21 @@ impl CarbonCopies {
     }
 }
 
-/// What a channel remembers: the latest exchange, and where its keys lead.
+/// What a channel remembers: the latest exchange, and where its keys lead. Routes are remembered while they depend on nothing but
+/// the key and the exchange's own table, and are forgotten with that table: what others declare and bind elsewhere changes nothing.
 pub(crate) struct ChannelRoutes {
     exchange: Option<Arc<Exchange<QueueRef>>>,
     /// Version of the vhost's tables and of the permissions under which the exchange was entered.
     versions: (u64, u64),
-    /// Routes from the exchange depend on nothing but the key, as long as the tables stand.
+    /// Routes from the exchange depend on nothing but the key, as long as its table stands.
     is_plain: bool,
-    /// Version under which routes are remembered.
-    generation: u64,
-    remembered: HashMap<Box<[u8]>, QueueList, foldhash::fast::RandomState>,
+    /// Number of the exchange whose routes are remembered, and version of its table.
+    source: (u64, u64),
+    remembered: HashMap<Box<[u8]>, Remembered, foldhash::fast::RandomState>,
     /// The route looked up last.
-    latest: Option<(Box<[u8]>, QueueList)>,
+    latest: Option<(Box<[u8]>, Remembered)>,
+    /// Changes of the vhost since the routes of queues that are gone were looked for.
+    changes: usize,
     /// Queues of the latest message, unless it went where `latest` says.
     chosen: Option<QueueList>,
     /// Long lists, with the sets of the tables that they were made from.
@@ -71,15 +74,34 @@ pub(crate) struct ChannelRoutes {
     none: Option<QueueList>,
 }
 
+/// Where a key leads.
+struct Remembered {
+    queues: QueueList,
+    /// Version of the vhost's tables when it was looked up.
+    generation: u64,
+}
+
+impl Remembered {
+    /// Whether it is where the key leads now. What a table says stands as long as the table does; of the default exchange, which has
+    /// none: when nothing has changed since, or the queue of that name is still there.
+    #[inline]
+    fn stands(&self, exchange: &Exchange<QueueRef>, generation: u64) -> bool {
+        self.generation == generation
+            || !exchange.name.is_empty()
+            || matches!(&self.queues[..], [queue] if !queue.0.is_removed())
+    }
+}
+
 impl Default for ChannelRoutes {
     fn default() -> Self {
         Self {
             exchange: None,
             versions: (0, 0),
             is_plain: false,
-            generation: 0,
+            source: (0, 0),
             remembered: HashMap::default(),
             latest: None,
+            changes: 0,
             chosen: None,
             long: VecDeque::new(),
             scratch: Vhost::scratch(),
@@ -98,7 +120,7 @@ impl ChannelRoutes {
         if same && self.versions == versions {
             return Ok(());
         }
-        self.enter_anew(principal, name, versions, same)
+        self.enter_anew(principal, name, versions)
     }
 
     /// Whether what was found out about the latest message still holds: the same exchange is entered, what decides routes and
@@ -115,7 +137,6 @@ impl ChannelRoutes {
         principal: &Principal,
         name: &[u8],
         versions: (u64, u64),
-        same: bool,
     ) -> Result<(), Refused> {
         // Write permission is checked before existence (B97); the order shows when both fail.
         principal.check_exchange(Permission::Write, name)?;
@@ -124,17 +145,30 @@ impl ChannelRoutes {
             .exchange(name)
             .ok_or_else(|| Refused::NotFound(Resource::exchange(principal.vhost.name(), name)))?;
         check_publish(principal, name, &exchange)?;
-        if !same || self.generation != versions.0 {
+        // Before any look into the table.
+        let source = (exchange.id, exchange.version());
+        if self.source != source {
             self.remembered.clear();
             self.long.clear();
             (self.latest, self.chosen) = (None, None);
         }
-        self.generation = versions.0;
+        self.source = source;
+        self.forget_removed(&exchange, versions.0);
         self.is_plain = principal.vhost.routes_are_plain(&exchange);
         self.versions = versions;
         platform::profile::set_exchange(exchange.id);
         self.exchange = Some(exchange);
         Ok(())
+    }
+
+    /// Lets go of queues that are gone, now and then: not at each of very many changes.
+    fn forget_removed(&mut self, exchange: &Exchange<QueueRef>, generation: u64) {
+        self.changes += 1;
+        if self.changes > self.remembered.len() {
+            self.changes = 0;
+            self.remembered.retain(|_, route| route.stands(exchange, generation));
+            self.latest.take_if(|(_, route)| !route.stands(exchange, generation));
+        }
     }
 
     /// The number of the exchange that was entered.
@@ -215,8 +249,9 @@ impl ChannelRoutes {
         if !may_be_reply
             && self.is_plain
             && copies.is_none()
-            && let Some((latest, _)) = &self.latest
+            && let Some((latest, known)) = &self.latest
             && (is_keyless || is_same(latest, routing_key))
+            && known.stands(exchange, self.versions.0)
         {
             self.chosen = None;
             return Route::Queues;
@@ -227,7 +262,7 @@ impl ChannelRoutes {
     /// The queues of the latest message; empty is nowhere.
     #[inline]
     pub(crate) fn queues(&self) -> &QueueList {
-        let latest = self.latest.as_ref().map(|(_, queues)| queues);
+        let latest = self.latest.as_ref().map(|(_, known)| &known.queues);
         self.chosen.as_ref().or(latest).expect("a message was routed")
     }
 
@@ -259,9 +294,10 @@ impl ChannelRoutes {
         let key = if exchange.kind == ExchangeKind::Fanout { &[] } else { routing_key };
         if copies.is_none()
             && self.is_plain
-            && let Some(queues) = self.remembered.get(key)
+            && let Some(known) = self.remembered.get(key)
+            && known.stands(exchange, self.versions.0)
         {
-            self.chosen = Some(queues.clone());
+            self.chosen = Some(known.queues.clone());
             return Route::Queues;
         }
         let exchange = self.entered().clone();
@@ -321,12 +357,12 @@ impl ChannelRoutes {
         if self.remembered.len() >= REMEMBERED_MAX {
             self.remembered.clear();
         }
-        if let Some((key, queues)) = self.latest.take()
-            && queues.len() <= SHORT_LIST_MAX
+        if let Some((key, known)) = self.latest.take()
+            && known.queues.len() <= SHORT_LIST_MAX
         {
-            self.remembered.insert(key, queues);
+            self.remembered.insert(key, known);
         }
-        self.latest = Some((routing_key.into(), queues));
+        self.latest = Some((routing_key.into(), Remembered { queues, generation: self.versions.0 }));
     }
 }
 
@@ -341,3 +377,6 @@ fn read_copies(header: &'static str, value: &Value<'_>, keys: &mut Vec<Box<[u8]>
     }));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

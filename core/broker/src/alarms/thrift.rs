@@ -1,6 +1,10 @@
 //! When memory that was freed goes back to the system: after a rush the allocator keeps what it had, for good if nobody asks.
 //! Decides by figures that are handed in. Giving back holds the allocator's locks, for 100 ms where it is a gigabyte (a probe's confirms
 //! waited so long), so it is done when the node has little else to do; in a busy one seldom, and only for much.
+//!
+//! It is not done in steps, because the C library has none: `malloc_trim` takes the arenas one after the other, each under its lock from
+//! end to end, and what it keeps back is of the first arena's top only. Larger pieces that were mapped each by itself would go back at
+//! once, and cost 64 page faults for each block of messages that is made: all the time, to spare a pause that is rare.
 
 use std::time::Duration;
 
@@ -28,7 +32,7 @@ const INTERVAL_BUSY: Duration = Duration::from_secs(300);
 #[derive(Debug, Default)]
 pub(super) struct Thrift {
     /// When it was thought about last.
-    thought: Monotonic,
+    thought: Option<Monotonic>,
     looked: Monotonic,
     cpu_ns: u64,
     is_busy: bool,
@@ -42,11 +46,17 @@ impl Thrift {
         let passed = now.since(std::mem::replace(&mut self.looked, now));
         let busy = Duration::from_nanos(cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns)));
         self.is_busy = busy > passed / QUIET_PART;
-        let interval = if self.is_busy { INTERVAL_BUSY } else { INTERVAL_QUIET };
-        if used_bytes < UNUSED_BYTES_MIN || now.since(self.thought) < interval {
+        let (since, interval) = match (self.thought, self.is_busy) {
+            // What the start has left goes as soon as the start is over.
+            (None, false) => (now, Duration::ZERO),
+            (None, true) => (Monotonic::default(), INTERVAL_QUIET),
+            (Some(thought), false) => (thought, INTERVAL_QUIET),
+            (Some(thought), true) => (thought, INTERVAL_BUSY),
+        };
+        if used_bytes < UNUSED_BYTES_MIN || now.since(since) < interval {
             return false;
         }
-        self.thought = now;
+        self.thought = Some(now);
         true
     }
 
@@ -80,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_quiet_node_thinks_every_ten_seconds_and_a_busy_one_every_five_minutes() {
-        let mut thrift = Thrift::default();
+        let mut thrift = Thrift { thought: Some(at(0)), ..Thrift::default() };
         let due: Vec<u64> = (1..=30).filter(|second| thrift.is_due(at(*second), 0, 100 * MIB)).collect();
         assert_eq!(due, [10, 20, 30]);
         let busy = |second: u64| second * 500_000_000;
@@ -88,6 +98,19 @@ mod tests {
             (31..=700).filter(|second| thrift.is_due(at(*second), busy(*second), 100 * MIB)).collect();
         assert_eq!(due, [330, 630]);
         assert!(!Thrift::default().is_due(at(1000), 0, 20 * MIB), "a small process has nothing to give");
+    }
+
+    #[test]
+    fn what_the_start_left_goes_when_the_start_is_over() {
+        let mut thrift = Thrift::default();
+        assert!(!thrift.is_due(at(1), 900_000_000, 100 * MIB), "it has much to do");
+        assert!(thrift.is_due(at(2), 910_000_000, 100 * MIB));
+        assert!(!thrift.is_due(at(3), 920_000_000, 100 * MIB));
+        let mut thrift = Thrift::default();
+        let busy = |second: u64| second * 500_000_000;
+        let due: Vec<u64> =
+            (1..=400).filter(|second| thrift.is_due(at(*second), busy(*second), 100 * MIB)).collect();
+        assert_eq!(due, [10, 310]);
     }
 
     #[test]

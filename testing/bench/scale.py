@@ -319,6 +319,45 @@ def dying(node, arguments):
     return out
 
 
+def purge(node):
+    """A long queue is purged while somebody else is served."""
+    return shrinking(node, lambda connection: connection.call(amqp.method(50, 30, b"\0\0" + amqp.short("bench-shrinks") + b"\0"), 50, 31))
+
+
+def shorten(node):
+    """A policy makes a long queue a short one, and what is dropped goes to another queue."""
+    policy = '{"max-length":0,"dead-letter-exchange":"","dead-letter-routing-key":"bench-dead"}'
+    return shrinking(node, lambda _: node.ctl("set_policy", "--apply-to", "queues", "bench-short", "^bench-shrinks$", policy))
+
+
+def delete(node):
+    """A long queue is deleted."""
+    def act(connection):
+        connection.call(amqp.delete("bench-shrinks"), 50, 41)
+        connection.call(amqp.declare("bench-shrinks"), 50, 11)
+    return shrinking(node, act)
+
+
+def shrinking(node, act):
+    """A queue becomes empty at once."""
+    count = node.share(1_000_000)
+    with amqp.Connection(node.uri) as connection:
+        connection.pipeline(map(amqp.declare, ("bench-shrinks", "bench-dead")))
+        node.perf("-u", "bench-shrinks", "-ad", "false", "-p", "-s", 100, "-c", 2000, "-y", 0, "-C", count, "-f", "persistent")
+        with Probe(node.uri) as probe:
+            time.sleep(0.2)
+            probe.waits.clear()
+            began = time.monotonic()
+            act(connection)
+            while depth_of(connection, "bench-shrinks") > 0 and time.monotonic() - began < 300:
+                time.sleep(0.02)
+            seconds = time.monotonic() - began
+        if "bench-short" in node.ctl("list_policies")[0]:
+            node.ctl("clear_policy", "bench-short")
+        connection.pipeline(map(amqp.delete, ("bench-shrinks", "bench-dead")))
+    return {"messages": count, "empty_s": seconds, **probe.figures()}
+
+
 def depth_of(connection, queue):
     """Ready messages."""
     answer = connection.call(amqp.method(50, 10, b"\0\0" + amqp.short(queue) + b"\x01" + amqp.table()), 50, 11)
@@ -406,7 +445,7 @@ def point(node, count, empty):
 
 
 TESTS = {"objects": objects, "backlog": backlog, "fifty": fifty, "fifty-single": fifty_single, "expiry": expiry,
-         "dead-letters": dead_letters, "requeue": requeue, "flood": flood, "curves": curves}
+         "dead-letters": dead_letters, "requeue": requeue, "purge": purge, "shorten": shorten, "delete": delete, "flood": flood, "curves": curves}
 # What takes too long or leaves too much in a broker that is not ours.
 OURS_ONLY = {"flood", "curves"}
 

@@ -3,11 +3,11 @@
 # tests, against a fresh Warren. `make test` calls it after the cargo tests.
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
-#   testing/run.sh STEP...                      only these: conformance ctl prometheus management rabbitmqadmin python celery node java go rust published configured
+#   testing/run.sh STEP...                      only these: conformance ctl prometheus management events rabbitmqadmin python celery node java go rust published configured
 #                                               reconnect hostile kill9 freeze delayed fulldisk datadir ui perf shovel
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               prometheus, management, rabbitmqadmin, shovel, kill9, freeze, delayed, fulldisk, datadir, ui, perf)
+#                                               prometheus, management, events, rabbitmqadmin, shovel, kill9, freeze, delayed, fulldisk, datadir, ui, perf)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -29,7 +29,7 @@ cache=$root/.cache
 logs=$cache/test-logs
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
-lane_one=(conformance ctl java published management rabbitmqadmin shovel hostile ui)     # the two lanes run side by side, each in this order
+lane_one=(conformance ctl java published management events rabbitmqadmin shovel hostile ui)     # the two lanes run side by side, each in this order
 lane_two=(prometheus python celery node go rust configured reconnect kill9 freeze delayed fulldisk datadir perf)
 all=("${lane_one[@]}" "${lane_two[@]}")
 
@@ -49,7 +49,7 @@ done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl prometheus configured management rabbitmqadmin shovel kill9 freeze delayed fulldisk datadir ui perf; do
+  for own in ctl prometheus configured management events rabbitmqadmin shovel kill9 freeze delayed fulldisk datadir ui perf; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -120,6 +120,7 @@ alarms_alone() {
 step_ctl() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/ctl/pytest.ini testing/ctl; }
 step_prometheus() { cd testing/prometheus && WARREN_BIN=$WARREN_BIN "$python" -m pytest .; }
 step_management() { WARREN_BIN=$WARREN_BIN "$python" -m pytest -c testing/management/pytest.ini testing/management; }
+step_events() { cd testing/events && WARREN_BIN=$WARREN_BIN "$python" -m pytest .; }
 step_rabbitmqadmin() {
   RABBITMQADMIN=$cache/rabbitmqadmin/bin/rabbitmqadmin WARREN_BIN=$WARREN_BIN "$python" -m pytest -n 0 testing/clients/rabbitmqadmin
 }
@@ -217,7 +218,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
 
 begin=$SECONDS
 need=(python)
-for pair in node:node java:java management:java go:go published:go published:published ui:ui ui:node rabbitmqadmin:rabbitmqadmin; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
+for pair in node:node java:java management:java management:monitors ctl:monitors go:go published:go published:published ui:ui ui:node rabbitmqadmin:rabbitmqadmin; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
 if has reconnect "${steps[@]}"; then need+=(node go); fi
 testing/setup.sh "${need[@]}" || exit 1
 

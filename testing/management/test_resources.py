@@ -150,9 +150,9 @@ def test_b176_policies_are_told_of_and_the_queues_that_they_change(api, broker):
     assert api("PUT", f"/api/policies/{V}/rule", policy).status == 201
     (key, headers), *queues = heard(3)
     assert (key, headers["name"], headers["vhost"], headers["pattern"], headers["priority"], headers["apply-to"]) == ("policy.set", "rule", V, "^p", 3, "queues")
-    definition = ['{<<"dead-letter-exchange">>,<<"x">>}', '{<<"max-length">>,5}']
-    assert headers["definition"] == definition and headers["user_who_performed_action"]
-    assert sorted((key, told["name"], told["policy"]) for key, told in queues) == [("queue.policy.updated", name, "rule") for name in ["pa", "pb"]]
+    definition = policy["definition"]
+    assert (headers["definition"], headers["user_who_performed_action"]) == (definition, "guest")
+    assert sorted((key, told["name"], told["pattern"]) for key, told in queues) == [("queue.policy.updated", name, "^p") for name in ["pa", "pb"]]
     assert queues[0][1]["definition"] == definition and queues[0][1]["vhost"] == V
     assert api("DELETE", f"/api/policies/{V}/rule").status == 204
     cleared = heard(3)

@@ -129,3 +129,14 @@ def test_fifty_thousand_messages(warren):
     took = time.monotonic() - begin
     assert other.count("q2") == 50_000
     print(f"50000 messages of 200 bytes, on-confirm, from node to node: {took:.1f} s, {50_000 / took:.0f}/s")
+
+
+def test_a_shovel_whose_time_is_over_deletes_itself(warren):
+    one = warren(config="shovel.delete_after_duration_floor = 15\n")
+    one.declare("q1")
+    one.publish("q1", [b"1"])
+    assert one.shovel("zz", src_queue="q1", dest_queue="q2", src_delete_after_duration=1, ack_mode="on-confirm").status == 201
+    until("it came", lambda: one.count("q2") == 1)
+    began = time.monotonic()
+    until("its time is over", lambda: not one.has_parameter("zz"))
+    assert time.monotonic() - began > 10 and one.state("zz") == {}

@@ -47,6 +47,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let definitions = crate::definitions::read(&options.node)?;
     let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
+    broker.read_parameters_with(management::value_of_event);
     let settings = Arc::new(settings(options));
     profile(&broker, &options.node);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
@@ -74,7 +75,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, http_address);
-    let shovels = crate::shovels::start(&broker, &settings, clock.clone(), random.clone());
+    let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
     if let Some((listener, address)) = prometheus::bind(&options.prometheus)? {
         node.listeners.push(NodeListener {

@@ -3,13 +3,16 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use broker::{Broker, User};
 use platform::{Clock, Random};
 use protocols::Now;
 use protocols::amqp091::{Mechanism, Peer, Session, Settings};
-use shovel::{Local, Login, Shovels};
+use shovel::{Local, Login, Rules, Shovels, Topology};
 use tokio::io::duplex;
+
+use crate::config::{ShovelOptions, Switch};
 
 /// Bytes that a pipe holds in each direction.
 const PIPE_BYTES: usize = 256 << 10;
@@ -18,6 +21,7 @@ const PIPE_BYTES: usize = 256 << 10;
 pub(crate) fn start(
     broker: &Broker,
     settings: &Settings,
+    options: &ShovelOptions,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 ) -> Shovels {
@@ -40,5 +44,10 @@ pub(crate) fn start(
         tokio::spawn(net::serve(theirs, session, clock.clone()));
         ours
     });
-    Shovels::start(broker.clone(), local, management::shovels::read)
+    Shovels::start(broker.clone(), local, management::shovels::read, rules(options))
+}
+
+fn rules(options: &ShovelOptions) -> Rules {
+    let topology = if options.predeclared == Switch::On { Topology::Predeclared } else { Topology::Declared };
+    Rules { lifetime_min: Duration::from_secs(options.lifetime_min_s), topology }
 }

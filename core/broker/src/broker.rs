@@ -30,6 +30,7 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
 use crate::vhost::Vhost;
+use crate::voice::changes::Done;
 use crate::voice::events::{EVENT_EXCHANGE, INTERNAL};
 
 /// A running broker. Cheap to clone.
@@ -121,12 +122,14 @@ impl Inner {
         {
             return Err(refused);
         }
+        let before = self.services.voice.look(&writer.state, command);
         let (outcome, changes, position) = writer.apply(command)?;
         let ruled = self.follow(&writer.state, &changes);
-        self.services.voice.changed(&writer.state, command, &changes, by);
+        let done = Done { command, changes: &changes, before: &before, by };
+        self.services.voice.changed(&writer.state, &done);
         let deleted = self.services.take_unregistered();
         drop(writer);
-        self.settle_policies(&ruled, by);
+        self.settle_policies(&ruled, command, by);
         // Nobody waits for the writer while a hundred thousand bindings are freed.
         let unread = self.retired.lock().take_unread();
         drop((unread, changes));
@@ -306,6 +309,7 @@ impl Broker {
         let vhost = match found {
             Some(vhost) => vhost,
             None => {
+                self.services().voice.connection_closed(connection, &control.info());
                 self.0.connections.check_node(node_max)?;
                 return Err(OpenError::VhostNotFound(vhost.into()));
             }
@@ -313,7 +317,10 @@ impl Broker {
         let info = control.info();
         let connection_name = info.name.as_str().into();
         let principal = Principal { user, vhost, connection, connection_name };
-        self.0.connections.admit(&principal, control, node_max)?;
+        if let Err(refused) = self.0.connections.admit(&principal, control, node_max) {
+            self.services().voice.connection_closed(connection, &info);
+            return Err(refused);
+        }
         self.services().counters.connections_created.count();
         let (vhost, user) = (principal.vhost.name(), &principal.user.name);
         self.services().voice.connection_created(connection, &info, vhost, user);

@@ -5,6 +5,7 @@
 //!
 //! Refuses to know: protocols (no reply codes, no frames), sockets, files' layouts, JSON.
 pub mod access;
+mod actor;
 pub mod alarms;
 mod background;
 mod broker;
@@ -37,6 +38,7 @@ mod vhost;
 mod voice;
 
 pub use access::{Permission, Principal, User};
+pub use actor::on_behalf_of;
 pub use alarms::{Alarms, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
 pub use broker::{Broker, OpenError, StartError};
 pub use call::{Call, Commit};
@@ -69,8 +71,10 @@ pub use stats::{
 };
 pub use storage::StorageState;
 pub use vhost::Vhost;
+pub use voice::events::ReadParameter;
 pub use voice::log::LogExchange;
 pub use voice::sessions::LoginOutcome;
+pub use voice::shovels::ShovelNews;
 pub use voice::trace::Tracing;
 
 // What sessions need from the layers below, under one roof.

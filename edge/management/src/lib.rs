@@ -58,3 +58,4 @@ pub use passwords::hash_password;
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use remote::{ServerUrl, UrlError, call_url};
 pub use server::{ControlSocket, SOCKET_NAME};
+pub use values::of_event as value_of_event;

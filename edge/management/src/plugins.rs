@@ -67,6 +67,14 @@ const PLUGINS: &[Plugin] = &[
     built_in("rabbitmq_sharding", "Modulus Hash Exchange"),
     built_in("rabbitmq_shovel", "Data Shovel"),
     built_in("rabbitmq_shovel_management", "Management extension for the Shovel plugin"),
+    Plugin {
+        name: "rabbitmq_shovel_prometheus",
+        about: "Prometheus extension for the Shovel plugin",
+        switch: Some(Switch {
+            by: "prometheus.tcp.port = 15692",
+            is_on: |_, node| listens(node, PROMETHEUS_PROTOCOL),
+        }),
+    },
     built_in("rabbitmq_web_dispatch", "Web Dispatcher"),
 ];
 

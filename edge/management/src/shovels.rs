@@ -2,12 +2,15 @@
 //!
 //! Refuses to know how messages are moved: that is the crate `shovel`.
 
+mod arguments;
 mod checks;
 mod command;
 mod definition;
 mod parameter;
 mod shown;
 
+pub(crate) use arguments::reason;
+pub(crate) use checks::term;
 pub(crate) use command::run;
 pub use definition::read;
 pub(crate) use parameter::{Author, check, set};

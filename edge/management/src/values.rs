@@ -149,6 +149,57 @@ pub(crate) fn iso_time(at_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
 }
 
+/// The value of a runtime parameter as RabbitMQ's events have it (B176), under the name `value`: an object becomes a table, an object
+/// in it the text of an Erlang term. What is no JSON stays a text.
+#[must_use]
+pub fn of_event(text: &str) -> TableBuf {
+    let mut out = TableBuf::new();
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) if !object.is_empty() => {
+            let mut inner = TableBuf::new();
+            for (name, value) in object.iter().filter(|(name, _)| name.len() <= FIELD_NAME_BYTES_MAX) {
+                with_told(value, |field| {
+                    inner.push(name, field);
+                });
+            }
+            out.push_table("value", inner.as_table());
+        }
+        Ok(Value::Object(_)) => {
+            out.push_array("value", ArrayBuf::new().as_array());
+        }
+        Ok(value) => with_told(&value, |field| {
+            out.push("value", field);
+        }),
+        Err(_) => {
+            out.push_str("value", text);
+        }
+    }
+    out
+}
+
+fn with_told(value: &Value, put: impl FnOnce(Field<'_>)) {
+    match value {
+        Value::Null => put(Field::LongStr(b"null")),
+        Value::Object(_) => put(Field::LongStr(crate::shovels::term(value).as_bytes())),
+        Value::Array(elements) => {
+            let mut array = ArrayBuf::new();
+            for element in elements {
+                let put: &mut dyn FnMut(Field<'_>) = &mut |field| {
+                    array.push(field);
+                };
+                with_told(element, put);
+            }
+            put(Field::Array(array.as_array()));
+        }
+        Value::Bool(flag) => put(Field::Bool(*flag)),
+        Value::String(text) => put(Field::LongStr(text.as_bytes())),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => put(Field::I64(number)),
+            None => put(Field::F64(number.as_f64().unwrap_or(f64::MAX))),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

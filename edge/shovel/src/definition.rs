@@ -17,6 +17,28 @@ pub struct Definition {
     pub reconnect_delay: Option<Duration>,
 }
 
+impl Definition {
+    /// What stands at both ends, under the names that RabbitMQ has for them in statuses and events.
+    #[must_use]
+    pub fn ends(&self) -> Vec<(&'static str, &str)> {
+        let mut ends = match &self.source.from {
+            From::Queue(name) => vec![("src_queue", name.as_str())],
+            From::Exchange { name, key } => {
+                vec![("src_exchange", name.as_str()), ("src_exchange_key", key.as_str())]
+            }
+        };
+        match &self.destination.to {
+            To::SameExchange => {}
+            To::Queue(name) => ends.push(("dest_queue", name)),
+            To::Exchange { name, key } => {
+                ends.push(("dest_exchange", name));
+                ends.extend(key.iter().map(|key| ("dest_exchange_key", key.as_str())));
+            }
+        }
+        ends
+    }
+}
+
 /// Where messages come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
@@ -34,6 +56,8 @@ pub struct Source {
     pub prefetch_count: u16,
     /// When the shovel has done its work.
     pub amount: Amount,
+    /// How long it works at most, from its start on: then it deletes itself.
+    pub lifetime: Option<Duration>,
     /// Whether the queue is declared.
     pub topology: Topology,
 }
@@ -149,5 +173,27 @@ impl AckMode {
             AckMode::OnPublish => "on-publish",
             AckMode::NoAck => "no-ack",
         }
+    }
+}
+
+/// What holds for all shovels of a node, whatever their parameters say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Shorter [`Source::lifetime`]s are as long as this.
+    pub lifetime_min: Duration,
+    /// With [`Topology::Predeclared`] no shovel declares anything.
+    pub topology: Topology,
+}
+
+impl Rules {
+    /// A definition as these rules let it be.
+    pub(crate) fn applied_to(self, mut definition: Definition) -> Definition {
+        let lifetime = &mut definition.source.lifetime;
+        *lifetime = lifetime.map(|asked| asked.max(self.lifetime_min));
+        if self.topology == Topology::Predeclared {
+            definition.source.topology = Topology::Predeclared;
+            definition.destination.topology = Topology::Predeclared;
+        }
+        definition
     }
 }

@@ -134,6 +134,7 @@ mod tests {
                 consumer_tag: String::new(),
                 prefetch_count: 1,
                 amount: Amount::Unlimited,
+                lifetime: None,
                 topology: Topology::Declared,
             },
             destination: Destination {

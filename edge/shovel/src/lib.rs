@@ -18,6 +18,7 @@ mod definition;
 mod forward;
 mod headers;
 mod link;
+mod standing;
 mod status;
 mod supervisor;
 mod unconfirmed;
@@ -26,7 +27,9 @@ mod worker;
 
 pub use client::LinkError;
 pub use connect::{Local, Login};
-pub use definition::{AckMode, Amount, Definition, Destination, From, Property, Source, Stamp, To, Topology};
+pub use definition::{
+    AckMode, Amount, Definition, Destination, From, Property, Rules, Source, Stamp, To, Topology,
+};
 pub use status::{Blocked, Count, Progress, Report, State};
 pub use supervisor::{NotFound, ReadDefinition, Shovels};
 pub use uri::{Uri, UriProblem};

@@ -31,6 +31,25 @@ pub enum State {
     },
 }
 
+impl State {
+    /// Name of [`State::Starting`], as RabbitMQ has it.
+    pub const STARTING: &str = "starting";
+    /// Name of [`State::Running`].
+    pub const RUNNING: &str = "running";
+    /// Name of [`State::Terminated`].
+    pub const TERMINATED: &str = "terminated";
+
+    /// RabbitMQ's name of it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            State::Starting => State::STARTING,
+            State::Running(_) => State::RUNNING,
+            State::Terminated { .. } => State::TERMINATED,
+        }
+    }
+}
+
 /// How far a running shovel is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {

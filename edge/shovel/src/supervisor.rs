@@ -13,7 +13,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::connect::Local;
-use crate::definition::Definition;
+use crate::definition::{Definition, Rules};
+use crate::standing::Standing;
 use crate::status::{Report, State};
 use crate::worker::{COMPONENT, Key, Worker};
 
@@ -32,6 +33,7 @@ struct Inner {
     broker: Broker,
     local: Local,
     read: ReadDefinition,
+    rules: Rules,
     runtime: Handle,
     running: Mutex<Running>,
 }
@@ -59,9 +61,9 @@ impl std::fmt::Debug for Shovels {
 impl Shovels {
     /// Starts the shovels of all parameters and follows changes until [`Shovels::stop`]. Inside a runtime only.
     #[must_use]
-    pub fn start(broker: Broker, local: Local, read: ReadDefinition) -> Shovels {
-        let running = Mutex::new(Running::default());
-        let shovels = Shovels(Arc::new(Inner { broker, local, read, runtime: Handle::current(), running }));
+    pub fn start(broker: Broker, local: Local, read: ReadDefinition, rules: Rules) -> Shovels {
+        let (running, runtime) = (Mutex::new(Running::default()), Handle::current());
+        let shovels = Shovels(Arc::new(Inner { broker, local, read, rules, runtime, running }));
         let changed = Arc::new(Notify::new());
         let tell = changed.clone();
         shovels.0.broker.watch_parameters(move || tell.notify_one());
@@ -116,26 +118,29 @@ impl Shovels {
     /// Starts a shovel when the one `before` has ended.
     fn spawn(&self, key: Key, value: Box<str>, before: Option<Shovel>) -> Shovel {
         let (vhost, name) = key.clone();
-        let (stop, stopped) = watch::channel(false);
+        let (stop, mut stopped) = watch::channel(false);
         let changed_at_ms = RealClock::new().wall_ms();
         let mut report = Report { vhost, name, changed_at_ms, definition: None, state: State::Starting };
-        let definition = match (self.0.read)(&key.1, &value) {
-            Ok(definition) => Arc::new(definition),
-            Err(problems) => {
-                report.state = State::Terminated { reason: problems.join("; ") };
-                let task = self.0.runtime.spawn(async {});
-                return Shovel { value, report: Arc::new(Mutex::new(report)), stop, task };
-            }
-        };
-        report.definition = Some(definition.clone());
+        match (self.0.read)(&key.1, &value) {
+            Ok(definition) => report.definition = Some(Arc::new(self.0.rules.applied_to(definition))),
+            Err(problems) => report.state = State::Terminated { reason: problems.join("; ") },
+        }
+        let definition = report.definition.clone();
         let report = Arc::new(Mutex::new(report));
-        let (broker, local) = (self.0.broker.clone(), self.0.local.clone());
-        let worker = Worker { key, definition, broker, local, report: report.clone(), stop: stopped };
+        let (broker, local, shown) = (self.0.broker.clone(), self.0.local.clone(), report.clone());
         let task = self.0.runtime.spawn(async move {
             if let Some(before) = before {
                 before.ended().await;
             }
-            worker.run().await;
+            let standing = Standing::begin(broker.clone(), shown);
+            match definition {
+                Some(definition) => {
+                    let standing = standing.clone();
+                    Worker { key, definition, broker, local, standing, stop: stopped }.run().await;
+                }
+                None => drop(stopped.wait_for(|stop| *stop).await),
+            }
+            standing.end();
         });
         Shovel { value, report, stop, task }
     }

@@ -70,10 +70,10 @@ impl Uri {
     /// See [`UriProblem`].
     pub fn parse(text: &str) -> Result<Uri, UriProblem> {
         let (scheme, rest) = text.split_once("://").ok_or(UriProblem::NoScheme)?;
-        match scheme {
+        match scheme.to_ascii_lowercase().as_str() {
             "amqp" => {}
             "amqps" => return Err(UriProblem::NoTls),
-            other => return Err(UriProblem::Scheme(other.to_owned())),
+            _ => return Err(UriProblem::Scheme(scheme.to_owned())),
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -104,7 +104,11 @@ impl Uri {
     fn parameter(&mut self, name: &str, value: &str) -> Result<(), UriProblem> {
         let not_an_integer = || UriProblem::NotAnInteger { name: name.to_owned(), value: value.to_owned() };
         match name {
-            "heartbeat" => self.heartbeat_s = Some(value.parse().map_err(|_| not_an_integer())?),
+            "heartbeat" => {
+                // What is out of range is the nearest that can be asked for.
+                let seconds: i64 = value.parse().map_err(|_| not_an_integer())?;
+                self.heartbeat_s = Some(u16::try_from(seconds.max(0)).unwrap_or(u16::MAX));
+            }
             "connection_timeout" => {
                 self.connection_timeout_ms = Some(value.parse().map_err(|_| not_an_integer())?);
             }
@@ -131,7 +135,10 @@ fn place_of(text: &str) -> Result<Option<(String, u16)>, UriProblem> {
     };
     let port = match port {
         None | Some("") => PORT,
-        Some(port) => port.parse().map_err(|_| UriProblem::Port(port.to_owned()))?,
+        Some(port) => {
+            let number = port.parse().ok().filter(|number| *number > 0);
+            number.ok_or_else(|| UriProblem::Port(port.to_owned()))?
+        }
     };
     Ok(Some((decoded(host)?, port)))
 }

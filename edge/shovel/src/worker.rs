@@ -2,13 +2,12 @@
 //!
 //! Refuses to know parameters but for deleting its own when all is moved.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use broker::Broker;
+use broker::{Broker, on_behalf_of};
 use metadata::{ClearParameter, Command};
-use parking_lot::Mutex;
-use platform::{Clock, RealClock};
 use tokio::sync::watch;
 use wire::amqp091::Table;
 
@@ -18,11 +17,15 @@ use crate::definition::{AckMode, Amount, Definition, From, To, Topology};
 use crate::forward::{Ended, Failed, Forwarder, Side};
 use crate::headers::{Passage, Stamps};
 use crate::link::Link;
-use crate::status::{Report, State};
+use crate::standing::Standing;
+use crate::status::State;
 use crate::uri::Uri;
 
 /// The component of runtime parameters of shovels.
 pub(crate) const COMPONENT: &str = "shovel";
+
+/// Who deletes a shovel that is done, in RabbitMQ's words.
+const ACTOR: &str = "rmq-shovel";
 
 /// Vhost and name of a shovel's parameter.
 pub(crate) type Key = (String, String);
@@ -33,7 +36,7 @@ pub(crate) struct Worker {
     pub(crate) definition: Arc<Definition>,
     pub(crate) broker: Broker,
     pub(crate) local: Local,
-    pub(crate) report: Arc<Mutex<Report>>,
+    pub(crate) standing: Standing,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -45,42 +48,58 @@ struct Connected {
     length: Option<u64>,
 }
 
-/// Sets the state; the time of the change counts only when the kind of state changes.
-pub(crate) fn show(report: &Mutex<Report>, state: State) {
-    let mut report = report.lock();
-    if std::mem::discriminant(&report.state) != std::mem::discriminant(&state) {
-        report.changed_at_ms = RealClock::new().wall_ms();
-    }
-    report.state = state;
-}
-
 impl Worker {
-    /// Works until it is stopped, or until all is moved: then its parameter is deleted.
+    /// Works until it is stopped, or until all is moved or its time is over: then its parameter is deleted.
     pub(crate) async fn run(mut self) {
+        let lifetime = self.definition.source.lifetime;
+        let over = async move {
+            match lifetime {
+                Some(lifetime) => tokio::time::sleep(lifetime).await,
+                None => std::future::pending().await,
+            }
+        };
+        let (end, ending) = watch::channel(false);
+        let mut stop = std::mem::replace(&mut self.stop, ending);
+        let (mut is_stopped, mut is_over) = (false, false);
+        let ended = {
+            let (mut over, mut work) = (pin!(over), pin!(self.work()));
+            loop {
+                tokio::select! {
+                    ended = &mut work => break ended,
+                    () = &mut over, if !is_over => is_over = true,
+                    _ = stop.wait_for(|stop| *stop), if !is_stopped => is_stopped = true,
+                }
+                end.send_replace(true);
+            }
+        };
+        if !is_stopped && (is_over || ended == Ended::Done) {
+            self.delete().await;
+        }
+    }
+
+    /// Life after life, until one ends in order or there is to be no other.
+    async fn work(&mut self) -> Ended {
         let mut left = None;
         for attempt in 0.. {
-            if *self.stop.borrow() {
-                return;
-            }
             let began = Instant::now();
             match self.live(attempt, &mut left).await {
-                Ok(Ended::Stopped) => return,
-                Ok(Ended::Done) => return self.delete().await,
+                Ok(ended) => return ended,
                 Err(failed) => self.failed(&failed, began),
             }
-            let Some(pause) = self.definition.reconnect_delay else { return };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = self.stop.wait_for(|stop| *stop) => return,
+            let pause = self.definition.reconnect_delay.unwrap_or(Duration::MAX);
+            let stopped = tokio::time::timeout(pause, self.stop.wait_for(|stop| *stop)).await;
+            if stopped.is_ok() {
+                break;
             }
         }
+        Ended::Stopped
     }
 
     fn failed(&self, failed: &Failure, began: Instant) {
         let (vhost, name) = &self.key;
         let reason = failed.to_string();
         tracing::warn!(vhost, name, after_ms = began.elapsed().as_millis(), "shovel: {reason}");
-        show(&self.report, State::Terminated { reason });
+        self.standing.becomes(State::Terminated { reason });
     }
 
     /// One life: from connecting to an end.
@@ -108,9 +127,9 @@ impl Worker {
         };
         let stamps = Stamps::new(&self.definition, &passage);
         let mut forwarder = Forwarder::new((source, destination), self.definition.clone(), stamps, *left);
-        let report = self.report.clone();
+        let standing = self.standing.clone();
         let show_progress = |forwarder: &Forwarder| {
-            show(&report, State::Running(forwarder.progress(source_uri.shown(), destination_uri.shown())));
+            standing.becomes(State::Running(forwarder.progress(source_uri.shown(), destination_uri.shown())));
         };
         tracing::info!(
             vhost,
@@ -201,8 +220,9 @@ impl Worker {
             name: name.as_str().into(),
         };
         let broker = self.broker;
-        let cleared =
-            tokio::task::spawn_blocking(move || broker.apply(&Command::ClearParameter(clear))?.wait());
+        let cleared = tokio::task::spawn_blocking(move || {
+            on_behalf_of(ACTOR, || broker.apply(&Command::ClearParameter(clear)))?.wait()
+        });
         match cleared.await {
             Ok(Ok(_)) => {}
             Ok(Err(refused)) => {

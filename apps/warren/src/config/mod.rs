@@ -27,8 +27,8 @@ pub(crate) use nearest::nearest_of;
 pub use options::{
     AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,
     LimitOptions, Listener, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions,
-    NodeOptions, Options, PasswordHashing, PasswordRuleKind, Permit, QueueOptions, QueueType, Secret, Switch,
-    TcpOptions,
+    NodeOptions, Options, PasswordHashing, PasswordRuleKind, Permit, QueueOptions, QueueType, Secret,
+    ShovelOptions, Switch, TcpOptions,
 };
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};

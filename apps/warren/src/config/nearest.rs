@@ -27,7 +27,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("proxy_protocol", "the PROXY protocol"),
     ("quorum_queue.", "quorum queues"),
     ("raft.", "quorum queues"),
-    ("shovel.", "settings of all shovels (each has its own as a parameter)"),
     ("ssl_cert_login", "TLS"),
     ("ssl_handshake_timeout", "TLS"),
     ("ssl_options.", "TLS"),

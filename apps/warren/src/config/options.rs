@@ -31,6 +31,8 @@ pub struct Options {
     pub management: ManagementOptions,
     /// The pages of metrics.
     pub prometheus: PrometheusOptions,
+    /// What holds for all shovels.
+    pub shovels: ShovelOptions,
     /// Data folder, durability, names.
     pub node: NodeOptions,
     /// Where log lines go.
@@ -606,6 +608,21 @@ impl Default for NodeOptions {
             event_exchange: Switch::On,
             event_exchange_vhost: "/".to_owned(),
         }
+    }
+}
+
+/// What holds for all shovels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShovelOptions {
+    /// Whether no shovel declares anything. Default off: each decides by its parameter.
+    pub predeclared: Switch,
+    /// Shortest `src-delete-after-duration`, seconds; shorter ones are as long. Default 60.
+    pub lifetime_min_s: u64,
+}
+
+impl Default for ShovelOptions {
+    fn default() -> Self {
+        Self { predeclared: Switch::Off, lifetime_min_s: 60 }
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use queues::{MessageSeq, Scheduled};
 
+use crate::actor::actor;
 use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::control::queues::DeletedQueue;
 use crate::refused::Refused;
-use crate::voice::events::CLI;
 
 /// On which condition an operator deletes a queue (B78).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Queue {
             if_unused: when.if_unused,
             if_empty: when.if_empty,
             reply,
-            by: CLI.into(),
+            by: (&*actor()).into(),
         });
         call
     }

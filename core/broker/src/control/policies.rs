@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use metadata::State;
+use metadata::{Command, State};
 use routing::Exchange;
 use wire::amqp091::{Table, Value};
 
@@ -43,7 +43,7 @@ impl Inner {
     /// Lets the queues of vhosts whose policies have changed follow. Not under the writer's lock: a hundred thousand queues take
     /// their time. Each looks at the policies that are there when it is its turn, so that of several changes at once the last
     /// wins everywhere.
-    pub(crate) fn settle_policies(&self, vhosts: &[Arc<Vhost>], by: &str) {
+    pub(crate) fn settle_policies(&self, vhosts: &[Arc<Vhost>], command: &Command, by: &str) {
         let voice = &self.services.voice;
         for vhost in vhosts {
             for queue in vhost.queues() {
@@ -53,7 +53,7 @@ impl Inner {
                     queue.reconfigure();
                     if voice.is_heard() {
                         let of = (vhost.name(), queue.name(), queue.record.queue_type);
-                        voice.queue_ruled(of, &queue.policies(), by);
+                        voice.queue_ruled(of, command, &queue.policies(), by);
                     }
                 }
             }

@@ -5,9 +5,9 @@ use metadata::{
     SetPermissions, SetUserLimits, SetVhostLimits, SetVhostMetadata, VhostMetadata,
 };
 
+use crate::actor::actor;
 use crate::call::Commit;
 use crate::refused::Refused;
-use crate::voice::events::CLI;
 use crate::{Broker, CloseReason};
 
 /// Of a vhost about which nothing is known.
@@ -35,7 +35,7 @@ impl Broker {
             .or_else(|| Some(self.options().default_queue_type.as_str().into()));
         let metadata = VhostMetadata { default_queue_type, ..metadata };
         let add = AddVhost { name: name.as_bytes().into(), metadata };
-        let decided = self.decide(CLI, |state| {
+        let decided = self.decide(&actor(), |state| {
             let is_new = state.vhost(&add.name).is_none();
             let limit = self.options().vhosts_max.filter(|max| state.vhosts().len() as u64 >= *max);
             match limit.filter(|_| is_new) {
@@ -53,7 +53,7 @@ impl Broker {
 
     /// Changes what is recorded about a vhost.
     pub fn edit_vhost(&self, name: &str, edit: impl FnOnce(&mut VhostMetadata)) -> Result<Commit, Refused> {
-        let decided = self.decide(CLI, |state| {
+        let decided = self.decide(&actor(), |state| {
             let vhost = state.vhost(name.as_bytes()).ok_or_else(|| Refused::NoSuchVhost(name.into()))?;
             let mut metadata = vhost.metadata().clone();
             edit(&mut metadata);
@@ -64,12 +64,15 @@ impl Broker {
 
     /// Replaces the limits of a vhost; open connections and existing queues stay. Tells whether anything changed.
     pub fn set_vhost_limits(&self, vhost: &str, limits: Limits) -> Result<(Outcome, Commit), Refused> {
-        self.commit(CLI, &Command::SetVhostLimits(SetVhostLimits { vhost: vhost.as_bytes().into(), limits }))
+        self.commit(
+            &actor(),
+            &Command::SetVhostLimits(SetVhostLimits { vhost: vhost.as_bytes().into(), limits }),
+        )
     }
 
     /// Changes the limits of a user; open connections and channels stay.
     pub fn edit_user_limits(&self, user: &str, edit: impl FnOnce(&mut Limits)) -> Result<Commit, Refused> {
-        let decided = self.decide(CLI, |state| {
+        let decided = self.decide(&actor(), |state| {
             let record = state.user(user.as_bytes()).ok_or_else(|| Refused::NoSuchUser(user.into()))?;
             let mut limits = record.limits.clone();
             edit(&mut limits);
@@ -81,7 +84,7 @@ impl Broker {
     /// Deletes a vhost and closes its connections (B191).
     pub fn delete_vhost(&self, name: &str) -> Result<Commit, Refused> {
         let (_, call) =
-            self.commit(CLI, &Command::DeleteVhost(DeleteVhost { name: name.as_bytes().into() }))?;
+            self.commit(&actor(), &Command::DeleteVhost(DeleteVhost { name: name.as_bytes().into() }))?;
         self.0.connections.close_where(&CloseReason::VhostDeleted(name.into()), |info| info.vhost == name);
         Ok(call)
     }
@@ -93,13 +96,13 @@ impl Broker {
         let credentials = credentials.ok_or(Refused::Unavailable)?;
         let tags = tags.iter().map(|tag| Box::from(&**tag)).collect();
         let command = Command::AddUser(AddUser { name: name.as_bytes().into(), credentials, tags });
-        self.commit(CLI, &command).map(|(_, call)| call)
+        self.commit(&actor(), &command).map(|(_, call)| call)
     }
 
     /// Deletes a user and closes its connections (B191).
     pub fn delete_user(&self, name: &str) -> Result<Commit, Refused> {
         let (_, call) =
-            self.commit(CLI, &Command::DeleteUser(DeleteUser { name: name.as_bytes().into() }))?;
+            self.commit(&actor(), &Command::DeleteUser(DeleteUser { name: name.as_bytes().into() }))?;
         self.0.connections.close_where(&CloseReason::UserDeleted(name.into()), |info| info.user == name);
         Ok(call)
     }
@@ -118,16 +121,16 @@ impl Broker {
             write: patterns[1].as_str().into(),
             read: patterns[2].as_str().into(),
         });
-        self.commit(CLI, &command).map(|(_, call)| call)
+        self.commit(&actor(), &command).map(|(_, call)| call)
     }
 
     /// Any other change of users, vhosts and permissions; answered when durable.
     pub fn apply(&self, command: &Command) -> Result<Commit, Refused> {
-        self.commit(CLI, command).map(|(_, call)| call)
+        self.commit(&actor(), command).map(|(_, call)| call)
     }
 
     /// As [`Broker::apply`], with what came of it.
     pub fn apply_telling(&self, command: &Command) -> Result<(Outcome, Commit), Refused> {
-        self.commit(CLI, command)
+        self.commit(&actor(), command)
     }
 }

@@ -1,37 +1,54 @@
 //! Events of changes of metadata: what RabbitMQ tells when something is declared, deleted, set or cleared (B176).
 
 use metadata::{
-    Binding, Change, Command, Destination, ExchangeRecord, Limits, QueueRecord, QueueType, State,
+    Binding, Change, ClearPolicy, Command, Destination, ExchangeRecord, Limits, PolicyKind, QueueRecord,
+    QueueType, State,
 };
 use wire::amqp091::{TableBuf, Value};
 
+use super::before::{Before, Ending};
 use super::erlang;
-use super::events::{Headers, Voice};
+use super::events::{Headers, INTERNAL, Voice};
+
+/// A command that was applied, and what came of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Done<'a> {
+    pub(crate) command: &'a Command,
+    pub(crate) changes: &'a [Change],
+    pub(crate) before: &'a Before,
+    /// Whose doing it is.
+    pub(crate) by: &'a str,
+}
 
 impl Voice {
     /// Tells of everything that a command has brought about.
-    pub(crate) fn changed(&self, state: &State, command: &Command, changes: &[Change], by: &str) {
-        if !self.is_heard() || changes.is_empty() {
+    pub(crate) fn changed(&self, state: &State, done: &Done<'_>) {
+        if !self.is_heard() || done.changes.is_empty() {
             return;
         }
-        for change in changes {
-            self.object_changed(change, by);
+        if let Some(ending) = &done.before.ending {
+            self.vhost_ends(ending, done.by);
+        }
+        for change in done.changes {
+            self.object_changed(change, done);
         }
         // A vhost is told of after the exchanges in it.
-        for change in changes {
+        for change in done.changes {
             if let Change::VhostAdded(name) = change {
-                self.vhost_told("vhost.created", state, name, by);
+                self.vhost_told("vhost.created", state, name, done.by);
             }
         }
-        self.commanded(state, command, by);
+        self.commanded(state, done.command, done);
     }
 
-    fn object_changed(&self, change: &Change, by: &str) {
+    fn object_changed(&self, change: &Change, done: &Done<'_>) {
+        let by = done.by;
         match change {
             Change::ExchangeAdded(record) => {
                 self.tell("exchange.created", |headers| exchange(headers, record, by));
             }
             Change::ExchangeDeleted(record) => self.tell("exchange.deleted", |headers| {
+                let by = if goes_by_itself(done.command) { INTERNAL } else { by };
                 headers.text("name", &record.name).text("vhost", &record.vhost).by(by);
             }),
             Change::QueueAdded(record) => self.queue_created(record, by),
@@ -46,6 +63,8 @@ impl Voice {
                 self.tell("binding.created", |headers| binding(headers, added, by));
             }
             Change::BindingRemoved(gone) => {
+                let is_of_vhost = matches!(done.command, Command::DeleteVhost(_));
+                let by = if is_of_vhost || goes_by_itself(done.command) { INTERNAL } else { by };
                 self.tell("binding.deleted", |headers| binding(headers, gone, by));
             }
             Change::VhostDeleted(name) => {
@@ -53,13 +72,34 @@ impl Voice {
                     headers.text("name", name).by(by);
                 });
                 self.tell("vhost.down", |headers| {
-                    headers.text("name", name).text("node", &*self.node).by(super::events::INTERNAL);
+                    headers.text("name", name).text("node", &*self.node).by(INTERNAL);
                 });
             }
-            Change::UserDeleted(name) => self.tell("user.deleted", |headers| {
-                headers.text("name", name).by(by);
-            }),
+            Change::UserDeleted(name) => self.user_told("user.deleted", name, by),
             _ => {}
+        }
+    }
+
+    /// What goes with a vhost, apart from what has changes of its own.
+    fn vhost_ends(&self, ending: &Ending, by: &str) {
+        for (key, users) in
+            [("permission.deleted", &ending.grants), ("topic.permission.deleted", &ending.topic_grants)]
+        {
+            for user in users {
+                self.tell(key, |headers| {
+                    headers.text("user", user).text("vhost", &ending.vhost).by(by);
+                });
+            }
+        }
+        for (component, name) in &ending.parameters {
+            self.parameter_cleared(component, name, Some(&*ending.vhost), by);
+        }
+        if ending.has_limits {
+            self.vhost_limits(&ending.vhost, &Limits::default(), by);
+        }
+        for (kind, name) in &ending.policies {
+            let clear = ClearPolicy { vhost: ending.vhost.clone(), name: name.clone() };
+            self.policy_cleared(*kind, &clear, by);
         }
     }
 
@@ -104,34 +144,77 @@ impl Voice {
     }
 
     /// What only the command tells: which part of a user, which permission, which parameter.
-    fn commanded(&self, state: &State, command: &Command, by: &str) {
+    fn commanded(&self, state: &State, command: &Command, done: &Done<'_>) {
+        let by = done.by;
         match command {
-            Command::AddUser(add) => self.user_told("user.created", &add.name, by),
-            Command::PutUser(put) => self.user_told("user.created", &put.name, by),
+            Command::AddUser(add) => {
+                self.user_told("user.created", &add.name, by);
+                if !add.tags.is_empty() {
+                    self.tags_set(&add.name, &add.tags, by);
+                }
+            }
+            Command::PutUser(put) => {
+                let is_known = done.before.had_user(&put.name);
+                self.user_told(
+                    if is_known { "user.password.changed" } else { "user.created" },
+                    &put.name,
+                    by,
+                );
+                self.tags_set(&put.name, &put.tags, by);
+            }
             Command::ChangePassword(change) => self.user_told("user.password.changed", &change.name, by),
             Command::ClearPassword(clear) => self.user_told("user.password.cleared", &clear.name, by),
-            Command::SetUserTags(set) => self.tell("user.tags.set", |headers| {
-                let tags = set.tags.iter().map(|tag| tag.as_bytes());
-                headers.text("name", &set.name).texts("tags", tags).by(by);
-            }),
-            Command::SetUserLimits(set) => {
-                let key = if set.limits.is_empty() { "user.limits.cleared" } else { "user.limits.set" };
-                self.tell(key, |headers| {
-                    limits(headers, &set.limits);
-                    headers.text("username", &set.name).by(by);
-                });
+            Command::SetUserTags(set) => self.tags_set(&set.name, &set.tags, by),
+            Command::SetUserLimits(set) if done.before.takes_limits(&set.limits) => {
+                self.user_limits("user.limits.cleared", &set.name, &Limits::default(), by);
             }
-            Command::SetVhostMetadata(set) => self.vhost_told("vhost.updated", state, &set.name, by),
+            Command::SetUserLimits(set) => self.user_limits("user.limits.set", &set.name, &set.limits, by),
+            Command::SetVhostMetadata(set) => {
+                let added =
+                    |change: &Change| matches!(change, Change::VhostAdded(name) if **name == *set.name);
+                if !done.changes.iter().any(added) {
+                    self.vhost_told("vhost.updated", state, &set.name, by);
+                }
+            }
             Command::SetVhostLimits(set) => self.vhost_limits(&set.vhost, &set.limits, by),
             Command::ImportBatch(batch) => {
-                batch.commands.iter().for_each(|command| self.commanded(state, command, by));
+                for command in &batch.commands {
+                    self.commanded(state, command, done);
+                    if let Command::PutUser(put) = command {
+                        self.user_limits("user.limits.set", &put.name, &put.limits, by);
+                    }
+                }
             }
-            Command::SetPolicy(set) | Command::SetOperatorPolicy(set) => self.policy_set(set, by),
-            Command::ClearPolicy(clear) | Command::ClearOperatorPolicy(clear) => {
-                self.policy_cleared(clear, by);
-            }
+            Command::SetPolicy(set) => self.policy_set(PolicyKind::User, set, by),
+            Command::SetOperatorPolicy(set) => self.policy_set(PolicyKind::Operator, set, by),
+            Command::ClearPolicy(clear) => self.policy_cleared(PolicyKind::User, clear, by),
+            Command::ClearOperatorPolicy(clear) => self.policy_cleared(PolicyKind::Operator, clear, by),
             _ => self.permission_or_parameter(command, by),
         }
+    }
+
+    fn tags_set(&self, name: &[u8], tags: &[Box<str>], by: &str) {
+        self.tell("user.tags.set", |headers| {
+            headers.text("name", name).texts("tags", tags.iter().map(|tag| tag.as_bytes())).by(by);
+        });
+    }
+
+    fn user_limits(&self, key: &str, name: &[u8], all: &Limits, by: &str) {
+        self.tell(key, |headers| {
+            limits(headers, all);
+            headers.text("name", "limits").text("username", name).by(by);
+        });
+    }
+
+    /// A parameter of a vhost, or a global one.
+    pub(super) fn parameter_cleared(&self, component: &str, name: &str, vhost: Option<&[u8]>, by: &str) {
+        self.tell("parameter.cleared", |headers| {
+            headers.text("component", component).text("name", name);
+            if let Some(vhost) = vhost {
+                headers.text("vhost", vhost);
+            }
+            headers.by(by);
+        });
     }
 
     fn user_told(&self, key: &str, name: &[u8], by: &str) {
@@ -155,7 +238,7 @@ impl Voice {
         });
         self.tell(if is_empty { "vhost.limits.cleared" } else { "vhost.limits.set" }, |headers| {
             limits(headers, all);
-            headers.text("vhost", vhost).by(by);
+            headers.text("name", "limits").text("vhost", vhost).by(by);
         });
     }
 
@@ -179,26 +262,19 @@ impl Voice {
                 headers.text("user", &clear.user).text("vhost", &clear.vhost).by(by);
             }),
             Command::SetParameter(set) => self.tell("parameter.set", |headers| {
-                headers
-                    .text("component", &*set.component)
-                    .text("name", &*set.name)
-                    .text("value", &*set.value);
+                headers.text("component", &*set.component).text("name", &*set.name);
+                self.parameter(headers, &set.value);
                 headers.text("vhost", &set.vhost).by(by);
             }),
-            Command::ClearParameter(clear) => self.tell("parameter.cleared", |headers| {
-                headers.text("component", &*clear.component).text("name", &*clear.name);
-                headers.text("vhost", &clear.vhost).by(by);
-            }),
+            Command::ClearParameter(clear) => {
+                self.parameter_cleared(&clear.component, &clear.name, Some(&clear.vhost), by);
+            }
             Command::SetGlobalParameter(set) => self.tell("parameter.set", |headers| {
-                headers
-                    .text("component", "global")
-                    .text("name", &*set.name)
-                    .text("value", &*set.value)
-                    .by(by);
+                headers.text("component", "global").text("name", &*set.name);
+                self.parameter(headers, &set.value);
+                headers.by(by);
             }),
-            Command::ClearGlobalParameter(clear) => self.tell("parameter.cleared", |headers| {
-                headers.text("component", "global").text("name", &*clear.name).by(by);
-            }),
+            Command::ClearGlobalParameter(clear) => self.parameter_cleared("global", &clear.name, None, by),
             _ => {}
         }
     }
@@ -233,8 +309,12 @@ fn binding(headers: &mut Headers, binding: &Binding, by: &str) {
         .by(by);
 }
 
+/// Whether bindings, and exchanges that go with their last one, go as a consequence: a queue is deleted.
+fn goes_by_itself(command: &Command) -> bool {
+    matches!(command, Command::DeleteQueue(_) | Command::DeleteExclusiveQueues(_))
+}
+
 fn limits(headers: &mut Headers, limits: &Limits) {
-    headers.text("name", "limits");
     for (name, value) in limits.iter() {
         headers.value(name, Value::I64(value));
     }
@@ -259,6 +339,9 @@ fn metadata_term(metadata: &metadata::VhostMetadata) -> String {
     if let Some(kind) = &metadata.default_queue_type {
         term.push_str(",default_queue_type => ");
         erlang::binary(&mut term, kind.as_bytes());
+    }
+    if metadata.protected_from_deletion {
+        term.push_str(",protected_from_deletion => true");
     }
     term.push('}');
     term

@@ -3,8 +3,8 @@
 //!
 //! Nothing is made of an event unless something is bound to the exchange. Refuses to know what happens where.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use metadata::{Arguments, Command, DeclareExchange};
 use platform::Clock;
@@ -63,15 +63,36 @@ pub(crate) struct Voice {
     pub(crate) node: Box<str>,
     events: Audience,
     pub(crate) logs: Audience,
+    /// What reads the values of runtime parameters.
+    parameters: OnceLock<ReadParameter>,
     clock: Arc<dyn Clock>,
 }
+
+/// Reads the text of a runtime parameter's value: a table whose only entry is the value as events have it, of any name.
+pub type ReadParameter = fn(&str) -> TableBuf;
 
 impl Voice {
     /// Nobody listens yet.
     pub(crate) fn new(options: &BrokerOptions, clock: Arc<dyn Clock>) -> Voice {
         let events = Audience::new(EVENT_EXCHANGE, options.event_exchange_vhost.as_deref());
         let logs = Audience::new(LOG_EXCHANGE, options.log_exchange_vhost.as_deref());
-        Voice { outlet: Outlet::default(), node: options.node_name.as_str().into(), events, logs, clock }
+        Voice {
+            outlet: Outlet::default(),
+            node: options.node_name.as_str().into(),
+            events,
+            logs,
+            parameters: OnceLock::new(),
+            clock,
+        }
+    }
+
+    /// The value of a runtime parameter, as a header.
+    pub(crate) fn parameter(&self, headers: &mut Headers, text: &str) {
+        let read = self.parameters.get().map(|read| read(text));
+        match read.as_ref().and_then(|table| table.as_table().iter().next()) {
+            Some((_, value)) => headers.value("value", value),
+            None => headers.text("value", text),
+        };
     }
 
     /// Milliseconds since the epoch.
@@ -145,6 +166,11 @@ impl Broker {
         }
     }
 
+    /// Values of runtime parameters are told of as this reads them; without it, as the texts that they are. Once.
+    pub fn read_parameters_with(&self, read: ReadParameter) {
+        let _already = self.services().voice.parameters.set(read);
+    }
+
     /// Declares a durable, internal topic exchange, if it is not there and its vhost is.
     pub(crate) fn declare_own(&self, vhost: &str, exchange: &[u8]) -> Result<(), Refused> {
         if self.vhost(vhost).is_none_or(|vhost| vhost.exchange(exchange).is_some()) {
@@ -200,6 +226,15 @@ impl Headers {
         let mut array = ArrayBuf::new();
         for text in texts {
             array.push_str(text);
+        }
+        self.value(name, Value::Array(array.as_array()))
+    }
+
+    /// A text as an array of its characters: RabbitMQ writes some so.
+    pub(crate) fn characters(&mut self, name: &str, text: &str) -> &mut Self {
+        let mut array = ArrayBuf::new();
+        for character in text.chars() {
+            array.push(Value::I64(u32::from(character).into()));
         }
         self.value(name, Value::Array(array.as_array()))
     }

@@ -1,6 +1,7 @@
 //! What the broker itself publishes: the trace of messages (B175), events (B176) and log lines.
 //!
 //! Refuses to know queues: everything goes through exchanges, by one bounded outlet.
+pub(crate) mod before;
 pub(crate) mod changes;
 pub(crate) mod erlang;
 pub(crate) mod events;
@@ -8,4 +9,5 @@ pub(crate) mod log;
 pub(crate) mod outlet;
 mod rules;
 pub(crate) mod sessions;
+pub(crate) mod shovels;
 pub(crate) mod trace;

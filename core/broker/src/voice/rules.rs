@@ -1,84 +1,116 @@
-//! Events of policies: set, cleared, and the queues to which they make a difference. Definitions are written as Erlang terms in
-//! text. Refuses to know which policy wins.
+//! Events of policies: set, cleared, and the queues to which they make a difference. Refuses to know which policy wins.
 
-use metadata::{ClearPolicy, PolicyDefinition, PolicyValue, QueueType, SetPolicy};
+use metadata::{
+    ApplyTo, ClearPolicy, Command, PolicyDefinition, PolicyKind, PolicyValue, QueueType, SetPolicy,
+};
+use wire::amqp091::{TableBuf, Value};
 
 use super::changes::module;
-use super::erlang;
-use super::events::Voice;
+use super::events::{Headers, Voice};
 use crate::policies::AppliedPolicies;
 
-/// Each setting as `{<<"name">>,value}`.
-fn settings(definition: &PolicyDefinition) -> Vec<String> {
-    let setting = |(name, value): (&str, &PolicyValue)| {
-        let mut term = String::from("{");
-        erlang::binary(&mut term, name.as_bytes());
-        term.push(',');
+/// Component of operator policies, which RabbitMQ keeps as parameters.
+const OPERATOR_POLICY: &str = "operator_policy";
+
+fn table(definition: &PolicyDefinition) -> TableBuf {
+    let mut table = TableBuf::new();
+    for (name, value) in definition.iter() {
         match value {
-            PolicyValue::Integer(number) => term.push_str(&number.to_string()),
-            PolicyValue::Text(text) => erlang::binary(&mut term, text.as_bytes()),
-        }
-        term.push('}');
-        term
-    };
-    definition.iter().map(setting).collect()
+            PolicyValue::Integer(number) => table.push(name, Value::I64(*number)),
+            PolicyValue::Text(text) => table.push(name, Value::LongStr(text.as_bytes())),
+        };
+    }
+    table
+}
+
+/// What a policy says.
+struct Rule<'a> {
+    pattern: &'a str,
+    apply_to: ApplyTo,
+    priority: i64,
+    definition: &'a PolicyDefinition,
+}
+
+impl<'a> Rule<'a> {
+    fn of(set: &'a SetPolicy) -> Rule<'a> {
+        let SetPolicy { pattern, apply_to, priority, definition, .. } = set;
+        Rule { pattern, apply_to: *apply_to, priority: *priority, definition }
+    }
+
+    fn fill(&self, headers: &mut Headers) {
+        headers
+            .text("apply-to", self.apply_to.name())
+            .value("definition", Value::Table(table(self.definition).as_table()))
+            .text("pattern", self.pattern)
+            .value("priority", Value::I64(self.priority));
+    }
 }
 
 impl Voice {
-    /// A policy or an operator policy was set.
-    pub(super) fn policy_set(&self, set: &SetPolicy, by: &str) {
+    /// A policy was set.
+    pub(super) fn policy_set(&self, kind: PolicyKind, set: &SetPolicy, by: &str) {
+        if kind == PolicyKind::Operator {
+            self.tell("parameter.set", |headers| {
+                let mut value = TableBuf::new();
+                value.push_str("apply-to", set.apply_to.name()).push_str("pattern", &*set.pattern);
+                value.push_i64("priority", set.priority);
+                value.push_table("definition", table(&set.definition).as_table());
+                headers.text("component", OPERATOR_POLICY).text("name", &*set.name);
+                headers.value("value", Value::Table(value.as_table())).text("vhost", &set.vhost).by(by);
+            });
+        }
         self.tell("policy.set", |headers| {
-            headers
-                .text("apply-to", set.apply_to.name())
-                .texts("definition", settings(&set.definition))
-                .text("name", &*set.name)
-                .text("pattern", &*set.pattern)
-                .value("priority", wire::amqp091::Value::I64(set.priority))
-                .text("vhost", &set.vhost)
-                .by(by);
+            Rule::of(set).fill(headers);
+            headers.text("name", &*set.name).text("vhost", &set.vhost).by(by);
         });
     }
 
-    /// A policy or an operator policy was cleared.
-    pub(super) fn policy_cleared(&self, clear: &ClearPolicy, by: &str) {
-        self.tell("policy.cleared", |headers| {
+    /// A policy was cleared.
+    pub(super) fn policy_cleared(&self, kind: PolicyKind, clear: &ClearPolicy, by: &str) {
+        let key = match kind {
+            PolicyKind::User => "policy.cleared",
+            PolicyKind::Operator => {
+                self.parameter_cleared(OPERATOR_POLICY, &clear.name, Some(&clear.vhost), by);
+                "operator.policy.cleared"
+            }
+        };
+        self.tell(key, |headers| {
             headers.text("name", &*clear.name).text("vhost", &clear.vhost).by(by);
         });
     }
 
-    /// Other policies apply to a queue than before, or say something else.
+    /// Other policies apply to a queue than before, or say something else. As in RabbitMQ it is told of by the policy that was set
+    /// or cleared, whatever else applies; where several were, by one that applies now.
     pub(crate) fn queue_ruled(
         &self,
         (vhost, name, queue_type): (&str, &[u8], QueueType),
+        command: &Command,
         policies: &AppliedPolicies,
         by: &str,
     ) {
-        let key = if policies.is_empty() { "queue.policy.cleared" } else { "queue.policy.updated" };
+        let rule = rule_of(command, policies);
+        let key = if rule.is_some() { "queue.policy.updated" } else { "queue.policy.cleared" };
         self.tell(key, |headers| {
             headers.text("name", name).text("type", module(queue_type)).text("vhost", vhost).by(by);
-            if !policies.is_empty() {
-                headers.texts("definition", settings(&policies.definition()));
-            }
-            let named = [("policy", policies.policy()), ("operator_policy", policies.operator_policy())];
-            for (header, policy) in named {
-                if let Some(policy) = policy {
-                    headers.text(header, &*policy.name);
-                }
+            if let Some(rule) = &rule {
+                rule.fill(headers);
             }
         });
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_are_written_as_terms() {
-        let mut definition = PolicyDefinition::default();
-        definition.set("max-length", PolicyValue::Integer(5));
-        definition.set("dead-letter-exchange", PolicyValue::Text("a\"b".into()));
-        let expected = [r#"{<<"dead-letter-exchange">>,<<"a\"b">>}"#, r#"{<<"max-length">>,5}"#];
-        assert_eq!(settings(&definition), expected);
+/// What a queue is told to go by.
+fn rule_of<'a>(command: &'a Command, policies: &AppliedPolicies) -> Option<Rule<'a>> {
+    match command {
+        Command::SetPolicy(set) | Command::SetOperatorPolicy(set) => Some(Rule::of(set)),
+        Command::ImportBatch(batch) => batch.commands.iter().rev().find_map(|command| {
+            let (set, applied) = match command {
+                Command::SetPolicy(set) => (set, policies.policy()),
+                Command::SetOperatorPolicy(set) => (set, policies.operator_policy()),
+                _ => return None,
+            };
+            applied.filter(|policy| policy.name == set.name).map(|_| Rule::of(set))
+        }),
+        _ => None,
     }
 }

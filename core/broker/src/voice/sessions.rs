@@ -2,7 +2,7 @@
 
 use queues::{ConsumerId, ConsumerSpec};
 use stdx::ConnectionId;
-use wire::amqp091::{Array, ArrayBuf, Table, Value};
+use wire::amqp091::Table;
 
 use super::erlang;
 use super::events::{Headers, INTERNAL, Voice};
@@ -53,6 +53,7 @@ impl Voice {
                 .text("vhost", vhost)
                 .by(user);
             ends(headers, info);
+            provided(headers, info);
             for name in [
                 "peer_cert_issuer",
                 "peer_cert_serial_number",
@@ -68,7 +69,7 @@ impl Voice {
         });
     }
 
-    /// A connection that was open has gone.
+    /// A connection has gone that was open, or had sent the properties of its client.
     pub(crate) fn connection_closed(&self, id: ConnectionId, info: &ConnectionInfo) {
         self.tell("connection.closed", |headers| {
             headers
@@ -76,6 +77,7 @@ impl Voice {
                 .text("name", &info.name)
                 .text("node", &*self.node)
                 .text("pid", self.pid_of_connection(id));
+            provided(headers, info);
         });
     }
 
@@ -126,6 +128,13 @@ fn ends(headers: &mut Headers, info: &ConnectionInfo) {
         .number("peer_port", info.peer_port.into())
         .text("protocol", protocol(&info.protocol))
         .flag("ssl", false);
+}
+
+/// The name that the client has given.
+fn provided(headers: &mut Headers, info: &ConnectionInfo) {
+    if let Some(name) = &info.user_provided_name {
+        headers.text("user_provided_name", name);
+    }
 }
 
 impl Services {
@@ -183,13 +192,11 @@ impl Broker {
                 .text("name", user);
             ends(headers, info);
             if outcome == LoginOutcome::Refused {
-                // RabbitMQ writes this one text as an array of characters.
-                let mut characters = ArrayBuf::new();
-                for character in format!("user '{user}' - invalid credentials").chars() {
-                    characters.push(Value::I64(u32::from(character).into()));
-                }
-                headers.value("error", Value::Array(Array::from_raw(characters.as_array().raw())));
+                headers.characters("error", &format!("user '{user}' - invalid credentials"));
             }
         });
+        if outcome == LoginOutcome::Refused {
+            self.services().voice.connection_closed(self.next_connection_id(), info);
+        }
     }
 }

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, header};
+use broker::on_behalf_of;
 use tokio::sync::oneshot;
 
 use super::app::{App, Headers};
@@ -181,7 +182,7 @@ async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body, codin
     let streams = app.0.streams.clone();
     let running = tokio::task::spawn_blocking(move || {
         let _large = large;
-        let reply = (route.handler)(&call);
+        let reply = on_behalf_of(&call.user.name, || (route.handler)(&call));
         // Who reads slowly keeps a stream, and no turn of others.
         let stream = matches!(reply, Ok(Reply::Stream(..))).then(|| streams.try_acquire_owned());
         drop(slot);

@@ -141,8 +141,27 @@ pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimi
     }
 }
 
+/// RabbitMQ 3's command line exports an object within a parameter as a list of pairs: `[["message-ttl", 60000]]`.
+fn with_objects(value: &Value) -> Value {
+    let pair = |element: &Value| match element.as_array().map(Vec::as_slice) {
+        Some([Value::String(name), value]) => Some((name.clone(), value.clone())),
+        _ => None,
+    };
+    let object = |value: &Value| -> Option<Map<String, Value>> {
+        value.as_array().filter(|pairs| !pairs.is_empty())?.iter().map(pair).collect()
+    };
+    let mut value = value.clone();
+    for inner in value.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        if let Some(object) = object(inner) {
+            *inner = object.into();
+        }
+    }
+    value
+}
+
 /// A shovel. What RabbitMQ took and Warren does not, such as one with TLS, is left out.
 pub(super) fn shovel(it: Parameter, vhost: &str) -> Result<Entry<SetParameter>, Problem> {
+    let it = Parameter { value: with_objects(&it.value), ..it };
     let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
     if let Err(problems) = shovels::check("", &it.name, &it.value, None) {
         let detail = format!("shovel: {}", problems.replace('\n', "; "));
@@ -183,7 +202,8 @@ pub(super) fn policy(it: &Policy, vhost: &str) -> Result<Entry<SetPolicy>, Probl
 pub(super) fn operator_policy(it: &Parameter, vhost: &str) -> Result<Entry<SetPolicy>, Problem> {
     let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
     let nothing = Map::new();
-    let value = it.value.as_object().unwrap_or(&nothing);
+    let value = with_objects(&it.value);
+    let value = value.as_object().unwrap_or(&nothing);
     policy_of((PolicyKind::Operator, What::OperatorPolicy), vhost, &it.name, value)
 }
 
@@ -208,7 +228,12 @@ pub(super) fn queue(it: &Queue, vhost: &str) -> Result<Entry<DeclareQueue>, Prob
     }
     let arguments = table_of("queue", &it.name, &it.arguments)?;
     if let Err(error) = QueueConfig::from_arguments(arguments.as_table(), QueueType::Classic.arguments()) {
-        return Err(format!("queue '{}': argument {}: {:?}", it.name, error.name, error.reason));
+        return Err(format!(
+            "queue '{}': invalid arg '{}': {}",
+            it.name,
+            error.name,
+            shovels::reason(&error.reason)
+        ));
     }
     Ok(Entry::Taken(DeclareQueue {
         vhost,

@@ -202,3 +202,26 @@ fn more_vhosts_than_there_may_be_are_refused() {
     assert!(refused.contains("vhost limit of 1 is reached"), "{refused}");
     broker.shutdown();
 }
+
+/// As `rabbitmqctl export_definitions` of 3.10 writes them.
+#[test]
+fn objects_that_were_exported_as_lists_of_pairs_are_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let document = json!({
+        "vhosts": [{"name": "v"}],
+        "parameters": [
+            {"vhost": "v", "component": "operator_policy", "name": "o",
+             "value": {"pattern": ".*", "apply-to": "queues", "priority": 1, "definition": [["message-ttl", 60000]]}},
+            {"vhost": "v", "component": "shovel", "name": "s",
+             "value": {"src-uri": "amqp://", "src-queue": "a", "dest-uri": ["amqp://"], "dest-queue": "b",
+                       "dest-publish-properties": [["delivery_mode", 2]], "src-queue-args": []}},
+        ],
+    });
+    import(&broker, &document.to_string(), "/", Unsupported::Refused).unwrap();
+    let exported: Value = serde_json::from_str(&export(&broker)).unwrap();
+    let values: Vec<_> = exported["parameters"].as_array().unwrap().iter().map(|it| &it["value"]).collect();
+    assert!(values.iter().any(|value| value["definition"] == json!({"message-ttl": 60000})), "{values:?}");
+    assert!(values.iter().any(|value| value["dest-publish-properties"] == json!({"delivery_mode": 2})));
+    broker.shutdown();
+}

@@ -8,7 +8,7 @@ use broker::{Broker, Queue, QueueGlance};
 
 use super::metric::write_sum;
 use super::page::Page;
-use super::{clients, exchanges, global, node, queues, stages};
+use super::{clients, exchanges, global, node, queues, shovels, stages};
 use crate::node::Node;
 
 /// What a page is asked about.
@@ -158,6 +158,7 @@ pub(crate) fn aggregated(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<(
     let passed = exchanges::sum(asked.broker);
     write_sum(page, exchanges::METRICS, &passed)?;
     of_warren(page, |page| write_sum(page, exchanges::OURS, &passed))?;
+    shovels::states(asked, page)?;
     whole(asked, page, &channels)
 }
 

@@ -21,6 +21,7 @@ mod node;
 mod page;
 mod process;
 mod queues;
+mod shovels;
 mod stages;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ const COUNT_MAX: u64 = 65_535;
 pub(crate) fn term(value: &Value) -> String {
     let list = |terms: Vec<String>| terms.join(",");
     match value {
+        Value::String(text) if text.is_empty() => "<<>>".to_owned(),
         Value::String(text) => format!("<<\"{text}\">>"),
         Value::Array(elements) => format!("[{}]", list(elements.iter().map(term).collect())),
         Value::Object(object) => {
@@ -67,7 +68,8 @@ impl<'a> Keys<'a> {
     pub(super) fn name(&mut self, key: &'static str) -> Option<&'a str> {
         let name = self.text(key)?;
         if name.len() > 255 {
-            self.problem(key, format!("{key} has {} bytes, at most 255 are possible", name.len()));
+            let length = name.len();
+            self.problem(key, format!("{key} should be less than 255 bytes, actually was {length}"));
         }
         Some(name)
     }

@@ -3,7 +3,7 @@
 use broker::{Broker, Refused};
 use metadata::{ClearParameter, Command, Outcome as Applied};
 use serde_json::Value;
-use shovel::{From, Report, To};
+use shovel::Report;
 
 use super::SHOVEL;
 use super::shown::{Shown, count};
@@ -34,8 +34,12 @@ const COLUMNS: &[Column<Report>] = &[
     ("destination_protocol", |it| of_progress(it, |_| "amqp091".into())),
     ("source_protocol", |it| of_progress(it, |_| "amqp091".into())),
     ("last_changed", |it| Shown(it).changed().into()),
-    ("source_queue", |it| ends(it).0),
-    ("destination_queue", |it| ends(it).1),
+    ("source_queue", |it| end(it, "src_queue")),
+    ("source_exchange", |it| end(it, "src_exchange")),
+    ("source_exchange_key", |it| end(it, "src_exchange_key")),
+    ("destination_queue", |it| end(it, "dest_queue")),
+    ("destination_exchange", |it| end(it, "dest_exchange")),
+    ("destination_exchange_key", |it| end(it, "dest_exchange_key")),
     ("remaining", |it| of_progress(it, |progress| count(progress.remaining))),
     ("remaining_unacked", |it| of_progress(it, |progress| count(progress.remaining_unacked))),
     ("forwarded", |it| of_progress(it, |progress| progress.forwarded.into())),
@@ -46,12 +50,10 @@ fn of_progress(report: &Report, value: fn(&shovel::Progress) -> Value) -> Value 
     Shown(report).progress().map_or_else(|| "".into(), value)
 }
 
-/// Queues at both ends; empty where there is an exchange.
-fn ends(report: &Report) -> (Value, Value) {
-    let Some(definition) = &report.definition else { return ("".into(), "".into()) };
-    let source = if let From::Queue(name) = &definition.source.from { name } else { "" };
-    let destination = if let To::Queue(name) = &definition.destination.to { name } else { "" };
-    (source.into(), destination.into())
+/// What stands at an end, by its name in statuses; empty where there is nothing of the kind.
+fn end(report: &Report, name: &str) -> Value {
+    let ends = report.definition.iter().flat_map(|definition| definition.ends());
+    ends.into_iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value).into()
 }
 
 fn status(node: &Node) -> Outcome {

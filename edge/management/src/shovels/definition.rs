@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use shovel::{AckMode, Amount, Definition, Destination, From, Property, Source, Stamp, To, Topology, Uri};
 use wire::amqp091::Property as Name;
 
+use super::arguments::{of_consumer, of_queue};
 use super::checks::{Keys, term};
-use crate::values::raw_table;
 
 /// Most deliveries that are not acked, when the parameter does not say (RabbitMQ's default).
 const PREFETCH_COUNT: u16 = 1000;
@@ -17,6 +17,9 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
 /// Longest pause that can be set, seconds.
 const RECONNECT_DELAY_S_MAX: f64 = 1e9;
+
+/// Longest `src-delete-after-duration`, seconds: ten years.
+const LIFETIME_S_MAX: u64 = 315_360_000;
 
 /// Property names of `dest-publish-properties` that are texts.
 const TEXTS: [(&str, Name); 10] = [
@@ -102,18 +105,15 @@ fn source(keys: &mut Keys<'_>) -> Source {
     let from = exchange.map(|name| From::Exchange { name, key });
     let early = keys.count("prefetch-count");
     let later = amount(keys, "delete-after");
-    if keys.get("src-delete-after-duration").is_some() {
-        let problem = "src-delete-after-duration is not there in Warren yet; use src-delete-after".to_owned();
-        keys.problem("src-delete-after-duration", problem);
-    }
     Source {
         uris: uris(keys, "src-uri"),
         from: from.unwrap_or_else(|| From::Queue(queue.unwrap_or_default())),
-        queue_arguments: arguments(keys, "src-queue-args"),
-        consumer_arguments: arguments(keys, "src-consumer-args"),
+        queue_arguments: arguments(keys, "src-queue-args", of_queue),
+        consumer_arguments: arguments(keys, "src-consumer-args", of_consumer),
         consumer_tag: keys.name("src-consumer-name").unwrap_or_default().to_owned(),
         prefetch_count: keys.count("src-prefetch-count").or(early).unwrap_or(PREFETCH_COUNT),
         amount: amount(keys, "src-delete-after").or(later).unwrap_or(Amount::Unlimited),
+        lifetime: lifetime(keys, "src-delete-after-duration"),
         topology: topology(keys, "src-predeclared"),
     }
 }
@@ -133,7 +133,7 @@ fn destination(keys: &mut Keys<'_>) -> Destination {
     Destination {
         uris: uris(keys, "dest-uri"),
         to,
-        queue_arguments: arguments(keys, "dest-queue-args"),
+        queue_arguments: arguments(keys, "dest-queue-args", of_queue),
         properties,
         forward_headers: stamp(keys, "dest-add-forward-headers", "add-forward-headers"),
         timestamp_header: stamp(keys, "dest-add-timestamp-header", "add-timestamp-header"),
@@ -143,7 +143,7 @@ fn destination(keys: &mut Keys<'_>) -> Destination {
 
 /// RabbitMQ's `local` is a queue of this node, which `amqp://` says as well.
 fn protocol(keys: &mut Keys<'_>, key: &'static str) {
-    if keys.one_of(key, &["amqp091", "amqp10", "local"]) == Some("amqp10") {
+    if keys.one_of(key, &["local", "amqp091", "amqp10"]) == Some("amqp10") {
         keys.problem(key, format!("{key} amqp10 is not there in Warren yet; use amqp091"));
     }
 }
@@ -177,23 +177,27 @@ fn uris(keys: &mut Keys<'_>, key: &'static str) -> Vec<Uri> {
                 keys.problem(key, format!("\"{text}\" not a valid URI: {problem}"));
             }
             Err(problem) => {
-                keys.problem(key, format!("\"{text}\" not a valid URI: {{{problem},\"{text}\"}}"));
+                keys.problem(key, format!("\"{text}\" not a valid URI: {{{problem},{}}}", characters(text)));
             }
         }
     }
     uris
 }
 
+/// An Erlang text: without characters it is an empty list.
+fn characters(text: &str) -> String {
+    if text.is_empty() { "[]".to_owned() } else { format!("\"{text}\"") }
+}
+
+type Judge = fn(&str, &Map<String, Value>) -> Result<Vec<u8>, String>;
+
 /// A raw AMQP table.
-fn arguments(keys: &mut Keys<'_>, key: &'static str) -> Vec<u8> {
+fn arguments(keys: &mut Keys<'_>, key: &'static str, judge: Judge) -> Vec<u8> {
     let Some(object) = keys.object(key) else { return Vec::new() };
-    match raw_table(object) {
-        Ok(table) => table.into_raw(),
-        Err(problem) => {
-            keys.problem(key, format!("{key}: {problem}"));
-            Vec::new()
-        }
-    }
+    judge(key, object).unwrap_or_else(|problem| {
+        keys.problem(key, problem);
+        Vec::new()
+    })
 }
 
 fn amount(keys: &mut Keys<'_>, key: &'static str) -> Option<Amount> {
@@ -211,6 +215,19 @@ fn amount(keys: &mut Keys<'_>, key: &'static str) -> Option<Amount> {
         term(value)
     );
     keys.problem(key, text);
+    None
+}
+
+fn lifetime(keys: &mut Keys<'_>, key: &'static str) -> Option<Duration> {
+    let value = keys.get(key)?;
+    let problem = match value.as_u64() {
+        Some(seconds @ 1..=LIFETIME_S_MAX) => return Some(Duration::from_secs(seconds)),
+        Some(seconds @ 1..) => {
+            format!("{key} is {seconds} seconds, which exceeds the maximum supported duration")
+        }
+        _ => format!("{key} should be a positive integer (seconds), actually was {}", term(value)),
+    };
+    keys.problem(key, problem);
     None
 }
 
@@ -320,7 +337,6 @@ mod tests {
     fn what_warren_does_not_have_is_said() {
         assert!(problems(&json!({"src-uri": "amqps://h"})).contains("no TLS yet"));
         assert!(problems(&json!({"src-protocol": "amqp10"})).contains("use amqp091"));
-        assert!(problems(&json!({"src-delete-after-duration": 5})).contains("use src-delete-after"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use broker::{Broker, Commit, Refused};
 use metadata::{Command, SetParameter};
 use serde_json::Value;
+use shovel::Uri;
 
 use super::SHOVEL;
 use super::definition::from_value;
@@ -25,15 +26,17 @@ pub(crate) fn check(
 ) -> Result<(), String> {
     let definition = from_value(name, value).map_err(|problems| problems.join("\n"))?;
     let Some(author) = author else { return Ok(()) };
-    let uris = definition.destination.uris.iter().chain(&definition.source.uris);
-    let mut refused = Vec::new();
-    for uri in uris.filter(|uri| uri.place.is_none()) {
-        let opened = uri.vhost.as_deref().unwrap_or(vhost);
-        let line = format!("user \"{}\" may not connect to vhost \"{opened}\"", author.name);
-        if !(author.may_open)(opened) && !refused.contains(&line) {
-            refused.push(line);
-        }
-    }
+    // The first of each side: so RabbitMQ tells them.
+    let first_refused = |uris: &[Uri]| {
+        let opened =
+            uris.iter().filter(|uri| uri.place.is_none()).map(|uri| uri.vhost.as_deref().unwrap_or(vhost));
+        opened.into_iter().find(|opened| !(author.may_open)(opened)).map(str::to_owned)
+    };
+    let refused: Vec<String> = [&definition.destination.uris, &definition.source.uris]
+        .into_iter()
+        .filter_map(|uris| first_refused(uris))
+        .map(|opened| format!("user \"{}\" may not connect to vhost \"{opened}\"", author.name))
+        .collect();
     if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
 }
 

@@ -1,7 +1,7 @@
 //! Shovels as the HTTP API and the command line show them. URIs are shown without credentials.
 
 use serde_json::{Map, Value, json};
-use shovel::{AckMode, Blocked, Count, Definition, From, Progress, Report, State, To, Uri};
+use shovel::{AckMode, Blocked, Count, Definition, Progress, Report, State, Uri};
 
 use crate::node::NODE_NAME;
 
@@ -10,11 +10,7 @@ pub(crate) struct Shown<'a>(pub(crate) &'a Report);
 
 impl Shown<'_> {
     pub(crate) fn state(&self) -> &'static str {
-        match self.0.state {
-            State::Starting => "starting",
-            State::Running(_) => "running",
-            State::Terminated { .. } => "terminated",
-        }
+        self.0.state.name()
     }
 
     pub(crate) fn progress(&self) -> Option<&Progress> {
@@ -83,21 +79,7 @@ fn running(fields: &mut Map<String, Value>, progress: &Progress, definition: &De
     put("src_protocol", "amqp091".into());
     put("dest_uri", progress.destination_uri.as_str().into());
     put("dest_protocol", "amqp091".into());
-    match &definition.source.from {
-        From::Queue(name) => put("src_queue", name.as_str().into()),
-        From::Exchange { name, key } => {
-            put("src_exchange", name.as_str().into());
-            put("src_exchange_key", key.as_str().into());
-        }
-    }
-    match &definition.destination.to {
-        To::SameExchange => {}
-        To::Queue(name) => put("dest_queue", name.as_str().into()),
-        To::Exchange { name, key } => {
-            put("dest_exchange", name.as_str().into());
-            key.iter().for_each(|key| put("dest_exchange_key", key.as_str().into()));
-        }
-    }
+    definition.ends().into_iter().for_each(|(name, value)| put(name, value.into()));
     put("pending", progress.pending.into());
     put("forwarded", progress.forwarded.into());
     put("remaining", count(progress.remaining));

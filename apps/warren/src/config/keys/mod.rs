@@ -12,6 +12,7 @@ mod node;
 mod prometheus;
 mod queues;
 mod seeds;
+mod shovels;
 mod table;
 
 pub use table::{all, sections};

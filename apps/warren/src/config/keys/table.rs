@@ -2,7 +2,7 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 11] = [
+static SECTIONS: [&Section; 12] = [
     &super::network::SECTION,
     &super::limits::SECTION,
     &super::alarms::SECTION,
@@ -11,6 +11,7 @@ static SECTIONS: [&Section; 11] = [
     &super::queues::SECTION,
     &super::management::SECTION,
     &super::prometheus::SECTION,
+    &super::shovels::SECTION,
     &super::node::SECTION,
     &super::logging::SECTION,
     &super::accepted::SECTION,

@@ -421,6 +421,7 @@ inBrowser("where threads wait is drawn thread by thread, and page faults are or 
   assert.equal(await page.getByLabel("Cut by").inputValue(), "thread");
   await page.getByRole("button", { name: "(sleeps in futex)" }).first().click(); // in the table: highlights it
   await page.getByText(/% in what matches/).waitFor();
+  await page.getByRole("heading", { name: "Profiling" }).scrollIntoViewIfNeeded();
   await page.waitForTimeout(300);
   await browser.shot(page, "waits");
   await page.getByLabel("Highlight functions").fill("");

@@ -5,9 +5,9 @@ import { bytes, nanos, plural } from "./format.js";
 export const KINDS = [
   { kind: "cpu", name: "CPU", about: "Where the processor time goes, sampled while it runs.", timed: true },
   { kind: "history", name: "Last minutes", about: "Where the processor time went, from the samples that the broker keeps.", minutes: true },
-  { kind: "heap", name: "Heap", about: "What is allocated while it runs and still held at its end, by the place that asked for it.", timed: true },
-  { kind: "waits", name: "Waits", about: "Where threads sleep, or wait for the disk or a processor. Those that wait for work are in it, too.", timed: true, by: "thread" },
-  { kind: "faults", name: "Page faults", about: "Who touches new memory, or memory that has to come from disk, where the operating system lets the broker look.", timed: true },
+  { kind: "heap", name: "Heap", about: "What is allocated while it runs and still held at its end, by the place that asked for it.", timed: true, top: "Functions with most memory" },
+  { kind: "waits", name: "Waits", about: "Where threads sleep, or wait for the disk or a processor. Those that wait for work are in it, too.", timed: true, by: "thread", top: "Longest waits" },
+  { kind: "faults", name: "Page faults", about: "Who touches new memory, or memory that has to come from disk, where the operating system lets the broker look.", timed: true, top: "Functions with most page faults" },
 ];
 
 const place = (kind, { seconds, minutes }, as) => `profile/${kind}${query({ seconds: kind === "history" ? undefined : seconds, minutes: kind === "history" ? minutes : undefined, as })}`;

@@ -1,20 +1,20 @@
 //! All that a broker shows of what it holds, in order and counted: two of them can be compared. Knows nothing of what should be
 //! there.
 
-use broker::{Condition, Refused};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::kinds::{self, SLOTS};
+use broker::{Condition, Queue, Refused};
+
 use crate::life::Life;
 use crate::model::Seen;
 
-/// A message: its number and the queue in which it died first.
+/// A message: its number, or when it is due, and the queue in which it died first.
 type Message = (u64, Option<usize>);
 
 /// What one queue shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// It is not there.
-    Nowhere,
     /// It is out of service, and says so.
     Crashed,
     /// Its statistics, then its messages from the first to the last.
@@ -24,7 +24,7 @@ pub(crate) enum Shown {
 /// What a broker shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Census {
-    pub(crate) queues: Vec<Shown>,
+    queues: BTreeMap<String, Shown>,
     /// Queues, exchanges and bindings of all vhosts.
     metadata: Vec<String>,
 }
@@ -42,15 +42,28 @@ impl Census {
             };
             state.vhosts().flat_map(of_vhost).collect()
         });
-        let queues = (0..SLOTS).map(|slot| shown(life, slot)).collect::<Result<_, _>>()?;
+        let mut queues = BTreeMap::new();
+        for queue in life.principal.vhost.queues() {
+            let name = String::from_utf8_lossy(queue.name()).into_owned();
+            let shown = shown(life, &queue).map_err(|why| format!("{name}: {why}"))?;
+            queues.insert(name, shown);
+        }
+        for exchange in life.principal.vhost.exchanges() {
+            if let Some(store) = life.principal.vhost.delays(&exchange) {
+                let waiting = store.scheduled(usize::MAX).try_take().ok_or("what waits is not told")?;
+                let due_ms = waiting.iter().map(|one| (one.due_ms, None)).collect();
+                queues.insert(format!("exchange {}", exchange.id), Shown::of(&store, due_ms)?);
+            }
+        }
         Ok(Census { queues, metadata })
     }
 
     /// What the other does not show in the same way; `None` when there is nothing.
     pub(crate) fn difference(&self, other: &Census) -> Option<String> {
-        for (slot, (own, theirs)) in self.queues.iter().zip(&other.queues).enumerate() {
-            if own != theirs {
-                return Some(format!("q{slot} has {own:?}, not {theirs:?}"));
+        for (name, own) in &self.queues {
+            let theirs = other.queues.get(name);
+            if Some(own) != theirs {
+                return Some(format!("{name} has {own:?}, not {theirs:?}"));
             }
         }
         let other_has = |record: &&String| other.metadata.contains(record);
@@ -60,31 +73,37 @@ impl Census {
     }
 }
 
-fn shown(life: &mut Life, slot: usize) -> Result<Shown, String> {
-    let Some(queue) = life.queue(slot) else { return Ok(Shown::Nowhere) };
+impl Shown {
+    fn of(queue: &Arc<Queue>, messages: Vec<Message>) -> Result<Shown, String> {
+        let stats = queue.stats().try_take().ok_or("statistics are not answered")?;
+        let (ready, ready_bytes, persistent) = (stats.ready, stats.ready_bytes, stats.persistent);
+        Ok(Shown::Holds { ready, ready_bytes, persistent, messages })
+    }
+}
+
+fn shown(life: &mut Life, queue: &Arc<Queue>) -> Result<Shown, String> {
     if queue.condition() != Condition::Running {
         return Ok(Shown::Crashed);
     }
-    let stats = queue.stats().try_take().ok_or("statistics are not answered")?;
-    let mut messages = Vec::new();
-    let name = kinds::name(slot);
+    let before = Shown::of(queue, Vec::new())?;
+    let mut taken = Vec::new();
     loop {
-        let (_, mut call) = match life.broker.get(&life.principal, name.as_bytes(), true) {
+        let (_, mut call) = match life.broker.get(&life.principal, queue.name(), true) {
             Ok(asked) => asked,
             Err(Refused::Crashed(_)) => return Ok(Shown::Crashed),
-            Err(refused) => return Err(format!("get from {name} is refused: {refused:?}")),
+            Err(refused) => return Err(format!("get is refused: {refused:?}")),
         };
         life.driver.run_until_idle();
         match call.try_take() {
             Some(Ok(Some(got))) => {
                 let Seen { id, first_death } = Seen::read(&got.properties, &got.body)?;
-                messages.push((id, first_death));
+                taken.push((id, first_death));
             }
             Some(Ok(None)) => break,
             Some(Err(Refused::Crashed(_))) => return Ok(Shown::Crashed),
-            answer => return Err(format!("get from {name} is answered with {:?}", answer.map(|_| ()))),
+            answer => return Err(format!("get is answered with {:?}", answer.map(|_| ()))),
         }
     }
-    let (ready, ready_bytes, persistent) = (stats.ready, stats.ready_bytes, stats.persistent);
-    Ok(Shown::Holds { ready, ready_bytes, persistent, messages })
+    let Shown::Holds { ready, ready_bytes, persistent, .. } = before else { return Ok(before) };
+    Ok(Shown::Holds { ready, ready_bytes, persistent, messages: taken })
 }

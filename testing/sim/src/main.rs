@@ -4,13 +4,18 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+type Kind = fn(u64, Option<fn(&str)>) -> Result<sim::Summary, String>;
+
+/// A history of random work, and one of tenants: each seed stands for both.
+const KINDS: [Kind; 2] = [sim::run, sim::run_house];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
-    let minutes = number("--minutes");
+    let (minutes, only) = (number("--minutes"), number("--kind"));
     let first = number("--seed").unwrap_or(1);
     let tell: Option<fn(&str)> =
         if arguments.iter().any(|argument| argument == "--tell") { Some(say) } else { None };
@@ -20,28 +25,30 @@ fn main() -> ExitCode {
     let (started, budget) = (Instant::now(), Duration::from_secs(60 * minutes.unwrap_or(0)));
     let (mut seed, mut messages, mut lives) = (first, 0, 0);
     loop {
-        match std::panic::catch_unwind(|| sim::run(seed, tell)) {
-            Ok(Ok(summary)) => {
-                messages += summary.messages;
-                lives += summary.lives;
+        for (kind, run) in KINDS.iter().enumerate() {
+            if only.is_some_and(|only| only != kind as u64) {
+                continue;
             }
-            Ok(Err(why)) => return failed(seed, &why),
-            Err(_) => return failed(seed, "it panics"),
+            match std::panic::catch_unwind(|| run(seed, tell)) {
+                Ok(Ok(summary)) => {
+                    messages += summary.messages;
+                    lives += summary.lives;
+                }
+                Ok(Err(why)) => return failed(seed, kind, &why),
+                Err(_) => return failed(seed, kind, "it panics"),
+            }
         }
         seed += 1;
         if started.elapsed() >= budget {
             break;
         }
     }
-    say(&format!(
-        "{} histories from seed {first}: {lives} lives, {messages} messages, nothing wrong",
-        seed - first
-    ));
+    say(&format!("{} seeds from {first}: {lives} lives, {messages} messages, nothing wrong", seed - first));
     ExitCode::SUCCESS
 }
 
-fn failed(seed: u64, why: &str) -> ExitCode {
-    say(&format!("seed {seed} fails: {why}\nagain: cargo xtask sim --seed {seed}"));
+fn failed(seed: u64, kind: usize, why: &str) -> ExitCode {
+    say(&format!("seed {seed} fails: {why}\nagain: cargo xtask sim --seed {seed} --kind {kind} --tell"));
     ExitCode::FAILURE
 }
 

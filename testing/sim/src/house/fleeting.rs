@@ -1,0 +1,240 @@
+//! Queues that go by themselves, and one that goes on conditions: `lease` when nobody has used it for a while, `auto` with its last
+//! consumer, `mine` with its connection, `careful` only when it is empty or unused. What went does not come back, nor does
+//! anything that was in it.
+
+use broker::{QueueDeclare, SettleHow};
+use wire::amqp091::TableBuf;
+
+use super::ledger::{Entry, Ledger};
+use super::life::{Ended, Tenant};
+use super::site::{Held, Site, check_order, durable, places_of, properties};
+
+const NAMES: [&str; 4] = ["lease", "auto", "mine", "careful"];
+const LEASE: usize = 0;
+const AUTO: usize = 1;
+const MINE: usize = 2;
+const CAREFUL: usize = 3;
+
+/// How long `lease` stays without use, milliseconds.
+const LEASE_MS: u64 = 2500;
+
+/// Declares, uses and leaves.
+#[derive(Default)]
+pub(super) struct Fleeting {
+    is_there: [bool; 4],
+    consumers: [Vec<u32>; 4],
+    /// When `lease` was used last.
+    used_ms: u64,
+    ledger: Ledger,
+    held: Vec<Held>,
+    now_ms: u64,
+}
+
+impl Fleeting {
+    fn declare(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
+        let mut arguments = TableBuf::new();
+        if queue == LEASE {
+            arguments.push_i64("x-expires", LEASE_MS.cast_signed());
+        }
+        let declare = QueueDeclare {
+            exclusive: queue == MINE,
+            auto_delete: queue == AUTO,
+            ..durable(NAMES[queue], &arguments)
+        };
+        let (was_there, ready) = (self.is_there[queue], site.declare(declare)?);
+        if !was_there && ready > 0 {
+            return Err(format!("{} is new and has {ready} messages", NAMES[queue]));
+        }
+        self.is_there[queue] = true;
+        self.use_lease(queue, site.now_ms());
+        Ok(())
+    }
+
+    fn use_lease(&mut self, queue: usize, now_ms: u64) {
+        if queue == LEASE {
+            self.used_ms = now_ms;
+        }
+    }
+
+    /// It is gone, and all that was in it.
+    fn forget(&mut self, queue: usize) {
+        self.is_there[queue] = false;
+        self.consumers[queue].clear();
+        self.held.retain(|held| held.queue != queue);
+        self.ledger.at(1 << queue).into_iter().for_each(|id| self.ledger.settle(id));
+    }
+
+    fn is_lease_over(&self) -> bool {
+        self.consumers[LEASE].is_empty() && self.now_ms >= self.used_ms + LEASE_MS
+    }
+
+    /// Whatever should be there is, and nothing else.
+    fn check_presence(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        site.idle();
+        self.now_ms = site.now_ms();
+        if self.is_there[LEASE] && self.is_lease_over() {
+            self.forget(LEASE);
+        }
+        for (queue, name) in NAMES.iter().enumerate() {
+            let is_there = site.queue(name).is_some();
+            if is_there != self.is_there[queue] {
+                return Err(format!(
+                    "{name} is there: {is_there}, at {}, used at {}",
+                    self.now_ms, self.used_ms
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
+        for _ in 0..=site.below(5) {
+            let persistent = site.chance(7, 8);
+            let properties = properties(persistent, None);
+            let filler_bytes = if site.chance(1, 8) { site.below(9000) } else { site.below(200) };
+            let Some(id) = site.publish("", NAMES[queue], &properties, filler_bytes)? else { return Ok(()) };
+            self.ledger.entries.insert(id, Entry::new(1 << queue, persistent && queue != MINE));
+        }
+        Ok(())
+    }
+
+    fn fetch(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
+        self.use_lease(queue, site.now_ms());
+        if let Some((seq, id)) = site.get(NAMES[queue])? {
+            self.ledger.delivered(id, 1 << queue)?;
+            self.held.push(Held { id, queue, seq });
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, site: &mut Site<'_>) {
+        for held in std::mem::take(&mut self.held) {
+            let how = [SettleHow::Ack, SettleHow::Requeue, SettleHow::Reject]
+                [usize::try_from(site.below(3)).expect("below 3")];
+            if how != SettleHow::Requeue {
+                self.ledger.settle(held.id);
+            }
+            site.settle(how, NAMES[held.queue], &held);
+        }
+    }
+
+    fn cancel(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
+        let Some(token) = self.consumers[queue].pop() else { return Ok(()) };
+        self.use_lease(queue, site.now_ms());
+        site.cancel(NAMES[queue], token)?;
+        if queue == AUTO && self.consumers[AUTO].is_empty() {
+            self.forget(AUTO);
+            if site.queue(NAMES[AUTO]).is_some() {
+                return Err("auto stays without its last consumer".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes on conditions, which hold or not.
+    fn delete(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        site.idle();
+        let queue = site.queue(NAMES[CAREFUL]).ok_or("careful is not there")?;
+        let ready = queue.stats().try_take().ok_or("statistics are not answered")?.ready;
+        drop(queue);
+        let (if_unused, if_empty) = (site.chance(1, 2), site.chance(1, 2));
+        let is_used = !self.consumers[CAREFUL].is_empty();
+        let is_against = (if_unused && is_used) || (if_empty && ready > 0);
+        match site.delete(NAMES[CAREFUL], if_unused, if_empty)? {
+            Ok(_) if !is_against => self.forget(CAREFUL),
+            Err(_) if is_against => {}
+            answer => {
+                return Err(format!(
+                    "careful has {ready} messages; asked for a deletion {if_unused} {if_empty}: {answer:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tenant for Fleeting {
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        self.now_ms = site.now_ms();
+        // Its time may have been up when the node ended, with nobody left to see to it.
+        if self.is_there[LEASE] && self.is_lease_over() && site.queue(NAMES[LEASE]).is_none() {
+            self.forget(LEASE);
+        }
+        self.used_ms = self.now_ms;
+        self.check_presence(site)
+    }
+
+    fn act(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        self.now_ms = site.now_ms();
+        if site.is_calm() && site.chance(1, 4) {
+            self.check_presence(site)?;
+        }
+        let queue = usize::try_from(site.below(4)).expect("few");
+        if !self.is_there[queue] || (queue == LEASE && self.is_lease_over()) {
+            // In bad weather nobody waits for an answer; and what is going is left alone until it is gone.
+            return if self.is_there[queue] || !site.is_calm() { Ok(()) } else { self.declare(site, queue) };
+        }
+        match site.below(10) {
+            0..=2 => self.publish(site, queue),
+            3..=4 => self.fetch(site, queue),
+            5 => {
+                self.settle(site);
+                Ok(())
+            }
+            _ if !site.is_calm() => Ok(()),
+            6 => {
+                let token = site.consume(NAMES[queue])?;
+                self.consumers[queue].push(token);
+                Ok(())
+            }
+            7 => self.cancel(site, queue),
+            8 => self.declare(site, queue),
+            _ if queue == CAREFUL => self.delete(site),
+            _ => Ok(()),
+        }
+    }
+
+    fn tick(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        for held in std::mem::take(&mut self.held) {
+            site.settle(SettleHow::Requeue, NAMES[held.queue], &held);
+        }
+        while !self.consumers[AUTO].is_empty() {
+            self.cancel(site, AUTO)?;
+        }
+        Ok(())
+    }
+
+    fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        self.check_presence(site)?;
+        let mut taken = Vec::new();
+        for (queue, name) in NAMES.iter().enumerate().filter(|(queue, _)| self.is_there[*queue]) {
+            let here = site.take_all(queue, name)?;
+            check_order(&here).map_err(|why| format!("{name}: {why}"))?;
+            site.check_counts(name, here.len())?;
+            taken.extend(here);
+        }
+        self.use_lease(LEASE, site.now_ms());
+        self.ledger.compare(&places_of(&taken))?;
+        taken.iter().for_each(|held| site.settle(SettleHow::Requeue, NAMES[held.queue], held));
+        site.idle();
+        Ok(())
+    }
+
+    fn ended(&mut self, how: Ended) {
+        self.held.clear();
+        self.consumers = Default::default();
+        match how {
+            Ended::Crashed => self.ledger.after_crash(),
+            Ended::Stopped => self.ledger.after_stop(),
+        }
+        self.forget(MINE);
+    }
+}

@@ -1,0 +1,333 @@
+//! What happens to all tenants: lives, ends, the disk's weather. Knows nothing of what tenants do.
+
+use std::time::Duration;
+
+use broker::{Driven, Engine};
+use platform::{Clock, Disk, Random};
+
+use super::bulk::Bulk;
+use super::delayed::Delayed;
+use super::fleeting::Fleeting;
+use super::ledger::{Entry, Ledger};
+use super::ring::Ring;
+use super::site::{Site, Weather};
+use super::transactions::Transactions;
+use crate::history::Summary;
+use crate::life::{Life, World};
+
+/// How long a history runs, in lives.
+const LIVES: u64 = 5;
+
+/// What tenants do in a life, at most.
+const ACTS_MAX: u64 = 150;
+
+/// One party on the broker.
+pub(crate) trait Tenant {
+    /// A life begins: what has to be there, and is not, is declared.
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// One operation of random choice. In bad weather nothing that would have to be answered.
+    fn act(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// Time has passed.
+    fn tick(&mut self, now_ms: u64);
+
+    /// What it knows of its messages.
+    fn ledger(&mut self) -> &mut Ledger;
+
+    /// Puts back what it has fetched, as who leaves does; a queue that goes with its consumers goes.
+    fn release(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// Compares what is there with what should be. Nothing is fetched, all engines are idle; what it fetches it puts back.
+    fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String>;
+
+    /// The life is over; without a word or in order.
+    fn ended(&mut self, how: Ended);
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Crashed,
+    Stopped,
+}
+
+struct House {
+    world: World,
+    tenants: Vec<Box<dyn Tenant>>,
+    next_id: u64,
+    weather: Weather,
+    /// The number of the latest publish when the message log began to stall.
+    stalled_from: u64,
+    summary: Summary,
+}
+
+/// Plays the tenants' history of a seed; `tell` hears what happens, line by line.
+///
+/// # Errors
+/// What the broker did that it must not do.
+pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
+    let world = World::new(seed ^ 0x7e4a_0017, tell);
+    let tenants: Vec<Box<dyn Tenant>> = vec![
+        Box::new(Ring::new(&world.random)),
+        Box::new(Delayed::default()),
+        Box::new(Fleeting::default()),
+        Box::new(Bulk::default()),
+        Box::new(Transactions::default()),
+    ];
+    let mut house = House {
+        world,
+        tenants,
+        next_id: 1,
+        weather: Weather::Calm,
+        stalled_from: u64::MAX,
+        summary: Summary::default(),
+    };
+    for _ in 0..LIVES {
+        house.live()?;
+    }
+    let mut life = house.open()?;
+    house.each(&mut life, |tenant, site| tenant.begin(site))?;
+    house.audit(&mut life)?;
+    drop(life);
+    house.summary.messages = house.next_id - 1;
+    Ok(house.summary)
+}
+
+impl House {
+    fn tell(&self, what: &dyn Fn() -> String) {
+        if let Some(tell) = self.world.tell {
+            tell(&what());
+        }
+    }
+
+    /// Has each tenant do something.
+    fn each(
+        &mut self,
+        life: &mut Life,
+        mut visit: impl FnMut(&mut dyn Tenant, &mut Site<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for index in 0..self.tenants.len() {
+            self.one(life, index, &mut visit)?;
+        }
+        Ok(())
+    }
+
+    fn one(
+        &mut self,
+        life: &mut Life,
+        index: usize,
+        visit: impl FnOnce(&mut dyn Tenant, &mut Site<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let House { world, tenants, next_id, weather, .. } = self;
+        let mut site = Site { world, life, weather: *weather, next_id, tenant: index };
+        visit(&mut *tenants[index], &mut site).map_err(|why| format!("tenant {index}: {why}"))
+    }
+
+    fn open(&mut self) -> Result<Life, String> {
+        self.world.clock.advance(Duration::from_secs(1));
+        self.summary.lives += 1;
+        while self.world.random.chance(1, 6) {
+            self.world.faults.end_at(1 + self.world.below(60));
+            drop(self.world.open());
+            self.end_of_process();
+        }
+        let life = self.world.open().map_err(|error| format!("the broker does not start: {error}"))?;
+        let now_ms = self.world.clock.wall_ms();
+        self.tenants.iter_mut().for_each(|tenant| tenant.tick(now_ms));
+        Ok(life)
+    }
+
+    fn end_of_process(&mut self) {
+        self.world.faults.heal();
+        self.world.disk.set_space_bytes(None);
+        (self.weather, self.stalled_from) = (Weather::Calm, u64::MAX);
+        let power_cut = self.world.random.chance(3, 4);
+        self.tell(&|| format!("the process ends, the power goes with it: {power_cut}"));
+        if power_cut {
+            self.world.disk.crash(self.world.random.next_u64());
+        } else {
+            self.world.disk.kill();
+        }
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        self.summary.restarts += self.world.start_again(self.next_id ^ self.summary.lives.rotate_left(32))?;
+        let mut life = self.open()?;
+        self.each(&mut life, |tenant, site| tenant.begin(site))?;
+        if self.world.random.chance(1, 2) {
+            self.audit(&mut life)?;
+        }
+        for _ in 0..self.world.below(ACTS_MAX) {
+            self.happen(&mut life)?;
+            self.step(&mut life);
+            self.look(&mut life)?;
+        }
+        self.end(life)
+    }
+
+    /// One thing of random choice.
+    fn happen(&mut self, life: &mut Life) -> Result<(), String> {
+        match self.world.below(40) {
+            0 => self.turn_weather(life),
+            5..=7 if self.weather != Weather::Calm => self.calm_down(life),
+            1 => self.audit(life),
+            2 | 3 => {
+                self.world.clock.advance(Duration::from_millis(self.world.below(1500)));
+                self.pass_time();
+                Ok(())
+            }
+            4 => self.one(life, 0, |_, site| {
+                site.idle();
+                Ok(())
+            }),
+            _ => {
+                let index = usize::try_from(self.world.below(self.tenants.len() as u64)).expect("few");
+                self.one(life, index, |tenant, site| tenant.act(site))
+            }
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let now_ms = self.world.clock.wall_ms();
+        self.tell(&|| format!("it is {now_ms}"));
+        self.tenants.iter_mut().for_each(|tenant| tenant.tick(now_ms));
+    }
+
+    /// Some engines of those that move do one thing each.
+    fn step(&mut self, life: &mut Life) {
+        for _ in 0..self.world.below(8) {
+            let engine =
+                Engine::ALL[usize::try_from(self.world.below(Engine::ALL.len() as u64)).expect("few")];
+            if self.weather == Weather::Stalled(engine) {
+                continue;
+            }
+            let has_worked = life.driver.step(engine) == Driven::Worked;
+            // In the middle of a checkpoint there may be no more room.
+            if has_worked
+                && engine == Engine::Checkpointer
+                && self.weather == Weather::Calm
+                && self.world.random.chance(1, 6)
+            {
+                self.fill_up();
+            }
+        }
+    }
+
+    /// A stall or want of room begins or ends.
+    fn turn_weather(&mut self, life: &mut Life) -> Result<(), String> {
+        if self.weather != Weather::Calm {
+            return self.calm_down(life);
+        }
+        self.weather = match self.world.below(4) {
+            0 => Weather::Full,
+            1 => Weather::Stalled(Engine::Segments),
+            2 => Weather::Stalled(Engine::Checkpointer),
+            _ => Weather::Stalled(Engine::MessageLog),
+        };
+        self.tell(&|| format!("the weather turns: {:?}", self.weather));
+        match self.weather {
+            Weather::Full => self.fill_up(),
+            Weather::Stalled(Engine::MessageLog) => self.stalled_from = life.channel.latest_publish(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// There is little room left on the disk, or none.
+    fn fill_up(&mut self) {
+        self.weather = Weather::Full;
+        self.world.disk.set_space_bytes(Some(u64::MAX / 2));
+        let free = self.world.disk.free_bytes(std::path::Path::new("/data")).unwrap_or(0);
+        let room = self.world.below(24 << 10);
+        self.world.disk.set_space_bytes(Some(u64::MAX / 2 - free + room));
+        self.tell(&|| format!("{room} bytes of room are left on the disk"));
+    }
+
+    /// The disk is as it should be again, and so is the broker after a while.
+    fn calm_down(&mut self, life: &mut Life) -> Result<(), String> {
+        if let Weather::Stalled(_) = self.weather {
+            // All that can go on without the one has: what only waits for others is confirmed.
+            self.one(life, 0, |_, site| {
+                site.idle();
+                Ok(())
+            })?;
+            self.look(life)?;
+            if self.weather != Weather::Stalled(Engine::MessageLog) && !life.unconfirmed.is_empty() {
+                return Err(format!("{:?}: nothing is confirmed: {:?}", self.weather, life.unconfirmed));
+            }
+        }
+        self.tell(&|| "the weather is calm".into());
+        (self.weather, self.stalled_from) = (Weather::Calm, u64::MAX);
+        self.world.disk.set_space_bytes(None);
+        // What found no room tries again after a while.
+        for _ in 0..3 {
+            life.driver.run_until_idle();
+            self.world.clock.advance(Duration::from_secs(31));
+            self.pass_time();
+        }
+        life.driver.run_until_idle();
+        self.look(life)?;
+        if life.unconfirmed.is_empty() {
+            return Ok(());
+        }
+        Err(format!("in calm weather nothing is confirmed: {:?}", life.unconfirmed))
+    }
+
+    /// Takes in what was confirmed. While the message log stalls nothing that has to be on disk is.
+    fn look(&mut self, life: &mut Life) -> Result<(), String> {
+        for range in life.take_confirms() {
+            for number in range.first..=range.last {
+                let rejected = range.rejected.contains(&number);
+                let keys = life.unconfirmed.remove(&number);
+                let keys = keys.ok_or_else(|| format!("publish {number} is confirmed twice"))?;
+                self.tell(&|| format!("{keys:?} confirmed, or rejected: {rejected}"));
+                for (id, tenant) in keys {
+                    let ledger = self.tenants[tenant].ledger();
+                    let is_durable = ledger.entries.get(&id).is_some_and(Entry::is_durable);
+                    if is_durable && !rejected && number > self.stalled_from {
+                        return Err(format!("{id} is confirmed, and nothing was written since"));
+                    }
+                    ledger.confirm(id, rejected);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn audit(&mut self, life: &mut Life) -> Result<(), String> {
+        if self.weather != Weather::Calm {
+            return Ok(());
+        }
+        self.each(life, |tenant, site| tenant.release(site))?;
+        life.driver.run_until_idle();
+        self.look(life)?;
+        if !life.unconfirmed.is_empty() {
+            return Err(format!("not confirmed: {:?}", life.unconfirmed));
+        }
+        self.summary.audits += 1;
+        self.each(life, |tenant, site| tenant.audit(site))
+    }
+
+    fn end(&mut self, mut life: Life) -> Result<(), String> {
+        if self.world.random.chance(1, 4) {
+            if self.weather != Weather::Calm {
+                self.calm_down(&mut life)?;
+            }
+            self.tell(&|| "a stop in order".into());
+            self.each(&mut life, |tenant, site| tenant.release(site))?;
+            life.driver.run_until_idle();
+            self.look(&mut life)?;
+            let remains = life.driver.remains();
+            life.stop();
+            self.world.check_freed(Some(&remains))?;
+            self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Stopped));
+            return Ok(());
+        }
+        self.end_of_process();
+        self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Crashed));
+        let remains = life.driver.remains();
+        drop(life);
+        self.world.check_freed(Some(&remains))
+    }
+}

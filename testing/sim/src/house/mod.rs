@@ -1,0 +1,19 @@
+//! Tenants: several small parties on one broker, each with queues of its own and an oracle that is exact about them, through
+//! several lives, on a disk that stalls, is full for a while and loses what was not synced.
+//!
+//! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `life` (what happens to all of them), then
+//! the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
+//! themselves), `bulk` (large messages, policies),
+//! `transactions` (over a real session, by `client`).
+
+mod bulk;
+mod client;
+mod delayed;
+mod fleeting;
+mod ledger;
+mod life;
+mod ring;
+mod site;
+mod transactions;
+
+pub use life::run;

@@ -1,0 +1,254 @@
+//! Dead letters that come back, and dead letters for a queue that comes and goes: `ring-a` expires into `ring-b`, which rejects or
+//! expires into `ring-a`; `chain-c` expires and overflows into `chain-d`, which is deleted and declared again. Knows the rules of
+//! dead letters: what goes round without anybody's rejection is dropped.
+
+use std::time::Duration;
+
+use broker::SettleHow;
+use platform::SeededRandom;
+use wire::amqp091::TableBuf;
+
+use super::ledger::{Entry, Ledger, Places};
+use super::life::{Ended, Tenant};
+use super::site::{Held, Site, check_order, durable, places_of, properties};
+
+const NAMES: [&str; 4] = ["ring-a", "ring-b", "chain-c", "chain-d"];
+const A: Places = 1;
+const B: Places = 2;
+const C: Places = 4;
+const D: Places = 8;
+
+/// Sends messages round and down.
+pub(super) struct Ring {
+    a_ttl_ms: u64,
+    /// Without it only rejections lead from b to a, and nothing is ever dropped.
+    b_ttl_ms: Option<u64>,
+    c_ttl_ms: Option<u64>,
+    c_length_max: u64,
+    d_is_there: bool,
+    ledger: Ledger,
+    held: Vec<Held>,
+}
+
+impl Ring {
+    pub(super) fn new(random: &SeededRandom) -> Ring {
+        let ttl_ms = || 100 + random.below(2000);
+        Ring {
+            a_ttl_ms: ttl_ms(),
+            b_ttl_ms: random.chance(1, 2).then(ttl_ms),
+            c_ttl_ms: random.chance(1, 2).then(ttl_ms),
+            c_length_max: 3 + random.below(30),
+            d_is_there: false,
+            ledger: Ledger::default(),
+            held: Vec::new(),
+        }
+    }
+
+    fn arguments(&self, queue: usize) -> TableBuf {
+        let mut arguments = TableBuf::new();
+        let (ttl_ms, to) = match queue {
+            0 => (Some(self.a_ttl_ms), Some(NAMES[1])),
+            1 => (self.b_ttl_ms, Some(NAMES[0])),
+            2 => (self.c_ttl_ms, Some(NAMES[3])),
+            _ => (None, None),
+        };
+        if let Some(ttl_ms) = ttl_ms {
+            arguments.push_i64("x-message-ttl", ttl_ms.cast_signed());
+        }
+        if queue == 2 {
+            arguments.push_i64("x-max-length", self.c_length_max.cast_signed());
+        }
+        if let Some(to) = to {
+            arguments.push_str("x-dead-letter-exchange", "");
+            arguments.push_str("x-dead-letter-routing-key", to);
+        }
+        arguments
+    }
+
+    fn declare(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
+        let arguments = self.arguments(queue);
+        site.declare(durable(NAMES[queue], &arguments)).map(drop)
+    }
+
+    /// Messages of `chain-c` may have gone on, and of those that find nobody nothing is left.
+    fn go_down(&mut self, ids: &[u64]) {
+        for id in ids {
+            self.ledger.may_move(*id, D);
+            if !self.d_is_there {
+                self.ledger.lose(*id);
+            }
+        }
+    }
+
+    /// More than the limit may be in `chain-c`: any may go.
+    fn overflow(&mut self) {
+        let in_c = self.ledger.at(C);
+        if in_c.len() as u64 > self.c_length_max {
+            self.go_down(&in_c);
+        }
+    }
+
+    fn publish(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        let into_ring = site.chance(1, 2);
+        for _ in 0..=site.below(8) {
+            let persistent = site.chance(7, 8);
+            let filler_bytes = if site.chance(1, 8) { site.below(5000) } else { site.below(200) };
+            let properties = properties(persistent, None);
+            let queue = if into_ring { NAMES[0] } else { NAMES[2] };
+            let now_ms = site.now_ms();
+            let Some(id) = site.publish("", queue, &properties, filler_bytes)? else { return Ok(()) };
+            let entry = if into_ring {
+                let ends_ms = self.b_ttl_ms.map(|b_ttl_ms| now_ms + self.a_ttl_ms + b_ttl_ms);
+                Entry::new(A, persistent).moving(Some(now_ms + self.a_ttl_ms), B).ending(ends_ms)
+            } else {
+                Entry::new(C, persistent).moving(self.c_ttl_ms.map(|ttl_ms| now_ms + ttl_ms), D)
+            };
+            self.ledger.entries.insert(id, entry);
+        }
+        self.tick(site.now_ms());
+        self.overflow();
+        Ok(())
+    }
+
+    fn fetch(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        let queue = usize::try_from(site.below(4)).expect("few");
+        if queue == 3 && !self.d_is_there {
+            return Ok(());
+        }
+        if let Some((seq, id)) = site.get(NAMES[queue])? {
+            self.ledger.delivered(id, 1 << queue)?;
+            self.held.push(Held { id, queue, seq });
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, site: &mut Site<'_>) {
+        for _ in 0..site.below(6) {
+            if self.held.is_empty() {
+                return;
+            }
+            let held = self.held.remove(usize::try_from(site.below(self.held.len() as u64)).expect("few"));
+            let how = [SettleHow::Ack, SettleHow::Ack, SettleHow::Requeue, SettleHow::Reject]
+                [usize::try_from(site.below(4)).expect("below 4")];
+            match (how, held.queue) {
+                (SettleHow::Requeue, _) => {}
+                (SettleHow::Reject, 0 | 1) => self.ledger.may_move(held.id, A | B),
+                (SettleHow::Reject, 2) => self.go_down(&[held.id]),
+                _ => self.ledger.settle(held.id),
+            }
+            site.settle(how, NAMES[held.queue], &held);
+        }
+        self.overflow();
+    }
+
+    /// `chain-d` goes, whatever comes down to it, or is there again.
+    fn turn(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        if !self.d_is_there {
+            self.d_is_there = true;
+            return self.declare(site, 3);
+        }
+        self.held.retain(|held| held.queue != 3);
+        self.d_is_there = false;
+        self.ledger.at(D).into_iter().for_each(|id| self.ledger.lose(id));
+        site.delete(NAMES[3], false, false)?.map(drop).map_err(|refused| format!("{refused:?}"))
+    }
+
+    /// With time to live on both sides nobody's rejection keeps a message: after some rounds it must be gone.
+    fn check_ends(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        let Some(b_ttl_ms) = self.b_ttl_ms else { return Ok(()) };
+        for _ in 0..5 {
+            site.world.clock.advance(Duration::from_millis(self.a_ttl_ms.max(b_ttl_ms) + 1));
+            site.idle();
+        }
+        self.tick(site.now_ms());
+        for name in &NAMES[..2] {
+            if let Some((_, id)) = site.get(name)? {
+                return Err(format!("{id} goes round for ever: it is in {name} after five times to live"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tenant for Ring {
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        (0..3).try_for_each(|queue| self.declare(site, queue))?;
+        let is_there = site.queue(NAMES[3]).is_some();
+        if is_there == self.d_is_there {
+            return Ok(());
+        }
+        Err(format!("{} is there: {is_there}", NAMES[3]))
+    }
+
+    fn act(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        match site.below(12) {
+            0..=4 => self.publish(site),
+            5..=7 => self.fetch(site),
+            8..=10 => {
+                self.settle(site);
+                Ok(())
+            }
+            _ if site.is_calm() => self.turn(site),
+            _ => Ok(()),
+        }
+    }
+
+    fn tick(&mut self, now_ms: u64) {
+        let moved = self.ledger.tick(now_ms);
+        if !self.d_is_there {
+            let lost: Vec<u64> =
+                moved.into_iter().filter(|id| self.ledger.entries[id].places & D != 0).collect();
+            lost.into_iter().for_each(|id| self.ledger.lose(id));
+        }
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        for held in std::mem::take(&mut self.held) {
+            site.settle(SettleHow::Requeue, NAMES[held.queue], &held);
+        }
+        self.overflow();
+        Ok(())
+    }
+
+    fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        let mut taken: Vec<Held> = Vec::new();
+        // What is due behind others is found when those are taken, and goes on.
+        loop {
+            let before = taken.len();
+            for (queue, name) in NAMES.iter().enumerate().filter(|(queue, _)| *queue < 3 || self.d_is_there) {
+                taken.extend(site.take_all(queue, name)?);
+            }
+            if taken.len() == before {
+                break;
+            }
+        }
+        let now_ms = site.now_ms();
+        self.tick(now_ms);
+        self.ledger.compare(&places_of(&taken))?;
+        let first_of = |queue: usize| taken.iter().filter(move |held| held.queue == queue).copied();
+        check_order(&first_of(2).collect::<Vec<_>>()).map_err(|why| format!("{}: {why}", NAMES[2]))?;
+        for queue in (0..4).filter(|queue| *queue < 3 || self.d_is_there) {
+            site.check_counts(NAMES[queue], first_of(queue).count())?;
+        }
+        taken.iter().for_each(|held| site.settle(SettleHow::Requeue, NAMES[held.queue], held));
+        self.overflow();
+        site.idle();
+        if site.chance(1, 4) { self.check_ends(site) } else { Ok(()) }
+    }
+
+    fn ended(&mut self, how: Ended) {
+        self.held.clear();
+        match how {
+            Ended::Crashed => self.ledger.after_crash(),
+            Ended::Stopped => self.ledger.after_stop(),
+        }
+        if !self.d_is_there {
+            // What had not gone on for certain may do so now, to nobody.
+            self.ledger.at(D).into_iter().for_each(|id| self.ledger.lose(id));
+        }
+    }
+}

@@ -57,6 +57,8 @@ struct House {
     tenants: Vec<Box<dyn Tenant>>,
     next_id: u64,
     weather: Weather,
+    /// How often it has turned.
+    turns: u64,
     /// The number of the latest publish when the message log began to stall.
     stalled_from: u64,
     summary: Summary,
@@ -80,6 +82,7 @@ pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
         tenants,
         next_id: 1,
         weather: Weather::Calm,
+        turns: 0,
         stalled_from: u64::MAX,
         summary: Summary::default(),
     };
@@ -119,8 +122,8 @@ impl House {
         index: usize,
         visit: impl FnOnce(&mut dyn Tenant, &mut Site<'_>) -> Result<(), String>,
     ) -> Result<(), String> {
-        let House { world, tenants, next_id, weather, .. } = self;
-        let mut site = Site { world, life, weather: *weather, next_id, tenant: index };
+        let House { world, tenants, next_id, weather, turns, .. } = self;
+        let mut site = Site { world, life, weather: *weather, turns: *turns, next_id, tenant: index };
         visit(&mut *tenants[index], &mut site).map_err(|why| format!("tenant {index}: {why}"))
     }
 
@@ -219,6 +222,7 @@ impl House {
         if self.weather != Weather::Calm {
             return self.calm_down(life);
         }
+        self.turns += 1;
         self.weather = match self.world.below(4) {
             0 => Weather::Full,
             1 => Weather::Stalled(Engine::Segments),
@@ -258,6 +262,7 @@ impl House {
             }
         }
         self.tell(&|| "the weather is calm".into());
+        self.turns += 1;
         (self.weather, self.stalled_from) = (Weather::Calm, u64::MAX);
         self.world.disk.set_space_bytes(None);
         // What found no room tries again after a while.

@@ -40,6 +40,8 @@ pub(crate) struct Site<'a> {
     pub(crate) world: &'a World,
     pub(crate) life: &'a mut Life,
     pub(crate) weather: Weather,
+    /// How often it has turned.
+    pub(crate) turns: u64,
     pub(crate) next_id: &'a mut u64,
     /// The tenant's number.
     pub(crate) tenant: usize,

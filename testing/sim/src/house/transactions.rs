@@ -28,8 +28,8 @@ pub(super) struct Transactions {
     held: Vec<(u64, u64)>,
     /// A commit that was not answered: its publishes.
     asked: Option<Vec<u64>>,
-    /// It has to wait for the disk, and the disk stood still when it was asked.
-    asked_in_stall: bool,
+    /// It has to wait for the disk, and the disk stands still since this turn of the weather.
+    asked_in_stall: Option<u64>,
     ledger: Ledger,
 }
 
@@ -111,13 +111,22 @@ impl Transactions {
         }
         std::mem::take(&mut self.acked).into_iter().for_each(|(_, id)| self.ledger.settle(id));
         let needs_disk = published.iter().any(|(_, persistent)| *persistent);
-        self.asked_in_stall = needs_disk && site.weather == LOG_STALLS;
+        self.asked_in_stall = (needs_disk && site.weather == LOG_STALLS).then_some(site.turns);
         self.asked = Some(published.into_iter().map(|(id, _)| id).collect());
         if !site.is_calm() || site.chance(1, 3) {
             return Ok(());
         }
-        site.idle();
-        self.answered(site)?;
+        self.finish(site)
+    }
+
+    /// Waits for commit-ok. A client that was kept from publishing goes on first when there is room again.
+    fn finish(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        for _ in 0..2 {
+            site.idle();
+            if self.asked.is_some() {
+                self.answered(site)?;
+            }
+        }
         if self.asked.is_some() { Err("a commit is not answered".into()) } else { Ok(()) }
     }
 
@@ -174,7 +183,7 @@ impl Tenant for Transactions {
         }
         if self.asked.is_some() {
             self.answered(site)?;
-            let is_early = self.asked.is_none() && self.asked_in_stall && site.weather == LOG_STALLS;
+            let is_early = self.asked.is_none() && self.asked_in_stall == Some(site.turns);
             return if is_early {
                 Err("a commit is answered, and nothing was written since".into())
             } else {
@@ -186,7 +195,8 @@ impl Tenant for Transactions {
             4..=6 if site.is_calm() => self.fetch(site),
             7 | 8 => self.ack(site),
             9 | 10 => self.commit(site),
-            11 => self.roll_back(site),
+            // Of who publishes while the disk is full nothing more is read.
+            11 if site.weather != Weather::Full => self.roll_back(site),
             _ => Ok(()),
         }
     }
@@ -199,11 +209,7 @@ impl Tenant for Transactions {
 
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
         if self.asked.is_some() {
-            site.idle();
-            self.answered(site)?;
-            if self.asked.is_some() {
-                return Err("a commit is not answered".into());
-            }
+            self.finish(site)?;
         }
         self.leave();
         site.idle();

@@ -227,6 +227,11 @@ impl Block {
         matches!(data, Some(Data::Open(bytes)) if bytes.len() < bytes_max)
     }
 
+    /// Whether more messages follow in the block, none of whose sizes is known one by one.
+    pub(crate) fn is_amid_unknown(&self, number: u64) -> bool {
+        self.content.is_none() && number + 1 < self.end()
+    }
+
     /// Whether its bytes are in memory.
     pub(crate) fn is_resident(&self) -> bool {
         self.data().is_some()

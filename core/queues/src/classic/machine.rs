@@ -588,15 +588,16 @@ impl Classic {
         if self.is_schedule() {
             return self.drop_scheduled_up_to(count_max, fx);
         }
-        let mut purged = 0;
-        while purged < count_max
+        let (mut purged, mut is_amid_block) = (0, false);
+        while (purged < count_max || is_amid_block)
             && let Some(level) = self.top_level()
         {
             let number = self.take_one(level);
+            is_amid_block = self.levels[level].block(number).is_some_and(|block| block.is_amid_unknown(number));
             self.drop_unacked(MessageSeq::new(level as u8, number), 1);
             purged += 1;
         }
-        // Sizes of messages on disk are not at hand one by one.
+        // Sizes of messages on disk are not at hand one by one: what is logged is right for whole blocks of them.
         if self.ready == 0 {
             self.ready_bytes = 0;
             self.persistent_bytes = match self.persistent {

@@ -71,3 +71,25 @@ fn a_purge_takes_no_more_than_it_is_told_and_ends_with_less() {
     assert_eq!(purged, [1000, 1000, 500]);
     assert_eq!((bench.queue.counts().ready, bench.queue.stats(0).ready_bytes), (0, 0));
 }
+
+#[test]
+fn the_length_in_bytes_is_exact_after_a_crash_between_portions_of_a_purge() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, ..durable() });
+    let bodies: Vec<Vec<u8>> = (0..2000).map(|number| vec![1; number % 300]).collect();
+    for body in &bodies {
+        bench.publish(&[message(body)]);
+        bench.run_disk();
+    }
+    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue = bench.restarted();
+    for portion in [1, 2, 700] {
+        let ready = bench.queue.counts().ready;
+        assert!(bench.queue.purge(portion, &mut bench.world) >= portion);
+        assert!(bench.queue.counts().ready <= ready - portion);
+        let left = bench.queue.counts().ready as usize;
+        let bytes: usize = bodies[bodies.len() - left..].iter().map(Vec::len).sum();
+        assert_eq!(bench.restarted().stats(0).ready_bytes, bytes as u64, "{left} are left");
+    }
+}

@@ -120,7 +120,9 @@ impl Running {
             let bytes_max = self.broker.options().message_size_max;
             channel.assembly.frame(frame, bytes_max)?;
         }
-        self.settle_gathered();
+        if !self.gathered.is_empty() {
+            self.settle_gathered();
+        }
         if !self.settlements.is_empty() && self.publisher.acks_come_first() {
             self.submit();
         }

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use broker::{Incoming, Refused, Routed};
-use wire::amqp091::{Properties, encode_return};
+use wire::amqp091::{Properties, encode_return, is_same};
 
 use super::channel::{ChannelState, Mode};
 use super::content::{Content, PUBLISH};
@@ -37,8 +37,10 @@ impl Running {
             let (size, max) = (content.body_size, self.broker.options().message_size_max);
             return Err(blame(Refused::MessageTooLarge { size, max }));
         }
-        self.check_properties(number, content.properties)?;
         let channel = self.channels.get(number).expect("checked by the caller");
+        if *content.properties != *Properties::EMPTY.raw() {
+            check_properties(&mut channel.properties_valid, content.properties)?;
+        }
         if let Mode::Transaction(_) = channel.mode {
             return self.publish_in_transaction(number, content);
         }
@@ -48,28 +50,6 @@ impl Running {
         }
         if routed == Routed::No && content.mandatory {
             self.return_unroutable(number, content);
-        }
-        Ok(())
-    }
-
-    /// Properties are forwarded as they came, so what cannot be decoded must not get in. RabbitMQ stumbles over it: 541
-    /// without a text.
-    #[inline]
-    fn check_properties(&mut self, number: u16, properties: &[u8]) -> Outcome {
-        if *properties == *Properties::EMPTY.raw() {
-            return Ok(());
-        }
-        let channel = self.channels.get(number).expect("checked by the caller");
-        if channel.properties_valid == properties {
-            return Ok(());
-        }
-        if let Err(error) = Properties::new(properties).validate() {
-            let text = format!("cannot decode the properties of a message: {error}");
-            return Err(Failure::new(ReplyCode::FrameError, text).in_method(PUBLISH));
-        }
-        if properties.len() <= PROPERTIES_REMEMBERED_MAX {
-            channel.properties_valid.clear();
-            channel.properties_valid.extend_from_slice(properties);
         }
         Ok(())
     }
@@ -91,6 +71,23 @@ impl Running {
             );
         });
     }
+}
+
+/// Properties are forwarded as they came, so what cannot be decoded must not get in. RabbitMQ stumbles over it: 541 without a
+/// text. `valid` are those that were found valid last.
+fn check_properties(valid: &mut Vec<u8>, properties: &[u8]) -> Outcome {
+    if is_same(valid, properties) {
+        return Ok(());
+    }
+    if let Err(error) = Properties::new(properties).validate() {
+        let text = format!("cannot decode the properties of a message: {error}");
+        return Err(Failure::new(ReplyCode::FrameError, text).in_method(PUBLISH));
+    }
+    if properties.len() <= PROPERTIES_REMEMBERED_MAX {
+        valid.clear();
+        valid.extend_from_slice(properties);
+    }
+    Ok(())
 }
 
 impl<'a> Content<'a> {

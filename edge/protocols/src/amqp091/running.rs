@@ -197,9 +197,11 @@ impl Running {
     /// looked at again when it goes on.
     #[inline]
     pub(crate) fn stops_at_message(&mut self) -> bool {
-        if !self.alarm.raised.blocks() {
-            return false;
-        }
+        self.alarm.raised.blocks() && self.stop_for_alarm()
+    }
+
+    #[cold]
+    fn stop_for_alarm(&mut self) -> bool {
         if self.blocked_capability {
             let reason = wire::amqp091::ShortStr::clipped(self.alarm.raised.reason().as_bytes());
             self.reply(0, connection::Blocked { reason });

@@ -173,7 +173,9 @@ impl Queue {
         fx: &mut CellEffects<'_>,
     ) {
         let picks = &handover.picks;
-        let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> = SmallVec::with_capacity(picks.len());
+        // `with_capacity` and `collect` would move its 3.5 KiB.
+        let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> = SmallVec::new();
+        batch.reserve_exact(picks.len());
         for nth in 0..picks.len() as u32 {
             batch.push(handover.batch.incoming(picks.nth(nth)));
         }

@@ -27,7 +27,7 @@ fn count(runs: &[SettleRun]) -> u64 {
 }
 
 /// Whether these are as many as are settled in one go.
-pub(super) fn is_full(how: SettleHow, runs: &[SettleRun]) -> bool {
+pub(crate) fn is_full(how: SettleHow, runs: &[SettleRun]) -> bool {
     count(runs) >= u64::from(count_max(how))
 }
 

@@ -114,6 +114,9 @@ impl Queue {
         if runs.is_empty() {
             return;
         }
+        if !portions::is_full(how, runs) {
+            return self.submit(Event::Settle(how, runs.into(), self.services().stages.begin()));
+        }
         let portions = portions::of(how, runs).into_iter();
         self.submit_all(portions.map(|runs| Event::Settle(how, runs, self.services().stages.begin())));
     }

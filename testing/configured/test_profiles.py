@@ -59,6 +59,8 @@ def test_where_threads_wait_is_seen_with_stacks_and_reasons(server, tmp_path):
     channel.put(queue, *[b"x"] * 10, delivery_mode=2)
     table = server.do("profile", "waits", "--seconds", "1")
     assert "of waiting" in table and "(sleeps in epoll_wait)" in table and "(sleeps in futex)" in table
+    table = server.do("profile", "waits", "--seconds", "1", "--by", "thread")
+    assert re.search(r"share  thread\n +\d.*thread ", table), table
     folded = tmp_path / "waits.folded"
     server.do("profile", "waits", "--seconds", "1", "--by", "thread", "-o", str(folded))
     lines = folded.read_text(encoding="utf-8").splitlines()

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::flame::{Palette, svg};
 use super::raw::ProfileError;
-use super::report::Profile;
+use super::report::{Profile, Watched};
 use super::{
     Continuous, CpuRequest, Cut, Document, FaultsRequest, HeapWatch, Node, WaitsRequest, folded, pprof,
     recorder, threads,
@@ -133,7 +133,12 @@ fn form(request: &Request) -> Result<&str, Failure> {
 /// A profile in the form that `--as` names.
 fn shown(profile: &Profile, request: &Request) -> Outcome {
     if profile.stacks.is_empty() {
-        let text = "Error:\nno samples: the broker did nothing worth a sample while it was watched, or nothing has these labels";
+        let why = match profile.watched {
+            Watched::Heap => "nothing that was allocated while it was watched is still in use",
+            Watched::Faults => "hardly a page fault while it was watched (--every 1 shows each)",
+            Watched::Cpu | Watched::Waiting => "the broker did nothing worth a sample while it was watched",
+        };
+        let text = format!("Error:\nno samples: {why}, or nothing has these labels");
         return Err(Failure::new(Exit::UNAVAILABLE, text));
     }
     let ok = match form(request)? {

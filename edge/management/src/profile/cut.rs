@@ -116,6 +116,7 @@ impl Cut {
                 std::iter::once(root).chain(stack.frames.iter().map(|at| old[*at as usize])).collect();
         }
         profile.frames = frames.list;
+        profile.by = Some(by);
         profile
     }
 }
@@ -192,6 +193,11 @@ mod tests {
         let profile = sample(&[("orders:a;b", 5), ("bills:a;c", 7), ("a;d", 1)]);
         let by = Cut::parse(Some("queue"), None).unwrap().apply(profile.clone());
         assert_eq!(folded(&by), "(no queue);a;d 1\nqueue bills;a;c 7\nqueue orders;a;b 5\n");
+        let table = by.table(2);
+        assert!(
+            table.contains("  share  queue\n  53.8%  queue bills\n  38.5%  queue orders\n\n    own"),
+            "{table}"
+        );
         let only = Cut::parse(None, Some("queue=bills")).unwrap().apply(profile);
         assert_eq!((folded(&only).as_str(), only.total(), only.samples), ("a;c 7\n", 7, 1));
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use platform::profile::{Labels, NameId, Sample};
 
+use super::report::Watched;
+
 /// Different stacks kept of one capture; the others count as one.
 pub(super) const STACKS_MAX: usize = 20_000;
 
@@ -45,6 +47,8 @@ pub(super) struct Key {
 /// Counted samples.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Raw {
+    /// What threads did when they were taken.
+    pub(super) watched: Watched,
     pub(super) counts: HashMap<Key, u64>,
     pub(super) samples: u64,
     /// What they stand for together: CPU time of the process while they were taken, nanoseconds; of samples of waiting, the time

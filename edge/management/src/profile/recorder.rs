@@ -13,7 +13,7 @@ use platform::{Clock, RealClock, profile};
 use super::captures;
 use super::cut::{Cut, Names};
 use super::raw::{ProfileError, Raw, STACKS_MAX, Threads};
-use super::report::Profile;
+use super::report::{Profile, Watched};
 
 /// How often samples are taken out.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -80,6 +80,13 @@ pub(super) enum Watch {
 
 impl Watch {
     const COUNT: usize = 2;
+
+    fn watched(self) -> Watched {
+        match self {
+            Watch::Waits => Watched::Waiting,
+            Watch::Faults => Watched::Faults,
+        }
+    }
 
     /// To whom a sample with this cause belongs; `None` for those of threads that run.
     fn of(cause: NameId) -> Option<Watch> {
@@ -162,7 +169,7 @@ pub(super) fn watch(
         if slot.is_some() {
             return Err(ProfileError::Busy { seconds: SECONDS_MAX });
         }
-        *slot = Some(Raw { began_ms: wall_ms(), ..Raw::default() });
+        *slot = Some(Raw { watched: kind.watched(), began_ms: wall_ms(), ..Raw::default() });
         recorder.follow()?;
     }
     let (began, dropped_before) = (Instant::now(), profile::dropped());

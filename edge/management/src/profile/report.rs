@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use platform::profile::{Allocation, FAULT, NameId, name_of};
+use platform::profile::{Allocation, name_of};
 use serde::{Deserialize, Serialize};
 
 use super::cut::{LabelKey, Names};
@@ -38,9 +38,10 @@ impl Unit {
 }
 
 /// What was watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Watched {
     /// Threads that ran.
+    #[default]
     Cpu,
     /// Threads that did not run.
     Waiting,
@@ -79,6 +80,8 @@ pub struct Profile {
     pub watched: Watched,
     /// What values are.
     pub unit: Unit,
+    /// The label whose values are the outermost frames, if it was cut so.
+    pub by: Option<LabelKey>,
     /// When it began, milliseconds since the epoch.
     pub began_ms: u64,
     /// How long it took, milliseconds.
@@ -105,14 +108,11 @@ impl Profile {
             count: *count,
         });
         let (frames, stacks) = named(found);
-        let (watched, unit) = match raw.counts.keys().next().map_or(NameId::default(), |key| key.waits) {
-            FAULT => (Watched::Faults, Unit::Faults),
-            cause if cause == NameId::default() => (Watched::Cpu, Unit::Nanoseconds),
-            _ => (Watched::Waiting, Unit::Nanoseconds),
-        };
+        let unit = if raw.watched == Watched::Faults { Unit::Faults } else { Unit::Nanoseconds };
         Profile {
-            watched,
+            watched: raw.watched,
             unit,
+            by: None,
             began_ms: raw.began_ms,
             wall_ms: raw.wall_ms,
             samples: raw.samples,
@@ -136,6 +136,7 @@ impl Profile {
         Profile {
             watched: Watched::Heap,
             unit: Unit::Bytes,
+            by: None,
             began_ms: at_ms,
             wall_ms: 0,
             samples,
@@ -185,7 +186,25 @@ impl Profile {
         stack.frames.iter().rev().find(is_ours).or(stack.frames.last()).copied()
     }
 
-    /// For people: where most of it went, function by function.
+    /// For people: the share of each value of the label that it is cut by; empty when it is not.
+    fn label_table(&self, lines_max: usize) -> String {
+        let Some(by) = self.by else { return String::new() };
+        let mut sums = HashMap::<&str, u64>::new();
+        for stack in &self.stacks {
+            if let Some(outermost) = stack.frames.first() {
+                *sums.entry(self.name(*outermost)).or_default() += stack.value;
+            }
+        }
+        let mut lines: Vec<(&str, u64)> = sums.into_iter().collect();
+        lines.sort_by(|(a, one), (b, other)| other.cmp(one).then(a.cmp(b)));
+        let mut text = format!("\n{:>7}  {}\n", "share", by.name());
+        for (name, value) in lines.into_iter().take(lines_max) {
+            text.push_str(&format!("{:>6.1}%  {name}\n", value as f64 * 100.0 / self.total().max(1) as f64));
+        }
+        text
+    }
+
+    /// For people: where most of it went, label by label if it is cut by one, and function by function.
     #[must_use]
     pub fn table(&self, lines_max: usize) -> String {
         let (mut own, mut whole) = (HashMap::<&str, u64>::new(), HashMap::<&str, u64>::new());
@@ -205,9 +224,10 @@ impl Profile {
         let total = self.total().max(1);
         let share = |value: u64| value as f64 * 100.0 / total as f64;
         let mut text = format!(
-            "{}{}\n\n{:>7} {:>7}  function\n",
+            "{}{}\n{}\n{:>7} {:>7}  function\n",
             self.summary(),
             if self.dropped > 0 { format!(", {} lost", self.dropped) } else { String::new() },
+            self.label_table(lines_max),
             "own",
             "whole"
         );
@@ -318,6 +338,7 @@ pub(super) mod tests {
         Profile {
             watched: Watched::Cpu,
             unit: Unit::Nanoseconds,
+            by: None,
             began_ms: 1,
             wall_ms: 1000,
             samples: stacks.len() as u64,

@@ -593,7 +593,8 @@ impl Classic {
             && let Some(level) = self.top_level()
         {
             let number = self.take_one(level);
-            is_amid_block = self.levels[level].block(number).is_some_and(|block| block.is_amid_unknown(number));
+            is_amid_block =
+                self.levels[level].block(number).is_some_and(|block| block.is_amid_unknown(number));
             self.drop_unacked(MessageSeq::new(level as u8, number), 1);
             purged += 1;
         }

@@ -150,10 +150,14 @@ const KEYS: &[Key] = &[
         "There are no mirrored queues, as in RabbitMQ 4.",
         "mirroring_sync_max_throughput = 0",
     ),
-    text("mnesia_table_loading_retry_limit", "There is no Mnesia.", "mnesia_table_loading_retry_limit = 10"),
+    text(
+        "mnesia_table_loading_retry_limit",
+        "There is no Mnesia that loads tables.",
+        "mnesia_table_loading_retry_limit = 10",
+    ),
     text(
         "mnesia_table_loading_retry_timeout",
-        "There is no Mnesia.",
+        "There is no Mnesia that loads tables.",
         "mnesia_table_loading_retry_timeout = 30000",
     ),
     text(

@@ -134,10 +134,11 @@ impl Inner {
         let unread = self.retired.lock().take_unread();
         drop((unread, changes));
         if !deleted.is_empty() {
-            let background = self.services.background.clone();
+            let services = Arc::downgrade(&self.services);
             let delete = move |done: Result<(), Refused>| {
-                if done.is_ok() {
-                    deleted.into_iter().for_each(|id| background.submit(Job::DeleteSegments(id)));
+                if let (true, Some(services)) = (done.is_ok(), services.upgrade()) {
+                    deleted.iter().for_each(|id| services.log_places.forget(*id));
+                    deleted.into_iter().for_each(|id| services.background.submit(Job::DeleteSegments(id)));
                 }
             };
             self.committing.when_durable(position, Box::new(delete));

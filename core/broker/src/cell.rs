@@ -20,6 +20,7 @@ pub(crate) mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
@@ -143,12 +144,15 @@ pub(crate) enum Event {
     /// It has been empty for a while, or was.
     Rest,
     BlockWritten(BlockToken, Option<BlockPlace>),
+    /// A block that stays in the log can be read there, or never will be.
+    BlockLogged(BlockToken, bool),
     BlockRead(BlockToken, Option<Vec<u8>>),
     /// Whether they could be made durable.
     BlocksSynced(bool),
     /// Letters of these messages are safe where they went.
     LettersTaken(Life, Vec<SettledRun>),
-    Checkpoint(u64, Reply<()>),
+    /// Nothing of the log up to the position is to be needed but blocks that lie there, and of those none in these parts.
+    Checkpoint(u64, Arc<[Range<u64>]>, Reply<()>),
     /// What waits in the store of a delayed exchange, so many at most.
     Scheduled(usize, Reply<Vec<Scheduled>>),
     /// Drops a message that waits; answers whether there was one.
@@ -356,6 +360,14 @@ impl Queue {
     /// Wakes a publisher when the inbox was emptied.
     pub(crate) fn wake_when_taken(&self, waker: &Waker) {
         self.waiting.add_publisher(waker.clone());
+    }
+
+    /// Its blocks in the log are known to whoever empties it.
+    pub(crate) fn note_logged_at_start(self: &Arc<Self>) {
+        let has_some = self.state.lock().used().is_some_and(|it| it.machine.log_ranges().next().is_some());
+        if has_some {
+            self.services().log_places.note(self);
+        }
     }
 
     /// Brings an event; runs the machine if nobody else does.

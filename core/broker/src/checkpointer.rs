@@ -1,15 +1,18 @@
-//! Keeps the message log short: when files are sealed, queues write anew what they still need from the oldest.
+//! Keeps the message log short: when files are sealed, queues write anew what they still need from the oldest. Blocks that lie together
+//! in it stay there, in kept files; those go when nothing in them is needed, and are emptied when little is.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use commitlog::{LogError, Position};
+use commitlog::{Afterlife, LogError, Position};
 use parking_lot::{Condvar, Mutex};
 
 use crate::call::Call;
 use crate::cell::{Event, Queue};
-use crate::services::Services;
+use crate::log_places::Pins;
+use crate::services::{Motion, Services};
 
 /// Sealed files left alone: most messages in them are consumed before their turn comes. None while the disk is short of room.
 /// Beyond them, files are emptied only when that makes room, see [`Room`].
@@ -24,7 +27,11 @@ const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// How often to look for the answer of a queue. Nobody waits for a checkpoint.
 const ANSWER_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How often to look again whether emptying files would make room, while there are more than are kept.
+/// Kept files emptied at once, at most.
+const EMPTIED_MAX: usize = 8;
+
+/// How often to look again whether emptying files would make room, while there are more than are left alone, and which kept files are
+/// still needed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -48,13 +55,26 @@ enum Phase {
     Resting,
     /// Queues write anew what they need of the log up to the position.
     Asked { position: u64, answers: Vec<Call<()>> },
-    /// What they wrote becomes durable: the log up to the goal.
-    Syncing { position: u64, goal: Position },
+    /// What they wrote becomes durable: the log up to the goal. Files go of which nothing was needed before that.
+    Syncing { position: u64, goal: Position, free: Free },
+}
+
+/// What can go once all that was appended before is durable.
+struct Free {
+    pins: Pins,
+    /// No queue needs the log up to the position but for its pins.
+    is_log_free: bool,
 }
 
 /// Where the checkpointer is in its work; each [`Checkpointer::step`] goes on from there.
 #[derive(Default)]
-pub(crate) struct Progress(Phase);
+pub(crate) struct Progress {
+    phase: Phase,
+    /// When to look at the kept files next.
+    look_ns: u64,
+    /// Kept files that queues were asked to leave, and until when they are not asked again.
+    emptied: BTreeMap<u64, u64>,
+}
 
 /// What one step did.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,7 +116,7 @@ impl Checkpointer {
         loop {
             match self.step(services, &mut progress) {
                 Turn::Worked => {}
-                Turn::Idle => self.rest(),
+                Turn::Idle => self.rest(services),
                 Turn::Later(wait) => self.pause(wait),
                 Turn::Stopped => return,
             }
@@ -108,16 +128,50 @@ impl Checkpointer {
         if self.0.0.lock().stopping {
             return Turn::Stopped;
         }
-        let (phase, turn) = match std::mem::take(&mut progress.0) {
-            Phase::Resting => {
-                let next = self.next(services);
-                next.map_or((Phase::Resting, Turn::Idle), |position| self.begin(services, position))
-            }
-            Phase::Asked { position, answers } => asked(services, position, answers),
-            Phase::Syncing { position, goal } => self.synced(services, position, goal),
+        let (phase, turn) = match std::mem::take(&mut progress.phase) {
+            Phase::Resting => match self.next(services) {
+                Some(position) => self.begin(services, position),
+                None => self.look_at_kept(services, progress).unwrap_or((Phase::Resting, Turn::Idle)),
+            },
+            Phase::Asked { position, answers } => Self::asked(services, position, answers),
+            Phase::Syncing { position, goal, free } => self.synced(services, position, goal, free),
         };
-        progress.0 = phase;
+        progress.phase = phase;
         turn
+    }
+
+    /// Begins with kept files that are not needed, or of which less than half is, or less than four fifths while the disk is short of
+    /// room: queues write what they have in those to segments.
+    fn look_at_kept(&self, services: &Services, progress: &mut Progress) -> Option<(Phase, Turn)> {
+        let (log, now_ns) = (&services.log, services.clock.now().0);
+        let is_too_early = services.motion == Motion::Threads && now_ns < progress.look_ns;
+        if is_too_early || !log.has_kept_files() || log.waits_for_room().is_some() {
+            return None;
+        }
+        progress.look_ns = now_ns + ns(LOOK_INTERVAL);
+        let pins = services.log_places.pins(log.kept_files());
+        if pins.is_partial() {
+            return None;
+        }
+        let disk_is_short = self.0.0.lock().disk_is_short;
+        progress.emptied.retain(|_, until_ns| *until_ns > now_ns);
+        let sparse = pins.files().filter(|(file, needed)| {
+            let bytes = file.end - file.start;
+            let is_sparse = if disk_is_short { needed * 5 < bytes * 4 } else { needed * 2 < bytes };
+            *needed > 0 && is_sparse && !progress.emptied.contains_key(&file.start)
+        });
+        let sparse: Arc<[Range<u64>]> = sparse.map(|(file, _)| file.clone()).take(EMPTIED_MAX).collect();
+        if !sparse.is_empty() {
+            let again_ns = now_ns + ns(RETRY_INTERVAL);
+            tracing::debug!(files = sparse.len(), "kept log files are emptied");
+            progress.emptied.extend(sparse.iter().map(|file| (file.start, again_ns)));
+            let queues = services.log_places.queues().into_iter().flatten();
+            let answers = queues.map(|queue| ask(&queue, 0, &sparse)).collect();
+            return Some((Phase::Asked { position: 0, answers }, Turn::Worked));
+        }
+        let has_free = pins.files().any(|(_, needed)| needed == 0);
+        let free = Free { pins, is_log_free: true };
+        has_free.then(|| (Phase::Syncing { position: 0, goal: log.begin_sync(), free }, Turn::Worked))
     }
 
     /// The end of the oldest file, when emptying it makes room. Queues are looked at without a lock: there may be many.
@@ -137,25 +191,35 @@ impl Checkpointer {
             return (Phase::Resting, self.finish(position, drop_settled(services, position)));
         }
         let needing = services.all_queues().into_iter().filter(|queue| is_needed(queue, position));
-        let answers = needing
-            .map(|queue| {
-                let (reply, call) = Call::pair();
-                queue.submit(Event::Checkpoint(position, reply));
-                call
-            })
-            .collect();
+        let nothing = Arc::default();
+        let answers = needing.map(|queue| ask(&queue, position, &nothing)).collect();
         (Phase::Asked { position, answers }, Turn::Worked)
     }
 
+    /// Looks for the answers of the queues. One whose segments cannot be synced never answers.
+    fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>) -> (Phase, Turn) {
+        answers.retain_mut(|answer| answer.try_take().is_none());
+        if !answers.is_empty() {
+            return (Phase::Asked { position, answers }, Turn::Later(ANSWER_LOOK_INTERVAL));
+        }
+        // In this order: what is not needed now is told by records that are appended by now.
+        let free = Free {
+            is_log_free: !services.all_queues().iter().any(|queue| is_needed(queue, position)),
+            pins: services.log_places.pins(files_below(services, position)),
+        };
+        (Phase::Syncing { position, goal: services.log.begin_sync(), free }, Turn::Worked)
+    }
+
     /// What the queues wrote anew must be durable before the old goes.
-    fn synced(&self, services: &Services, position: u64, goal: Position) -> (Phase, Turn) {
+    fn synced(&self, services: &Services, position: u64, goal: Position, free: Free) -> (Phase, Turn) {
         let done = match services.log.is_synced(goal) {
-            Ok(false) => return (Phase::Syncing { position, goal }, Turn::Later(ANSWER_LOOK_INTERVAL)),
-            Ok(true) if services.all_queues().iter().any(|queue| is_needed(queue, position)) => {
+            Ok(false) => return (Phase::Syncing { position, goal, free }, Turn::Later(ANSWER_LOOK_INTERVAL)),
+            Ok(true) if !free.is_log_free => {
                 tracing::warn!(position, "old log files are kept: not every queue could move its messages");
                 Err(RETRY_INTERVAL)
             }
-            Ok(true) => drop_files(services, position),
+            Ok(true) => retire_files(services, position, |file| free.pins.afterlife(file))
+                .and_then(|files| Ok(files + remove_kept(services, &free.pins)?)),
             Err(error) => {
                 tracing::warn!(%error, "old log files are kept");
                 Err(ROOM_RETRY_INTERVAL)
@@ -172,21 +236,26 @@ impl Checkpointer {
                 Turn::Worked
             }
             Err(wait) => {
-                self.0.0.lock().sealed.push_front(position);
+                if position > 0 {
+                    self.0.0.lock().sealed.push_front(position);
+                }
                 Turn::Later(wait)
             }
         }
     }
 
-    /// Waits until there are more files than are kept, or, when there are, until it makes sense to look again.
-    fn rest(&self) {
+    /// Waits until there are more files than are left alone, or, when there are, or kept ones, until it makes sense to look again.
+    fn rest(&self, services: &Services) {
         let mut state = self.0.0.lock();
-        if !state.stopping && state.newest_of_too_many().is_some() {
+        let mut has_more = state.newest_of_too_many().is_some();
+        if !state.stopping && (has_more || services.log.has_kept_files()) {
             let wait = if state.disk_is_short { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
             self.0.1.wait_for(&mut state, wait);
+            return;
         }
-        while !state.stopping && state.newest_of_too_many().is_none() {
+        while !state.stopping && !has_more {
             self.0.1.wait(&mut state);
+            has_more = state.newest_of_too_many().is_some();
         }
     }
 
@@ -217,14 +286,22 @@ impl Room {
     }
 }
 
-/// Looks for the answers of the queues. One whose segments cannot be synced never answers.
-fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>) -> (Phase, Turn) {
-    answers.retain_mut(|answer| answer.try_take().is_none());
-    if answers.is_empty() {
-        (Phase::Syncing { position, goal: services.log.begin_sync() }, Turn::Worked)
-    } else {
-        (Phase::Asked { position, answers }, Turn::Later(ANSWER_LOOK_INTERVAL))
-    }
+fn ask(queue: &Arc<Queue>, position: u64, vacate: &Arc<[Range<u64>]>) -> Call<()> {
+    let (reply, call) = Call::pair();
+    queue.submit(Event::Checkpoint(position, vacate.clone(), reply));
+    call
+}
+
+/// The sealed files up to a position, and all kept ones.
+fn files_below(services: &Services, position: u64) -> Vec<Range<u64>> {
+    let mut files = services.log.sealed_files();
+    files.retain(|file| file.end <= position);
+    files.extend(services.log.kept_files());
+    files
+}
+
+fn ns(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
 /// While the log waits for room nothing can be written anew, but files may go that hold only what is settled: consumers make
@@ -235,22 +312,43 @@ fn drop_settled(services: &Services, position: u64) -> Result<usize, Duration> {
         0 => true,
         oldest => oldest > position && oldest <= durable,
     };
-    if services.all_queues().iter().all(is_free) {
-        return drop_files(services, position);
+    if !services.all_queues().iter().all(is_free) {
+        return Err(ROOM_RETRY_INTERVAL);
     }
-    Err(ROOM_RETRY_INTERVAL)
+    let pins = services.log_places.pins(files_below(services, position));
+    // What was settled last is not durable: after a crash a state record that refers to a file would still count.
+    let stated_end = services.log_places.stated_end();
+    let afterlife = |file: &Range<u64>| {
+        if file.start < stated_end { Afterlife::Kept } else { pins.afterlife(file) }
+    };
+    retire_files(services, position, afterlife)
 }
 
-fn drop_files(services: &Services, position: u64) -> Result<usize, Duration> {
-    services.log.drop_files_below(Position(position)).map_err(|error| {
-        tracing::warn!(%error, "old log files cannot be removed");
-        if let LogError::Io(failure) = &error
-            && failure.is_failed_sync()
-        {
-            services.alarms.storage_failed(&error.to_string());
-        }
-        RETRY_INTERVAL
-    })
+/// Files below the position are no part of the log any more.
+fn retire_files(
+    services: &Services,
+    position: u64,
+    afterlife: impl Fn(&Range<u64>) -> Afterlife,
+) -> Result<usize, Duration> {
+    let retired = services.log.retire_files_below(Position(position), |file| afterlife(&file));
+    retired.map_err(|error| not_removed(services, &error))
+}
+
+/// Removes the kept files of which nothing was needed.
+fn remove_kept(services: &Services, pins: &Pins) -> Result<usize, Duration> {
+    let kept = services.log.kept_files().into_iter().filter(|file| pins.afterlife(file) == Afterlife::None);
+    let removed = kept.map(|file| services.log.remove_kept(file.start).map(|()| 1));
+    removed.sum::<Result<usize, _>>().map_err(|error| not_removed(services, &error))
+}
+
+fn not_removed(services: &Services, error: &LogError) -> Duration {
+    tracing::warn!(%error, "old log files cannot be removed");
+    if let LogError::Io(failure) = error
+        && failure.is_failed_sync()
+    {
+        services.alarms.storage_failed(&error.to_string());
+    }
+    RETRY_INTERVAL
 }
 
 /// Whether a queue, a crashed one perhaps, still needs what the log holds up to `position`.

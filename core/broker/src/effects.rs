@@ -1,11 +1,12 @@
 //! What the machine asks for, done: deliveries and log records at once, the rest after the cell is released.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use queues::{
-    BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage,
-    MessageView, RecordKind, SettleRun, SettledRun,
+    BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, LogRange,
+    LoggedBlock, MessageView, RecordKind, SettleRun, SettledRun,
 };
 use smallvec::SmallVec;
 
@@ -110,15 +111,15 @@ impl Effects for CellEffects<'_> {
         }
     }
 
-    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> Range<u64> {
         #[cfg(test)]
         assert!(
             !self.queue.fails_next.swap(false, std::sync::atomic::Ordering::Relaxed),
             "a fault of a test"
         );
-        let position = self.queue.services().append(self.queue.id, kind, write);
-        self.queue.appended(position);
-        position
+        let record = self.queue.services().append(self.queue.id, kind, write);
+        self.queue.appended(record.end);
+        record
     }
 
     fn dead_letter(
@@ -140,6 +141,21 @@ impl Effects for CellEffects<'_> {
     fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
         self.queue.disk_asked();
         self.queue.services().read_block(self.queue, token, place);
+    }
+
+    fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
+        self.queue.disk_asked();
+        self.queue.services().keep_in_log(self.queue, token, range);
+    }
+
+    fn read_logged(&mut self, token: BlockToken, block: LoggedBlock) {
+        self.queue.disk_asked();
+        self.queue.services().read_logged(self.queue.id, token, block);
+    }
+
+    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
+        self.queue.disk_asked();
+        self.queue.services().move_logged(self.queue.id, token, block);
     }
 
     fn sync_blocks(&mut self) {

@@ -18,6 +18,7 @@ pub mod data;
 mod driven;
 mod effects;
 mod foundation;
+mod log_places;
 mod logins;
 mod memory_shares;
 mod memory_use;

@@ -35,6 +35,7 @@ use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
 use crate::foundation::Foundation;
+use crate::log_places::{LogPlaces, Pins};
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
@@ -126,8 +127,9 @@ fn recover(
     let sizes = foundation.sizes.segment_options();
     let segments =
         Segments::open(disk.clone(), &data_dir.join("segments"), sizes).map_err(StartError::storage)?;
-    let lost = missing::lost_blocks(&segments, &contents).map_err(StartError::storage)?;
+    let lost = missing::lost_blocks(&segments, &log, &contents).map_err(StartError::storage)?;
     let highest_stored = drop_unneeded(&segments, &contents)?;
+    drop_unread(&log, &contents)?;
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
     writer.state.pass_over_ids(highest_logged.max(highest_stored));
     let storage = (log, Arc::new(segments), motion);
@@ -195,7 +197,7 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<(Contents,
                     record.kind
                 ))
             })?;
-        queue.apply(kind, record.payload, record.position.0).map_err(|error| {
+        queue.apply(kind, record.payload, &record.range()).map_err(|error| {
             StartError::Storage(format!(
                 "a record of queue {} before position {} of the message log cannot be used: {error}",
                 record.stream, record.position.0
@@ -235,6 +237,14 @@ fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<u64, StartE
     Ok(highest)
 }
 
+/// Deletes kept files of the log in which no queue has a block.
+fn drop_unread(log: &Log, contents: &Contents) -> Result<(), StartError> {
+    let mut pins = Pins::of(log.kept_files());
+    contents.values().flat_map(|queue| queue.log_ranges()).for_each(|range| pins.add(range.into()));
+    let mut unread = pins.files().filter(|(_, needed)| *needed == 0);
+    unread.try_for_each(|(file, _)| log.remove_kept(file.start)).map_err(StartError::storage)
+}
+
 fn start_services(
     (log, segments, motion): (Log, Arc<Segments>, Motion),
     foundation: &Foundation,
@@ -259,6 +269,7 @@ fn start_services(
         random: foundation.random.clone(),
         background: Background::default(),
         checkpointer,
+        log_places: LogPlaces::default(),
         alarms,
         seen_files,
         has_unique_queues: AtomicBool::new(false),

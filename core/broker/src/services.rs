@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -23,6 +24,7 @@ use crate::checkpointer::Checkpointer;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
 use crate::data::confirms::{ConfirmRange, ConfirmSink};
+use crate::log_places::LogPlaces;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
@@ -51,6 +53,7 @@ pub(crate) struct Services {
     pub(crate) by_id: QueuesById,
     pub(crate) unregistered: Mutex<Vec<QueueId>>,
     pub(crate) checkpointer: Checkpointer,
+    pub(crate) log_places: LogPlaces,
     pub(crate) alarms: Arc<Alarms>,
     pub(crate) seen_files: SeenFiles,
     /// There is or was a queue that drops duplicates.
@@ -248,19 +251,26 @@ impl Services {
         }
     }
 
-    /// Appends a record of a queue; returns its end position.
+    /// Appends a record of a queue; returns where it lies, or the end of all positions, twice, when it never will be durable.
     pub(crate) fn append(
         &self,
         queue: QueueId,
         kind: RecordKind,
         write: &mut dyn FnMut(&mut Vec<u8>),
-    ) -> u64 {
+    ) -> Range<u64> {
+        let mut bytes = commitlog::RECORD_HEADER_BYTES;
+        let measured = |out: &mut Vec<u8>| {
+            let before = out.len();
+            write(out);
+            bytes += out.len() - before;
+        };
         // After a failure the position is never durable: whoever waits for it is never confirmed.
-        match kind {
+        let end = match kind {
             // Whoever acks is not told when that is durable.
-            RecordKind::Settle => self.log.append_unawaited(queue.0, kind as u8, write).0,
-            _ => self.log.append(queue.0, kind as u8, write).0,
-        }
+            RecordKind::Settle => self.log.append_unawaited(queue.0, kind as u8, measured),
+            _ => self.log.append(queue.0, kind as u8, measured),
+        };
+        if end == Position::NEVER { end.0..end.0 } else { end.0 - bytes as u64..end.0 }
     }
 
     /// Tells the channels of a batch as soon as what it logged is durable.
@@ -320,6 +330,7 @@ impl Services {
     pub(crate) fn register(&self, queue: &Arc<Queue>) {
         self.by_id.0.write().insert(queue.id, Arc::downgrade(queue));
         queue.note_held_at_start();
+        queue.note_logged_at_start();
     }
 
     /// Forgets a deleted queue. What it had on disk goes with [`Services::take_unregistered`], when its deletion is durable:

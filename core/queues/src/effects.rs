@@ -1,8 +1,10 @@
 //! What a queue machine asks of the world.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::classic::Gone;
+use crate::logged::{LogRange, LoggedBlock};
 use crate::message::{ConsumerId, Delivery, MessageView};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 
@@ -40,8 +42,9 @@ pub trait Effects {
     fn consumer_cancelled(&mut self, consumer: ConsumerId);
 
     /// Appends a record about this queue to the durable log; `write` adds its bytes to the buffer handed to it.
-    /// Returns the log position after the record: nothing before it is lost once that position is durable.
-    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
+    /// Returns where in the log the record lies: nothing before its end is lost once that position is durable. Both are [`u64::MAX`]
+    /// when nothing was appended, because the log has failed.
+    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> Range<u64>;
 
     /// A message leaves the queue dead. A `removal` is logged only when the driver gives it back with
     /// [`crate::Classic::letters_taken`], after the queues the letter goes to have logged it: a crash in between brings the
@@ -59,6 +62,16 @@ pub trait Effects {
 
     /// Reads a block back; answered by [`crate::Classic::block_read`].
     fn read_block(&mut self, token: BlockToken, place: BlockPlace);
+
+    /// From now on [`crate::Classic::log_ranges`] has this range, and what it covers is not to go from the disk, whatever
+    /// [`crate::Classic::oldest_log_position`] says. Answered by [`crate::Classic::block_logged`] when it is durable.
+    fn keep_in_log(&mut self, token: BlockToken, range: LogRange);
+
+    /// As [`Effects::read_block`], of a block in the log.
+    fn read_logged(&mut self, token: BlockToken, block: LoggedBlock);
+
+    /// Writes a block that lies in the log to a segment of the queue; answered by [`crate::Classic::block_written`].
+    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock);
 
     /// Makes all written blocks durable; answered by [`crate::Classic::blocks_synced`] or
     /// [`crate::Classic::blocks_not_synced`].

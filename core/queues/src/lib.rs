@@ -7,6 +7,7 @@
 mod arguments;
 pub mod classic;
 mod effects;
+mod logged;
 mod message;
 pub mod record;
 mod totals;
@@ -18,6 +19,7 @@ pub use classic::{
     Standing,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
+pub use logged::{LogRange, LoggedBlock, Place};
 pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,

@@ -16,14 +16,15 @@ mod snapshot;
 pub use data_dir::{DataDir, DataDirError, DataDirLock};
 pub use failure::IoFailure;
 pub use log::{
-    Damage, DurableListener, Found, Held, Log, LogError, LogFile, LogOptions, LogWriter, PAYLOAD_BYTES_MAX,
-    RECORD_HEADER_BYTES, Record, Recovered, Step, SyncPolicy, UNAWAITED_DELAY_MAX, WriteTimes,
-    inspect_log_file, list_log_files, log_exists, read_manifest,
+    Afterlife, ClosedLog, Damage, DurableListener, Found, Held, Log, LogError, LogFile, LogOptions,
+    LogWriter, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, RangeBytes, Record, RecordAt, Recovered, Step,
+    SyncPolicy, UNAWAITED_DELAY_MAX, WriteTimes, inspect_log_file, list_kept_files, list_log_files,
+    log_exists, read_manifest,
 };
 pub use position::Position;
 pub use segment::{
-    BLOCK_BYTES_MAX, BlockLocation, ScanEnd, SegmentError, SegmentFile, SegmentIo, SegmentListener,
-    SegmentOptions, Segments, list_segments, segments_exist,
+    BLOCK_BYTES_MAX, BlockLocation, BlockSource, ScanEnd, SegmentError, SegmentFile, SegmentIo,
+    SegmentListener, SegmentOptions, Segments, list_segments, segments_exist,
 };
 pub use snapshot::{
     Snapshot, SnapshotError, SnapshotFile, read_all_snapshots, read_latest_snapshot, write_snapshot,

@@ -217,6 +217,10 @@ impl History {
         if !files.is_empty() {
             return Err(format!("segments are left: {files:?}"));
         }
+        match self.kept_files() {
+            0 => {}
+            count => return Err(format!("{count} kept log files are left")),
+        }
         Ok(())
     }
 

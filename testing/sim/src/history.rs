@@ -29,6 +29,8 @@ pub struct Summary {
     pub damages: u64,
     /// Brokers opened on a copy of the disk without any work for them.
     pub restarts: u64,
+    /// Log files seen that stay for blocks in them although the log goes on without them; each as often as it is seen.
+    pub kept_files: u64,
     /// Depends on everything that was seen: the same for the same seed.
     pub fingerprint: u64,
 }
@@ -56,7 +58,10 @@ pub(crate) struct History {
 /// What the broker did that it must not do.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     let world = World::new(seed, tell);
-    let kinds = kinds::choose(&world.random);
+    let mut kinds = kinds::choose(&world.random);
+    if seed % 8 < 2 {
+        kinds::bulk(&mut kinds);
+    }
     if let Some(tell) = tell {
         kinds.iter().enumerate().for_each(|(slot, kind)| tell(&format!("q{slot}: {kind:?}")));
     }
@@ -163,6 +168,7 @@ impl History {
     }
 
     fn end(&mut self, mut life: Life) -> Result<(), String> {
+        self.summary.kept_files += self.kept_files();
         if self.world.random.chance(1, 4) {
             self.tell(&|| format!("{}: a stop in order", self.now));
             life.driver.run_until_idle();
@@ -189,6 +195,12 @@ impl History {
         let remains = life.driver.remains();
         drop(life);
         self.world.check_freed(Some(&remains))
+    }
+
+    /// Files beside the message log that are no part of it any more.
+    pub(crate) fn kept_files(&self) -> u64 {
+        let names = self.world.disk.list(std::path::Path::new("/data/log")).unwrap_or_default();
+        names.iter().filter(|name| name.ends_with(".kept")).count() as u64
     }
 
     /// Says how much each queue holds.
@@ -384,15 +396,18 @@ impl History {
         if slots.is_empty() {
             return Ok(());
         }
+        let is_bulk = slots.iter().any(|slot| self.model.kinds[*slot].bulk);
         let mut publisher = life.publisher();
-        for _ in 0..=self.world.below(20) {
+        let count = if is_bulk { self.world.below(70) } else { self.world.below(20) };
+        for _ in 0..=count {
             let id = self.next_id;
             self.next_id += 1;
             let random = &self.world.random;
-            let persistent = random.chance(3, 4);
+            let persistent = is_bulk || random.chance(3, 4);
             let priority = u8::try_from(random.below(6)).expect("below 6");
             let ttl_ms = random.chance(1, 12).then(|| random.below(4000));
-            let filler_bytes = if random.chance(1, 10) { random.below(6000) } else { random.below(300) };
+            let is_large = random.chance(1, 10) || is_bulk;
+            let filler_bytes = if is_large { random.below(6000) } else { random.below(300) };
             let body = model::body(id, usize::try_from(filler_bytes).expect("small"));
             let name = kinds::name(slot);
             let message = Incoming {

@@ -26,6 +26,8 @@ pub(crate) struct Kind {
     pub(crate) exclusive: bool,
     pub(crate) single_active: bool,
     pub(crate) letters_to: Option<usize>,
+    /// Much comes to it at once, all of it persistent: what it holds lies together in the message log.
+    pub(crate) bulk: bool,
 }
 
 impl Kind {
@@ -59,6 +61,14 @@ impl Kind {
 /// The name of a queue.
 pub(crate) fn name(slot: usize) -> String {
     format!("q{slot}")
+}
+
+/// Slots that much comes to in a history of bulk.
+const BULK: [usize; 4] = [0, 1, 3, 6];
+
+/// Makes it a history of bulk.
+pub(crate) fn bulk(kinds: &mut [Kind; SLOTS]) {
+    BULK.into_iter().for_each(|slot| kinds[slot].bulk = true);
 }
 
 /// The kinds of one history: a sink for letters, a plain queue, a chain of two that dead-letter, one that drops or refuses, a transient one,

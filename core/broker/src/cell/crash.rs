@@ -133,7 +133,7 @@ impl Queue {
             Event::Publish(handover) => self.refuse_or_hold(state, handover),
             Event::Consume(_, _, reply) => reply.send(Err(refused())),
             Event::Get(_, reply) => reply.send(Err(refused())),
-            Event::Cancel(_, reply) | Event::Checkpoint(_, reply) => reply.send(()),
+            Event::Cancel(_, reply) | Event::Checkpoint(_, _, reply) => reply.send(()),
             Event::Purge(purged, reply) => reply.send(*purged),
             Event::Counts(reply) => reply.send(Err(refused())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
@@ -163,7 +163,10 @@ impl Queue {
             | Event::Tick
             | Event::Rest
             | Event::LettersTaken(..) => {}
-            Event::BlocksSynced(_) | Event::BlockWritten(..) | Event::BlockRead(..) => {
+            Event::BlocksSynced(_)
+            | Event::BlockWritten(..)
+            | Event::BlockLogged(..)
+            | Event::BlockRead(..) => {
                 self.begin_reload(state);
             }
             Event::Reloaded(_) => {
@@ -226,7 +229,7 @@ impl Queue {
                 }
             }
             Event::Consume(_, _, reply) => reply.send(Err(refused())),
-            Event::Cancel(_, reply) | Event::Checkpoint(_, reply) => reply.send(()),
+            Event::Cancel(_, reply) | Event::Checkpoint(_, _, reply) => reply.send(()),
             Event::Get(_, reply) => reply.send(Err(refused())),
             Event::Purge(purged, reply) => reply.send(*purged),
             Event::Counts(reply) => reply.send(Ok(QueueCounts::default())),
@@ -248,6 +251,7 @@ impl Queue {
             | Event::Rest
             | Event::LettersTaken(..)
             | Event::BlockWritten(..)
+            | Event::BlockLogged(..)
             | Event::BlockRead(..) => {}
         }
     }

@@ -43,7 +43,10 @@ impl Queue {
             Event::Publish(handover) => {
                 self.inbox_bytes.fetch_sub(handover.batch.bytes(), Ordering::Relaxed);
             }
-            Event::BlockWritten(..) | Event::BlockRead(..) | Event::BlocksSynced(_) => {
+            Event::BlockWritten(..)
+            | Event::BlockLogged(..)
+            | Event::BlockRead(..)
+            | Event::BlocksSynced(_) => {
                 self.reloads.disk_answered();
             }
             _ => {}
@@ -114,18 +117,18 @@ impl Queue {
             Event::Stats(reply) => reply.send(self.stats_of(machine, now_ms)),
             Event::Tick => machine.tick(now_ms, &mut fx),
             Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
+            Event::BlockLogged(token, is_durable) => machine.block_logged(*token, *is_durable, &mut fx),
             Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),
             Event::BlocksSynced(true) => machine.blocks_synced(&mut fx),
             Event::BlocksSynced(false) => machine.blocks_not_synced(&mut fx),
             // Of an earlier life: the messages are here again, and so will their letters be.
             Event::LettersTaken(life, _) if *life != self.life() => {}
             Event::LettersTaken(_, removals) => machine.letters_taken(removals, now_ms, &mut fx),
-            Event::Checkpoint(position, _) => {
-                let position = *position;
-                if let Event::Checkpoint(_, reply) = std::mem::replace(event, Event::Handled) {
+            Event::Checkpoint(..) => {
+                if let Event::Checkpoint(position, vacate, reply) = std::mem::replace(event, Event::Handled) {
                     checkpoints.push(reply);
+                    machine.checkpoint(position, &vacate, &mut fx);
                 }
-                machine.checkpoint(position, &mut fx);
             }
             Event::Delete { .. } => self.delete(machine, event, &mut fx),
             Event::Close => {

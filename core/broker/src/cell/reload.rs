@@ -133,7 +133,7 @@ impl Queue {
                     continue;
                 }
                 let kind = RecordKind::from_code(record.kind).ok_or(RecordError::Damaged)?;
-                recovering.apply(kind, record.payload, record.position.0)?;
+                recovering.apply(kind, record.payload, &record.range())?;
             }
         }
         Ok(recovering.finish(self.config(), self.services().now_ms()))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use commitlog::{Found, LogFile, Record, SegmentFile, inspect_log_file, list_log_files};
+use commitlog::{Found, LogFile, Record, SegmentFile, inspect_log_file, list_kept_files, list_log_files};
 use metadata::Fact;
 use platform::RealDisk;
 use queues::RecordKind;
@@ -30,14 +30,17 @@ pub fn dump(
     show: impl FnMut(String) -> std::io::Result<()>,
 ) -> Result<u64, OfflineError> {
     let unknown = || {
-        let text = "it is neither a file of a log (NAME.log) nor a segment (FF/NAME.seg)";
+        let text = "it is neither a file of a log (NAME.log, NAME.kept) nor a segment (FF/NAME.seg)";
         OfflineError::Io(file.to_owned(), std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
     };
     let mut lines = Lines { left: limit, more: 0, show, failed: None };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match file.extension().and_then(|extension| extension.to_str()) {
-        Some("log") => {
-            let found = list_log_files(&RealDisk, folder)?;
+        Some(extension @ ("log" | "kept")) => {
+            let found = match extension {
+                "log" => list_log_files(&RealDisk, folder)?,
+                _ => list_kept_files(&RealDisk, folder)?,
+            };
             let found = found.iter().find(|found| found.path.file_name() == file.file_name());
             let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
             let is_meta = folder.file_name().is_some_and(|name| name == "meta");

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use commitlog::{
-    DataDir, Log, LogOptions, PAYLOAD_BYTES_MAX, Position, SegmentFile, list_segments, write_snapshot,
+    DataDir, Log, LogOptions, PAYLOAD_BYTES_MAX, Position, SegmentFile, SegmentOptions, Segments,
+    list_segments, write_snapshot,
 };
-use queues::RecordKind;
+use queues::{BlockPlace, LoggedBlock, RecordKind};
 use stdx::QueueId;
 
-use super::survey::{Depth, Offline, OfflineError, Reading, Survey};
+use super::survey::{Depth, Offline, OfflineError, Reading, Survey, read_logged};
 
 /// What was copied, and what could not be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Salvaged {
 
 impl Offline {
     /// Writes everything that can be read into `to`, a new or empty folder, durably: metadata as one snapshot, each queue as one
-    /// record, and the segments that queues need. Nothing is changed here. Settlements that cannot be read are as if they had
+    /// record, and the segments that queues need; blocks that stayed in the log go to segments. Nothing is changed here. Settlements that cannot be read are as if they had
     /// not been made: those messages come again.
     ///
     /// # Errors
@@ -39,7 +40,8 @@ impl Offline {
         }
         let _lock = DataDir::lock(&self.disk, to, std::process::id())?;
         let mut reading = self.read(Depth::Blocks)?;
-        let segments = self.copy_segments(&reading, &to.join("segments"))?;
+        self.copy_segments(&reading, &to.join("segments"))?;
+        let segments = self.move_logged(&mut reading, &to.join("segments"))?;
         let messages = self.write_queues(&mut reading, &to.join("log"))?;
         // Last: without metadata no server takes the folder for whole.
         let (log, _) = Log::open(Arc::new(self.disk), &to.join("meta"), LogOptions::default())?;
@@ -50,9 +52,8 @@ impl Offline {
         Ok(Salvaged { survey: reading.survey, messages, segments })
     }
 
-    fn copy_segments(&self, reading: &Reading, to: &Path) -> Result<u64, OfflineError> {
+    fn copy_segments(&self, reading: &Reading, to: &Path) -> Result<(), OfflineError> {
         let from = self.dir.join("segments");
-        let mut copied = 0;
         let mut newest = 1;
         for (stream, segment) in list_segments(&self.disk, &from)? {
             newest = newest.max(segment >> 32);
@@ -60,11 +61,23 @@ impl Offline {
             let needed: HashSet<u64> = queue.map(|queue| queue.segments().collect()).unwrap_or_default();
             if needed.contains(&segment) {
                 SegmentFile::open(&self.disk, &from, stream, segment)?.copy(&self.disk, to)?;
-                copied += 1;
             }
         }
         write_snapshot(&self.disk, to, "epoch", Position(newest), &[])?;
-        Ok(copied)
+        Ok(())
+    }
+
+    /// Copies blocks in the log to segments; returns how many segment files there are afterwards.
+    fn move_logged(&self, reading: &mut Reading, to: &Path) -> Result<u64, OfflineError> {
+        let segments = Segments::open(Arc::new(self.disk), to, SegmentOptions::default())?;
+        for (id, queue) in &mut reading.contents {
+            queue.move_logged(|block: &LoggedBlock| -> Result<BlockPlace, OfflineError> {
+                let at = segments.write_block(id.0, &read_logged(&reading.log, id.0, block)?)?;
+                Ok(BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len })
+            })?;
+            segments.sync(id.0)?;
+        }
+        Ok(list_segments(&self.disk, to)?.len() as u64)
     }
 
     /// One state record for each queue; returns the messages.

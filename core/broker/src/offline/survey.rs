@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use commitlog::{
-    DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, SegmentError, SegmentFile, SnapshotError,
-    inspect_log_file, list_log_files, list_segments, read_all_snapshots, read_manifest, segments_exist,
+    ClosedLog, DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, Position, SegmentError,
+    SegmentFile, SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments,
+    read_all_snapshots, read_manifest, segments_exist,
 };
 use metadata::State;
 use platform::{Disk, RealDisk};
-use queues::{RecordKind, Recovering};
+use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock, RecordKind, Recovering};
 use stdx::QueueId;
 
 use super::adopt::{adopt, drop_empty};
 use crate::control::follow::{Contents, store_id};
+use crate::log_places::assemble;
 use crate::recovery::has_store;
 
 /// Problems that are kept as text; the others are counted.
@@ -45,7 +48,7 @@ pub enum OfflineError {
     Io(PathBuf, std::io::Error),
 }
 
-/// How much of the segments is read; logs and snapshots are read whole in any case.
+/// How much of the segments, and of the kept files of the log, is read; logs and snapshots are read whole in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Whether files are there and long enough.
@@ -73,6 +76,14 @@ pub struct FileSurvey {
     pub unfinished_bytes: u64,
 }
 
+impl FileSurvey {
+    /// Nothing is known of what is in it.
+    fn of(log: &'static str, file: &LogFile) -> FileSurvey {
+        let (path, first, bytes) = (file.path.clone(), file.first.0, file.bytes);
+        FileSurvey { log, path, first, bytes, ..FileSurvey::default() }
+    }
+}
+
 /// One durable queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSurvey {
@@ -86,7 +97,7 @@ pub struct QueueSurvey {
     pub messages: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
-    /// Messages whose blocks in segments cannot be read.
+    /// Messages whose blocks in segments, or in the log, cannot be read.
     pub lost_messages: u64,
     /// Bytes of their bodies.
     pub lost_bytes: u64,
@@ -115,7 +126,7 @@ impl Problems {
 /// What is in a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The files of both logs, metadata first, oldest first.
+    /// The files of both logs, metadata first, oldest first; kept ones last, without their records unless blocks are read.
     pub files: Vec<FileSurvey>,
     /// The durable queues that the metadata name, by vhost and name.
     pub queues: Vec<QueueSurvey>,
@@ -141,6 +152,8 @@ pub(super) struct Reading {
     pub(super) survey: Survey,
     pub(super) state: State,
     pub(super) contents: Contents,
+    /// Where blocks are that stay in the log.
+    pub(super) log: ClosedLog,
 }
 
 impl Offline {
@@ -170,14 +183,17 @@ impl Offline {
         let files = self.log_files("log", &mut survey)?;
         let is_adopted = state.vhosts().len() == 0;
         if is_adopted {
-            adopt(&self.disk, &files, &mut state)?;
+            let kept = list_kept_files(&self.disk, &self.dir.join("log"))?;
+            adopt(&self.disk, &[kept, files.clone()].concat(), &mut state)?;
         }
         let mut contents = self.read_messages(&state, &files, &mut survey)?;
         if is_adopted {
             drop_empty(&mut state, &mut contents);
         }
-        self.check_segments(&state, &mut contents, depth, &mut survey)?;
-        Ok(Reading { survey, state, contents })
+        self.survey_kept(depth, &mut survey)?;
+        let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
+        self.check_blocks(&state, &mut contents, (depth, &log), &mut survey)?;
+        Ok(Reading { survey, state, contents, log })
     }
 
     fn read_metadata(&self, survey: &mut Survey) -> Result<State, OfflineError> {
@@ -231,7 +247,7 @@ impl Offline {
             let applied = match RecordKind::from_code(record.kind) {
                 None => Err(format!("kind {} is not known", record.kind)),
                 Some(kind) => {
-                    queue.apply(kind, record.payload, record.position.0).map_err(|error| error.to_string())
+                    queue.apply(kind, record.payload, &record.range()).map_err(|error| error.to_string())
                 }
             };
             if let Err(error) = applied {
@@ -280,28 +296,10 @@ impl Offline {
     ) -> Result<(), OfflineError> {
         let mut end = files.first().map_or(0, |file| file.first.0);
         for file in files {
-            let mut seen = FileSurvey {
-                log,
-                path: file.path.clone(),
-                first: file.first.0,
-                bytes: file.bytes,
-                ..FileSurvey::default()
-            };
-            let problems = &mut survey.problems;
-            inspect_log_file(&self.disk, file, |found| match found {
-                Found::Record(record) => {
-                    end = record.position.0;
-                    *seen.records.entry(record.kind).or_default() += 1;
-                    show(record);
-                }
-                Found::Damaged { offset, bytes, damage } => {
-                    seen.damaged_bytes += bytes;
-                    let path = file.path.display();
-                    problems.add(format!("{path}: {bytes} bytes at byte {offset} are damaged: {damage}"));
-                }
-                Found::Unfinished { bytes, .. } => seen.unfinished_bytes = bytes,
+            self.inspect(log, file, survey, |record| {
+                end = record.position.0;
+                show(record);
             })?;
-            survey.files.push(seen);
         }
         let held = read_manifest(&self.disk, &self.dir.join(log)).ok().flatten();
         if let Some(held) = held.filter(|held| held.end.0 > end) {
@@ -313,24 +311,72 @@ impl Offline {
         Ok(())
     }
 
+    /// Shows every good record of a file, and notes what is wrong with it.
+    fn inspect(
+        &self,
+        log: &'static str,
+        file: &LogFile,
+        survey: &mut Survey,
+        mut show: impl FnMut(commitlog::Record<'_>),
+    ) -> Result<(), OfflineError> {
+        let mut seen = FileSurvey::of(log, file);
+        let problems = &mut survey.problems;
+        inspect_log_file(&self.disk, file, |found| match found {
+            Found::Record(record) => {
+                *seen.records.entry(record.kind).or_default() += 1;
+                show(record);
+            }
+            Found::Damaged { offset, bytes, damage } => {
+                seen.damaged_bytes += bytes;
+                let path = file.path.display();
+                problems.add(format!("{path}: {bytes} bytes at byte {offset} are damaged: {damage}"));
+            }
+            Found::Unfinished { bytes, .. } => seen.unfinished_bytes = bytes,
+        })?;
+        survey.files.push(seen);
+        Ok(())
+    }
+
+    /// Notes the files that stay for blocks in them although the log goes on without them.
+    fn survey_kept(&self, depth: Depth, survey: &mut Survey) -> Result<(), OfflineError> {
+        for file in list_kept_files(&self.disk, &self.dir.join("log"))? {
+            match depth {
+                Depth::Lengths => survey.files.push(FileSurvey::of("log", &file)),
+                Depth::Blocks => self.inspect("log", &file, survey, |_| ())?,
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the blocks out of the queues that cannot be read, and counts both.
-    fn check_segments(
+    fn check_blocks(
         &self,
         state: &State,
         contents: &mut Contents,
-        depth: Depth,
+        (depth, log): (Depth, &ClosedLog),
         survey: &mut Survey,
     ) -> Result<(), OfflineError> {
         let dir = self.dir.join("segments");
         let mut needed = 0;
         for QueueSurvey { vhost, name, id, .. } in known(state) {
             let Some(recovering) = contents.get_mut(&QueueId(id)) else { continue };
-            let mut readable =
-                Readable { disk: &self.disk, dir: &dir, id, depth, open: None, found: HashMap::new() };
+            let mut readable = Readable {
+                disk: &self.disk,
+                dir: &dir,
+                log,
+                id,
+                depth,
+                open: None,
+                found: HashMap::new(),
+                unreadable: None,
+            };
             let (all, all_bytes) = recovering.contents();
-            recovering.retain_placed(|place| readable.has(place));
+            recovering.retain_placed(|block| readable.has(block));
             let (messages, body_bytes) = recovering.contents();
             needed += readable.found.values().filter(|found| **found != Segment::Missing).count() as u64;
+            if let Some(why) = readable.unreadable {
+                survey.problems.add(format!("queue '{name}' in vhost '{vhost}': {why}"));
+            }
             for (segment, found) in readable.found {
                 if found != Segment::Whole {
                     survey.problems.add(format!(
@@ -404,15 +450,38 @@ impl Segment {
 struct Readable<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
+    log: &'a ClosedLog,
     id: u64,
     depth: Depth,
     /// Blocks of one segment come one after the other, as a rule.
     open: Option<SegmentFile>,
     found: HashMap<u64, Segment>,
+    /// Why the first block was given up that should be in the log.
+    unreadable: Option<String>,
 }
 
 impl Readable<'_> {
-    fn has(&mut self, place: queues::BlockPlace) -> bool {
+    fn has(&mut self, block: &PlacedBlock) -> bool {
+        match (block.place, block.logged()) {
+            (Place::Segment(place), _) => self.has_in_segment(place),
+            (Place::Log(_), Some(logged)) => self.has_logged(&logged),
+            (Place::Log(_), None) => false,
+        }
+    }
+
+    fn has_logged(&mut self, block: &LoggedBlock) -> bool {
+        let (position, bytes) = (Position(block.range.position), block.range.bytes);
+        let read = match self.depth {
+            Depth::Lengths if self.log.holds(position, bytes) => Ok(()),
+            Depth::Lengths => Err(format!("no file of log/ holds the records at position {position}")),
+            Depth::Blocks => {
+                read_logged(self.log, self.id, block).map(drop).map_err(|error| error.to_string())
+            }
+        };
+        read.map_err(|why| self.unreadable.get_or_insert(why)).is_ok()
+    }
+
+    fn has_in_segment(&mut self, place: BlockPlace) -> bool {
         if self.open.as_ref().is_none_or(|open| open.segment != place.segment) {
             self.open = SegmentFile::open(self.disk, self.dir, self.id, place.segment).ok();
         }
@@ -433,6 +502,11 @@ impl Readable<'_> {
         }
         is_good
     }
+}
+
+/// A block that stays in the log.
+pub(super) fn read_logged(log: &ClosedLog, id: u64, block: &LoggedBlock) -> Result<Vec<u8>, SegmentError> {
+    assemble(log.read_range(Position(block.range.position), block.range.bytes)?, id, block)
 }
 
 pub(super) fn lossy(name: &[u8]) -> String {

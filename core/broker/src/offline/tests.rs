@@ -6,7 +6,9 @@ use metadata::{Arguments, Command, DeclareExchange};
 use stdx::QueueId;
 
 use super::{Depth, Offline, OfflineError, Survey, dump};
-use crate::recovery::tests::{PLACED_COUNT, files_below, filled, open, segment_files, store};
+use crate::recovery::tests::{
+    PLACED_COUNT, files_below, filled, filled_in_log, kept_files, open, segment_files, store,
+};
 
 fn survey(dir: &Path) -> Survey {
     Offline::open(dir).unwrap().survey(Depth::Blocks).unwrap()
@@ -90,6 +92,36 @@ fn a_damaged_block_costs_its_queue_that_block_alone() {
     assert_eq!(queues(&survey), [("a", 0, ALL), ("b", ALL, 0)]);
     assert_eq!(survey.problems.texts.len(), 1);
     assert_eq!(salvaged(dir.path()), both(0, ALL));
+}
+
+#[test]
+fn blocks_in_kept_files_are_found_and_salvaged_into_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    filled_in_log(dir.path());
+    let survey = survey(dir.path());
+    assert_eq!((queues(&survey), survey.problems.texts.len()), (vec![("a", ALL, 0)], 0));
+    let kept = survey.files.last().unwrap();
+    assert!(kept.path.ends_with(kept_files(dir.path())[0].file_name().unwrap()) && kept.records[&1] == 1);
+    assert_eq!(salvaged(dir.path()), [("a".to_owned(), ALL)]);
+    let mut lines = Vec::new();
+    let more = dump(&kept_files(dir.path())[0], 10, |line| {
+        lines.push(line);
+        Ok(())
+    });
+    assert!(more.unwrap() == 0 && lines[0].contains("3 messages, 0 to 2"), "{lines:?}");
+}
+
+#[test]
+fn a_damaged_or_missing_kept_file_costs_what_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    filled_in_log(dir.path());
+    let file = &kept_files(dir.path())[0];
+    flip(file, 100);
+    assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
+    assert_eq!(survey(dir.path()).problems.texts.len(), 2, "the file, and the queue");
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
+    assert_eq!(salvaged(dir.path()), [("a".to_owned(), 0)]);
 }
 
 #[test]

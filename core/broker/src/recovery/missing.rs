@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use commitlog::{SegmentError, Segments, log_exists, segments_exist};
+use commitlog::{Log, Position, SegmentError, Segments, log_exists, segments_exist};
 use platform::Disk;
+use queues::{BlockPlace, Place};
 use stdx::QueueId;
 
 use crate::broker::StartError;
@@ -75,49 +76,68 @@ fn has_snapshot(disk: &dyn Disk, dir: &Path) -> bool {
 }
 
 /// What of a queue cannot be read any more.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) messages: u64,
     pub(crate) body_bytes: u64,
-    /// The first segment file that is missing or too short.
-    pub(crate) segment: u64,
+    /// Where the first of it should lie: a file is missing or too short.
+    pub(crate) place: Place,
 }
 
 impl Lost {
     /// For the log, and for whoever asks why the queue is down.
     pub(crate) fn text(&self) -> String {
+        let file = match self.place {
+            Place::Segment(place) => format!("segment {:016x}", place.segment),
+            Place::Log(range) => format!("the file of log/ that holds position {:016x}", range.position),
+        };
         format!(
-            "segment {:016x} and perhaps more are missing or too short: {} messages of {} bytes cannot be read. Restore the files \
-             and restart, or run `warren diag salvage`, or delete the queue",
-            self.segment, self.messages, self.body_bytes
+            "{file} and perhaps more are missing or too short: {} messages of {} bytes cannot be read. Restore the files and restart, \
+             or run `warren diag salvage`, or delete the queue",
+            self.messages, self.body_bytes
         )
     }
 }
 
-/// The queues that refer to segments that are missing or too short, and what they lose by it.
+/// The queues that refer to segments or files of the log that are missing or too short, and what they lose by it.
 pub(crate) fn lost_blocks(
     segments: &Segments,
+    log: &Log,
     contents: &Contents,
 ) -> Result<HashMap<QueueId, Lost>, SegmentError> {
     let mut lost: HashMap<QueueId, Lost> = HashMap::new();
     for (id, queue) in contents {
         let mut lengths: HashMap<u64, Option<u64>> = HashMap::new();
         for block in queue.placed_blocks() {
-            let place = block.place;
-            let len = match lengths.get(&place.segment) {
-                Some(len) => *len,
-                None => *lengths.entry(place.segment).or_insert(segments.file_bytes(id.0, place.segment)?),
+            let is_there = match block.place {
+                Place::Segment(place) => is_in_segment(segments, *id, place, &mut lengths)?,
+                Place::Log(range) => log.holds(Position(range.position), range.bytes),
             };
-            let end = place.offset + BLOCK_HEADER_BYTES + u64::from(place.bytes);
-            if len.is_some_and(|len| len >= end) {
+            if is_there {
                 continue;
             }
-            let known = lost.entry(*id).or_insert(Lost { segment: place.segment, ..Lost::default() });
+            let none = Lost { messages: 0, body_bytes: 0, place: block.place };
+            let known = lost.entry(*id).or_insert(none);
             known.messages += block.messages;
             known.body_bytes += block.body_bytes;
         }
     }
     Ok(lost)
+}
+
+/// Whether the segment is there and long enough; `lengths` are those of the queue's segments that are known.
+fn is_in_segment(
+    segments: &Segments,
+    queue: QueueId,
+    place: BlockPlace,
+    lengths: &mut HashMap<u64, Option<u64>>,
+) -> Result<bool, SegmentError> {
+    let len = match lengths.get(&place.segment) {
+        Some(len) => *len,
+        None => *lengths.entry(place.segment).or_insert(segments.file_bytes(queue.0, place.segment)?),
+    };
+    let end = place.offset + BLOCK_HEADER_BYTES + u64::from(place.bytes);
+    Ok(len.is_some_and(|len| len >= end))
 }
 
 /// Puts the queues out of service from which something is missing: they keep what is left.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use commitlog::{Log, LogOptions, SegmentOptions, Segments};
+use commitlog::{Afterlife, Log, LogOptions, Position, SegmentOptions, Segments};
 use metadata::{Command, DeclareQueue};
 use platform::RealDisk;
 use queues::RecordKind;
@@ -71,6 +71,54 @@ pub(crate) fn store(dir: &Path, id: QueueId) {
         out.extend_from_slice(&0_u32.to_be_bytes());
     });
     log.close().unwrap();
+}
+
+/// Gives a queue one block that stays in the log, in a kept file, and a state record that names it.
+pub(crate) fn store_in_log(dir: &Path, id: QueueId) {
+    let open = || Log::open(Arc::new(RealDisk), &dir.join("log"), LogOptions::default()).unwrap().0;
+    let log = open();
+    let end = log.append(id.0, RecordKind::Enqueue as u8, |out| {
+        for number in 0..u64::from(PLACED_COUNT) {
+            out.extend_from_slice(&number.to_be_bytes());
+            out.extend_from_slice(&STORED);
+        }
+    });
+    log.close().unwrap();
+    // A file of its own.
+    let log = open();
+    let bytes = 32 + 24 * u64::from(PLACED_COUNT);
+    log.append(id.0, RecordKind::State as u8, |out| {
+        out.extend_from_slice(&[3, 1]);
+        out.extend_from_slice(&u64::from(PLACED_COUNT).to_be_bytes());
+        out.extend_from_slice(&1_u32.to_be_bytes());
+        out.push(3);
+        out.extend_from_slice(&0_u64.to_be_bytes());
+        out.extend_from_slice(&PLACED_COUNT.to_be_bytes());
+        out.push(0);
+        out.extend_from_slice(&(end.0 - bytes).to_be_bytes());
+        out.extend_from_slice(&u32::try_from(bytes).unwrap().to_be_bytes());
+        out.extend_from_slice(&0_u64.to_be_bytes());
+        out.extend_from_slice(&0_u32.to_be_bytes());
+    });
+    log.sync_barrier().unwrap();
+    log.retire_files_below(Position(end.0), |_| Afterlife::Kept).unwrap();
+    log.close().unwrap();
+}
+
+/// A directory with the queue `a`, whose messages are in a kept file.
+pub(crate) fn filled_in_log(dir: &Path) -> QueueId {
+    let broker = open(dir).unwrap();
+    let id = declare(&broker, "a");
+    broker.shutdown();
+    drop(broker);
+    store_in_log(dir, id);
+    id
+}
+
+pub(crate) fn kept_files(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = files_below(&dir.join("log"));
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "kept"));
+    files
 }
 
 pub(crate) fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
@@ -156,6 +204,36 @@ fn a_missing_or_short_segment_closes_its_queue_and_no_other() {
         let vhost = broker.vhost("/").unwrap();
         let condition = |name: &[u8]| vhost.queue(name).unwrap().condition();
         assert_eq!((condition(b"a"), condition(b"b")), (Condition::Crashed, Condition::Running));
+        broker.shutdown();
+    }
+}
+
+#[test]
+fn a_block_that_stayed_in_the_log_is_there_after_a_start_and_the_file_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    filled_in_log(dir.path());
+    let stray = dir.path().join("log/00000000000fffff.kept");
+    std::fs::copy(&kept_files(dir.path())[0], &stray).unwrap();
+    for _ in 0..2 {
+        let broker = open(dir.path()).unwrap();
+        let stats = broker.vhost("/").unwrap().queue(b"a").unwrap().stats().wait();
+        assert_eq!((stats.ready, stats.disk_bytes), (PLACED_COUNT.into(), 32 + 24 * u64::from(PLACED_COUNT)));
+        broker.shutdown();
+        assert!(kept_files(dir.path()).len() == 1 && !stray.exists(), "one is needed, the other is not");
+    }
+}
+
+#[test]
+fn a_missing_or_short_kept_file_closes_its_queue() {
+    for damage in [
+        |file: &Path| std::fs::remove_file(file).unwrap(),
+        |file: &Path| std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(70).unwrap(),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        filled_in_log(dir.path());
+        damage(&kept_files(dir.path())[0]);
+        let broker = open(dir.path()).unwrap();
+        assert_eq!(broker.vhost("/").unwrap().queue(b"a").unwrap().condition(), Condition::Crashed);
         broker.shutdown();
     }
 }

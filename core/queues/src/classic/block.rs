@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::bitmap::Bitmap;
+use crate::logged::{LogRange, Logged, Place};
 use crate::record::{self, BlockPlace, Stored};
 
 /// Bytes of messages after which a block is closed and a new one begun.
@@ -35,7 +36,11 @@ enum Data {
 struct Content {
     data: Data,
     entries: Vec<Entry>,
+    logged: Logged,
 }
+
+/// The offset in the segment of a block that lies in the log.
+const IN_LOG: u32 = u32::MAX;
 
 /// What is known of single messages; most blocks of a backlog have nothing here.
 #[derive(Clone, Debug, Default)]
@@ -66,9 +71,7 @@ pub(crate) struct Block {
     pub(crate) persistent: u32,
     /// So many of the first messages are settled; acks mostly come in order.
     settled_first: u32,
-    /// Log position of its first enqueue record whose messages are not in a segment; 0 when there is none.
-    pub(crate) log_position: u64,
-    /// Copy on disk: segment, offset, and bytes, of which there are none without a copy.
+    /// Copy on disk: segment, offset, and bytes, of which there are none without a copy. In the log: position, [`IN_LOG`], bytes.
     segment: u64,
     segment_offset: u32,
     segment_bytes: u32,
@@ -91,7 +94,7 @@ pub(crate) struct Block {
 pub(crate) struct PlacedOnDisk {
     pub(crate) first: u64,
     pub(crate) count: u32,
-    pub(crate) place: BlockPlace,
+    pub(crate) place: Place,
     pub(crate) settled: Bitmap,
     pub(crate) expires: bool,
     /// Bytes of bodies of messages that are not settled.
@@ -100,7 +103,7 @@ pub(crate) struct PlacedOnDisk {
 
 impl Content {
     fn open(bytes: Vec<u8>) -> Content {
-        Content { data: Data::Open(bytes), entries: Vec::new() }
+        Content { data: Data::Open(bytes), entries: Vec::new(), logged: Logged::default() }
     }
 
     /// Whether it may be kept for the next messages of a queue that is empty now.
@@ -116,6 +119,7 @@ impl Content {
             bytes.clear();
         }
         self.entries.clear();
+        self.logged = Logged::default();
         self
     }
 }
@@ -134,7 +138,6 @@ impl Block {
             unacked: 0,
             persistent: 0,
             settled_first: 0,
-            log_position: 0,
             segment: 0,
             segment_offset: 0,
             segment_bytes: 0,
@@ -153,7 +156,10 @@ impl Block {
     pub(crate) fn on_disk(known: PlacedOnDisk) -> Option<Block> {
         let PlacedOnDisk { first, count, place, settled, expires, body_bytes } = known;
         let live = (0..count).filter(|index| !settled.contains(*index)).count() as u32;
-        let offset = u32::try_from(place.offset).ok()?;
+        let is_possible = match place {
+            Place::Segment(place) => place.offset < IN_LOG.into(),
+            Place::Log(range) => range.position.checked_add(range.bytes.into()).is_some(),
+        };
         let settled_first = (0..count).take_while(|index| settled.contains(*index)).count() as u32;
         let is_gapped = live < count - settled_first;
         let marks = is_gapped.then(|| Box::new(Marks { settled, ..Marks::default() }));
@@ -168,25 +174,62 @@ impl Block {
             marks,
             ..Block::without_content(first)
         };
-        block.put_at(BlockPlace { offset: offset.into(), ..place });
-        (place.bytes > 0).then_some(block)
+        if !is_possible || place.bytes() == 0 {
+            return None;
+        }
+        block.put_at(place);
+        Some(block)
     }
 
     /// Its copy on disk.
-    pub(crate) fn place(&self) -> Option<BlockPlace> {
-        let place = BlockPlace {
-            segment: self.segment,
-            offset: self.segment_offset.into(),
-            bytes: self.segment_bytes,
-        };
-        (place.bytes > 0).then_some(place)
+    pub(crate) fn place(&self) -> Option<Place> {
+        if self.segment_bytes == 0 {
+            return None;
+        }
+        Some(match self.segment_offset {
+            IN_LOG => Place::Log(LogRange { position: self.segment, bytes: self.segment_bytes }),
+            offset => Place::Segment(BlockPlace {
+                segment: self.segment,
+                offset: offset.into(),
+                bytes: self.segment_bytes,
+            }),
+        })
+    }
+
+    /// Its place in the log, if that is where its copy is.
+    pub(crate) fn log_range(&self) -> Option<LogRange> {
+        match self.place() {
+            Some(Place::Log(range)) => Some(range),
+            _ => None,
+        }
     }
 
     /// It has a copy on disk.
-    pub(crate) fn put_at(&mut self, place: BlockPlace) {
-        self.segment = place.segment;
-        self.segment_offset = u32::try_from(place.offset).expect("segments are below 4 GiB");
-        self.segment_bytes = place.bytes;
+    pub(crate) fn put_at(&mut self, place: Place) {
+        (self.segment, self.segment_offset, self.segment_bytes) = match place {
+            Place::Segment(place) => {
+                let offset = u32::try_from(place.offset).expect("segments are below 4 GiB");
+                (place.segment, offset, place.bytes)
+            }
+            Place::Log(range) => (range.position, IN_LOG, range.bytes),
+        };
+    }
+
+    /// Its copy on disk is there after a crash if a state record that is logged from now on is.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.synced || self.log_range().is_some()
+    }
+
+    /// Its latest message was logged with this record.
+    pub(crate) fn note_logged(&mut self, record: &std::ops::Range<u64>) {
+        if let Some(content) = &mut self.content {
+            content.logged.note(record);
+        }
+    }
+
+    /// Where it lies in the log, of which nothing before `oldest_log` may be there, if it can be read from there.
+    pub(crate) fn place_in_log(&self, oldest_log: u64) -> Option<LogRange> {
+        self.content.as_ref()?.logged.place_of(self.count, self.data_bytes(), oldest_log)
     }
 
     fn marks(&self) -> &Marks {
@@ -268,7 +311,7 @@ impl Block {
     /// The bytes of the newest block, and where its messages are in them.
     fn open_content(&mut self) -> (&mut Vec<u8>, &mut Vec<Entry>) {
         match self.content.as_deref_mut() {
-            Some(Content { data: Data::Open(bytes), entries }) => (bytes, entries),
+            Some(Content { data: Data::Open(bytes), entries, .. }) => (bytes, entries),
             _ => unreachable!("only the newest block takes messages"),
         }
     }
@@ -356,7 +399,8 @@ impl Block {
         if at != bytes.len() {
             return false;
         }
-        self.content = Some(Box::new(Content { data: Data::Closed(Arc::new(bytes)), entries }));
+        let (data, logged) = (Data::Closed(Arc::new(bytes)), Logged::default());
+        self.content = Some(Box::new(Content { data, entries, logged }));
         true
     }
 
@@ -498,7 +542,7 @@ mod tests {
 
     #[test]
     fn a_block_in_a_backlog_is_small() {
-        assert!(size_of::<Block>() <= 80, "{}", size_of::<Block>());
+        assert!(size_of::<Block>() <= 72, "{}", size_of::<Block>());
     }
 
     #[test]

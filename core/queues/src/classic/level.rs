@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
+use crate::logged::Place;
 use crate::message::{Delivery, IncomingMessage, MessageSeq};
 use crate::record;
 
@@ -36,8 +37,8 @@ pub(crate) struct Level {
 /// What settling freed.
 #[derive(Debug, Default)]
 pub(crate) struct Freed {
-    /// Segment and bytes of each freed block that had a place on disk.
-    pub(crate) segments: Vec<(u64, u32)>,
+    /// The place of each freed block that had one on disk.
+    pub(crate) places: Vec<Place>,
     /// Bytes of message data that left memory.
     pub(crate) bytes: usize,
 }
@@ -221,8 +222,8 @@ impl Level {
         self.blocks.back_mut()
     }
 
-    /// Recovery only: a message from the log goes where it was. Known numbers are passed over.
-    pub(crate) fn restore(&mut self, number: u64, stored: &[u8]) {
+    /// Recovery only: a message goes where it was, from an enqueue record, or from a state record. Known numbers are passed over.
+    pub(crate) fn restore(&mut self, number: u64, stored: &[u8], enqueued: Option<&Range<u64>>) {
         let Some((parsed, _)) = record::parse(stored) else { return };
         if number < self.next && self.next > 0 {
             return;
@@ -241,10 +242,11 @@ impl Level {
         block.push(parsed.persistent, parsed.expiry_ms.is_some(), body_bytes, |out| {
             out.extend_from_slice(stored);
         });
+        enqueued.into_iter().for_each(|record| block.note_logged(record));
         self.next = number + 1;
     }
 
-    /// Recovery only: a block that lies in a segment.
+    /// Recovery only: a block that is on disk.
     pub(crate) fn restore_block(&mut self, block: Block) {
         self.next = self.next.max(block.end());
         if let Some(last) = self.blocks.back_mut() {
@@ -454,7 +456,7 @@ impl Level {
         let block = self.blocks.remove(at).expect("it was found");
         self.resident.remove(&block.first);
         freed.bytes += block.data_bytes();
-        freed.segments.extend(block.place().map(|place| (place.segment, place.bytes)));
+        freed.places.extend(block.place());
     }
 
     /// Frees a fully settled block after its write or read ended.

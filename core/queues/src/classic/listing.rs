@@ -24,7 +24,7 @@ impl Classic {
             memory_bytes: self.heap_bytes() as u64,
             resident_bytes: self.memory_bytes as u64,
             disk_bytes: self.disk_bytes,
-            segment_bytes: self.segments.values().map(|held| held.bytes).sum(),
+            segment_bytes: self.segments.values().map(|held| held.bytes).sum::<u64>() + self.log_bytes,
             head_timestamp_s: self.head_timestamp_s(),
             active_ms: self.active_ms,
             single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),

@@ -11,6 +11,7 @@ use super::schedule::Schedule;
 use super::spill::Checkpoint;
 use crate::arguments::{Order, Overflow, QueueConfig};
 use crate::effects::{DeadReason, Effects, GetToken};
+use crate::logged::LogRange;
 use crate::message::{
     ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, SettleHow, SettleRun,
 };
@@ -61,11 +62,19 @@ pub struct Classic {
     /// What [`Classic::share_memory`] leaves it of those.
     pub(super) share_bytes: usize,
     pub(super) disk_bytes: u64,
+    /// Bytes of those that are in the log.
+    pub(super) log_bytes: u64,
     /// Blocks on their way to a segment whose place is not known yet.
     pub(super) writes: u32,
     /// The newest segment that an answer named. Writes under way go to it or to a later one.
     pub(super) segment_newest: u64,
     pub(super) has_dead_segments: bool,
+    /// Where in the log blocks were that have been moved to segments since the latest state record.
+    pub(super) moved: Vec<LogRange>,
+    /// Where in the log blocks were some of whose messages are dying, or were when the others were settled.
+    pub(super) dying_in_log: Vec<LogRange>,
+    /// No state record refers to the log from here on.
+    pub(super) stated_end: u64,
     /// Some message may carry an expiry.
     pub(super) may_expire: bool,
     /// Latest wake-up asked for.
@@ -142,9 +151,13 @@ impl Classic {
             memory_bytes: 0,
             share_bytes: usize::MAX,
             disk_bytes: 0,
+            log_bytes: 0,
             writes: 0,
             segment_newest: 0,
             has_dead_segments: false,
+            moved: Vec::new(),
+            dying_in_log: Vec::new(),
+            stated_end: 0,
             may_expire: false,
             wake_ms: u64::MAX,
             last_used_ms: now_ms,
@@ -295,7 +308,7 @@ impl Classic {
         }
         self.tally.totals().disk_writes += self.logged.len() as u64;
         let (levels, logged) = (&self.levels, &self.logged);
-        let position = fx.append(RecordKind::Enqueue, &mut |out| {
+        let record = fx.append(RecordKind::Enqueue, &mut |out| {
             for seq in logged {
                 let block = levels[usize::from(seq.level())].block(seq.number()).expect("just enqueued");
                 let stored = block.stored_bytes(seq.number()).expect("the newest blocks are in memory");
@@ -303,12 +316,11 @@ impl Classic {
             }
         });
         for seq in &self.logged {
-            if let Some(block) = self.levels[usize::from(seq.level())].block_mut(seq.number())
-                && block.log_position == 0
-            {
-                block.log_position = position;
+            if let Some(block) = self.levels[usize::from(seq.level())].block_mut(seq.number()) {
+                block.note_logged(&record);
             }
         }
+        let position = record.end;
         if self.oldest_log == 0 {
             self.oldest_log = position;
         }
@@ -649,6 +661,7 @@ impl Classic {
             + self.levels.iter().map(Level::heap_bytes).sum::<usize>()
             + self.index_bytes()
             + self.segments.len() * size_of::<(u64, SegmentUse)>()
+            + (self.moved.capacity() + self.dying_in_log.capacity()) * size_of::<LogRange>()
             + self.unlogged.capacity() * size_of::<SettledRun>()
             + self.logged.capacity() * size_of::<MessageSeq>()
             + self.rejects.capacity() * size_of::<(MessageSeq, u32)>()

@@ -3,7 +3,8 @@
 //! A message has a number within its priority level. Numbers below the level's cursor were handed out; those that came
 //! back wait in an ordered set, so that a requeued message stands where it stood (B129). Blocks beyond the memory
 //! bound go to segments and come back when the cursor reaches them. Persistent messages of durable queues are also in
-//! the shared log, which a checkpoint relieves by writing the queue's state anew.
+//! the shared log, which a checkpoint relieves by writing the queue's state anew; blocks that lie together in it stay there
+//! instead of going to a segment.
 //!
 //! Invariants: numbers from the cursor on are all present and unsettled; a settled message is never delivered again;
 //! a block is freed only when all its messages are settled.
@@ -11,6 +12,7 @@ mod bitmap;
 mod block;
 mod consumers;
 mod expiry;
+mod in_log;
 mod index;
 mod level;
 mod listing;

@@ -3,12 +3,15 @@
 //! State record (integers big-endian), see `docs/formats/queue-records.md`:
 //!
 //! ```text
-//! version u8 = 2 | levels u8 | per level: next number u64 | blocks u32 | per block:
+//! version u8 = 3 | levels u8 | per level: next number u64 | blocks u32 | per block:
 //!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | live body bytes u64
 //!     | words u32 | settled words u64...
 //!   2 | messages u32 | per message: number u64, stored message
+//!   3 | first u64 | count u32 | expires u8 | log position u64 | bytes u32 | live body bytes u64
+//!     | words u32 | settled words u64...
 //! ```
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::bitmap::Bitmap;
@@ -16,12 +19,17 @@ use super::block::{Block, PlacedOnDisk};
 use super::level::Level;
 use super::machine::{Classic, Written};
 use crate::arguments::QueueConfig;
+use crate::logged::{LogRange, LoggedBlock, Place};
+use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use RecordError::Damaged;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// Without blocks in the log.
+const VERSION_MIN: u8 = 2;
 const PLACED: u8 = 1;
 const INLINE: u8 = 2;
+const LOGGED: u8 = 3;
 
 /// A record that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +46,7 @@ impl std::fmt::Display for RecordError {
             RecordError::Damaged => write!(f, "it is damaged"),
             RecordError::Version(version) => write!(
                 f,
-                "it has format version {version}, this version of Warren reads {VERSION}; let the version that wrote the data directory drain its queues first"
+                "it has format version {version}, this version of Warren reads {VERSION_MIN} to {VERSION}; let the version that wrote the data directory drain its queues first"
             ),
         }
     }
@@ -60,14 +68,19 @@ pub(super) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
 
 fn write_block(out: &mut Vec<u8>, block: &Block) {
     let gone = block.settled_or_transient();
-    if let Some(place) = block.place().filter(|_| block.synced) {
-        out.push(PLACED);
+    if let Some(place) = block.place().filter(|_| block.is_safe()) {
+        out.push(if let Place::Log(_) = place { LOGGED } else { PLACED });
         out.extend_from_slice(&block.first.to_be_bytes());
         out.extend_from_slice(&block.count.to_be_bytes());
         out.push(u8::from(block.expires));
-        out.extend_from_slice(&place.segment.to_be_bytes());
-        out.extend_from_slice(&place.offset.to_be_bytes());
-        out.extend_from_slice(&place.bytes.to_be_bytes());
+        match place {
+            Place::Segment(place) => {
+                out.extend_from_slice(&place.segment.to_be_bytes());
+                out.extend_from_slice(&place.offset.to_be_bytes());
+            }
+            Place::Log(range) => out.extend_from_slice(&range.position.to_be_bytes()),
+        }
+        out.extend_from_slice(&place.bytes().to_be_bytes());
         out.extend_from_slice(&block.live_persistent_body_bytes().to_be_bytes());
         out.extend_from_slice(&(gone.words().len() as u32).to_be_bytes());
         gone.words().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
@@ -109,15 +122,37 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A block of a queue being rebuilt whose messages are in a segment.
+/// A block of a queue being rebuilt whose messages are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedBlock {
     /// Where it lies.
-    pub place: BlockPlace,
+    pub place: Place,
+    /// Its first message, settled or not.
+    pub first: MessageSeq,
+    /// Messages in it, settled ones included.
+    pub count: u32,
     /// Messages in it that are not settled.
     pub messages: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
+}
+
+impl PlacedBlock {
+    fn of(level: usize, block: &Block) -> Option<PlacedBlock> {
+        Some(PlacedBlock {
+            place: block.place()?,
+            first: MessageSeq::new(level as u8, block.first),
+            count: block.count,
+            messages: block.live.into(),
+            body_bytes: block.live_body_bytes(),
+        })
+    }
+
+    /// How to read it back, if it lies in the log.
+    pub fn logged(&self) -> Option<LoggedBlock> {
+        let Place::Log(range) = self.place else { return None };
+        Some(LoggedBlock { first: self.first, count: self.count, range })
+    }
 }
 
 /// A queue being rebuilt: feed it its records in log order, then finish.
@@ -135,8 +170,14 @@ impl Default for Recovering {
 }
 
 impl Recovering {
-    /// Applies one record that ends at `position` of the log.
-    pub fn apply(&mut self, kind: RecordKind, payload: &[u8], position: u64) -> Result<(), RecordError> {
+    /// Applies one record that lies in this part of the log.
+    pub fn apply(
+        &mut self,
+        kind: RecordKind,
+        payload: &[u8],
+        record: &Range<u64>,
+    ) -> Result<(), RecordError> {
+        let position = record.end;
         if self.oldest_log == 0 {
             self.oldest_log = position;
         }
@@ -144,7 +185,7 @@ impl Recovering {
             RecordKind::Enqueue => {
                 for entry in record::enqueued(payload) {
                     let (seq, stored) = entry.ok_or(Damaged)?;
-                    self.level(seq.level()).restore(seq.number(), stored);
+                    self.level(seq.level()).restore(seq.number(), stored, Some(record));
                 }
             }
             RecordKind::Settle => {
@@ -172,7 +213,7 @@ impl Recovering {
     fn read_state(&mut self, payload: &[u8]) -> Result<(), RecordError> {
         let mut reader = Reader(payload);
         let version = reader.u8()?;
-        if version != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(RecordError::Version(version));
         }
         self.levels.clear();
@@ -201,14 +242,17 @@ impl Recovering {
                 queue.memory_bytes += block.data_bytes();
                 queue.may_expire |= block.expires;
                 queue.persistent += u64::from(block.live);
-                if let Some(place) = block.place() {
-                    queue.disk_bytes += u64::from(place.bytes);
-                    queue.segments.entry(place.segment).or_default().add(place.bytes);
-                }
                 queue.ready_bytes += block.live_body_bytes();
             }
         }
         queue.persistent_bytes = queue.ready_bytes;
+        let placed = self.levels.iter().flat_map(Level::blocks).filter_map(Block::place);
+        for place in placed {
+            queue.occupy(place);
+            if let Place::Log(range) = place {
+                queue.stated_end = queue.stated_end.max(range.end());
+            }
+        }
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.written = Written { bytes: self.state_bytes, messages: queue.persistent };
         queue.levels = self.levels;
@@ -219,13 +263,19 @@ impl Recovering {
         queue
     }
 
-    /// Blocks that lie in segments and hold messages that are not settled.
+    /// Blocks that lie on disk and hold messages that are not settled.
     pub fn placed_blocks(&self) -> impl Iterator<Item = PlacedBlock> + '_ {
-        let blocks = self.levels.iter().flat_map(Level::blocks).filter(|block| block.live > 0);
-        blocks.filter_map(|block| {
-            let (messages, body_bytes) = (u64::from(block.live), block.live_body_bytes());
-            block.place().map(|place| PlacedBlock { place, messages, body_bytes })
+        let levels = self.levels.iter().enumerate();
+        levels.flat_map(|(level, blocks)| {
+            let alive = blocks.blocks().filter(|block| block.live > 0);
+            alive.filter_map(move |block| PlacedBlock::of(level, block))
         })
+    }
+
+    /// Parts of the log that hold such blocks.
+    pub fn log_ranges(&self) -> impl Iterator<Item = LogRange> + '_ {
+        let blocks = self.levels.iter().flat_map(Level::blocks).filter(|block| block.live > 0);
+        blocks.filter_map(Block::log_range)
     }
 
     /// Messages that are not settled, and the bytes of their bodies.
@@ -236,11 +286,31 @@ impl Recovering {
         })
     }
 
-    /// Forgets settled blocks, and the blocks in segments for which `keep` is false with all that is in them.
-    pub fn retain_placed(&mut self, mut keep: impl FnMut(BlockPlace) -> bool) {
-        for level in &mut self.levels {
-            level.retain_blocks(|block| block.live > 0 && block.place().is_none_or(&mut keep));
+    /// Forgets settled blocks, and the blocks on disk for which `keep` is false with all that is in them.
+    pub fn retain_placed(&mut self, mut keep: impl FnMut(&PlacedBlock) -> bool) {
+        for (nth, level) in self.levels.iter_mut().enumerate() {
+            level.retain_blocks(|block| {
+                block.live > 0 && PlacedBlock::of(nth, block).is_none_or(|placed| keep(&placed))
+            });
         }
+    }
+
+    /// Blocks in the log lie in segments from now on, synced ones, where `copy` says.
+    ///
+    /// # Errors
+    /// What `copy` returns.
+    pub fn move_logged<E>(
+        &mut self,
+        mut copy: impl FnMut(&LoggedBlock) -> Result<BlockPlace, E>,
+    ) -> Result<(), E> {
+        for (nth, level) in self.levels.iter_mut().enumerate() {
+            for block in level.blocks_mut() {
+                if let Some(logged) = PlacedBlock::of(nth, block).and_then(|placed| placed.logged()) {
+                    block.put_at(Place::Segment(copy(&logged)?));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Appends a state record that makes the queue as it is here.
@@ -250,18 +320,19 @@ impl Recovering {
 
     /// Segments the queue still needs; all others of it can be deleted.
     pub fn segments(&self) -> impl Iterator<Item = u64> + '_ {
-        self.levels
-            .iter()
-            .flat_map(Level::blocks)
-            .filter_map(|block| block.place().map(|place| place.segment))
+        let places = self.levels.iter().flat_map(Level::blocks).filter_map(Block::place);
+        places.filter_map(|place| match place {
+            Place::Segment(place) => Some(place.segment),
+            Place::Log(_) => None,
+        })
     }
 }
 
 fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordError> {
     match reader.u8()? {
-        PLACED => {
+        kind @ (PLACED | LOGGED) => {
             let (first, count, expires) = (reader.u64()?, reader.u32()?, reader.u8()? != 0);
-            let place = BlockPlace { segment: reader.u64()?, offset: reader.u64()?, bytes: reader.u32()? };
+            let place = read_place(reader, kind)?;
             let body_bytes = reader.u64()?;
             let words = reader.u32()? as usize;
             let bytes = reader.bytes(words.checked_mul(8).ok_or(Damaged)?)?;
@@ -278,12 +349,20 @@ fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordEr
                 if number >> 56 != 0 {
                     return Err(Damaged);
                 }
-                level.restore(number, stored);
+                level.restore(number, stored, None);
             }
         }
         _ => return Err(Damaged),
     }
     Ok(())
+}
+
+fn read_place(reader: &mut Reader<'_>, kind: u8) -> Result<Place, RecordError> {
+    if kind == LOGGED {
+        return Ok(Place::Log(LogRange { position: reader.u64()?, bytes: reader.u32()? }));
+    }
+    let (segment, offset) = (reader.u64()?, reader.u64()?);
+    Ok(Place::Segment(BlockPlace { segment, offset, bytes: reader.u32()? }))
 }
 
 impl Level {
@@ -307,6 +386,52 @@ impl Level {
                     None => return,
                 },
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A level whose next number is 9 and that has one block in the given place: messages 2 to 4, of which the first is settled, with 70
+    /// bytes of live bodies.
+    fn state(version: u8, kind: u8, place: &[u8]) -> Vec<u8> {
+        let head = [version, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, kind];
+        let block = [0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 1];
+        let rest = [0, 0, 0, 90, 0, 0, 0, 0, 0, 0, 0, 70, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+        [&head[..], &block, place, &rest].concat()
+    }
+
+    const IN_SEGMENT: [u8; 16] = [0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 32];
+    const IN_LOG: [u8; 8] = [0, 0, 0, 0, 0, 0, 1, 0];
+
+    fn placed(bytes: &[u8]) -> Vec<PlacedBlock> {
+        let mut recovering = Recovering::default();
+        recovering.apply(RecordKind::State, bytes, &(0..9)).expect("it can be read");
+        let mut written = Vec::new();
+        recovering.write_state(&mut written);
+        assert_eq!(written, [&[3], &bytes[1..]].concat(), "the version of today, and nothing else changes");
+        recovering.placed_blocks().collect()
+    }
+
+    #[test]
+    fn state_records_of_both_versions_are_read_byte_for_byte_as_documented() {
+        let segment = BlockPlace { segment: (1 << 32) + 5, offset: 32, bytes: 90 };
+        let first = MessageSeq::new(0, 2);
+        let block =
+            PlacedBlock { place: Place::Segment(segment), first, count: 3, messages: 2, body_bytes: 70 };
+        assert_eq!(placed(&state(2, PLACED, &IN_SEGMENT)), [block]);
+        assert_eq!(placed(&state(3, PLACED, &IN_SEGMENT)), [block]);
+        let place = Place::Log(LogRange { position: 256, bytes: 90 });
+        assert_eq!(placed(&state(3, LOGGED, &IN_LOG)), [PlacedBlock { place, ..block }]);
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_is_damage() {
+        let never = [&[255; 8][..]].concat();
+        for bytes in [state(3, LOGGED, &never), state(3, 9, &IN_LOG), state(3, LOGGED, &IN_LOG[1..])] {
+            assert_eq!(Recovering::default().apply(RecordKind::State, &bytes, &(0..9)), Err(Damaged));
         }
     }
 }

@@ -48,6 +48,8 @@ impl Classic {
             && self.gets.is_empty()
             && self.rejects.is_empty()
             && self.segments.is_empty()
+            && self.moved.is_empty()
+            && self.dying_in_log.is_empty()
             && self.unlogged.is_empty()
             && self.unread.is_empty()
             && self.levels.iter().all(|level| level.is_empty())

@@ -8,6 +8,7 @@ use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
 use super::level::{Freed, Level};
 use super::machine::{Classic, Written};
 use crate::effects::{BlockToken, Effects};
+use crate::logged::{LogRange, LoggedBlock, Place};
 use crate::message::{Flow, MessageSeq};
 use crate::record::{BlockPlace, RecordKind};
 
@@ -38,7 +39,7 @@ impl Checkpoint {
 const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
 
 /// What of a level stays in memory.
-struct Needed {
+pub(super) struct Needed {
     /// Numbers at the head and in the read-ahead.
     soon: Range<u64>,
     /// Nobody is being served.
@@ -47,14 +48,18 @@ struct Needed {
 
 impl Needed {
     /// Messages that expire are looked at with every event: to read a large one each time would cost more than to keep it.
-    fn has(&self, block: &Block) -> bool {
+    pub(super) fn has(&self, block: &Block) -> bool {
         let is_soon = block.end() > self.soon.start && block.first < self.soon.end;
         is_soon && !(self.waits && block.data_bytes() > LARGE_BYTES_MIN && !block.expires)
     }
 }
 
-fn token(level: usize, block: &Block) -> BlockToken {
+pub(super) fn token(level: usize, block: &Block) -> BlockToken {
     BlockToken(MessageSeq::new(level as u8, block.first).0)
+}
+
+fn logged(level: usize, block: &Block, range: LogRange) -> LoggedBlock {
+    LoggedBlock { first: MessageSeq::new(level as u8, block.first), count: block.count, range }
 }
 
 impl Classic {
@@ -82,7 +87,7 @@ impl Classic {
     }
 
     /// Bytes of messages that it may keep in memory.
-    fn memory_bytes_max(&self) -> usize {
+    pub(super) fn memory_bytes_max(&self) -> usize {
         self.config.memory_bytes_max.min(self.share_bytes)
     }
 
@@ -113,25 +118,33 @@ impl Classic {
     }
 
     /// What stays in memory of a level.
-    fn needed(&self, at: usize) -> Needed {
+    pub(super) fn needed(&self, at: usize) -> Needed {
         let head = self.levels[at].head();
         let soon = head.map_or(u64::MAX..u64::MAX, |head| head..self.read_ahead_end(at, head));
         Needed { soon, waits: self.gets.is_empty() && self.consumers.next().is_none() }
     }
 
-    /// Drops a block from memory when it is on disk, else writes it; returns the bytes that are or will be free.
+    /// Drops a block from memory when it is on disk, else writes it, unless the log has it together anyway; returns the bytes that are
+    /// or will be free.
     fn move_out(&mut self, at: usize, first: u64, needed: &Needed, fx: &mut impl Effects) -> usize {
         let Some(block) = self.levels[at].block_mut(first) else { return 0 };
         if block.live == 0 || needed.has(block) || block.reading {
             return 0;
         }
         let bytes = block.data_bytes();
+        if block.writing {
+            return bytes;
+        }
         if block.place().is_some() {
-            if self.checkpoint.is_closing() && !block.synced {
+            if self.checkpoint.is_closing() && !block.is_safe() {
                 return 0;
             }
             self.memory_bytes -= self.levels[at].evict(first);
-        } else if !block.writing {
+        } else if let Some(range) =
+            block.place_in_log(self.oldest_log).filter(|_| block.shared_bytes().is_some())
+        {
+            self.leave_in_log(at, first, range, fx);
+        } else {
             let Some(shared) = block.shared_bytes() else { return 0 };
             block.writing = true;
             self.writes += 1;
@@ -149,11 +162,13 @@ impl Classic {
             return;
         }
         block.reading = true;
-        let place = block.place().expect("a block that is not in memory is on disk");
-        fx.read_block(token(at, block), place);
+        match block.place().expect("a block that is not in memory is on disk") {
+            Place::Segment(place) => fx.read_block(token(at, block), place),
+            Place::Log(range) => fx.read_logged(token(at, block), logged(at, block, range)),
+        }
     }
 
-    /// A block is written to `place`, or could not be (it then stays in memory).
+    /// A block is written to `place`, or could not be (it then stays where it is).
     pub fn block_written(&mut self, token: BlockToken, place: Option<BlockPlace>, fx: &mut impl Effects) {
         let seq = MessageSeq(token.0);
         self.writes -= 1;
@@ -165,17 +180,25 @@ impl Classic {
         let needed = self.needed(usize::from(seq.level()));
         let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return };
         let mut freed = Freed::default();
+        let mut change = None;
         if let Some(block) = level.block_mut(seq.number()) {
             block.writing = false;
-            if let Some(place) = place {
+            // What left the log too late for the checkpoint is tried again with the next one.
+            let is_late = self.checkpoint.is_closing() && block.place().is_some() && !block.is_resident();
+            change = place.map(|place| (block.place(), Place::Segment(place), is_late));
+            if let Some((_, place, false)) = change {
                 block.put_at(place);
-                self.disk_bytes += u64::from(place.bytes);
-                self.segments.entry(place.segment).or_default().add(place.bytes);
+                block.synced = false;
                 if may_go && !needed.has(block) && block.live > 0 && block.is_resident() {
                     freed.bytes += level.evict(seq.number());
                 }
             }
         }
+        if let Some((before, place, is_late)) = change {
+            self.occupy(place);
+            if is_late { self.vacate(place) } else { self.leave(before) }
+        }
+        let level = &mut self.levels[usize::from(seq.level())];
         level.free_if_dead(seq.number(), &mut freed);
         self.release_to(&freed, fx);
         if let Checkpoint::Writing(missing) = &mut self.checkpoint {
@@ -224,14 +247,17 @@ impl Classic {
     /// Accounts for what settling freed; segments are deleted at the next chance.
     pub(super) fn release(&mut self, freed: &Freed) {
         self.memory_bytes -= freed.bytes;
-        for (segment, bytes) in &freed.segments {
-            self.disk_bytes -= u64::from(*bytes);
-            self.segments.get_mut(segment).expect("blocks are counted when written").blocks -= 1;
+        for place in &freed.places {
+            self.vacate(*place);
+            if let Place::Log(range) = place
+                && self.dying > 0
+            {
+                self.dying_in_log.push(*range);
+            }
         }
-        self.has_dead_segments |= !freed.segments.is_empty();
     }
 
-    fn release_to(&mut self, freed: &Freed, fx: &mut impl Effects) {
+    pub(super) fn release_to(&mut self, freed: &Freed, fx: &mut impl Effects) {
         self.release(freed);
         self.settle_log(fx);
     }
@@ -239,7 +265,11 @@ impl Classic {
     /// Deletes segments that hold no block any more, nor will: a write under way may be meant for the newest.
     pub(super) fn delete_dead_segments(&mut self, fx: &mut impl Effects) {
         // A message whose removal is not logged would be looked for there after a crash.
-        if self.dying > 0 || !self.has_dead_segments {
+        if self.dying > 0 {
+            return;
+        }
+        self.dying_in_log.clear();
+        if !self.has_dead_segments {
             return;
         }
         self.has_dead_segments = false;
@@ -257,10 +287,12 @@ impl Classic {
         });
     }
 
-    /// Makes everything before `position` in the log superfluous for this queue; answered by
-    /// [`Effects::checkpointed`], at once when nothing before it is needed.
-    pub fn checkpoint(&mut self, position: u64, fx: &mut impl Effects) {
-        if self.oldest_log == 0 || self.oldest_log > position || !self.config.durable {
+    /// Makes everything before `position` in the log superfluous for this queue, but for what [`Classic::log_ranges`] says, and of
+    /// that what lies in the parts to `vacate`; answered by [`Effects::checkpointed`], at once when nothing of it is needed.
+    pub fn checkpoint(&mut self, position: u64, vacate: &[Range<u64>], fx: &mut impl Effects) {
+        let is_behind = (1..=position).contains(&self.oldest_log);
+        let is_in_the_way = !vacate.is_empty() && self.log_ranges().any(|range| range.touches(vacate));
+        if !(is_behind || is_in_the_way) || !self.config.durable {
             fx.checkpointed();
             return;
         }
@@ -268,24 +300,41 @@ impl Classic {
             return;
         }
         let mut missing = 0;
+        let mut left_in_log: SmallVec<[Place; 16]> = SmallVec::new();
         for at in 0..self.levels.len() {
             for block in self.levels[at].blocks_mut() {
-                if block.place().is_some() || block.live == 0 || block.persistent == 0 {
+                if block.live == 0 || block.persistent == 0 {
                     continue;
                 }
-                if block.writing {
-                    missing += 1;
-                } else if block.data_bytes() > INLINE_BYTES_MAX {
-                    block.close();
-                    block.writing = true;
-                    self.writes += 1;
-                    missing += 1;
-                    let shared = block.shared_bytes().expect("just closed");
-                    self.tally.totals().disk_writes += u64::from(block.live);
-                    fx.write_block(token(at, block), shared);
+                match block.place() {
+                    Some(Place::Log(range)) if range.touches(vacate) && !block.writing => {
+                        fx.move_logged(token(at, block), logged(at, block, range));
+                    }
+                    None if block.writing => {
+                        missing += 1;
+                        continue;
+                    }
+                    None if block.data_bytes() > INLINE_BYTES_MAX => {
+                        block.close();
+                        let range = block.place_in_log(self.oldest_log);
+                        if let Some(range) = range.filter(|range| !range.touches(vacate)) {
+                            block.writing = true;
+                            block.put_at(Place::Log(range));
+                            left_in_log.push(Place::Log(range));
+                            fx.keep_in_log(token(at, block), range);
+                            continue;
+                        }
+                        fx.write_block(token(at, block), block.shared_bytes().expect("just closed"));
+                    }
+                    _ => continue,
                 }
+                block.writing = true;
+                self.writes += 1;
+                missing += 1;
+                self.tally.totals().disk_writes += u64::from(block.live);
             }
         }
+        left_in_log.into_iter().for_each(|place| self.occupy(place));
         if missing > 0 {
             self.checkpoint = Checkpoint::Writing(missing);
         } else {
@@ -328,21 +377,21 @@ impl Classic {
         debug_assert_eq!(self.dying, 0, "a state record holds a message or its letter is logged");
         self.checkpoint = Checkpoint::Idle;
         self.settle_log(fx);
+        self.moved.clear();
         if self.persistent == 0 {
             self.oldest_log = 0;
         } else {
             let levels = &self.levels;
             let mut bytes = 0;
-            let position = fx.append(RecordKind::State, &mut |out| {
+            let record = fx.append(RecordKind::State, &mut |out| {
                 let begin = out.len();
                 super::recovery::write_state(out, levels);
                 bytes = (out.len() - begin) as u64;
             });
             self.written = Written { bytes, messages: self.persistent };
-            self.oldest_log = position;
-            for level in &mut self.levels {
-                level.blocks_mut().for_each(|block| block.log_position = position);
-            }
+            self.oldest_log = record.end;
+            let in_log = self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
+            self.stated_end = in_log.map(|range| range.end()).fold(self.stated_end, u64::max);
         }
         fx.checkpointed();
     }

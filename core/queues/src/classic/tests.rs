@@ -1,5 +1,6 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
+mod in_log;
 mod listing;
 mod portions;
 mod reconfigure;
@@ -7,11 +8,13 @@ mod schedule;
 mod unique;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use stdx::ConnectionId;
 
 use super::{Classic, Gone, Recovering};
+use crate::logged::{LogRange, LoggedBlock};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, IncomingMessage,
@@ -28,6 +31,13 @@ struct World {
     /// Removals of dead messages that were not reported as logged.
     removals: Vec<SettledRun>,
     log: Vec<(RecordKind, Vec<u8>)>,
+    /// Ends of the records of the log, when blocks may stay in it; otherwise it is as if others took turns in it.
+    log_end: u64,
+    is_sparse: bool,
+    ranges: Vec<Range<u64>>,
+    kept: Vec<(BlockToken, LogRange)>,
+    fetches: Vec<(BlockToken, LoggedBlock)>,
+    moves: Vec<(BlockToken, LoggedBlock)>,
     writes: Vec<(BlockToken, Arc<Vec<u8>>)>,
     reads: Vec<(BlockToken, BlockPlace)>,
     got: Vec<Option<Vec<u8>>>,
@@ -51,11 +61,14 @@ impl Effects for World {
         self.got.push(message.map(|(delivery, _)| delivery.message.body.to_vec()));
     }
     fn consumer_cancelled(&mut self, _: ConsumerId) {}
-    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+    fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> Range<u64> {
         let mut payload = Vec::new();
         write(&mut payload);
+        let start = self.log_end + if self.is_sparse { 1 << 20 } else { 0 };
+        self.log_end = start + payload.len() as u64 + 1;
         self.log.push((kind, payload));
-        self.log.len() as u64
+        self.ranges.push(start..self.log_end);
+        start..self.log_end
     }
     fn dead_letter(
         &mut self,
@@ -73,6 +86,15 @@ impl Effects for World {
     fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
         self.reads.push((token, place));
     }
+    fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
+        self.kept.push((token, range));
+    }
+    fn read_logged(&mut self, token: BlockToken, block: LoggedBlock) {
+        self.fetches.push((token, block));
+    }
+    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
+        self.moves.push((token, block));
+    }
     fn sync_blocks(&mut self) {
         self.syncs += 1;
     }
@@ -85,6 +107,28 @@ impl Effects for World {
     }
     fn checkpointed(&mut self) {
         self.checkpoints += 1;
+    }
+}
+
+impl World {
+    fn is_disk_idle(&self) -> bool {
+        self.writes.is_empty()
+            && self.reads.is_empty()
+            && self.kept.is_empty()
+            && self.fetches.is_empty()
+            && self.moves.is_empty()
+    }
+
+    /// A block as the log has it.
+    fn fetch(&self, block: &LoggedBlock) -> Vec<u8> {
+        let (mut bytes, mut payloads) = (Vec::new(), Vec::new());
+        for (record, (kind, payload)) in self.ranges.iter().zip(&self.log) {
+            if *kind == RecordKind::Enqueue && block.range.touches(std::slice::from_ref(record)) {
+                payloads.push(bytes.len()..bytes.len() + payload.len());
+                bytes.extend_from_slice(payload);
+            }
+        }
+        block.assemble(bytes, payloads).expect("what is read is there")
     }
 }
 
@@ -117,7 +161,8 @@ struct Bench {
 
 impl Bench {
     fn new(config: QueueConfig) -> Bench {
-        Bench { queue: Classic::new(config, 0), world: World::default(), now_ms: 0, disk: BTreeMap::new() }
+        let world = World { is_sparse: true, ..World::default() };
+        Bench { queue: Classic::new(config, 0), world, now_ms: 0, disk: BTreeMap::new() }
     }
 
     fn publish(&mut self, batch: &[IncomingMessage<'_>]) -> Vec<u32> {
@@ -137,7 +182,18 @@ impl Bench {
 
     /// Does what the machine asked of the disk until it asks no more.
     fn run_disk(&mut self) {
-        while !self.world.writes.is_empty() || !self.world.reads.is_empty() {
+        while !self.world.is_disk_idle() {
+            for (token, _) in std::mem::take(&mut self.world.kept) {
+                self.queue.block_logged(token, true, &mut self.world);
+            }
+            for (token, block) in std::mem::take(&mut self.world.fetches) {
+                let bytes = self.world.fetch(&block);
+                assert!(self.queue.block_read(token, bytes, self.now_ms, &mut self.world));
+            }
+            for (token, block) in std::mem::take(&mut self.world.moves) {
+                let bytes = self.world.fetch(&block);
+                self.world.writes.push((token, Arc::new(bytes)));
+            }
             for (token, bytes) in std::mem::take(&mut self.world.writes) {
                 let place = BlockPlace { segment: 1, offset: token.0, bytes: bytes.len() as u32 };
                 self.disk.insert(token.0, bytes);
@@ -156,8 +212,8 @@ impl Bench {
 
     fn restarted(&self) -> Classic {
         let mut recovering = Recovering::default();
-        for (at, (kind, payload)) in self.world.log.iter().enumerate() {
-            recovering.apply(*kind, payload, at as u64 + 1).expect("what was written is read");
+        for (record, (kind, payload)) in self.world.ranges.iter().zip(&self.world.log) {
+            recovering.apply(*kind, payload, record).expect("what was written is read");
         }
         recovering.finish(self.queue.config().clone(), self.now_ms)
     }
@@ -333,7 +389,7 @@ fn a_checkpoint_replaces_all_records_before_it() {
     bench.publish(&[message(b"1"), message(b"2"), message(&[5; 40_000]), message(b"3")]);
     bench.consume(consumer(1, 1));
     bench.settle(SettleHow::Ack, MessageSeq(0), 1);
-    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     assert_eq!(bench.world.syncs, 1);
     bench.queue.blocks_synced(&mut bench.world);
@@ -362,7 +418,7 @@ fn the_length_in_bytes_is_exact_after_a_restart_though_blocks_stay_on_disk() {
         bench.publish(&[IncomingMessage { persistent: nth % 7 != 0, ..message(body) }]);
         bench.run_disk();
     }
-    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     bench.queue.blocks_synced(&mut bench.world);
     assert_eq!(bench.world.checkpoints, 1);
@@ -383,9 +439,9 @@ fn the_length_in_bytes_is_exact_after_a_restart_though_blocks_stay_on_disk() {
 
 #[test]
 fn a_state_record_of_another_version_is_refused_with_its_version() {
-    let refused = Recovering::default().apply(RecordKind::State, &[1, 0], 9);
+    let refused = Recovering::default().apply(RecordKind::State, &[1, 0], &(0..9));
     assert_eq!(refused, Err(crate::RecordError::Version(1)));
-    let damaged = Recovering::default().apply(RecordKind::State, &[2, 1, 0], 9);
+    let damaged = Recovering::default().apply(RecordKind::State, &[2, 1, 0], &(0..9));
     assert_eq!(damaged, Err(crate::RecordError::Damaged));
 }
 
@@ -415,7 +471,7 @@ fn a_backlog_with_gaps_costs_no_memory_by_the_message_after_a_restart() {
         bench.publish(&batch);
         bench.run_disk();
     }
-    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     bench.queue.blocks_synced(&mut bench.world);
     let mut again = bench.restarted();

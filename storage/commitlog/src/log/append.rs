@@ -1,5 +1,6 @@
 //! The handle that callers hold: append, ask, wait, drop old files, close. Knows nothing of what records mean.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use platform::{Disk, thread};
 
 use super::file::{ActiveFile, FileRules, SealedFile};
 use super::format::begin_record;
+use super::kept::{Afterlife, find_kept, kept_path};
 use super::manifest::{Held, Manifest};
 use super::recovery::recover;
 use super::shared::{Mode, Pending, Shared};
@@ -26,13 +28,13 @@ enum Waiting {
 
 /// One append-only log: a directory and a writer thread. Share it between threads; every method takes `&self`.
 pub struct Log {
-    shared: Arc<Shared>,
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
+    pub(super) shared: Arc<Shared>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// One caller at a time drops files, and nobody after a failure: which removals are durable is unknown then, and
     /// removing more could leave an older file behind a gap.
-    dropping: Mutex<Result<(), IoFailure>>,
+    pub(super) dropping: Mutex<Result<(), IoFailure>>,
 }
 
 impl Log {
@@ -81,7 +83,8 @@ impl Log {
         files.push(file.listed());
         let held = Held { oldest: files[0].first, newest: end, end };
         let manifest = Manifest::create(&*disk, dir, held)?;
-        let shared = Arc::new(Shared::new(options, end, files, manifest));
+        let kept = find_kept(&*disk, dir)?;
+        let shared = Arc::new(Shared::new(options, end, files, kept, manifest));
         let writer = LogWriter::new(shared.clone(), disk.clone(), dir.to_owned(), file);
         let dir = dir.to_owned();
         let log = Self { shared, disk, dir, writer: Mutex::new(None), dropping: Mutex::new(Ok(())) };
@@ -269,6 +272,19 @@ impl Log {
     /// # Errors
     /// [`LogError::Io`], and the same from then on: files pile up until the log is opened anew.
     pub fn drop_files_below(&self, position: Position) -> Result<usize, LogError> {
+        self.retire_files_below(position, |_| Afterlife::None)
+    }
+
+    /// As [`Self::drop_files_below`], but a file goes only if `afterlife` of its positions says so; otherwise it becomes a kept file,
+    /// which is no part of the log. Returns how many files are no part of it any more.
+    ///
+    /// # Errors
+    /// As [`Self::drop_files_below`].
+    pub fn retire_files_below(
+        &self,
+        position: Position,
+        afterlife: impl Fn(Range<u64>) -> Afterlife,
+    ) -> Result<usize, LogError> {
         let mut usable = self.dropping.lock();
         usable.clone()?;
         let mut dropped = 0;
@@ -280,7 +296,8 @@ impl Log {
             let Some(oldest) = oldest else { return Ok(dropped) };
             // First what says that the file must be there, then the file.
             let told = self.shared.manifest.lock().update(|held| held.oldest = oldest.end);
-            if let Err(failure) = told.and_then(|()| self.remove_durably(&oldest.path)) {
+            let afterlife = afterlife(oldest.first.0..oldest.end.0);
+            if let Err(failure) = told.and_then(|()| self.retire_durably(&oldest, afterlife)) {
                 *usable = Err(failure.clone());
                 return Err(failure.into());
             }
@@ -289,9 +306,19 @@ impl Log {
         }
     }
 
-    /// Removes one file and syncs that, so that a power cut cannot bring back a file older than one that stays removed.
-    fn remove_durably(&self, path: &Path) -> Result<(), IoFailure> {
-        self.disk.remove(path).map_err(IoFailure::of("remove", path))?;
+    /// Removes or renames one file and syncs that, so that a power cut cannot bring back a file older than one that stays gone.
+    fn retire_durably(&self, file: &SealedFile, afterlife: Afterlife) -> Result<(), IoFailure> {
+        match afterlife {
+            Afterlife::None => self.disk.remove(&file.path).map_err(IoFailure::of("remove", &file.path))?,
+            Afterlife::Kept => {
+                let path = kept_path(&self.dir, file.first);
+                self.disk.rename(&file.path, &path).map_err(IoFailure::of("rename", &file.path))?;
+                let mut kept = self.shared.kept.lock();
+                kept.retain(|known| known.first != file.first);
+                let at = kept.partition_point(|known| known.first < file.first);
+                kept.insert(at, SealedFile { path, ..file.clone() });
+            }
+        }
         self.disk.sync_dir(&self.dir).map_err(IoFailure::of("sync", &self.dir))
     }
 

@@ -87,6 +87,14 @@ pub enum LogError {
         /// Its format version.
         version: u32,
     },
+    /// No file has the records that somebody wants to read.
+    #[error("no file in {} holds the records at position {position}", dir.display())]
+    NotHeld {
+        /// The log's directory.
+        dir: PathBuf,
+        /// What is not there.
+        position: Position,
+    },
     /// An earlier write or sync failed; nothing appended since will be durable.
     #[error("the log has failed: {0}")]
     Poisoned(IoFailure),

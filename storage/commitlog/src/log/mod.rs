@@ -1,13 +1,14 @@
 //! The log: many appenders, one writer, one `fdatasync` for all that has gathered. Does not know what a record means.
 //!
 //! Reading order: `format` (bytes), `append` (the handle that callers hold), `writer` (the thread behind it), `file` (one file
-//! being written), `reader` and `recovery` (the way back).
+//! being written), `reader` and `recovery` (the way back), `kept` (files that outlive their part in the log).
 
 mod append;
 mod error;
 mod file;
 mod format;
 mod inspect;
+mod kept;
 mod listener;
 mod manifest;
 mod options;
@@ -20,6 +21,7 @@ pub use append::Log;
 pub use error::{Damage, LogError};
 pub use format::{PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES};
 pub use inspect::{Found, LogFile, inspect_log_file, list_log_files};
+pub use kept::{Afterlife, ClosedLog, RangeBytes, RecordAt, list_kept_files};
 pub use listener::{DurableListener, WriteTimes};
 pub use manifest::{Held, read_manifest};
 pub use options::{LogOptions, SyncPolicy};

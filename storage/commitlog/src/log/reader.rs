@@ -28,6 +28,15 @@ pub struct Record<'a> {
     pub payload: &'a [u8],
 }
 
+impl Record<'_> {
+    /// Where it begins and ends.
+    #[must_use]
+    pub fn range(&self) -> std::ops::Range<u64> {
+        let bytes = offset_of(RECORD_HEADER_BYTES + self.payload.len());
+        self.position.0 - bytes..self.position.0
+    }
+}
+
 /// What a step of the reader met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {

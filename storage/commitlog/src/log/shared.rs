@@ -75,6 +75,8 @@ pub(super) struct Shared {
     pub(super) listener: ListenerSlot,
     /// Oldest first; the last is the one being written, whose end is not kept up to date.
     pub(super) files: Mutex<VecDeque<SealedFile>>,
+    /// Sealed files that are no part of the log any more, oldest first.
+    pub(super) kept: Mutex<Vec<SealedFile>>,
     /// Written when a file begins, when one goes and at the end, never for a record.
     pub(super) manifest: Mutex<Manifest>,
 }
@@ -85,6 +87,7 @@ impl Shared {
         options: LogOptions,
         end: Position,
         files: Vec<SealedFile>,
+        kept: Vec<SealedFile>,
         manifest: Manifest,
     ) -> Self {
         let pending = Pending {
@@ -108,6 +111,7 @@ impl Shared {
             synced: AtomicU64::new(end.0),
             listener: ListenerSlot::default(),
             files: Mutex::new(files.into()),
+            kept: Mutex::new(kept),
             manifest: Mutex::new(manifest),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{IoFailure, SnapshotError};
+use crate::{IoFailure, LogError, SnapshotError};
 
 /// What can go wrong with segments.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -30,6 +30,15 @@ pub enum SegmentError {
     /// is written until the segments are opened anew.
     #[error("the stream's segments have failed: {0}")]
     Poisoned(IoFailure),
+    /// A block that is read from a log could not be.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The records of a log do not hold the block that they should.
+    #[error("the records from position {position} of the log on do not hold the whole block")]
+    NotInLog {
+        /// Where the first of them begins.
+        position: u64,
+    },
     /// The file that numbers the lives of the directory cannot be used.
     #[error(transparent)]
     Epoch(#[from] SnapshotError),

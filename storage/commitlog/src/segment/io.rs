@@ -28,6 +28,18 @@ pub trait SegmentListener: Send + Sync {
     fn delete_failed(&self, stream: u64, error: &SegmentError);
 }
 
+/// A block that lies elsewhere than in a segment, to be read on an I/O thread.
+pub trait BlockSource: Send {
+    /// Bytes that are read for it, about.
+    fn read_bytes(&self) -> u64;
+
+    /// The block. Waits for the disk.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn read(&self) -> Result<Vec<u8>, SegmentError>;
+}
+
 /// The I/O threads before [`Segments`].
 pub struct SegmentIo {
     shared: Arc<Shared>,
@@ -95,6 +107,18 @@ impl SegmentIo {
     pub fn submit_read(&self, stream: u64, token: u64, location: BlockLocation) {
         self.shared.queued_bytes.fetch_add(u64::from(location.len), Ordering::Relaxed);
         self.queue_of(stream).push(Job::Read { stream, token, location });
+    }
+
+    /// Reads a block that lies elsewhere; answered by [`SegmentListener::read`].
+    pub fn submit_fetch(&self, stream: u64, token: u64, source: Box<dyn BlockSource>) {
+        self.shared.queued_bytes.fetch_add(source.read_bytes(), Ordering::Relaxed);
+        self.queue_of(stream).push(Job::Fetch { stream, token, source });
+    }
+
+    /// Adds a block that lies elsewhere to the stream; answered by [`SegmentListener::written`]. It is in memory only while it is
+    /// written.
+    pub fn submit_move(&self, stream: u64, token: u64, source: Box<dyn BlockSource>) {
+        self.queue_of(stream).push(Job::Move { stream, token, source });
     }
 
     /// Makes what was submitted before for these streams durable; answered once by [`SegmentListener::synced`].
@@ -180,6 +204,15 @@ impl Shared {
                 let result = self.segments.read_block(stream, location);
                 self.queued_bytes.fetch_sub(u64::from(location.len), Ordering::Relaxed);
                 self.listener.read(stream, token, result);
+            }
+            Job::Fetch { stream, token, source } => {
+                let result = source.read();
+                self.queued_bytes.fetch_sub(source.read_bytes(), Ordering::Relaxed);
+                self.listener.read(stream, token, result);
+            }
+            Job::Move { stream, token, source } => {
+                let result = source.read().and_then(|block| self.segments.write_block(stream, &block));
+                self.listener.written(stream, token, result);
             }
             Job::Sync { streams, group } => self.sync(&streams, &group),
             Job::Seal { stream, segment } => self.segments.seal(stream, segment),

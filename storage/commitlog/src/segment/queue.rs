@@ -5,19 +5,50 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{BlockLocation, SegmentError};
+use super::{BlockLocation, BlockSource, SegmentError};
 
 /// A block that is to be written, in whatever form the caller has it.
 pub(super) type Block = Box<dyn AsRef<[u8]> + Send>;
 
 /// One operation.
 pub(super) enum Job {
-    Write { stream: u64, token: u64, block: Block },
-    Read { stream: u64, token: u64, location: BlockLocation },
-    Sync { streams: Vec<u64>, group: Arc<SyncGroup> },
-    Seal { stream: u64, segment: u64 },
-    DeleteSegment { stream: u64, segment: u64 },
-    DeleteStream { stream: u64 },
+    Write {
+        stream: u64,
+        token: u64,
+        block: Block,
+    },
+    Read {
+        stream: u64,
+        token: u64,
+        location: BlockLocation,
+    },
+    /// As `Read`, of a block that lies elsewhere.
+    Fetch {
+        stream: u64,
+        token: u64,
+        source: Box<dyn BlockSource>,
+    },
+    /// As `Write`, of a block that lies elsewhere.
+    Move {
+        stream: u64,
+        token: u64,
+        source: Box<dyn BlockSource>,
+    },
+    Sync {
+        streams: Vec<u64>,
+        group: Arc<SyncGroup>,
+    },
+    Seal {
+        stream: u64,
+        segment: u64,
+    },
+    DeleteSegment {
+        stream: u64,
+        segment: u64,
+    },
+    DeleteStream {
+        stream: u64,
+    },
 }
 
 /// One `submit_sync`, spread over the threads.
@@ -74,7 +105,7 @@ impl JobQueue {
             return;
         }
         match job {
-            Job::Read { .. } => state.reads.push_back(job),
+            Job::Read { .. } | Job::Fetch { .. } => state.reads.push_back(job),
             _ => state.jobs.push_back(job),
         }
         drop(state);

@@ -8,6 +8,7 @@
 mod crash;
 mod fixtures;
 mod golden;
+mod log_kept;
 mod log_recovery;
 mod log_room;
 mod log_writing;

@@ -80,7 +80,7 @@ fn the_length_in_bytes_is_exact_after_a_crash_between_portions_of_a_purge() {
         bench.publish(&[message(body)]);
         bench.run_disk();
     }
-    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     bench.queue.blocks_synced(&mut bench.world);
     bench.queue = bench.restarted();

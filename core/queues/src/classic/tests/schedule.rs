@@ -110,7 +110,7 @@ fn a_checkpoint_holds_back_what_is_due_until_it_is_over() {
     let mut bench = Bench::new(config());
     bench.publish(&[delayed(b"1", 10), delayed(b"2", 20)]);
     bench.tick_at(10);
-    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.queue.blocks_synced(&mut bench.world);
     bench.tick_at(20);
     assert_eq!(bench.left(), [b"1"], "the letter of the first is not logged yet");
@@ -134,7 +134,7 @@ fn a_long_backlog_goes_to_disk_and_leaves_in_order_before_and_after_a_restart() 
     bench.tick_at(middle);
     bench.run_disk();
     bench.take_letters();
-    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     bench.queue.blocks_synced(&mut bench.world);
     bench.queue = bench.restarted();

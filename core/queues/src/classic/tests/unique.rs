@@ -94,7 +94,7 @@ fn a_restart_learns_them_from_memory_and_disk() {
         assert!(bench.offer(&format!("{nth:060}")));
         bench.run_disk();
     }
-    bench.queue.checkpoint(u64::MAX, &mut bench.world);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     bench.queue.blocks_synced(&mut bench.world);
     bench.queue = bench.restarted();

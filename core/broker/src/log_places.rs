@@ -1,0 +1,221 @@
+//! What queues read of the message log although no restart replays it: blocks that were left where they were logged. Knows which files
+//! must stay for them, and reads them; refuses to know when files go.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use commitlog::{Afterlife, BlockSource, LogError, Position, RangeBytes, SegmentError};
+use parking_lot::Mutex;
+use queues::{BlockToken, LogRange, LoggedBlock, RecordKind};
+use stdx::QueueId;
+
+use crate::cell::crash::Condition;
+use crate::cell::{Event, Queue};
+use crate::data::batch::BatchConfirms;
+use crate::data::confirms::{ConfirmRange, ConfirmSink};
+use crate::services::Services;
+
+/// The queues that have blocks in the log, or had some.
+#[derive(Default)]
+pub(crate) struct LogPlaces {
+    /// A leaf, below the cells. A queue that is deleted leaves it when its deletion is durable: until then a crash brings it back.
+    queues: Mutex<HashMap<QueueId, Weak<Queue>, foldhash::fast::RandomState>>,
+    /// No state record refers to the log from here on.
+    stated_end: AtomicU64,
+}
+
+/// Which bytes of which files queues need, at one moment. What was needed before may be needed again after a crash until everything
+/// that had been appended at that moment is durable.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    /// In the order of the log, with the bytes that are needed of each.
+    files: Vec<(Range<u64>, u64)>,
+    /// Some queue cannot tell: it is out of service, or its deletion may be undone.
+    is_partial: bool,
+}
+
+impl LogPlaces {
+    /// A queue has blocks in the log. Only by the one who has its cell.
+    pub(crate) fn note(&self, queue: &Arc<Queue>) {
+        self.queues.lock().entry(queue.id).or_insert_with(|| Arc::downgrade(queue));
+    }
+
+    /// The deletion of a queue is durable.
+    pub(crate) fn forget(&self, queue: QueueId) {
+        self.queues.lock().remove(&queue);
+    }
+
+    /// No state record refers to the log from here on: files beyond may go before it is durable that nothing in them is needed.
+    pub(crate) fn stated_end(&self) -> u64 {
+        self.stated_end.load(Ordering::Relaxed)
+    }
+
+    /// The queues, in the order of their numbers; nothing for one that is gone.
+    pub(crate) fn queues(&self) -> Vec<Option<Arc<Queue>>> {
+        let mut known: Vec<_> = self.queues.lock().iter().map(|(id, queue)| (*id, queue.upgrade())).collect();
+        known.sort_unstable_by_key(|(id, _)| *id);
+        known.into_iter().map(|(_, queue)| queue).collect()
+    }
+
+    /// What queues need of these files.
+    pub(crate) fn pins(&self, files: Vec<Range<u64>>) -> Pins {
+        let mut pins = Pins::of(files);
+        for queue in self.queues() {
+            match queue {
+                Some(queue) => self.add(&queue, &mut pins),
+                None => pins.is_partial = true,
+            }
+        }
+        pins
+    }
+
+    fn add(&self, queue: &Arc<Queue>, pins: &mut Pins) {
+        let read = queue.read_used(|machine, _| {
+            if queue.condition() != Condition::Running {
+                pins.is_partial = true;
+                return;
+            }
+            self.stated_end.fetch_max(machine.stated_end(), Ordering::Relaxed);
+            let mut latest = LogRange { position: 0, bytes: 0 };
+            let mut is_there = false;
+            for range in machine.log_ranges() {
+                is_there = true;
+                // Two blocks may share a record.
+                let overlaps = (latest.position..latest.end()).contains(&range.position);
+                let start = if overlaps { latest.end() } else { range.position };
+                pins.add(start..range.end().max(start));
+                latest = range;
+            }
+            if !is_there {
+                self.forget(queue.id);
+            }
+        });
+        pins.is_partial |= read.is_none() && queue.condition() != Condition::Running;
+    }
+}
+
+impl Pins {
+    /// Nothing is needed of these files.
+    pub(crate) fn of(mut files: Vec<Range<u64>>) -> Pins {
+        files.sort_unstable_by_key(|file| file.start);
+        Pins { files: files.into_iter().map(|file| (file, 0)).collect(), is_partial: false }
+    }
+
+    /// This range is needed.
+    pub(crate) fn add(&mut self, range: Range<u64>) {
+        let first = self.files.partition_point(|(file, _)| file.end <= range.start);
+        for (file, needed) in &mut self.files[first..] {
+            if file.start >= range.end {
+                return;
+            }
+            *needed += file.end.min(range.end) - file.start.max(range.start);
+        }
+    }
+
+    /// Whether some queue could not tell what it needs.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// Files with the bytes that are needed of them.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Range<u64>, u64)> {
+        self.files.iter().map(|(file, needed)| (file, *needed))
+    }
+
+    /// What becomes of a file that no restart needs.
+    pub(crate) fn afterlife(&self, file: &Range<u64>) -> Afterlife {
+        let is_free = self.files.iter().any(|(known, needed)| known == file && *needed == 0);
+        if is_free && !self.is_partial { Afterlife::None } else { Afterlife::Kept }
+    }
+}
+
+impl Services {
+    /// Tells a queue when a block can be read from the log, or that it never will.
+    pub(crate) fn keep_in_log(&self, queue: &Arc<Queue>, token: BlockToken, range: LogRange) {
+        self.log_places.note(queue);
+        let sink: Arc<dyn ConfirmSink> = Arc::new(LeftInLog { queue: Arc::downgrade(queue), token });
+        let mut confirms = BatchConfirms::new();
+        confirms.number(&sink, 1);
+        let is_last = confirms.answered(range.end());
+        debug_assert!(is_last, "only the log is waited for");
+        self.confirm_when_durable(&Arc::new(confirms));
+    }
+
+    /// Reads a block from the log.
+    pub(crate) fn read_logged(self: &Arc<Self>, queue: QueueId, token: BlockToken, block: LoggedBlock) {
+        self.segments.submit_fetch(queue.0, token.0, Box::new(self.source(queue, block)));
+    }
+
+    /// Copies a block from the log to a segment.
+    pub(crate) fn move_logged(self: &Arc<Self>, queue: QueueId, token: BlockToken, block: LoggedBlock) {
+        self.segments.submit_move(queue.0, token.0, Box::new(self.source(queue, block)));
+    }
+
+    fn source(self: &Arc<Self>, queue: QueueId, block: LoggedBlock) -> FromLog {
+        FromLog { services: Arc::downgrade(self), queue, block }
+    }
+}
+
+/// A block that stays in the log, as soon as that is durable.
+struct LeftInLog {
+    queue: Weak<Queue>,
+    token: BlockToken,
+}
+
+impl ConfirmSink for LeftInLog {
+    fn confirmed(&self, range: ConfirmRange) {
+        if let Some(queue) = self.queue.upgrade() {
+            queue.submit_later(Event::BlockLogged(self.token, range.rejected.is_empty()));
+        }
+    }
+}
+
+/// A block in the log, for the threads that read blocks.
+struct FromLog {
+    services: Weak<Services>,
+    queue: QueueId,
+    block: LoggedBlock,
+}
+
+impl BlockSource for FromLog {
+    fn read_bytes(&self) -> u64 {
+        self.block.range.bytes.into()
+    }
+
+    fn read(&self) -> Result<Vec<u8>, SegmentError> {
+        let closed = SegmentError::Log(LogError::Closed);
+        let services = self.services.upgrade().ok_or(closed)?;
+        let LogRange { position, bytes } = self.block.range;
+        let read = services.log.read_range(Position(position), bytes)?;
+        assemble(read, self.queue.0, &self.block)
+    }
+}
+
+/// Puts a block together from its range of the log.
+pub(crate) fn assemble(read: RangeBytes, stream: u64, block: &LoggedBlock) -> Result<Vec<u8>, SegmentError> {
+    let RangeBytes { bytes, records } = read;
+    let own = records.into_iter().filter(|it| it.stream == stream && it.kind == RecordKind::Enqueue as u8);
+    let whole = block.assemble(bytes, own.map(|record| record.payload));
+    whole.ok_or(SegmentError::NotInLog { position: block.range.position })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_goes_only_when_it_is_known_that_nobody_needs_a_byte_of_it() {
+        let mut pins = Pins::of(vec![300..400, 400..500, 0..100, 100..200]);
+        pins.add(150..210);
+        pins.add(390..401);
+        let needed: Vec<u64> = pins.files().map(|(_, needed)| needed).collect();
+        assert_eq!(needed, [0, 50, 10, 1]);
+        assert_eq!(pins.afterlife(&(0..100)), Afterlife::None);
+        assert_eq!(pins.afterlife(&(100..200)), Afterlife::Kept);
+        assert_eq!(pins.afterlife(&(200..300)), Afterlife::Kept, "nobody asked for it");
+        pins.is_partial = true;
+        assert_eq!(pins.afterlife(&(0..100)), Afterlife::Kept);
+    }
+}

@@ -1,0 +1,83 @@
+//! Blocks that leave memory without being written again: the log has their messages together. And what of the log the queue needs for
+//! them, beside what it needs to be recovered.
+
+use super::block::Block;
+use super::level::{Freed, Level};
+use super::machine::Classic;
+use super::spill::token;
+use crate::effects::{BlockToken, Effects};
+use crate::logged::{LogRange, Place};
+use crate::message::MessageSeq;
+
+impl Classic {
+    /// A closed block stays where it was logged. It leaves memory when it can be read there.
+    pub(super) fn leave_in_log(&mut self, at: usize, first: u64, range: LogRange, fx: &mut impl Effects) {
+        let Some(block) = self.levels[at].block_mut(first) else { return };
+        block.writing = true;
+        block.put_at(Place::Log(range));
+        fx.keep_in_log(token(at, block), range);
+        self.occupy(Place::Log(range));
+    }
+
+    /// A block has this place on disk from now on.
+    pub(super) fn occupy(&mut self, place: Place) {
+        self.disk_bytes += u64::from(place.bytes());
+        match place {
+            Place::Segment(place) => self.segments.entry(place.segment).or_default().add(place.bytes),
+            Place::Log(range) => self.log_bytes += u64::from(range.bytes),
+        }
+    }
+
+    /// A block is somewhere else now. Until the next state record is durable, a crash would bring it back where it was.
+    pub(super) fn leave(&mut self, before: Option<Place>) {
+        if let Some(Place::Log(range)) = before {
+            self.moved.push(range);
+        }
+        before.into_iter().for_each(|place| self.vacate(place));
+    }
+
+    /// A block has this place no more.
+    pub(super) fn vacate(&mut self, place: Place) {
+        self.disk_bytes -= u64::from(place.bytes());
+        match place {
+            Place::Segment(place) => {
+                self.segments.get_mut(&place.segment).expect("blocks are counted when written").blocks -= 1;
+                self.has_dead_segments = true;
+            }
+            Place::Log(range) => self.log_bytes -= u64::from(range.bytes),
+        }
+    }
+
+    /// Parts of the log that hold blocks of this queue: it needs them whatever [`Classic::oldest_log_position`] says, and besides what
+    /// that says.
+    pub fn log_ranges(&self) -> impl Iterator<Item = LogRange> + '_ {
+        let blocks = self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
+        blocks.chain(self.moved.iter().copied()).chain(self.dying_in_log.iter().copied())
+    }
+
+    /// No state record since the start refers to blocks in the log from here on: parts beyond may go before the settlements of what
+    /// was in them are durable.
+    pub fn stated_end(&self) -> u64 {
+        self.stated_end
+    }
+
+    /// A block that stays in the log can be read there, or never will be (it then stays in memory).
+    pub fn block_logged(&mut self, token: BlockToken, is_durable: bool, fx: &mut impl Effects) {
+        let seq = MessageSeq(token.0);
+        if usize::from(seq.level()) >= self.levels.len() {
+            return;
+        }
+        let needed = self.needed(usize::from(seq.level()));
+        let may_go = is_durable && self.memory_bytes > self.memory_bytes_max();
+        let level = &mut self.levels[usize::from(seq.level())];
+        let mut freed = Freed::default();
+        if let Some(block) = level.block_mut(seq.number()) {
+            block.writing = !is_durable;
+            if may_go && !needed.has(block) && block.live > 0 && block.is_resident() {
+                freed.bytes += level.evict(seq.number());
+            }
+        }
+        level.free_if_dead(seq.number(), &mut freed);
+        self.release_to(&freed, fx);
+    }
+}

@@ -1,0 +1,122 @@
+//! Backlogs that stay where they were logged.
+
+use super::{Bench, consumer, durable, message};
+use crate::logged::LogRange;
+use crate::record::RecordKind;
+use crate::{MessageSeq, QueueConfig, SettleHow};
+
+/// A backlog of 100 messages of 10 KB, published one by one, with room for little in memory. The log has nothing else.
+fn backlog() -> Bench {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, ..durable() });
+    bench.world.is_sparse = false;
+    for nth in 0..100 {
+        bench.publish(&[message(&vec![nth; 10_000])]);
+        bench.run_disk();
+    }
+    bench
+}
+
+fn checkpoint(bench: &mut Bench, vacate: &[std::ops::Range<u64>]) {
+    bench.queue.checkpoint(u64::MAX, vacate, &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(&mut bench.world);
+    assert_eq!(std::mem::take(&mut bench.world.checkpoints), 1);
+}
+
+/// All messages come, in order, to a queue in this place.
+fn assert_whole(bench: &mut Bench) {
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    let bodies: Vec<u8> = bench.bodies().iter().map(|body| body[0]).collect();
+    assert_eq!(bodies, (0..100).collect::<Vec<u8>>());
+    assert!(bench.bodies().iter().all(|body| body.len() == 10_000));
+}
+
+#[test]
+fn a_backlog_that_lies_together_in_the_log_is_written_nowhere_else() {
+    let mut bench = backlog();
+    let stats = bench.queue.stats(0);
+    assert!(bench.disk.is_empty() && stats.disk_bytes > 500_000, "{}", stats.disk_bytes);
+    assert_eq!(stats.segment_bytes, stats.disk_bytes);
+    assert!(stats.resident_bytes < 500_000, "{} in memory", stats.resident_bytes);
+    assert_whole(&mut bench);
+    bench.settle(SettleHow::Ack, MessageSeq(0), 100);
+    assert_eq!((bench.queue.stats(0).disk_bytes, bench.queue.log_ranges().count()), (0, 0));
+}
+
+#[test]
+fn a_backlog_that_others_interrupt_goes_to_segments() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, ..durable() });
+    for nth in 0..100 {
+        bench.publish(&[message(&vec![nth; 10_000])]);
+        bench.run_disk();
+    }
+    assert!(bench.disk.len() > 8);
+    assert_eq!(bench.queue.log_ranges().count(), 0);
+}
+
+#[test]
+fn a_state_record_refers_to_the_log_and_a_restart_finds_the_messages_there() {
+    let mut bench = backlog();
+    checkpoint(&mut bench, &[]);
+    assert!(bench.disk.is_empty());
+    let (kind, state) = bench.world.log.last().expect("a state record");
+    assert!(*kind == RecordKind::State && state.len() < 20_000, "{} bytes", state.len());
+    let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+    bench.queue = bench.restarted();
+    assert_eq!(bench.queue.log_ranges().collect::<Vec<_>>(), ranges);
+    assert_eq!(bench.queue.stated_end(), ranges.iter().map(|range| range.end()).max().unwrap_or(0));
+    assert_whole(&mut bench);
+}
+
+#[test]
+fn what_is_to_leave_the_log_is_needed_there_until_a_state_record_says_where_it_is() {
+    let mut bench = backlog();
+    checkpoint(&mut bench, &[]);
+    let all: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let part = all[1].position..all[2].end();
+    bench.queue.checkpoint(0, std::slice::from_ref(&part), &mut bench.world);
+    let in_part =
+        |bench: &Bench| bench.queue.log_ranges().any(|range| range.touches(std::slice::from_ref(&part)));
+    bench.run_disk();
+    assert!(bench.disk.len() >= 2 && in_part(&bench), "a crash would bring them back there");
+    bench.queue.blocks_synced(&mut bench.world);
+    assert!(!in_part(&bench) && bench.queue.log_ranges().next().is_some());
+    bench.queue = bench.restarted();
+    assert!(!in_part(&bench));
+    assert_whole(&mut bench);
+}
+
+#[test]
+fn a_block_whose_messages_came_before_the_latest_state_record_does_not_stay_in_the_log() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, ..durable() });
+    bench.world.is_sparse = false;
+    bench.publish(&[message(&[0; 10_000])]);
+    checkpoint(&mut bench, &[]);
+    for nth in 1..100 {
+        bench.publish(&[message(&vec![nth; 10_000])]);
+        bench.run_disk();
+    }
+    let state_end = bench.world.ranges[1].end;
+    assert!(bench.queue.log_ranges().next().is_some());
+    assert!(bench.queue.log_ranges().all(|range| range.position >= state_end));
+    assert_whole(&mut bench);
+}
+
+#[test]
+fn the_log_is_needed_while_a_message_in_it_is_dying() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, dead_letters: true, ..durable() });
+    bench.world.is_sparse = false;
+    for nth in 0..100 {
+        bench.publish(&[message(&vec![nth; 10_000])]);
+        bench.run_disk();
+    }
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    bench.settle(SettleHow::Reject, MessageSeq(0), 100);
+    bench.run_disk();
+    assert!(bench.queue.log_ranges().next().is_some());
+    let removals = std::mem::take(&mut bench.world.removals);
+    bench.queue.letters_taken(&removals, 0, &mut bench.world);
+    assert_eq!(bench.queue.log_ranges().count(), 0);
+}

@@ -1,0 +1,211 @@
+//! Blocks whose bytes stay in the message log, where the enqueue records of their messages put them. Refuses to know what a log's
+//! records look like beyond their payloads.
+
+use std::ops::Range;
+
+use crate::message::MessageSeq;
+use crate::record::{self, BlockPlace};
+
+/// Bytes of log that are read for a block, for each of its own, at most: where many queues take turns in the log, a block of one is
+/// better written anew than read together with those of the others.
+const LOG_BYTES_PER_BYTE_MAX: u64 = 2;
+
+/// Consecutive records of the log that hold the messages of a block, others perhaps among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogRange {
+    /// Where the first record begins.
+    pub position: u64,
+    /// Bytes to the end of the last.
+    pub bytes: u32,
+}
+
+impl LogRange {
+    /// Where the last record ends.
+    pub fn end(&self) -> u64 {
+        self.position + u64::from(self.bytes)
+    }
+
+    /// Whether some of it lies in one of these parts of the log.
+    pub fn touches(&self, parts: &[Range<u64>]) -> bool {
+        parts.iter().any(|part| self.position < part.end && part.start < self.end())
+    }
+}
+
+impl From<LogRange> for Range<u64> {
+    fn from(range: LogRange) -> Range<u64> {
+        range.position..range.end()
+    }
+}
+
+/// Where the bytes of a block lie on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a segment of the queue.
+    Segment(BlockPlace),
+    /// In the message log.
+    Log(LogRange),
+}
+
+impl Place {
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Place::Segment(place) => place.bytes,
+            Place::Log(range) => range.bytes,
+        }
+    }
+}
+
+/// A block in the log, to be put together again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedBlock {
+    /// Its first message.
+    pub first: MessageSeq,
+    /// Its messages.
+    pub count: u32,
+    /// Where they lie.
+    pub range: LogRange,
+}
+
+impl LoggedBlock {
+    /// The block's bytes, in the memory of those of its log range; `payloads` are those of the queue's enqueue records in it. `None`
+    /// when they do not hold exactly its messages.
+    pub fn assemble(
+        &self,
+        mut bytes: Vec<u8>,
+        payloads: impl IntoIterator<Item = Range<usize>>,
+    ) -> Option<Vec<u8>> {
+        const SEQ_BYTES: usize = 8;
+        let end = self.first.0 + u64::from(self.count);
+        let (mut next, mut length) = (self.first.0, 0);
+        for payload in payloads {
+            let mut at = payload.start;
+            while at < payload.end {
+                let seq = bytes.get(at..at + SEQ_BYTES)?;
+                let seq = u64::from_be_bytes(seq.try_into().expect("eight bytes"));
+                let stored = at + SEQ_BYTES;
+                let (_, taken) = record::parse(bytes.get(stored..payload.end)?)?;
+                if seq == next && seq < end {
+                    // What came before it was as long, and had its number besides: it never moves backwards over what is unread.
+                    bytes.copy_within(stored..stored + taken, length);
+                    length += taken;
+                    next += 1;
+                } else if (self.first.0..end).contains(&seq) {
+                    return None;
+                }
+                at = stored + taken;
+            }
+        }
+        if next != end {
+            return None;
+        }
+        bytes.truncate(length);
+        if bytes.capacity() - length > length / 8 {
+            bytes.shrink_to_fit();
+        }
+        Some(bytes)
+    }
+}
+
+/// Where in the log the messages of a block in memory are, as far as they are there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Logged {
+    start: u64,
+    first_end: u64,
+    end: u64,
+    messages: u32,
+}
+
+impl Logged {
+    /// One more message came with this record; messages and records come in order.
+    pub(crate) fn note(&mut self, record: &Range<u64>) {
+        if self.messages == 0 {
+            (self.start, self.first_end) = (record.start, record.end);
+        }
+        self.end = record.end;
+        self.messages += 1;
+    }
+
+    /// The place of a block of `count` messages and `block_bytes` bytes, if the log has all of it from `oldest_log` on, together.
+    pub(crate) fn place_of(&self, count: u32, block_bytes: usize, oldest_log: u64) -> Option<LogRange> {
+        let bytes = self.end - self.start;
+        let is_dense = bytes <= LOG_BYTES_PER_BYTE_MAX * block_bytes as u64;
+        // The log before what the queue needs of it may be gone; after a failure nothing is in it.
+        let is_there = oldest_log > 0 && self.first_end >= oldest_log && self.end < u64::MAX;
+        if self.messages != count || count == 0 || !is_dense || !is_there {
+            return None;
+        }
+        Some(LogRange { position: self.start, bytes: u32::try_from(bytes).ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IncomingMessage, MessageView};
+
+    fn stored(body: &[u8]) -> Vec<u8> {
+        let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
+        let incoming =
+            IncomingMessage { message, persistent: true, priority: 0, ttl_ms: None, annotations: &[] };
+        let mut out = Vec::new();
+        record::store(&mut out, &incoming, None);
+        out
+    }
+
+    /// Records of (number, body), with a header of five bytes each.
+    fn log(records: &[&[(u64, &[u8])]]) -> (Vec<u8>, Vec<Range<usize>>) {
+        let (mut bytes, mut payloads) = (Vec::new(), Vec::new());
+        for record in records {
+            bytes.extend_from_slice(b"head:");
+            let start = bytes.len();
+            for (number, body) in *record {
+                record::write_enqueued(&mut bytes, MessageSeq(*number), &stored(body));
+            }
+            payloads.push(start..bytes.len());
+        }
+        (bytes, payloads)
+    }
+
+    fn block(first: u64, count: u32) -> LoggedBlock {
+        LoggedBlock { first: MessageSeq(first), count, range: LogRange { position: 0, bytes: 0 } }
+    }
+
+    #[test]
+    fn a_block_is_put_together_from_records_that_hold_more() {
+        let (bytes, payloads) =
+            log(&[&[(3, b"before"), (4, b"a")], &[(1 << 56, b"other level")], &[(5, b"bc"), (6, b"after")]]);
+        let whole = block(4, 2).assemble(bytes, payloads).expect("it is there");
+        assert_eq!(whole, [stored(b"a"), stored(b"bc")].concat());
+    }
+
+    #[test]
+    fn a_missing_message_or_one_out_of_order_is_noticed() {
+        for records in [&[(4, b"a"), (6, b"c")], &[(5, b"b"), (4, b"a")]] as [&[(u64, &[u8; 1])]; 2] {
+            let records: Vec<(u64, &[u8])> = records.iter().map(|(n, body)| (*n, &body[..])).collect();
+            let (bytes, payloads) = log(&[&records]);
+            assert_eq!(block(4, 3).assemble(bytes, payloads), None);
+        }
+        let (mut bytes, payloads) = log(&[&[(4, b"a")]]);
+        bytes.truncate(20);
+        assert_eq!(block(4, 1).assemble(bytes, payloads), None);
+    }
+
+    #[test]
+    fn only_what_lies_together_and_is_needed_anyway_has_a_place_in_the_log() {
+        let mut logged = Logged::default();
+        logged.note(&(100..200));
+        logged.note(&(100..200));
+        logged.note(&(230..300));
+        let range = LogRange { position: 100, bytes: 200 };
+        assert_eq!(logged.place_of(3, 150, 200), Some(range));
+        assert_eq!(logged.place_of(3, 99, 200), None, "too much else lies between");
+        assert_eq!(logged.place_of(4, 150, 200), None, "a message is not in it");
+        assert_eq!(logged.place_of(3, 150, 201), None, "the first record may be gone");
+        assert_eq!(logged.place_of(3, 150, 0), None);
+        assert_eq!(
+            (range.end(), range.touches(std::slice::from_ref(&(300..400))), range.touches(&[0..1, 299..300])),
+            (300, false, true)
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! Kept files: sealed files that are no part of the log any more, because nothing in them has to be replayed, and that stay because
+//! callers still read records in them by position. And those reads, whichever file they come to. Knows nothing of who reads, or how
+//! long a file is needed.
+//!
+//! A kept file is the log file under another name: `%016x.kept`, after its first position. They need not follow each other.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Disk, OpenMode};
+
+use super::file::SealedFile;
+use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
+use super::inspect::{LogFile, list_log_files};
+use super::{Damage, Log, LogError};
+use crate::bytes::{index_of, offset_of};
+use crate::{IoFailure, Position};
+
+/// Whether a file stays, for what is read of it, when the log goes on without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Afterlife {
+    /// It goes.
+    None,
+    /// It becomes a kept file.
+    Kept,
+}
+
+/// A record in [`RangeBytes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordAt {
+    /// The caller's stream number.
+    pub stream: u64,
+    /// The caller's kind.
+    pub kind: u8,
+    /// Where its payload lies in the bytes.
+    pub payload: Range<usize>,
+}
+
+/// A range of the log, every record in it checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeBytes {
+    /// Headers and payloads as they were written.
+    pub bytes: Vec<u8>,
+    /// The records, in order.
+    pub records: Vec<RecordAt>,
+}
+
+/// Where the records of one file lie, and under which path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) path: PathBuf,
+    pub(super) first: Position,
+    /// Where its records end; of the file being written, where the caller says that they are durable.
+    pub(super) end: Position,
+}
+
+/// The files of a log that is not open, kept ones among them: reads ranges of it.
+pub struct ClosedLog {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    parts: Vec<Part>,
+}
+
+/// The name under which a file that began at `first` is kept.
+fn kept_name(first: Position) -> String {
+    format!("{:016x}.kept", first.0)
+}
+
+fn first_of_kept_name(name: &str) -> Option<Position> {
+    let digits = name.strip_suffix(".kept")?;
+    let position = Position(u64::from_str_radix(digits, 16).ok()?);
+    (kept_name(position) == name).then_some(position)
+}
+
+/// The path of a log file once it is kept.
+pub(super) fn kept_path(dir: &Path, first: Position) -> PathBuf {
+    dir.join(kept_name(first))
+}
+
+/// The kept files beside the log in `dir`, oldest first. Each has its own end as `next_first`: nothing may be missing of it.
+///
+/// # Errors
+/// [`LogError::Io`].
+pub fn list_kept_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>, LogError> {
+    let names = match disk.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        listed => listed.map_err(IoFailure::of("list", dir))?,
+    };
+    let mut files = Vec::new();
+    for first in names.iter().filter_map(|name| first_of_kept_name(name)) {
+        let path = kept_path(dir, first);
+        let file = disk.open(&path, OpenMode::Read).map_err(IoFailure::of("open", &path))?;
+        let bytes = file.len().map_err(IoFailure::of("measure", &path))?;
+        files.push(LogFile { path, first, next_first: Some(end_of(first, bytes)), bytes });
+    }
+    Ok(files)
+}
+
+/// Where a sealed file of so many bytes ends.
+fn end_of(first: Position, bytes: u64) -> Position {
+    first.plus(bytes.saturating_sub(offset_of(FILE_HEADER_BYTES)))
+}
+
+/// The kept files as an open log lists them.
+pub(super) fn find_kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<SealedFile>, LogError> {
+    let sealed = |file: LogFile| SealedFile {
+        end: end_of(file.first, file.bytes),
+        path: file.path,
+        first: file.first,
+    };
+    Ok(list_kept_files(disk, dir)?.into_iter().map(sealed).collect())
+}
+
+impl ClosedLog {
+    /// Looks which files there are. Checks nothing of what is in them.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
+        let mut files = list_kept_files(&*disk, dir)?;
+        files.extend(list_log_files(&*disk, dir)?);
+        let part = |file: LogFile| {
+            let end = end_of(file.first, file.bytes);
+            Part {
+                end: file.next_first.map_or(end, |next| next.min(end)),
+                path: file.path,
+                first: file.first,
+            }
+        };
+        Ok(Self { parts: files.into_iter().map(part).collect(), dir: dir.to_owned(), disk })
+    }
+
+    /// Whether there are files that should hold the range.
+    pub fn holds(&self, first: Position, bytes: u32) -> bool {
+        holds(first, bytes, |at| part_of(&self.parts, at).map(|part| part.end))
+    }
+
+    /// As [`Log::read_range`].
+    ///
+    /// # Errors
+    /// As [`Log::read_range`].
+    pub fn read_range(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
+        read(&self.dir, first, bytes, |at| {
+            let part = part_of(&self.parts, at).cloned();
+            part.map(|part| Ok((open(&*self.disk, &part.path)?, part))).transpose()
+        })
+    }
+}
+
+impl Log {
+    /// The kept files: positions of their first records, and where they end. Oldest first.
+    pub fn kept_files(&self) -> Vec<Range<u64>> {
+        self.shared.kept.lock().iter().map(|file| file.first.0..file.end.0).collect()
+    }
+
+    /// Whether there is a kept file.
+    pub fn has_kept_files(&self) -> bool {
+        !self.shared.kept.lock().is_empty()
+    }
+
+    /// The files of the log that nothing will be written to again: where their records begin and end. Oldest first.
+    pub fn sealed_files(&self) -> Vec<Range<u64>> {
+        let files = self.shared.files.lock();
+        files.iter().take(files.len() - 1).map(|file| file.first.0..file.end.0).collect()
+    }
+
+    /// Removes the kept file that begins at `first`; nothing happens when there is none. After a power cut it may be there again,
+    /// like every file that nothing points to.
+    ///
+    /// # Errors
+    /// [`LogError::Io`]; trying again is allowed.
+    pub fn remove_kept(&self, first: u64) -> Result<(), LogError> {
+        let _one_at_a_time = self.dropping.lock();
+        let path = {
+            let kept = self.shared.kept.lock();
+            kept.iter().find(|file| file.first.0 == first).map(|file| file.path.clone())
+        };
+        let Some(path) = path else { return Ok(()) };
+        match self.disk.remove(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(IoFailure::of("remove", &path)(error).into());
+            }
+            _ => {}
+        }
+        self.shared.kept.lock().retain(|file| file.first.0 != first);
+        Ok(())
+    }
+
+    /// Whether the log and the kept files have the range.
+    pub fn holds(&self, first: Position, bytes: u32) -> bool {
+        holds(first, bytes, |at| self.look_at(at, |_, end| end))
+    }
+
+    /// The records from position `first` on, which has to be where one begins, `bytes` in all, up to where one ends. They have to be
+    /// durable ([`Self::durable`]). Waits for the disk.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] with file and offset, [`LogError::NotHeld`] when no file has it, [`LogError::Io`].
+    pub fn read_range(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
+        read(&self.dir, first, bytes, |at| {
+            if let Some(part) = self.part_at(at)
+                && let Ok(file) = open(&*self.disk, &part.path)
+            {
+                return Ok(Some((file, part)));
+            }
+            // It may just have become a kept file: not while this is held.
+            let _nobody_drops = self.dropping.lock();
+            let Some(part) = self.part_at(at) else { return Ok(None) };
+            Ok(Some((open(&*self.disk, &part.path)?, part)))
+        })
+    }
+
+    /// The file that holds a position. The one being written holds what its reader knows to be durable.
+    fn part_at(&self, at: Position) -> Option<Part> {
+        self.look_at(at, |file, end| Part { path: file.path.clone(), first: file.first, end })
+    }
+
+    /// As [`Self::part_at`]: shows the file, and where it ends. Two files overlap only while one of them is both, or where an end was
+    /// cut off that is no part of the log.
+    fn look_at<T>(&self, at: Position, show: impl Fn(&SealedFile, Position) -> T) -> Option<T> {
+        let kept = {
+            let kept = self.shared.kept.lock();
+            let after = kept.partition_point(|file| file.first <= at);
+            kept[..after].last().filter(|file| at < file.end).map(|file| show(file, file.end))
+        };
+        kept.or_else(|| {
+            let files = self.shared.files.lock();
+            let after = files.partition_point(|file| file.first <= at);
+            let file = files.get(after.checked_sub(1)?)?;
+            Some(show(file, if after == files.len() { Position::NEVER } else { file.end }))
+        })
+    }
+}
+
+fn part_of(parts: &[Part], at: Position) -> Option<&Part> {
+    parts.iter().find(|part| part.first <= at && at < part.end)
+}
+
+/// Whether files follow each other from `first` on; `end_at` tells where the one ends that holds a position.
+fn holds(first: Position, bytes: u32, end_at: impl Fn(Position) -> Option<Position>) -> bool {
+    let end = first.plus(bytes.into());
+    let mut at = first;
+    while at < end {
+        let Some(stop) = end_at(at) else { return false };
+        at = stop;
+    }
+    true
+}
+
+type OpenedPart = (Arc<dyn platform::DiskFile>, Part);
+
+fn open(disk: &dyn Disk, path: &Path) -> Result<Arc<dyn platform::DiskFile>, IoFailure> {
+    disk.open(path, OpenMode::Read).map_err(IoFailure::of("open", path))
+}
+
+/// Reads a range file by file and checks its records. Each carries its position: a wrong file does not pass.
+fn read(
+    dir: &Path,
+    first: Position,
+    bytes: u32,
+    open: impl Fn(Position) -> Result<Option<OpenedPart>, LogError>,
+) -> Result<RangeBytes, LogError> {
+    let end = first.plus(bytes.into());
+    let mut read = RangeBytes { bytes: vec![0; index_of(bytes.into())], records: Vec::new() };
+    let mut at = first;
+    while at < end {
+        let not_held = || LogError::NotHeld { dir: dir.to_owned(), position: at };
+        let (file, part) = open(at)?.ok_or_else(not_held)?;
+        let stop = part.end.min(end);
+        let span = index_of(at.bytes_since(first))..index_of(stop.bytes_since(first));
+        let offset = offset_of(FILE_HEADER_BYTES) + at.bytes_since(part.first);
+        file.read_exact_at(offset, &mut read.bytes[span.clone()]).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                LogError::Damaged { file: part.path.clone(), offset, damage: Damage::Truncated }
+            }
+            _ => IoFailure::of("read", &part.path)(error).into(),
+        })?;
+        check(&mut read, first, span, &part)?;
+        at = stop;
+    }
+    Ok(read)
+}
+
+/// Notes the records in a part of the bytes, which must be whole.
+fn check(read: &mut RangeBytes, first: Position, span: Range<usize>, part: &Part) -> Result<(), LogError> {
+    let mut at = span.start;
+    while at < span.end {
+        let start = first.plus(offset_of(at));
+        let damaged = |damage| LogError::Damaged {
+            file: part.path.clone(),
+            offset: offset_of(FILE_HEADER_BYTES) + start.bytes_since(part.first),
+            damage,
+        };
+        let room =
+            (span.end - at).checked_sub(RECORD_HEADER_BYTES).ok_or_else(|| damaged(Damage::Truncated))?;
+        let header =
+            RecordHeader::decode(&read.bytes[at..span.end], start, offset_of(room)).map_err(damaged)?;
+        let record = at..at + header.record_bytes();
+        if record_crc(&read.bytes[record.clone()]) != header.crc {
+            return Err(damaged(Damage::RecordChecksum));
+        }
+        let payload = at + RECORD_HEADER_BYTES..record.end;
+        read.records.push(RecordAt { stream: header.stream, kind: header.kind, payload });
+        at = record.end;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_this_code_gives_are_kept_files() {
+        assert_eq!(first_of_kept_name("00000000000000ff.kept"), Some(Position(255)));
+        for name in ["ff.kept", "00000000000000FF.kept", "00000000000000ff.log", ".kept", ""] {
+            assert_eq!(first_of_kept_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_held_when_its_parts_follow_each_other() {
+        let part = |first, end| Part { path: PathBuf::new(), first: Position(first), end: Position(end) };
+        let parts = [part(10, 20), part(20, 30), part(40, 50)];
+        let has = |first, bytes| holds(Position(first), bytes, |at| part_of(&parts, at).map(|part| part.end));
+        assert!(has(10, 20) && has(45, 5));
+        assert!(!has(25, 10) && !has(9, 2));
+    }
+}

@@ -1,0 +1,101 @@
+//! Files that outlive their part in the log, and reading ranges of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use commitlog::{Afterlife, ClosedLog, Log, LogError, Position, list_kept_files};
+use platform::{Disk, SimDisk};
+
+use super::fixtures::{DIR, Owned, append, drain, files, open, read_all, reopen, small_files};
+
+/// Twelve records, three to a file of 300 bytes.
+fn four_files(disk: &SimDisk) -> (Log, Vec<Owned>) {
+    let (log, mut writer, _) = open(disk, &small_files()).unwrap();
+    let records = (0..12)
+        .map(|n| {
+            let record = append(&log, n, 1, &[u8::try_from(n).unwrap(); 68]);
+            drain(&mut writer);
+            record
+        })
+        .collect();
+    (log, records)
+}
+
+/// Bytes of a range's records.
+fn payloads(log: &Log, first: u64, bytes: u32) -> Result<Vec<Vec<u8>>, LogError> {
+    let read = log.read_range(Position(first), bytes)?;
+    Ok(read.records.iter().map(|record| read.bytes[record.payload.clone()].to_vec()).collect())
+}
+
+#[test]
+fn a_range_is_read_from_whichever_files_hold_it_the_one_being_written_too() {
+    let disk = SimDisk::new();
+    let (log, records) = four_files(&disk);
+    let all: Vec<_> = records.iter().map(|record| record.payload.clone()).collect();
+    assert_eq!(payloads(&log, 0, 1200).unwrap(), all);
+    assert_eq!(payloads(&log, 200, 200).unwrap(), all[2..4]);
+    assert_eq!(log.read_range(Position(500), 100).unwrap().records[0].stream, 5);
+    // No record begins there, and none is there.
+    assert!(matches!(payloads(&log, 201, 100), Err(LogError::Damaged { .. })));
+    assert!(matches!(payloads(&log, 1200, 100), Err(LogError::Damaged { .. })));
+}
+
+#[test]
+fn a_kept_file_is_read_like_the_log_and_not_replayed() {
+    let disk = SimDisk::new();
+    let (log, records) = four_files(&disk);
+    let keeps = |file: std::ops::Range<u64>| {
+        if file.start == 300 { Afterlife::Kept } else { Afterlife::None }
+    };
+    assert_eq!(log.retire_files_below(Position(900), keeps).unwrap(), 3);
+    assert_eq!((&log.kept_files()[..], log.kept()), (std::slice::from_ref(&(300..600)), (Position(900), 1)));
+    assert_eq!(payloads(&log, 300, 300).unwrap().len(), 3);
+    assert!(log.holds(Position(300), 300) && !log.holds(Position(299), 2) && !log.holds(Position(500), 200));
+    assert!(matches!(payloads(&log, 0, 100), Err(LogError::NotHeld { .. })));
+    drop(log);
+    disk.crash(1);
+    let (log, _writer, recovered) = open(&disk, &small_files()).unwrap();
+    assert_eq!(read_all(recovered).unwrap(), records[9..]);
+    assert_eq!(payloads(&log, 400, 100).unwrap(), [records[4].payload.clone()]);
+    let closed = ClosedLog::open(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+    assert_eq!(closed.read_range(Position(400), 100).unwrap(), log.read_range(Position(400), 100).unwrap());
+    assert!(closed.holds(Position(900), 300) && !closed.holds(Position(100), 1));
+    log.remove_kept(300).unwrap();
+    log.remove_kept(300).unwrap();
+    assert!(!log.has_kept_files() && list_kept_files(&disk, Path::new(DIR)).unwrap().is_empty());
+}
+
+#[test]
+fn a_crash_while_files_are_retired_leaves_each_in_the_log_or_kept() {
+    for nth in 1..12 {
+        for seed in 0..4 {
+            let disk = SimDisk::new();
+            let (log, records) = four_files(&disk);
+            disk.fail_nth_sync(nth);
+            let _retired = log.retire_files_below(Position(900), |_| Afterlife::Kept);
+            drop(log);
+            disk.fail_nth_sync(u64::MAX);
+            disk.crash(seed);
+            let (log, _writer, recovered) = open(&disk, &small_files()).unwrap();
+            let replayed = read_all(recovered).unwrap();
+            assert_eq!(replayed, records[12 - replayed.len()..], "sync {nth}, seed {seed}");
+            assert_eq!(payloads(&log, 0, 1200).unwrap().len(), 12, "sync {nth}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn damage_of_a_kept_file_is_noticed_when_it_is_read_and_names_the_file() {
+    let disk = SimDisk::new();
+    let (log, _) = four_files(&disk);
+    log.retire_files_below(Position(300), |_| Afterlife::Kept).unwrap();
+    let path = files(&disk).into_iter().find(|path| path.extension().unwrap() == "kept").unwrap();
+    disk.corrupt(&path, 32 + 150, 1);
+    assert_eq!(payloads(&log, 0, 100).unwrap().len(), 1);
+    let refused = payloads(&log, 100, 100).unwrap_err();
+    assert!(matches!(&refused, LogError::Damaged { file, offset: 132, .. } if *file == path), "{refused}");
+    disk.remove(&path).unwrap();
+    assert!(matches!(payloads(&log, 0, 100), Err(LogError::Io(_))));
+    drop(log);
+    assert_eq!(reopen(&disk, &small_files()).unwrap().len(), 9);
+}

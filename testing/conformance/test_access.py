@@ -511,6 +511,17 @@ def test_b082_topic_read_permission_on_bind(broker, topical):
         topical.ch.bind(queue, "amq.topic", "weather.today")
 
 
+def test_b082_topic_read_permission_on_exchange_bind_and_unbind(broker, topical):
+    fanout = topical.ch.exchange("fanout", name=fresh("x"))
+    ends = {"destination": fanout, "source": "amq.topic"}
+    topical.ch.call("exchange.bind", **ends, routing_key="news.#")
+    topical.ch.call("exchange.unbind", **ends, routing_key="news.#")
+    for method in ("bind", "unbind"):
+        channel = broker.connect(vhost=topical.vhost, response=client.plain_response(topical.user, "pw")).channel()
+        with channel.closes(403, topic_refused(broker, "read", "#", topical), f"exchange.{method}"):
+            channel.call(f"exchange.{method}", **ends, routing_key="#")
+
+
 def test_b082_topic_permissions_concern_only_their_exchange(topical):
     other = topical.ch.exchange("topic", name=fresh("x"))
     topical.ch.publish(other, "other.key")

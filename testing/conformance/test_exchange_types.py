@@ -437,6 +437,26 @@ def test_explain_route_tells_what_happens_before_bindings_are_asked(broker, ch):
     assert "a client that publishes here is refused with 403" in explained(broker, inner, "k")[1]
 
 
+def test_explain_route_follows_copies_and_tells_what_queues_do_with_the_message(broker, ch):
+    if broker.flavor != "warren":
+        pytest.skip("Warren's own")
+    exchange, one, two = ch.exchange("topic"), ch.queue(), ch.queue()
+    ch.bind(one, exchange, "a")
+    ch.bind(two, exchange, "b.c")
+    assert explained(broker, exchange, "a", "CC=b.c", "CC=x")[-1].startswith("Goes to 2 queues: ")
+    assert explained(broker, exchange, "zz", "BCC=b.c")[-1].startswith(f"Goes to queue '{two}'")
+    assert explained(broker, "amq.default", "nope", f"CC={one}")[-1].startswith(f"Goes to queue '{one}'")
+    unique = ch.queue(client.fresh("q"), arguments={"x-message-deduplication": True})
+    full = ch.queue(client.fresh("q"), arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    ch.call("confirm.select")
+    ch.confirmed("", unique, headers={"x-deduplication-header": "a"})
+    twice = explained(broker, "amq.default", unique, "x-deduplication-header=a")
+    assert twice[-1] == f"Queue '{unique}' drops it: a message with the same x-deduplication-header is in the queue"
+    once = explained(broker, "amq.default", unique, "x-deduplication-header=b")
+    assert once[-1].startswith(f"Goes to queue '{unique}'")
+    assert explained(broker, "amq.default", full)[-1].startswith(f"Queue '{full}' refuses it")
+
+
 def test_explain_route_takes_headers_of_any_type_and_prints_no_control_characters(broker, ch):
     exchange, queue = ch.exchange("headers"), ch.queue(client.fresh("red\x1b[31m"))
     ch.bind(queue, exchange, "", {"s": "5"})

@@ -16,7 +16,7 @@ mod unique;
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
 pub use classic::{
     Classic, DeliveryView, Gone, Head, PlacedBlock, PublishOutcome, RecordError, Recovering, Scheduled,
-    Standing,
+    Standing, TurnedAway,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{LogRange, LoggedBlock, Place};

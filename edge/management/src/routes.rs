@@ -4,8 +4,9 @@
 use std::fmt::Write as _;
 
 use broker::{Broker, ExplainedRoute, Imagined, QueueRef, Refused};
+use queues::TurnedAway;
 use routing::{Before, Came, Destination, Duty, End, Exchange, MatchedBinding, Miss, Step};
-use wire::amqp091::{PropertiesBuf, Table, TableBuf, Value};
+use wire::amqp091::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
 
 use crate::commands::{Outcome, arguments, refused, usage};
 use crate::format::escaped;
@@ -24,8 +25,8 @@ fn name(bytes: &[u8]) -> String {
 const BUCKETS_LISTED_MAX: u64 = 20_000;
 
 /// `EXCHANGE KEY [header=value ...]`: where a message with that key and these headers would go. Values are `true`, `false`,
-/// numbers or texts, whichever they look like, or what `:s` (text), `:i`, `:f` or `:b` behind the name says; `@message_id`,
-/// `@correlation_id` and `@timestamp` name properties.
+/// numbers or texts, whichever they look like, or what `:s` (text), `:i`, `:f` or `:b` behind the name says; `CC` and `BCC` add a key each
+/// time; `@message_id`, `@correlation_id` and `@timestamp` name properties.
 pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
     let [exchange, key, fields @ ..] = &request.args[..] else { return Err(usage("not enough arguments.")) };
     let exchange = if exchange == "amq.default" { "" } else { exchange };
@@ -64,6 +65,7 @@ fn told(explained: &ExplainedRoute) -> String {
 fn properties(fields: &[String]) -> Result<Vec<u8>, Failure> {
     let mut properties = PropertiesBuf::default();
     let mut headers = TableBuf::new();
+    let mut copies = [("CC", ArrayBuf::new()), ("BCC", ArrayBuf::new())];
     for field in fields {
         let (name, value) =
             field.split_once('=').ok_or_else(|| usage(&format!("'{field}' is no header=value.")))?;
@@ -74,9 +76,14 @@ fn properties(fields: &[String]) -> Result<Vec<u8>, Failure> {
                 let seconds = value.parse().map_err(|_| usage("a timestamp is a number of seconds."))?;
                 properties.timestamp = Some(seconds);
             }
+            "CC" => drop(copies[0].1.push_str(value)),
+            "BCC" => drop(copies[1].1.push_str(value)),
             _ if name.len() > usize::from(u8::MAX) => return Err(usage("a header's name is too long.")),
             _ => header(&mut headers, field, name, value)?,
         }
+    }
+    for (name, keys) in copies.iter().filter(|(_, keys)| !keys.is_empty()) {
+        headers.push_array(name, keys.as_array());
     }
     if !headers.is_empty() {
         properties.headers = Some(headers);
@@ -236,6 +243,7 @@ pub(crate) fn why(miss: &Miss) -> String {
 fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
     let (queues, steps) = (&explained.explanation.queues, &explained.explanation.steps);
     match queues.len() {
+        0 if explained.reply == Some(true) => write!(text, "Goes to the consumer of direct replies")?,
         0 => write!(text, "Goes nowhere: dropped, or returned if published as mandatory")?,
         1 => write!(text, "Goes to queue '{}'", name(queues[0].0.name()))?,
         count => {
@@ -248,7 +256,17 @@ fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
     if steps.iter().any(|step| matches!(step.before, Before::Waits(_))) {
         write!(text, ", after the delay above")?;
     }
-    write!(text, " ({} ns per route)", explained.route_ns)
+    write!(text, " ({} ns per route)", explained.route_ns)?;
+    for (queue, why) in &explained.turned_away {
+        let why = match why {
+            TurnedAway::Duplicate => {
+                "drops it: a message with the same x-deduplication-header is in the queue"
+            }
+            TurnedAway::Full => "refuses it: the queue is as long as its limit allows",
+        };
+        write!(text, "\nQueue '{}' {why}", name(queue.0.name()))?;
+    }
+    Ok(())
 }
 
 /// `EXCHANGE`: the ring of a consistent-hash exchange in RabbitMQ's words; large ones by ranges of buckets.

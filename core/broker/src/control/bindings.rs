@@ -161,11 +161,10 @@ impl Broker {
             return Err(Refused::DefaultExchange);
         }
         principal.check_exchange(Permission::Read, &source)?;
-        if let metadata::DestinationName::Queue(_) = &destination {
-            let topic = principal.vhost.exchange(&source).filter(|found| found.kind == ExchangeKind::Topic);
-            if topic.is_some() && principal.user.has_topic_permissions() {
-                principal.check_topic(Permission::Read, &source, request.routing_key)?;
-            }
+        // Whatever the destination: an exchange may pass on to a queue of anybody's.
+        let topic = principal.vhost.exchange(&source).filter(|found| found.kind == ExchangeKind::Topic);
+        if topic.is_some() && principal.user.has_topic_permissions() {
+            principal.check_topic(Permission::Read, &source, request.routing_key)?;
         }
         Ok(Ends { source, destination })
     }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use metadata::{Binding, Destination};
+use queues::{Classic, TurnedAway};
 use routing::{Exchange, ExchangeKind, Explanation, KnownBinding};
 use wire::amqp091::{Properties, Table};
 
 use crate::Broker;
 use crate::cell::QueueRef;
+use crate::data::reply::is_reply_address;
+use crate::data::routes::copied_keys;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
 
@@ -15,6 +18,9 @@ use crate::vhost::Vhost;
 const ROUTES: u32 = 1000;
 /// A measurement ends early after so long.
 const MEASURED_NS_MAX: u64 = 2_000_000;
+
+/// Queues that are asked whether they would take a message.
+pub const QUEUES_ASKED_MAX: usize = 20;
 
 /// A message that is not published.
 #[derive(Clone, Copy, Debug)]
@@ -33,21 +39,26 @@ pub struct ExplainedRoute {
     pub explanation: Explanation<QueueRef>,
     /// What routing this message costs now, nanoseconds on average.
     pub route_ns: u64,
+    /// Of the first queues it goes to, [`QUEUES_ASKED_MAX`] at most, those that would not take it now.
+    pub turned_away: Vec<(QueueRef, TurnedAway)>,
+    /// The key is an address for direct replies: whether somebody waits there.
+    pub reply: Option<bool>,
 }
 
 impl Broker {
     /// The way of a message through the exchanges of a vhost.
     ///
     /// # Errors
-    /// No such vhost, no such exchange.
+    /// No such vhost, no such exchange, copies (CC, BCC) that are not lists.
     pub fn explain_route(&self, vhost: &str, message: Imagined<'_>) -> Result<ExplainedRoute, Refused> {
         let vhost = self.vhost(vhost).ok_or_else(|| Refused::NoSuchVhost(vhost.into()))?;
         let missing = || Refused::NotFound(Resource::exchange(vhost.name(), message.exchange));
         let start = vhost.exchange(message.exchange).ok_or_else(missing)?;
-        let start =
-            if message.exchange.is_empty() { default_exchange(&vhost, message.routing_key) } else { start };
+        let copies = copied_keys(message.properties)?;
+        let keys: Vec<&[u8]> =
+            std::iter::once(message.routing_key).chain(copies.iter().map(|key| &**key)).collect();
+        let start = if message.exchange.is_empty() { default_exchange(&vhost, &keys) } else { start };
         let properties = Properties::new(message.properties);
-        let keys = [message.routing_key];
         let asked =
             routing::Message { keys: &keys, headers: properties.headers(), properties: Some(properties) };
         let bindings = |from: &Exchange<QueueRef>, each: &mut dyn FnMut(KnownBinding<'_, QueueRef>)| {
@@ -67,7 +78,19 @@ impl Broker {
                 spent_ns = clock.now().0 - begin.0;
             }
         }
-        Ok(ExplainedRoute { explanation, route_ns: (clock.now().0 - begin.0) / u64::from(routes) })
+        let asks = explanation.queues.iter().take(QUEUES_ASKED_MAX);
+        let turned_away = asks.filter_map(|QueueRef(queue)| {
+            let known = queue.read_used(|machine, _| machine.turns_away(message.properties));
+            let fresh = || Classic::new(queue.config(), 0).turns_away(message.properties);
+            known.unwrap_or_else(fresh).map(|why| (QueueRef(queue.clone()), why))
+        });
+        let may_be_reply = message.exchange.is_empty() && is_reply_address(message.routing_key);
+        Ok(ExplainedRoute {
+            turned_away: turned_away.collect(),
+            reply: may_be_reply.then(|| vhost.replies.get(message.routing_key).is_some()),
+            route_ns: (clock.now().0 - begin.0) / u64::from(routes),
+            explanation,
+        })
     }
 
     fn each_binding(
@@ -105,12 +128,14 @@ impl Broker {
     }
 }
 
-/// The default exchange has no table (B86): one with the only binding that can match stands in for it.
-fn default_exchange(vhost: &Vhost, key: &[u8]) -> Arc<Exchange<QueueRef>> {
+/// The default exchange has no table (B86): one with the only bindings that can match stands in for it.
+fn default_exchange(vhost: &Vhost, keys: &[&[u8]]) -> Arc<Exchange<QueueRef>> {
     let exchange = Exchange::new(0, b"", ExchangeKind::Direct);
-    if let Some(queue) = vhost.queue(key) {
-        let destination = routing::Destination::Queue(QueueRef(queue));
-        drop(exchange.edit(|table| table.bind(key, Table::EMPTY, &destination)));
+    for key in keys {
+        if let Some(queue) = vhost.queue(key) {
+            let destination = routing::Destination::Queue(QueueRef(queue));
+            drop(exchange.edit(|table| table.bind(key, Table::EMPTY, &destination)));
+        }
     }
     Arc::new(exchange)
 }

@@ -367,6 +367,17 @@ impl ChannelRoutes {
 }
 
 /// A CC or BCC header: an array of longstr, nothing else.
+/// Keys of CC and BCC of a message with these raw properties.
+pub(crate) fn copied_keys(properties: &[u8]) -> Result<Vec<Box<[u8]>>, Refused> {
+    let mut keys = Vec::new();
+    for header in ["CC", "BCC"] {
+        if let Some(value) = headers_of(properties).and_then(|headers| headers.get(header)) {
+            read_copies(header, &value, &mut keys)?;
+        }
+    }
+    Ok(keys)
+}
+
 fn read_copies(header: &'static str, value: &Value<'_>, keys: &mut Vec<Box<[u8]>>) -> Result<(), Refused> {
     let refused = |received: &str| Refused::InvalidCarbonCopy { header, received: received.into() };
     let Value::Array(array) = value else { return Err(refused(value.type_name())) };

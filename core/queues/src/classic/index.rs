@@ -4,12 +4,32 @@
 use super::machine::Classic;
 use crate::effects::Effects;
 use crate::message::{IncomingMessage, MessageSeq};
-use crate::unique::UniqueKey;
+use crate::unique::{Present, UniqueKey};
 
 /// Blocks read at once after a restart to learn what is in them.
 const READS_MAX: usize = 4;
 
+/// Why a queue does not take a message that is routed to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnedAway {
+    /// One with the same `x-deduplication-header` is in it: dropped.
+    Duplicate,
+    /// It is as long as it may be, and refuses publishes then.
+    Full,
+}
+
 impl Classic {
+    /// Whether a message with these raw properties, and no body, would be turned away now.
+    pub fn turns_away(&self, properties: &[u8]) -> Option<TurnedAway> {
+        let is_present =
+            |present: &Present| UniqueKey::of_properties(properties).is_some_and(|key| present.contains(key));
+        if self.is_full_for(0) {
+            Some(TurnedAway::Full)
+        } else {
+            self.present.as_deref().is_some_and(is_present).then_some(TurnedAway::Duplicate)
+        }
+    }
+
     /// Whether a message repeats one that is in the queue.
     pub(super) fn is_duplicate(&self, incoming: &IncomingMessage<'_>) -> bool {
         self.present.as_ref().is_some_and(|present| {

@@ -254,15 +254,18 @@ impl Classic {
         passed
     }
 
-    /// Applies `x-overflow` reject-publish (B142); dead-letters what reject-publish-dlx refuses.
-    fn refuses(&mut self, incoming: &IncomingMessage<'_>, fx: &mut impl Effects) -> bool {
+    /// Whether it refuses a publish with such a body (B107, B142).
+    pub(super) fn is_full_for(&self, body_bytes: u64) -> bool {
         if self.config.overflow == Overflow::DropHead {
             return false;
         }
-        let body_bytes = incoming.message.body.len() as u64;
         let over_count = self.config.max_length.is_some_and(|max| self.ready + 1 > max);
-        let over_bytes = self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max);
-        let refused = over_count || over_bytes;
+        over_count || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max)
+    }
+
+    /// Applies `x-overflow` reject-publish (B142); dead-letters what reject-publish-dlx refuses.
+    fn refuses(&mut self, incoming: &IncomingMessage<'_>, fx: &mut impl Effects) -> bool {
+        let refused = self.is_full_for(incoming.message.body.len() as u64);
         if refused {
             self.tally.totals().dropped += 1;
         }

@@ -29,6 +29,7 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
+pub use index::TurnedAway;
 pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};
 pub use schedule::Scheduled;

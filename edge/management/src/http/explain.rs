@@ -1,6 +1,7 @@
 //! Warren's own: why a message goes where it goes, and why consumers get messages or do not.
 
 use broker::{ExplainedRoute, Imagined, QueueRef, Refused};
+use queues::TurnedAway;
 use routing::{Before, Came, Destination, End, MatchedBinding, Step};
 use serde_json::{Map, Value, json};
 use wire::amqp091::PropertiesBuf;
@@ -94,8 +95,18 @@ fn route_object(explained: &ExplainedRoute) -> Value {
         "more_steps": explanation.more_steps,
         "queues": queues.collect::<Vec<_>>(),
         "queue_count": explanation.queues.len(),
+        "turned_away": explained.turned_away.iter().map(turned_away).collect::<Vec<_>>(),
+        "reply": explained.reply,
         "route_ns": explained.route_ns,
     })
+}
+
+fn turned_away((queue, why): &(QueueRef, TurnedAway)) -> Value {
+    let why = match why {
+        TurnedAway::Duplicate => "duplicate",
+        TurnedAway::Full => "full",
+    };
+    json!({"queue": text(queue.0.name()), "reason": why})
 }
 
 fn step_object(step: &Step<QueueRef>) -> Value {

@@ -29,6 +29,8 @@ class Server:
         self.config.write_text(config)
         listen = [] if "listeners.tcp" in config else ["--listen", "127.0.0.1:{port}"]
         command = [warren, "server", *listen, "--config", str(self.config), "--data-dir", str(self.data)]
+        if "management.tcp" in config:
+            command = ["env", "-u", "WARREN_MANAGEMENT_LISTEN", *command]   # the file says where the API is, whatever the suites' runner wants
         self.process = process.Broker(command, str(folder / "log"))
         self.clients = []
 

@@ -10,9 +10,9 @@
 //!         A  arrays and F tables: their raw bytes, so types matter inside             V  void
 //! ```
 //!
-//! Seen with RabbitMQ 4.3.6: integers compare across widths, floats too, an integer never equals a float, a boolean or
-//! a timestamp; long strings equal byte arrays; inside arrays and tables types count. The one difference, on purpose:
-//! there a timestamp equals nothing, not even itself.
+//! Seen with RabbitMQ 4.3.6: integers compare across widths, floats too, an integer never equals a float or a boolean; long strings
+//! equal byte arrays; inside arrays and tables types count. The one difference, on purpose: here a timestamp equals the same
+//! timestamp only; there a binding's equals an integer header of its seconds, and a header's an integer of its milliseconds.
 
 use wire::amqp091::{Table, Value};
 

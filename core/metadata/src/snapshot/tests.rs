@@ -213,6 +213,8 @@ struct Follower {
     exchanges: std::collections::BTreeSet<u64>,
     queues: std::collections::BTreeSet<u64>,
     bindings: Vec<std::sync::Arc<Binding>>,
+    /// Exchanges that delete themselves, and whether anything was ever bound to them as a source.
+    auto_delete: std::collections::BTreeMap<u64, bool>,
 }
 
 impl Follower {
@@ -226,11 +228,19 @@ impl Follower {
 
     fn follow(&mut self, change: &Change) {
         match change {
-            Change::ExchangeAdded(exchange) => assert!(self.exchanges.insert(exchange.id.0)),
+            Change::ExchangeAdded(exchange) => {
+                assert!(self.exchanges.insert(exchange.id.0));
+                if exchange.auto_delete {
+                    self.auto_delete.insert(exchange.id.0, false);
+                }
+            }
             Change::QueueAdded(queue) => assert!(self.queues.insert(queue.id.0)),
             Change::BindingAdded(binding) => {
                 assert!(self.has_ends(binding) && !self.bindings.contains(binding));
                 self.bindings.push(binding.clone());
+                if let Some(was_source) = self.auto_delete.get_mut(&binding.source.id.0) {
+                    *was_source = true;
+                }
             }
             Change::BindingRemoved(binding) => {
                 assert!(self.has_ends(binding), "bindings go before their ends");
@@ -246,6 +256,47 @@ impl Follower {
                 assert!(self.bindings.iter().all(|binding| self.has_ends(binding)));
             }
             _ => {}
+        }
+    }
+
+    /// After each command: exchanges go by themselves with the last binding they are the source of, not before, and no others do (B50).
+    fn check_auto_delete(
+        &mut self,
+        before: &[std::sync::Arc<Binding>],
+        command: &Command,
+        changes: &[Change],
+    ) {
+        let is_source = |id: u64| self.bindings.iter().any(|binding| binding.source.id.0 == id);
+        for (id, was_source) in &self.auto_delete {
+            assert!(
+                !self.exchanges.contains(id) || !was_source || is_source(*id),
+                "exchange {id} is still there"
+            );
+        }
+        for change in changes {
+            let Change::ExchangeDeleted(exchange) = change else { continue };
+            let is_asked_for = match command {
+                Command::DeleteExchange(delete) => {
+                    delete.name == exchange.name && *delete.vhost == *exchange.vhost
+                }
+                Command::DeleteVhost(_) | Command::ImportBatch(_) => true,
+                _ => false,
+            };
+            let was_source = self.auto_delete.remove(&exchange.id.0);
+            if is_asked_for {
+                continue;
+            }
+            assert_eq!(was_source, Some(true), "{exchange:?} went by {command:?}");
+            let is_there = |binding: &Binding| match &binding.destination {
+                Destination::Queue(queue) => self.queues.contains(&queue.id.0),
+                Destination::Exchange(other) => self.exchanges.contains(&other.id.0),
+            };
+            let from_it = before.iter().filter(|binding| binding.source.id == exchange.id);
+            let unbound = usize::from(matches!(command, Command::Unbind(_)));
+            assert!(
+                from_it.filter(|binding| is_there(binding)).count() <= unbound,
+                "{exchange:?} went too early"
+            );
         }
     }
 
@@ -309,7 +360,9 @@ proptest! {
             right.applied.clear();
             prop_assert_eq!(left.apply(command), right.apply(&decoded));
             prop_assert_eq!(&left.applied, &right.applied);
+            let before = follower.bindings.clone();
             left.applied.changes.iter().for_each(|change| follower.follow(change));
+            follower.check_auto_delete(&before, command, &left.applied.changes);
         }
         follower.check(&left.state);
         prop_assert_eq!(everything(&left.state), everything(&right.state));

@@ -285,8 +285,14 @@ fn segments_that_cannot_be_synced_are_told_and_the_log_keeps_the_messages() {
     let disk = SimDisk::new();
     let world = World::on(&disk);
     let mut client = confirming(&world);
-    // More than one file of the log, so that messages have to move out of it when room is short.
-    let count = confirmed(&mut client, 70 << 20);
+    // More than one file of the log, so that messages have to move out of it when room is short; and with each a transient one, so
+    // that they cannot stay where the log has them.
+    let mut count = 0;
+    for _ in 0..70 {
+        client.publish(1, "q", b"transient");
+        client.wait("basic.ack");
+        count += confirmed(&mut client, 1 << 20);
+    }
     disk.set_space_bytes(Some(1 << 40));
     disk.fail_nth_sync(1);
     world.broker.alarms().set_disk_limit(DiskLimit::Bytes(u64::MAX));

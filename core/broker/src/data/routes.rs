@@ -366,7 +366,6 @@ impl ChannelRoutes {
     }
 }
 
-/// A CC or BCC header: an array of longstr, nothing else.
 /// Keys of CC and BCC of a message with these raw properties.
 pub(crate) fn copied_keys(properties: &[u8]) -> Result<Vec<Box<[u8]>>, Refused> {
     let mut keys = Vec::new();
@@ -378,6 +377,7 @@ pub(crate) fn copied_keys(properties: &[u8]) -> Result<Vec<Box<[u8]>>, Refused> 
     Ok(keys)
 }
 
+/// A CC or BCC header: an array of longstr, nothing else.
 fn read_copies(header: &'static str, value: &Value<'_>, keys: &mut Vec<Box<[u8]>>) -> Result<(), Refused> {
     let refused = |received: &str| Refused::InvalidCarbonCopy { header, received: received.into() };
     let Value::Array(array) = value else { return Err(refused(value.type_name())) };

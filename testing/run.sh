@@ -16,7 +16,9 @@
 #   BROKER_CTL      with --against-url: a rabbitmqctl-compatible command for the conformance suite
 #   BROKER_PID      with --against-url: the broker's process, whose memory `hostile` then watches
 #   PERFTEST_S      seconds per timed PerfTest case (default 3)
-#   KILL9_CYCLES    lives of the broker in kill9 (default 12); KILL9_SEED repeats a run
+#   KILL9_CYCLES    lives of the broker in kill9 (default 12)
+#   TEST_SEED       a number or `random`: other random work in management, kill9, freeze and delayed than every run has. A failure
+#                   prints its seed. Of management it may be a range, 1-300
 #   CHROMIUM        the browser of `ui` (default: chromium, which is installed by apt-get when it is missing and we are root)
 #   UI_SHOTS        a folder for pictures of the web UI's pages
 #   FLOOD_MB        MB of messages that `hostile` throws at a queue without consumer (default 512)
@@ -27,6 +29,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 cache=$root/.cache
 logs=$cache/test-logs
+seed=(${TEST_SEED:+--seed "$TEST_SEED"})
 python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance ctl java published management events rabbitmqadmin shovel hostile ui)     # the two lanes run side by side, each in this order
@@ -42,7 +45,7 @@ for argument in "$@"; do
   case $argument in
     --against-url) against_url=1 ;;
     --list) printf '%s\n' "${all[@]}"; exit 0 ;;
-    -h | --help) sed -n '2,22p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,24p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) has "$argument" "${all[@]}" || die "what is '$argument'? Steps: ${all[*]}"; steps+=("$argument") ;;
   esac
 done
@@ -166,10 +169,10 @@ step_hostile() {
   fi
 }
 step_kill9() {
-  "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut ${KILL9_SEED:+--seed "$KILL9_SEED"}
+  "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut "${seed[@]}"
 }
-step_freeze() { "$python" testing/crash/freeze.py --warren "$WARREN_BIN"; }
-step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" && "$python" testing/crash/seen.py --warren "$WARREN_BIN"; }
+step_freeze() { "$python" testing/crash/freeze.py --warren "$WARREN_BIN" "${seed[@]}"; }
+step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" "${seed[@]}" && "$python" testing/crash/seen.py --warren "$WARREN_BIN"; }
 step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN"; }
 step_perf() { "$python" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL"; }
@@ -210,7 +213,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
 
 { # the steps run in processes of their own, so that the mark is in their environment from the beginning
   printf 'set -uo pipefail\ncd %q\n' "$root"
-  declare -p root cache logs python target against_url flavor work
+  declare -p root cache logs python target against_url flavor work seed
   [ -n "$against_url" ] || declare -p WARREN_BIN
   declare -f $(compgen -A function step_) alarms_alone go_test cargo_test
   echo 'step_"$1"'

@@ -9,7 +9,7 @@ by SIGKILL at random points, before and while they fall due, and comes back on t
   3. what was overdue at a start arrives soon after it, in the queue that was bound before;
   4. a message that an operator dropped before a kill does not arrive.
 
-    delayed.py --warren target/release/warren [--cycles 6] [--seed N]
+    delayed.py --warren target/release/warren [--cycles 6] [--seed N|random]
 
 Exit code 0: all holds.
 """
@@ -26,6 +26,7 @@ import time
 
 import rawamqp as amqp
 from broker import Broker
+from seeds import add_seed
 
 EXCHANGE, QUEUE = "delayed.x", "delayed.q"
 BATCH = 400
@@ -166,7 +167,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--warren", required=True)
     parser.add_argument("--cycles", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    add_seed(parser)
     options = parser.parse_args()
     print(f"delayed: seed {options.seed}", flush=True)
     folder = tempfile.mkdtemp(prefix="warren-delayed-")

@@ -9,12 +9,11 @@ A paused virtual machine, a debugger or a swapping host looks like that. Checked
 
 Exit code 0: nothing was lost, nobody was closed who was alive.
 
-    freeze.py --warren target/release/warren [--cycles 4] [--seed N]
+    freeze.py --warren target/release/warren [--cycles 4] [--seed N|random]
 """
 
 import argparse
 import os
-import random
 import shutil
 import signal
 import sys
@@ -25,6 +24,7 @@ from types import SimpleNamespace
 import rawamqp as amqp
 from broker import Broker, Failed
 from kill9 import QUEUES, ROUTES, Consumer, Publisher, Run, Violation, Worker
+from seeds import add_seed
 
 HEARTBEAT_S = 1
 SILENT_CLOSED_S = 2 * HEARTBEAT_S + 3     # after that much running time a silent connection has to be closed
@@ -115,9 +115,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--warren", required=True, help="the binary")
     parser.add_argument("--cycles", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=None)
+    add_seed(parser)
     options = parser.parse_args()
-    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    seed = options.seed
     folder = tempfile.mkdtemp(prefix="freeze-")
     data = os.path.join(folder, "data")
     os.makedirs(data)

@@ -15,7 +15,7 @@ is stopped by SIGTERM) and comes back on the same data. Checked all along and at
 
 A run is determined by its seed as far as timing allows; the seed is printed. Exit code 0: nothing was lost.
 
-    kill9.py --warren target/release/warren [--cycles 50] [--seed N] [--power-cut] [--data DIR]
+    kill9.py --warren target/release/warren [--cycles 50] [--seed N|random] [--power-cut] [--data DIR]
     kill9.py --command "some-broker --port {port}" ...       any broker that prints `ready amqp=HOST:PORT`
 """
 
@@ -36,6 +36,7 @@ import rawamqp as amqp
 from accounts import Accounts, Disagreement
 from broker import Broker, Failed
 from powercut import cut
+from seeds import add_seed
 
 MARK = b"k9|%d|%d|"          # publisher, sequence number; then the checksum of the rest and filling
 MARKS = re.compile(rb"k9\|(\d+)\|(\d+)\|")
@@ -488,11 +489,10 @@ def main():
     parser.add_argument("--warren", help="the binary")
     parser.add_argument("--command", help="another broker's command, {port} and {data} in it")
     parser.add_argument("--cycles", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=None)
+    add_seed(parser)
     parser.add_argument("--data", help="data folder, kept; default: a temporary one, removed after success")
     parser.add_argument("--power-cut", action="store_true")
     options = parser.parse_args()
-    options.seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     if bool(options.warren) == bool(options.command):
         parser.error("one of --warren and --command is needed")
     folder = options.data or tempfile.mkdtemp(prefix="kill9-")

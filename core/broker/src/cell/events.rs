@@ -119,7 +119,7 @@ impl Queue {
             Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
             Event::BlockLogged(token, is_durable) => machine.block_logged(*token, *is_durable, &mut fx),
             Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),
-            Event::BlocksSynced(true) => machine.blocks_synced(&mut fx),
+            Event::BlocksSynced(true) => machine.blocks_synced(now_ms, &mut fx),
             Event::BlocksSynced(false) => machine.blocks_not_synced(&mut fx),
             // Of an earlier life: the messages are here again, and so will their letters be.
             Event::LettersTaken(life, _) if *life != self.life() => {}

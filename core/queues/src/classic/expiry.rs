@@ -49,6 +49,7 @@ impl Classic {
             fx.gone(Gone::Unused);
             return;
         }
+        self.look_at_letters(now_ms, fx);
         self.retry_rejects(now_ms, fx);
         self.expire(now_ms, fx);
         self.trim(0, now_ms, fx);

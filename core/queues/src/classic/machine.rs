@@ -501,7 +501,7 @@ impl Classic {
         self.dying -= removals.len() as u64;
         self.unlogged.extend_from_slice(removals);
         self.settle_log(fx);
-        if self.dying == 0 && self.checkpoint == Checkpoint::Letters {
+        if self.dying == 0 && self.checkpoint.waits_for_letters() {
             self.write_checkpoint(fx);
             self.retry_rejects(now_ms, fx);
             self.trim(0, now_ms, fx);
@@ -515,7 +515,7 @@ impl Classic {
     /// Whether messages must not die for now: the state record must hold either a message or its logged letter, or too many letters
     /// wait to be sent.
     pub(super) fn holds_deaths(&self) -> bool {
-        self.config.dead_letters && (self.checkpoint == Checkpoint::Letters || self.letters_wait)
+        self.config.dead_letters && (self.checkpoint.waits_for_letters() || self.letters_wait)
     }
 
     /// Whether so many letters wait to be sent that no further message is to die by rule. When that is over, a [`Classic::tick`] has to

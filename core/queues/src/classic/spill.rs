@@ -24,16 +24,25 @@ pub(super) enum Checkpoint {
     Writing(u32),
     /// All are written; the answer to the sync is missing.
     Syncing,
-    /// All are synced; letters of dead messages are not all logged, and no further message dies.
-    Letters,
+    /// All are synced; letters of dead messages are not all logged, and no further message dies until this time, milliseconds since
+    /// the epoch.
+    Letters(u64),
 }
 
 impl Checkpoint {
     /// A sync was asked for and the state record is not written: what is on disk only from now on is not in either.
     fn is_closing(self) -> bool {
-        matches!(self, Checkpoint::Syncing | Checkpoint::Letters)
+        matches!(self, Checkpoint::Syncing | Checkpoint::Letters(_))
+    }
+
+    /// It is over as soon as all letters are logged.
+    pub(super) fn waits_for_letters(self) -> bool {
+        matches!(self, Checkpoint::Letters(_))
     }
 }
+
+/// For how long a checkpoint waits for letters, milliseconds: as long as a slow disk takes for all that the log may have to write.
+const LETTERS_WAIT_MAX_MS: u64 = 2000;
 
 /// A block with more bytes holds a large message: it stays in memory only while somebody is being served.
 const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
@@ -361,15 +370,28 @@ impl Classic {
     }
 
     /// Written blocks are durable: the state record may refer to them.
-    pub fn blocks_synced(&mut self, fx: &mut impl Effects) {
+    pub fn blocks_synced(&mut self, now_ms: u64, fx: &mut impl Effects) {
         if self.checkpoint != Checkpoint::Syncing {
             return;
         }
         if self.dying > 0 {
-            self.checkpoint = Checkpoint::Letters;
+            self.checkpoint = Checkpoint::Letters(now_ms.saturating_add(LETTERS_WAIT_MAX_MS));
+            self.look_at_letters(now_ms, fx);
         } else {
             self.write_checkpoint(fx);
         }
+    }
+
+    /// Letters for a queue that is out of service may not be logged before the next restart. What waits behind the dead must not wait
+    /// as long: the checkpoint ends without a state record, the log stays as it is.
+    pub(super) fn look_at_letters(&mut self, now_ms: u64, fx: &mut impl Effects) {
+        let Checkpoint::Letters(until_ms) = self.checkpoint else { return };
+        if now_ms < until_ms {
+            self.want_wake(until_ms, fx);
+            return;
+        }
+        self.checkpoint = Checkpoint::Idle;
+        fx.checkpointed();
     }
 
     /// Appends the state record, which takes the place of everything before it.

@@ -1,6 +1,7 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
 mod in_log;
+mod letters;
 mod listing;
 mod portions;
 mod reconfigure;
@@ -392,7 +393,7 @@ fn a_checkpoint_replaces_all_records_before_it() {
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     assert_eq!(bench.world.syncs, 1);
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     assert_eq!(bench.world.checkpoints, 1);
     let state =
         bench.world.log.iter().rposition(|(kind, _)| *kind == RecordKind::State).expect("a state record");
@@ -420,7 +421,7 @@ fn the_length_in_bytes_is_exact_after_a_restart_though_blocks_stay_on_disk() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     assert_eq!(bench.world.checkpoints, 1);
     bench.consume(consumer(1, 150));
     bench.run_disk();
@@ -473,7 +474,7 @@ fn a_backlog_with_gaps_costs_no_memory_by_the_message_after_a_restart() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     let mut again = bench.restarted();
     assert_eq!(again.counts().ready, 10_000);
     let memory_bytes = again.stats(0).memory_bytes;

@@ -19,7 +19,7 @@ fn backlog() -> Bench {
 fn checkpoint(bench: &mut Bench, vacate: &[std::ops::Range<u64>]) {
     bench.queue.checkpoint(u64::MAX, vacate, &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     assert_eq!(std::mem::take(&mut bench.world.checkpoints), 1);
 }
 
@@ -80,7 +80,7 @@ fn what_is_to_leave_the_log_is_needed_there_until_a_state_record_says_where_it_i
         |bench: &Bench| bench.queue.log_ranges().any(|range| range.touches(std::slice::from_ref(&part)));
     bench.run_disk();
     assert!(bench.disk.len() >= 2 && in_part(&bench), "a crash would bring them back there");
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     assert!(!in_part(&bench) && bench.queue.log_ranges().next().is_some());
     bench.queue = bench.restarted();
     assert!(!in_part(&bench));

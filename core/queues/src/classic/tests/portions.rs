@@ -82,7 +82,7 @@ fn the_length_in_bytes_is_exact_after_a_crash_between_portions_of_a_purge() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     bench.queue = bench.restarted();
     for portion in [1, 2, 700] {
         let ready = bench.queue.counts().ready;

@@ -111,7 +111,7 @@ fn a_checkpoint_holds_back_what_is_due_until_it_is_over() {
     bench.publish(&[delayed(b"1", 10), delayed(b"2", 20)]);
     bench.tick_at(10);
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     bench.tick_at(20);
     assert_eq!(bench.left(), [b"1"], "the letter of the first is not logged yet");
     bench.take_letters();
@@ -136,7 +136,7 @@ fn a_long_backlog_goes_to_disk_and_leaves_in_order_before_and_after_a_restart() 
     bench.take_letters();
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     bench.queue = bench.restarted();
     bench.tick_at(middle + 1);
     bench.run_disk();

@@ -96,7 +96,7 @@ fn a_restart_learns_them_from_memory_and_disk() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(&mut bench.world);
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     bench.queue = bench.restarted();
     assert!(bench.queue.stats(0).disk_bytes > 200 << 10);
     bench.queue.tick(0, &mut bench.world);

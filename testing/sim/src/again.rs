@@ -61,9 +61,7 @@ impl World {
     /// Opens a copy of the disk several times, which must change nothing; says how often. Nothing of this world changes.
     pub(crate) fn start_again(&self, seed: u64) -> Result<u64, String> {
         let world = self.aside(seed);
-        if let Some(tell) = self.tell {
-            tell(&format!("starts without work, at {}", world.clock.wall_ms()));
-        }
+        self.tell(&|| format!("starts without work, at {}", world.clock.wall_ms()));
         if world.random.chance(1, 2) {
             world.disk.crash(world.random.next_u64());
         }
@@ -199,18 +197,14 @@ fn look(world: &World) -> Result<(Census, Files), String> {
     let mut life = world.open().map_err(|error| format!("the broker does not start: {error}"))?;
     let census = Census::take(&mut life)?;
     let files = files(world);
-    if let Some(tell) = world.tell {
-        tell(&format!("a look at {files:?}"));
-    }
+    world.tell(&|| format!("a look at {files:?}"));
     drop(life);
     end(world);
     Ok((census, files))
 }
 
 fn start(world: &World, how: End) -> Result<(), String> {
-    if let Some(tell) = world.tell {
-        tell(&format!("a start that ends: {how:?}"));
-    }
+    world.tell(&|| format!("a start that ends: {how:?}"));
     if let End::In(calls) = how {
         world.faults.end_at(calls);
     }

@@ -1,28 +1,32 @@
 //! Disks that changed what was written: a copy of the disk is damaged and opened, and must tell, or hold what the undamaged
-//! copy holds. Whatever happens, nothing is handed out that was not published. Knows no format.
+//! copy holds. Whatever happens, nothing is handed out that was not published, and nobody waits for an answer. Knows no format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker::{Condition, Refused};
-use platform::{Disk, OpenMode, Random, SimDisk};
+use platform::{Clock, Disk, OpenMode, Random, SimDisk};
 
 use crate::history::History;
-use crate::kinds::{self, SLOTS};
+use crate::kinds;
 use crate::life::{Life, World};
 use crate::model::Seen;
 
 /// What a disk writes at once.
 const SECTOR_BYTES: u64 = 512;
 
+/// A request may take so long to be answered while letters find a queue out of service.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// What a queue turned out to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Contents {
-    /// It is not there.
-    Nowhere,
     /// It is out of service, and says so.
     Crashed,
+    /// It answers late: what it holds is not looked at.
+    Late,
     /// These, with how often each is there.
     Holds(BTreeMap<(u64, Option<usize>), u64>),
 }
@@ -39,6 +43,12 @@ impl Contents {
         }
     }
 }
+
+/// What the queues of a broker turned out to hold, by their names.
+type Found = BTreeMap<String, Contents>;
+
+/// Where the letters of a queue go, by their names.
+type Letters = dyn Fn(&str) -> Option<String>;
 
 /// How a file is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,71 +79,148 @@ enum When {
 impl History {
     /// Damages a copy of the disk and looks what comes of it.
     pub(crate) fn rot(&mut self) -> Result<(), String> {
-        let world = &self.world;
-        let mut whole = world.disk.copy();
-        if world.random.chance(1, 2) {
+        let next = self.model.kinds.clone().map(|kind| kind.letters_to);
+        let letters = move |name: &str| {
+            let slot: usize = name.strip_prefix('q')?.parse().ok()?;
+            Some(kinds::name(next[slot]?))
+        };
+        self.summary.damages += u64::from(self.world.rot(&letters)?);
+        Ok(())
+    }
+}
+
+impl World {
+    /// Damages a copy of the disk and looks what comes of it; whether it was opened all the same.
+    pub(crate) fn rot(&self, letters: &Letters) -> Result<bool, String> {
+        if self.disk.paths().is_empty() {
+            return Ok(false);
+        }
+        let mut whole = self.disk.copy();
+        if self.random.chance(1, 2) {
             // As it would be after a power cut now; the history goes on without it.
-            whole.crash(world.random.next_u64());
+            whole.crash(self.random.next_u64());
         }
         let when = [When::Unseen, When::Known, When::Known, When::Running]
-            [usize::try_from(world.below(4)).expect("below 4")];
+            [usize::try_from(self.below(4)).expect("below 4")];
         let damaged = whole.copy();
         let expected = match when {
             When::Unseen => None,
             When::Known | When::Running => {
-                let life = world.open_on(Arc::new(whole.clone()));
+                let life = self.open_on(Arc::new(whole.clone()));
                 let mut life = life.map_err(|error| format!("a copy of the disk does not open: {error}"))?;
                 // What is written from here on, such as letters, would have no witness when it is damaged.
                 let known = whole.copy();
-                life.driver.run_until_idle();
-                let contents = contents(&mut life)?;
+                let found = self.look_into(&mut life)?;
                 whole = known;
-                Some(contents)
+                Some(found)
             }
         };
         let disk = if when == When::Unseen { damaged } else { whole };
-        let outcome = self.look_at_damaged(&disk, when, expected.as_deref());
-        self.world.check_freed(None)?;
+        let outcome = self.look_at_damaged(&disk, when, expected.as_ref(), letters);
+        self.check_freed(None)?;
         outcome
     }
 
     fn look_at_damaged(
-        &mut self,
+        &self,
         disk: &SimDisk,
         when: When,
-        expected: Option<&[Contents]>,
-    ) -> Result<(), String> {
+        expected: Option<&Found>,
+        letters: &Letters,
+    ) -> Result<bool, String> {
         let mut done = String::new();
         if when != When::Running {
-            done = damage(&self.world, disk);
+            done = damage(self, disk);
         }
-        let mut life = match self.world.open_on(Arc::new(disk.clone())) {
+        let mut life = match self.open_on(Arc::new(disk.clone())) {
             Ok(life) => life,
             Err(error) => {
-                self.tell(&|| format!("{}: {done}, {when:?}: the start is refused: {error}", self.now));
-                return Ok(());
+                self.tell(&|| format!("{done}, {when:?}: the start is refused: {error}"));
+                return Ok(false);
             }
         };
         if when == When::Running {
-            done = damage(&self.world, disk);
+            done = damage(self, disk);
         }
+        let found = self.look_into(&mut life).map_err(|why| format!("{done}, {when:?}: {why}"))?;
+        self.tell(&|| format!("{done}, {when:?}: opened"));
+        if let Some(expected) = expected {
+            compare(&found, expected, letters).map_err(|why| format!("{done}, {when:?}: {why}"))?;
+        }
+        Ok(true)
+    }
+
+    /// Fetches everything, without giving anything back. Who has to wait is answered after a while.
+    fn look_into(&self, life: &mut Life) -> Result<Found, String> {
         life.driver.run_until_idle();
-        let found = contents(&mut life).map_err(|why| format!("{done}, {when:?}: {why}"))?;
-        self.tell(&|| format!("{}: {done}, {when:?}: opened", self.now));
-        for (slot, (here, expected)) in found.iter().zip(expected.into_iter().flatten()).enumerate() {
-            // Letters stay in a queue that is out of service.
-            let lacks_letters = (0..SLOTS)
-                .any(|from| found[from] == Contents::Crashed && self.model.chain(from).contains(&slot));
-            if here != expected && !lacks_letters && self.model.kinds[slot].durable {
-                let (found, expected) = (here.beside(expected), expected.beside(here));
-                return Err(format!(
-                    "{done}, {when:?}: nobody says anything, and q{slot} has {found:?}, not {expected:?}"
-                ));
-            }
+        let (mut found, mut late) = (Found::new(), Vec::new());
+        let mut names: Vec<_> = life.principal.vhost.queues().iter().map(|queue| name_of(queue)).collect();
+        names.sort_unstable();
+        for name in names {
+            let contents = contents_of(life, &name, &mut late)?;
+            found.extend(contents.map(|contents| (name, contents)));
         }
-        self.summary.damages += 1;
+        for exchange in life.principal.vhost.exchanges() {
+            let Some(store) = life.principal.vhost.delays(&exchange) else { continue };
+            let waiting = store.scheduled(usize::MAX).try_take().ok_or("what waits is not told")?;
+            let due_ms = waiting.iter().map(|one| ((one.due_ms, None), 1)).collect();
+            let is_running = store.condition() == Condition::Running;
+            let contents = if is_running { Contents::Holds(due_ms) } else { Contents::Crashed };
+            found.insert(format!("exchange {}", exchange.id), contents);
+        }
+        self.check_answered(life, late)?;
+        Ok(found)
+    }
+
+    /// The history goes on as if no time had passed.
+    fn check_answered(&self, life: &mut Life, late: Vec<LateGet>) -> Result<(), String> {
+        if late.is_empty() {
+            return Ok(());
+        }
+        let now_ms = self.clock.wall_ms();
+        self.clock.advance(PATIENCE);
+        life.driver.run_until_idle();
+        self.clock.set_wall_ms(now_ms);
+        for (name, mut is_answered) in late {
+            if !is_answered() {
+                return Err(format!("get from {name} is not answered"));
+            }
+            self.tell(&|| format!("get from {name} is answered late"));
+        }
         Ok(())
     }
+}
+
+/// A request that was not answered at once: of whom, and whether it is by now.
+type LateGet = (String, Box<dyn FnMut() -> bool>);
+
+fn name_of(queue: &broker::Queue) -> String {
+    String::from_utf8_lossy(queue.name()).into_owned()
+}
+
+/// What is there must be what should be, unless somebody says that it is not.
+fn compare(found: &Found, expected: &Found, letters: &Letters) -> Result<(), String> {
+    // Letters stay in a queue that is out of service, or late.
+    let mut lack = BTreeSet::new();
+    for (name, contents) in found {
+        let mut next = Some(name.clone()).filter(|_| !matches!(contents, Contents::Holds(_)));
+        while let Some(name) = next.filter(|name| lack.insert(name.clone())) {
+            next = letters(&name);
+        }
+    }
+    for name in expected.keys().chain(found.keys()).filter(|name| !lack.contains(*name)) {
+        match (found.get(name), expected.get(name)) {
+            (Some(here), Some(should)) if here == should || *should == Contents::Late => {}
+            (Some(here), Some(should)) => {
+                let (found, expected) = (here.beside(should), should.beside(here));
+                return Err(format!("nobody says anything, and {name} has {found:?}, not {expected:?}"));
+            }
+            (here, should) => {
+                return Err(format!("nobody says anything, and of {name} there is {here:?}, not {should:?}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Does something bad to a file of random choice; says what.
@@ -179,44 +266,41 @@ fn damage(world: &World, disk: &SimDisk) -> String {
     format!("{what:?} of {} at {at}", path.display())
 }
 
-/// Fetches everything, without giving anything back.
-fn contents(life: &mut Life) -> Result<Vec<Contents>, String> {
-    (0..SLOTS).map(|slot| contents_of(life, slot)).collect()
-}
-
 fn is_any_crashed(life: &Life) -> bool {
-    let queues = (0..SLOTS).filter_map(|slot| life.queue(slot));
-    queues.into_iter().any(|queue| queue.condition() == Condition::Crashed)
+    life.principal.vhost.queues().iter().any(|queue| queue.condition() == Condition::Crashed)
 }
 
-fn contents_of(life: &mut Life, slot: usize) -> Result<Contents, String> {
+/// `None`: it went meanwhile.
+fn contents_of(life: &mut Life, name: &str, late: &mut Vec<LateGet>) -> Result<Option<Contents>, String> {
     let mut held = BTreeMap::new();
     loop {
-        let Some(queue) = life.queue(slot) else { return Ok(Contents::Nowhere) };
+        let Some(queue) = life.principal.vhost.queue(name.as_bytes()) else { return Ok(None) };
         if queue.condition() != Condition::Running {
-            return Ok(Contents::Crashed);
+            return Ok(Some(Contents::Crashed));
         }
-        let name = kinds::name(slot);
         let asked = life.broker.get(&life.principal, name.as_bytes(), true);
         let got = match asked {
             Ok((_, mut call)) => {
                 life.driver.run_until_idle();
                 match call.try_take() {
                     Some(got) => got,
-                    // Its letters have nowhere to go, and a checkpoint of it waits for them: until it is over, no message dies.
-                    None if is_any_crashed(life) => return Ok(Contents::Crashed),
+                    // Its letters have nowhere to go, and a checkpoint waits for them: until that gives up, no message dies.
+                    None if is_any_crashed(life) => {
+                        late.push((name.to_owned(), Box::new(move || call.try_take().is_some())));
+                        return Ok(Some(Contents::Late));
+                    }
                     None => return Err(format!("get from {name} is not answered")),
                 }
             }
             Err(refused) => Err(refused),
         };
         match got {
-            Ok(None) => return Ok(Contents::Holds(held)),
+            Ok(None) => return Ok(Some(Contents::Holds(held))),
             Ok(Some(got)) => {
                 let Seen { id, first_death } = Seen::read(&got.properties, &got.body)?;
                 *held.entry((id, first_death)).or_default() += 1;
             }
-            Err(Refused::Crashed(_)) => return Ok(Contents::Crashed),
+            Err(Refused::Crashed(_)) => return Ok(Some(Contents::Crashed)),
             Err(refused) => return Err(format!("get from {name} is refused: {refused:?}")),
         }
     }

@@ -11,7 +11,6 @@ use broker::{
 use platform::{Clock, Disk, Random};
 use wire::amqp091::Table;
 
-use crate::faulty::Call;
 use crate::kinds::{self, FAN, SLOTS};
 use crate::life::{Asked, Life, Unsettled, World};
 use crate::model::{self, Copy, Fate, Key, Model, Presence, Seen};
@@ -117,7 +116,7 @@ impl History {
         while random.chance(1, 8) {
             // Opening is cut short, or the disk fails in it: the next one finds its way all the same.
             if random.chance(1, 2) {
-                self.break_some(8);
+                self.world.break_some(8);
             }
             if let Ok(mut life) = self.world.open() {
                 life.step(&random, random.below(20));
@@ -229,9 +228,7 @@ impl History {
 
     /// Says what happens, if anybody asked for it.
     pub(crate) fn tell(&self, what: &dyn Fn() -> String) {
-        if let Some(tell) = self.world.tell {
-            tell(&what());
-        }
+        self.world.tell(what);
     }
 
     /// One operation of random choice.
@@ -281,31 +278,7 @@ impl History {
     fn break_disk(&mut self, life: &mut Life) {
         self.tell(&|| format!("{}: the disk gets faulty", self.now));
         life.is_faulty = true;
-        self.break_some(30);
-    }
-
-    /// One to three things go wrong with the disk, each at one of the next calls.
-    fn break_some(&self, calls: u64) {
-        let (disk, faults) = (&self.world.disk, &self.world.faults);
-        for _ in 0..=self.world.below(3) {
-            let nth = 1 + self.world.below(calls);
-            match self.world.below(8) {
-                0 | 1 => disk.fail_nth_sync(nth),
-                2 => {
-                    disk.set_space_bytes(Some(u64::MAX / 2));
-                    let free = disk.free_bytes(std::path::Path::new("/data")).unwrap_or(0);
-                    let room = if self.world.random.chance(1, 2) { 64 << 10 } else { 2 << 10 };
-                    disk.set_space_bytes(Some(u64::MAX / 2 - free + self.world.below(room)));
-                }
-                3 => disk.set_space_bytes(None),
-                4..=6 => {
-                    let call = Call::ALL[usize::try_from(self.world.below(3)).expect("below 3")];
-                    self.tell(&|| format!("{}: {call:?} number {nth} from now fails", self.now));
-                    faults.fail_nth(call, nth);
-                }
-                _ => faults.slow_down(self.world.below(50_000)),
-            }
-        }
+        self.world.break_some(30);
     }
 
     fn declare(&mut self, life: &mut Life) -> Result<(), String> {

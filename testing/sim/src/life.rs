@@ -10,7 +10,7 @@ use broker::{
 };
 use platform::{Disk, Random, SeededRandom, SimClock, SimDisk, SimMemory};
 
-use crate::faulty::{Faults, FaultyDisk};
+use crate::faulty::{Call as FaultyCall, Faults, FaultyDisk};
 use crate::kinds;
 use crate::model::{Key, Seen};
 use crate::session::Session;
@@ -73,9 +73,44 @@ impl World {
         }
     }
 
+    /// Says what happens, if anybody asked for it.
+    pub(crate) fn tell(&self, what: &dyn Fn() -> String) {
+        if let Some(tell) = self.tell {
+            tell(&what());
+        }
+    }
+
     /// A number below `bound`.
     pub(crate) fn below(&self, bound: u64) -> u64 {
         self.random.below(bound)
+    }
+
+    /// One to three things go wrong with the disk, each at one of the next `calls`.
+    pub(crate) fn break_some(&self, calls: u64) {
+        let (disk, faults) = (&self.disk, &self.faults);
+        for _ in 0..=self.below(3) {
+            let nth = 1 + self.below(calls);
+            match self.below(8) {
+                0 | 1 => disk.fail_nth_sync(nth),
+                2 => self.leave_room(if self.random.chance(1, 2) { 64 << 10 } else { 2 << 10 }),
+                3 => disk.set_space_bytes(None),
+                4..=6 => {
+                    let call = FaultyCall::ALL[usize::try_from(self.below(3)).expect("below 3")];
+                    self.tell(&|| format!("{call:?} number {nth} from now fails"));
+                    faults.fail_nth(call, nth);
+                }
+                _ => faults.slow_down(self.below(50_000)),
+            }
+        }
+    }
+
+    /// Less than `bytes_max` of room is left on the disk.
+    pub(crate) fn leave_room(&self, bytes_max: u64) {
+        self.disk.set_space_bytes(Some(u64::MAX / 2));
+        let free = self.disk.free_bytes(Path::new("/data")).unwrap_or(0);
+        let room = self.below(bytes_max);
+        self.disk.set_space_bytes(Some(u64::MAX / 2 - free + room));
+        self.tell(&|| format!("{room} bytes of room are left on the disk"));
     }
 
     fn foundation(&self, disk: Arc<dyn Disk>) -> Foundation {

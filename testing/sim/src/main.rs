@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         tracing_subscriber::fmt().without_time().with_ansi(false).with_env_filter("debug").init();
     }
     let (started, budget) = (Instant::now(), Duration::from_secs(60 * minutes.unwrap_or(0)));
-    let (mut seed, mut messages, mut lives, mut kept_files) = (first, 0, 0, 0);
+    let (mut seed, mut messages, mut lives, mut kept_files, mut damages) = (first, 0, 0, 0, 0);
     loop {
         for (kind, run) in KINDS.iter().enumerate() {
             if only.is_some_and(|only| only != kind as u64) {
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
                     messages += summary.messages;
                     lives += summary.lives;
                     kept_files += summary.kept_files;
+                    damages += summary.damages;
                 }
                 Ok(Err(why)) => return failed(seed, kind, &why),
                 Err(_) => return failed(seed, kind, "it panics"),
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         }
     }
     say(&format!(
-        "{} seeds from {first}: {lives} lives, {messages} messages, {kept_files} kept log files, nothing wrong",
+        "{} seeds from {first}: {lives} lives, {messages} messages, {kept_files} kept log files, {damages} damaged disks, nothing wrong",
         seed - first
     ));
     ExitCode::SUCCESS

@@ -1,23 +1,27 @@
 //! Messages larger than a block, than a log file and than what the node keeps in memory, in a queue to which policies apply while
 //! it runs. Knows that the newest messages are the last to go.
 
-use broker::SettleHow;
 use metadata::{ApplyTo, ClearPolicy, Command, PolicyDefinition, SetPolicy};
 use wire::amqp091::TableBuf;
 
+use super::hands::Hands;
 use super::ledger::{Entry, Ledger};
 use super::life::{Ended, Tenant};
-use super::site::{Held, Site, check_order, durable, places_of, properties};
+use super::site::{Site, check_order, durable, properties};
 
 const NAME: &str = "bulk";
 
 /// Publishes much.
-#[derive(Default)]
 pub(super) struct Bulk {
     length_max: Option<u64>,
     ttl_ms: Option<u64>,
-    ledger: Ledger,
-    held: Vec<Held>,
+    hands: Hands,
+}
+
+impl Default for Bulk {
+    fn default() -> Bulk {
+        Bulk { length_max: None, ttl_ms: None, hands: Hands::new(&[NAME]) }
+    }
 }
 
 impl Bulk {
@@ -34,9 +38,9 @@ impl Bulk {
             let now_ms = site.now_ms();
             let Some(id) = site.publish("", NAME, &properties, filler_bytes)? else { return Ok(()) };
             let ends_ms = self.ttl_ms.map(|ttl_ms| now_ms + ttl_ms);
-            self.ledger.entries.insert(id, Entry::new(1, persistent).ending(ends_ms));
+            self.hands.ledger.entries.insert(id, Entry::new(1, persistent).ending(ends_ms));
         }
-        self.ledger.tick(site.now_ms());
+        self.hands.ledger.tick(site.now_ms());
         self.overflow();
         Ok(())
     }
@@ -44,28 +48,16 @@ impl Bulk {
     /// Those before the newest may go.
     fn overflow(&mut self) {
         let Some(max) = self.length_max else { return };
-        let all = self.ledger.at(1);
+        let all = self.hands.ledger.at(1);
         let older = all.len().saturating_sub(usize::try_from(max).expect("small"));
-        all[..older].iter().for_each(|id| self.ledger.lose(*id));
+        all[..older].iter().for_each(|id| self.hands.ledger.lose(*id));
     }
 
     fn fetch(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        if let Some((seq, id)) = site.get(NAME)? {
-            self.ledger.delivered(id, 1)?;
-            self.held.push(Held { id, queue: 0, seq });
+        match self.hands.get(site, 0)? {
+            Some(held) => self.hands.keep(held),
+            None => Ok(()),
         }
-        Ok(())
-    }
-
-    fn settle(&mut self, site: &mut Site<'_>) {
-        for held in std::mem::take(&mut self.held) {
-            let how = if site.chance(3, 4) { SettleHow::Ack } else { SettleHow::Requeue };
-            if how == SettleHow::Ack {
-                self.ledger.settle(held.id);
-            }
-            site.settle(how, NAME, &held);
-        }
-        self.overflow();
     }
 
     /// A policy is set or cleared, and applies at once.
@@ -97,9 +89,13 @@ impl Bulk {
         if let Some(ttl_ms) = self.ttl_ms {
             let ends_ms = site.now_ms() + ttl_ms;
             // Those that were there before are younger than that at most.
-            self.ledger.entries.values_mut().for_each(|entry| entry.end_by(ends_ms.saturating_sub(ttl_ms)));
+            self.hands
+                .ledger
+                .entries
+                .values_mut()
+                .for_each(|entry| entry.end_by(ends_ms.saturating_sub(ttl_ms)));
         }
-        self.ledger.tick(site.now_ms());
+        self.hands.ledger.tick(site.now_ms());
         match site.life.broker.apply(&command) {
             // There may be none to clear.
             Err(_) if definition == "{}" => Ok(()),
@@ -124,9 +120,9 @@ impl Bulk {
         let call = asked.map_err(|refused| format!("the purge of bulk is refused: {refused:?}"))?;
         site.answer(call)?;
         site.tell(&|| "bulk is purged".into());
-        for id in self.ledger.at(1) {
-            if !self.held.iter().any(|held| held.id == id) {
-                self.ledger.settle(id);
+        for id in self.hands.ledger.at(1) {
+            if !self.hands.held.iter().any(|held| held.id == id) {
+                self.hands.ledger.settle(id);
             }
         }
         Ok(())
@@ -143,7 +139,8 @@ impl Tenant for Bulk {
             0..=5 => self.publish(site),
             6..=9 => self.fetch(site),
             10 | 11 => {
-                self.settle(site);
+                self.hands.ack_some(site, 3, 4);
+                self.overflow();
                 Ok(())
             }
             12 if site.is_calm() => self.rule(site),
@@ -153,39 +150,32 @@ impl Tenant for Bulk {
     }
 
     fn tick(&mut self, now_ms: u64) {
-        self.ledger.tick(now_ms);
+        self.hands.ledger.tick(now_ms);
     }
 
     fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+        &mut self.hands.ledger
     }
 
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        for held in std::mem::take(&mut self.held) {
-            site.settle(SettleHow::Requeue, NAME, &held);
-        }
+        self.hands.release(site);
         self.overflow();
         Ok(())
     }
 
     fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        let taken = site.take_all(0, NAME)?;
-        self.ledger.tick(site.now_ms());
+        let taken = self.hands.take_all(site, 0)?;
+        self.tick(site.now_ms());
         check_order(&taken)?;
-        self.ledger.compare(&places_of(&taken))?;
-        site.check_counts(NAME, taken.len())?;
-        taken.iter().for_each(|held| site.settle(SettleHow::Requeue, NAME, held));
+        self.hands.compare(site, &taken, [0])?;
+        self.hands.put_back(site, &taken);
         self.overflow();
         site.idle();
         Ok(())
     }
 
     fn ended(&mut self, how: Ended) {
-        self.held.clear();
-        match how {
-            Ended::Crashed => self.ledger.after_crash(),
-            Ended::Stopped => self.ledger.after_stop(),
-        }
+        self.hands.ended(how);
         self.overflow();
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use broker::{BindRequest, DestinationName, ExchangeDeclare, Queue, Scheduled, SettleHow};
+use broker::{BindRequest, DestinationName, ExchangeDeclare, Queue, Scheduled};
 use wire::amqp091::TableBuf;
 
+use super::hands::Hands;
 use super::ledger::{Entry, Ledger, Places};
 use super::life::{Ended, Tenant};
-use super::site::{Held, Site, durable, none, places_of, properties};
+use super::site::{Site, durable, none, places_of, properties};
 
 const EXCHANGE: &str = "later";
 const QUEUE: &str = "due";
@@ -18,14 +19,17 @@ const STORE: Places = 2;
 const DUE: Places = 1;
 
 /// Publishes for later.
-#[derive(Default)]
 pub(super) struct Delayed {
     is_there: bool,
     /// When each is due. No two at the same time.
     due_ms: BTreeMap<u64, u64>,
-    ledger: Ledger,
-    held: Vec<Held>,
-    now_ms: u64,
+    hands: Hands,
+}
+
+impl Default for Delayed {
+    fn default() -> Delayed {
+        Delayed { is_there: false, due_ms: BTreeMap::new(), hands: Hands::new(&[QUEUE]) }
+    }
 }
 
 impl Delayed {
@@ -71,20 +75,21 @@ impl Delayed {
     fn delete(&mut self, site: &mut Site<'_>) -> Result<(), String> {
         let refused = |refused| format!("the deletion of the delayed exchange is refused: {refused:?}");
         site.tell(&|| "the delayed exchange is deleted".into());
-        // What is due is on its way: some of it may be in the queue already.
         site.idle();
-        self.tick(site.now_ms());
-        let now_ms = site.now_ms();
-        for id in self.ledger.at(STORE) {
-            if self.due_ms[&id] > now_ms {
-                self.ledger.settle(id);
-            } else {
-                self.ledger.lose(id);
-            }
-        }
         let call = site.life.broker.delete_exchange(&site.life.principal, EXCHANGE.as_bytes(), false);
         self.is_there = false;
-        site.answer(call.map_err(refused)?)?.map_err(refused)
+        let deleted = site.answer(call.map_err(refused)?)?.map_err(refused);
+        // What was due until then was on its way: some of it may be in the queue.
+        self.tick(site.now_ms());
+        let now_ms = site.now_ms();
+        for id in self.hands.ledger.at(STORE) {
+            if self.due_ms[&id] > now_ms {
+                self.hands.ledger.settle(id);
+            } else {
+                self.hands.ledger.lose(id);
+            }
+        }
+        deleted
     }
 
     fn publish(&mut self, site: &mut Site<'_>) -> Result<(), String> {
@@ -102,7 +107,7 @@ impl Delayed {
             let Some(id) = site.publish(EXCHANGE, QUEUE, &properties, filler_bytes)? else { return Ok(()) };
             let due_ms = now_ms + delay_ms;
             self.due_ms.insert(id, due_ms);
-            self.ledger.entries.insert(id, Entry::new(STORE, persistent).moving(Some(due_ms), DUE));
+            self.hands.ledger.entries.insert(id, Entry::new(STORE, persistent).moving(Some(due_ms), DUE));
         }
         Ok(())
     }
@@ -121,34 +126,23 @@ impl Delayed {
         let id = self.due_ms.iter().find(|(_, due_ms)| **due_ms == one.due_ms).map(|(id, _)| *id);
         let id = id.ok_or_else(|| format!("nothing is due at {}", one.due_ms))?;
         site.tell(&|| format!("{id} is cancelled"));
-        self.ledger.settle(id);
+        self.hands.ledger.settle(id);
         Ok(())
     }
 
-    fn found(&mut self, id: u64, now_ms: u64) -> Result<(), String> {
+    fn check_due(&self, id: u64, now_ms: u64) -> Result<(), String> {
         let due_ms = self.due_ms.get(&id).copied().unwrap_or(0);
         if now_ms < due_ms {
             return Err(format!("{id} comes {} ms before its time", due_ms - now_ms));
         }
-        self.ledger.delivered(id, DUE)
-    }
-
-    fn fetch(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        if let Some((seq, id)) = site.get(QUEUE)? {
-            self.found(id, site.now_ms())?;
-            self.held.push(Held { id, queue: 0, seq });
-        }
         Ok(())
     }
 
-    fn settle(&mut self, site: &mut Site<'_>) {
-        for held in std::mem::take(&mut self.held) {
-            let how = if site.chance(2, 3) { SettleHow::Ack } else { SettleHow::Requeue };
-            if how == SettleHow::Ack {
-                self.ledger.settle(held.id);
-            }
-            site.settle(how, QUEUE, &held);
-        }
+    fn fetch(&mut self, site: &mut Site<'_>) -> Result<(), String> {
+        let Some(held) = self.hands.get(site, 0)? else { return Ok(()) };
+        self.tick(site.now_ms());
+        self.check_due(held.id, site.now_ms())?;
+        self.hands.keep(held)
     }
 
     /// What waits, each by when it is due, in the place where it waits.
@@ -188,7 +182,7 @@ impl Tenant for Delayed {
             0..=6 => self.publish(site),
             7..=9 => self.fetch(site),
             10..=12 => {
-                self.settle(site);
+                self.hands.ack_some(site, 2, 3);
                 Ok(())
             }
             13 | 14 if site.is_calm() => self.cancel(site),
@@ -198,43 +192,36 @@ impl Tenant for Delayed {
     }
 
     fn tick(&mut self, now_ms: u64) {
-        self.now_ms = now_ms;
-        self.ledger.tick(now_ms);
+        self.hands.ledger.tick(now_ms);
     }
 
     fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+        &mut self.hands.ledger
     }
 
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        for held in std::mem::take(&mut self.held) {
-            site.settle(SettleHow::Requeue, QUEUE, &held);
-        }
+        self.hands.release(site);
         Ok(())
     }
 
     fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        let taken = site.take_all(0, QUEUE)?;
+        let taken = self.hands.take_all(site, 0)?;
         self.tick(site.now_ms());
-        taken.iter().try_for_each(|held| self.found(held.id, site.now_ms()))?;
+        taken.iter().try_for_each(|held| self.check_due(held.id, site.now_ms()))?;
         let mut found = places_of(&taken);
         if self.is_there {
             for id in self.waiting(site)? {
                 found.entry(id).or_default().push(STORE);
             }
         }
-        self.ledger.compare(&found)?;
+        self.hands.ledger.compare(&found)?;
         site.check_counts(QUEUE, taken.len())?;
-        taken.iter().for_each(|held| site.settle(SettleHow::Requeue, QUEUE, held));
+        self.hands.put_back(site, &taken);
         site.idle();
         Ok(())
     }
 
     fn ended(&mut self, how: Ended) {
-        self.held.clear();
-        match how {
-            Ended::Crashed => self.ledger.after_crash(),
-            Ended::Stopped => self.ledger.after_stop(),
-        }
+        self.hands.ended(how);
     }
 }

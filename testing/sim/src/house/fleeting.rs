@@ -5,9 +5,10 @@
 use broker::{QueueDeclare, SettleHow};
 use wire::amqp091::TableBuf;
 
+use super::hands::Hands;
 use super::ledger::{Entry, Ledger};
 use super::life::{Ended, Tenant};
-use super::site::{Held, Site, check_order, durable, places_of, properties};
+use super::site::{Site, check_order, durable, properties};
 
 const NAMES: [&str; 4] = ["lease", "auto", "mine", "careful"];
 const LEASE: usize = 0;
@@ -19,15 +20,20 @@ const CAREFUL: usize = 3;
 const LEASE_MS: u64 = 2500;
 
 /// Declares, uses and leaves.
-#[derive(Default)]
 pub(super) struct Fleeting {
     is_there: [bool; 4],
     consumers: [Vec<u32>; 4],
-    /// When `lease` was used last.
-    used_ms: u64,
-    ledger: Ledger,
-    held: Vec<Held>,
+    /// When `lease` was used last: not before, and not after. On a slow disk time passes while it is used.
+    used_ms: (u64, u64),
+    hands: Hands,
     now_ms: u64,
+}
+
+impl Default for Fleeting {
+    fn default() -> Fleeting {
+        let hands = Hands::new(&NAMES);
+        Fleeting { is_there: [false; 4], consumers: Default::default(), used_ms: (0, 0), hands, now_ms: 0 }
+    }
 }
 
 impl Fleeting {
@@ -41,18 +47,19 @@ impl Fleeting {
             auto_delete: queue == AUTO,
             ..durable(NAMES[queue], &arguments)
         };
+        let from_ms = site.now_ms();
         let (was_there, ready) = (self.is_there[queue], site.declare(declare)?);
         if !was_there && ready > 0 {
             return Err(format!("{} is new and has {ready} messages", NAMES[queue]));
         }
         self.is_there[queue] = true;
-        self.use_lease(queue, site.now_ms());
+        self.use_lease(queue, from_ms, site.now_ms());
         Ok(())
     }
 
-    fn use_lease(&mut self, queue: usize, now_ms: u64) {
+    fn use_lease(&mut self, queue: usize, from_ms: u64, to_ms: u64) {
         if queue == LEASE {
-            self.used_ms = now_ms;
+            self.used_ms = (from_ms, to_ms);
         }
     }
 
@@ -60,18 +67,32 @@ impl Fleeting {
     fn forget(&mut self, queue: usize) {
         self.is_there[queue] = false;
         self.consumers[queue].clear();
-        self.held.retain(|held| held.queue != queue);
-        self.ledger.at(1 << queue).into_iter().for_each(|id| self.ledger.settle(id));
+        self.hands.held.retain(|held| held.queue != queue);
+        self.hands.ledger.at(1 << queue).into_iter().for_each(|id| self.hands.ledger.settle(id));
     }
 
+    /// It may be gone.
+    fn may_lease_be_over(&self) -> bool {
+        self.consumers[LEASE].is_empty() && self.now_ms >= self.used_ms.0 + LEASE_MS
+    }
+
+    /// It must be gone as soon as the node has had the time.
     fn is_lease_over(&self) -> bool {
-        self.consumers[LEASE].is_empty() && self.now_ms >= self.used_ms + LEASE_MS
+        self.consumers[LEASE].is_empty() && self.now_ms >= self.used_ms.1 + LEASE_MS
+    }
+
+    /// Its time may have been up, and it went.
+    fn look_after_lease(&mut self, site: &Site<'_>) {
+        if self.is_there[LEASE] && self.may_lease_be_over() && site.queue(NAMES[LEASE]).is_none() {
+            self.forget(LEASE);
+        }
     }
 
     /// Whatever should be there is, and nothing else.
     fn check_presence(&mut self, site: &mut Site<'_>) -> Result<(), String> {
         site.idle();
         self.now_ms = site.now_ms();
+        self.look_after_lease(site);
         if self.is_there[LEASE] && self.is_lease_over() {
             self.forget(LEASE);
         }
@@ -79,7 +100,7 @@ impl Fleeting {
             let is_there = site.queue(name).is_some();
             if is_there != self.is_there[queue] {
                 return Err(format!(
-                    "{name} is there: {is_there}, at {}, used at {}",
+                    "{name} is there: {is_there}, at {}, used at {:?}",
                     self.now_ms, self.used_ms
                 ));
             }
@@ -93,34 +114,33 @@ impl Fleeting {
             let properties = properties(persistent, None);
             let filler_bytes = if site.chance(1, 8) { site.below(9000) } else { site.below(200) };
             let Some(id) = site.publish("", NAMES[queue], &properties, filler_bytes)? else { return Ok(()) };
-            self.ledger.entries.insert(id, Entry::new(1 << queue, persistent && queue != MINE));
+            self.hands.ledger.entries.insert(id, Entry::new(1 << queue, persistent && queue != MINE));
         }
         Ok(())
     }
 
     fn fetch(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
-        self.use_lease(queue, site.now_ms());
-        if let Some((seq, id)) = site.get(NAMES[queue])? {
-            self.ledger.delivered(id, 1 << queue)?;
-            self.held.push(Held { id, queue, seq });
+        self.use_lease(queue, site.now_ms(), site.now_ms());
+        match self.hands.get(site, queue)? {
+            Some(held) => self.hands.keep(held),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn settle(&mut self, site: &mut Site<'_>) {
-        for held in std::mem::take(&mut self.held) {
+        for held in std::mem::take(&mut self.hands.held) {
             let how = [SettleHow::Ack, SettleHow::Requeue, SettleHow::Reject]
                 [usize::try_from(site.below(3)).expect("below 3")];
             if how != SettleHow::Requeue {
-                self.ledger.settle(held.id);
+                self.hands.ledger.settle(held.id);
             }
-            site.settle(how, NAMES[held.queue], &held);
+            self.hands.settle(site, how, &held);
         }
     }
 
     fn cancel(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
         let Some(token) = self.consumers[queue].pop() else { return Ok(()) };
-        self.use_lease(queue, site.now_ms());
+        self.use_lease(queue, site.now_ms(), site.now_ms());
         site.cancel(NAMES[queue], token)?;
         if queue == AUTO && self.consumers[AUTO].is_empty() {
             self.forget(AUTO);
@@ -155,12 +175,9 @@ impl Fleeting {
 
 impl Tenant for Fleeting {
     fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        self.now_ms = site.now_ms();
-        // Its time may have been up when the node ended, with nobody left to see to it.
-        if self.is_there[LEASE] && self.is_lease_over() && site.queue(NAMES[LEASE]).is_none() {
-            self.forget(LEASE);
-        }
-        self.used_ms = self.now_ms;
+        // Its time may have been up when the node ended, with nobody left to see to it. Else it begins anew.
+        self.look_after_lease(site);
+        self.used_ms = (self.now_ms, site.now_ms());
         self.check_presence(site)
     }
 
@@ -170,7 +187,7 @@ impl Tenant for Fleeting {
             self.check_presence(site)?;
         }
         let queue = usize::try_from(site.below(4)).expect("few");
-        if !self.is_there[queue] || (queue == LEASE && self.is_lease_over()) {
+        if !self.is_there[queue] || (queue == LEASE && self.may_lease_be_over()) {
             // In bad weather nobody waits for an answer; and what is going is left alone until it is gone.
             return if self.is_there[queue] || !site.is_calm() { Ok(()) } else { self.declare(site, queue) };
         }
@@ -199,13 +216,11 @@ impl Tenant for Fleeting {
     }
 
     fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+        &mut self.hands.ledger
     }
 
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        for held in std::mem::take(&mut self.held) {
-            site.settle(SettleHow::Requeue, NAMES[held.queue], &held);
-        }
+        self.hands.release(site);
         while !self.consumers[AUTO].is_empty() {
             self.cancel(site, AUTO)?;
         }
@@ -214,27 +229,23 @@ impl Tenant for Fleeting {
 
     fn audit(&mut self, site: &mut Site<'_>) -> Result<(), String> {
         self.check_presence(site)?;
-        let mut taken = Vec::new();
-        for (queue, name) in NAMES.iter().enumerate().filter(|(queue, _)| self.is_there[*queue]) {
-            let here = site.take_all(queue, name)?;
-            check_order(&here).map_err(|why| format!("{name}: {why}"))?;
-            site.check_counts(name, here.len())?;
+        let (mut taken, from_ms) = (Vec::new(), site.now_ms());
+        let there: Vec<usize> = (0..NAMES.len()).filter(|queue| self.is_there[*queue]).collect();
+        for queue in &there {
+            let here = self.hands.take_all(site, *queue)?;
+            check_order(&here).map_err(|why| format!("{}: {why}", NAMES[*queue]))?;
             taken.extend(here);
         }
-        self.use_lease(LEASE, site.now_ms());
-        self.ledger.compare(&places_of(&taken))?;
-        taken.iter().for_each(|held| site.settle(SettleHow::Requeue, NAMES[held.queue], held));
+        self.use_lease(LEASE, from_ms, site.now_ms());
+        self.hands.compare(site, &taken, there)?;
+        self.hands.put_back(site, &taken);
         site.idle();
         Ok(())
     }
 
     fn ended(&mut self, how: Ended) {
-        self.held.clear();
         self.consumers = Default::default();
-        match how {
-            Ended::Crashed => self.ledger.after_crash(),
-            Ended::Stopped => self.ledger.after_stop(),
-        }
+        self.hands.ended(how);
         self.forget(MINE);
     }
 }

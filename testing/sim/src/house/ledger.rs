@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::life::Ended;
+
 /// Queues of a tenant, one bit each.
 pub(crate) type Places = u32;
 
@@ -77,6 +79,8 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) entries: BTreeMap<u64, Entry>,
+    /// The disk fails: queues may be read back in the middle of a life, without what was settled last.
+    is_doubtful: bool,
 }
 
 impl Ledger {
@@ -102,7 +106,8 @@ impl Ledger {
     /// It has left the broker for good, as far as this life is concerned.
     pub(crate) fn settle(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.known = if entry.may_repeat { Known::Perhaps } else { Known::Left };
+            let may_come_back = entry.may_repeat || self.is_doubtful;
+            entry.known = if may_come_back { Known::Perhaps } else { Known::Left };
         }
     }
 
@@ -164,8 +169,25 @@ impl Ledger {
         Ok(())
     }
 
+    /// Until the end of this life what has left may come back.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubtful = true;
+        let left = self.entries.values_mut().filter(|entry| entry.known == Known::Left);
+        left.for_each(|entry| entry.known = Known::Perhaps);
+    }
+
+    /// The life is over.
+    pub(crate) fn ended(&mut self, how: Ended) {
+        self.is_doubtful = false;
+        match how {
+            Ended::Crashed => self.after_crash(),
+            Ended::Stopped => self.after_stop(),
+        }
+        self.prune();
+    }
+
     /// The process ended without a word.
-    pub(crate) fn after_crash(&mut self) {
+    fn after_crash(&mut self) {
         for entry in self.entries.values_mut() {
             entry.known = match entry.known {
                 Known::Gone => Known::Gone,
@@ -175,11 +197,10 @@ impl Ledger {
             };
             entry.may_repeat |= entry.places.count_ones() > 1 || entry.moves.is_some();
         }
-        self.prune();
     }
 
     /// The broker was shut down in order.
-    pub(crate) fn after_stop(&mut self) {
+    fn after_stop(&mut self) {
         for entry in self.entries.values_mut() {
             entry.known = match entry.known {
                 Known::Left | Known::Gone => Known::Gone,
@@ -187,7 +208,6 @@ impl Ledger {
                 known => known,
             };
         }
-        self.prune();
     }
 
     /// What has long been gone need not be remembered.

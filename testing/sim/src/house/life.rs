@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use broker::{Driven, Engine};
-use platform::{Clock, Disk, Random};
+use platform::{Clock, Random};
 
 use super::bulk::Bulk;
 use super::delayed::Delayed;
@@ -20,6 +20,20 @@ const LIVES: u64 = 5;
 
 /// What tenants do in a life, at most.
 const ACTS_MAX: u64 = 150;
+
+/// What each write and sync takes on a slow disk, microseconds, at most.
+const SLOW_US_MAX: u64 = 5000;
+
+/// Where the letters of the tenants' queues go.
+fn letters(queue: &str) -> Option<String> {
+    let to = match queue {
+        "ring-a" => "ring-b",
+        "ring-b" => "ring-a",
+        "chain-c" => "chain-d",
+        _ => "due",
+    };
+    (to != "due" || queue.starts_with("exchange ")).then(|| to.to_owned())
+}
 
 /// One party on the broker.
 pub(crate) trait Tenant {
@@ -59,6 +73,8 @@ struct House {
     weather: Weather,
     /// How often it has turned.
     turns: u64,
+    /// The time at the latest look.
+    looked_ms: u64,
     /// The number of the latest publish when the message log began to stall.
     stalled_from: u64,
     summary: Summary,
@@ -83,6 +99,7 @@ pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
         next_id: 1,
         weather: Weather::Calm,
         turns: 0,
+        looked_ms: 0,
         stalled_from: u64::MAX,
         summary: Summary::default(),
     };
@@ -99,9 +116,7 @@ pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
 
 impl House {
     fn tell(&self, what: &dyn Fn() -> String) {
-        if let Some(tell) = self.world.tell {
-            tell(&what());
-        }
+        self.world.tell(what);
     }
 
     /// Has each tenant do something.
@@ -136,12 +151,12 @@ impl House {
             self.end_of_process();
         }
         let life = self.world.open().map_err(|error| format!("the broker does not start: {error}"))?;
-        let now_ms = self.world.clock.wall_ms();
-        self.tenants.iter_mut().for_each(|tenant| tenant.tick(now_ms));
+        self.pass_time();
         Ok(life)
     }
 
     fn end_of_process(&mut self) {
+        self.world.disk.fail_nth_sync(u64::MAX);
         self.world.faults.heal();
         self.world.disk.set_space_bytes(None);
         (self.weather, self.stalled_from) = (Weather::Calm, u64::MAX);
@@ -155,8 +170,14 @@ impl House {
     }
 
     fn live(&mut self) -> Result<(), String> {
+        for _ in 0..self.world.below(2) {
+            self.summary.damages += u64::from(self.world.rot(&letters)?);
+        }
         self.summary.restarts += self.world.start_again(self.next_id ^ self.summary.lives.rotate_left(32))?;
         let mut life = self.open()?;
+        if self.world.random.chance(1, 6) {
+            self.world.faults.slow_down(self.world.below(SLOW_US_MAX));
+        }
         self.each(&mut life, |tenant, site| tenant.begin(site))?;
         if self.world.random.chance(1, 2) {
             self.audit(&mut life)?;
@@ -173,7 +194,7 @@ impl House {
     fn happen(&mut self, life: &mut Life) -> Result<(), String> {
         match self.world.below(40) {
             0 => self.turn_weather(life),
-            5..=7 if self.weather != Weather::Calm => self.calm_down(life),
+            5..=7 if !matches!(self.weather, Weather::Calm | Weather::Broken) => self.calm_down(life),
             1 => self.audit(life),
             2 | 3 => {
                 self.world.clock.advance(Duration::from_millis(self.world.below(1500)));
@@ -192,9 +213,16 @@ impl House {
     }
 
     fn pass_time(&mut self) {
-        let now_ms = self.world.clock.wall_ms();
-        self.tell(&|| format!("it is {now_ms}"));
-        self.tenants.iter_mut().for_each(|tenant| tenant.tick(now_ms));
+        self.looked_ms = self.world.clock.wall_ms();
+        self.tell(&|| format!("it is {}", self.looked_ms));
+        self.tenants.iter_mut().for_each(|tenant| tenant.tick(self.looked_ms));
+    }
+
+    /// A slow disk lets time pass with everything that is done.
+    fn let_time_pass(&mut self) {
+        if self.world.clock.wall_ms() != self.looked_ms {
+            self.pass_time();
+        }
     }
 
     /// Some engines of those that move do one thing each.
@@ -219,12 +247,15 @@ impl House {
 
     /// A stall or want of room begins or ends.
     fn turn_weather(&mut self, life: &mut Life) -> Result<(), String> {
-        if self.weather != Weather::Calm {
-            return self.calm_down(life);
+        match self.weather {
+            Weather::Calm => {}
+            Weather::Broken => return Ok(()),
+            _ => return self.calm_down(life),
         }
         self.turns += 1;
-        self.weather = match self.world.below(4) {
+        self.weather = match self.world.below(6) {
             0 => Weather::Full,
+            4 | 5 => Weather::Broken,
             1 => Weather::Stalled(Engine::Segments),
             2 => Weather::Stalled(Engine::Checkpointer),
             _ => Weather::Stalled(Engine::MessageLog),
@@ -233,6 +264,10 @@ impl House {
         match self.weather {
             Weather::Full => self.fill_up(),
             Weather::Stalled(Engine::MessageLog) => self.stalled_from = life.channel.latest_publish(),
+            Weather::Broken => {
+                self.world.break_some(30);
+                self.tenants.iter_mut().for_each(|tenant| tenant.ledger().doubt());
+            }
             _ => {}
         }
         Ok(())
@@ -241,11 +276,7 @@ impl House {
     /// There is little room left on the disk, or none.
     fn fill_up(&mut self) {
         self.weather = Weather::Full;
-        self.world.disk.set_space_bytes(Some(u64::MAX / 2));
-        let free = self.world.disk.free_bytes(std::path::Path::new("/data")).unwrap_or(0);
-        let room = self.world.below(24 << 10);
-        self.world.disk.set_space_bytes(Some(u64::MAX / 2 - free + room));
-        self.tell(&|| format!("{room} bytes of room are left on the disk"));
+        self.world.leave_room(24 << 10);
     }
 
     /// The disk is as it should be again, and so is the broker after a while.
@@ -281,6 +312,7 @@ impl House {
 
     /// Takes in what was confirmed. While the message log stalls nothing that has to be on disk is.
     fn look(&mut self, life: &mut Life) -> Result<(), String> {
+        self.let_time_pass();
         for range in life.take_confirms() {
             for number in range.first..=range.last {
                 let rejected = range.rejected.contains(&number);
@@ -314,25 +346,38 @@ impl House {
         self.each(life, |tenant, site| tenant.audit(site))
     }
 
-    fn end(&mut self, mut life: Life) -> Result<(), String> {
-        if self.world.random.chance(1, 4) {
-            if self.weather != Weather::Calm {
-                self.calm_down(&mut life)?;
-            }
-            self.tell(&|| "a stop in order".into());
-            self.each(&mut life, |tenant, site| tenant.release(site))?;
-            life.driver.run_until_idle();
-            self.look(&mut life)?;
-            let remains = life.driver.remains();
-            life.stop();
-            self.world.check_freed(Some(&remains))?;
-            self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Stopped));
-            return Ok(());
+    fn end(&mut self, life: Life) -> Result<(), String> {
+        let (remains, in_order) = (life.driver.remains(), self.world.random.chance(1, 4));
+        if in_order && self.weather != Weather::Broken {
+            return self.stop(life);
         }
-        self.end_of_process();
-        self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Crashed));
-        let remains = life.driver.remains();
-        drop(life);
+        if in_order {
+            self.tell(&|| "a stop in order, on a broken disk".into());
+            self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Crashed));
+            life.stop();
+            self.end_of_process();
+        } else {
+            self.end_of_process();
+            self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Crashed));
+            drop(life);
+        }
         self.world.check_freed(Some(&remains))
+    }
+
+    /// Everything is given back and safe.
+    fn stop(&mut self, mut life: Life) -> Result<(), String> {
+        if self.weather != Weather::Calm {
+            self.calm_down(&mut life)?;
+        }
+        self.tell(&|| "a stop in order".into());
+        self.each(&mut life, |tenant, site| tenant.release(site))?;
+        life.driver.run_until_idle();
+        self.look(&mut life)?;
+        let remains = life.driver.remains();
+        life.stop();
+        self.world.faults.heal();
+        self.world.check_freed(Some(&remains))?;
+        self.tenants.iter_mut().for_each(|tenant| tenant.ended(Ended::Stopped));
+        Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! Tenants: several small parties on one broker, each with queues of its own and an oracle that is exact about them, through
-//! several lives, on a disk that stalls, is full for a while and loses what was not synced.
+//! several lives, on a disk that stalls, is slow, is full for a while, fails calls, rots and loses what was not synced.
 //!
-//! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `life` (what happens to all of them), then
-//! the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
+//! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `hands` (what it has fetched), `life` (what
+//! happens to all of them), then the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
 //! themselves), `bulk` (large messages, policies),
 //! `transactions` (over a real session, by `client`).
 
@@ -10,6 +10,7 @@ mod bulk;
 mod client;
 mod delayed;
 mod fleeting;
+mod hands;
 mod ledger;
 mod life;
 mod ring;

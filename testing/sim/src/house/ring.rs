@@ -8,9 +8,10 @@ use broker::SettleHow;
 use platform::SeededRandom;
 use wire::amqp091::TableBuf;
 
+use super::hands::Hands;
 use super::ledger::{Entry, Ledger, Places};
 use super::life::{Ended, Tenant};
-use super::site::{Held, Site, check_order, durable, places_of, properties};
+use super::site::{Held, Site, check_order, durable, properties};
 
 const NAMES: [&str; 4] = ["ring-a", "ring-b", "chain-c", "chain-d"];
 const A: Places = 1;
@@ -26,8 +27,7 @@ pub(super) struct Ring {
     c_ttl_ms: Option<u64>,
     c_length_max: u64,
     d_is_there: bool,
-    ledger: Ledger,
-    held: Vec<Held>,
+    hands: Hands,
 }
 
 impl Ring {
@@ -39,8 +39,7 @@ impl Ring {
             c_ttl_ms: random.chance(1, 2).then(ttl_ms),
             c_length_max: 3 + random.below(30),
             d_is_there: false,
-            ledger: Ledger::default(),
-            held: Vec::new(),
+            hands: Hands::new(&NAMES),
         }
     }
 
@@ -65,6 +64,11 @@ impl Ring {
         arguments
     }
 
+    /// The queues that are there.
+    fn queues(&self) -> std::ops::Range<usize> {
+        0..if self.d_is_there { 4 } else { 3 }
+    }
+
     fn declare(&mut self, site: &mut Site<'_>, queue: usize) -> Result<(), String> {
         let arguments = self.arguments(queue);
         site.declare(durable(NAMES[queue], &arguments)).map(drop)
@@ -73,16 +77,16 @@ impl Ring {
     /// Messages of `chain-c` may have gone on, and of those that find nobody nothing is left.
     fn go_down(&mut self, ids: &[u64]) {
         for id in ids {
-            self.ledger.may_move(*id, D);
+            self.hands.ledger.may_move(*id, D);
             if !self.d_is_there {
-                self.ledger.lose(*id);
+                self.hands.ledger.lose(*id);
             }
         }
     }
 
     /// More than the limit may be in `chain-c`: any may go.
     fn overflow(&mut self) {
-        let in_c = self.ledger.at(C);
+        let in_c = self.hands.ledger.at(C);
         if in_c.len() as u64 > self.c_length_max {
             self.go_down(&in_c);
         }
@@ -103,7 +107,7 @@ impl Ring {
             } else {
                 Entry::new(C, persistent).moving(self.c_ttl_ms.map(|ttl_ms| now_ms + ttl_ms), D)
             };
-            self.ledger.entries.insert(id, entry);
+            self.hands.ledger.entries.insert(id, entry);
         }
         self.tick(site.now_ms());
         self.overflow();
@@ -115,28 +119,27 @@ impl Ring {
         if queue == 3 && !self.d_is_there {
             return Ok(());
         }
-        if let Some((seq, id)) = site.get(NAMES[queue])? {
-            self.ledger.delivered(id, 1 << queue)?;
-            self.held.push(Held { id, queue, seq });
-        }
-        Ok(())
+        let Some(held) = self.hands.get(site, queue)? else { return Ok(()) };
+        self.tick(site.now_ms());
+        self.hands.keep(held)
     }
 
     fn settle(&mut self, site: &mut Site<'_>) {
         for _ in 0..site.below(6) {
-            if self.held.is_empty() {
+            let in_hand = self.hands.held.len() as u64;
+            if in_hand == 0 {
                 return;
             }
-            let held = self.held.remove(usize::try_from(site.below(self.held.len() as u64)).expect("few"));
+            let held = self.hands.held.remove(usize::try_from(site.below(in_hand)).expect("few"));
             let how = [SettleHow::Ack, SettleHow::Ack, SettleHow::Requeue, SettleHow::Reject]
                 [usize::try_from(site.below(4)).expect("below 4")];
             match (how, held.queue) {
                 (SettleHow::Requeue, _) => {}
-                (SettleHow::Reject, 0 | 1) => self.ledger.may_move(held.id, A | B),
+                (SettleHow::Reject, 0 | 1) => self.hands.ledger.may_move(held.id, A | B),
                 (SettleHow::Reject, 2) => self.go_down(&[held.id]),
-                _ => self.ledger.settle(held.id),
+                _ => self.hands.ledger.settle(held.id),
             }
-            site.settle(how, NAMES[held.queue], &held);
+            self.hands.settle(site, how, &held);
         }
         self.overflow();
     }
@@ -144,12 +147,15 @@ impl Ring {
     /// `chain-d` goes, whatever comes down to it, or is there again.
     fn turn(&mut self, site: &mut Site<'_>) -> Result<(), String> {
         if !self.d_is_there {
+            self.declare(site, 3)?;
+            // On a slow disk time has passed before it was there.
+            self.tick(site.now_ms());
             self.d_is_there = true;
-            return self.declare(site, 3);
+            return Ok(());
         }
-        self.held.retain(|held| held.queue != 3);
+        self.hands.held.retain(|held| held.queue != 3);
         self.d_is_there = false;
-        self.ledger.at(D).into_iter().for_each(|id| self.ledger.lose(id));
+        self.hands.ledger.at(D).into_iter().for_each(|id| self.hands.ledger.lose(id));
         site.delete(NAMES[3], false, false)?.map(drop).map_err(|refused| format!("{refused:?}"))
     }
 
@@ -194,22 +200,20 @@ impl Tenant for Ring {
     }
 
     fn tick(&mut self, now_ms: u64) {
-        let moved = self.ledger.tick(now_ms);
+        let moved = self.hands.ledger.tick(now_ms);
         if !self.d_is_there {
             let lost: Vec<u64> =
-                moved.into_iter().filter(|id| self.ledger.entries[id].places & D != 0).collect();
-            lost.into_iter().for_each(|id| self.ledger.lose(id));
+                moved.into_iter().filter(|id| self.hands.ledger.entries[id].places & D != 0).collect();
+            lost.into_iter().for_each(|id| self.hands.ledger.lose(id));
         }
     }
 
     fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+        &mut self.hands.ledger
     }
 
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        for held in std::mem::take(&mut self.held) {
-            site.settle(SettleHow::Requeue, NAMES[held.queue], &held);
-        }
+        self.hands.release(site);
         self.overflow();
         Ok(())
     }
@@ -219,36 +223,29 @@ impl Tenant for Ring {
         // What is due behind others is found when those are taken, and goes on.
         loop {
             let before = taken.len();
-            for (queue, name) in NAMES.iter().enumerate().filter(|(queue, _)| *queue < 3 || self.d_is_there) {
-                taken.extend(site.take_all(queue, name)?);
+            for queue in self.queues() {
+                taken.extend(self.hands.take_all(site, queue)?);
             }
             if taken.len() == before {
                 break;
             }
         }
-        let now_ms = site.now_ms();
-        self.tick(now_ms);
-        self.ledger.compare(&places_of(&taken))?;
-        let first_of = |queue: usize| taken.iter().filter(move |held| held.queue == queue).copied();
-        check_order(&first_of(2).collect::<Vec<_>>()).map_err(|why| format!("{}: {why}", NAMES[2]))?;
-        for queue in (0..4).filter(|queue| *queue < 3 || self.d_is_there) {
-            site.check_counts(NAMES[queue], first_of(queue).count())?;
-        }
-        taken.iter().for_each(|held| site.settle(SettleHow::Requeue, NAMES[held.queue], held));
+        self.tick(site.now_ms());
+        let of_c: Vec<Held> = taken.iter().filter(|held| held.queue == 2).copied().collect();
+        check_order(&of_c).map_err(|why| format!("{}: {why}", NAMES[2]))?;
+        let queues = self.queues();
+        self.hands.compare(site, &taken, queues)?;
+        self.hands.put_back(site, &taken);
         self.overflow();
         site.idle();
         if site.chance(1, 4) { self.check_ends(site) } else { Ok(()) }
     }
 
     fn ended(&mut self, how: Ended) {
-        self.held.clear();
-        match how {
-            Ended::Crashed => self.ledger.after_crash(),
-            Ended::Stopped => self.ledger.after_stop(),
-        }
+        self.hands.ended(how);
         if !self.d_is_there {
             // What had not gone on for certain may do so now, to nobody.
-            self.ledger.at(D).into_iter().for_each(|id| self.ledger.lose(id));
+            self.hands.ledger.at(D).into_iter().for_each(|id| self.hands.ledger.lose(id));
         }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Weather {
     Stalled(Engine),
     /// It is full.
     Full,
+    /// It fails calls of any kind. That is not over before the end of the life.
+    Broken,
 }
 
 /// A message that somebody has fetched.
@@ -72,6 +74,11 @@ impl Site<'_> {
         self.weather == Weather::Calm
     }
 
+    /// Publishes, and whatever needs the disk, may be refused.
+    pub(crate) fn may_refuse(&self) -> bool {
+        matches!(self.weather, Weather::Full | Weather::Broken)
+    }
+
     pub(crate) fn below(&self, bound: u64) -> u64 {
         self.world.below(bound)
     }
@@ -85,9 +92,7 @@ impl Site<'_> {
     }
 
     pub(crate) fn tell(&self, what: &dyn Fn() -> String) {
-        if let Some(tell) = self.world.tell {
-            tell(&what());
-        }
+        self.world.tell(what);
     }
 
     /// All engines that move do what they can.
@@ -124,8 +129,11 @@ impl Site<'_> {
         };
         if let Err(refused) = publisher.publish(&mut self.life.channel, message) {
             drop(publisher);
-            let is_expected = self.weather == Weather::Full;
-            return if is_expected { Ok(None) } else { Err(format!("a publish is refused: {refused:?}")) };
+            return if self.may_refuse() {
+                Ok(None)
+            } else {
+                Err(format!("a publish is refused: {refused:?}"))
+            };
         }
         publisher.flush();
         drop(publisher);
@@ -135,10 +143,14 @@ impl Site<'_> {
         Ok(Some(id))
     }
 
-    /// basic.get with ack. `None` also when a stalled or full disk does not bring back what is there.
+    /// basic.get with ack. `None` also when a stalled, full or failing disk does not bring back what is there.
     pub(crate) fn get(&mut self, name: &str) -> Result<Option<(MessageSeq, u64)>, String> {
-        let asked = self.life.broker.get(&self.life.principal, name.as_bytes(), true);
-        let (_, mut call) = asked.map_err(|refused| format!("get from {name} is refused: {refused:?}"))?;
+        let is_broken = self.weather == Weather::Broken;
+        let (_, mut call) = match self.life.broker.get(&self.life.principal, name.as_bytes(), true) {
+            Ok(asked) => asked,
+            Err(Refused::Crashed(_)) if is_broken => return Ok(None),
+            Err(refused) => return Err(format!("get from {name} is refused: {refused:?}")),
+        };
         self.idle();
         match call.try_take() {
             Some(Ok(None)) => Ok(None),
@@ -148,6 +160,7 @@ impl Site<'_> {
                 Ok(Some((got.seq, id)))
             }
             None if !self.is_calm() => Ok(None),
+            Some(Err(Refused::Crashed(_))) if is_broken => Ok(None),
             answer => Err(format!("get from {name} is answered with {:?}", answer.map(|_| ()))),
         }
     }

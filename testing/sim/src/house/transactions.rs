@@ -195,8 +195,8 @@ impl Tenant for Transactions {
             4..=6 if site.is_calm() => self.fetch(site),
             7 | 8 => self.ack(site),
             9 | 10 => self.commit(site),
-            // Of who publishes while the disk is full nothing more is read.
-            11 if site.weather != Weather::Full => self.roll_back(site),
+            // Of who publishes while the disk is full, or after it has failed, nothing more is read.
+            11 if !site.may_refuse() => self.roll_back(site),
             _ => Ok(()),
         }
     }
@@ -228,9 +228,6 @@ impl Tenant for Transactions {
 
     fn ended(&mut self, how: Ended) {
         self.leave();
-        match how {
-            Ended::Crashed => self.ledger.after_crash(),
-            Ended::Stopped => self.ledger.after_stop(),
-        }
+        self.ledger.ended(how);
     }
 }

@@ -14,8 +14,8 @@ from plot import text
 # Pixels.
 WIDTH, HEIGHT, LEFT, TOP, GAP = 300, 170, 70, 40, 90
 COLOUR = "#d9480f"
-PANELS = [("queues", "rss_bytes", "memory, MiB", 2**20), ("messages", "rss_bytes", "memory, MiB", 2**20),
-          ("queues", "restart_s", "restart after kill -9, s", 1), ("messages", "restart_s", "restart after kill -9, s", 1)]
+PANELS = [("queues", "rss_bytes", "memory beyond an empty node, MiB", 2**20), ("messages", "rss_bytes", "memory beyond an empty node, MiB", 2**20),
+          ("queues", "restart_s", "until clients are accepted after kill -9, s", 1), ("messages", "restart_s", "until clients are accepted after kill -9, s", 1)]
 AXES = {"queues": "durable queues", "messages": "messages of 1 KB in one queue"}
 
 
@@ -52,7 +52,7 @@ def main():
            f'<rect width="{width}" height="{height}" fill="white"/>']
     for number, (what, figure, title, unit) in enumerate(PANELS):
         x, y = LEFT + number % 2 * (WIDTH + GAP), TOP + number // 2 * (HEIGHT + GAP)
-        points = [(one["count"], max(one[figure], 1) / unit) for one in curves[what]]
+        points = [(one["count"], max(one[figure] / unit, 0.001)) for one in curves[what]]
         out += panel(x, y, points, title, AXES[what])
     (ROOT / "docs" / "storage.svg").write_text("\n".join([*out, "</svg>", ""]))
 

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo, WriteTimes};
@@ -37,6 +37,21 @@ const LETTERS_WAIT_MAX_MS: u32 = 3000;
 
 /// Bytes of blocks on their way to or from disk above which publishers wait.
 const SEGMENT_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes on their way to the log, or to or from segments, above which messages that are to become dead letters wait: what a
+/// publisher's message has to wait for when a million of them die at once.
+const LIGHT_BYTES_MAX: u64 = 16 << 20;
+
+/// How much log and segments have to store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Anything may be brought.
+    Light,
+    /// What can wait does, see [`LIGHT_BYTES_MAX`].
+    Heavy,
+    /// Publishers wait.
+    Full,
+}
 
 /// Shared by all cells of a broker.
 pub(crate) struct Services {
@@ -318,6 +333,23 @@ impl Services {
         // What was in the inboxes may have asked for more while it was dropped.
         self.waiting.abandon();
         self.background.abandon();
+    }
+
+    /// How much log and segments have to store.
+    pub(crate) fn storage_load(&self) -> Load {
+        let most = self.log.pending_bytes().max(self.segments.queued_bytes());
+        // A log that has failed never stores anything.
+        if most <= LIGHT_BYTES_MAX || self.log.failure().is_some() {
+            return Load::Light;
+        }
+        if self.is_pressed() { Load::Full } else { Load::Heavy }
+    }
+
+    /// Ready when log and segments have little to store. In any case wakes when they have stored something.
+    pub(crate) fn poll_light(&self, waker: Waker) -> Poll<()> {
+        self.waiting.pressed.lock().push(waker);
+        // They may have done so meanwhile; a spurious wake is harmless.
+        if self.storage_load() == Load::Light { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// How much of their messages queues may keep in memory.

@@ -1,6 +1,8 @@
 //! Cells of a real broker on a folder of its own: what one queue's fault does to others, and what a crash between two
 //! cells leaves. Stopping at a point is done by holding a cell, never by waiting.
 
+mod letters;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -687,36 +689,4 @@ fn what_one_frame_settles_or_purges_is_done_in_several_turns() {
     assert!(ready_now() > 0, "not all at once");
     queue.run();
     assert_eq!(purged.expect("just asked").wait(), u64::from(COUNT) - 1);
-}
-
-#[test]
-fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
-    const COUNT: u32 = 60_000;
-    let folder = tempfile::tempdir().expect("a folder");
-    let bench = Bench::open(folder.path());
-    let (source, target) = source_and_target(&bench);
-    (0..COUNT / 1000).for_each(|_| assert_eq!(bench.publish("source", &["x"; 1000]), []));
-    let (first, _) = bench.get("source").expect("it works").expect("a message");
-    (1..COUNT).for_each(|_| assert!(bench.get("source").is_ok_and(|got| got.is_some())));
-    let reject =
-        |first, count| source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first, count }]);
-    std::thread::scope(|scope| {
-        let gate = target.inbox.lock();
-        scope.spawn(|| reject(first, 1));
-        // The first letter stands at the gate; the others wait behind it, or do not die before it has passed.
-        while source.services().letters_out.load(Ordering::Acquire) < 2 {
-            std::thread::yield_now();
-        }
-        reject(MessageSeq(first.0 + 1), COUNT - 1);
-        while !source.inbox.lock().is_empty() || !source.is_inbox_full() {
-            std::thread::yield_now();
-        }
-        let waiting = source.inbox_bytes.load(Ordering::Relaxed);
-        assert!(waiting < 5 << 20, "{waiting} bytes of letters wait");
-        drop(gate);
-    });
-    while ready(&target) < COUNT.into() || source.oldest_log_position() != 0 {
-        bench.sync();
-    }
-    assert_eq!(source.inbox_bytes.load(Ordering::Relaxed), 0);
 }

@@ -3,14 +3,15 @@
 //! Refuses to know what events mean; see `events`.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Waker;
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
 
 use platform::profile;
 
 use super::crash::{self, Condition};
 use super::events::Progress;
+use super::waiting::Hold;
 use super::{CellState, Event, Queue};
 use crate::data::dead_letter::{self, DeadLetter};
 use crate::effects::Aftermath;
@@ -51,6 +52,18 @@ impl Nested {
 impl Drop for Nested {
     fn drop(&mut self) {
         NESTED.set(NESTED.get() - 1);
+    }
+}
+
+/// Tells a queue whose messages wait to die that log or segments have done something.
+struct Stored(Weak<Queue>);
+
+impl Wake for Stored {
+    fn wake(self: Arc<Self>) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.waiting.stored();
+            queue.submit_later(Event::Tick);
+        }
     }
 }
 
@@ -98,7 +111,8 @@ impl Queue {
         let now_ms = self.services().now_ms();
         let state = held.wake(self, now_ms);
         state.machine.share_memory(self.services().memory_shares().bytes());
-        state.machine.let_letters_wait(self.is_inbox_full() && self.waiting.hold_for_letters());
+        let letters_wait = state.machine.config().dead_letters && self.letters_wait();
+        state.machine.let_letters_wait(letters_wait);
         let first_left = events.len().saturating_sub(ROUND_EVENTS_MAX);
         let mut end_ns = u64::MAX;
         while let Some(event) = events.as_mut_slice().first_mut() {
@@ -124,6 +138,21 @@ impl Queue {
         // While nobody else can run the machine: letters leave in the order in which they died.
         self.post_letters(aftermath.take_letters());
         Some(Turn::Worked(aftermath))
+    }
+
+    /// Whether no more messages should die for now. [`Event::Tick`] comes when that may be over.
+    fn letters_wait(self: &Arc<Self>) -> bool {
+        if self.is_inbox_full() && self.waiting.hold_for_letters() {
+            return true;
+        }
+        let services = self.services();
+        match self.waiting.hold_for_storage(services.storage_load()) {
+            Hold::Off => false,
+            Hold::On => true,
+            Hold::Begin => {
+                services.poll_light(Waker::from(Arc::new(Stored(Arc::downgrade(self))))).is_pending()
+            }
+        }
     }
 
     fn post_letters(&self, letters: Vec<DeadLetter>) {

@@ -9,6 +9,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use crate::data::dead_letter::DeadLetter;
+use crate::services::Load;
 
 /// Letters of several turns are sent together while they are fewer than this.
 const TOGETHER_MAX: usize = 256;
@@ -26,11 +27,36 @@ struct Parts {
     is_sending: bool,
     /// The machine lets nothing more die until some are sent.
     is_held: bool,
+    /// The same until something is stored.
+    storage: Storage,
+}
+
+/// Whether messages that are to die wait for log and segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Storage {
+    #[default]
+    Free,
+    /// Until somebody tells that something is stored.
+    Awaited,
+    /// Something is.
+    Done,
+}
+
+/// Whether messages may die, as far as log and segments are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// They may.
+    Off,
+    /// They wait.
+    On,
+    /// They wait, and [`Waiting::stored`] has to be called when something is stored.
+    Begin,
 }
 
 impl Parts {
     fn is_empty(&self) -> bool {
-        self.publishers.is_empty() && self.outbox.is_empty() && !self.is_sending && !self.is_held
+        let is_held = self.is_held || self.storage != Storage::Free;
+        self.publishers.is_empty() && self.outbox.is_empty() && !self.is_sending && !is_held
     }
 }
 
@@ -73,6 +99,33 @@ impl Waiting {
         let Some(parts) = held.as_mut() else { return false };
         parts.is_held = parts.is_sending || !parts.outbox.is_empty();
         parts.is_held
+    }
+
+    /// What messages that are to die do while log and segments have so much to store. They wait while it is much, but each time
+    /// something is stored one turn of them goes on: others may keep the log busy for as long as they like. Not while it is too
+    /// much: then publishers wait, too, so that it gets less.
+    pub(crate) fn hold_for_storage(&self, load: Load) -> Hold {
+        let mut held = self.0.lock();
+        if load == Load::Light && held.is_none() {
+            return Hold::Off;
+        }
+        let parts = held.get_or_insert_default();
+        let (now, hold) = match (parts.storage, load) {
+            (Storage::Awaited, Load::Light) => (Storage::Awaited, Hold::Off),
+            (Storage::Awaited, _) => (Storage::Awaited, Hold::On),
+            (_, Load::Light) | (Storage::Done, Load::Heavy) => (Storage::Free, Hold::Off),
+            (Storage::Free, _) | (Storage::Done, Load::Full) => (Storage::Awaited, Hold::Begin),
+        };
+        parts.storage = now;
+        if parts.is_empty() {
+            *held = None;
+        }
+        hold
+    }
+
+    /// Something is stored.
+    pub(crate) fn stored(&self) {
+        self.change(|parts| parts.storage = Storage::Done);
     }
 
     /// Whether somebody waits for letters to be sent, who need not wait any more.
@@ -132,6 +185,23 @@ mod tests {
         assert!(!waiting.sent(), "more have come");
         assert_eq!(bodies(&waiting.take_letters().expect("it is their turn")), [2, 3]);
         assert!(waiting.sent());
+    }
+
+    #[test]
+    fn each_time_something_is_stored_one_turn_goes_on_unless_it_is_too_much() {
+        let waiting = Waiting::default();
+        let mut turns = |load| [(); 2].map(|()| waiting.hold_for_storage(load));
+        assert_eq!(turns(Load::Light), [Hold::Off, Hold::Off]);
+        assert_eq!(turns(Load::Heavy), [Hold::Begin, Hold::On]);
+        waiting.stored();
+        assert_eq!(turns(Load::Heavy), [Hold::Off, Hold::Begin]);
+        waiting.stored();
+        assert_eq!(turns(Load::Full), [Hold::Begin, Hold::On]);
+        assert_eq!(turns(Load::Light), [Hold::Off, Hold::Off]);
+        assert_eq!(turns(Load::Heavy), [Hold::On, Hold::On], "it is still to be told");
+        waiting.stored();
+        assert_eq!(turns(Load::Light), [Hold::Off, Hold::Off]);
+        assert!(waiting.0.lock().is_none());
     }
 
     #[test]

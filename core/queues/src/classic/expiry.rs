@@ -23,6 +23,11 @@ impl Portion {
         Portion { count: PORTION_COUNT + more as u64, bytes: PORTION_BYTES }
     }
 
+    /// So many messages and no more.
+    pub(super) fn of(count: usize) -> Portion {
+        Portion { count: count as u64, bytes: u64::MAX }
+    }
+
     /// Whether one more may leave.
     pub(super) fn has_room(&self) -> bool {
         self.count > 0 && self.bytes > 0
@@ -100,14 +105,16 @@ impl Classic {
     /// and publishers do not get ahead of the limit.
     pub(super) fn trim(&mut self, came: usize, now_ms: u64, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
-        if (max_length.is_none() && max_bytes.is_none()) || self.holds_deaths() {
+        // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile.
+        let holds = self.holds_deaths() && (self.holds_for_checkpoint() || came == 0);
+        if (max_length.is_none() && max_bytes.is_none()) || holds {
             return;
         }
         if self.config.overflow != Overflow::DropHead {
             // What was accepted stays, even when deliveries that come back make the queue longer than it may be.
             return;
         }
-        let mut portion = Portion::with(came);
+        let mut portion = if self.holds_deaths() { Portion::of(came) } else { Portion::with(came) };
         while max_length.is_some_and(|max| self.ready > max)
             || max_bytes.is_some_and(|max| self.ready_bytes > max)
         {
@@ -121,7 +128,9 @@ impl Classic {
                 return;
             }
             if !portion.has_room() {
-                self.want_wake(now_ms, fx);
+                if !self.holds_deaths() {
+                    self.want_wake(now_ms, fx);
+                }
                 return;
             }
             portion.take(block.body_bytes(number));

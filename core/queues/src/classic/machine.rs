@@ -428,7 +428,8 @@ impl Classic {
         returned
     }
 
-    /// Dead-letters deliveries whose content is at hand; the others wait for their block. Returns how many there were.
+    /// Dead-letters deliveries whose content is at hand; the others wait for their block, and those after them behind them.
+    /// Returns how many there were.
     pub(super) fn reject(&mut self, first: MessageSeq, count: u32, fx: &mut impl Effects) -> u64 {
         if !self.config.dead_letters {
             return self.drop_unacked(first, count);
@@ -442,7 +443,7 @@ impl Classic {
             }
             rejected += 1;
             let block = level.block(seq.number()).expect("unacked messages have a block");
-            if block.is_resident() && !self.holds_deaths() {
+            if self.rejects.is_empty() && block.is_resident() && !self.holds_deaths() {
                 self.bury(seq, DeadReason::Rejected, fx);
             } else if !self.rejects.back_mut().is_some_and(|latest| extends(latest, seq)) {
                 self.rejects.push_back((seq, 1));
@@ -512,10 +513,14 @@ impl Classic {
         }
     }
 
-    /// Whether messages must not die for now: the state record must hold either a message or its logged letter, or too many letters
-    /// wait to be sent.
+    /// Whether messages must not die for now: because of the state record, or because too many letters wait to be sent.
     pub(super) fn holds_deaths(&self) -> bool {
-        self.config.dead_letters && (self.checkpoint.waits_for_letters() || self.letters_wait)
+        self.config.dead_letters && (self.letters_wait || self.holds_for_checkpoint())
+    }
+
+    /// Whether the state record must hold either a message or its logged letter.
+    pub(super) fn holds_for_checkpoint(&self) -> bool {
+        self.checkpoint.waits_for_letters()
     }
 
     /// Whether so many letters wait to be sent that no further message is to die by rule. When that is over, a [`Classic::tick`] has to

@@ -39,6 +39,19 @@ fn publishers_do_not_get_ahead_of_a_limit_however_much_they_bring() {
 }
 
 #[test]
+fn a_full_queue_does_not_grow_while_letters_wait() {
+    let mut bench = filled(QueueConfig { max_length: Some(5), dead_letters: true, ..durable() }, 10);
+    bench.queue.let_letters_wait(true);
+    bench.publish(&vec![message(b"x"); 3000]);
+    assert_eq!((bench.queue.counts().ready, bench.world.dead.len()), (5, 3005));
+    let config = QueueConfig { max_length: Some(2), dead_letters: true, ..durable() };
+    bench.queue.reconfigure(Arc::new(config), bench.now_ms, &mut bench.world);
+    assert_eq!(bench.queue.counts().ready, 5, "what is not brought about by publishers waits");
+    bench.publish(&[message(b"x")]);
+    assert_eq!(bench.queue.counts().ready, 5);
+}
+
+#[test]
 fn large_messages_die_a_few_at_a_time() {
     let config = QueueConfig { message_ttl_ms: Some(10), dead_letters: true, ..durable() };
     let mut bench = Bench::new(QueueConfig { memory_bytes_max: 1 << 30, ..config });
@@ -62,6 +75,19 @@ fn rejected_messages_that_wait_for_letters_before_them_follow_in_portions() {
     bench.world.wakes.push(0);
     assert!(wake_until_done(&mut bench) < 2000);
     assert_eq!((bench.world.dead.len(), bench.queue.unacked()), (5000, 0));
+}
+
+#[test]
+fn what_is_rejected_later_dies_later_though_letters_need_not_wait_any_more() {
+    let mut bench = filled(QueueConfig { dead_letters: true, ..durable() }, 0);
+    bench.publish(&[message(b"1"), message(b"2")]);
+    bench.consume(consumer(1, 0));
+    bench.queue.let_letters_wait(true);
+    bench.settle(SettleHow::Reject, MessageSeq(0), 1);
+    bench.queue.let_letters_wait(false);
+    bench.settle(SettleHow::Reject, MessageSeq(1), 1);
+    bench.queue.tick(bench.now_ms, &mut bench.world);
+    assert_eq!(bench.world.dead.iter().map(|(_, body)| body[0]).collect::<Vec<_>>(), *b"12");
 }
 
 #[test]

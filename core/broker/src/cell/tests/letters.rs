@@ -1,0 +1,88 @@
+//! Very many dead letters at once: those that cannot be sent or stored yet wait as messages.
+
+use std::time::Duration;
+
+use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
+
+use super::*;
+use crate::{Driver, FileSizes, Foundation};
+
+#[test]
+fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
+    const COUNT: u32 = 60_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = Bench::open(folder.path());
+    let (source, target) = source_and_target(&bench);
+    (0..COUNT / 1000).for_each(|_| assert_eq!(bench.publish("source", &["x"; 1000]), []));
+    let (first, _) = bench.get("source").expect("it works").expect("a message");
+    (1..COUNT).for_each(|_| assert!(bench.get("source").is_ok_and(|got| got.is_some())));
+    let reject =
+        |first, count| source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first, count }]);
+    std::thread::scope(|scope| {
+        let gate = target.inbox.lock();
+        scope.spawn(|| reject(first, 1));
+        // The first letter stands at the gate; the others wait behind it, or do not die before it has passed.
+        while source.services().letters_out.load(Ordering::Acquire) < 2 {
+            std::thread::yield_now();
+        }
+        reject(MessageSeq(first.0 + 1), COUNT - 1);
+        while !source.inbox.lock().is_empty() || !source.is_inbox_full() {
+            std::thread::yield_now();
+        }
+        let waiting = source.inbox_bytes.load(Ordering::Relaxed);
+        assert!(waiting < 5 << 20, "{waiting} bytes of letters wait");
+        drop(gate);
+    });
+    while ready(&target) < COUNT.into() || source.oldest_log_position() != 0 {
+        bench.sync();
+    }
+    assert_eq!(source.inbox_bytes.load(Ordering::Relaxed), 0);
+}
+
+/// A broker whose engines move when they are told to.
+fn driven() -> (Broker, Driver, Principal, Arc<SimClock>) {
+    let clock = Arc::new(SimClock::new(1_000_000));
+    let foundation = Foundation {
+        disk: Arc::new(SimDisk::new()),
+        clock: clock.clone(),
+        random: Arc::new(SeededRandom::new(1)),
+        memory: Arc::new(SimMemory::new(1 << 30)),
+        sizes: FileSizes::default(),
+    };
+    let opened = Broker::open_driven(&foundation, Path::new("/data"), BrokerOptions::default());
+    let (broker, mut driver) = opened.expect("a disk without faults");
+    driver.run_until_idle();
+    let user = broker.authenticate("guest", b"guest", true).expect("the default user");
+    let (told, id) = (Arc::new(Told::default()), broker.next_connection_id());
+    let principal = broker.open_connection(user, "/", id, told).expect("the default vhost");
+    (broker, driver, principal, clock)
+}
+
+fn publish(broker: &Broker, principal: &Principal, queue: &[u8], properties: &[u8], body: &[u8]) {
+    let mut publisher = Publisher::new(broker, principal);
+    let message = Incoming { mandatory: false, exchange: b"", routing_key: queue, properties, body };
+    publisher.publish(&mut PublishChannel::new(), message).expect("it is routed");
+    publisher.flush();
+}
+
+#[test]
+fn messages_stop_dying_while_the_log_has_much_to_write_and_go_on_when_it_has_written() {
+    let (broker, mut driver, principal, clock) = driven();
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", b"target");
+    arguments.push_i64("x-message-ttl", 10);
+    let declare = |name: &'static [u8], arguments| {
+        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
+        broker.declare_queue(&principal, declare).expect("it can be declared").queue
+    };
+    let source = declare(b"source", arguments.as_table());
+    let (target, _filler) = (declare(b"target", no_arguments()), declare(b"filler", no_arguments()));
+    driver.run_until_idle();
+    publish(&broker, &principal, b"source", &[0, 0], b"dies");
+    (0..20).for_each(|_| publish(&broker, &principal, b"filler", PERSISTENT, &vec![1; 1 << 20]));
+    clock.advance(Duration::from_millis(20));
+    source.submit(Event::Tick);
+    assert_eq!((ready(&source), ready(&target)), (1, 0));
+    driver.run_until_idle();
+    assert_eq!((ready(&source), ready(&target)), (0, 1));
+}

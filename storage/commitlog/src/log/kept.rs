@@ -4,13 +4,14 @@
 //!
 //! A kept file is the log file under another name: `%016x.kept`, after its first position. They need not follow each other.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Disk, OpenMode};
 
-use super::file::SealedFile;
+use super::file::{SealedFile, first_of_name};
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
 use super::inspect::{LogFile, list_log_files};
 use super::{Damage, Log, LogError};
@@ -78,7 +79,8 @@ pub(super) fn kept_path(dir: &Path, first: Position) -> PathBuf {
     dir.join(kept_name(first))
 }
 
-/// The kept files beside the log in `dir`, oldest first. Each has its own end as `next_first`: nothing may be missing of it.
+/// The kept files beside the log in `dir`, oldest first. Each has its own end as `next_first`: nothing may be missing of it. Where a
+/// file is longer than that the next one begins, a failing disk has undone the cutting of its end: the rest is no part of it.
 ///
 /// # Errors
 /// [`LogError::Io`].
@@ -87,12 +89,16 @@ pub fn list_kept_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>, LogE
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         listed => listed.map_err(IoFailure::of("list", dir))?,
     };
+    let first_of = |name: &String| first_of_kept_name(name).or_else(|| first_of_name(name));
+    let begun: BTreeSet<Position> = names.iter().filter_map(first_of).collect();
     let mut files = Vec::new();
     for first in names.iter().filter_map(|name| first_of_kept_name(name)) {
         let path = kept_path(dir, first);
         let file = disk.open(&path, OpenMode::Read).map_err(IoFailure::of("open", &path))?;
         let bytes = file.len().map_err(IoFailure::of("measure", &path))?;
-        files.push(LogFile { path, first, next_first: Some(end_of(first, bytes)), bytes });
+        let next = begun.range(first.plus(1)..).next().copied();
+        let end = end_of(first, bytes);
+        files.push(LogFile { path, first, next_first: Some(next.map_or(end, |next| next.min(end))), bytes });
     }
     Ok(files)
 }
@@ -105,7 +111,7 @@ fn end_of(first: Position, bytes: u64) -> Position {
 /// The kept files as an open log lists them.
 pub(super) fn find_kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<SealedFile>, LogError> {
     let sealed = |file: LogFile| SealedFile {
-        end: end_of(file.first, file.bytes),
+        end: file.next_first.unwrap_or_else(|| end_of(file.first, file.bytes)),
         path: file.path,
         first: file.first,
     };

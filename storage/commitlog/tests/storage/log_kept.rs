@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use commitlog::{Afterlife, ClosedLog, Log, LogError, Position, list_kept_files};
-use platform::{Disk, SimDisk};
+use platform::{Disk, OpenMode, SimDisk};
 
 use super::fixtures::{DIR, Owned, append, drain, files, open, read_all, reopen, small_files};
 
@@ -81,6 +81,25 @@ fn a_crash_while_files_are_retired_leaves_each_in_the_log_or_kept() {
             assert_eq!(replayed, records[12 - replayed.len()..], "sync {nth}, seed {seed}");
             assert_eq!(payloads(&log, 0, 1200).unwrap().len(), 12, "sync {nth}, seed {seed}");
         }
+    }
+}
+
+#[test]
+fn a_kept_file_whose_cutting_a_failing_disk_has_undone_ends_where_the_next_begins() {
+    for kept_below in [300, 600, 900] {
+        let disk = SimDisk::new();
+        let (log, records) = four_files(&disk);
+        log.retire_files_below(Position(kept_below), |_| Afterlife::Kept).unwrap();
+        drop(log);
+        let first = files(&disk).into_iter().find(|path| path.extension().unwrap() == "kept").unwrap();
+        let file = disk.open(&first, OpenMode::ReadWrite).unwrap();
+        file.write_all_at(332, &[&[0; 400]]).unwrap();
+        let (log, _writer, _) = open(&disk, &small_files()).unwrap();
+        let all: Vec<_> = records.iter().map(|record| record.payload.clone()).collect();
+        assert_eq!(payloads(&log, 0, 1200).unwrap(), all, "below {kept_below}");
+        assert_eq!(log.kept_files()[0], 0..300);
+        let closed = ClosedLog::open(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+        assert_eq!(closed.read_range(Position(200), 200).unwrap().records.len(), 2);
     }
 }
 

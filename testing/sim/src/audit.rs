@@ -36,7 +36,7 @@ impl Model {
                     copy.excused &= !copy.confirmed || *place != key.1;
                 }
                 (Some([place]), Fate::Settled { .. }) => {
-                    let may_die = *place != key.1 && lets_letters_die[*place];
+                    let may_die = is_policed[key.1] || (*place != key.1 && lets_letters_die[*place]);
                     copy.fate = if may_die { Fate::Loose } else { Fate::Held(*place) };
                     copy.excused = true;
                 }

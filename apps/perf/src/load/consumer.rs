@@ -9,7 +9,7 @@ use super::link::Closed;
 use super::publisher::beat;
 use super::receiver::{Habit, Outlet, Receiver, Settle, Source};
 use super::recovery::{Ended, Recovery, may_pass};
-use super::seats::ConsumerSeat;
+use super::seats::Seat;
 use super::stamp::{Stamp, header_latency_ns};
 use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Want, monotonic_ns, whole_frames};
 use anyhow::{Context, Result, bail};
@@ -78,7 +78,7 @@ struct Start {
 pub(crate) struct ConsumerThread<'a> {
     figures: &'a Figures,
     heartbeat_ns: u64,
-    recovery: Option<Recovery<ConsumerSeat>>,
+    recovery: Option<Recovery<Seat<ConsumerPlan>>>,
     poller: Poller,
     connections: Vec<Connection>,
     /// Those that are to start, the latest first.
@@ -110,15 +110,15 @@ impl<'a> ConsumerThread<'a> {
     /// # Errors
     /// The process has no file descriptors left.
     pub(crate) fn new(
-        seats: Vec<ConsumerSeat>,
+        seats: Vec<Seat<ConsumerPlan>>,
         heartbeat_ns: u64,
-        recovery: Option<Recovery<ConsumerSeat>>,
+        recovery: Option<Recovery<Seat<ConsumerPlan>>>,
         figures: &'a Figures,
     ) -> Result<Self> {
         let poller = Poller::new()?;
         let begun_ns = monotonic_ns();
         let (mut connections, mut starts) = (Vec::with_capacity(seats.len()), Vec::new());
-        for (token, ConsumerSeat { number, socket, plans }) in seats.into_iter().enumerate() {
+        for (token, Seat { number, socket, plans }) in seats.into_iter().enumerate() {
             let mut timed = false;
             for (channel, plan) in (1..).zip(&plans) {
                 timed |= plan.habit.is_paced() || plan.habit.source != Source::Consume;

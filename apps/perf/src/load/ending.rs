@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// A run whose publishers are done, or that ends when idle, ends when nothing has arrived for this long.
-pub(crate) const IDLE: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Why a run is over; the texts are PerfTest's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
+    /// Whether the run went on for a while after its last message, to see whether that was the last.
+    pub(crate) const fn is_of_silence(self) -> bool {
+        matches!(self, Self::Published | Self::Idle | Self::Empty)
+    }
+
     /// What is printed between parentheses.
     pub(crate) const fn text(self) -> &'static str {
         match self {

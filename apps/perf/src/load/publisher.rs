@@ -8,7 +8,7 @@ use super::block::{Block, Shape};
 use super::figures::{Batch, Figures};
 use super::link::Closed;
 use super::recovery::{Ended, Recovery, may_pass};
-use super::seats::PublisherSeat;
+use super::seats::Seat;
 use super::sender::{Commit, Manner, Sender};
 use super::stamp::Clock;
 use super::voice::{self, Voice};
@@ -82,7 +82,7 @@ struct Connection {
 pub(crate) struct PublisherThread<'a> {
     figures: &'a Figures,
     habits: Habits,
-    recovery: Option<Recovery<PublisherSeat>>,
+    recovery: Option<Recovery<Seat<PublisherPlan>>>,
     poller: Poller,
     connections: Vec<Connection>,
     blocks: Vec<Block>,
@@ -103,16 +103,16 @@ impl<'a> PublisherThread<'a> {
     /// # Errors
     /// The process has no file descriptors left.
     pub(crate) fn new(
-        seats: Vec<PublisherSeat>,
+        seats: Vec<Seat<PublisherPlan>>,
         habits: Habits,
-        recovery: Option<Recovery<PublisherSeat>>,
+        recovery: Option<Recovery<Seat<PublisherPlan>>>,
         figures: &'a Figures,
     ) -> Result<Self> {
         let poller = Poller::new()?;
         let mut shapes: HashMap<Shape, usize> = HashMap::new();
         let mut blocks = Vec::new();
         let mut connections = Vec::with_capacity(seats.len());
-        for (token, PublisherSeat { number, socket, plans }) in seats.into_iter().enumerate() {
+        for (token, Seat { number, socket, plans }) in seats.into_iter().enumerate() {
             poller.add(socket.stream(), token, Want::Read)?;
             let mut place = |shape| {
                 *shapes.entry(shape).or_insert_with_key(|shape| {

@@ -1,16 +1,16 @@
 //! One run from end to end: declare, connect, publish and consume, report, close, delete.
 
-use super::consumer::ConsumerThread;
-use super::ending::{self, Ending, IDLE};
+use super::consumer::{ConsumerPlan, ConsumerThread};
+use super::ending::{self, Ending};
 use super::figures::Figures;
 use super::lines::Lines;
 use super::link::Link;
 use super::options::{Options, TopologyOnly};
 use super::prometheus::Endpoint;
-use super::publisher::PublisherThread;
+use super::publisher::{PublisherPlan, PublisherThread};
 use super::recovery::{Opening, Recovery, recovery};
 use super::report::{Interval, Moment, Report, Summary};
-use super::seats::{ConsumerSeat, PublisherSeat, Seats};
+use super::seats::{Seat, Seats};
 use super::topology::Topology;
 use crate::io::{Socket, WatchedProcess, WatchedUse, is_interrupted, watch_interrupts};
 use anyhow::{Context, Result, bail, ensure};
@@ -27,6 +27,9 @@ const CONNECTING_AT_ONCE: usize = 16;
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a broker may take to start all consumers.
 const CONSUMERS_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Connections of one kind, dealt out to threads.
+type Dealt<P> = Vec<Vec<Seat<P>>>;
 
 /// Runs what the options say and prints the outcome.
 ///
@@ -148,7 +151,7 @@ impl<'a> Run<'a> {
     }
 
     /// Opens all connections and deals them out to threads.
-    fn connect(&self) -> Result<(Vec<Vec<PublisherSeat>>, Vec<Vec<ConsumerSeat>>)> {
+    fn connect(&self) -> Result<(Dealt<PublisherPlan>, Dealt<ConsumerPlan>)> {
         let (options, threads) = (self.options, usize::from(self.options.running.threads));
         let goes_on = || -> Result<()> {
             ensure!(!is_interrupted(), "stopped while connecting");
@@ -166,7 +169,7 @@ impl<'a> Run<'a> {
         &self,
         scope: &'scope Scope<'scope, '_>,
         figures: &'scope Figures,
-        (publishers, consumers): (Vec<Vec<PublisherSeat>>, Vec<Vec<ConsumerSeat>>),
+        (publishers, consumers): (Dealt<PublisherPlan>, Dealt<ConsumerPlan>),
     ) -> Result<Vec<ScopedJoinHandle<'scope, Vec<Socket>>>>
     where
         'a: 'scope,
@@ -238,17 +241,17 @@ impl<'a> Run<'a> {
             let over = ending.is_some() || figures.is_stopped();
             if over || began.elapsed() >= next {
                 next = began.elapsed().max(next) + every;
-                let mut now = Moment::of(figures, sample()?);
-                if over && quiet.1.elapsed() >= IDLE && now.received > 0 {
-                    // The second in which nothing came any more is not part of the run.
-                    now.at_ns = figures.received_last_ns.load(Relaxed).max(last.at_ns);
-                }
+                let now = Moment::of(figures, sample()?);
                 let interval = report.interval(figures, &start, &last, &now);
                 self.say(&interval)?;
                 self.endpoint.iter().for_each(|endpoint| endpoint.tell(&interval, report.totals()));
                 last = now;
             }
             if over {
+                if ending.is_some_and(Ending::is_of_silence) && last.received > 0 {
+                    // The time in which nothing came any more is not part of the run, however many intervals it had.
+                    last.at_ns = figures.received_last_ns.load(Relaxed).max(start.at_ns + 1);
+                }
                 let why = ending.map_or("a connection failed", Ending::text);
                 return self.sum_up(report, (&start, &last), why);
             }

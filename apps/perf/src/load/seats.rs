@@ -22,27 +22,20 @@ use std::sync::Arc;
 use wire::amqp091::methods::{basic, confirm, tx};
 use wire::amqp091::{Method, TableBuf, Value};
 
-/// A publishing connection.
+/// An open connection and what is to be done on it.
 #[derive(Debug)]
-pub(crate) struct PublisherSeat {
-    /// Its number in the run, from 0.
+pub(crate) struct Seat<P> {
+    /// Its number in the run, from 0, among those of its kind.
     pub(crate) number: usize,
     pub(crate) socket: Socket,
     /// The n-th is for channel n + 1.
-    pub(crate) plans: Vec<PublisherPlan>,
-}
-
-/// A consuming connection.
-#[derive(Debug)]
-pub(crate) struct ConsumerSeat {
-    /// Its number in the run, from 0.
-    pub(crate) number: usize,
-    pub(crate) socket: Socket,
-    /// The n-th is for channel n + 1.
-    pub(crate) plans: Vec<ConsumerPlan>,
+    pub(crate) plans: Vec<P>,
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// A method, and the name of its answer.
+type Asked<'a> = (Method<'a>, &'static str);
 
 /// What all connections of a run share.
 #[derive(Debug)]
@@ -114,24 +107,33 @@ impl<'a> Seats<'a> {
     ///
     /// # Errors
     /// The broker cannot be reached or refuses.
-    pub(crate) fn publisher(&self, n: usize) -> Result<PublisherSeat> {
+    pub(crate) fn publisher(&self, n: usize) -> Result<Seat<PublisherPlan>> {
         let options = &self.options.publishing;
-        let mut link = Link::open(&self.options.connecting, n, &format!("{} publisher {n}", self.id))?;
+        let mut before: Vec<Asked<'_>> = Vec::new();
+        if options.window().is_some() {
+            before.push((confirm::Select::default().into(), "confirm.select-ok"));
+        } else if options.producer_tx_size > 0 {
+            before.push((tx::Select::default().into(), "tx.select-ok"));
+        }
         let channels = options.producer_channel_count;
+        let link = self.open(n, "publisher", channels, &before)?;
+        let numbers = (1..=channels).zip(n * usize::from(channels)..);
+        let plans = numbers.map(|(channel, n)| self.publisher_plan(channel, n, link.frame_size_max));
+        let plans = plans.collect();
+        Ok(Seat { number: n, socket: link.into_socket()?, plans })
+    }
+
+    /// Connects, and opens channels on each of which this has been asked for.
+    fn open(&self, n: usize, what: &str, channels: u16, before: &[Asked<'_>]) -> Result<Link> {
+        let mut link = Link::open(&self.options.connecting, n, &format!("{} {what} {n}", self.id))?;
         link.open_channels(channels)?;
         for channel in 1..=channels {
-            if options.window().is_some() {
-                link.send(channel, &[confirm::Select::default().into()])?;
-                link.expect(channel, "confirm.select-ok")?;
-            } else if options.producer_tx_size > 0 {
-                link.send(channel, &[tx::Select::default().into()])?;
-                link.expect(channel, "tx.select-ok")?;
+            for (method, answer) in before {
+                link.send(channel, &[*method])?;
+                link.expect(channel, answer)?;
             }
         }
-        let first = n * usize::from(channels);
-        let plans = (1..=channels).zip(first..);
-        let plans = plans.map(|(channel, n)| self.publisher_plan(channel, n, link.frame_size_max)).collect();
-        Ok(PublisherSeat { number: n, socket: link.into_socket()?, plans })
+        Ok(link)
     }
 
     fn publisher_plan(&self, channel: u16, n: usize, frame_size_max: usize) -> PublisherPlan {
@@ -191,41 +193,32 @@ impl<'a> Seats<'a> {
     ///
     /// # Errors
     /// The broker cannot be reached or refuses.
-    pub(crate) fn consumer(&self, n: usize) -> Result<ConsumerSeat> {
+    pub(crate) fn consumer(&self, n: usize) -> Result<Seat<ConsumerPlan>> {
         let options = &self.options.consuming;
-        let mut link = Link::open(&self.options.connecting, n, &format!("{} consumer {n}", self.id))?;
-        let channels = options.consumer_channel_count;
-        link.open_channels(channels)?;
-        let own = if self.topology.is_exclusive() {
-            vec![self.topology.declare_exclusive(&mut link, n)?]
-        } else {
-            Vec::new()
-        };
-        let mut before: Vec<(Method<'_>, &str)> = Vec::new();
+        let mut before: Vec<Asked<'_>> = Vec::new();
         for (prefetch_count, global) in [(options.qos, false), (options.global_qos, true)] {
             if prefetch_count > 0 {
-                before.push((
-                    basic::Qos { prefetch_count, global, ..Default::default() }.into(),
-                    "basic.qos-ok",
-                ));
+                let qos = basic::Qos { prefetch_count, global, ..Default::default() };
+                before.push((qos.into(), "basic.qos-ok"));
             }
         }
         if options.consumer_tx_size > 0 {
             before.push((tx::Select::default().into(), "tx.select-ok"));
         }
-        for channel in 1..=channels {
-            for (method, answer) in &before {
-                link.send(channel, &[*method])?;
-                link.expect(channel, answer)?;
-            }
-        }
-        let first = n * usize::from(channels);
-        let plans = (first..).take(usize::from(channels)).map(|n| {
+        let channels = options.consumer_channel_count;
+        let mut link = self.open(n, "consumer", channels, &before)?;
+        let own = if self.topology.is_exclusive() {
+            vec![self.topology.declare_exclusive(&mut link, n)?]
+        } else {
+            Vec::new()
+        };
+        let numbers = (n * usize::from(channels)..).take(usize::from(channels));
+        let plans = numbers.map(|n| {
             let queues = if own.is_empty() { self.topology.queues_of(n).to_vec() } else { own.clone() };
             self.consumer_plan(n, queues)
         });
         let plans = plans.collect();
-        Ok(ConsumerSeat { number: n, socket: link.into_socket()?, plans })
+        Ok(Seat { number: n, socket: link.into_socket()?, plans })
     }
 
     #[expect(

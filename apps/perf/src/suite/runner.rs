@@ -21,8 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const OTHER_FILES: u64 = 200;
 /// What a test takes beside its own seconds, roughly: starting, connecting, deleting.
 const OVERHEAD_S: u64 = 4;
-/// How long a broker gets to come to rest before the memory of its backlog is read.
-const REST: Duration = Duration::from_secs(5);
+/// How long a broker gets to come to rest before the memory of its backlog is read. Warren gives back what was freed when it had nothing to
+/// do for up to ten seconds.
+const REST: Duration = Duration::from_secs(12);
+/// Longer runs have a flame graph of their beginning.
+const PROFILE_SECONDS_MAX: u64 = 120;
 /// How long deleting what a test declared may take.
 const DELETION_LIMIT: Duration = Duration::from_secs(180);
 
@@ -306,14 +309,19 @@ impl<'a> Suite<'a> {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    /// Has our own broker take a flame graph in the middle of the run, for one size of messages.
+    /// Has our own broker take a flame graph of the run, for one size of messages. It looks for names of functions when the run is
+    /// over, unless the run is long: that takes 100 MiB and half a second, which would be in the figures.
     fn start_profile(&self, contender: &Contender, measurement: &Measurement) -> Option<Flame> {
         let (program, data) = contender.program().zip(contender.data())?;
         if measurement.size != self.results.plan.sizes[0] {
             return None;
         }
         let file = data.with_extension("svg");
-        let seconds = (self.results.plan.seconds / 2).clamp(1, 20).to_string();
+        let seconds = match self.results.plan.seconds {
+            seconds if seconds <= PROFILE_SECONDS_MAX => seconds + 1,
+            _ => PROFILE_SECONDS_MAX,
+        };
+        let seconds = seconds.to_string();
         let mut command = Command::new(program);
         command.args(["ctl", "--data-dir"]).arg(data).args(["profile", "cpu", "--seconds", &seconds, "-o"]);
         command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -338,7 +346,7 @@ struct Flame {
 impl Flame {
     /// The picture, if there is one: a broker that cannot be profiled has none.
     fn finish(mut self) -> Option<String> {
-        if wait(&mut self.child, Duration::from_secs(30)).ok().flatten().is_none() {
+        if wait(&mut self.child, Duration::from_secs(PROFILE_SECONDS_MAX + 30)).ok().flatten().is_none() {
             self.child.kill().ok()?;
             self.child.wait().ok()?;
         }

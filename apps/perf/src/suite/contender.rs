@@ -146,7 +146,7 @@ pub(crate) fn is_loopback(uri: &Uri) -> Result<bool> {
     Ok(addresses.all(|address| address.ip().is_loopback()))
 }
 
-/// What a broker calls itself, such as `RabbitMQ 4.3.6`.
+/// What a broker calls itself, such as `RabbitMQ 4.3.6` or `Warren 0.1.0`.
 ///
 /// # Errors
 /// It cannot be reached, or does not greet as AMQP 0-9-1 brokers do.
@@ -175,13 +175,29 @@ pub(crate) fn name_of(uri: &Uri) -> Result<String> {
         Some(Value::LongStr(text)) => String::from_utf8_lossy(text).into_owned(),
         _ => String::new(),
     };
-    let name = format!("{} {}", text("product"), text("version"));
-    Ok(if name.trim().is_empty() { place } else { name.trim().to_owned() })
+    let name = own_name(&text("information"), &text("product"), &text("version"));
+    Ok(if name.is_empty() { place } else { name })
+}
+
+/// Warren has RabbitMQ's product and version, because clients look at them, and tells who it is in `information`.
+fn own_name(information: &str, product: &str, version: &str) -> String {
+    match information.split_once(". ") {
+        Some((warren, _)) if warren.starts_with("Warren ") => warren.to_owned(),
+        _ => format!("{product} {version}").trim().to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_is_a_warren_is_not_called_rabbitmq() {
+        let licensed = "Warren 0.1.0. Licensed under the Apache License 2.0";
+        assert_eq!(own_name(licensed, "RabbitMQ", "4.3.6"), "Warren 0.1.0");
+        assert_eq!(own_name("Licensed under the MPL 2.0. See", "RabbitMQ", "4.3.6"), "RabbitMQ 4.3.6");
+        assert_eq!(own_name("", "", ""), "");
+    }
 
     #[test]
     fn only_addresses_of_this_machine_are_loopback() {

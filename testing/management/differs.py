@@ -8,7 +8,7 @@ DIFFERS = [
     (ANY, r"garbage_collection|reductions|cached_segments|pending_raft_commands", "figures of Erlang processes"),
     (ANY, r"peer-rabbitmq4@localhost|warren@localhost", "the node's name is a key"),
     (ANY, r"warren_version|message_bytes_on_disk|disk_bytes|disk_live_ratio|global_prefetch_count", "Warren shows more"),
-    ("/channels", r"idle_since", "channels do not remember when they were last used"),
+    ("/channels", r"idle_since", "depends on how long the channel was not used"),
     ("/api/queues", r"idle_since", "depends on traffic and its time: Warren counts a queue as used since a message came or went"),
     (ANY, r"socket_opts|cowboy|contexts|listeners", "listeners of other protocols and their socket options"),
     ("/api/nodes", r"config_files|metrics_gc_queue_length|ra_open_file_metrics|applications", "parts of RabbitMQ that do not exist here"),

@@ -2,7 +2,10 @@
 
 import time as clock
 
+import pika
 import pytest
+
+from api import quoted
 
 V, Q = "more", "/api/queues/quorum/more"
 MISSING = {"error": "Object Not Found", "reason": "Not Found"}
@@ -92,3 +95,27 @@ def test_a_queue_says_since_when_it_is_idle_and_what_its_messages_are(api):
     assert listed["seen"]["head_message_timestamp"] == 1000 and "head_message_timestamp" not in listed["q"]
     detailed = {queue["name"]: queue for queue in api.get("/api/queues/detailed") if queue["vhost"] == V}
     assert detailed["seen"]["idle_since"] == shown["idle_since"] and detailed["q"]["head_message_timestamp"] is None
+
+
+def test_a_channel_says_since_when_it_is_idle(api, broker):
+    parameters = pika.URLParameters(broker.amqp)
+    parameters.client_properties = {"connection_name": "idle"}
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+
+    def idle_since():
+        """Later than before, and as soon as it is told."""
+        end = clock.monotonic() + 10
+        while clock.monotonic() < end:
+            name = next((it["name"] for it in api.get("/api/connections") if it["user_provided_name"] == "idle"), "")
+            shown = api.get(f"/api/channels/{quoted(name + ' (1)')}").get("idle_since") if name else None
+            if shown and shown not in seen:
+                return shown
+            clock.sleep(0.1)
+
+    seen = []
+    seen.append(idle_since())
+    channel.basic_publish("", "nowhere", b"x")
+    seen.append(idle_since())
+    assert seen[0].endswith("+00:00") and seen[1] > seen[0]
+    connection.close()

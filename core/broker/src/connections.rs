@@ -130,6 +130,8 @@ pub struct ChannelInfo {
     pub global_prefetch_count: u32,
     /// What it has counted.
     pub traffic: TrafficTotals,
+    /// When a frame last came in on it or a delivery was written, milliseconds since 1970; 0 if that is yet to come.
+    pub used_ms: u64,
 }
 
 /// All connections of the node.

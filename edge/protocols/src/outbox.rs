@@ -88,6 +88,14 @@ impl<S> Outbox<S> {
         result
     }
 
+    /// As [`OutputBytes::written`], and then a look at the state.
+    #[inline]
+    pub fn written_then(&self, count: usize, then: impl FnOnce(&mut S)) {
+        let mut output = self.output.lock();
+        output.in_flight_bytes = output.in_flight_bytes.saturating_sub(count);
+        then(&mut output.state);
+    }
+
     /// Wakes the connection's task, so that it polls the session.
     pub fn wake(&self) {
         self.waker.wake();
@@ -106,8 +114,7 @@ impl<S: Send> OutputBytes for Outbox<S> {
     }
 
     fn written(&self, count: usize) {
-        let mut output = self.output.lock();
-        output.in_flight_bytes = output.in_flight_bytes.saturating_sub(count);
+        self.written_then(count, |_| ());
     }
 
     fn pending_bytes(&self) -> usize {

@@ -13,7 +13,7 @@ use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::Answer;
-use super::shapes::{connection_details, object};
+use super::shapes::{add_idle_since, connection_details, object};
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 
@@ -101,6 +101,7 @@ fn channel_object(app: &super::app::Inner, channel: &Channel, ranges: Ranges) ->
         "user_who_performed_action": info.user,
         "vhost": info.vhost,
     }));
+    add_idle_since(&mut json, info.used_ms);
     rates::add_channel(app, &mut json, channel.connection, info, ranges);
     Value::Object(json)
 }

@@ -14,11 +14,11 @@ use super::messages;
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
-use super::shapes::{connection, connection_details, consumers, lossy, now_ms, object};
+use super::shapes::{add_idle_since, connection, connection_details, consumers, lossy, object};
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
 use crate::policies::definition_object;
-use crate::values::{iso_time, raw_table, table, text};
+use crate::values::{raw_table, table, text};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/queues", Access::Management, "Queues of all virtual hosts.", list),
@@ -278,13 +278,8 @@ fn add_contents(
     }
 }
 
-/// How long a queue is not used before it counts as idle, milliseconds: RabbitMQ's processes rest after about as much.
-const IDLE_MS: u64 = 1_000;
-
 fn add_tags_and_disk(json: &mut Map<String, Value>, stats: &QueueStats) {
-    if stats.active_ms > 0 && now_ms().saturating_sub(stats.active_ms) >= IDLE_MS {
-        json.insert("idle_since".into(), iso_time(stats.active_ms).into());
-    }
+    add_idle_since(json, stats.active_ms);
     // Warren's own: segment files of the queue, and which part of them is of blocks that are needed.
     json.insert("disk_bytes".into(), stats.segment_bytes.into());
     let ratio = (stats.segment_bytes > 0).then(|| stats.disk_bytes as f64 / stats.segment_bytes as f64);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use crate::node::NODE_NAME;
-use crate::values::{table, text};
+use crate::values::{iso_time, table, text};
 
 /// Bytes as text, for filters and texts.
 pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -26,6 +26,16 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How long a queue or channel is not used before it counts as idle, milliseconds: RabbitMQ's processes rest after about as much.
+const IDLE_MS: u64 = 1_000;
+
+/// Since when something is idle that was last used then, milliseconds since 1970; 0 is never.
+pub(crate) fn add_idle_since(json: &mut Map<String, Value>, used_ms: u64) {
+    if used_ms > 0 && now_ms().saturating_sub(used_ms) >= IDLE_MS {
+        json.insert("idle_since".into(), iso_time(used_ms).into());
+    }
 }
 
 /// A connection by its number.

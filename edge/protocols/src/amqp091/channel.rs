@@ -59,6 +59,8 @@ pub(crate) struct Channel {
     pub(crate) getter: Option<Getter>,
     /// Properties that were found valid last; most publishers repeat theirs.
     pub(crate) properties_valid: Vec<u8>,
+    /// It stands among [`super::running::Running::active`].
+    pub(crate) is_active: bool,
     /// Counts the channel against limits as long as it is there.
     pub(crate) permit: ChannelPermit,
 }
@@ -76,6 +78,7 @@ impl Channel {
             prefetch: 0,
             getter: None,
             properties_valid: Vec::new(),
+            is_active: true,
             permit,
         }
     }

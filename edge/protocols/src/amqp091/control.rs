@@ -150,6 +150,7 @@ fn channel_info(number: u16, channel: &ChannelOutput) -> ChannelInfo {
         prefetch_count: facts.prefetch,
         global_prefetch_count: facts.global_prefetch,
         traffic: channel.totals(),
+        used_ms: channel.used_ms(),
         ..ChannelInfo::default()
     }
 }

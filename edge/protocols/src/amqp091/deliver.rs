@@ -54,6 +54,10 @@ pub(crate) struct ChannelOutput {
     pub(crate) facts: ChannelFacts,
     /// What was delivered, fetched and acked on the channel.
     counted: TrafficTotals,
+    /// When something last came in or was written, milliseconds since 1970.
+    used_ms: u64,
+    /// It stands among [`Deliveries::served`].
+    is_served: bool,
 }
 
 /// What listings show of a channel and only the session knows.
@@ -99,6 +103,8 @@ pub(crate) struct Deliveries {
     serial_latest: u64,
     /// What closed channels have counted.
     counted_closed: TrafficTotals,
+    /// Channels with deliveries since the socket last took something, each once.
+    served: Vec<u16>,
 }
 
 /// A new consumer.
@@ -134,6 +140,7 @@ impl Deliveries {
             cancelled: Vec::new(),
             serial_latest: 0,
             counted_closed: TrafficTotals::default(),
+            served: Vec::new(),
         }
     }
 
@@ -164,6 +171,8 @@ impl Deliveries {
             confirms: ConfirmProgress::default(),
             facts: ChannelFacts::default(),
             counted: TrafficTotals::default(),
+            used_ms: 0,
+            is_served: false,
         }));
         self.serial_latest
     }
@@ -190,6 +199,23 @@ impl Deliveries {
         for entry in entries {
             self.settled(entry.source);
             each(entry);
+        }
+    }
+
+    /// A channel was used then, milliseconds since 1970.
+    pub(crate) fn used(&mut self, number: u16, now_ms: u64) {
+        if let Some(channel) = self.channel(number) {
+            channel.used_ms = now_ms;
+        }
+    }
+
+    /// The socket takes what was delivered.
+    #[inline]
+    pub(crate) fn written(&mut self, now_ms: u64) {
+        while let Some(number) = self.served.pop() {
+            if let Some(channel) = self.channel(number) {
+                (channel.used_ms, channel.is_served) = (now_ms, false);
+            }
         }
     }
 
@@ -413,6 +439,11 @@ impl Deliveries {
 }
 
 impl ChannelOutput {
+    /// When something last came in or was written, milliseconds since 1970; 0 if that is yet to come.
+    pub(crate) fn used_ms(&self) -> u64 {
+        self.used_ms
+    }
+
     /// What the channel has counted.
     pub(crate) fn totals(&self) -> TrafficTotals {
         let mut totals = self.facts.published.now();
@@ -519,6 +550,10 @@ fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]
     let counted = &mut channel.counted.deliveries;
     *(if ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack }) += taken as u64;
     counted.redelivered += redelivered;
+    if taken > 0 && !channel.is_served {
+        channel.is_served = true;
+        side.served.push(source.channel);
+    }
     taken
 }
 

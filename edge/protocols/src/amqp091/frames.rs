@@ -41,6 +41,7 @@ pub(crate) fn check_kind(frame: &Frame<'_>) -> Outcome {
 impl Running {
     /// A frame on a channel other than 0; `rest` are the bytes that have arrived behind it.
     pub(crate) fn channel_frame(&mut self, frame: &Frame<'_>, rest: &[u8]) -> Outcome<Taken> {
+        self.note_active(frame.channel);
         if frame.kind != FRAME_METHOD {
             check_kind(frame)?;
             return self.content_frame(frame);

@@ -61,6 +61,10 @@ pub(crate) struct Running {
     pub(crate) alarm: Alarm,
     /// The client understands connection.blocked (B10).
     pub(crate) blocked_capability: bool,
+    /// Channels with frames since the last batch ended, each once or nearly so.
+    pub(crate) active: Vec<u16>,
+    /// Channel of the latest frame of the batch; 0 is none.
+    pub(crate) active_latest: u16,
     /// Scratch.
     pub(crate) resumable: Vec<(u32, u32)>,
 }
@@ -101,6 +105,7 @@ impl Running {
         let published = channel.publish.counters();
         self.note(number, |facts| facts.published = published);
         self.channels.insert(number, channel);
+        self.active.push(number);
         self.reply(number, wire::amqp091::methods::channel::OpenOk::default());
         Ok(())
     }
@@ -129,8 +134,20 @@ impl Running {
         Ok(())
     }
 
-    /// Everything that one read brought goes to the queues.
-    pub(crate) fn end_batch(&mut self) {
+    /// A frame has arrived on a channel.
+    #[inline]
+    pub(crate) fn note_active(&mut self, number: u16) {
+        if self.active_latest != number {
+            self.active_latest = number;
+            if let Some(channel) = self.channels.get(number).filter(|channel| !channel.is_active) {
+                channel.is_active = true;
+                self.active.push(number);
+            }
+        }
+    }
+
+    /// Everything that one read brought goes to the queues. The read was at `now_ms`, since 1970.
+    pub(crate) fn end_batch(&mut self, now_ms: u64) {
         self.settle_gathered();
         self.submit();
         if self.has_freed_window {
@@ -138,7 +155,15 @@ impl Running {
             self.resume_paused();
         }
         self.publisher_full = self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
-        self.output_full = self.sink.outbox.lock().pending_bytes() >= OUTPUT_BYTES_MAX;
+        let mut output = self.sink.outbox.lock();
+        self.output_full = output.pending_bytes() >= OUTPUT_BYTES_MAX;
+        self.active_latest = 0;
+        for number in self.active.drain(..) {
+            if let Some(channel) = self.channels.get(number) {
+                channel.is_active = false;
+            }
+            output.state().used(number, now_ms);
+        }
     }
 
     /// Before anything that must find earlier publishes and settlements done.

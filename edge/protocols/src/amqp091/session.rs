@@ -224,7 +224,7 @@ impl Session {
             self.broker.stages().end(Stage::Parse, began);
         }
         if let Some(running) = &mut self.running {
-            running.end_batch();
+            running.end_batch(now.unix_ms);
         }
         if self.is_held() != held {
             self.show_alarm();
@@ -430,7 +430,7 @@ impl Session {
             return;
         }
         self.sent = now;
-        self.outbox.written(count);
+        self.outbox.written_then(count, |deliveries| deliveries.written(now.unix_ms));
         self.control.sent.add(count);
     }
 

@@ -94,6 +94,8 @@ impl Session {
             random: self.peer.seed,
             unfinished: Share::new(self.settings.unfinished.clone()),
             spare_body: Vec::new(),
+            active: Vec::new(),
+            active_latest: 0,
             has_freed_window: false,
             publisher_full: false,
             output_full: false,

@@ -85,3 +85,26 @@ fn what_is_closed_and_deleted_stays_counted() {
     assert_eq!((churn.queues_created, churn.queues_deleted), (1, 1));
     assert!(churn.queues_declared >= 1 && churn.logins.succeeded == 1 && churn.logins.refused == 0);
 }
+
+#[test]
+fn a_channel_is_used_when_a_frame_comes_in_on_it_and_when_a_delivery_goes_out() {
+    let world = World::new();
+    let mut client = world.channel();
+    client.declare("q");
+    let used = |world: &World| {
+        let (_, control) = world.broker.connections().all().remove(0);
+        control.channels().iter().map(|channel| channel.used_ms).collect::<Vec<_>>()
+    };
+    let mut other = world.channel();
+    client.now.unix_ms = 1_000;
+    client.open_channel(2);
+    client.consume("q", true);
+    assert_eq!(used(&world), [1_000, 1_000]);
+    client.now.unix_ms = 2_000;
+    client.send(&message(2, "", "nowhere", b"x"));
+    assert_eq!(used(&world), [1_000, 2_000]);
+    client.now.unix_ms = 3_000;
+    other.send(&message(1, "", "q", b"x"));
+    client.delivery();
+    assert_eq!(used(&world), [3_000, 2_000]);
+}

@@ -110,6 +110,8 @@ def test_an_export_of_rabbitmq_is_imported_and_comes_back(server, request, peer)
     path = request.path.parent / "data" / peer
     given, server = json.loads(path.read_text()), server()
     server.do("import_definitions", str(path))
+    for line in given["queues"]:
+        line["arguments"].setdefault("x-queue-type", "classic")      # as RabbitMQ 4.3 imports queues without a type
     back = json.loads(server.do("export_definitions", "-"))
 
     def rows(document, key, *names):

@@ -36,8 +36,6 @@ def is_told(scene, event):
     key, headers = event
     if scene == "vhosts_over_http" and key in ("vhost.limits.cleared", "parameter.cleared"):
         return False       # told once, when the last limit goes; RabbitMQ keeps an empty record until the vhost goes
-    if scene == "definitions" and key.startswith("permission.") and headers["user"] == ["S", "guest"]:
-        return False       # who imports a vhost is not given permissions in it: the document says who has some
     if scene == "shovels" and headers.get("status") == ["S", "running"] and headers["name"][1] == "ev-once":
         return False       # nothing to move: RabbitMQ is done before it runs
     if scene == "vhosts_over_http" and headers.get("name") == ["S", "limits"] and key.endswith(".set") and "max-queues" not in str(headers):
@@ -65,8 +63,4 @@ def mended(scene, step, event):
         headers.pop("tracing")                                                      # not told: it is not part of the record
         if step == "not protected":
             headers.pop("metadata")                                                 # Warren does not tell `false` from nothing
-        if (scene, step) == ("vhosts_over_http", "other metadata"):
-            headers.pop("metadata"), headers.pop("tags")                            # what a PUT does not name stays as it is
-    if key == "queue.created" and scene == "definitions":
-        headers.pop("arguments")                                                    # as in the document, without a queue type of the vhost
     return [key, headers]

@@ -44,7 +44,7 @@ def test_names_are_found_in_any_case_and_by_expressions(api):
 def test_columns_and_orders(api):
     rows = api.get(f"/api/queues/{V}?columns=name&sort=name&sort_reverse=true")
     assert rows[0] == {"name": "q0249"} and rows[-1] == {"name": "Other"}
-    assert api.get(f"/api/queues/{V}/q0001?columns=name,arguments") == {"name": "q0001", "arguments": {}}
+    assert api.get(f"/api/queues/{V}/q0001?columns=name,arguments") == {"name": "q0001", "arguments": {"x-queue-type": "classic"}}
 
 
 @pytest.mark.parametrize("by", ["name", "messages", "message_bytes", "consumers", "state", "vhost", "durable", "message_stats.publish_details.rate", "type",

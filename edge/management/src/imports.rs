@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use broker::{Broker, PasswordRule};
 use metadata::{
     Bind, Command, Definitions, DestinationName, Name, Outcome as Applied, Refusal, SetGlobalParameter,
+    SetPermissions,
 };
 
 use crate::parameters::{OWN, show_cluster_name};
@@ -31,6 +32,15 @@ pub enum Unsupported {
     Refused,
     /// They are left out, and everything that hangs on them; the rest is imported.
     Skipped,
+}
+
+/// Who imports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Importer<'a> {
+    /// The node itself, or whoever runs its command line.
+    Node,
+    /// A user, who may do everything in vhosts that are made on the way, as in RabbitMQ.
+    User(&'a str),
 }
 
 /// A kind of thing that Warren does not have yet.
@@ -94,6 +104,8 @@ enum Entry<T> {
 struct Import {
     definitions: Definitions,
     left: Vec<Left>,
+    /// Vhosts of which the document does not say whether they are protected from deletion.
+    protection_unsaid: HashSet<Name>,
 }
 
 /// Merges a document with what is there: nothing is deleted, exchanges and queues that exist stay as they are. Entries
@@ -107,9 +119,10 @@ pub fn import(
     document: &str,
     vhost: &str,
     unsupported: Unsupported,
+    importer: Importer<'_>,
 ) -> Result<Vec<String>, String> {
     let rule = &broker.options().password_rule;
-    let Import { mut definitions, left } = read(document, vhost, rule)?;
+    let Import { mut definitions, left, protection_unsaid } = read(document, vhost, rule)?;
     if unsupported == Unsupported::Refused && !left.is_empty() {
         return Err(format!(
             "the document has {}, which Warren does not have yet; nothing was imported. With --skip-unsupported \
@@ -120,10 +133,13 @@ pub fn import(
     for vhost in &mut definitions.vhosts {
         let default = || broker.options().default_queue_type.as_str().into();
         vhost.metadata.default_queue_type.get_or_insert_with(default);
+        if protection_unsaid.contains(&vhost.name) {
+            vhost.metadata.protected_from_deletion = is_protected(broker, &vhost.name);
+        }
     }
     check_vhost_count(broker, &definitions)?;
     let refused = |refused| format!("the broker refuses: {refused:?}");
-    let commands = with_seeds(broker, definitions.into_commands()).map_err(refused)?;
+    let commands = for_new_vhosts(broker, definitions.into_commands(), importer).map_err(refused)?;
     let batch = Command::ImportBatch(metadata::Batch { commands });
     let (outcome, call) = broker.apply_telling(&batch).map_err(refused)?;
     call.wait().map_err(refused)?;
@@ -132,18 +148,22 @@ pub fn import(
     Ok(left.iter().map(Left::line).collect())
 }
 
-/// New vhosts with what the configuration gives them; what the document says of them comes later and counts.
-fn with_seeds(broker: &Broker, commands: Vec<Command>) -> Result<Vec<Command>, broker::Refused> {
-    if !broker.seeds_vhosts() {
-        return Ok(commands);
-    }
+/// New vhosts with what the configuration gives them and their importer's permissions; what the document says of them comes later
+/// and counts.
+fn for_new_vhosts(
+    broker: &Broker,
+    commands: Vec<Command>,
+    importer: Importer<'_>,
+) -> Result<Vec<Command>, broker::Refused> {
     let mut users: BTreeSet<Name> =
         broker.read_metadata(|state| state.users().map(|(name, _)| name.clone()).collect());
     let mut all = Vec::with_capacity(commands.len());
     for command in commands {
         match command {
             Command::AddVhost(add) if broker.vhost(&lossy(&add.name)).is_none() => {
+                let grant = importers_permissions(importer, &add.name);
                 all.extend(broker.vhost_with_seeds(add, &mut users)?);
+                all.extend(grant);
             }
             Command::PutUser(put) => {
                 users.insert(put.name.clone());
@@ -153,6 +173,17 @@ fn with_seeds(broker: &Broker, commands: Vec<Command>) -> Result<Vec<Command>, b
         }
     }
     Ok(all)
+}
+
+fn is_protected(broker: &Broker, vhost: &Name) -> bool {
+    broker.read_metadata(|state| state.vhost(vhost).is_some_and(|it| it.metadata().protected_from_deletion))
+}
+
+fn importers_permissions(importer: Importer<'_>, vhost: &Name) -> Option<Command> {
+    let Importer::User(user) = importer else { return None };
+    let [configure, write, read] = [".*"; 3].map(Into::into);
+    let (user, vhost) = (user.as_bytes().into(), vhost.clone());
+    Some(Command::SetPermissions(SetPermissions { user, vhost, configure, write, read }))
 }
 
 /// `2 quorum queues, 1 stream`
@@ -242,6 +273,8 @@ fn read(document: &str, vhost: &str, rule: &PasswordRule) -> Result<Import, Prob
     let (operators, others): (Vec<_>, Vec<_>) =
         document.parameters.into_iter().partition(|it| it.component == OPERATOR_POLICY);
     let (shovels, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| it.component == SHOVEL);
+    let unsaid = document.vhosts.iter().filter(|it| it.metadata.protected_from_deletion.is_none());
+    let protection_unsaid = unsaid.map(|it| it.name.as_bytes().into()).collect();
     let mut left = Vec::new();
     let mut definitions = Definitions {
         users: each(document.users, |it| entries::user(it, rule))?,
@@ -262,7 +295,7 @@ fn read(document: &str, vhost: &str, rule: &PasswordRule) -> Result<Import, Prob
         bindings: each(document.bindings, |it| entries::binding(&it, vhost))?,
     };
     leave_bindings(&mut definitions.bindings, &mut left);
-    Ok(Import { definitions, left })
+    Ok(Import { definitions, left, protection_unsaid })
 }
 
 fn each<T, U>(all: Vec<T>, entry: impl Fn(T) -> Result<U, Problem>) -> Result<Vec<U>, Problem> {

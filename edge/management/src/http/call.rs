@@ -13,6 +13,8 @@ use crate::node::Node;
 /// A request that may be answered.
 pub(crate) struct Call {
     pub(crate) app: Arc<Inner>,
+    /// Path of its route, with names of parts in braces.
+    pub(crate) route: &'static str,
     pub(crate) user: Arc<User>,
     /// Decoded parts of the path, by their names in the route.
     pub(crate) path: Vec<(String, String)>,
@@ -101,7 +103,7 @@ impl Call {
     /// 404 `vhost_not_found`; 401 for a user without permissions there.
     pub(crate) fn principal(&self) -> Result<Principal, Problem> {
         let vhost = self.broker().vhost(self.part("vhost"));
-        let vhost = vhost.ok_or_else(|| Problem::new(404, "not_found", "vhost_not_found"))?;
+        let vhost = vhost.ok_or_else(Problem::no_vhost)?;
         let connection = self.broker().next_connection_id();
         let connection_name = "HTTP API".into();
         let principal = Principal { user: self.user.clone(), vhost, connection, connection_name };

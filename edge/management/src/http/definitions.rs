@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::table::{Method, Route, route};
 use crate::definitions::{write_document, write_vhost_document};
-use crate::imports::{Unsupported, import};
+use crate::imports::{Importer, Unsupported, import};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/definitions", Access::Administrator, "All definitions.", export),
@@ -128,13 +128,15 @@ fn import_all(call: &Call) -> Answer {
 }
 
 fn import_vhost(call: &Call) -> Answer {
-    let vhost = call.vhost()?;
+    let vhost = call.vhost().map_err(|_| Problem::no_vhost())?;
     take(call, vhost.name())
 }
 
 fn take(call: &Call, vhost: &str) -> Answer {
     let document = document(call)?;
-    let skipped = import(call.broker(), document, vhost, unsupported(call)).map_err(Problem::bad)?;
+    let importer = Importer::User(&call.user.name);
+    let skipped =
+        import(call.broker(), document, vhost, unsupported(call), importer).map_err(Problem::bad)?;
     skipped.iter().for_each(|line| tracing::warn!("{line}"));
     Ok(Reply::NoContent)
 }

@@ -141,15 +141,13 @@ fn declare(call: &Call) -> Answer {
     let principal = call.principal()?;
     let object = call.object()?;
     let kind = text(&object, "type")?.unwrap_or("direct");
-    // RabbitMQ's API declares durable exchanges unless told otherwise.
-    let durable = if object.contains_key("durable") { flag(&object, "durable")? } else { true };
     let arguments = raw_table(&nested(&object, "arguments")?).map_err(Problem::bad)?;
     let name = name_of(call);
     let is_new = principal.vhost.exchange(name.as_bytes()).is_none();
     let declare = ExchangeDeclare {
         name: name.as_bytes(),
         kind: kind.as_bytes(),
-        durable,
+        durable: flag(&object, "durable")?,
         auto_delete: flag(&object, "auto_delete")?,
         internal: flag(&object, "internal")?,
         arguments: arguments.as_table(),

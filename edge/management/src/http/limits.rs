@@ -88,7 +88,7 @@ fn given(call: &Call, known: &[&str], what: &str) -> Result<Limits, String> {
 
 fn set_of_vhost(call: &Call) -> Answer {
     call.object_with(&["value"])?;
-    let vhost = call.vhost()?;
+    let vhost = call.vhost().map_err(|_| Problem::no_vhost())?;
     let given = given(call, &VHOST_LIMITS, "limits").map_err(|problem| Problem::validation(&problem))?;
     edit_of_vhost(call, vhost.name(), |limits| given.iter().for_each(|(name, value)| limits.set(name, value)))
 }

@@ -59,8 +59,8 @@ fn publish_one(call: &Call, principal: &Principal, message: Incoming<'_>) -> Res
     channel.enable_confirms(Arc::new(Confirmed(sender)));
     let mut publisher = Publisher::new(call.broker(), principal);
     let routed = publisher.publish(&mut channel, message).map_err(|refused| match refused {
-        Refused::NotFound(_) => Problem::new(404, "not_found", "exchange_not_found"),
-        other => other.into(),
+        Refused::NotFound(_) => no_exchange(),
+        other => Problem::of_publish(other),
     })?;
     publisher.flush();
     let waiting = async { tokio::time::timeout(CONFIRM_TIMEOUT, confirms.recv()).await };
@@ -69,6 +69,14 @@ fn publish_one(call: &Call, principal: &Principal, message: Incoming<'_>) -> Res
         Ok(_) => Err(Problem::bad("rejected: a queue did not take the message")),
         Err(_) => Err(Problem::unavailable("the message was not confirmed in time")),
     }
+}
+
+fn no_exchange() -> Problem {
+    Problem::new(404, "not_found", "exchange_not_found")
+}
+
+fn no_queue() -> Problem {
+    Problem::new(404, "not_found", "queue_not_found")
 }
 
 /// A text property, with its bound.
@@ -128,13 +136,14 @@ fn properties(object: &Map<String, Value>) -> Result<Vec<u8>, Problem> {
 
 /// `POST /api/exchanges/VHOST/NAME/publish`
 pub(crate) fn publish(call: &Call) -> Answer {
+    exchanges::find(call).map_err(|_| no_exchange())?;
     let object = call.object_with(&["routing_key", "properties", "payload", "payload_encoding"])?;
     let principal = call.principal()?;
     let routing_key = text(&object, "routing_key")?.unwrap_or_default();
     if routing_key.len() > usize::from(u8::MAX) {
         return Err(Problem::bad("a routing key has at most 255 bytes"));
     }
-    let payload = text(&object, "payload")?.unwrap_or_default();
+    let payload = object["payload"].as_str().ok_or_else(|| Problem::bad("payload_not_string"))?;
     let body = match text(&object, "payload_encoding")?.unwrap_or_default() {
         "string" => payload.as_bytes().to_vec(),
         "base64" => STANDARD.decode(payload).map_err(|_| Problem::bad(json!(["not_base64", payload])))?,
@@ -188,19 +197,19 @@ enum Encoding {
 
 /// `POST /api/queues/VHOST/NAME/get`
 pub(crate) fn get(call: &Call) -> Answer {
+    call.queue().map_err(|_| no_queue())?;
     let object = call.object_with(&["ackmode", "count", "encoding"])?;
     let mode = AckMode::of(text(&object, "ackmode")?.unwrap_or_default())?;
     let encoding = match text(&object, "encoding")?.unwrap_or_default() {
         "auto" => Encoding::Auto,
         "base64" => Encoding::Base64,
-        other => return Err(Problem::bad(json!(["unsupported_encoding", other]))),
+        _ => return Err(Problem::bad("Unsupported encoding. Please use auto or base64.")),
     };
     let count = number(&object, "count")?.unwrap_or(1);
     if !(0..=COUNT_MAX).contains(&count) {
         return Err(Problem::bad(format!("count is 0 to {COUNT_MAX}")));
     }
     let truncate = number(&object, "truncate")?.and_then(|bytes| usize::try_from(bytes).ok());
-    call.queue()?;
     let principal = call.principal()?;
     let shown = take(call, &principal, mode, count, |message| shown(message, encoding, truncate))?;
     Ok(Reply::Json(shown.into()))
@@ -223,7 +232,7 @@ fn take(
         let (queue, got) = match got.and_then(|(queue, got)| Ok((queue, got.wait()?))) {
             Ok(got) => got,
             Err(refused) => {
-                problem = Some(refused.into());
+                problem = Some(Problem::of_get(refused));
                 break;
             }
         };

@@ -1,6 +1,7 @@
 //! What the HTTP API refuses: a status and RabbitMQ's `{"error", "reason"}`. The one translation from refusals of the broker.
 
 use broker::Refused;
+use protocols::amqp091::reply_of;
 use serde_json::{Value, json};
 
 /// A request that is refused.
@@ -19,6 +20,11 @@ impl Problem {
     /// There is no such thing.
     pub(crate) fn missing() -> Self {
         Self::new(404, "Object Not Found", "Not Found")
+    }
+
+    /// Something is to be made or done in a vhost that does not exist.
+    pub(crate) fn no_vhost() -> Self {
+        Self::new(404, "not_found", "vhost_not_found")
     }
 
     /// There may be such a thing, but not for this user.
@@ -52,6 +58,28 @@ impl Problem {
         Self::bad(format!("Validation failed\n\n{problem}\n"))
     }
 
+    /// A publish that is refused: RabbitMQ makes it over a channel, and shows how that was closed.
+    pub(crate) fn of_publish(refused: Refused) -> Self {
+        match Self::from(refused.clone()) {
+            unavailable @ Self { status: 503, .. } => unavailable,
+            _ => {
+                let reply = reply_of(refused);
+                Self::bad(format!("{} {} - {}", reply.code, reply.name, reply.text))
+            }
+        }
+    }
+
+    /// A basic.get that is refused: as a publish, but for permissions.
+    pub(crate) fn of_get(refused: Refused) -> Self {
+        match Self::from(refused.clone()) {
+            Self { status: 401, .. } => {
+                let reply = reply_of(refused);
+                Self::forbidden(&format!("{} - {}", reply.name, reply.text))
+            }
+            _ => Self::of_publish(refused),
+        }
+    }
+
     pub(crate) fn body(&self) -> Value {
         json!({"error": self.error, "reason": self.reason})
     }
@@ -73,10 +101,11 @@ impl From<Refused> for Problem {
             Refused::Storage(why) => return Self::unavailable(&*why),
             _ => {}
         }
-        match protocols::amqp091::reply_of(refused) {
-            (403, _) => Self::forbidden("Access refused."),
-            (404, text) => Self::new(404, "not_found", text),
-            (_, text) => Self::bad(text),
+        let reply = reply_of(refused);
+        match reply.code {
+            403 => Self::forbidden("Access refused."),
+            404 => Self::new(404, "not_found", reply.text),
+            _ => Self::bad(reply.text),
         }
     }
 }
@@ -103,5 +132,15 @@ mod tests {
     fn missing_keys_are_named_in_order() {
         let text = "[{key_missing,ackmode},{key_missing,encoding}]";
         assert_eq!(Problem::keys_missing(&["ackmode", "encoding"]), Problem::bad(text));
+    }
+
+    #[test]
+    fn refused_publishes_and_gets_show_how_a_channel_would_be_closed() {
+        let internal = Refused::InternalExchange(Resource::exchange("/", b"x"));
+        let text = "cannot publish to internal exchange 'x' in vhost '/'";
+        let said = Problem::of_publish(internal.clone());
+        assert_eq!(said, Problem::bad(format!("403 ACCESS_REFUSED - {text}")));
+        assert_eq!(Problem::of_get(internal), Problem::forbidden(&format!("ACCESS_REFUSED - {text}")));
+        assert_eq!(Problem::of_publish(Refused::Storage("full".into())), Problem::unavailable("full"));
     }
 }

@@ -13,74 +13,41 @@ use crate::profile::{Continuous, HeapWatch, Page, ProfileError, page, set_contin
 /// Options that pages know.
 const OPTIONS: [&str; 7] = ["seconds", "hz", "every", "minutes", "by", "only", "as"];
 
-const fn profile(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
-    route(Method::Get, path, Access::Administrator, about, handler).in_lane(Lane::Watches)
+const fn profile(path: &'static str, about: &'static str) -> Route {
+    route(Method::Get, path, Access::Administrator, about, get).in_lane(Lane::Watches)
 }
 
 pub(crate) const ROUTES: &[Route] = &[
-    profile(
-        "/debug/pprof/profile",
-        "CPU time in the format of pprof: `seconds` (30), `hz`, `by`, `only`.",
-        |call| get(call, "/debug/pprof/profile"),
-    ),
-    profile(
-        "/debug/pprof/heap",
-        "Memory in use in the format of pprof; the first call begins the watch.",
-        |call| get(call, "/debug/pprof/heap"),
-    ),
-    profile(
-        "/debug/flamegraph/cpu",
-        "CPU time as a flame graph: `seconds` (10), `hz`, `by`, `only`.",
-        |call| get(call, "/debug/flamegraph/cpu"),
-    ),
-    profile("/debug/flamegraph/heap", "Memory in use as a flame graph.", |call| {
-        get(call, "/debug/flamegraph/heap")
-    }),
-    profile(
-        "/api/profile/cpu",
-        "CPU time: stacks with labels. `seconds` (10), `hz`, `by`, `only`, `as`.",
-        |call| get(call, "/api/profile/cpu"),
-    ),
-    profile("/api/profile/heap", "Memory in use: stacks with labels.", |call| get(call, "/api/profile/heap")),
+    profile("/debug/pprof/profile", "CPU time in the format of pprof: `seconds` (30), `hz`, `by`, `only`."),
+    profile("/debug/pprof/heap", "Memory in use in the format of pprof; the first call begins the watch."),
+    profile("/debug/flamegraph/cpu", "CPU time as a flame graph: `seconds` (10), `hz`, `by`, `only`."),
+    profile("/debug/flamegraph/heap", "Memory in use as a flame graph."),
     profile(
         "/debug/flamegraph/waits",
         "Where threads sleep, or wait for the disk or a processor, as a flame graph: `seconds` (10), `hz` (19), `by`, `only`.",
-        |call| get(call, "/debug/flamegraph/waits"),
-    ),
-    profile(
-        "/api/profile/waits",
-        "Where threads wait: stacks with labels. `seconds` (10), `hz` (19), `by`, `only`, `as`.",
-        |call| get(call, "/api/profile/waits"),
     ),
     profile(
         "/debug/flamegraph/faults",
         "Page faults, where the kernel allows it, as a flame graph: `seconds` (10), `every` (8), `by`, `only`.",
-        |call| get(call, "/debug/flamegraph/faults"),
+    ),
+    profile("/api/profile/cpu", "CPU time: stacks with labels. `seconds` (10), `hz`, `by`, `only`, `as`."),
+    profile("/api/profile/heap", "Memory in use: stacks with labels."),
+    profile(
+        "/api/profile/waits",
+        "Where threads wait: stacks with labels. `seconds` (10), `hz` (19), `by`, `only`, `as`.",
     ),
     profile(
         "/api/profile/faults",
         "Page faults, where the kernel allows it: stacks with labels. `seconds` (10), `every` (8), `by`, `only`, `as`.",
-        |call| get(call, "/api/profile/faults"),
     ),
-    profile("/api/profile/history", "CPU time of the last `minutes` (10), when a history is kept.", |call| {
-        get(call, "/api/profile/history")
-    }),
+    profile("/api/profile/history", "CPU time of the last `minutes` (10), when a history is kept."),
     profile(
         "/api/profile/threads",
         "What threads do: running, waiting for a processor, asleep. `seconds` (1).",
-        |call| get(call, "/api/profile/threads"),
     ),
-    profile(
-        "/api/profile/captures",
-        "Profiles that were kept because something was slow or large.",
-        |call| get(call, "/api/profile/captures"),
-    ),
-    profile("/api/profile/captures/{number}", "One of them: stacks with labels.", |call| {
-        get(call, &format!("/api/profile/captures/{}", call.part("number")))
-    }),
-    profile("/api/profile/state", "Whether a history is kept and allocations are watched.", |call| {
-        get(call, "/api/profile/state")
-    }),
+    profile("/api/profile/captures", "Profiles that were kept because something was slow or large."),
+    profile("/api/profile/captures/{number}", "One of them: stacks with labels."),
+    profile("/api/profile/state", "Whether a history is kept and allocations are watched."),
     route(
         Method::Put,
         "/api/profile/state",
@@ -90,11 +57,12 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
 ];
 
-fn get(call: &Call, path: &str) -> Answer {
+fn get(call: &Call) -> Answer {
+    let path = call.route.replace("{number}", call.part_if("number").unwrap_or_default());
     let given = |name: &&'static str| Some(((*name).to_owned(), call.query(name)?.to_owned()));
     let query: BTreeMap<String, String> = OPTIONS.iter().filter_map(given).collect();
     let Page { content_type, body } =
-        page(call.broker(), path, &query).ok_or_else(Problem::missing)?.map_err(refused)?;
+        page(call.broker(), &path, &query).ok_or_else(Problem::missing)?.map_err(refused)?;
     Ok(Reply::Bytes(content_type, body))
 }
 

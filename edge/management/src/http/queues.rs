@@ -310,11 +310,9 @@ fn declare(call: &Call) -> Answer {
     let arguments = raw_table(&nested(&object, "arguments")?).map_err(Problem::bad)?;
     let name = call.part("name").as_bytes();
     let is_new = principal.vhost.queue(name).is_none();
-    // RabbitMQ's API declares durable queues unless told otherwise.
-    let durable = if object.contains_key("durable") { flag(&object, "durable")? } else { true };
     let declare = QueueDeclare {
         name,
-        durable,
+        durable: flag(&object, "durable")?,
         exclusive: false,
         auto_delete: flag(&object, "auto_delete")?,
         arguments: arguments.as_table(),

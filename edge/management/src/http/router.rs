@@ -106,20 +106,21 @@ fn prepare(
     let login = head.headers.get(header::AUTHORIZATION);
     let word = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (reason, known, content_type) = (word("x-reason"), word("if-none-match"), word("content-type"));
+    let call_of = |user| Call {
+        app: app.0.clone(),
+        route: route.path,
+        user,
+        path,
+        query,
+        body: Vec::new(),
+        reason,
+        known,
+        content_type,
+    };
     let is_open =
         route.access == Access::Anyone && !(route.describes() && app.0.options.reference_needs_login);
     if is_open {
-        let user = Arc::new(broker::User::nobody());
-        return Ok(Call {
-            app: app.0.clone(),
-            user,
-            path,
-            query,
-            body: Vec::new(),
-            reason,
-            known,
-            content_type,
-        });
+        return Ok(call_of(Arc::new(broker::User::nobody())));
     }
     let Some(login) = login else {
         let mut response = empty(401);
@@ -129,7 +130,7 @@ fn prepare(
     let login = login.to_str().unwrap_or_default();
     let user = auth::login(&app.0.broker, login, from).map_err(|problem| refuse(&problem))?;
     auth::check(route.access, &user).map_err(|problem| refuse(&problem))?;
-    let call = Call { app: app.0.clone(), user, path, query, body: Vec::new(), reason, known, content_type };
+    let call = call_of(user);
     if matches!(route.access, Access::Vhost | Access::Policymaker) {
         check_vhost(&call, route).map_err(|problem| refuse(&problem))?;
     }
@@ -145,7 +146,7 @@ fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
         Some(_) if is_change && !auth::is_administrator(&call.user) && !call.user.may_open(name) => {
             Err(Problem::hidden())
         }
-        None if route.method == Method::Put => Err(Problem::new(404, "not_found", "vhost_not_found")),
+        None if matches!(route.method, Method::Put | Method::Post) => Err(Problem::no_vhost()),
         None => Err(Problem::missing()),
         Some(_) if auth::sees_vhost(&call.user, name) => Ok(()),
         Some(_) => Err(Problem::hidden()),

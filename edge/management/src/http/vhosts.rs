@@ -106,43 +106,37 @@ pub(crate) fn words(object: &Map<String, Value>, key: &str) -> Result<Option<Vec
     }
 }
 
-/// What a body says of a vhost.
+/// What a body says of a vhost. What it does not name is as with a new one, also for a vhost that exists; but its protection stays.
 struct Said {
-    description: Option<Box<str>>,
-    tags: Option<Vec<Box<str>>>,
-    default_queue_type: Option<Box<str>>,
+    description: Box<str>,
+    tags: Vec<Box<str>>,
+    default_queue_type: Box<str>,
     protected: Option<bool>,
 }
 
 impl Said {
-    fn of(object: &Map<String, Value>) -> Result<Self, Problem> {
+    fn of(object: &Map<String, Value>, default_queue_type: &str) -> Result<Self, Problem> {
         let mut all = object.clone();
         all.extend(nested(object, "metadata")?);
         let kind = text(&all, "default_queue_type")?
             .or(text(&all, "defaultqueuetype")?)
             .filter(|kind| !matches!(*kind, "" | "undefined"));
         if let Some(other) = kind.filter(|kind| !matches!(*kind, "classic" | "quorum" | "stream")) {
-            return Err(Problem::bad(format!("Unsupported default queue type: {other}")));
+            return Err(Problem::bad(format!("{other} is not a valid queue type")));
         }
         let key = "protected_from_deletion";
         Ok(Self {
-            description: text(&all, "description")?.map(Box::from),
-            tags: words(&all, "tags")?,
-            default_queue_type: kind.map(Box::from),
+            description: text(&all, "description")?.unwrap_or_default().into(),
+            tags: words(&all, "tags")?.unwrap_or_default(),
+            default_queue_type: kind.unwrap_or(default_queue_type).into(),
             protected: if all.contains_key(key) { Some(flag(&all, key)?) } else { None },
         })
     }
 
     fn apply(self, metadata: &mut VhostMetadata) {
-        if let Some(description) = self.description {
-            metadata.description = description;
-        }
-        if let Some(tags) = self.tags {
-            metadata.tags = tags;
-        }
-        if let Some(kind) = self.default_queue_type {
-            metadata.default_queue_type = Some(kind);
-        }
+        metadata.description = self.description;
+        metadata.tags = self.tags;
+        metadata.default_queue_type = Some(self.default_queue_type);
         if let Some(protected) = self.protected {
             metadata.protected_from_deletion = protected;
         }
@@ -152,7 +146,7 @@ impl Said {
 fn put_vhost(call: &Call) -> Answer {
     let (broker, name) = (call.broker(), call.part("vhost"));
     let object = call.object()?;
-    let said = Said::of(&object)?;
+    let said = Said::of(&object, &broker.options().default_queue_type)?;
     let tracing = if object.contains_key("tracing") { Some(flag(&object, "tracing")?) } else { None };
     let is_new = broker.vhost(name).is_none();
     if is_new {

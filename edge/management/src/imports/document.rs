@@ -71,7 +71,7 @@ pub(super) struct Metadata {
     pub(super) description: Option<String>,
     pub(super) tags: Option<Words>,
     pub(super) default_queue_type: Option<String>,
-    pub(super) protected_from_deletion: bool,
+    pub(super) protected_from_deletion: Option<bool>,
 }
 
 #[derive(Deserialize)]

@@ -24,6 +24,8 @@ use crate::values::raw_table;
 /// Longest name and routing key, bytes (short strings of AMQP 0-9-1).
 const NAME_BYTES_MAX: usize = 255;
 
+const QUEUE_TYPE: &str = "x-queue-type";
+
 fn bounded(what: &str, name: &str) -> Result<Name, Problem> {
     if name.len() > NAME_BYTES_MAX {
         return Err(format!("{what} of {} bytes, at most {NAME_BYTES_MAX} are possible", name.len()));
@@ -80,7 +82,7 @@ pub(super) fn add_vhost(it: Vhost) -> Result<AddVhost, Problem> {
         description: inner.description.or(it.description).unwrap_or_default().into(),
         tags: inner.tags.or(it.tags).unwrap_or_default().into_list(),
         default_queue_type: kind.filter(|kind| kind != "undefined").map(String::into_boxed_str),
-        protected_from_deletion: inner.protected_from_deletion,
+        protected_from_deletion: inner.protected_from_deletion.unwrap_or_default(),
     };
     Ok(AddVhost { name, metadata })
 }
@@ -215,7 +217,7 @@ fn table_of(what: &str, name: &str, arguments: &Map<String, Value>) -> Result<Ar
 /// Refuses what a client could not declare either: arguments that make no sense.
 pub(super) fn queue(it: &Queue, vhost: &str) -> Result<Entry<DeclareQueue>, Problem> {
     let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
-    let asked = it.arguments.get("x-queue-type").and_then(Value::as_str);
+    let asked = it.arguments.get(QUEUE_TYPE).and_then(Value::as_str);
     let kind = asked.or(it.kind.as_deref()).unwrap_or("classic");
     let what = match kind {
         "classic" | "" | "undefined" => None,
@@ -226,7 +228,10 @@ pub(super) fn queue(it: &Queue, vhost: &str) -> Result<Entry<DeclareQueue>, Prob
     if let Some((what, detail)) = what {
         return Ok(Entry::Left(Left { what, vhost, name: it.name.clone(), detail }));
     }
-    let arguments = table_of("queue", &it.name, &it.arguments)?;
+    // As of a queue that a client declares, the type stands in the arguments (B64).
+    let mut arguments = it.arguments.clone();
+    arguments.entry(QUEUE_TYPE).or_insert_with(|| QueueType::Classic.name().into());
+    let arguments = table_of("queue", &it.name, &arguments)?;
     if let Err(error) = QueueConfig::from_arguments(arguments.as_table(), QueueType::Classic.arguments()) {
         return Err(format!(
             "queue '{}': invalid arg '{}': {}",

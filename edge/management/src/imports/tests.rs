@@ -53,7 +53,8 @@ fn an_export_imported_into_an_empty_broker_is_the_same_export() {
     assert_eq!(command(&source, &["import_definitions", &sample().to_string()]), Answer::done());
     let exported = export(&source);
     let document: Value = serde_json::from_str(&exported).unwrap();
-    let given = sample();
+    let mut given = sample();
+    given["queues"][0]["arguments"]["x-queue-type"] = "classic".into();
     assert_eq!(document["bindings"], given["bindings"]);
     assert_eq!(document["exchanges"], given["exchanges"]);
     assert_eq!(document["parameters"], given["parameters"]);
@@ -137,14 +138,14 @@ fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let document = mixed().to_string();
-    let refused = import(&broker, &document, "/", Unsupported::Refused).unwrap_err();
+    let refused = import(&broker, &document, "/", Unsupported::Refused, Importer::Node).unwrap_err();
     for part in
         ["1 quorum queue, 1 stream, 1 queue, 1 exchange, 2 bindings", "1 policy", "--skip-unsupported"]
     {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     assert!(broker.vhost("v").is_none(), "nothing was imported");
-    let skipped = import(&broker, &document, "/", Unsupported::Skipped).unwrap();
+    let skipped = import(&broker, &document, "/", Unsupported::Skipped, Importer::Node).unwrap();
     assert_eq!(skipped.len(), 10, "{skipped:#?}");
     assert!(skipped.contains(&"skipped: quorum queue 'quorum' in vhost 'v'".to_owned()), "{skipped:#?}");
     let vhost = broker.vhost("v").unwrap();
@@ -163,7 +164,7 @@ fn policies_come_in_are_at_work_and_go_out_as_they_were() {
     let operator = json!({"vhost": "v", "component": "operator_policy", "name": "o", "value": value});
     document["policies"] = json!([policy]);
     document["parameters"].as_array_mut().unwrap().push(operator.clone());
-    import(&broker, &document.to_string(), "/", Unsupported::Refused).unwrap();
+    import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap();
     let settings = broker.vhost("v").unwrap().queue(b"q").unwrap().policies().definition();
     assert_eq!(settings.to_json(), r#"{"max-length":3,"overflow":"reject-publish"}"#);
     let request = crate::Request::default();
@@ -176,7 +177,7 @@ fn policies_come_in_are_at_work_and_go_out_as_they_were() {
     assert!(exported["parameters"].as_array().unwrap().contains(&operator), "{exported}");
 
     document["policies"][0]["definition"]["max-length"] = "x".into();
-    let told = import(&broker, &document.to_string(), "/", Unsupported::Skipped).unwrap_err();
+    let told = import(&broker, &document.to_string(), "/", Unsupported::Skipped, Importer::Node).unwrap_err();
     assert_eq!(told, "policy 'p': <<\"x\">> is not a valid maximum length");
     broker.shutdown();
 }
@@ -187,7 +188,7 @@ fn entries_about_things_that_are_not_there_are_told() {
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let mut document = sample();
     document["permissions"][0]["user"] = "nobody".into();
-    let told = import(&broker, &document.to_string(), "/", Unsupported::Refused).unwrap_err();
+    let told = import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap_err();
     assert!(told.contains("permissions of user 'nobody': user 'nobody' does not exist"), "{told}");
     assert!(broker.vhost("v").unwrap().queue(b"q").is_some(), "the rest is there");
     broker.shutdown();
@@ -198,7 +199,8 @@ fn more_vhosts_than_there_may_be_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = BrokerOptions { vhosts_max: Some(1), ..BrokerOptions::default() };
     let broker = Broker::open(folder.path(), options).unwrap();
-    let refused = import(&broker, &sample().to_string(), "/", Unsupported::Refused).unwrap_err();
+    let refused =
+        import(&broker, &sample().to_string(), "/", Unsupported::Refused, Importer::Node).unwrap_err();
     assert!(refused.contains("vhost limit of 1 is reached"), "{refused}");
     broker.shutdown();
 }
@@ -218,10 +220,55 @@ fn objects_that_were_exported_as_lists_of_pairs_are_objects() {
                        "dest-publish-properties": [["delivery_mode", 2]], "src-queue-args": []}},
         ],
     });
-    import(&broker, &document.to_string(), "/", Unsupported::Refused).unwrap();
+    import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap();
     let exported: Value = serde_json::from_str(&export(&broker)).unwrap();
     let values: Vec<_> = exported["parameters"].as_array().unwrap().iter().map(|it| &it["value"]).collect();
     assert!(values.iter().any(|value| value["definition"] == json!({"message-ttl": 60000})), "{values:?}");
     assert!(values.iter().any(|value| value["dest-publish-properties"] == json!({"delivery_mode": 2})));
     broker.shutdown();
+}
+
+#[test]
+fn who_imports_a_vhost_may_do_everything_in_it_unless_the_document_says_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    broker.add_user("u", "pw", &[]).unwrap().wait().unwrap();
+    let permission = json!({"user": "u", "vhost": "said", "configure": "^a", "write": "", "read": ""});
+    let document =
+        json!({"vhosts": [{"name": "new"}, {"name": "said"}, {"name": "/"}], "permissions": [permission]});
+    import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::User("u")).unwrap();
+    let configure = |vhost: &str| {
+        broker.read_metadata(|state| {
+            let granted = state.user(b"u").unwrap().permissions.get(vhost.as_bytes());
+            granted.map(|it| it.configure.to_string())
+        })
+    };
+    assert_eq!(configure("new").as_deref(), Some(".*"));
+    assert_eq!(configure("said").as_deref(), Some("^a"));
+    assert_eq!(configure("/"), None, "it was there");
+    broker.shutdown();
+}
+
+#[test]
+fn a_vhosts_protection_stays_when_a_document_does_not_name_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let after = |document: Value| {
+        import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap();
+        is_protected(&broker, &b"v"[..].into())
+    };
+    assert!(after(json!({"vhosts": [{"name": "v", "metadata": {"protected_from_deletion": true}}]})));
+    assert!(after(json!({"vhosts": [{"name": "v"}]})));
+    assert!(!after(json!({"vhosts": [{"name": "v", "metadata": {"protected_from_deletion": false}}]})));
+    broker.shutdown();
+}
+
+#[test]
+fn imported_queues_have_their_type_in_their_arguments() {
+    let text = r#"{"queues":[{"name":"q","durable":true,"auto_delete":false,"arguments":{"z":1,"a":1}}]}"#;
+    let queue = &read(text, "/").unwrap().definitions.queues[0];
+    assert_eq!(
+        crate::values::table(queue.arguments.raw()),
+        json!({"a": 1, "x-queue-type": "classic", "z": 1})
+    );
 }

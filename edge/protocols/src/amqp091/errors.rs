@@ -98,9 +98,9 @@ impl Failure {
         self
     }
 
-    /// Number of the reply code, and the text as it is.
-    pub(crate) fn into_parts(self) -> (u16, String) {
-        (self.0.code.number(), self.0.text)
+    /// The reply code, and the text as it is.
+    pub(crate) fn into_parts(self) -> (ReplyCode, String) {
+        (self.0.code, self.0.text)
     }
 
     pub(crate) fn is_hard(&self) -> bool {

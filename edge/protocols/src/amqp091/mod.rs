@@ -30,6 +30,6 @@ mod settle;
 mod transaction;
 mod unacked;
 
-pub use refusals::reply_of;
+pub use refusals::{ReplyParts, reply_of};
 pub use session::{Progress, Session, State};
 pub use settings::{Anonymous, GlobalQos, Mechanism, Peer, Settings};

@@ -52,11 +52,22 @@ impl From<Refused> for Failure {
     }
 }
 
-/// The reply code and the whole text of a refusal, without the code's name: for whoever shows what AMQP clients would be
-/// told, as the HTTP API does.
+/// What AMQP clients would be told of a refusal: for whoever shows it to others, as the HTTP API does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplyParts {
+    /// Number of the reply code, such as 403.
+    pub code: u16,
+    /// Its name, such as `ACCESS_REFUSED`.
+    pub name: &'static str,
+    /// The whole text, without the name.
+    pub text: String,
+}
+
+/// The reply of a refusal in its parts.
 #[must_use]
-pub fn reply_of(refused: Refused) -> (u16, String) {
-    Failure::from(refused).into_parts()
+pub fn reply_of(refused: Refused) -> ReplyParts {
+    let (code, text) = Failure::from(refused).into_parts();
+    ReplyParts { code: code.number(), name: code.name(), text }
 }
 
 /// B69, D7: RabbitMQ's deprecation warning, whose end the reply text cuts off.

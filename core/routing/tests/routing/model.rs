@@ -1,16 +1,20 @@
 //! The reference model: a list of bindings, scanned for every message. It knows nothing of tables; it says in the
 //! plainest words what RabbitMQ does.
+//!
+//! Where chance or a ring decides, it says what may come of it: a way is right if some choice leads to it.
 
 use std::collections::BTreeSet;
 
-use routing::ExchangeKind;
+use routing::{Duty, ExchangeKind, ExchangeType};
 use wire::amqp091::{TableBuf, Value};
+
+use crate::queue::Queue;
 
 /// Where a binding leads, and what a message may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Goal {
-    /// A queue by number.
-    Queue(u32),
+    /// A queue.
+    Queue(Queue),
     /// An exchange by number.
     Exchange(usize),
 }
@@ -28,23 +32,152 @@ pub(crate) struct ModelBinding {
     pub(crate) destination: Goal,
 }
 
+impl ModelBinding {
+    /// Whether there is a message that it matches.
+    fn may_match(&self, kind: ExchangeKind) -> bool {
+        kind != ExchangeKind::Headers
+            || !mode(&self.arguments).starts_with(b"any")
+            || counted(&self.arguments).next().is_some()
+    }
+}
+
+/// A message as routing sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    /// Its routing key, then those of CC and BCC.
+    pub(crate) keys: Vec<String>,
+    /// Its headers.
+    pub(crate) headers: Option<TableBuf>,
+}
+
+impl Sent {
+    /// The value that a deduplicating exchange remembers of it.
+    pub(crate) fn value(&self) -> Option<Vec<u8>> {
+        let value = self.headers.as_ref()?.as_table().get("x-deduplication-header")?;
+        value.as_long_str().map(<[u8]>::to_vec)
+    }
+
+    /// Whether a delayed exchange holds it back.
+    pub(crate) fn is_held_back(&self) -> bool {
+        let delay_ms = self.headers.as_ref().and_then(|headers| match headers.as_table().get("x-delay")? {
+            Value::LongStr(digits) => String::from_utf8_lossy(digits).parse().ok(),
+            other => other.as_i64().or_else(|| other.as_f64().map(|float| float.trunc() as i64)),
+        });
+        delay_ms.is_some_and(|delay_ms: i64| delay_ms > 0 && delay_ms < 1 << 32)
+    }
+}
+
+/// An exchange that exists.
+struct ModelExchange {
+    declared: ExchangeType,
+    auto_delete: bool,
+    alternate: Option<usize>,
+    /// What has passed, if it drops duplicates.
+    passed: BTreeSet<Vec<u8>>,
+}
+
+/// What can be seen of a message's way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// Where it came to.
+    pub(crate) queues: BTreeSet<Queue>,
+    /// Exchanges on the way that remember it, or hold it back.
+    pub(crate) on_duty: BTreeSet<usize>,
+    /// Exchanges on the way that looked whether it is a duplicate.
+    pub(crate) asked: BTreeSet<usize>,
+}
+
+impl Way {
+    fn is_within(&self, other: &Self) -> bool {
+        self.queues.is_subset(&other.queues)
+            && self.on_duty.is_subset(&other.on_duty)
+            && self.asked.is_subset(&other.asked)
+    }
+}
+
+/// What a message matches in one exchange.
+pub(crate) enum Matching {
+    /// All of these.
+    All(BTreeSet<Goal>),
+    /// One of these, each as often as it is bound.
+    One(Vec<Goal>),
+}
+
+/// What happens to messages that ask to be held back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delays {
+    /// They end where they wait.
+    Hold,
+    /// They go on, as an explanation tells it.
+    Pass,
+}
+
+/// A message half way.
+#[derive(Clone)]
+struct Walk {
+    way: Way,
+    visited: BTreeSet<usize>,
+    pending: Vec<usize>,
+}
+
+/// What goes when something goes.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    /// In the order in which they went.
+    pub(crate) bindings: Vec<ModelBinding>,
+    /// The one that was deleted, and those that had no binding left and go by themselves then.
+    pub(crate) exchanges: Vec<usize>,
+    /// The first of them was deleted.
+    pub(crate) is_deletion: bool,
+}
+
 /// Exchanges by number and all bindings.
 pub(crate) struct Model {
-    kinds: Vec<ExchangeKind>,
+    exchanges: Vec<Option<ModelExchange>>,
     bindings: Vec<ModelBinding>,
-    /// Alternate exchange by exchange.
-    pub(crate) alternates: Vec<Option<usize>>,
 }
 
 impl Model {
-    /// Without bindings.
-    pub(crate) fn new(kinds: &[ExchangeKind]) -> Self {
-        Self { kinds: kinds.to_vec(), bindings: Vec::new(), alternates: vec![None; kinds.len()] }
+    /// With room for so many exchanges.
+    pub(crate) fn new(exchanges: usize) -> Self {
+        Self { exchanges: (0..exchanges).map(|_| None).collect(), bindings: Vec::new() }
     }
 
     /// All bindings.
     pub(crate) fn bindings(&self) -> &[ModelBinding] {
         &self.bindings
+    }
+
+    /// Declares an exchange that does not exist.
+    pub(crate) fn declare(&mut self, exchange: usize, declared: ExchangeType, auto_delete: bool) {
+        assert!(!self.exists(exchange));
+        let passed = BTreeSet::new();
+        self.exchanges[exchange] = Some(ModelExchange { declared, auto_delete, alternate: None, passed });
+    }
+
+    /// Whether an exchange exists.
+    pub(crate) fn exists(&self, exchange: usize) -> bool {
+        self.exchanges.get(exchange).is_some_and(Option::is_some)
+    }
+
+    fn of(&self, exchange: usize) -> &ModelExchange {
+        self.exchanges[exchange].as_ref().expect("it exists")
+    }
+
+    /// What kind of bindings it has.
+    pub(crate) fn kind(&self, exchange: usize) -> ExchangeKind {
+        self.of(exchange).declared.kind
+    }
+
+    /// Sets or removes its alternate exchange.
+    pub(crate) fn set_alternate(&mut self, exchange: usize, alternate: Option<usize>) {
+        self.exchanges[exchange].as_mut().expect("it exists").alternate = alternate;
+    }
+
+    /// Whether some message would match something there.
+    pub(crate) fn may_match(&self, exchange: usize) -> bool {
+        let kind = self.kind(exchange);
+        self.bindings.iter().any(|binding| binding.source == exchange && binding.may_match(kind))
     }
 
     /// Adds a binding unless it is there.
@@ -56,56 +189,138 @@ impl Model {
         new
     }
 
-    /// Removes the binding at that place, modulo their number.
-    pub(crate) fn remove(&mut self, place: usize) -> Option<ModelBinding> {
-        let count = self.bindings.len();
-        // The others keep their order: rings depend on it.
-        (count > 0).then(|| self.bindings.remove(place % count))
+    /// Removes the bindings that `goes` tells, and exchanges that go by themselves then.
+    pub(crate) fn remove(&mut self, goes: impl Fn(&ModelBinding) -> bool) -> Gone {
+        let mut gone = Gone::default();
+        self.remove_into(&goes, &mut gone);
+        gone
+    }
+
+    fn remove_into(&mut self, goes: &dyn Fn(&ModelBinding) -> bool, gone: &mut Gone) {
+        // Those that stay keep their order: rings depend on it.
+        let (removed, left) = std::mem::take(&mut self.bindings).into_iter().partition(goes);
+        self.bindings = left;
+        let sources: BTreeSet<usize> = removed.iter().map(|binding: &ModelBinding| binding.source).collect();
+        gone.bindings.extend(removed);
+        for source in sources {
+            let is_left = self.bindings.iter().any(|binding| binding.source == source);
+            if !is_left && self.exists(source) && self.of(source).auto_delete {
+                self.delete_into(source, gone);
+            }
+        }
+    }
+
+    /// Deletes an exchange with the bindings from it and to it.
+    pub(crate) fn delete(&mut self, exchange: usize) -> Gone {
+        let mut gone = Gone { is_deletion: true, ..Gone::default() };
+        self.delete_into(exchange, &mut gone);
+        gone
+    }
+
+    fn delete_into(&mut self, exchange: usize, gone: &mut Gone) {
+        self.exchanges[exchange] = None;
+        gone.exchanges.push(exchange);
+        let its = |binding: &ModelBinding| {
+            binding.source == exchange || binding.destination == Goal::Exchange(exchange)
+        };
+        self.remove_into(&its, gone);
     }
 
     /// What the bindings from one exchange say.
-    pub(crate) fn matching(
-        &self,
-        exchange: usize,
-        keys: &[String],
-        headers: Option<&TableBuf>,
-    ) -> BTreeSet<Goal> {
+    pub(crate) fn matching(&self, exchange: usize, sent: &Sent) -> Matching {
+        let Sent { keys, headers } = sent;
         let from_here = self.bindings.iter().filter(|binding| binding.source == exchange);
-        if self.kinds[exchange] == ExchangeKind::ModulusHash {
-            return modulus(from_here.map(|binding| binding.destination).collect(), keys)
-                .into_iter()
-                .collect();
-        }
-        let matching = from_here.filter(|binding| match self.kinds[exchange] {
+        let bound = || from_here.clone().map(|binding| binding.destination).collect::<Vec<_>>();
+        let fits = |binding: &&ModelBinding| match self.kind(exchange) {
             ExchangeKind::Direct => keys.contains(&binding.key),
             ExchangeKind::Fanout => true,
             ExchangeKind::Topic => keys.iter().any(|key| topic(&words(&binding.key), &words(key))),
-            ExchangeKind::Headers => headers_match(&binding.arguments, headers),
-            ExchangeKind::JmsTopic => selector_of(&binding.arguments).is_some_and(|selects| selects(headers)),
-            other => unreachable!("{other:?} is modelled apart"),
-        });
-        matching.map(|binding| binding.destination).collect()
+            ExchangeKind::Headers => headers_match(&binding.arguments, headers.as_ref()),
+            ExchangeKind::JmsTopic => {
+                selector_of(&binding.arguments).is_some_and(|selects| selects(headers.as_ref()))
+            }
+            other => unreachable!("{other:?} takes one"),
+        };
+        match self.kind(exchange) {
+            ExchangeKind::ModulusHash => Matching::All(modulus(bound(), keys).into_iter().collect()),
+            ExchangeKind::ConsistentHash | ExchangeKind::Random | ExchangeKind::LocalRandom => {
+                Matching::One(bound())
+            }
+            _ => Matching::All(from_here.clone().filter(fits).map(|binding| binding.destination).collect()),
+        }
     }
 
-    /// The queues of a message, in order.
-    pub(crate) fn route(&self, start: usize, keys: &[String], headers: Option<&TableBuf>) -> Vec<u32> {
-        let (mut queues, mut seen, mut pending) = (BTreeSet::new(), BTreeSet::new(), vec![start]);
-        while let Some(exchange) = pending.pop() {
-            if !seen.insert(exchange) {
+    /// Whether a message published to `start` may take this way.
+    pub(crate) fn may_go(&self, start: usize, sent: &Sent, delays: Delays, way: &Way) -> bool {
+        let walk = Walk { way: Way::default(), visited: BTreeSet::new(), pending: vec![start] };
+        self.may_go_on(walk, sent, delays, way)
+    }
+
+    fn may_go_on(&self, mut walk: Walk, sent: &Sent, delays: Delays, goal: &Way) -> bool {
+        while let Some(exchange) = walk.pending.pop() {
+            // An alternate exchange need not exist.
+            if !self.exists(exchange) || !walk.visited.insert(exchange) {
                 continue;
             }
-            let matching = self.matching(exchange, keys, headers);
-            if matching.is_empty() {
-                pending.extend(self.alternates[exchange]);
-            }
-            for destination in matching {
-                match destination {
-                    Goal::Queue(queue) => drop(queues.insert(queue)),
-                    Goal::Exchange(exchange) => pending.push(exchange),
+            match self.step(&mut walk.way, exchange, sent, delays) {
+                None => {}
+                Some(Matching::All(all)) => {
+                    if all.is_empty() {
+                        walk.pending.extend(self.of(exchange).alternate);
+                    }
+                    all.into_iter().for_each(|goal| walk.take(goal));
+                }
+                Some(Matching::One(bound)) => {
+                    let goals: BTreeSet<Goal> = bound.into_iter().collect();
+                    if goals.is_empty() {
+                        walk.pending.extend(self.of(exchange).alternate);
+                        continue;
+                    }
+                    return goals.into_iter().any(|one| {
+                        let mut walk = walk.clone();
+                        walk.take(one);
+                        walk.way.is_within(goal) && self.may_go_on(walk, sent, delays, goal)
+                    });
                 }
             }
         }
-        queues.into_iter().collect()
+        walk.way == *goal
+    }
+
+    /// What a message meets in one exchange; `None` where it waits.
+    fn step(&self, way: &mut Way, exchange: usize, sent: &Sent, delays: Delays) -> Option<Matching> {
+        match self.of(exchange).declared.duty {
+            Duty::Route => {}
+            Duty::KeepHistory { .. } => drop(way.on_duty.insert(exchange)),
+            Duty::Delay if sent.is_held_back() && delays == Delays::Hold => {
+                way.on_duty.insert(exchange);
+                return None;
+            }
+            Duty::Delay => {}
+            Duty::Deduplicate { .. } => {
+                way.asked.insert(exchange);
+                if sent.value().is_some_and(|value| self.of(exchange).passed.contains(&value)) {
+                    return Some(Matching::All(BTreeSet::new()));
+                }
+            }
+        }
+        Some(self.matching(exchange, sent))
+    }
+
+    /// A message has gone this way.
+    pub(crate) fn went(&mut self, sent: &Sent, way: &Way) {
+        for exchange in &way.asked {
+            self.exchanges[*exchange].as_mut().expect("it exists").passed.extend(sent.value());
+        }
+    }
+}
+
+impl Walk {
+    fn take(&mut self, goal: Goal) {
+        match goal {
+            Goal::Queue(queue) => drop(self.way.queues.insert(queue)),
+            Goal::Exchange(exchange) => self.pending.push(exchange),
+        }
     }
 }
 
@@ -113,7 +328,7 @@ impl Model {
 fn modulus(mut bound: Vec<Goal>, keys: &[String]) -> Option<Goal> {
     bound.sort_unstable_by_key(|goal| match goal {
         Goal::Exchange(exchange) => (0, *exchange as u32),
-        Goal::Queue(queue) => (1, *queue),
+        Goal::Queue(queue) => (1, queue.name),
     });
     let place = phash2(keys) as usize;
     bound.get(place.checked_rem(bound.len())?).copied()
@@ -200,18 +415,25 @@ fn topic(pattern: &[&str], words: &[&str]) -> bool {
     }
 }
 
+fn mode(arguments: &TableBuf) -> &[u8] {
+    arguments.as_table().get("x-match").and_then(|mode| mode.as_long_str()).unwrap_or(b"all")
+}
+
+/// The arguments that a headers binding asks for.
+fn counted(arguments: &TableBuf) -> impl Iterator<Item = (&[u8], Value<'_>)> {
+    let with_x = mode(arguments).ends_with(b"-with-x");
+    let counts = move |name: &[u8]| name != b"x-match" && (with_x || !name.starts_with(b"x-"));
+    arguments.as_table().iter().filter(move |(name, _)| counts(name))
+}
+
 fn headers_match(arguments: &TableBuf, headers: Option<&TableBuf>) -> bool {
-    let arguments = arguments.as_table();
-    let mode = arguments.get("x-match").and_then(|mode| mode.as_long_str()).unwrap_or(b"all");
-    let with_x = mode.ends_with(b"-with-x");
-    let counts = |name: &[u8]| name != b"x-match" && (with_x || !name.starts_with(b"x-"));
-    let mut asked = arguments.iter().filter(|(name, _)| counts(name));
+    let mut asked = counted(arguments);
     let fits = |(name, value): (&[u8], Value<'_>)| {
         let found =
             headers.and_then(|headers| headers.as_table().iter().filter(|(other, _)| *other == name).last());
         found.is_some_and(|(_, found)| value == Value::Void || equal(value, found))
     };
-    if mode.starts_with(b"any") { asked.any(fits) } else { asked.all(fits) }
+    if mode(arguments).starts_with(b"any") { asked.any(fits) } else { asked.all(fits) }
 }
 
 fn equal(one: Value<'_>, other: Value<'_>) -> bool {

@@ -117,7 +117,7 @@ fn headers() -> impl Strategy<Value = TableBuf> {
         Value::I8(1),
         Value::I64(-5),
         Value::I32(0),
-        Value::I64(u32::MAX as i64),
+        Value::I64(i64::from(u32::MAX)),
         Value::I64(1 << 32),
         Value::F64(2.5),
         Value::F64(0.5),

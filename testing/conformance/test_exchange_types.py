@@ -339,6 +339,18 @@ def test_f120_recent_history_keeps_20_messages_by_default(ch):
     assert [int(body) for body in client.eventually(lambda: ch.drain(queue))] == list(range(10, 30))
 
 
+def test_f120_recent_history_gives_a_new_exchange_messages_with_all_their_keys(ch):
+    exchange, bound = declared(ch, "x-recent-history"), ch.exchange("direct")
+    queues = {key: ch.queue() for key in ("key", "cc", "bcc")}
+    for key, queue in queues.items():
+        ch.bind(queue, bound, key)
+    ch.publish(exchange, "key", b"m", headers={"CC": ["cc"], "BCC": ["bcc"]})
+    ch.call("exchange.bind", destination=bound, source=exchange, routing_key="", arguments={})
+    for queue in queues.values():
+        got = client.eventually(lambda queue=queue: ch.get(queue, no_ack=True), "a message")
+        assert (got.routing_key, got.body, set(got.props["headers"])) == ("key", b"m", {"CC"})
+
+
 def test_f120_recent_history_does_not_keep_what_says_so(ch):
     exchange = declared(ch, "x-recent-history")
     hidden = {"headers": {"x-recent-history-no-store": True}}
@@ -455,6 +467,46 @@ def test_explain_route_follows_copies_and_tells_what_queues_do_with_the_message(
     once = explained(broker, "amq.default", unique, "x-deduplication-header=b")
     assert once[-1].startswith(f"Goes to queue '{unique}'")
     assert explained(broker, "amq.default", full)[-1].startswith(f"Queue '{full}' refuses it")
+
+
+def test_explain_route_judges_limits_by_the_size_of_the_body_and_knows_who_is_served_before_them(broker, ch):
+    if broker.flavor != "warren":
+        pytest.skip("Warren's own")
+    limited = ch.queue(client.fresh("q"), arguments={"x-max-length-bytes": 100, "x-overflow": "reject-publish"})
+    assert "refuses" not in "".join(explained(broker, "amq.default", limited, "--body-bytes", "100"))
+    assert explained(broker, "amq.default", limited, "--body-bytes=101")[-1].startswith(f"Queue '{limited}' refuses it")
+    served = ch.queue(client.fresh("q"), arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    assert explained(broker, "amq.default", served)[-1].startswith(f"Queue '{served}' refuses it")
+    ch.consume(served, no_ack=True)
+    assert explained(broker, "amq.default", served)[-1].startswith(f"Goes to queue '{served}'")
+    ch.publish("", served, b"served")
+    ch.deliver(b"served")
+
+
+def test_explain_route_knows_consumers_of_direct_replies_among_the_keys(broker, ch):
+    if broker.flavor != "warren":
+        pytest.skip("Warren's own")
+    queue = ch.queue()
+    ch.consume("amq.rabbitmq.reply-to", no_ack=True)
+    ch.publish("", queue, b"", reply_to="amq.rabbitmq.reply-to")
+    address = client.eventually(lambda: ch.get(queue, no_ack=True)).props["reply_to"]
+    direct = "Goes to the consumer of direct replies"
+    assert explained(broker, "amq.default", address)[-1].startswith(f"{direct} (")
+    for key, copy in ((address, queue), (queue, address)):
+        assert explained(broker, "amq.default", key, f"CC={copy}")[-1].startswith(f"{direct}, and to queue '{queue}' (")
+    ch.shut()
+    gone = explained(broker, "amq.default", address)[-1]
+    assert gone.startswith("Goes nowhere, silently: the consumer of direct replies is gone")
+
+
+def test_explain_route_tells_values_of_another_type_from_other_values(broker, ch):
+    if broker.flavor != "warren":
+        pytest.skip("Warren's own")
+    exchange, queue = ch.exchange("headers"), ch.queue()
+    ch.bind(queue, exchange, "", {"n": 1})
+    assert explained(broker, exchange, "", "n:s=1")[2].endswith(": header 'n' has the value as text, not as integer")
+    assert explained(broker, exchange, "", "n:f=1")[2].endswith(": header 'n' has the value as float, not as integer")
+    assert explained(broker, exchange, "", "n=2")[2].endswith(": header 'n' has another value")
 
 
 def test_explain_route_takes_headers_of_any_type_and_prints_no_control_characters(broker, ch):

@@ -90,6 +90,46 @@ def test_b154_other_reply_to_values_are_left_alone(ch, server):
     assert got == ["amq.rabbitmq.reply-to.made-up", "my-queue"]
 
 
+def test_b154_a_reply_with_copies_goes_to_the_queues_too(ch, server):
+    ch.consume(REPLY_TO, no_ack=True)
+    address = request(ch, server)
+    other, queue = server
+    other.call("confirm.select")
+    for headers in ({"CC": [queue]}, {"BCC": [queue]}):
+        other.confirmed("", address, b"answer", headers=headers, mandatory=True)
+        for copy in (ch.deliver(b"answer"), other.get(queue, no_ack=True)):
+            assert (copy.exchange, copy.routing_key, copy.body) == ("", address, b"answer")
+            assert copy.props["headers"] == {name: keys for name, keys in headers.items() if name == "CC"}
+    ch.nothing()
+
+
+def test_b154_a_copy_may_go_to_a_requester(ch, server):
+    ch.consume(REPLY_TO, no_ack=True)
+    address = request(ch, server)
+    other, queue = server
+    other.call("confirm.select")
+    for header in ("CC", "BCC"):
+        other.confirmed("", queue, header, headers={header: [address]})
+        assert (ch.deliver().routing_key, other.get(queue, no_ack=True).body) == (queue, header.encode())
+    other.confirmed("", client.fresh("missing"), b"not returned", headers={"CC": [address]}, mandatory=True)
+    ch.deliver(b"not returned")
+    other.confirmed("", address, b"once", headers={"CC": [address, address]})
+    ch.deliver(b"once")
+    ch.nothing()
+
+
+def test_b155_what_is_lost_with_a_gone_requester_reaches_its_copies(broker, server):
+    requester = broker.connect().channel()
+    requester.consume(REPLY_TO, no_ack=True)
+    address = request(requester, server)
+    requester.connection.close()
+    other, queue = server
+    other.call("confirm.select")
+    for key in (address, f"{REPLY_TO}.made-up"):
+        other.confirmed("", key, b"copy", headers={"CC": [queue]}, mandatory=True)
+        assert other.get(queue, no_ack=True).body == b"copy"
+
+
 def test_b155_reply_to_a_gone_requester_is_lost_silently(broker, server):
     requester = broker.connect()
     channel = requester.channel()

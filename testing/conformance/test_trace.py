@@ -98,6 +98,43 @@ def test_b175_what_reaches_no_queue_is_copied_too(traced):
     assert (key, body, plain(headers)["routed_queues"]) == ("publish.amq.topic", b"x", [])
 
 
+def test_b175_the_default_exchange_routes_to_keys_whether_there_are_such_queues_or_not(traced):
+    ch = traced.channel()
+    queue = ch.queue(exclusive=True)
+    ch.publish("", "nope", b"x")
+    assert plain(traced.copy()[1])["routed_queues"] == ["nope"]
+    ch.publish("", "zz", b"x", headers={"CC": ["nope", queue, "nope"]})
+    said = plain(traced.copy()[1])
+    assert said["routed_queues"] == sorted(["zz", "nope", queue])
+    assert said["routing_keys"] == ["zz", "nope", queue, "nope"]
+
+
+def test_b175_deliveries_name_the_keys_that_the_message_travels_with(traced):
+    ch = traced.channel()
+    dead, hidden = ch.queue(exclusive=True), ch.queue(exclusive=True)
+    exchange = ch.exchange("direct")
+    ch.bind(dead, exchange, "new")
+    plainly = ch.queue(exclusive=True, arguments={"x-dead-letter-exchange": exchange})
+    renamed = ch.queue(
+        exclusive=True, arguments={"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "new"}
+    )
+    ch.bind(dead, exchange, plainly)
+    for queue, then in ((plainly, [plainly, "seen", hidden]), (renamed, ["new"])):
+        ch.publish("", queue, b"m", headers={"CC": ["seen"], "BCC": [hidden]})
+        traced.copy()
+        first = ch.get(queue)
+        key, headers, _, _ = traced.copy()
+        assert (key, plain(headers)["routing_keys"]) == (f"deliver.{queue}", [queue, "seen", hidden])
+        assert "BCC" not in plain(headers)["properties"]["headers"]
+        ch.reject(first.delivery_tag, requeue=False)
+        client.eventually(lambda: ch.ready(dead) == 1, "a dead letter")
+        ch.consume(dead, tag=queue, no_ack=True)
+        ch.deliver()
+        ch.call("basic.cancel", consumer_tag=queue)
+        key, headers, _, _ = traced.copy()
+        assert (key, plain(headers)["routing_keys"]) == (f"deliver.{dead}", then)
+
+
 def test_b175_keys_of_cc_and_bcc_are_among_the_routing_keys(traced):
     ch = traced.channel()
     queue = ch.queue(exclusive=True)

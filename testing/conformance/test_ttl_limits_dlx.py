@@ -360,6 +360,25 @@ def test_b145_bcc_keys_route_too_and_stay_hidden(ch):
     assert dead.props["headers"]["x-death"][0]["routing-keys"] == [queue]
 
 
+def test_b145_bcc_keys_route_beyond_the_first_death_unless_a_queue_gives_another_key(ch):
+    box, bcc = Letterbox(ch, "direct"), fresh("bcc")
+    ch.bind(box.dead, box.exchange, bcc)
+    for key, arrives in ((None, True), ("new", False)):
+        second = box.source()
+        arguments = {"x-dead-letter-exchange": "amq.topic"}
+        if key:
+            arguments["x-dead-letter-routing-key"] = key
+        first = ch.queue(durable=True, arguments=arguments)
+        ch.bind(second, "amq.topic", key or first)
+        ch.put(first, b"m", headers={"BCC": [bcc]})
+        reject(ch, first)
+        reject(ch, second)
+        if arrives:
+            assert box.next().routing_key == first
+        else:
+            assert box.empty()
+
+
 def test_b145_expiration_is_taken_off_and_remembered(ch, box):
     queue = box.source()
     ch.put(queue, b"m", expiration="50")

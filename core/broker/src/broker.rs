@@ -356,6 +356,7 @@ impl Broker {
     pub fn shutdown(&self) {
         if self.0.threads.lock().is_empty() {
             self.0.services.settle_all();
+            self.0.services.seen_files.write_changed(&self.0.services);
         } else {
             self.0.services.settle_letters();
         }

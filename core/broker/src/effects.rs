@@ -99,6 +99,7 @@ impl Effects for CellEffects<'_> {
                 routing_key: delivery.message.routing_key.into(),
                 properties: delivery.message.properties.into(),
                 body: delivery.message.body.into(),
+                annotations: delivery.annotations.into(),
                 ready_left,
             }
         });

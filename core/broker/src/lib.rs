@@ -52,7 +52,7 @@ pub use connections::{
 };
 pub use control::bindings::{BindRequest, DestinationName};
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};
-pub use control::explain::{ExplainedRoute, Imagined, QUEUES_ASKED_MAX};
+pub use control::explain::{ExplainedRoute, Imagined, QUEUES_ASKED_MAX, ReplyAddress};
 pub use control::long_changes::LongChanges;
 pub use control::queues::{DeclaredQueue, DeletedQueue, QueueDeclare};
 pub use control::seeds::{LimitSeed, PolicySeed, UserSeed, VhostSeeds};

@@ -145,7 +145,11 @@ impl SeenFiles {
             self.copy_changed();
             pause = INTERVAL.max(begin.elapsed() * PAUSE_FACTOR);
         }
-        // No connection is left: what was seen was handed over.
+        self.write_changed(services);
+    }
+
+    /// At the end, when no connection is left and what was seen was handed over: writes all that is new.
+    pub(crate) fn write_changed(&self, services: &Services) {
         self.copy_changed();
         self.write_copies(services);
     }

@@ -279,7 +279,8 @@ impl Vhost {
         out: &mut Vec<QueueRef>,
     ) {
         if exchange.name.is_empty() {
-            // The default exchange has no table: keys are queue names (B86).
+            // The default exchange has no table: keys are queue names (B86). Nor is there any on duty.
+            scratch.begin();
             let queues = self.queues.read();
             for (at, key) in keys.iter().enumerate() {
                 if let Some(queue) = queues.get(key).filter(|_| !keys[..at].contains(key)) {

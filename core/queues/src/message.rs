@@ -57,6 +57,8 @@ pub struct Delivery<'a> {
     pub redelivered: bool,
     /// The message.
     pub message: MessageView<'a>,
+    /// What the broker keeps beside it; empty for most.
+    pub annotations: &'a [u8],
 }
 
 /// A message handed in by a publisher, with what the machine needs to know already read from the properties.
@@ -141,6 +143,8 @@ pub struct GotMessage {
     pub properties: Box<[u8]>,
     /// Body.
     pub body: Box<[u8]>,
+    /// What the broker keeps beside it.
+    pub annotations: Box<[u8]>,
     /// Ready messages left in the queue.
     pub ready_left: u64,
 }

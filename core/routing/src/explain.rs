@@ -149,6 +149,15 @@ pub enum Miss {
     HeaderMissing(Box<[u8]>),
     /// This header has another value.
     HeaderDiffers(Box<[u8]>),
+    /// This header has the value, but not as the type that is asked for.
+    HeaderType {
+        /// Its name.
+        header: Box<[u8]>,
+        /// What is asked for: `integer`, `float`, `text`, `boolean`, `timestamp`.
+        wanted: &'static str,
+        /// What it is, in the same words.
+        found: &'static str,
+    },
     /// It asks for any of some headers, and none of them fits.
     NoHeaderFits,
     /// Its selector does not select the message.

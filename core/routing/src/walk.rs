@@ -59,8 +59,8 @@ impl<Q: QueueHandle> Scratch<Q> {
         self
     }
 
-    /// Forgets the latest message.
-    pub(crate) fn begin(&mut self) {
+    /// Forgets the latest message: for one that is not routed by [`route`], which does so itself.
+    pub fn begin(&mut self) {
         self.seen.reset();
         self.on_duty.clear();
     }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use broker::{Broker, ExplainedRoute, Imagined, QueueRef, Refused};
+use broker::{Broker, ExplainedRoute, Imagined, QueueRef, Refused, ReplyAddress};
 use queues::TurnedAway;
 use routing::{Before, Came, Destination, Duty, End, Exchange, MatchedBinding, Miss, Step};
 use wire::amqp091::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
@@ -26,7 +26,7 @@ const BUCKETS_LISTED_MAX: u64 = 20_000;
 
 /// `EXCHANGE KEY [header=value ...]`: where a message with that key and these headers would go. Values are `true`, `false`,
 /// numbers or texts, whichever they look like, or what `:s` (text), `:i`, `:f` or `:b` behind the name says; `CC` and `BCC` add a key each
-/// time; `@message_id`, `@correlation_id` and `@timestamp` name properties.
+/// time; `@message_id`, `@correlation_id` and `@timestamp` name properties. `--body-bytes` is the size of its body, 0 if not given.
 pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
     let [exchange, key, fields @ ..] = &request.args[..] else { return Err(usage("not enough arguments.")) };
     let exchange = if exchange == "amq.default" { "" } else { exchange };
@@ -34,8 +34,13 @@ pub(crate) fn explain_route(broker: &Broker, request: &Request) -> Outcome {
         return Err(usage("a routing key has at most 255 bytes."));
     }
     let properties = properties(fields)?;
-    let message =
-        Imagined { exchange: exchange.as_bytes(), routing_key: key.as_bytes(), properties: &properties };
+    let body_bytes = request.options.get("body-bytes").map_or(Ok(0), |bytes| bytes.parse());
+    let message = Imagined {
+        exchange: exchange.as_bytes(),
+        routing_key: key.as_bytes(),
+        properties: &properties,
+        body_bytes: body_bytes.map_err(|_| usage("--body-bytes is a number."))?,
+    };
     let explained = broker.explain_route(request.vhost(), message).map_err(|why| match why {
         Refused::NotFound(missing) => {
             let (exchange, vhost) = (name(&missing.name), escaped(&missing.vhost));
@@ -233,6 +238,9 @@ pub(crate) fn why(miss: &Miss) -> String {
         Miss::Word { number, .. } => format!("the pattern ends before word {number}"),
         Miss::HeaderMissing(header) => format!("no header '{}'", name(header)),
         Miss::HeaderDiffers(header) => format!("header '{}' has another value", name(header)),
+        Miss::HeaderType { header, wanted, found } => {
+            format!("header '{}' has the value as {found}, not as {wanted}", name(header))
+        }
         Miss::NoHeaderFits => "none of its headers fits".into(),
         Miss::Selector => "its selector does not select this".into(),
         Miss::NotChosen => "another one was chosen".into(),
@@ -242,16 +250,26 @@ pub(crate) fn why(miss: &Miss) -> String {
 
 fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
     let (queues, steps) = (&explained.explanation.queues, &explained.explanation.steps);
-    match queues.len() {
-        0 if explained.reply == Some(true) => write!(text, "Goes to the consumer of direct replies")?,
-        0 => write!(text, "Goes nowhere: dropped, or returned if published as mandatory")?,
-        1 => write!(text, "Goes to queue '{}'", name(queues[0].0.name()))?,
+    let goal = match queues.len() {
+        0 => None,
+        1 => Some(format!("queue '{}'", name(queues[0].0.name()))),
         count => {
             let names: Vec<String> =
                 queues.iter().take(QUEUES_NAMED_MAX).map(|queue| name(queue.0.name())).collect();
             let more = if count > QUEUES_NAMED_MAX { ", ..." } else { "" };
-            write!(text, "Goes to {count} queues: {}{more}", names.join(", "))?;
+            Some(format!("{count} queues: {}{more}", names.join(", ")))
         }
+    };
+    match (explained.reply, goal) {
+        (Some(ReplyAddress::Waits), None) => write!(text, "Goes to the consumer of direct replies")?,
+        (Some(ReplyAddress::Waits), Some(goal)) => {
+            write!(text, "Goes to the consumer of direct replies, and to {goal}")?;
+        }
+        (Some(ReplyAddress::Gone), None) => {
+            write!(text, "Goes nowhere, silently: the consumer of direct replies is gone")?;
+        }
+        (_, Some(goal)) => write!(text, "Goes to {goal}")?,
+        (_, None) => write!(text, "Goes nowhere: dropped, or returned if published as mandatory")?,
     }
     if steps.iter().any(|step| matches!(step.before, Before::Waits(_))) {
         write!(text, ", after the delay above")?;

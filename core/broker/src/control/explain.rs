@@ -9,8 +9,8 @@ use wire::amqp091::{Properties, Table};
 
 use crate::Broker;
 use crate::cell::QueueRef;
-use crate::data::reply::is_reply_address;
-use crate::data::routes::copied_keys;
+use crate::data::reply::{is_generated, is_reply_address};
+use crate::data::routes::{CarbonCopies, keys_of};
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
 
@@ -31,6 +31,19 @@ pub struct Imagined<'a> {
     pub routing_key: &'a [u8],
     /// Raw properties, valid.
     pub properties: &'a [u8],
+    /// Size of its body: queues may have a limit by bytes.
+    pub body_bytes: u64,
+}
+
+/// What an address for direct replies leads to, the kinder one of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplyAddress {
+    /// No broker has given it out: to nobody.
+    MadeUp,
+    /// Its requester is gone: the reply is lost silently (B155).
+    Gone,
+    /// To its requester.
+    Waits,
 }
 
 /// An answer to [`Broker::explain_route`].
@@ -41,8 +54,8 @@ pub struct ExplainedRoute {
     pub route_ns: u64,
     /// Of the first queues it goes to, [`QUEUES_ASKED_MAX`] at most, those that would not take it now.
     pub turned_away: Vec<(QueueRef, TurnedAway)>,
-    /// The key is an address for direct replies: whether somebody waits there.
-    pub reply: Option<bool>,
+    /// A key is an address for direct replies: what becomes of that.
+    pub reply: Option<ReplyAddress>,
 }
 
 impl Broker {
@@ -54,9 +67,8 @@ impl Broker {
         let vhost = self.vhost(vhost).ok_or_else(|| Refused::NoSuchVhost(vhost.into()))?;
         let missing = || Refused::NotFound(Resource::exchange(vhost.name(), message.exchange));
         let start = vhost.exchange(message.exchange).ok_or_else(missing)?;
-        let copies = copied_keys(message.properties)?;
-        let keys: Vec<&[u8]> =
-            std::iter::once(message.routing_key).chain(copies.iter().map(|key| &**key)).collect();
+        let copies = CarbonCopies::of(message.properties)?;
+        let keys = keys_of(message.routing_key, Some(&copies));
         let start = if message.exchange.is_empty() { default_exchange(&vhost, &keys) } else { start };
         let properties = Properties::new(message.properties);
         let asked =
@@ -80,14 +92,16 @@ impl Broker {
         }
         let asks = explanation.queues.iter().take(QUEUES_ASKED_MAX);
         let turned_away = asks.filter_map(|QueueRef(queue)| {
-            let known = queue.read_used(|machine, _| machine.turns_away(message.properties));
-            let fresh = || Classic::new(queue.config(), 0).turns_away(message.properties);
-            known.unwrap_or_else(fresh).map(|why| (QueueRef(queue.clone()), why))
+            let asked = |machine: &Classic| machine.turns_away(message.properties, message.body_bytes);
+            let known = queue.read_used(|machine, _| asked(machine));
+            let why = known.unwrap_or_else(|| asked(&Classic::new(queue.config(), 0)));
+            why.map(|why| (QueueRef(queue.clone()), why))
         });
-        let may_be_reply = message.exchange.is_empty() && is_reply_address(message.routing_key);
+        let addresses = keys.iter().filter_map(|key| reply_address(&vhost, key));
+        let reply = if message.exchange.is_empty() { addresses.max() } else { None };
         Ok(ExplainedRoute {
             turned_away: turned_away.collect(),
-            reply: may_be_reply.then(|| vhost.replies.get(message.routing_key).is_some()),
+            reply,
             route_ns: (clock.now().0 - begin.0) / u64::from(routes),
             explanation,
         })
@@ -126,6 +140,15 @@ impl Broker {
             }
         }
     }
+}
+
+/// What becomes of a reply to that address, if it is one.
+fn reply_address(vhost: &Vhost, key: &[u8]) -> Option<ReplyAddress> {
+    is_reply_address(key).then(|| match vhost.replies.get(key) {
+        Some(_) => ReplyAddress::Waits,
+        None if is_generated(key) => ReplyAddress::Gone,
+        None => ReplyAddress::MadeUp,
+    })
 }
 
 /// The default exchange has no table (B86): one with the only bindings that can match stands in for it.

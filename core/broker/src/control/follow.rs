@@ -15,8 +15,10 @@ use crate::broker::Inner;
 use crate::cell::settings::Terms;
 use crate::cell::{Event, Queue, QueueRef};
 use crate::data::batch::Batch;
+use crate::data::dead_letter::carbon_copies;
 use crate::data::handovers::Handovers;
-use crate::data::recent::RecentMessages;
+use crate::data::history::History;
+use crate::data::recent::{RecentMessages, Replayed};
 use crate::data::seen::SeenValues;
 use crate::policies::AppliedPolicies;
 use crate::vhost::Vhost;
@@ -317,16 +319,20 @@ impl Inner {
     }
 }
 
-/// Gives what an exchange remembers to a destination that was just bound to it.
+/// Gives what an exchange remembers to a destination that was just bound to it. An exchange gets it as if it were published now,
+/// with all its keys.
 fn replay(vhost: &Vhost, history: &RecentMessages, destination: &routing::Destination<QueueRef>) {
     let (mut batch, mut handovers, mut scratch) = (Batch::default(), Handovers::default(), Vhost::scratch());
-    history.replay(&mut batch, |message, index| {
+    history.replay(&mut batch, |Replayed { message, facts, annotations, index }| {
         let mut queues = Vec::new();
         match destination {
             routing::Destination::Queue(queue) => queues.push(queue.clone()),
             routing::Destination::Exchange(exchange) => {
                 let properties = Properties::new(message.properties);
-                vhost.route(exchange, &[message.routing_key], properties, &mut scratch, &mut queues);
+                let copies = carbon_copies(&properties);
+                let keys = History::new(annotations).keys(message.routing_key, &copies);
+                vhost.route(exchange, &keys, properties, &mut scratch, &mut queues);
+                vhost.remember(scratch.on_duty(), message, facts, annotations);
             }
         }
         if !queues.is_empty() {

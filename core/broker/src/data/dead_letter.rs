@@ -171,11 +171,10 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
         let kept =
             if target.routing_key.is_none() && !history.is_rerouted() { Keys::Kept } else { Keys::Replaced };
         let copies = carbon_copies(&properties);
-        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![key];
-        if kept == Keys::Kept {
-            keys.extend(copies.iter().map(|copy| &**copy));
-            keys.extend(history.hidden());
-        }
+        let keys = match kept {
+            Keys::Kept => history.keys(key, &copies),
+            Keys::Replaced => smallvec::smallvec![key],
+        };
         queues.clear();
         vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
         let view = MessageView {
@@ -189,7 +188,7 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             priority: properties.priority().unwrap_or(0),
             ttl_ms: None,
         };
-        let annotations = History::with_deaths(Array::from_raw(&died.deaths), kept);
+        let annotations = history.after_death(Array::from_raw(&died.deaths), kept);
         vhost.remember(scratch.on_duty(), view, facts, &annotations);
         queues.retain(|to| to.0.is_store() || !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));
         if queues.is_empty() {
@@ -317,7 +316,7 @@ fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, no
 }
 
 /// Keys of a CC header; anything malformed was refused when the message was published.
-pub(super) fn carbon_copies(properties: &Properties<'_>) -> Vec<Box<[u8]>> {
+pub(crate) fn carbon_copies(properties: &Properties<'_>) -> Vec<Box<[u8]>> {
     match properties.headers().and_then(|headers| headers.get("CC")) {
         Some(Value::Array(keys)) => {
             let key = |value| if let Value::LongStr(key) = value { Some(Box::from(key)) } else { None };

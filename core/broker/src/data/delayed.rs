@@ -36,11 +36,7 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
         let properties = Properties::new(&raw);
         let history = History::new(message.annotations());
         let copies = carbon_copies(&properties);
-        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![message.routing_key()];
-        if !history.is_rerouted() {
-            keys.extend(copies.iter().map(|copy| &**copy));
-            keys.extend(history.hidden());
-        }
+        let keys = history.keys(message.routing_key(), &copies);
         queues.clear();
         vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
         let view = MessageView {

@@ -4,6 +4,7 @@
 //! B148), `bcc` (an array of routing keys) and `rerouted` (present when a queue has given the message a routing key of its
 //! own).
 
+use smallvec::SmallVec;
 use wire::amqp091::{Array, Table, TableBuf, Value};
 
 /// Which routing keys a dead letter travels with.
@@ -34,11 +35,22 @@ impl<'a> History<'a> {
     }
 
     /// Keys of BCC.
-    pub(crate) fn hidden(self) -> Vec<&'a [u8]> {
+    fn hidden(self) -> Vec<&'a [u8]> {
         match self.0.get("bcc") {
             Some(Value::Array(keys)) => keys.iter().filter_map(|key| key.as_long_str()).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// The keys that a message travels with: its routing key, and those of its CC header, given here, and of BCC unless a queue has
+    /// given it a routing key of its own.
+    pub(crate) fn keys(self, routing_key: &'a [u8], copies: &'a [Box<[u8]>]) -> SmallVec<[&'a [u8]; 4]> {
+        let mut keys = smallvec::smallvec![routing_key];
+        if !self.is_rerouted() {
+            keys.extend(copies.iter().map(|copy| &**copy));
+            keys.extend(self.hidden());
+        }
+        keys
     }
 
     /// Whether a queue has given the message a routing key of its own on the way: its CC header does not route any more.
@@ -55,12 +67,14 @@ impl<'a> History<'a> {
         table.into_raw()
     }
 
-    /// Annotations after a death; BCC ends with the first one.
-    pub(crate) fn with_deaths(deaths: Array<'_>, keys: Keys) -> Vec<u8> {
+    /// Annotations after a death: the keys of BCC last as long as those of CC.
+    pub(crate) fn after_death(self, deaths: Array<'_>, keys: Keys) -> Vec<u8> {
         let mut table = TableBuf::new();
         table.push_array("deaths", deaths);
-        if keys == Keys::Replaced {
-            table.push_bool("rerouted", true);
+        match (keys, self.0.get("bcc")) {
+            (Keys::Replaced, _) => drop(table.push_bool("rerouted", true)),
+            (Keys::Kept, Some(Value::Array(hidden))) => drop(table.push_array("bcc", hidden)),
+            (Keys::Kept, _) => {}
         }
         table.into_raw()
     }

@@ -13,7 +13,7 @@ use super::batch::{Batch, BatchConfirms, Entry, Facts};
 use super::confirms::ConfirmSink;
 use super::handovers::Handovers;
 use super::reply::REPLY_QUEUE;
-use super::routes::{CarbonCopies, ChannelRoutes, Route};
+use super::routes::{CarbonCopies, ChannelRoutes, Route, keys_of};
 use crate::Broker;
 use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
@@ -254,11 +254,11 @@ impl Publisher {
             self.principal.vhost.remember(channel.routes.on_duty(), view, facts, annotations);
         }
         if self.traced {
-            self.trace(channel, view, copies, &route);
+            self.trace(channel, view, copies);
         }
         let is_plain = copies.is_none() && rewritten.is_none() && !self.traced;
         let repeats = if is_plain { Repeats::Yes } else { Repeats::No };
-        let routed = self.take(channel, view, &Extras { facts, annotations, repeats }, route);
+        let routed = self.take(channel, view, &Extras { facts, annotations, repeats }, &route);
         if routed == Routed::No {
             let stray = if message.mandatory { Stray::Returned } else { Stray::Dropped };
             channel.counters.count_stray(stray);
@@ -267,22 +267,24 @@ impl Publisher {
         Ok(routed)
     }
 
-    /// Copies a message to the trace of its vhost (B175).
+    /// Copies a message to the trace of its vhost (B175). The default exchange is said to route to each key, whether there is a queue
+    /// of that name or not.
     #[cold]
-    fn trace(
-        &self,
-        channel: &PublishChannel,
-        message: MessageView<'_>,
-        copies: Option<&CarbonCopies>,
-        route: &Route,
-    ) {
-        let queues = channel.routes.queues_of(route).map_or(&[][..], |queues| &queues[..]);
-        let mut keys = vec![message.routing_key];
-        keys.extend(copies.into_iter().flat_map(CarbonCopies::keys));
+    fn trace(&self, channel: &PublishChannel, message: MessageView<'_>, copies: Option<&CarbonCopies>) {
+        let keys = keys_of(message.routing_key, copies);
+        let mut routed: Vec<&[u8]> = match message.exchange {
+            b"" => keys.to_vec(),
+            _ => {
+                let queues = channel.routes.queues().iter().filter(|queue| !queue.0.is_store());
+                queues.map(|queue| queue.0.name()).collect()
+            }
+        };
+        routed.sort_unstable();
+        routed.dedup();
         let vhost = self.principal.vhost.shared_name();
         let place = self.broker.place(&self.principal, &vhost, channel.number);
         let outlet = &self.broker.services().voice.outlet;
-        trace::published(place, message, &keys, queues).into_iter().for_each(|copy| outlet.say(copy));
+        trace::published(place, message, &keys, &routed).into_iter().for_each(|copy| outlet.say(copy));
     }
 
     /// Numbers the message and gathers it for its queues.
@@ -291,19 +293,20 @@ impl Publisher {
         channel: &mut PublishChannel,
         view: MessageView<'_>,
         extras: &Extras<'_>,
-        route: Route,
+        route: &Route,
     ) -> Routed {
         // Not a list of its own for each message: counting who holds one takes two locked operations.
-        let queues = channel.routes.queues_of(&route);
-        let queue_count = queues.map_or(0, |queues| queues.len());
+        let queues = channel.routes.queues();
+        let queue_count = queues.len();
         self.run.add(channel.routes.entered(), view.body.len(), queue_count);
         let number = number(&mut self.confirms, channel.confirms.as_ref(), &mut channel.latest_publish);
         channel.counters.count(number.is_some());
-        if let Route::Reply(reply) = route {
-            reply.deliver(view);
-            return Routed::Yes;
+        if let Route::Replies(replies) = route {
+            replies.iter().for_each(|reply| reply.deliver(view));
         }
-        let Some(queues) = queues.filter(|queues| !queues.is_empty()) else { return Routed::No };
+        if queues.is_empty() {
+            return if matches!(route, Route::Queues) { Routed::No } else { Routed::Yes };
+        }
         let index = self.batch.push(view, extras.facts, extras.annotations);
         let entry = self.batch.newest().copied();
         let way = self.handovers.add(queues, index);

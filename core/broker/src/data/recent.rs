@@ -50,6 +50,15 @@ impl Kept {
     }
 }
 
+/// A kept message on its way to somebody who has come later.
+pub(crate) struct Replayed<'a> {
+    pub(crate) message: MessageView<'a>,
+    pub(crate) facts: Facts,
+    pub(crate) annotations: &'a [u8],
+    /// Its place in the batch.
+    pub(crate) index: u32,
+}
+
 /// The memory of one exchange.
 pub(crate) struct RecentMessages {
     message_count_max: usize,
@@ -98,11 +107,12 @@ impl RecentMessages {
         self.kept.lock().add(kept, self.message_count_max);
     }
 
-    /// Copies what is kept into a batch, oldest first, and calls `each` with the message and its index.
-    pub(crate) fn replay(&self, batch: &mut Batch, mut each: impl FnMut(MessageView<'_>, u32)) {
-        for message in self.copy().1 {
-            let index = batch.push(message.view(), message.facts, &message.annotations);
-            each(message.view(), index);
+    /// Copies what is kept into a batch, oldest first, and calls `each` with it.
+    pub(crate) fn replay(&self, batch: &mut Batch, mut each: impl FnMut(Replayed<'_>)) {
+        for kept in self.copy().1 {
+            let (message, facts, annotations) = (kept.view(), kept.facts, &*kept.annotations);
+            let index = batch.push(message, facts, annotations);
+            each(Replayed { message, facts, annotations, index });
         }
     }
 
@@ -171,7 +181,7 @@ mod tests {
 
     fn bodies(recent: &RecentMessages) -> Vec<Vec<u8>> {
         let mut bodies = Vec::new();
-        recent.replay(&mut Batch::default(), |message, _| bodies.push(message.body.to_vec()));
+        recent.replay(&mut Batch::default(), |replayed| bodies.push(replayed.message.body.to_vec()));
         bodies
     }
 

@@ -43,7 +43,8 @@ impl ReplyConsumer {
     /// Hands a reply over; dropped when the consumer's outbox is full (at most once).
     pub(crate) fn deliver(&self, message: MessageView<'_>) {
         if let Some((token, sink)) = &self.0 {
-            sink.deliver(*token, &[Delivery { seq: MessageSeq(0), redelivered: false, message }]);
+            let reply = Delivery { seq: MessageSeq(0), redelivered: false, message, annotations: &[] };
+            sink.deliver(*token, &[reply]);
         }
     }
 }

@@ -28,9 +28,12 @@ const LONG_LISTS_MAX: usize = 8;
 pub(crate) enum Route {
     /// To [`ChannelRoutes::queues`]; none is nowhere.
     Queues,
-    /// Straight to a direct reply-to consumer.
-    Reply(Arc<ReplyConsumer>),
+    /// Straight to these consumers of direct replies, and to the queues, if there are any.
+    Replies(Replies),
 }
+
+/// Consumers of direct replies that a message goes to: as good as always one.
+type Replies = smallvec::SmallVec<[Arc<ReplyConsumer>; 1]>;
 
 /// CC and BCC of a message (B94).
 #[derive(Default)]
@@ -43,6 +46,38 @@ pub(crate) struct CarbonCopies {
 }
 
 impl CarbonCopies {
+    /// Of a message with these raw properties.
+    ///
+    /// # Errors
+    /// One of the headers is no array.
+    pub(crate) fn of(properties: &[u8]) -> Result<CarbonCopies, Refused> {
+        let mut copies = CarbonCopies::default();
+        let Some(headers) = headers_of(properties) else { return Ok(copies) };
+        if let Some(value) = headers.get("CC") {
+            copies.read("CC", &value)?;
+        }
+        if let Some(value) = headers.get("BCC") {
+            copies.read("BCC", &value)?;
+            copies.hidden = Some(History::with_hidden(&value));
+            let mut rest = TableBuf::from(headers);
+            rest.remove("BCC");
+            copies.stripped = Some(rewrite(properties, &[Edit::Headers(rest.as_table())]));
+        }
+        Ok(copies)
+    }
+
+    /// A CC or BCC header: an array of longstr, nothing else.
+    fn read(&mut self, header: &'static str, value: &Value<'_>) -> Result<(), Refused> {
+        let refused = |received: &str| Refused::InvalidCarbonCopy { header, received: received.into() };
+        let Value::Array(array) = value else { return Err(refused(value.type_name())) };
+        // Elements of other types are passed over, as RabbitMQ does.
+        self.keys.extend(array.iter().filter_map(|element| match element {
+            Value::LongStr(key) => Some(Box::from(key)),
+            _ => None,
+        }));
+        Ok(())
+    }
+
     /// Keys of both.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.keys.iter().map(|key| &**key)
@@ -201,20 +236,7 @@ impl ChannelRoutes {
         routing_key: &[u8],
         properties: &[u8],
     ) -> Result<Option<Box<CarbonCopies>>, Refused> {
-        let mut copies = CarbonCopies::default();
-        if let Some(headers) = headers_of(properties) {
-            for header in ["CC", "BCC"] {
-                if let Some(value) = headers.get(header) {
-                    read_copies(header, &value, &mut copies.keys)?;
-                    if header == "BCC" {
-                        copies.hidden = Some(History::with_hidden(&value));
-                        let mut rest = TableBuf::from(headers);
-                        rest.remove("BCC");
-                        copies.stripped = Some(rewrite(properties, &[Edit::Headers(rest.as_table())]));
-                    }
-                }
-            }
-        }
+        let copies = CarbonCopies::of(properties)?;
         let exchange = self.entered();
         if is_topic(&exchange.kind) && principal.user.has_topic_permissions() {
             principal.check_topic(Permission::Write, &exchange.name, routing_key)?;
@@ -259,17 +281,11 @@ impl ChannelRoutes {
         self.route_anew(principal, routing_key, properties, copies)
     }
 
-    /// The queues of the latest message; empty is nowhere.
+    /// The queues of the latest message; empty is none.
     #[inline]
     pub(crate) fn queues(&self) -> &QueueList {
         let latest = self.latest.as_ref().map(|(_, known)| &known.queues);
         self.chosen.as_ref().or(latest).expect("a message was routed")
-    }
-
-    /// The same, if the message goes to queues.
-    #[inline]
-    pub(crate) fn queues_of(&self, route: &Route) -> Option<&QueueList> {
-        matches!(route, Route::Queues).then(|| self.queues())
     }
 
     fn route_anew(
@@ -280,16 +296,16 @@ impl ChannelRoutes {
         copies: Option<&CarbonCopies>,
     ) -> Route {
         let exchange = self.entered();
-        if exchange.name.is_empty() && is_reply_address(routing_key) {
-            if let Some(reply) = principal.vhost.replies.get(routing_key) {
-                return Route::Reply(reply);
+        if exchange.name.is_empty() && (copies.is_some() || is_reply_address(routing_key)) {
+            let replies = reply_consumers(&principal.vhost, &keys_of(routing_key, copies));
+            if !replies.is_empty() || is_reply_address(routing_key) {
+                let exchange = exchange.clone();
+                self.chosen = Some(match copies {
+                    None => self.nowhere(),
+                    Some(_) => self.look_up(principal, &exchange, routing_key, properties, copies),
+                });
+                return if replies.is_empty() { Route::Queues } else { Route::Replies(replies) };
             }
-            if is_generated(routing_key) {
-                // Replies to requesters that are gone are lost silently (B155).
-                return Route::Reply(ReplyConsumer::nobody());
-            }
-            self.chosen = Some(self.nowhere());
-            return Route::Queues;
         }
         let key = if exchange.kind == ExchangeKind::Fanout { &[] } else { routing_key };
         if copies.is_none()
@@ -344,8 +360,7 @@ impl ChannelRoutes {
         properties: &[u8],
         copies: Option<&CarbonCopies>,
     ) -> QueueList {
-        let mut keys: smallvec::SmallVec<[&[u8]; 4]> = smallvec::smallvec![routing_key];
-        keys.extend(copies.into_iter().flat_map(CarbonCopies::keys));
+        let keys = keys_of(routing_key, copies);
         let mut queues = Vec::new();
         let properties = Properties::new(properties);
         principal.vhost.route(exchange, &keys, properties, &mut self.scratch, &mut queues);
@@ -366,27 +381,27 @@ impl ChannelRoutes {
     }
 }
 
-/// Keys of CC and BCC of a message with these raw properties.
-pub(crate) fn copied_keys(properties: &[u8]) -> Result<Vec<Box<[u8]>>, Refused> {
-    let mut keys = Vec::new();
-    for header in ["CC", "BCC"] {
-        if let Some(value) = headers_of(properties).and_then(|headers| headers.get(header)) {
-            read_copies(header, &value, &mut keys)?;
-        }
-    }
-    Ok(keys)
+/// All keys of a message, its routing key first.
+pub(crate) fn keys_of<'a>(
+    routing_key: &'a [u8],
+    copies: Option<&'a CarbonCopies>,
+) -> smallvec::SmallVec<[&'a [u8]; 4]> {
+    std::iter::once(routing_key).chain(copies.into_iter().flat_map(CarbonCopies::keys)).collect()
 }
 
-/// A CC or BCC header: an array of longstr, nothing else.
-fn read_copies(header: &'static str, value: &Value<'_>, keys: &mut Vec<Box<[u8]>>) -> Result<(), Refused> {
-    let refused = |received: &str| Refused::InvalidCarbonCopy { header, received: received.into() };
-    let Value::Array(array) = value else { return Err(refused(value.type_name())) };
-    // Elements of other types are passed over, as RabbitMQ does.
-    keys.extend(array.iter().filter_map(|element| match element {
-        Value::LongStr(key) => Some(Box::from(key)),
-        _ => None,
-    }));
-    Ok(())
+/// Who gets a message with these keys, published to the default exchange, as a direct reply: each once. Addresses of requesters
+/// that are gone lead to nobody, and what is lost there is not unroutable (B155).
+fn reply_consumers(vhost: &Vhost, keys: &[&[u8]]) -> Replies {
+    let mut replies = Replies::new();
+    for (at, key) in keys.iter().enumerate().filter(|(_, key)| is_reply_address(key)) {
+        match vhost.replies.get(key) {
+            _ if keys[..at].contains(key) => {}
+            Some(reply) => replies.push(reply),
+            None if is_generated(key) => replies.push(ReplyConsumer::nobody()),
+            None => {}
+        }
+    }
+    replies
 }
 
 #[cfg(test)]

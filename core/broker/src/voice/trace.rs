@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use queues::{ConsumerId, Delivery, GotMessage, MessageView};
-use wire::amqp091::{Array, ArrayBuf, Properties, PropertiesBuf, ShortStr, Table, TableBuf, Value};
+use wire::amqp091::{ArrayBuf, Properties, PropertiesBuf, ShortStr, Table, TableBuf, Value};
 
 use super::outlet::Announcement;
-use crate::cell::{Queue, QueueRef};
+use crate::cell::Queue;
+use crate::data::dead_letter::carbon_copies;
+use crate::data::history::History;
 use crate::{Broker, Principal};
 
 /// The exchange of every vhost that traces go to.
@@ -51,37 +53,38 @@ pub(crate) struct Place<'a> {
     pub(crate) user: &'a str,
 }
 
-/// The copy of a published message with the queues it goes to; `None` for one that is a trace itself.
+/// The copy of a published message with what it is routed to; `None` for one that is a trace itself.
 pub(crate) fn published(
     place: Place<'_>,
     message: MessageView<'_>,
     keys: &[&[u8]],
-    queues: &[QueueRef],
+    routed_queues: &[&[u8]],
 ) -> Option<Announcement> {
-    let mut routed = ArrayBuf::new();
-    for queue in queues {
-        routed.push_str(queue.0.name());
-    }
+    let routed = array_of(routed_queues);
     let special = ("routed_queues", Value::Array(routed.as_array()));
     announcement(place, message, (b"publish.", message.exchange), keys, special)
 }
 
-/// The copy of a message delivered from a queue; `None` for one that is a trace itself.
+/// The copy of a message delivered from a queue, named by the keys that it travels with; `None` for one that is a trace itself.
 pub(crate) fn delivered(
     place: Place<'_>,
     queue: &Queue,
     message: MessageView<'_>,
+    annotations: &[u8],
     redelivered: bool,
 ) -> Option<Announcement> {
-    let properties = Properties::new(message.properties);
-    let copies = match properties.headers().and_then(|headers| headers.get("CC")) {
-        Some(Value::Array(copies)) => copies,
-        _ => Array::from_raw(&[]),
-    };
-    let mut keys = vec![message.routing_key];
-    keys.extend(copies.iter().filter_map(|copy| copy.as_long_str()));
+    let copies = carbon_copies(&Properties::new(message.properties));
+    let keys = History::new(annotations).keys(message.routing_key, &copies);
     let special = ("redelivered", Value::I32(redelivered.into()));
     announcement(place, message, (b"deliver.", queue.name()), &keys, special)
+}
+
+fn array_of(names: &[&[u8]]) -> ArrayBuf {
+    let mut array = ArrayBuf::new();
+    for name in names {
+        array.push_str(name);
+    }
+    array
 }
 
 /// Headers stand in the order of their names, as RabbitMQ sends them.
@@ -96,10 +99,7 @@ fn announcement(
         return None;
     }
     let properties = table_of(&Properties::new(message.properties));
-    let mut routing_keys = ArrayBuf::new();
-    for key in keys {
-        routing_keys.push_str(key);
-    }
+    let routing_keys = array_of(keys);
     let mut headers = TableBuf::new();
     headers
         .push_i32("channel", place.channel.into())
@@ -170,7 +170,7 @@ impl Queue {
         let place =
             Place { vhost: &self.place.vhost_name, node, connection: &connection, channel, user: &user.name };
         for delivery in run {
-            delivered(place, self, delivery.message, delivery.redelivered)
+            delivered(place, self, delivery.message, delivery.annotations, delivery.redelivered)
                 .into_iter()
                 .for_each(|copy| self.services().voice.outlet.say(copy));
         }
@@ -208,7 +208,7 @@ impl Broker {
         };
         let vhost = principal.vhost.shared_name();
         let place = self.place(principal, &vhost, channel);
-        delivered(place, queue, message, got.redelivered)
+        delivered(place, queue, message, &got.annotations, got.redelivered)
             .into_iter()
             .for_each(|copy| self.services().voice.outlet.say(copy));
     }

@@ -19,11 +19,14 @@ pub enum TurnedAway {
 }
 
 impl Classic {
-    /// Whether a message with these raw properties, and no body, would be turned away now.
-    pub fn turns_away(&self, properties: &[u8]) -> Option<TurnedAway> {
+    /// Whether a message with these raw properties and a body of that size would be turned away now.
+    pub fn turns_away(&self, properties: &[u8], body_bytes: u64) -> Option<TurnedAway> {
         let is_present =
             |present: &Present| UniqueKey::of_properties(properties).is_some_and(|key| present.contains(key));
-        if self.is_full_for(0) {
+        if self.present.is_none() && self.next_to_pass_to().is_some() {
+            // It would not be in the queue at all.
+            None
+        } else if self.is_full_for(body_bytes) {
             Some(TurnedAway::Full)
         } else {
             self.present.as_deref().is_some_and(is_present).then_some(TurnedAway::Duplicate)

@@ -333,6 +333,7 @@ impl Level {
                 seq: self.seq(number),
                 redelivered: block.is_redelivered(number),
                 message: stored.message,
+                annotations: stored.annotations,
             });
         }
     }

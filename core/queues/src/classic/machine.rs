@@ -230,20 +230,18 @@ impl Classic {
     fn pass_through(&mut self, batch: &[IncomingMessage<'_>], fx: &mut impl Effects) -> usize {
         const RUN: usize = 64;
         let mut passed = 0;
-        while passed < batch.len() && self.ready == 0 && self.gets.is_empty() {
-            let Some((slot, alone)) = self.consumers.next() else { break };
-            let consumer = self.consumers.peek(slot);
-            if consumer.spec.ack_required {
-                break;
-            }
+        while passed < batch.len()
+            && let Some((slot, alone)) = self.next_to_pass_to()
+        {
             let count = if alone { RUN.min(batch.len() - passed) } else { 1 };
-            let id = consumer.spec.id;
+            let id = self.consumers.peek(slot).spec.id;
             let run: smallvec::SmallVec<[crate::Delivery<'_>; RUN]> = batch[passed..passed + count]
                 .iter()
                 .map(|incoming| crate::Delivery {
                     seq: MessageSeq(0),
                     redelivered: false,
                     message: incoming.message,
+                    annotations: incoming.annotations,
                 })
                 .collect();
             let taken = fx.deliver(id, &run);
@@ -252,6 +250,13 @@ impl Classic {
             passed += taken;
         }
         passed
+    }
+
+    /// The consumer that is handed what comes next without its being queued, and whether it is alone in its line.
+    #[inline]
+    pub(super) fn next_to_pass_to(&self) -> Option<(usize, bool)> {
+        let next = if self.ready == 0 && self.gets.is_empty() { self.consumers.next() } else { None };
+        next.filter(|(slot, _)| !self.consumers.peek(*slot).spec.ack_required)
     }
 
     /// Whether it refuses a publish with such a body (B107, B142).

@@ -57,7 +57,7 @@ pub(crate) fn headers(arguments: Arguments<'_>, headers: Option<Arguments<'_>>) 
         let found = headers.and_then(|headers| headers.get(name));
         match found {
             Some(found) if value == Value::Void || same(value, found) => fitting += 1,
-            Some(_) => first = first.or(Some(Miss::HeaderDiffers(name.into()))),
+            Some(found) => first = first.or_else(|| Some(differs(name, value, found))),
             None => first = first.or(Some(Miss::HeaderMissing(name.into()))),
         }
     }
@@ -65,6 +65,29 @@ pub(crate) fn headers(arguments: Arguments<'_>, headers: Option<Arguments<'_>>) 
         Some(miss) if !mode.starts_with(b"any") => (fitting, miss),
         _ => (fitting, Miss::NoHeaderFits),
     }
+}
+
+/// How a header differs from what is asked for: a value that looks the same is of another type.
+fn differs(name: &[u8], wanted: Value<'_>, found: Value<'_>) -> Miss {
+    match (looks(wanted), looks(found)) {
+        (Some((wanted, look)), Some((found, same))) if wanted != found && look == same => {
+            Miss::HeaderType { header: name.into(), wanted, found }
+        }
+        _ => Miss::HeaderDiffers(name.into()),
+    }
+}
+
+/// A word for a value's type, and the value as people write it; `None` for what has no such look.
+fn looks(value: Value<'_>) -> Option<(&'static str, Vec<u8>)> {
+    let look = match (value, value.as_i64(), value.as_f64()) {
+        (Value::LongStr(text) | Value::Bytes(text), ..) => ("text", text.to_vec()),
+        (Value::Bool(flag), ..) => ("boolean", flag.to_string().into()),
+        (Value::Timestamp(seconds), ..) => ("timestamp", seconds.to_string().into()),
+        (_, Some(number), _) => ("integer", number.to_string().into()),
+        (.., Some(number)) => ("float", number.to_string().into()),
+        _ => return None,
+    };
+    Some(look)
 }
 
 fn same(one: Value<'_>, other: Value<'_>) -> bool {
@@ -118,5 +141,26 @@ mod tests {
         assert_eq!(why(&asked, &sent), (1, Miss::HeaderDiffers(b"b"[..].into())));
         asked.push_str("x-match", "any");
         assert_eq!(why(&asked, &TableBuf::new()), (0, Miss::NoHeaderFits));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_told_apart_from_another_value() {
+        let why = |wanted: Value<'_>, found: Value<'_>| {
+            let (mut asked, mut sent) = (TableBuf::new(), TableBuf::new());
+            asked.push("n", wanted);
+            sent.push("n", found);
+            headers(asked.as_table(), Some(sent.as_table())).1
+        };
+        let of_type = |wanted, found| Miss::HeaderType { header: b"n"[..].into(), wanted, found };
+        let text = Value::LongStr(b"1");
+        assert_eq!(why(Value::I32(1), text), of_type("integer", "text"));
+        assert_eq!(why(text, Value::U16(1)), of_type("text", "integer"));
+        assert_eq!(why(Value::F64(1.0), Value::I8(1)), of_type("float", "integer"));
+        assert_eq!(why(Value::LongStr(b"true"), Value::Bool(true)), of_type("text", "boolean"));
+        assert_eq!(why(Value::Timestamp(1), Value::I64(1)), of_type("timestamp", "integer"));
+        let other = Miss::HeaderDiffers(b"n"[..].into());
+        for found in [Value::LongStr(b"2"), Value::I64(2), Value::Void] {
+            assert_eq!(why(Value::I32(1), found), other, "{found:?}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Warren's own: why a message goes where it goes, and why consumers get messages or do not.
 
-use broker::{ExplainedRoute, Imagined, QueueRef, Refused};
+use broker::{ExplainedRoute, Imagined, QueueRef, Refused, ReplyAddress};
 use queues::TurnedAway;
 use routing::{Before, Came, Destination, End, MatchedBinding, Step};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/explain/route",
         Access::Management,
-        "The way of a message that is not published: `vhost`, `exchange`, `routing_key`, `headers` (JSON).",
+        "The way of a message that is not published: `vhost`, `exchange`, `routing_key`, `headers` (JSON), `body_bytes`.",
         of_route,
     ),
     route(
@@ -75,8 +75,13 @@ fn of_route(call: &Call) -> Answer {
         name => name,
     };
     let properties = properties(call)?;
-    let message =
-        Imagined { exchange: exchange.as_bytes(), routing_key: key.as_bytes(), properties: &properties };
+    let body_bytes = call.query("body_bytes").map_or(Ok(0), str::parse);
+    let message = Imagined {
+        exchange: exchange.as_bytes(),
+        routing_key: key.as_bytes(),
+        properties: &properties,
+        body_bytes: body_bytes.map_err(|_| Problem::bad("body_bytes is no number"))?,
+    };
     let explained = call.broker().explain_route(vhost, message).map_err(|refused| match refused {
         Refused::NotFound(exchange) => {
             let name = lossy(&exchange.name);
@@ -96,7 +101,7 @@ fn route_object(explained: &ExplainedRoute) -> Value {
         "queues": queues.collect::<Vec<_>>(),
         "queue_count": explanation.queues.len(),
         "turned_away": explained.turned_away.iter().map(turned_away).collect::<Vec<_>>(),
-        "reply": explained.reply,
+        "reply": explained.reply.map(|address| address == ReplyAddress::Waits),
         "route_ns": explained.route_ns,
     })
 }

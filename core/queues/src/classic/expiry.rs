@@ -18,7 +18,7 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// A portion, and so many messages more.
+    /// A portion, and so many messages more, but not more bytes.
     pub(super) fn with(more: usize) -> Portion {
         Portion { count: PORTION_COUNT + more as u64, bytes: PORTION_BYTES }
     }
@@ -101,8 +101,8 @@ impl Classic {
     }
 
     /// Drops from the head, the oldest message of the highest level, until the limits hold (B142 as 4.3.6 does it). A policy may have
-    /// made a long queue a short one: after a portion others get their turn. `came` messages came just now: so many go in any case,
-    /// and publishers do not get ahead of the limit.
+    /// made a long queue a short one: after a portion others get their turn. `came` messages came just now: so many more may go, and
+    /// publishers, whose batches are smaller than a portion, do not get ahead of the limit.
     pub(super) fn trim(&mut self, came: usize, now_ms: u64, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
         // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile.

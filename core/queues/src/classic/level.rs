@@ -115,6 +115,13 @@ impl Level {
         self.blocks.iter()
     }
 
+    /// Blocks whose messages are in memory.
+    pub(crate) fn blocks_in_memory(&self) -> impl Iterator<Item = &Block> {
+        let newest = self.blocks.back().filter(|block| !self.resident.contains(&block.first));
+        let closed = self.resident.iter().filter_map(|first| self.block(*first));
+        closed.chain(newest).filter(|block| block.is_resident())
+    }
+
     /// First numbers of closed blocks in memory, newest first: those needed last come first.
     pub(crate) fn movable(&self) -> impl Iterator<Item = u64> {
         self.resident.iter().rev().copied()

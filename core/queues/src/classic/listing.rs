@@ -58,14 +58,14 @@ impl Classic {
         if self.consumers.count() == 0 { 0.0 } else { self.tally.capacity(now_ms) }
     }
 
-    /// Counted block by block while something is on disk, so not without cost in a queue with a long backlog.
+    /// Counted message by message in the blocks that are in memory while others are on disk.
     fn in_memory(&self) -> InMemory {
         if self.disk_bytes == 0 {
             let body_bytes = self.ready_bytes + self.unacked_bytes;
             return InMemory { ready: self.ready, unacked: self.unacked, body_bytes };
         }
         let mut sum = InMemory::default();
-        for block in self.levels.iter().flat_map(Level::blocks).filter(|block| block.is_resident()) {
+        for block in self.levels.iter().flat_map(Level::blocks_in_memory) {
             sum.ready += u64::from(block.live - block.unacked);
             sum.unacked += u64::from(block.unacked);
             sum.body_bytes += block.live_body_bytes();
@@ -80,7 +80,8 @@ impl Classic {
             let level = &self.levels[level];
             level.head().and_then(|number| timestamp_s(level.block(number)?, number))
         });
-        let unsettled = self.levels.iter().rev().find_map(|level| {
+        let some_are_out = (self.unacked > 0).then_some(&self.levels);
+        let unsettled = some_are_out.into_iter().flatten().rev().find_map(|level| {
             let block = level.blocks().find(|block| block.unacked > 0)?;
             let number = (block.first..block.end()).find(|number| level.is_unacked(*number))?;
             timestamp_s(block, number)

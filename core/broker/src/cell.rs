@@ -364,9 +364,9 @@ impl Queue {
 
     /// Its blocks in the log are known to whoever empties it.
     pub(crate) fn note_logged_at_start(self: &Arc<Self>) {
-        let has_some = self.state.lock().used().is_some_and(|it| it.machine.log_ranges().next().is_some());
-        if has_some {
-            self.services().log_places.note(self);
+        let kept = self.state.lock();
+        if let Some(state) = kept.used().filter(|it| it.machine.log_ranges().next().is_some()) {
+            self.services().log_places.note_at_start(self, state.machine.stated_end());
         }
     }
 

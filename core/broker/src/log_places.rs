@@ -42,6 +42,13 @@ impl LogPlaces {
         self.queues.lock().entry(queue.id).or_insert_with(|| Arc::downgrade(queue));
     }
 
+    /// A queue has blocks in the log at the start, to which a state record refers up to `stated_end`. That is known from then on, even
+    /// if the queue comes to rest before anybody looks at it.
+    pub(crate) fn note_at_start(&self, queue: &Arc<Queue>, stated_end: u64) {
+        self.stated_end.fetch_max(stated_end, Ordering::Relaxed);
+        self.note(queue);
+    }
+
     /// The deletion of a queue is durable.
     pub(crate) fn forget(&self, queue: QueueId) {
         self.queues.lock().remove(&queue);

@@ -34,4 +34,5 @@ def test_passwords_that_break_the_rule_are_not_set(server, tmp_path, config, goo
 
 def test_the_first_password_must_follow_the_rule_too(prepared):
     said = prepared(LENGTH).refused_start()
-    assert "password of user 'guest': minimum required password length is 6" in said, said
+    assert "password of user 'guest': minimum required password length is 6; set another password (default_pass, " in said, said
+    assert "warren diag" not in said, said

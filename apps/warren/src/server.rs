@@ -164,6 +164,11 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
         StartError::InUse(_) => {
             anyhow!("{what}: {error}; stop that server, or choose another folder with --data-dir")
         }
+        StartError::FirstPassword(_) => anyhow!(
+            "the data directory {} is new, and its first users cannot be made: {error}; set another password (default_pass, \
+             default_users.NAME.password), or change the rule (credential_validator.*)",
+            dir.display()
+        ),
         StartError::Storage(_) if dir.is_file() => {
             anyhow!("{what}: it is a file; choose a folder with --data-dir")
         }

@@ -67,6 +67,9 @@ pub enum StartError {
     /// The metadata do not fit together.
     #[error("metadata: {0}")]
     Metadata(String),
+    /// A fresh data directory is to start with a user whose password may not be set: whose, and why.
+    #[error("{0}")]
+    FirstPassword(String),
 }
 
 impl StartError {

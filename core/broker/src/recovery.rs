@@ -115,7 +115,7 @@ fn recover(
     if is_known {
         parts.check_messages()?;
     } else {
-        options.check_first_passwords().map_err(StartError::Metadata)?;
+        options.check_first_passwords().map_err(StartError::FirstPassword)?;
     }
     let sync = if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os };
     let log_options = LogOptions { sync, ..foundation.sizes.log_options() };

@@ -331,30 +331,10 @@ impl Broker {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Idle;
-
-    impl ConnectionControl for Idle {
-        fn close(&self, _reason: CloseReason) {}
-        fn wake(&self) {}
-        fn info(&self) -> ConnectionInfo {
-            ConnectionInfo::default()
-        }
-        fn channels(&self) -> Vec<ChannelInfo> {
-            Vec::new()
-        }
-        fn totals(&self) -> ConnectionTotals {
-            ConnectionTotals::default()
-        }
-    }
+    use crate::test_broker::connect;
 
     fn broker(folder: &tempfile::TempDir, options: crate::BrokerOptions) -> Broker {
         Broker::open(folder.path(), options).unwrap()
-    }
-
-    fn open(broker: &Broker) -> Result<Principal, OpenError> {
-        let guest = broker.authenticate("guest", b"guest", true).unwrap();
-        broker.open_connection(guest, "/", broker.next_connection_id(), Arc::new(Idle))
     }
 
     fn one_connection() -> Limits {
@@ -366,14 +346,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker(&folder, crate::BrokerOptions::default());
         broker.set_vhost_limits("/", one_connection()).unwrap().1.wait().unwrap();
-        let first = open(&broker).unwrap();
-        assert_eq!(open(&broker).err(), Some(OpenError::VhostLimit(1)));
+        let first = connect(&broker).unwrap();
+        assert_eq!(connect(&broker).err(), Some(OpenError::VhostLimit(1)));
         broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, 0)).unwrap().wait().unwrap();
-        assert_eq!(open(&broker).err(), Some(OpenError::VhostLimit(1)), "the vhost is looked at first");
+        assert_eq!(connect(&broker).err(), Some(OpenError::VhostLimit(1)), "the vhost is looked at first");
         broker.close_connection(&first);
-        assert_eq!(open(&broker).err(), Some(OpenError::UserLimit(0)));
+        assert_eq!(connect(&broker).err(), Some(OpenError::UserLimit(0)));
         broker.edit_user_limits("guest", |own| own.set(Limits::CONNECTIONS_MAX, -1)).unwrap().wait().unwrap();
-        assert!(open(&broker).is_ok());
+        assert!(connect(&broker).is_ok());
         broker.shutdown();
     }
 
@@ -384,7 +364,7 @@ mod tests {
         let three = [(Limits::CONNECTIONS_MAX.into(), 3)].into_iter().collect();
         broker.set_vhost_limits("/", three).unwrap().1.wait().unwrap();
         let principals: Vec<Principal> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&broker).ok())).collect();
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| connect(&broker).ok())).collect();
             threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(principals.len(), 3);
@@ -412,7 +392,7 @@ mod tests {
     fn channels_count_until_they_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker(&folder, crate::BrokerOptions { channels_max: Some(2), ..Default::default() });
-        let principal = open(&broker).unwrap();
+        let principal = connect(&broker).unwrap();
         let first = broker.open_channel(&principal, 1).ok().unwrap();
         let _second = broker.open_channel(&principal, 1).ok().unwrap();
         assert_eq!(broker.open_channel(&principal, 1).err(), Some(ChannelRefused::NodeLimit(2)));

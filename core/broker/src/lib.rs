@@ -35,6 +35,8 @@ mod services;
 pub mod stages;
 pub mod stats;
 mod storage;
+#[cfg(test)]
+mod test_broker;
 mod vhost;
 mod voice;
 

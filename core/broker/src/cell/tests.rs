@@ -15,10 +15,8 @@ use super::{Condition, Event, Queue};
 use crate::call::Call;
 use crate::data::consume::{ConsumeRequest, ConsumerSink};
 use crate::data::publish::{Incoming, PublishChannel, Publisher};
-use crate::{
-    Broker, BrokerOptions, ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl,
-    ConnectionInfo, ConnectionTotals, Principal, QueueDeclare, Refused,
-};
+use crate::test_broker::connect;
+use crate::{Broker, BrokerOptions, ConfirmRange, ConfirmSink, Principal, QueueDeclare, Refused};
 
 /// delivery-mode 2.
 const PERSISTENT: &[u8] = &[0x10, 0, 2];
@@ -52,20 +50,6 @@ impl ConfirmSink for Told {
     }
 }
 
-impl ConnectionControl for Told {
-    fn close(&self, _: CloseReason) {}
-    fn wake(&self) {}
-    fn info(&self) -> ConnectionInfo {
-        ConnectionInfo::default()
-    }
-    fn channels(&self) -> Vec<ChannelInfo> {
-        Vec::new()
-    }
-    fn totals(&self) -> ConnectionTotals {
-        ConnectionTotals::default()
-    }
-}
-
 /// A broker, a connection to it and the folder it lies in.
 struct Bench {
     broker: Broker,
@@ -81,11 +65,8 @@ impl Bench {
     fn with(folder: &Path, options: BrokerOptions) -> Bench {
         let options = BrokerOptions { fsync: false, ..options };
         let broker = Broker::open(folder, options).expect("a folder of its own");
-        let user = broker.authenticate("guest", b"guest", true).expect("the default user");
-        let told = Arc::new(Told::default());
-        let id = broker.next_connection_id();
-        let principal = broker.open_connection(user, "/", id, told.clone()).expect("the default vhost");
-        Bench { broker, principal, told }
+        let principal = connect(&broker).expect("the default vhost");
+        Bench { broker, principal, told: Arc::default() }
     }
 
     fn declare(&self, name: &str, arguments: Table<'_>) -> Arc<Queue> {

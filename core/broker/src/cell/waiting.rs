@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn each_time_something_is_stored_one_turn_goes_on_unless_it_is_too_much() {
         let waiting = Waiting::default();
-        let mut turns = |load| [(); 2].map(|()| waiting.hold_for_storage(load));
+        let turns = |load| [(); 2].map(|()| waiting.hold_for_storage(load));
         assert_eq!(turns(Load::Light), [Hold::Off, Hold::Off]);
         assert_eq!(turns(Load::Heavy), [Hold::Begin, Hold::On]);
         waiting.stored();

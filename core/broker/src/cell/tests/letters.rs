@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
-
 use super::*;
-use crate::{Driver, FileSizes, Foundation};
+use crate::test_broker::driven;
 
 #[test]
 fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
@@ -37,25 +35,6 @@ fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
         bench.sync();
     }
     assert_eq!(source.inbox_bytes.load(Ordering::Relaxed), 0);
-}
-
-/// A broker whose engines move when they are told to.
-fn driven() -> (Broker, Driver, Principal, Arc<SimClock>) {
-    let clock = Arc::new(SimClock::new(1_000_000));
-    let foundation = Foundation {
-        disk: Arc::new(SimDisk::new()),
-        clock: clock.clone(),
-        random: Arc::new(SeededRandom::new(1)),
-        memory: Arc::new(SimMemory::new(1 << 30)),
-        sizes: FileSizes::default(),
-    };
-    let opened = Broker::open_driven(&foundation, Path::new("/data"), BrokerOptions::default());
-    let (broker, mut driver) = opened.expect("a disk without faults");
-    driver.run_until_idle();
-    let user = broker.authenticate("guest", b"guest", true).expect("the default user");
-    let (told, id) = (Arc::new(Told::default()), broker.next_connection_id());
-    let principal = broker.open_connection(user, "/", id, told).expect("the default vhost");
-    (broker, driver, principal, clock)
 }
 
 fn publish(broker: &Broker, principal: &Principal, queue: &[u8], properties: &[u8], body: &[u8]) {

@@ -1,0 +1,51 @@
+//! Brokers and connections for unit tests. Refuses to know what is tested.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
+
+use crate::{
+    Broker, BrokerOptions, ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionTotals,
+    Driver, FileSizes, Foundation, OpenError, Principal,
+};
+
+/// A connection of which nobody wants to know anything.
+struct Unseen;
+
+impl ConnectionControl for Unseen {
+    fn close(&self, _: CloseReason) {}
+    fn wake(&self) {}
+    fn info(&self) -> ConnectionInfo {
+        ConnectionInfo::default()
+    }
+    fn channels(&self) -> Vec<ChannelInfo> {
+        Vec::new()
+    }
+    fn totals(&self) -> ConnectionTotals {
+        ConnectionTotals::default()
+    }
+}
+
+/// A connection of the default user to the default vhost.
+pub(crate) fn connect(broker: &Broker) -> Result<Principal, OpenError> {
+    let guest = broker.authenticate("guest", b"guest", true).expect("the default user");
+    broker.open_connection(guest, "/", broker.next_connection_id(), Arc::new(Unseen))
+}
+
+/// A broker on a simulated disk whose engines move when they are told to, and a connection to it.
+pub(crate) fn driven() -> (Broker, Driver, Principal, Arc<SimClock>) {
+    let clock = Arc::new(SimClock::new(1_000_000));
+    let foundation = Foundation {
+        disk: Arc::new(SimDisk::new()),
+        clock: clock.clone(),
+        random: Arc::new(SeededRandom::new(1)),
+        memory: Arc::new(SimMemory::new(1 << 30)),
+        sizes: FileSizes::default(),
+    };
+    let opened = Broker::open_driven(&foundation, Path::new("/data"), BrokerOptions::default());
+    let (broker, mut driver) = opened.expect("a disk without faults");
+    driver.run_until_idle();
+    let principal = connect(&broker).expect("the default vhost");
+    (broker, driver, principal, clock)
+}

@@ -1,14 +1,12 @@
 //! Policies and operator policies: checked in RabbitMQ's words, set, cleared, listed. Refuses to know what they do to queues.
 //!
 //! The HTTP API calls [`NewPolicy::from_json`] and [`put_policy`] (PUT), [`delete_policy`] (DELETE), [`policies`] and [`policy`]
-//! (GET), and [`policies_of_queue`] and [`policies_of_exchange`] for the columns `policy`, `operator_policy` and
-//! `effective_policy_definition`; each with [`PolicyKind`] for `/policies` or `/operator-policies`. [`PolicyView`] serialises as
-//! RabbitMQ shows a policy. They block until a change is durable; never call them on a thread that runs connections.
+//! (GET), each with [`PolicyKind`] for `/policies` or `/operator-policies`. [`PolicyView`] serialises as RabbitMQ shows a policy. They
+//! block until a change is durable; never call them on a thread that runs connections.
 
 mod check;
 mod commands;
 
-use broker::policies::AppliedPolicies;
 use broker::{Broker, Refused};
 use metadata::{
     ClearPolicy, Command, Outcome as Applied, PolicyDefinition, PolicyKind, PolicyValue, SetPolicy,
@@ -160,19 +158,6 @@ pub fn policy(broker: &Broker, kind: PolicyKind, vhost: &str, name: &str) -> Opt
         let vhost = state.vhost(vhost.as_bytes())?;
         vhost.policy(kind, name).map(|policy| view(vhost.name(), name, policy))
     })
-}
-
-/// What applies to a queue; nothing when there is no such queue.
-#[must_use]
-pub fn policies_of_queue(broker: &Broker, vhost: &str, queue: &[u8]) -> AppliedPolicies {
-    let found = broker.vhost(vhost).and_then(|vhost| vhost.queue(queue));
-    found.map(|queue| queue.policies()).unwrap_or_default()
-}
-
-/// What applies to an exchange of that name, whether there is one or not.
-#[must_use]
-pub fn policies_of_exchange(broker: &Broker, vhost: &str, exchange: &[u8]) -> AppliedPolicies {
-    broker.vhost(vhost).map(|vhost| vhost.policies().of_exchange(exchange)).unwrap_or_default()
 }
 
 /// Settings as an object.

@@ -135,12 +135,6 @@ impl<'a> Value<'a> {
         if let Value::Array(array) = *self { Some(array) } else { None }
     }
 
-    /// The seconds of a timestamp.
-    #[must_use]
-    pub const fn as_timestamp(&self) -> Option<u64> {
-        if let Value::Timestamp(seconds) = *self { Some(seconds) } else { None }
-    }
-
     /// Reads a type octet and the value behind it; does not look into nested tables and arrays.
     #[inline]
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, TableError> {

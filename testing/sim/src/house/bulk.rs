@@ -36,7 +36,7 @@ impl Bulk {
                 _ => site.below(100),
             };
             let now_ms = site.now_ms();
-            let Some(id) = site.publish("", NAME, &properties, filler_bytes)? else { return Ok(()) };
+            let Some(id) = site.publish("", NAME, &properties, filler_bytes)? else { break };
             let ends_ms = self.ttl_ms.map(|ttl_ms| now_ms + ttl_ms);
             self.hands.ledger.entries.insert(id, Entry::new(1, persistent).ending(ends_ms));
         }

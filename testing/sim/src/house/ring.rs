@@ -100,7 +100,7 @@ impl Ring {
             let properties = properties(persistent, None);
             let queue = if into_ring { NAMES[0] } else { NAMES[2] };
             let now_ms = site.now_ms();
-            let Some(id) = site.publish("", queue, &properties, filler_bytes)? else { return Ok(()) };
+            let Some(id) = site.publish("", queue, &properties, filler_bytes)? else { break };
             let entry = if into_ring {
                 let ends_ms = self.b_ttl_ms.map(|b_ttl_ms| now_ms + self.a_ttl_ms + b_ttl_ms);
                 Entry::new(A, persistent).moving(Some(now_ms + self.a_ttl_ms), B).ending(ends_ms)

@@ -1,11 +1,10 @@
 //! Keeps a flood of publishes from outrunning consumers that are at work: what is published and at once moved to disk and
 //! back costs several times what a direct handover costs, and starves the very consumers that could take it.
 //!
-//! Only a queue whose backlog has grown out of memory and that has consumers is looked at. Within a window of
-//! [`WINDOW_NS`] its backlog may grow by an allowance; beyond that, publishers wait until consumers have caught up or the
-//! window ends. Consumers that take little are not waited for: the allowance doubles with each window while they have not
-//! taken half of it on average of late. So nobody is held below about 200,000 messages a second of growth, and a queue
-//! that just fills is not slowed down.
+//! Only a queue whose backlog has grown out of memory and that has consumers at full speed ([`FAST_MIN`]) is looked at. Publishers
+//! may then bring an eighth less than these take, so the backlog shrinks until it fits into memory; beyond that they wait, until
+//! consumers have caught up or the window of [`WINDOW_NS`] ends. Slower consumers are not waited for: a queue that just fills is not
+//! slowed down, and nobody is held below seven eighths of [`FAST_MIN`].
 //!
 //! Refuses to know queues, tasks and clocks.
 
@@ -16,11 +15,15 @@ use queues::Flow;
 /// One window, nanoseconds.
 pub(crate) const WINDOW_NS: u64 = 10_000_000;
 
-/// Messages a backlog may grow by in one window while consumers take part.
-const ALLOWANCE_MIN: u64 = 2048;
+/// Consumers that take so many messages in a window, on average of late, are at full speed: 64,000 a second.
+const FAST_MIN: u64 = 640;
 
-/// No queue takes so many in one window.
-const ALLOWANCE_MAX: u64 = 1 << 20;
+/// Publishers may bring less than consumers take by 1 / this.
+const SHRINKING_PART: u64 = 8;
+
+/// What consumers are taken to have taken of late, in windows of [`FAST_MIN`], before anything is known of them: some 20 windows
+/// without a delivery, and they are slow.
+const TRUST: u64 = 4;
 
 /// Windows over which deliveries are averaged: on a busy machine a fast consumer gets no turn for several of them.
 const WINDOWS_RECENT: u64 = 16;
@@ -50,7 +53,6 @@ pub(crate) struct Pacing {
     since_ns: u64,
     published: u64,
     delivered: u64,
-    allowance: u64,
     /// Deliveries of a window on average of late, times [`WINDOWS_RECENT`].
     recent: u64,
     is_lagging: bool,
@@ -58,8 +60,8 @@ pub(crate) struct Pacing {
 
 impl Default for Pacing {
     fn default() -> Pacing {
-        let (allowance, recent) = (ALLOWANCE_MIN, ALLOWANCE_MIN * WINDOWS_RECENT);
-        Pacing { since_ns: 0, published: 0, delivered: 0, allowance, recent, is_lagging: false }
+        let recent = TRUST * FAST_MIN * WINDOWS_RECENT;
+        Pacing { since_ns: 0, published: 0, delivered: 0, recent, is_lagging: false }
     }
 }
 
@@ -68,7 +70,8 @@ impl Pacing {
     pub(crate) fn turn(&mut self, flow: &Flow, now_ns: impl FnOnce() -> u64) -> u64 {
         if !flow.is_lagging {
             if self.is_lagging {
-                *self = Pacing::default();
+                let recent = self.recent.max(Pacing::default().recent);
+                *self = Pacing { recent, ..Pacing::default() };
             }
             return 0;
         }
@@ -77,18 +80,28 @@ impl Pacing {
         let delivered = flow.delivered - self.delivered.min(flow.delivered);
         let end_ns = self.since_ns + WINDOW_NS;
         if self.is_lagging && now_ns < end_ns {
-            return if published > delivered + self.allowance { end_ns } else { 0 };
+            return if published > self.allowance(delivered) { end_ns } else { 0 };
         }
+        let mut surplus = 0;
         if self.is_lagging {
+            // What came too much counts in this window, but no more than a window can make good.
+            let surplus_max = self.recent / WINDOWS_RECENT;
+            surplus = published.saturating_sub(self.allowance(delivered)).min(surplus_max);
             self.recent = self.recent - self.recent.div_ceil(WINDOWS_RECENT) + delivered;
-            self.allowance = match self.recent / WINDOWS_RECENT * 2 < self.allowance {
-                true => (self.allowance * 2).min(ALLOWANCE_MAX),
-                false => (self.allowance / 2).max(ALLOWANCE_MIN),
-            };
         }
         self.is_lagging = true;
-        (self.since_ns, self.published, self.delivered) = (now_ns, flow.published, flow.delivered);
+        (self.since_ns, self.published, self.delivered) = (now_ns, flow.published - surplus, flow.delivered);
         0
+    }
+
+    /// Messages that publishers may bring in a window in which so many were delivered. Deliveries come in bursts, when a
+    /// connection has room again: what counts is a window of late, if that is more.
+    fn allowance(&self, delivered: u64) -> u64 {
+        if self.recent < FAST_MIN * WINDOWS_RECENT {
+            return u64::MAX;
+        }
+        let taken = delivered.max(self.recent / WINDOWS_RECENT);
+        taken - taken / SHRINKING_PART
     }
 }
 
@@ -101,23 +114,48 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_that_grows_too_fast_holds_publishers_until_consumers_catch_up() {
+    fn a_backlog_that_does_not_shrink_holds_publishers_until_consumers_catch_up() {
         let mut pacing = Pacing::default();
+        let allowed = TRUST * FAST_MIN / 8 * 7;
         assert_eq!(pacing.turn(&flow(100, 0), || 1), 0);
-        assert_eq!(pacing.turn(&flow(100 + ALLOWANCE_MIN, 0), || 2), 0);
-        assert_eq!(pacing.turn(&flow(200 + ALLOWANCE_MIN, 0), || 3), 1 + WINDOW_NS);
-        assert_eq!(pacing.turn(&flow(200 + ALLOWANCE_MIN, 100), || 4), 0);
+        assert_eq!(pacing.turn(&flow(100 + allowed, 0), || 2), 0);
+        assert_eq!(pacing.turn(&flow(101 + allowed, 0), || 3), 1 + WINDOW_NS);
+        assert_eq!(
+            pacing.turn(&flow(10_000, 8_000), || 4),
+            1 + WINDOW_NS,
+            "of 8,000 taken 7,000 are replaced"
+        );
+        assert_eq!(pacing.turn(&flow(10_000, 11_400), || 5), 0);
     }
 
-    /// Windows in which so many are delivered and one more than the allowance is published beyond them; tells how many
-    /// of them held publishers.
+    #[test]
+    fn what_came_too_much_counts_in_the_next_window() {
+        let mut pacing = Pacing::default();
+        let allowed = TRUST * FAST_MIN / 8 * 7;
+        assert_eq!(pacing.turn(&flow(0, 0), || 1), 0);
+        assert_ne!(pacing.turn(&flow(allowed + 100, 0), || 2), 0);
+        assert_eq!(pacing.turn(&flow(allowed + 100, 2560), || 1 + WINDOW_NS), 0, "a window begins free");
+        assert_eq!(pacing.turn(&flow(allowed + allowed, 2560), || 2 + WINDOW_NS), 0);
+        assert_ne!(pacing.turn(&flow(allowed + allowed + 1, 2560), || 3 + WINDOW_NS), 0);
+    }
+
+    #[test]
+    fn consumers_are_known_when_a_backlog_comes_back() {
+        let mut pacing = Pacing::default();
+        windows_held(&mut pacing, 0, 100, 20_000);
+        let known = pacing.recent;
+        assert_eq!(pacing.turn(&Flow { is_lagging: false, ..flow(0, 0) }, || unreachable!("no need")), 0);
+        assert_eq!(pacing.recent, known);
+    }
+
+    /// Windows in which so many are delivered and one more is published; tells how many of them held publishers.
     fn windows_held(pacing: &mut Pacing, from: u64, windows: u64, delivered: u64) -> u64 {
         let mut held = 0;
         let (mut published, mut taken) = (pacing.published, pacing.delivered);
         for window in from..from + windows {
             let start_ns = 1 + window * WINDOW_NS;
             assert_eq!(pacing.turn(&flow(published, taken), || start_ns), 0, "a window begins free");
-            published += ALLOWANCE_MIN + 1 + delivered;
+            published += delivered.max(pacing.recent / WINDOWS_RECENT) + 1;
             taken += delivered;
             held += u64::from(pacing.turn(&flow(published, taken), || start_ns + 1) != 0);
         }
@@ -127,10 +165,9 @@ mod tests {
     #[test]
     fn consumers_that_take_little_are_soon_not_waited_for() {
         let mut pacing = Pacing::default();
-        assert!(windows_held(&mut pacing, 0, 16, 10) < 16);
-        assert_eq!(windows_held(&mut pacing, 16, 100, 10), 0);
-        let slow = pacing.allowance;
-        assert_eq!(slow, ALLOWANCE_MAX);
+        assert!(windows_held(&mut pacing, 0, 24, 10) < 24);
+        assert_eq!(windows_held(&mut pacing, 24, 100, 10), 0);
+        assert_eq!(windows_held(&mut pacing, 124, 100, FAST_MIN / 2), 0);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! Only a queue whose backlog has grown out of memory and that has consumers at full speed ([`FAST_MIN`]) is looked at. Publishers
 //! may then bring an eighth less than these take, so the backlog shrinks until it fits into memory; beyond that they wait, until
 //! consumers have caught up or the window of [`WINDOW_NS`] ends. Slower consumers are not waited for: a queue that just fills is not
-//! slowed down, and nobody is held below seven eighths of [`FAST_MIN`].
+//! slowed down, and nobody is held below seven eighths of [`FAST_MIN`]. A backlog that would take long to shrink ([`SHORT_WINDOWS`]) goes
+//! through the disk whatever publishers do: they need only not bring it much faster than it is taken ([`GROWTH_MAX`]).
 //!
 //! Refuses to know queues, tasks and clocks.
 
@@ -20,6 +21,12 @@ const FAST_MIN: u64 = 640;
 
 /// Publishers may bring less than consumers take by 1 / this.
 const SHRINKING_PART: u64 = 8;
+
+/// A backlog is short when consumers take it in so many windows: two seconds.
+const SHORT_WINDOWS: u64 = 200;
+
+/// Messages by which a longer one may grow in a window: 200,000 a second.
+const GROWTH_MAX: u64 = 2048;
 
 /// What consumers are taken to have taken of late, in windows of [`FAST_MIN`], before anything is known of them: some 20 windows
 /// without a delivery, and they are slow.
@@ -80,13 +87,13 @@ impl Pacing {
         let delivered = flow.delivered - self.delivered.min(flow.delivered);
         let end_ns = self.since_ns + WINDOW_NS;
         if self.is_lagging && now_ns < end_ns {
-            return if published > self.allowance(delivered) { end_ns } else { 0 };
+            return if published > self.allowance(flow, delivered) { end_ns } else { 0 };
         }
         let mut surplus = 0;
         if self.is_lagging {
             // What came too much counts in this window, but no more than a window can make good.
             let surplus_max = self.recent / WINDOWS_RECENT;
-            surplus = published.saturating_sub(self.allowance(delivered)).min(surplus_max);
+            surplus = published.saturating_sub(self.allowance(flow, delivered)).min(surplus_max);
             self.recent = self.recent - self.recent.div_ceil(WINDOWS_RECENT) + delivered;
         }
         self.is_lagging = true;
@@ -96,12 +103,13 @@ impl Pacing {
 
     /// Messages that publishers may bring in a window in which so many were delivered. Deliveries come in bursts, when a
     /// connection has room again: what counts is a window of late, if that is more.
-    fn allowance(&self, delivered: u64) -> u64 {
+    fn allowance(&self, flow: &Flow, delivered: u64) -> u64 {
         if self.recent < FAST_MIN * WINDOWS_RECENT {
             return u64::MAX;
         }
         let taken = delivered.max(self.recent / WINDOWS_RECENT);
-        taken - taken / SHRINKING_PART
+        let is_short = flow.ready <= taken.saturating_mul(SHORT_WINDOWS);
+        if is_short { taken - taken / SHRINKING_PART } else { taken + GROWTH_MAX }
     }
 }
 
@@ -110,7 +118,7 @@ mod tests {
     use super::*;
 
     fn flow(published: u64, delivered: u64) -> Flow {
-        Flow { published, delivered, is_lagging: true }
+        Flow { published, delivered, ready: 1000, is_lagging: true }
     }
 
     #[test]
@@ -126,6 +134,15 @@ mod tests {
             "of 8,000 taken 7,000 are replaced"
         );
         assert_eq!(pacing.turn(&flow(10_000, 11_400), || 5), 0);
+    }
+
+    #[test]
+    fn a_long_backlog_may_stay_and_even_grow() {
+        let mut pacing = Pacing::default();
+        let long = |published| Flow { ready: 1 << 20, ..flow(published, 0) };
+        assert_eq!(pacing.turn(&long(0), || 1), 0);
+        assert_eq!(pacing.turn(&long(TRUST * FAST_MIN + GROWTH_MAX), || 2), 0);
+        assert_ne!(pacing.turn(&long(TRUST * FAST_MIN + GROWTH_MAX + 1), || 3), 0);
     }
 
     #[test]
@@ -183,7 +200,7 @@ mod tests {
     #[test]
     fn a_queue_without_a_backlog_is_never_held() {
         let mut pacing = Pacing::default();
-        let idle = Flow { published: 1 << 30, delivered: 0, is_lagging: false };
+        let idle = Flow { published: 1 << 30, delivered: 0, ready: 1 << 30, is_lagging: false };
         assert_eq!(pacing.turn(&idle, || unreachable!("no need to know the time")), 0);
     }
 

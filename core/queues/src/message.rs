@@ -156,6 +156,8 @@ pub struct Flow {
     pub published: u64,
     /// Messages delivered since start, redeliveries included.
     pub delivered: u64,
+    /// Messages that are ready now.
+    pub ready: u64,
     /// There are consumers, and more messages than the queue likes to keep in memory.
     pub is_lagging: bool,
 }

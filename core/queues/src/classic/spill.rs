@@ -78,6 +78,7 @@ impl Classic {
         Flow {
             published: self.tally.now().published,
             delivered: self.tally.now().deliveries.handed_out(),
+            ready: self.ready,
             is_lagging: is_behind && self.consumers.count() > 0,
         }
     }

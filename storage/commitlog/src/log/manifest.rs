@@ -55,6 +55,8 @@ pub(super) struct Manifest {
     path: PathBuf,
     sequence: u64,
     held: Held,
+    /// The slot to be written first: the other one is whole, and synced.
+    first: usize,
     /// A sync has failed: what the file says after a power cut is the old or the new, and nothing more is written to it.
     failure: Option<IoFailure>,
 }
@@ -67,7 +69,7 @@ impl Manifest {
         let unfinished = path.with_extension("manifest.tmp");
         let file =
             disk.open(&unfinished, OpenMode::CreateEmpty).map_err(IoFailure::of("create", &unfinished))?;
-        let mut manifest = Self { file, path: unfinished, sequence: 0, held, failure: None };
+        let mut manifest = Self { file, path: unfinished, sequence: 0, held, first: 0, failure: None };
         manifest.update(|_| ())?;
         disk.rename(&manifest.path, &path).map_err(IoFailure::of("rename", &manifest.path))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -81,16 +83,19 @@ impl Manifest {
         self.failure.clone().map_or(Ok(()), Err)?;
         let mut held = self.held;
         change(&mut held);
-        let slot = encode(self.sequence + 1, held);
-        for offset in SLOT_OFFSETS {
-            self.file.write_all_at(offset, &[&slot]).map_err(IoFailure::of("write", &self.path))?;
+        self.sequence += 1;
+        let slot = encode(self.sequence, held);
+        for nth in [self.first, 1 - self.first] {
+            // Part of it may be there when this fails: it is written again before the other one is touched.
+            self.first = nth;
+            let written = self.file.write_all_at(SLOT_OFFSETS[nth], &[&slot]);
+            written.map_err(IoFailure::of("write", &self.path))?;
             let synced = self.file.sync_data().map_err(IoFailure::of("sync", &self.path));
             if let Err(failure) = synced {
                 self.failure = Some(failure.clone());
                 return Err(failure);
             }
         }
-        self.sequence += 1;
         self.held = held;
         Ok(())
     }
@@ -144,6 +149,9 @@ fn checksum(slot: &[u8; SLOT_BYTES]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use platform::SimDisk;
 
     use super::*;
@@ -175,6 +183,67 @@ mod tests {
         assert_eq!(read_manifest(&disk, Path::new(DIR)).unwrap(), Some(held(0, 70, 0)));
         drop(create(&disk, held(5, 80, 90)));
         assert_eq!(read_manifest(&disk, Path::new(DIR)).unwrap(), Some(held(5, 80, 90)));
+    }
+
+    /// A file of which one write fails in the middle.
+    struct Failing {
+        file: Arc<dyn DiskFile>,
+        writes_left: AtomicU64,
+    }
+
+    impl DiskFile for Failing {
+        fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+            self.file.read_exact_at(offset, buffer)
+        }
+
+        fn write_all_at(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+            let bytes = parts.concat();
+            if self.writes_left.fetch_sub(1, Ordering::Relaxed) > 1 {
+                return self.file.write_all_at(offset, parts);
+            }
+            self.writes_left.store(u64::MAX, Ordering::Relaxed);
+            self.file.write_all_at(offset, &[&bytes[..bytes.len() / 2]])?;
+            Err(io::Error::other("a write that fails"))
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.file.sync_data()
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+
+        fn truncate(&self, len: u64) -> io::Result<()> {
+            self.file.truncate(len)
+        }
+    }
+
+    #[test]
+    fn one_slot_is_whole_after_a_write_a_sync_and_the_power_have_failed() {
+        for (nth_write, nth_sync, seed) in
+            (1..3).flat_map(|write| (1..4).flat_map(move |sync| (0..40).map(move |seed| (write, sync, seed))))
+        {
+            let disk = SimDisk::new();
+            let mut manifest = create(&disk, held(0, 0, 0));
+            let file = manifest.file.clone();
+            manifest.file = Arc::new(Failing { file, writes_left: AtomicU64::new(nth_write) });
+            manifest.update(|held| held.newest = Position(70)).unwrap_err();
+            disk.fail_nth_sync(nth_sync);
+            let (first, second) = (
+                manifest.update(|held| held.newest = Position(80)),
+                manifest.update(|held| held.newest = Position(90)),
+            );
+            assert!(first.is_err() || second.is_err());
+            drop(manifest);
+            disk.crash(seed);
+            let found = read_manifest(&disk, Path::new(DIR)).map(|held| held.map(|held| held.newest.0));
+            assert!(matches!(found, Ok(Some(0 | 70 | 80 | 90))), "{nth_write} {nth_sync} {seed}: {found:?}");
+            assert!(
+                first.is_err() || matches!(found, Ok(Some(80 | 90))),
+                "{nth_write} {nth_sync} {seed}: {found:?}"
+            );
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ from seeds import add_seed
 
 MARK = b"k9|%d|%d|"          # publisher, sequence number; then the checksum of the rest and filling
 MARKS = re.compile(rb"k9\|(\d+)\|(\d+)\|")
+BODY = 6                     # kind of the records of bodies that several queues share (docs/formats/queue-records.md)
 WINDOW = 600                 # unconfirmed messages per publisher
 DIRECT, FANOUT = "kill9.direct", "kill9.fanout"
 QUEUES = ["kill9.q0", "kill9.q1"]
@@ -373,16 +374,21 @@ class Run:
 
     def power_cut(self, definer):
         """Cuts the tails of the newest files behind the last record that anyone was promised."""
-        def promised_message(payload):
-            return any(int(n) in self.journal.confirmed[int(p)] for p, n in MARKS.findall(payload) if int(p) < len(ROUTES))
+        bodies = set()                                      # of promised messages: records of queues name them
+
+        def promised_message(kind, payload):
+            is_promised = any(int(n) in self.journal.confirmed[int(p)] for p, n in MARKS.findall(payload) if int(p) < len(ROUTES))
+            if kind == BODY and is_promised:
+                bodies.add(payload[:8])
+            return is_promised or kind != BODY and any(body in payload for body in bodies)
 
         operator = self.accounts.answered if self.accounts else ()
         answered = [name.encode() for name in [*definer.mentioned, *self.gone, *operator]]
 
-        def promised_definition(payload):
+        def promised_definition(_, payload):
             return any(name in payload for name in answered)
 
-        said = [cut(os.path.join(self.data, "log"), promised_message, self.random),
+        said = [cut(os.path.join(self.data, "log"), promised_message, self.random, (BODY,)),
                 cut(os.path.join(self.data, "meta"), promised_definition, self.random)]
         said = [text for text in said if text]
         self.cuts += len(said)

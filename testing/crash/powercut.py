@@ -15,29 +15,39 @@ SECTOR = 512
 
 
 def records(data):
-    """(begin, end, begin of its write, payload) of the records of one file's bytes, up to the first that is not whole."""
+    """(begin, end, begin of its write, kind, payload) of the records of one file's bytes, up to the first that is not whole."""
     at = HEADER_BYTES
     while at + 32 <= len(data):
         length, _, _, _, back, kind = struct.unpack_from(">IIQQIB", data, at)
         if length > 1 << 30 or at + 32 + length > len(data) or data[at:at + 32] == bytes(32):
             return
-        yield at, at + 32 + length, at - back, data[at + 32:at + 32 + length]
+        yield at, at + 32 + length, at - back, kind, data[at + 32:at + 32 + length]
         at += 32 + length
 
 
-def cut(folder, promised, random):
-    """Damages the newest file of a log; returns what was done in words, or "" where there was nothing to damage."""
+def read(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:8] == MAGIC, f"{path} is not a log file"
+    return data
+
+
+def cut(folder, promised, random, named_kinds=()):
+    """Damages the newest file of a log; returns what was done in words, or "" where there was nothing to damage. `promised` tells of
+    the kind and the payload of a record whether something was promised that it holds. It is asked about all records of the newest
+    file, and before that about those in older files that later records may name: those of `named_kinds`."""
     files = sorted(glob.glob(os.path.join(folder, "*.log")))
     if not files:
         return ""
-    with open(files[-1], "rb") as file:
-        data = file.read()
-    assert data[:8] == MAGIC, f"{files[-1]} is not a log file"
+    for path in files[:-1] if named_kinds else ():
+        for _, _, _, kind, payload in records(read(path)):
+            if kind in named_kinds:
+                promised(kind, payload)
     safe = end = HEADER_BYTES
     last_write = HEADER_BYTES
-    for begin, end, write, payload in records(data):
+    for _, end, write, kind, payload in records(read(files[-1])):
         last_write = write
-        if promised(payload):
+        if promised(kind, payload):
             safe = end
     if end <= safe:
         return ""

@@ -13,6 +13,7 @@ use stdx::QueueId;
 
 use crate::call::Reply;
 use crate::cell::{Event, Queue};
+use crate::services::Services;
 
 /// Work for the background thread.
 pub(crate) enum Job {
@@ -23,8 +24,10 @@ pub(crate) enum Job {
     Gone(Arc<Queue>, Gone, Option<Reply<()>>),
     /// This segment of a queue can be deleted.
     DeleteSegment(QueueId, u64),
-    /// All segments of a deleted queue can be deleted.
-    DeleteSegments(QueueId),
+    /// All that a deleted queue has on disk can be deleted.
+    DeleteSegments(Arc<Queue>),
+    /// Segments of shared bodies may hold nothing any more.
+    FreeBodySegments(Weak<Services>),
     /// Read this crashed queue back; where there are threads, one of its own does that.
     Reload(Arc<Queue>),
     /// All jobs before this one are done.
@@ -208,7 +211,15 @@ fn perform(next: Next, gone: &impl Fn(Arc<Queue>, Option<Reply<()>>), segments: 
             gone(queue, reply);
         }
         Next::Job(Job::DeleteSegment(queue, segment)) => segments.submit_delete_segment(queue.0, segment),
-        Next::Job(Job::DeleteSegments(queue)) => segments.submit_delete_stream(queue.0),
+        Next::Job(Job::DeleteSegments(queue)) => {
+            queue.let_bodies_go();
+            segments.submit_delete_stream(queue.id().0);
+        }
+        Next::Job(Job::FreeBodySegments(services)) => {
+            if let Some(services) = services.upgrade() {
+                services.free_body_segments();
+            }
+        }
         Next::Job(Job::Reload(queue)) => queue.reload(),
         Next::Job(Job::Pass(reply)) => reply.send(()),
         Next::Job(Job::Stop) => return false,
@@ -263,7 +274,7 @@ mod tests {
     #[test]
     fn queues_that_always_have_more_to_do_hold_up_no_timer() {
         let background = Background::default();
-        (0..4).for_each(|_| background.submit(Job::DeleteSegments(QueueId(1))));
+        (0..4).for_each(|_| background.submit(Job::DeleteSegment(QueueId(1), 1)));
         (0..2).for_each(|_| background.at(5, Weak::new()));
         let mut work = background.0.work.lock();
         let mut order = Vec::new();

@@ -139,9 +139,13 @@ impl Inner {
         if !deleted.is_empty() {
             let services = Arc::downgrade(&self.services);
             let delete = move |done: Result<(), Refused>| {
-                if let (true, Some(services)) = (done.is_ok(), services.upgrade()) {
-                    deleted.iter().for_each(|id| services.log_places.forget(*id));
-                    deleted.into_iter().for_each(|id| services.background.submit(Job::DeleteSegments(id)));
+                let Some(services) = services.upgrade() else { return };
+                match done {
+                    Ok(()) => deleted.into_iter().for_each(|queue| {
+                        services.log_places.forget(queue.id());
+                        services.background.submit(Job::DeleteSegments(queue));
+                    }),
+                    Err(_) => deleted.into_iter().for_each(|queue| services.keep_undeleted(queue)),
                 }
             };
             self.committing.when_durable(position, Box::new(delete));

@@ -7,6 +7,7 @@
 pub(crate) mod crash;
 mod events;
 pub(crate) mod examine;
+pub(crate) mod gather;
 pub(crate) mod place;
 pub(crate) mod portions;
 mod reload;
@@ -28,8 +29,8 @@ use std::task::Waker;
 use metadata::{Arguments, QueueRecord};
 use parking_lot::{Mutex, RwLock};
 use queues::{
-    BlockPlace, BlockToken, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq, Order,
-    QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun,
+    BlockPlace, BlockToken, BodyBytes, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq,
+    Order, QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun, SharedBody,
 };
 use stdx::{ConnectionId, QueueId, piece_bytes};
 
@@ -43,6 +44,7 @@ use crate::services::Services;
 use crate::stages::{Began, QueueKind};
 use crash::{Condition, ConditionCell, HeldLetters};
 use examine::Examined;
+use gather::Gather;
 use place::Place;
 use portions::Runs;
 pub(crate) use reload::Life;
@@ -102,6 +104,12 @@ pub(crate) struct CellState {
     gets: HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
     next_get: u64,
     checkpoints: Vec<Reply<()>>,
+    /// Blocks that wait for shared bodies.
+    gathers: Vec<Gather>,
+    /// Shared bodies of a machine that is gone, while the disk may still name them.
+    held_bodies: Vec<SharedBody>,
+    /// The queue is deleted for good.
+    is_forgotten: bool,
     is_reloading: bool,
     /// Those that came while it was out of service.
     held_letters: Option<Box<HeldLetters>>,
@@ -147,6 +155,10 @@ pub(crate) enum Event {
     /// A block that stays in the log can be read there, or never will be.
     BlockLogged(BlockToken, bool),
     BlockRead(BlockToken, Option<Vec<u8>>),
+    /// A shared body that it waits for was read, or not.
+    BodyRead(u64, Option<BodyBytes>),
+    /// Shared bodies that it asked for were in memory.
+    BodiesHere,
     /// Whether they could be made durable.
     BlocksSynced(bool),
     /// Letters of these messages are safe where they went.
@@ -186,6 +198,9 @@ impl CellState {
             gets: HashMap::default(),
             next_get: 0,
             checkpoints: Vec::new(),
+            gathers: Vec::new(),
+            held_bodies: Vec::new(),
+            is_forgotten: false,
             is_reloading: false,
             held_letters: None,
             since_reload: None,
@@ -208,8 +223,17 @@ impl CellState {
             && self.sinks.is_empty()
             && self.gets.is_empty()
             && self.checkpoints.is_empty()
+            && self.gathers.is_empty()
+            && self.held_bodies.is_empty()
             && !self.is_reloading
             && self.held_letters.is_none()
+    }
+
+    /// The machine goes: the disk may name its shared bodies until it is read back, or the deletion of the queue is durable.
+    fn hold_bodies(&mut self) {
+        if !self.is_forgotten {
+            self.held_bodies.append(&mut self.machine.bodies());
+        }
     }
 }
 
@@ -394,18 +418,34 @@ impl Queue {
         self.services().run_later(self.clone());
     }
 
+    /// Leaves an event for the round after this one. Only by the one who runs the machine.
+    pub(crate) fn note(&self, event: Event) {
+        self.inbox.lock().push(event);
+    }
+
+    /// Its deletion is durable: nothing on disk names shared bodies on its behalf any more.
+    pub(crate) fn let_bodies_go(self: &Arc<Self>) {
+        let held = self.state.lock().used_mut().map(|state| {
+            state.is_forgotten = true;
+            std::mem::take(&mut state.held_bodies)
+        });
+        drop(held);
+        self.run();
+    }
+
     /// Forgets what nobody has taken from the inbox, and consumers: at the end, when nothing runs any more.
     pub(crate) fn abandon(&self) {
         let (events, state) = (std::mem::take(&mut *self.inbox.lock()), self.state.lock().take());
         drop((events, state));
     }
 
-    /// Bytes of memory: of the cell with the machine's own structures, and of messages.
+    /// Bytes of memory: of the cell with the machine's own structures, and of messages without bodies that it shares.
     pub(crate) fn held_bytes(self: &Arc<Self>) -> (usize, usize) {
         let bytes = {
             let kept = self.state.lock();
             let (own, resident) = kept.used().map_or((kept.rest_bytes(), 0), |state| {
-                (state.heap_bytes() - state.machine.resident_bytes(), state.machine.resident_bytes())
+                let resident = state.machine.resident_bytes() - state.machine.shared_bytes();
+                (state.heap_bytes() - resident, resident)
             });
             (self.fixed_bytes() + own, resident)
         };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use commitlog::{Afterlife, LogError, Position};
 use parking_lot::{Condvar, Mutex};
 
+use crate::bodies::Moved;
 use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::log_places::Pins;
@@ -54,7 +55,7 @@ enum Phase {
     #[default]
     Resting,
     /// Queues write anew what they need of the log up to the position.
-    Asked { position: u64, answers: Vec<Call<()>> },
+    Asked { position: u64, answers: Vec<Call<()>>, bodies: Moved },
     /// What they wrote becomes durable: the log up to the goal. Files go of which nothing was needed before that.
     Syncing { position: u64, goal: Position, free: Free },
 }
@@ -62,7 +63,7 @@ enum Phase {
 /// What can go once all that was appended before is durable.
 struct Free {
     pins: Pins,
-    /// No queue needs the log up to the position but for its pins.
+    /// Nobody needs the log up to the position but for the pins.
     is_log_free: bool,
 }
 
@@ -133,7 +134,7 @@ impl Checkpointer {
                 Some(position) => self.begin(services, position),
                 None => self.look_at_kept(services, progress).unwrap_or((Phase::Resting, Turn::Idle)),
             },
-            Phase::Asked { position, answers } => Self::asked(services, position, answers),
+            Phase::Asked { position, answers, bodies } => asked(services, position, answers, bodies),
             Phase::Syncing { position, goal, free } => self.synced(services, position, goal, free),
         };
         progress.phase = phase;
@@ -167,7 +168,7 @@ impl Checkpointer {
             progress.emptied.extend(sparse.iter().map(|file| (file.start, again_ns)));
             let queues = services.log_places.queues().into_iter().flatten();
             let answers = queues.map(|queue| ask(&queue, 0, &sparse)).collect();
-            return Some((Phase::Asked { position: 0, answers }, Turn::Worked));
+            return Some((Phase::Asked { position: 0, answers, bodies: Moved::Done }, Turn::Worked));
         }
         let has_free = pins.files().any(|(_, needed)| needed == 0);
         let free = Free { pins, is_log_free: true };
@@ -179,7 +180,8 @@ impl Checkpointer {
         let newest = self.0.0.lock().newest_of_too_many()?;
         let room = Room {
             sealed_bytes: newest.saturating_sub(services.log.kept().0.0),
-            alive_bytes: services.all_queues().iter().map(|queue| queue.alive_log_bytes()).sum(),
+            alive_bytes: services.bodies.alive_log_bytes()
+                + services.all_queues().iter().map(|queue| queue.alive_log_bytes()).sum::<u64>(),
         };
         let mut state = self.0.0.lock();
         if room.is_to_be_had(state.disk_is_short) { state.sealed.pop_front() } else { None }
@@ -193,21 +195,7 @@ impl Checkpointer {
         let needing = services.all_queues().into_iter().filter(|queue| is_needed(queue, position));
         let nothing = Arc::default();
         let answers = needing.map(|queue| ask(&queue, position, &nothing)).collect();
-        (Phase::Asked { position, answers }, Turn::Worked)
-    }
-
-    /// Looks for the answers of the queues. One whose segments cannot be synced never answers.
-    fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>) -> (Phase, Turn) {
-        answers.retain_mut(|answer| answer.try_take().is_none());
-        if !answers.is_empty() {
-            return (Phase::Asked { position, answers }, Turn::Later(ANSWER_LOOK_INTERVAL));
-        }
-        // In this order: what is not needed now is told by records that are appended by now.
-        let free = Free {
-            is_log_free: !services.all_queues().iter().any(|queue| is_needed(queue, position)),
-            pins: services.log_places.pins(files_below(services, position)),
-        };
-        (Phase::Syncing { position, goal: services.log.begin_sync(), free }, Turn::Worked)
+        (Phase::Asked { position, answers, bodies: Moved::Worked }, Turn::Worked)
     }
 
     /// What the queues wrote anew must be durable before the old goes.
@@ -286,6 +274,26 @@ impl Room {
     }
 }
 
+/// Looks for the answers of the queues, and has shared bodies moved meanwhile. A queue whose segments cannot be synced never answers.
+fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>, mut bodies: Moved) -> (Phase, Turn) {
+    answers.retain_mut(|answer| answer.try_take().is_none());
+    if bodies != Moved::Done {
+        bodies = services.bodies.move_out(&services.log, &services.segments, position);
+    }
+    if bodies != Moved::Done || !answers.is_empty() {
+        let turn = if bodies == Moved::Worked { Turn::Worked } else { Turn::Later(ANSWER_LOOK_INTERVAL) };
+        return (Phase::Asked { position, answers, bodies }, turn);
+    }
+    // In this order: what is not needed now is told by records that are appended by now.
+    let do_queues_need = services.all_queues().iter().any(|queue| is_needed(queue, position));
+    let do_bodies_need = services.bodies.need_log(position, services.log.durable().0);
+    let free = Free {
+        is_log_free: !do_queues_need && !do_bodies_need,
+        pins: services.log_places.pins(files_below(services, position)),
+    };
+    (Phase::Syncing { position, goal: services.log.begin_sync(), free }, Turn::Worked)
+}
+
 fn ask(queue: &Arc<Queue>, position: u64, vacate: &Arc<[Range<u64>]>) -> Call<()> {
     let (reply, call) = Call::pair();
     queue.submit(Event::Checkpoint(position, vacate.clone(), reply));
@@ -308,11 +316,10 @@ fn ns(duration: Duration) -> u64 {
 /// room that way. A queue needs nothing of them when it has no persistent message, or none before a record that is durable.
 fn drop_settled(services: &Services, position: u64) -> Result<usize, Duration> {
     let durable = services.log.durable().0;
-    let is_free = |queue: &Arc<Queue>| match queue.oldest_log_position() {
-        0 => true,
-        oldest => oldest > position && oldest <= durable,
-    };
-    if !services.all_queues().iter().all(is_free) {
+    let is_free = |oldest: u64| oldest == 0 || (oldest > position && oldest <= durable);
+    let queues = services.all_queues();
+    let is_queue_free = |queue: &Arc<Queue>| is_free(queue.oldest_log_position());
+    if !services.bodies.is_free_of(position, durable) || !queues.iter().all(is_queue_free) {
         return Err(ROOM_RETRY_INTERVAL);
     }
     let pins = services.log_places.pins(files_below(services, position));

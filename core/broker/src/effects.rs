@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use queues::{
-    BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, LogRange,
-    LoggedBlock, MessageView, RecordKind, SettleRun, SettledRun,
+    BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, HeldBody, LogRange,
+    LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun, SharedBody,
 };
 use smallvec::SmallVec;
 
+use crate::bodies::Fetched;
 use crate::call::Reply;
-use crate::cell::{Attached, GetReply, Queue};
+use crate::cell::gather::Gather;
+use crate::cell::{Attached, Event, GetReply, Queue};
 use crate::control::queues::DeletedQueue;
 use crate::data::dead_letter::DeadLetter;
 use crate::refused::Refused;
@@ -22,6 +24,9 @@ pub(crate) struct CellEffects<'a> {
     pub(crate) queue: &'a Arc<Queue>,
     pub(crate) sinks: &'a mut HashMap<ConsumerId, Attached, foldhash::fast::RandomState>,
     pub(crate) gets: &'a mut HashMap<GetToken, GetReply, foldhash::fast::RandomState>,
+    pub(crate) gathers: &'a mut Vec<Gather>,
+    /// Where shared bodies of a machine that goes are kept.
+    pub(crate) held_bodies: &'a mut Vec<SharedBody>,
     pub(crate) aftermath: &'a mut Aftermath,
 }
 
@@ -62,6 +67,28 @@ impl Aftermath {
         if let Some((ready, reply, by)) = self.deleted {
             queue.services().queue_deleted(queue, ready, reply, by);
         }
+    }
+}
+
+impl CellEffects<'_> {
+    /// Asks for bodies of a block.
+    fn gather(&mut self, mut gather: Gather, bodies: Vec<SharedBody>) {
+        let services = self.queue.services();
+        for body in bodies {
+            match services.bodies.fetch(&services.segments, self.queue.id, &body) {
+                Fetched::Here(bytes) => gather.add(HeldBody { body, bytes }),
+                Fetched::Asked => {
+                    self.queue.disk_asked();
+                    gather.await_body(body);
+                }
+                Fetched::Missing => gather.lose(),
+            }
+        }
+        if gather.is_complete() {
+            // The machine is not to be called back from here.
+            self.queue.note(Event::BodiesHere);
+        }
+        self.gathers.push(gather);
     }
 }
 
@@ -123,14 +150,19 @@ impl Effects for CellEffects<'_> {
         record
     }
 
+    fn log_body(&mut self, held: &HeldBody) {
+        self.queue.services().bodies.log_body(&self.queue.services().log, held);
+    }
+
     fn dead_letter(
         &mut self,
         reason: DeadReason,
         removal: Option<SettledRun>,
         message: MessageView<'_>,
         annotations: &[u8],
+        shared: Option<HeldBody>,
     ) {
-        let letter = DeadLetter::new(reason, removal, self.queue.life(), message, annotations);
+        let letter = DeadLetter::new(reason, removal, self.queue.life(), message, annotations, shared);
         self.aftermath.dead_letters.push(letter);
     }
 
@@ -139,19 +171,25 @@ impl Effects for CellEffects<'_> {
         self.queue.services().write_block(self.queue, token, bytes);
     }
 
-    fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
+    fn read_block(&mut self, token: BlockToken, own: Option<OwnBytes>, bodies: Vec<SharedBody>) {
+        if !bodies.is_empty() {
+            self.gather(Gather::new(token, own.is_some()), bodies);
+        }
+        let Some(own) = own else { return };
         self.queue.disk_asked();
-        self.queue.services().read_block(self.queue, token, place);
+        match own {
+            OwnBytes::Segment(place) => self.queue.services().read_block(self.queue, token, place),
+            OwnBytes::Log(block) => self.queue.services().read_logged(self.queue.id, token, block),
+        }
+    }
+
+    fn let_body_go(&mut self, body: &SharedBody) {
+        self.queue.services().bodies.let_go(&self.queue.services().segments, body);
     }
 
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.queue.disk_asked();
         self.queue.services().keep_in_log(self.queue, token, range);
-    }
-
-    fn read_logged(&mut self, token: BlockToken, block: LoggedBlock) {
-        self.queue.disk_asked();
-        self.queue.services().read_logged(self.queue.id, token, block);
     }
 
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {

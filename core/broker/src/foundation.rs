@@ -33,6 +33,25 @@ pub struct FileSizes {
     pub segment_bytes_max: u32,
     /// Bytes of metadata log after which a snapshot replaces it. Default 32 MiB.
     pub snapshot_every_bytes: u64,
+    /// Of bodies that several queues hold together.
+    pub bodies: SharedBodySizes,
+}
+
+/// Which bodies are stored once for several queues, and how many of them are kept in memory for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedBodySizes {
+    /// Shorter bodies are copied for each queue: that costs less than a count, a place and a second read. Default 16 KiB.
+    pub bytes_min: usize,
+    /// Bytes of bodies that were read from disk and are kept for other queues. Default 16 MiB.
+    pub recent_bytes_max: usize,
+    /// Bytes of bodies that are in memory only; beyond that the oldest are written. Default 64 MiB.
+    pub unwritten_bytes_max: usize,
+}
+
+impl Default for SharedBodySizes {
+    fn default() -> Self {
+        SharedBodySizes { bytes_min: 16 << 10, recent_bytes_max: 16 << 20, unwritten_bytes_max: 64 << 20 }
+    }
 }
 
 impl Default for FileSizes {
@@ -41,6 +60,7 @@ impl Default for FileSizes {
             log_file_bytes_max: LogOptions::default().file_bytes_max,
             segment_bytes_max: SegmentOptions::default().segment_bytes_max,
             snapshot_every_bytes: SNAPSHOT_EVERY_BYTES,
+            bodies: SharedBodySizes::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use commitlog::{Afterlife, BlockSource, LogError, Position, RangeBytes, SegmentError};
+use commitlog::{Afterlife, BlockSource, LogError, Position, RangeBytes, RecordAt, SegmentError};
 use parking_lot::Mutex;
 use queues::{BlockToken, LogRange, LoggedBlock, RecordKind};
 use stdx::QueueId;
@@ -203,7 +203,10 @@ impl BlockSource for FromLog {
 /// Puts a block together from its range of the log.
 pub(crate) fn assemble(read: RangeBytes, stream: u64, block: &LoggedBlock) -> Result<Vec<u8>, SegmentError> {
     let RangeBytes { bytes, records } = read;
-    let own = records.into_iter().filter(|it| it.stream == stream && it.kind == RecordKind::Enqueue as u8);
+    let is_own = |record: &RecordAt| {
+        record.stream == stream && RecordKind::from_code(record.kind).is_some_and(RecordKind::is_enqueue)
+    };
+    let own = records.into_iter().filter(is_own);
     let whole = block.assemble(bytes, own.map(|record| record.payload));
     whole.ok_or(SegmentError::NotInLog { position: block.range.position })
 }

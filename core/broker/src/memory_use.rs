@@ -62,6 +62,8 @@ impl Broker {
             logs: self.services().log.buffer_bytes(),
             ..MemoryUse::default()
         };
+        let (own, shared) = self.services().bodies.memory_bytes();
+        (used.queues, used.messages) = (own, shared);
         for vhost in self.vhosts() {
             self.add_vhost_to(&vhost, &mut used);
         }

@@ -16,12 +16,13 @@ use commitlog::{
 use metadata::{ExchangeRecord, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
 use platform::Disk;
-use queues::RecordKind;
+use queues::{RecordKind, Recovering};
 use routing::{Duty, ExchangeType};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Sources};
 use crate::background::Background;
+use crate::bodies::{self, Bodies, BodiesFound};
 use crate::broker::{Broker, Inner, StartError};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
@@ -122,17 +123,16 @@ fn recover(
     let (log, message_log, recovered) =
         Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
     missing::check_known(is_known, recovered.end().0)?;
-    let (contents, highest_logged) = read_messages(recovered, &writer)?;
+    let (contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
     let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
     let sizes = foundation.sizes.segment_options();
     let segments =
         Segments::open(disk.clone(), &data_dir.join("segments"), sizes).map_err(StartError::storage)?;
-    let lost = missing::lost_blocks(&segments, &log, &contents).map_err(StartError::storage)?;
-    let highest_stored = drop_unneeded(&segments, &contents)?;
-    drop_unread(&log, &contents)?;
+    let lost = missing::lost_blocks(&segments, &log, &contents, &bodies).map_err(StartError::storage)?;
+    let highest_stored = drop_unneeded(&segments, &log, &contents, &bodies)?;
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
     writer.state.pass_over_ids(highest_logged.max(highest_stored));
-    let storage = (log, Arc::new(segments), motion);
+    let storage = (log, Arc::new(segments), Bodies::new(foundation.sizes.bodies, bodies), motion);
     let services = start_services(storage, foundation, (alarms, checkpointer, seen_files, voice), &options)?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
@@ -155,6 +155,7 @@ fn recover(
     assert!(is_first, "services belong to one broker");
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
     missing::close_queues(&queues, &lost);
+    inner.services.bodies.recovered(&inner.services.segments);
     start_all_clocks(&queues);
     inner.services.seen_files.remove_unknown();
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
@@ -174,9 +175,13 @@ pub(crate) fn has_store(exchange: &ExchangeRecord) -> bool {
 }
 
 /// Folds the message log into queues that still exist. Tells the highest identifier in it, too.
-fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<(Contents, u64), StartError> {
+fn read_messages(
+    mut recovered: Recovered,
+    writer: &Writer,
+) -> Result<(Contents, BodiesFound, u64), StartError> {
     let mut highest = 0;
     let mut contents: Contents = HashMap::new();
+    let mut bodies = BodiesFound::default();
     let mut known: HashSet<QueueId, foldhash::fast::RandomState> = HashSet::default();
     for vhost in writer.state.vhosts() {
         known.extend(vhost.queues().into_iter().map(|queue| queue.id));
@@ -184,6 +189,15 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<(Contents,
         known.extend(exchanges.filter(|exchange| has_store(exchange)).map(|exchange| store_id(exchange)));
     }
     while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
+        if record.stream == bodies::STREAM {
+            bodies.apply(record.kind, record.payload, record.position.0).map_err(|error| {
+                StartError::Storage(format!(
+                    "a record of bodies before position {} of the message log cannot be used: {error}",
+                    record.position.0
+                ))
+            })?;
+            continue;
+        }
         let id = QueueId(record.stream);
         highest = if metadata::is_durable_id(record.stream) { highest.max(record.stream) } else { highest };
         if !known.contains(&id) {
@@ -210,15 +224,30 @@ fn read_messages(mut recovered: Recovered, writer: &Writer) -> Result<(Contents,
             "an unfinished write was cut off the end of the message log"
         );
     }
-    Ok((contents, highest))
+    let named: HashSet<u64, foldhash::fast::RandomState> =
+        contents.values().flat_map(Recovering::bodies).map(|body| body.id).collect();
+    let id_max = contents.values().map(Recovering::body_id_max).max().unwrap_or(0);
+    bodies.id_max = bodies.id_max.max(id_max);
+    bodies.retain(|id| named.contains(&id));
+    Ok((contents, bodies, highest))
 }
 
-/// Deletes segments that no queue refers to: transient backlogs of an earlier life, deleted queues. Tells the highest durable
-/// identifier that any was written for.
-fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<u64, StartError> {
+/// Deletes kept log files and segments that no queue refers to: transient backlogs of an earlier life, deleted queues. Tells the
+/// highest durable identifier that any segment was written for.
+fn drop_unneeded(
+    segments: &Segments,
+    log: &Log,
+    contents: &Contents,
+    bodies: &BodiesFound,
+) -> Result<u64, StartError> {
+    drop_unread(log, contents)?;
     let mut highest = 0;
-    let needed =
-        |stream: u64| contents.get(&QueueId(stream)).is_some_and(|queue| queue.segments().next().is_some());
+    let has_bodies = bodies.segments().next().is_some();
+    let needed = |stream: u64| {
+        let is_queue =
+            || contents.get(&QueueId(stream)).is_some_and(|queue| queue.segments().next().is_some());
+        if stream == bodies::STREAM { has_bodies } else { is_queue() }
+    };
     let look = |stream: u64| {
         highest = if metadata::is_durable_id(stream) { highest.max(stream) } else { highest };
         needed(stream)
@@ -227,14 +256,20 @@ fn drop_unneeded(segments: &Segments, contents: &Contents) -> Result<u64, StartE
     let mut kept: Vec<_> = contents.iter().filter(|(id, _)| needed(id.0)).collect();
     kept.sort_unstable_by_key(|(id, _)| **id);
     for (id, queue) in kept {
-        let kept: std::collections::HashSet<u64> = queue.segments().collect();
-        for segment in segments.segments_of(id.0) {
-            if !kept.contains(&segment) {
-                segments.delete_segment(id.0, segment).map_err(StartError::storage)?;
-            }
+        keep_segments(segments, id.0, &queue.segments().collect())?;
+    }
+    keep_segments(segments, bodies::STREAM, &bodies.segments().collect())?;
+    Ok(highest)
+}
+
+/// Deletes the other segments of a stream.
+fn keep_segments(segments: &Segments, stream: u64, kept: &HashSet<u64>) -> Result<(), StartError> {
+    for segment in segments.segments_of(stream) {
+        if !kept.contains(&segment) {
+            segments.delete_segment(stream, segment).map_err(StartError::storage)?;
         }
     }
-    Ok(highest)
+    Ok(())
 }
 
 /// Deletes kept files of the log in which no queue has a block.
@@ -246,7 +281,7 @@ fn drop_unread(log: &Log, contents: &Contents) -> Result<(), StartError> {
 }
 
 fn start_services(
-    (log, segments, motion): (Log, Arc<Segments>, Motion),
+    (log, segments, bodies, motion): (Log, Arc<Segments>, Arc<Bodies>, Motion),
     foundation: &Foundation,
     (alarms, checkpointer, seen_files, voice): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Voice>),
     options: &BrokerOptions,
@@ -255,14 +290,20 @@ fn start_services(
     let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone(), stages.clone()));
     log.set_listener(waiting.clone());
     let by_id = QueuesById::default();
-    let answers = SegmentAnswers { queues: by_id.clone(), waiting: waiting.clone(), alarms: alarms.clone() };
+    let answers = SegmentAnswers {
+        queues: by_id.clone(),
+        bodies: bodies.clone(),
+        waiting: waiting.clone(),
+        alarms: alarms.clone(),
+    };
     let io = match motion {
         Motion::Threads => SegmentIo::start(segments, Arc::new(answers), SEGMENT_THREADS),
         Motion::Steps => Ok(SegmentIo::driven(segments, Arc::new(answers))),
     };
-    Ok(Arc::new(Services {
+    let services = Arc::new(Services {
         log,
         segments: io.map_err(StartError::storage)?,
+        bodies,
         clock: foundation.clock.clone(),
         stopped_ms: AtomicU64::new(0),
         letters_out: AtomicU64::new(0),
@@ -276,6 +317,7 @@ fn start_services(
         waiting,
         by_id,
         unregistered: Mutex::default(),
+        undeleted: Mutex::default(),
         control: OnceLock::new(),
         parameter_watch: OnceLock::new(),
         voice,
@@ -285,7 +327,9 @@ fn start_services(
         configs: Configs::default(),
         stages,
         motion,
-    }))
+    });
+    services.bodies.belong_to(&services);
+    Ok(services)
 }
 
 fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {

@@ -11,11 +11,12 @@ use std::time::Duration;
 use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo, WriteTimes};
 use parking_lot::{Mutex, RwLock};
 use platform::{Clock, Random};
-use queues::{BlockPlace, BlockToken, Gone, RecordKind};
+use queues::{BlockPlace, BlockToken, Gone, HeldBody, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::Alarms;
 use crate::background::{Background, Job};
+use crate::bodies::{self, Bodies};
 use crate::broker::{ControlPlane, Inner, ParameterWatch};
 use crate::call::{Call, Reply};
 use crate::cell::place::Configs;
@@ -57,6 +58,8 @@ pub(crate) enum Load {
 pub(crate) struct Services {
     pub(crate) log: Log,
     pub(crate) segments: SegmentIo,
+    /// Bodies that several queues hold together.
+    pub(crate) bodies: Arc<Bodies>,
     pub(crate) clock: Arc<dyn Clock>,
     /// When the node began to stop; 0 while it runs. Milliseconds since the epoch.
     pub(crate) stopped_ms: AtomicU64,
@@ -66,7 +69,9 @@ pub(crate) struct Services {
     pub(crate) background: Background,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) by_id: QueuesById,
-    pub(crate) unregistered: Mutex<Vec<QueueId>>,
+    pub(crate) unregistered: Mutex<Vec<Arc<Queue>>>,
+    /// Queues whose deletion never becomes durable: the next start finds them, and must find the bodies that they share.
+    pub(crate) undeleted: Mutex<Vec<Arc<Queue>>>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) log_places: LogPlaces,
     pub(crate) alarms: Arc<Alarms>,
@@ -329,6 +334,8 @@ impl Services {
     pub(crate) fn abandon(&self) {
         self.waiting.abandon();
         self.background.abandon();
+        let gone = [&self.unregistered, &self.undeleted].map(|queues| std::mem::take(&mut *queues.lock()));
+        drop(gone);
         self.all_queues().iter().for_each(|queue| queue.abandon());
         // What was in the inboxes may have asked for more while it was dropped.
         self.waiting.abandon();
@@ -367,15 +374,20 @@ impl Services {
 
     /// Forgets a deleted queue. What it had on disk goes with [`Services::take_unregistered`], when its deletion is durable:
     /// a crash before that brings the queue back.
-    pub(crate) fn unregister(&self, queue: &Queue) {
+    pub(crate) fn unregister(&self, queue: &Arc<Queue>) {
         self.by_id.0.write().remove(&queue.id);
-        self.unregistered.lock().push(queue.id);
+        self.unregistered.lock().push(queue.clone());
         self.memory_shares().leave(queue.id);
     }
 
     /// Queues forgotten since the last call.
-    pub(crate) fn take_unregistered(&self) -> Vec<QueueId> {
+    pub(crate) fn take_unregistered(&self) -> Vec<Arc<Queue>> {
         std::mem::take(&mut *self.unregistered.lock())
+    }
+
+    /// The deletion of a queue will not be durable.
+    pub(crate) fn keep_undeleted(&self, queue: Arc<Queue>) {
+        self.undeleted.lock().push(queue);
     }
 
     pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<Vec<u8>>) {
@@ -404,6 +416,19 @@ impl Services {
         let is_last = confirms.answered(self.log.goal().0);
         debug_assert!(is_last, "only the log is waited for");
         self.confirm_when_durable(&Arc::new(confirms));
+    }
+
+    /// Deletes segments of shared bodies that nobody needs, as [`Self::delete_segment_when_durable`] does.
+    pub(crate) fn free_body_segments(&self) {
+        for segment in self.bodies.take_dead_segments(&self.segments) {
+            self.delete_segment_when_durable(QueueId(bodies::STREAM), segment);
+        }
+    }
+
+    /// One body for so many queues; `None` when each may as well have its own.
+    #[inline]
+    pub(crate) fn share(&self, body: &[u8], queues: usize) -> Option<HeldBody> {
+        self.bodies.share(&self.segments, body, queues)
     }
 
     /// Ticks a queue at a time.
@@ -451,8 +476,8 @@ impl Services {
     }
 }
 
-/// A block that its queue keeps until it is written.
-struct SharedBlock(Arc<Vec<u8>>);
+/// Bytes that others keep until they are written.
+pub(crate) struct SharedBlock(pub(crate) Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for SharedBlock {
     fn as_ref(&self) -> &[u8] {
@@ -491,6 +516,7 @@ impl QueuesById {
 /// Answers of the segment threads, passed to the cells.
 pub(crate) struct SegmentAnswers {
     pub(crate) queues: QueuesById,
+    pub(crate) bodies: Arc<Bodies>,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) alarms: Arc<Alarms>,
 }
@@ -502,6 +528,7 @@ impl commitlog::SegmentListener for SegmentAnswers {
         token: u64,
         result: Result<commitlog::BlockLocation, commitlog::SegmentError>,
     ) {
+        let location = result.as_ref().ok().copied();
         let place = match result {
             Ok(at) => Some(BlockPlace { segment: at.segment, offset: u64::from(at.offset), bytes: at.len }),
             Err(error) if error.is_out_of_room() => {
@@ -515,7 +542,11 @@ impl commitlog::SegmentListener for SegmentAnswers {
                 None
             }
         };
-        self.queues.submit(stream, Event::BlockWritten(BlockToken(token), place));
+        if stream == bodies::STREAM {
+            self.bodies.was_written(token, location);
+        } else {
+            self.queues.submit(stream, Event::BlockWritten(BlockToken(token), place));
+        }
         self.waiting.wake_pressed();
     }
 
@@ -527,21 +558,27 @@ impl commitlog::SegmentListener for SegmentAnswers {
                 None
             }
         };
-        self.queues.submit(stream, Event::BlockRead(BlockToken(token), bytes));
+        if stream == bodies::STREAM {
+            let bytes = bytes.map(Arc::new);
+            for reader in self.bodies.was_read(token, bytes.as_ref()) {
+                self.queues.submit(reader.0, Event::BodyRead(token, bytes.clone()));
+            }
+        } else {
+            self.queues.submit(stream, Event::BlockRead(BlockToken(token), bytes));
+        }
         self.waiting.wake_pressed();
     }
 
     fn synced(&self, token: u64, result: Result<(), Vec<(u64, commitlog::SegmentError)>>) {
-        match result {
-            Ok(()) => self.queues.submit(token, Event::BlocksSynced(true)),
-            Err(failed) => {
-                self.queues.submit(token, Event::BlocksSynced(false));
-                for (stream, error) in failed {
-                    tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");
-                    if let commitlog::SegmentError::Poisoned(failure) = &error {
-                        self.alarms.storage_failed(&failure.to_string());
-                    }
-                }
+        if token == bodies::STREAM {
+            self.bodies.was_synced(result.is_ok());
+        } else {
+            self.queues.submit(token, Event::BlocksSynced(result.is_ok()));
+        }
+        for (stream, error) in result.err().into_iter().flatten() {
+            tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");
+            if let commitlog::SegmentError::Poisoned(failure) = &error {
+                self.alarms.storage_failed(&failure.to_string());
             }
         }
     }

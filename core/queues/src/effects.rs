@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::body::{HeldBody, SharedBody};
 use crate::classic::Gone;
-use crate::logged::{LogRange, LoggedBlock};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::message::{ConsumerId, Delivery, MessageView};
-use crate::record::{BlockPlace, RecordKind, SettledRun};
+use crate::record::{RecordKind, SettledRun};
 
 /// Names a block of messages of one queue in requests to and answers from storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,29 +47,34 @@ pub trait Effects {
     /// when nothing was appended, because the log has failed.
     fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> Range<u64>;
 
+    /// The next record refers to this body: what is appended from now on is durable only after the body is.
+    fn log_body(&mut self, held: &HeldBody);
+
     /// A message leaves the queue dead. A `removal` is logged only when the driver gives it back with
     /// [`crate::Classic::letters_taken`], after the queues the letter goes to have logged it: a crash in between brings the
-    /// message back rather than lose its letter. `None`: nothing of it is logged.
+    /// message back rather than lose its letter. `None`: nothing of it is logged. `shared` is the body of `message`, when it is shared.
     fn dead_letter(
         &mut self,
         reason: DeadReason,
         removal: Option<SettledRun>,
         message: MessageView<'_>,
         annotations: &[u8],
+        shared: Option<HeldBody>,
     );
 
     /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>);
 
-    /// Reads a block back; answered by [`crate::Classic::block_read`].
-    fn read_block(&mut self, token: BlockToken, place: BlockPlace);
+    /// Reads a block back, unless only bodies are missing, and these bodies; answered by [`crate::Classic::block_read`] when
+    /// all are there.
+    fn read_block(&mut self, token: BlockToken, own: Option<OwnBytes>, bodies: Vec<SharedBody>);
+
+    /// The queue lets go of the bytes of a body, and may ask for them again.
+    fn let_body_go(&mut self, body: &SharedBody);
 
     /// From now on [`crate::Classic::log_ranges`] has this range, and what it covers is not to go from the disk, whatever
     /// [`crate::Classic::oldest_log_position`] says. Answered by [`crate::Classic::block_logged`] when it is durable.
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange);
-
-    /// As [`Effects::read_block`], of a block in the log.
-    fn read_logged(&mut self, token: BlockToken, block: LoggedBlock);
 
     /// Writes a block that lies in the log to a segment of the queue; answered by [`crate::Classic::block_written`].
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock);

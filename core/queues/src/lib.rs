@@ -5,6 +5,7 @@
 //!
 //! Refuses to know: sockets, protocols, files, clocks, locks, other queues.
 mod arguments;
+mod body;
 pub mod classic;
 mod effects;
 mod logged;
@@ -14,16 +15,17 @@ mod totals;
 mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
+pub use body::{BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
 pub use classic::{
     Classic, DeliveryView, Gone, Head, PlacedBlock, PublishOutcome, RecordError, Recovering, Scheduled,
     Standing, TurnedAway,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
-pub use logged::{LogRange, LoggedBlock, Place};
+pub use logged::{LogRange, LoggedBlock, OwnBytes, Place};
 pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
-pub use record::{BlockPlace, RecordKind, SettledRun, enqueued, settled};
+pub use record::{BlockPlace, RecordKind, SettledRun, SharedRef, enqueued, settled};
 pub use totals::{DeliveryTotals, QueueTotals};
 pub use unique::UniqueKey;

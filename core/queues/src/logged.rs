@@ -67,6 +67,15 @@ pub struct LoggedBlock {
     pub range: LogRange,
 }
 
+/// Where the bytes of a block are read that are its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnBytes {
+    /// In a segment of the queue.
+    Segment(BlockPlace),
+    /// In the message log.
+    Log(LoggedBlock),
+}
+
 impl LoggedBlock {
     /// The block's bytes, in the memory of those of its log range; `payloads` are those of the queue's enqueue records in it. `None`
     /// when they do not hold exactly its messages.
@@ -146,8 +155,14 @@ mod tests {
 
     fn stored(body: &[u8]) -> Vec<u8> {
         let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
-        let incoming =
-            IncomingMessage { message, persistent: true, priority: 0, ttl_ms: None, annotations: &[] };
+        let incoming = IncomingMessage {
+            message,
+            persistent: true,
+            priority: 0,
+            ttl_ms: None,
+            annotations: &[],
+            shared: None,
+        };
         let mut out = Vec::new();
         record::store(&mut out, &incoming, None);
         out

@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 
 use stdx::ConnectionId;
 
+use crate::body::HeldBody;
 use crate::totals::QueueTotals;
 
 /// A message as raw bytes; properties are the AMQP 0-9-1 flags word(s) and list exactly as received.
@@ -74,6 +75,8 @@ pub struct IncomingMessage<'a> {
     pub ttl_ms: Option<u64>,
     /// Broker-side death history, encoded by the broker; empty for fresh messages.
     pub annotations: &'a [u8],
+    /// The body of `message`, when other queues have it, too.
+    pub shared: Option<&'a HeldBody>,
 }
 
 /// A consumer, unique in the node: its connection and a number the session chose.

@@ -8,7 +8,8 @@
 //! | expiry ms u64, only with flag 4 | exchange | routing key | properties | annotations | body ... |
 //! ```
 //!
-//! `length` counts everything after itself. The body is what is left. Documented in `docs/formats/queue-records.md`.
+//! `length` counts everything after itself. The body is what is left; with flag 8 that is a reference, `body id u64 | bytes u32`.
+//! Documented in `docs/formats/queue-records.md`.
 
 use crate::message::{IncomingMessage, MessageSeq, MessageView};
 
@@ -23,6 +24,9 @@ pub enum RecordKind {
     State = 3,
     /// Messages are settled: repeated (first sequence u64, count u32, body bytes u32).
     Settle = 4,
+    /// As [`RecordKind::Enqueue`], and some of the messages have shared bodies: a version that cannot read these must not take
+    /// it for that.
+    EnqueueShared = 5,
 }
 
 /// Consecutive messages settled together, as a settle record has them. They lie in one block.
@@ -43,8 +47,14 @@ impl RecordKind {
             1 => Some(RecordKind::Enqueue),
             3 => Some(RecordKind::State),
             4 => Some(RecordKind::Settle),
+            5 => Some(RecordKind::EnqueueShared),
             _ => None,
         }
+    }
+
+    /// Whether records of this kind hold messages that enter the queue.
+    pub fn is_enqueue(self) -> bool {
+        matches!(self, RecordKind::Enqueue | RecordKind::EnqueueShared)
     }
 }
 
@@ -62,12 +72,23 @@ pub struct BlockPlace {
 const FIXED_BYTES: usize = 16;
 const FLAG_PERSISTENT: u8 = 1;
 const FLAG_EXPIRES: u8 = 4;
+const FLAG_SHARED: u8 = 8;
+const SHARED_BYTES: usize = 12;
 const SETTLED_BYTES: usize = 16;
+
+/// A shared body as a stored message names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedRef {
+    /// The body's number.
+    pub id: u64,
+    /// Its length.
+    pub bytes: u32,
+}
 
 /// A stored message, parsed in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored<'a> {
-    /// The message.
+    /// The message; its body is empty here when it is shared.
     pub message: MessageView<'a>,
     /// Broker-side death history.
     pub annotations: &'a [u8],
@@ -75,6 +96,15 @@ pub struct Stored<'a> {
     pub persistent: bool,
     /// Absolute expiry, milliseconds since the epoch.
     pub expiry_ms: Option<u64>,
+    /// Its body, when that lies elsewhere.
+    pub shared: Option<SharedRef>,
+}
+
+impl Stored<'_> {
+    /// Bytes of the body, wherever it is.
+    pub fn body_bytes(&self) -> usize {
+        self.shared.map_or(self.message.body.len(), |shared| shared.bytes as usize)
+    }
 }
 
 /// Appends a message in stored form.
@@ -87,13 +117,16 @@ pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Optio
         + view.routing_key.len()
         + view.properties.len()
         + incoming.annotations.len()
-        + view.body.len();
+        + incoming.shared.map_or(view.body.len(), |_| SHARED_BYTES);
     let mut flags = 0;
     if incoming.persistent {
         flags |= FLAG_PERSISTENT;
     }
     if expiry_ms.is_some() {
         flags |= FLAG_EXPIRES;
+    }
+    if incoming.shared.is_some() {
+        flags |= FLAG_SHARED;
     }
     let mut fixed = [0u8; FIXED_BYTES];
     fixed[..4].copy_from_slice(&u32::try_from(length).expect("a message is below 4 GiB").to_be_bytes());
@@ -111,7 +144,13 @@ pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Optio
     out.extend_from_slice(view.routing_key);
     out.extend_from_slice(view.properties);
     out.extend_from_slice(incoming.annotations);
-    out.extend_from_slice(view.body);
+    match incoming.shared {
+        None => out.extend_from_slice(view.body),
+        Some(held) => {
+            out.extend_from_slice(&held.body.id().to_be_bytes());
+            out.extend_from_slice(&held.body.bytes().to_be_bytes());
+        }
+    }
 }
 
 /// Appends a placeholder for a message that is not there: keeps numbering dense within a block.
@@ -147,9 +186,16 @@ pub fn parse(bytes: &[u8]) -> Option<(Stored<'_>, usize)> {
     let (exchange, rest) = rest.split_at_checked(exchange_bytes.into())?;
     let (routing_key, rest) = rest.split_at_checked(key_bytes.into())?;
     let (properties, rest) = rest.split_at_checked(properties_bytes)?;
-    let (annotations, body) = rest.split_at_checked(annotation_bytes)?;
+    let (annotations, mut body) = rest.split_at_checked(annotation_bytes)?;
+    let mut shared = None;
+    if flags & FLAG_SHARED != 0 {
+        let reference: &[u8; SHARED_BYTES] = body.try_into().ok()?;
+        shared = Some(SharedRef { id: u64_at(reference, 0)?, bytes: u32_at(reference, 8)? });
+        body = &[];
+    }
     let message = MessageView { exchange, routing_key, properties, body };
-    Some((Stored { message, annotations, persistent: flags & FLAG_PERSISTENT != 0, expiry_ms }, length + 4))
+    let persistent = flags & FLAG_PERSISTENT != 0;
+    Some((Stored { message, annotations, persistent, expiry_ms, shared }, length + 4))
 }
 
 /// Appends one entry of a [`RecordKind::Enqueue`] record.
@@ -203,11 +249,19 @@ pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<SettledRun>> + '_ 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::{HeldBody, SharedBody};
 
     fn sample<'a>() -> IncomingMessage<'a> {
         let message =
             MessageView { exchange: b"x", routing_key: b"key", properties: &[0, 0], body: b"hello" };
-        IncomingMessage { message, persistent: true, priority: 3, ttl_ms: None, annotations: b"died" }
+        IncomingMessage {
+            message,
+            persistent: true,
+            priority: 3,
+            ttl_ms: None,
+            annotations: b"died",
+            shared: None,
+        }
     }
 
     #[test]
@@ -220,6 +274,24 @@ mod tests {
         assert_eq!(stored.annotations, b"died");
         assert!(stored.persistent);
         assert_eq!(stored.expiry_ms, Some(77));
+    }
+
+    #[test]
+    fn a_shared_body_is_a_reference_of_twelve_bytes() {
+        let body = SharedBody::named(0x0102, 5);
+        let held = HeldBody { body, bytes: std::sync::Arc::new(b"hello".to_vec()) };
+        let mut bytes = Vec::new();
+        store(&mut bytes, &IncomingMessage { shared: Some(&held), ..sample() }, None);
+        let fixed = [0, 0, 0, 34, 9, 1, 3, 0, 0, 0, 0, 2, 0, 0, 0, 4];
+        let reference = [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 5];
+        assert_eq!(bytes, [&fixed[..], b"xkey\0\0died", &reference].concat());
+        let (stored, taken) = parse(&bytes).expect("whole");
+        assert_eq!((taken, stored.body_bytes(), stored.message.body), (bytes.len(), 5, &b""[..]));
+        assert_eq!(stored.shared, Some(SharedRef { id: 0x0102, bytes: 5 }));
+        (0..bytes.len()).for_each(|end| assert!(parse(&bytes[..end]).is_none(), "cut at {end}"));
+        let length = bytes[3] - 1;
+        bytes[3] = length;
+        assert!(parse(&bytes).is_none(), "a reference is twelve bytes");
     }
 
     #[test]
@@ -262,7 +334,7 @@ mod tests {
         store(&mut bytes, &sample(), Some(7));
         let fixed = [0, 0, 0, 35, 5, 1, 3, 0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 7];
         assert_eq!(bytes, [&fixed[..], b"xkey\0\0diedhello"].concat());
-        assert_eq!([1, 3, 4].map(|code| RecordKind::from_code(code).is_some()), [true; 3]);
+        assert_eq!([1, 3, 4, 5].map(|code| RecordKind::from_code(code).is_some()), [true; 4]);
         assert_eq!(RecordKind::from_code(2), None);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use broker::{
     Broker, BrokerOptions, Call, ConfirmRange, DiskLimit, Driver, Engine, FileSizes, Foundation, MessageSeq,
-    Principal, PublishChannel, Publisher, Queue, Remains, StartError,
+    Principal, PublishChannel, Publisher, Queue, Remains, SharedBodySizes, StartError,
 };
 use platform::{Disk, Random, SeededRandom, SimClock, SimDisk, SimMemory};
 
@@ -124,6 +124,11 @@ impl World {
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
                 snapshot_every_bytes: 2 << 10,
+                bodies: SharedBodySizes {
+                    bytes_min: 100,
+                    recent_bytes_max: 2 << 10,
+                    unwritten_bytes_max: 16 << 10,
+                },
             },
         }
     }

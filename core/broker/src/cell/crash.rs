@@ -99,6 +99,11 @@ impl Queue {
         self.condition.set(Condition::Crashed);
         self.reloads.crashed();
         self.count_gone(&state.machine);
+        state.gathers.clear();
+        // What panicked may not be whole: what it has is looked through as carefully as it was run.
+        if let Err(why) = contained(|| state.hold_bodies()) {
+            tracing::error!(%queue, vhost, why, "shared bodies of a crashed queue may be lost");
+        }
         state.machine = Classic::new(self.config(), 0);
         for (consumer, gone) in state.sinks.drain() {
             // Its session may be what panicked.
@@ -162,11 +167,13 @@ impl Queue {
             | Event::ShareMemory
             | Event::Tick
             | Event::Rest
+            | Event::BodiesHere
             | Event::LettersTaken(..) => {}
             Event::BlocksSynced(_)
             | Event::BlockWritten(..)
             | Event::BlockLogged(..)
-            | Event::BlockRead(..) => {
+            | Event::BlockRead(..)
+            | Event::BodyRead(..) => {
                 self.begin_reload(state);
             }
             Event::Reloaded(_) => {
@@ -252,6 +259,8 @@ impl Queue {
             | Event::LettersTaken(..)
             | Event::BlockWritten(..)
             | Event::BlockLogged(..)
+            | Event::BodyRead(..)
+            | Event::BodiesHere
             | Event::BlockRead(..) => {}
         }
     }

@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queues::{BlockToken, Classic, ConsumerId, GetToken, SettleHow};
+use queues::{BlockToken, Classic, ConsumerId, GetToken, HeldBody, SettleHow};
 use smallvec::SmallVec;
 
 use super::crash::{self, Condition};
+use super::gather::Gather;
 use super::portions::{self, PORTION_COUNT};
 use super::{Attached, CellState, Event, GetReply, Queue, Rest};
 use crate::call::Reply;
@@ -46,7 +47,8 @@ impl Queue {
             Event::BlockWritten(..)
             | Event::BlockLogged(..)
             | Event::BlockRead(..)
-            | Event::BlocksSynced(_) => {
+            | Event::BlocksSynced(_)
+            | Event::BodyRead(..) => {
                 self.reloads.disk_answered();
             }
             _ => {}
@@ -85,8 +87,9 @@ impl Queue {
         aftermath: &mut Aftermath,
     ) -> Progress {
         let mut progress = Progress::Done;
-        let CellState { machine, sinks, gets, next_get, checkpoints, since_reload, .. } = state;
-        let mut fx = CellEffects { queue: self, sinks, gets, aftermath };
+        let CellState { machine, sinks, gets, next_get, checkpoints, since_reload, is_forgotten, .. } = state;
+        let (gathers, held_bodies) = (&mut state.gathers, &mut state.held_bodies);
+        let mut fx = CellEffects { queue: self, sinks, gets, gathers, held_bodies, aftermath };
         match event {
             Event::Publish(handover) => self.publish(machine, handover, now_ms, &mut fx),
             Event::Settle(..) => progress = settle(machine, event, since_reload, now_ms, &mut fx),
@@ -116,11 +119,12 @@ impl Queue {
             Event::Touch => machine.touch(now_ms, &mut fx),
             Event::Stats(reply) => reply.send(self.stats_of(machine, now_ms)),
             Event::Tick => machine.tick(now_ms, &mut fx),
-            Event::BlockWritten(token, place) => machine.block_written(*token, *place, &mut fx),
-            Event::BlockLogged(token, is_durable) => machine.block_logged(*token, *is_durable, &mut fx),
-            Event::BlockRead(token, bytes) => read_back(machine, *token, bytes.take(), now_ms, &mut fx),
-            Event::BlocksSynced(true) => machine.blocks_synced(now_ms, &mut fx),
-            Event::BlocksSynced(false) => machine.blocks_not_synced(&mut fx),
+            Event::BlockWritten(..)
+            | Event::BlockLogged(..)
+            | Event::BlockRead(..)
+            | Event::BlocksSynced(_)
+            | Event::BodyRead(..)
+            | Event::BodiesHere => take_from_disk(machine, event, now_ms, &mut fx),
             // Of an earlier life: the messages are here again, and so will their letters be.
             Event::LettersTaken(life, _) if *life != self.life() => {}
             Event::LettersTaken(_, removals) => machine.letters_taken(removals, now_ms, &mut fx),
@@ -131,9 +135,7 @@ impl Queue {
                 }
             }
             Event::Delete { .. } => self.delete(machine, event, &mut fx),
-            Event::Close => {
-                self.close(machine, &mut fx);
-            }
+            Event::Close => drop(self.close(machine, &mut fx)),
             Event::ShareMemory => machine.relieve(&mut fx),
             Event::Reconfigure => machine.reconfigure(self.config(), now_ms, &mut fx),
             Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
@@ -141,6 +143,9 @@ impl Queue {
             Event::Reloaded(_) | Event::Examine(_) | Event::Rest | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
+        if *is_forgotten {
+            fx.held_bodies.clear();
+        }
         progress
     }
 
@@ -229,6 +234,9 @@ impl Queue {
         for (id, gone) in fx.sinks.drain() {
             self.tell_consumer_deleted(id, gone.channel, &gone.tag);
         }
+        // A crash brings the queue back until its deletion is durable.
+        fx.held_bodies.append(&mut machine.bodies());
+        fx.gathers.clear();
         *machine = Classic::new(self.config(), 0);
         ready
     }
@@ -280,19 +288,57 @@ fn cancel(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mut CellEf
     }
 }
 
+/// A block's own bytes, if they were asked for, and bodies that it shares.
+type Parts = (Option<Vec<u8>>, Vec<HeldBody>);
+
+/// A block without shared bodies.
+fn alone(bytes: Vec<u8>) -> Parts {
+    (Some(bytes), Vec::new())
+}
+
+/// The disk has answered.
+fn take_from_disk(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
+    match event {
+        Event::BlockWritten(token, place) => machine.block_written(*token, *place, fx),
+        Event::BlockLogged(token, is_durable) => machine.block_logged(*token, *is_durable, fx),
+        Event::BlocksSynced(true) => machine.blocks_synced(now_ms, fx),
+        Event::BlocksSynced(false) => machine.blocks_not_synced(fx),
+        Event::BlockRead(token, bytes) => match fx.gathers.iter_mut().find(|gather| gather.token == *token) {
+            None => read_back(machine, *token, bytes.take().map(alone), now_ms, fx),
+            Some(gather) => gather.take_block(bytes.take()),
+        },
+        Event::BodyRead(id, bytes) => {
+            fx.gathers.iter_mut().for_each(|gather| gather.take_body(*id, bytes.as_ref()));
+        }
+        _ => {}
+    }
+    take_gathered(machine, now_ms, fx);
+}
+
+/// Blocks of which everything has come go back into the machine.
+fn take_gathered(machine: &mut Classic, now_ms: u64, fx: &mut CellEffects<'_>) {
+    // The machine may ask for more meanwhile.
+    while fx.aftermath.fault.is_none()
+        && let Some(at) = fx.gathers.iter().position(Gather::is_complete)
+    {
+        let gather = fx.gathers.swap_remove(at);
+        read_back(machine, gather.token, gather.into_parts(), now_ms, fx);
+    }
+}
+
 /// A block came back from disk, or could not be read.
 fn read_back(
     machine: &mut Classic,
     token: BlockToken,
-    bytes: Option<Vec<u8>>,
+    parts: Option<Parts>,
     now_ms: u64,
     fx: &mut CellEffects<'_>,
 ) {
-    let Some(bytes) = bytes else {
+    let Some((bytes, bodies)) = parts else {
         fx.aftermath.fault = Some("a block cannot be read back");
         return;
     };
-    if !machine.block_read(token, bytes, now_ms, fx) {
+    if !machine.block_read(token, bytes, &bodies, now_ms, fx) {
         fx.aftermath.fault = Some("a block read back does not hold what was written");
     }
 }

@@ -136,7 +136,8 @@ impl Queue {
                 recovering.apply(kind, record.payload, &record.range())?;
             }
         }
-        Ok(recovering.finish(self.config(), self.services().now_ms()))
+        let (bodies, now_ms) = (&self.services().bodies, self.services().now_ms());
+        Ok(recovering.finish(self.config(), now_ms, &mut |name| bodies.resolve(name)))
     }
 
     /// The queue goes on. What was handed out before is ready again; settlements of it come too late.
@@ -150,6 +151,7 @@ impl Queue {
         let (queue, ready) = (String::from_utf8_lossy(self.name()), machine.counts().ready);
         tracing::info!(%queue, vhost = self.vhost_name(), ready, "a crashed queue is back in service");
         state.machine = machine;
+        state.held_bodies.clear();
         state.is_reloading = false;
         state.since_reload = Some(HashSet::new());
         self.condition.set(Condition::Running);

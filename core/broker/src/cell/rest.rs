@@ -141,6 +141,8 @@ impl CellState {
         let is_idle = self.sinks.is_empty()
             && self.gets.is_empty()
             && self.checkpoints.is_empty()
+            && self.gathers.is_empty()
+            && self.held_bodies.is_empty()
             && !self.is_holder
             && !self.is_reloading
             && self.held_letters.is_none();

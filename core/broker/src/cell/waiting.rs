@@ -163,7 +163,7 @@ mod tests {
     fn letters(bodies: std::ops::Range<u8>) -> Vec<DeadLetter> {
         let letter = |nth: u8| {
             let message = MessageView { exchange: b"", routing_key: b"q", properties: b"\0\0", body: &[nth] };
-            DeadLetter::new(DeadReason::MaxLength, None, Life::default(), message, b"")
+            DeadLetter::new(DeadReason::MaxLength, None, Life::default(), message, b"", None)
         };
         bodies.map(letter).collect()
     }

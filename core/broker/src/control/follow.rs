@@ -245,7 +245,9 @@ impl Inner {
 
     /// The machine of a queue in which something was logged.
     fn machine(&self, terms: &Terms, contents: Option<Recovering>) -> Option<Classic> {
-        contents.map(|contents| contents.finish(terms.config.clone(), self.services.now_ms()))
+        let (bodies, now_ms) = (&self.services.bodies, self.services.now_ms());
+        contents
+            .map(|contents| contents.finish(terms.config.clone(), now_ms, &mut |name| bodies.resolve(name)))
     }
 
     fn remove_queue(&self, record: &QueueRecord) {

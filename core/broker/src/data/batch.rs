@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{IncomingMessage, MessageView};
+use queues::{HeldBody, IncomingMessage, MessageView};
 use wire::amqp091::is_same;
 
 use super::confirms::{ConfirmRange, ConfirmSink};
@@ -25,6 +25,8 @@ pub(crate) struct Entry {
     properties: Piece,
     body: Piece,
     annotations: Piece,
+    /// Index of the body among those that several queues share, the piece is empty then; `u32::MAX` is none.
+    shared: u32,
     /// `expiration` in milliseconds; `u64::MAX` is none.
     ttl_ms: u64,
     priority: u8,
@@ -48,6 +50,9 @@ pub(crate) struct Facts {
 pub(crate) struct Batch {
     arena: Vec<u8>,
     entries: Vec<Entry>,
+    /// Bodies that several queues share, and their bytes.
+    shared: Vec<HeldBody>,
+    shared_bytes: usize,
     /// When it was handed over.
     pub(crate) began: Began,
 }
@@ -55,7 +60,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// Bytes gathered.
     pub(crate) fn bytes(&self) -> usize {
-        self.arena.len()
+        self.arena.len() + self.shared_bytes
     }
 
     /// Messages gathered.
@@ -87,15 +92,35 @@ impl Batch {
         &self.arena[piece.at as usize..piece.at as usize + piece.bytes as usize]
     }
 
+    /// A body, copied unless it is shared.
+    #[inline]
+    fn add_body(&mut self, body: &[u8], shared: Option<HeldBody>) -> (Piece, u32) {
+        let Some(held) = shared else { return (self.add(body), u32::MAX) };
+        self.shared_bytes += held.bytes.len();
+        self.shared.push(held);
+        (Piece::default(), (self.shared.len() - 1) as u32)
+    }
+
     /// Copies a message in; returns its index.
     pub(crate) fn push(&mut self, message: MessageView<'_>, facts: Facts, annotations: &[u8]) -> u32 {
+        self.push_with(message, facts, annotations, None)
+    }
+
+    /// As [`Self::push`]; a body that is shared is not copied.
+    pub(crate) fn push_with(
+        &mut self,
+        message: MessageView<'_>,
+        facts: Facts,
+        annotations: &[u8],
+        shared: Option<HeldBody>,
+    ) -> u32 {
         // Piece by piece: an entry copied as a whole just after it was written waits for the processor's stores.
         let latest = self.entries.last().map(|entry| (entry.exchange, entry.routing_key, entry.properties));
         let (exchange, routing_key, properties) = latest.unwrap_or_default();
         let exchange = self.add_or_share(message.exchange, exchange);
         let routing_key = self.add_or_share(message.routing_key, routing_key);
         let properties = self.add_or_share(message.properties, properties);
-        let body = self.add(message.body);
+        let (body, shared) = self.add_body(message.body, shared);
         let annotations = self.add(annotations);
         self.entries.push(Entry {
             exchange,
@@ -103,6 +128,7 @@ impl Batch {
             properties,
             body,
             annotations,
+            shared,
             ttl_ms: facts.ttl_ms.unwrap_or(u64::MAX),
             priority: facts.priority,
             persistent: facts.persistent,
@@ -114,9 +140,9 @@ impl Batch {
 
     /// Copies a message in that differs from the one of `like` in its body only; returns its index.
     #[inline]
-    pub(crate) fn push_alike(&mut self, like: &Entry, body: &[u8]) -> u32 {
-        let body = self.add(body);
-        self.entries.push(Entry { body, ..*like });
+    pub(crate) fn push_alike(&mut self, like: &Entry, body: &[u8], shared: Option<HeldBody>) -> u32 {
+        let (body, shared) = self.add_body(body, shared);
+        self.entries.push(Entry { body, shared, ..*like });
         (self.entries.len() - 1) as u32
     }
 
@@ -150,17 +176,19 @@ impl Batch {
     #[inline]
     pub(crate) fn incoming(&self, index: u32) -> IncomingMessage<'_> {
         let entry = self.entry(index);
+        let shared = self.shared.get(entry.shared as usize);
         IncomingMessage {
             message: MessageView {
                 exchange: self.piece(entry.exchange),
                 routing_key: self.piece(entry.routing_key),
                 properties: self.piece(entry.properties),
-                body: self.piece(entry.body),
+                body: shared.map_or(self.piece(entry.body), |held| &held.bytes),
             },
             persistent: entry.persistent,
             priority: entry.priority,
             ttl_ms: (entry.ttl_ms != u64::MAX).then_some(entry.ttl_ms),
             annotations: self.piece(entry.annotations),
+            shared,
         }
     }
 }
@@ -382,7 +410,7 @@ mod tests {
         assert!(batch.is_alike(&like, view(b"two")));
         assert!(!batch.is_alike(&like, MessageView { properties: &[0, 1], ..view(b"two") }));
         let bytes = batch.bytes();
-        assert_eq!(batch.push_alike(&like, b"two"), 1);
+        assert_eq!(batch.push_alike(&like, b"two", None), 1);
         assert_eq!(batch.bytes(), bytes + 3);
         let two = batch.incoming(1);
         assert_eq!(two.message, view(b"two"));

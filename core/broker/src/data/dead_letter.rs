@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use queues::{DeadReason, MessageView, SettledRun};
+use queues::{DeadReason, HeldBody, MessageView, SettledRun};
 use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
 
 use super::batch::{Batch, BatchConfirms, Facts};
@@ -28,10 +28,13 @@ pub(crate) struct DeadLetter {
     removal: Option<SettledRun>,
     /// The life of the queue in which it left.
     life: Life,
-    /// Exchange, routing key, properties, annotations and body: one allocation, of as many letters as there are messages.
+    /// Exchange, routing key, properties, annotations and body, unless that is shared: one allocation, of as many letters as there
+    /// are messages.
     bytes: Box<[u8]>,
     /// Where the first four end.
     ends: [u32; 4],
+    /// The body, when other queues have it, too.
+    shared: Option<HeldBody>,
 }
 
 impl DeadLetter {
@@ -42,6 +45,7 @@ impl DeadLetter {
         life: Life,
         message: MessageView<'_>,
         annotations: &[u8],
+        shared: Option<HeldBody>,
     ) -> DeadLetter {
         let MessageView { exchange, routing_key, properties, body } = message;
         let mut ends = [0; 4];
@@ -50,8 +54,9 @@ impl DeadLetter {
             end += part.len();
             *known = u32::try_from(end).expect("headers fit into a frame");
         }
+        let body = if shared.is_some() { &[] } else { body };
         let bytes = [exchange, routing_key, properties, annotations, body].concat().into();
-        DeadLetter { reason, removal, life, bytes, ends }
+        DeadLetter { reason, removal, life, bytes, ends, shared }
     }
 
     /// Where it was published.
@@ -73,13 +78,22 @@ impl DeadLetter {
     }
 
     pub(crate) fn body(&self) -> &[u8] {
-        &self.bytes[self.ends[3] as usize..]
+        self.shared.as_ref().map_or(&self.bytes[self.ends[3] as usize..], |held| &held.bytes)
+    }
+
+    /// The body as the queues that get the letter share it, if they do.
+    pub(super) fn share(&self, services: &Services, queues: usize) -> Option<HeldBody> {
+        self.shared.clone().or_else(|| services.share(self.body(), queues))
     }
 }
 
 /// Bytes that letters keep in memory while they wait.
 pub(crate) fn bytes(letters: &[DeadLetter]) -> usize {
-    letters.iter().map(|letter| size_of::<DeadLetter>() + letter.bytes.len()).sum()
+    let of_one = |letter: &DeadLetter| {
+        let shared_bytes = letter.shared.as_ref().map_or(0, |held| held.bytes.len());
+        size_of::<DeadLetter>() + letter.bytes.len() + shared_bytes
+    };
+    letters.iter().map(of_one).sum()
 }
 
 fn reason_name(reason: DeadReason) -> &'static [u8] {
@@ -194,7 +208,8 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
         if queues.is_empty() {
             continue;
         }
-        let index = batch.push(view, facts, &annotations);
+        let shared = letter.share(queue.services(), queues.len());
+        let index = batch.push_with(view, facts, &annotations, shared);
         handovers.add(ways.list(&queues), index);
         if batch.bytes() > BATCH_BYTES_MAX {
             handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});

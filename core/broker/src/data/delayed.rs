@@ -51,7 +51,8 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
         if queues.is_empty() {
             continue;
         }
-        let index = batch.push(view, facts, message.annotations());
+        let shared = message.share(store.services(), queues.len());
+        let index = batch.push_with(view, facts, message.annotations(), shared);
         handovers.add(ways.list(&queues), index);
         if batch.bytes() > BATCH_BYTES_MAX {
             handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});

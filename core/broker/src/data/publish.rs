@@ -307,7 +307,8 @@ impl Publisher {
         if queues.is_empty() {
             return if matches!(route, Route::Queues) { Routed::No } else { Routed::Yes };
         }
-        let index = self.batch.push(view, extras.facts, extras.annotations);
+        let shared = self.broker.services().share(view.body, queue_count);
+        let index = self.batch.push_with(view, extras.facts, extras.annotations, shared);
         let entry = self.batch.newest().copied();
         let way = self.handovers.add(queues, index);
         if let Some((group, publish)) = number {
@@ -326,7 +327,8 @@ impl Publisher {
         self.run.add(channel.routes.entered(), body.len(), latest.queue_count);
         let number = number(&mut self.confirms, channel.confirms.as_ref(), &mut channel.latest_publish);
         channel.counters.count(number.is_some());
-        let index = self.batch.push_alike(&latest.entry, body);
+        let shared = self.broker.services().share(body, latest.queue_count);
+        let index = self.batch.push_alike(&latest.entry, body, shared);
         self.handovers.add_to(latest.way, index);
         if let Some((group, publish)) = number {
             self.batch.number_newest(group, publish);

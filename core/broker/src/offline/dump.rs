@@ -8,15 +8,18 @@ use platform::RealDisk;
 use queues::RecordKind;
 
 use super::survey::{OfflineError, lossy};
+use crate::bodies::{BODY, PLACES, STREAM, each_place, read_body};
 
 /// What a kind of records is called; `log` is `meta` or `log`.
 pub fn kind_name(log: &str, kind: u8) -> &'static str {
-    match (log, RecordKind::from_code(kind)) {
-        ("meta", _) => "records of facts",
-        (_, Some(RecordKind::Enqueue)) => "enqueue records",
-        (_, Some(RecordKind::State)) => "state records",
-        (_, Some(RecordKind::Settle)) => "settle records",
-        (_, None) => "records of an unknown kind",
+    match (log, RecordKind::from_code(kind), kind) {
+        ("meta", _, _) => "records of facts",
+        (_, Some(RecordKind::Enqueue | RecordKind::EnqueueShared), _) => "enqueue records",
+        (_, Some(RecordKind::State), _) => "state records",
+        (_, Some(RecordKind::Settle), _) => "settle records",
+        (_, None, BODY) => "records of shared bodies",
+        (_, None, PLACES) => "records of places of shared bodies",
+        (_, None, _) => "records of an unknown kind",
     }
 }
 
@@ -87,7 +90,9 @@ fn line(log: &str, record: &Record<'_>) -> String {
     if log == "meta" {
         format!("{head}: {}", facts(record.payload))
     } else {
-        format!("{head}, queue {}{}", record.stream, content(record))
+        let whose =
+            if record.stream == STREAM { String::new() } else { format!(", queue {}", record.stream) };
+        format!("{head}{whose}{}", content(record))
     }
 }
 
@@ -141,7 +146,7 @@ fn fact(fact: &Fact) -> String {
 /// What a record says of which messages.
 fn content(record: &Record<'_>) -> String {
     match RecordKind::from_code(record.kind) {
-        Some(RecordKind::Enqueue) => {
+        Some(RecordKind::Enqueue | RecordKind::EnqueueShared) => {
             let numbers: Vec<u64> =
                 queues::enqueued(record.payload).map_while(|one| Some(one?.0.0)).collect();
             match (numbers.first(), numbers.last()) {
@@ -155,7 +160,23 @@ fn content(record: &Record<'_>) -> String {
                 runs.fold((0, 0), |(count, messages), run| (count + 1, messages + u64::from(run.count)));
             format!(", {messages} messages in {count} runs")
         }
-        Some(RecordKind::State) | None => String::new(),
+        Some(RecordKind::State) => String::new(),
+        None => body_content(record),
+    }
+}
+
+/// Which shared bodies a record tells of.
+fn body_content(record: &Record<'_>) -> String {
+    match record.kind {
+        BODY => read_body(record.payload).map_or_else(String::new, |(id, _)| format!(", body {id}")),
+        PLACES => {
+            let ids: Vec<u64> = each_place(record.payload).map_while(|place| Some(place?.0)).collect();
+            let ends = ids.iter().min().zip(ids.iter().max());
+            ends.map_or_else(String::new, |(first, last)| {
+                format!(", {} bodies, {first} to {last}", ids.len())
+            })
+        }
+        _ => String::new(),
     }
 }
 

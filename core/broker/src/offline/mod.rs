@@ -4,6 +4,7 @@
 //! it is stepped over and told. Refuses to know: how a survey is shown, and a directory in use.
 
 mod adopt;
+mod bodies;
 pub mod dump;
 mod salvage;
 mod survey;

@@ -13,6 +13,7 @@ use queues::{BlockPlace, LoggedBlock, RecordKind};
 use stdx::QueueId;
 
 use super::survey::{Depth, Offline, OfflineError, Reading, Survey, read_logged};
+use crate::bodies::{BODY, BodiesFound, STREAM, write_body};
 
 /// What was copied, and what could not be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub struct Salvaged {
 
 impl Offline {
     /// Writes everything that can be read into `to`, a new or empty folder, durably: metadata as one snapshot, each queue as one
-    /// record, and the segments that queues need; blocks that stayed in the log go to segments. Nothing is changed here. Settlements that cannot be read are as if they had
-    /// not been made: those messages come again.
+    /// record after the shared bodies that it names, and the segments that queues need; blocks that stayed in the log go to segments. Nothing
+    /// is changed here. Settlements that cannot be read are as if they had not been made: those messages come again.
     ///
     /// # Errors
     /// [`OfflineError::TargetNotEmpty`]; what keeps files from being read or written at all. What was written until then stays.
@@ -80,10 +81,21 @@ impl Offline {
         Ok(list_segments(&self.disk, to)?.len() as u64)
     }
 
-    /// One state record for each queue; returns the messages.
+    /// A record of a shared body, wherever it was.
+    fn write_body(&self, log: &Log, bodies: &BodiesFound, id: u64) -> Result<(), OfflineError> {
+        let bytes = self.read_body(bodies, id)?;
+        log.append(STREAM, BODY, |out| write_body(out, id, &bytes));
+        if log.over_bound() {
+            log.sync_barrier()?;
+        }
+        Ok(())
+    }
+
+    /// One state record for each queue, after the shared bodies that it names; returns the messages.
     fn write_queues(&self, reading: &mut Reading, to: &Path) -> Result<u64, OfflineError> {
         let (log, _) = Log::open(Arc::new(self.disk), to, LogOptions::default())?;
         let (mut messages, mut state) = (0, Vec::new());
+        let mut bodies = HashSet::new();
         for queue in &reading.survey.queues {
             let Some(recovering) = reading.contents.remove(&QueueId(queue.id)) else { continue };
             state.clear();
@@ -95,6 +107,9 @@ impl Offline {
                     .problems
                     .add(format!("queue '{name}' left out: {bytes} bytes of messages not in segments"));
                 continue;
+            }
+            for body in recovering.bodies().filter(|body| bodies.insert(body.id)) {
+                self.write_body(&log, &reading.bodies, body.id)?;
             }
             messages += queue.messages;
             log.append(queue.id, RecordKind::State as u8, |out| out.extend_from_slice(&state));

@@ -15,6 +15,7 @@ use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock, RecordKind, Recovering
 use stdx::QueueId;
 
 use super::adopt::{adopt, drop_empty};
+use crate::bodies::{BodiesFound, STREAM};
 use crate::control::follow::{Contents, store_id};
 use crate::log_places::assemble;
 use crate::recovery::has_store;
@@ -154,6 +155,7 @@ pub(super) struct Reading {
     pub(super) contents: Contents,
     /// Where blocks are that stay in the log.
     pub(super) log: ClosedLog,
+    pub(super) bodies: BodiesFound,
 }
 
 impl Offline {
@@ -186,14 +188,15 @@ impl Offline {
             let kept = list_kept_files(&self.disk, &self.dir.join("log"))?;
             adopt(&self.disk, &[kept, files.clone()].concat(), &mut state)?;
         }
-        let mut contents = self.read_messages(&state, &files, &mut survey)?;
+        let (mut contents, mut bodies) = self.read_messages(&state, &files, &mut survey)?;
         if is_adopted {
             drop_empty(&mut state, &mut contents);
         }
         self.survey_kept(depth, &mut survey)?;
         let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
-        self.check_blocks(&state, &mut contents, (depth, &log), &mut survey)?;
-        Ok(Reading { survey, state, contents, log })
+        let mut needed = self.check_bodies(&mut contents, &mut bodies, (depth, &log), &mut survey);
+        self.check_blocks(&state, &mut contents, (depth, &log), &mut survey, &mut needed)?;
+        Ok(Reading { survey, state, contents, log, bodies })
     }
 
     fn read_metadata(&self, survey: &mut Survey) -> Result<State, OfflineError> {
@@ -235,11 +238,19 @@ impl Offline {
         state: &State,
         files: &[LogFile],
         survey: &mut Survey,
-    ) -> Result<Contents, OfflineError> {
+    ) -> Result<(Contents, BodiesFound), OfflineError> {
+        let mut bodies = BodiesFound::default();
         let mut contents: Contents =
             known(state).into_iter().map(|queue| (QueueId(queue.id), Recovering::default())).collect();
         let (mut stray, mut unusable) = (0, Problems::default());
         self.each_record("log", files, survey, |record| {
+            if record.stream == STREAM {
+                if let Err(error) = bodies.apply(record.kind, record.payload, record.position.0) {
+                    let position = record.position;
+                    unusable.add(format!("a record of bodies before position {position} of log: {error}"));
+                }
+                return;
+            }
             let Some(queue) = contents.get_mut(&QueueId(record.stream)) else {
                 stray += 1;
                 return;
@@ -258,7 +269,7 @@ impl Offline {
         })?;
         survey.stray_records = stray;
         unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
-        Ok(contents)
+        Ok((contents, bodies))
     }
 
     /// The files of a log, compared with its manifest and with each other.
@@ -355,25 +366,15 @@ impl Offline {
         contents: &mut Contents,
         (depth, log): (Depth, &ClosedLog),
         survey: &mut Survey,
+        needed: &mut Needed,
     ) -> Result<(), OfflineError> {
-        let dir = self.dir.join("segments");
-        let mut needed = 0;
         for QueueSurvey { vhost, name, id, .. } in known(state) {
             let Some(recovering) = contents.get_mut(&QueueId(id)) else { continue };
-            let mut readable = Readable {
-                disk: &self.disk,
-                dir: &dir,
-                log,
-                id,
-                depth,
-                open: None,
-                found: HashMap::new(),
-                unreadable: None,
-            };
-            let (all, all_bytes) = recovering.contents();
+            let mut readable = Readable::new(self, log, id, depth);
+            let (all, all_bytes) = needed.contents.remove(&id).unwrap_or_default();
             recovering.retain_placed(|block| readable.has(block));
             let (messages, body_bytes) = recovering.contents();
-            needed += readable.found.values().filter(|found| **found != Segment::Missing).count() as u64;
+            needed.segments += readable.segment_count();
             if let Some(why) = readable.unreadable {
                 survey.problems.add(format!("queue '{name}' in vhost '{vhost}': {why}"));
             }
@@ -396,13 +397,23 @@ impl Offline {
                 lost_bytes,
             });
         }
+        let dir = self.dir.join("segments");
         if state.vhosts().len() > 0 && !segments_exist(&self.disk, &dir).map_err(SegmentError::Io)? {
             survey.problems.add(format!("{} is missing or empty", dir.display()));
         }
         survey.segments = list_segments(&self.disk, &dir)?.len() as u64;
-        survey.segments_unneeded = survey.segments.saturating_sub(needed);
+        survey.segments_unneeded = survey.segments.saturating_sub(needed.segments);
         Ok(())
     }
+}
+
+/// What queues should hold, and what they need for it.
+#[derive(Default)]
+pub(super) struct Needed {
+    /// Segment files that are there and needed.
+    pub(super) segments: u64,
+    /// Messages and bytes of bodies of each queue, with those that cannot be read.
+    pub(super) contents: HashMap<u64, (u64, u64)>,
 }
 
 /// The queues that the metadata name, and the stores of delayed exchanges, with nothing in them yet.
@@ -428,7 +439,7 @@ fn known(state: &State) -> Vec<QueueSurvey> {
 
 /// The state of a segment that a queue needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Segment {
+pub(super) enum Segment {
     Whole,
     HeaderDamaged,
     BlocksDamaged,
@@ -436,7 +447,7 @@ enum Segment {
 }
 
 impl Segment {
-    const fn words(self) -> &'static str {
+    pub(super) const fn words(self) -> &'static str {
         match self {
             Segment::Whole => "is whole",
             Segment::HeaderDamaged => "has a damaged header",
@@ -446,21 +457,39 @@ impl Segment {
     }
 }
 
-/// Tells which blocks of one queue can be read.
-struct Readable<'a> {
+/// Tells which blocks of one stream can be read: those of a queue, or shared bodies.
+pub(super) struct Readable<'a> {
     disk: &'a dyn Disk,
-    dir: &'a Path,
+    dir: PathBuf,
     log: &'a ClosedLog,
-    id: u64,
+    stream: u64,
     depth: Depth,
     /// Blocks of one segment come one after the other, as a rule.
     open: Option<SegmentFile>,
-    found: HashMap<u64, Segment>,
+    pub(super) found: HashMap<u64, Segment>,
     /// Why the first block was given up that should be in the log.
     unreadable: Option<String>,
 }
 
-impl Readable<'_> {
+impl<'a> Readable<'a> {
+    pub(super) fn new(offline: &'a Offline, log: &'a ClosedLog, stream: u64, depth: Depth) -> Readable<'a> {
+        Readable {
+            disk: &offline.disk,
+            dir: offline.dir.join("segments"),
+            log,
+            stream,
+            depth,
+            open: None,
+            found: HashMap::new(),
+            unreadable: None,
+        }
+    }
+
+    /// Segment files that are there.
+    pub(super) fn segment_count(&self) -> u64 {
+        self.found.values().filter(|found| **found != Segment::Missing).count() as u64
+    }
+
     fn has(&mut self, block: &PlacedBlock) -> bool {
         match (block.place, block.logged()) {
             (Place::Segment(place), _) => self.has_in_segment(place),
@@ -475,15 +504,15 @@ impl Readable<'_> {
             Depth::Lengths if self.log.holds(position, bytes) => Ok(()),
             Depth::Lengths => Err(format!("no file of log/ holds the records at position {position}")),
             Depth::Blocks => {
-                read_logged(self.log, self.id, block).map(drop).map_err(|error| error.to_string())
+                read_logged(self.log, self.stream, block).map(drop).map_err(|error| error.to_string())
             }
         };
         read.map_err(|why| self.unreadable.get_or_insert(why)).is_ok()
     }
 
-    fn has_in_segment(&mut self, place: BlockPlace) -> bool {
+    pub(super) fn has_in_segment(&mut self, place: BlockPlace) -> bool {
         if self.open.as_ref().is_none_or(|open| open.segment != place.segment) {
-            self.open = SegmentFile::open(self.disk, self.dir, self.id, place.segment).ok();
+            self.open = SegmentFile::open(self.disk, &self.dir, self.stream, place.segment).ok();
         }
         let Some(open) = &self.open else {
             self.found.insert(place.segment, Segment::Missing);

@@ -10,6 +10,7 @@ use platform::Disk;
 use queues::{BlockPlace, Place};
 use stdx::QueueId;
 
+use crate::bodies::{BodiesFound, FoundAt, STREAM};
 use crate::broker::StartError;
 use crate::cell::Queue;
 use crate::control::follow::Contents;
@@ -80,16 +81,29 @@ fn has_snapshot(disk: &dyn Disk, dir: &Path) -> bool {
 pub(crate) struct Lost {
     pub(crate) messages: u64,
     pub(crate) body_bytes: u64,
-    /// Where the first of it should lie: a file is missing or too short.
-    pub(crate) place: Place,
+    /// The first of it.
+    pub(crate) first: Missing,
+}
+
+/// Something that is not on disk, or not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// A block of the queue that should lie here.
+    Block(Place),
+    /// A shared body, in this segment if in any.
+    Body(Option<u64>),
 }
 
 impl Lost {
     /// For the log, and for whoever asks why the queue is down.
     pub(crate) fn text(&self) -> String {
-        let file = match self.place {
-            Place::Segment(place) => format!("segment {:016x}", place.segment),
-            Place::Log(range) => format!("the file of log/ that holds position {:016x}", range.position),
+        let file = match self.first {
+            Missing::Block(Place::Segment(place)) => format!("segment {:016x}", place.segment),
+            Missing::Block(Place::Log(range)) => {
+                format!("the file of log/ that holds position {:016x}", range.position)
+            }
+            Missing::Body(Some(segment)) => format!("segment {segment:016x} of bodies that queues share"),
+            Missing::Body(None) => "records in log/ of bodies that queues share".to_owned(),
         };
         format!(
             "{file} and perhaps more are missing or too short: {} messages of {} bytes cannot be read. Restore the files and restart, \
@@ -104,19 +118,20 @@ pub(crate) fn lost_blocks(
     segments: &Segments,
     log: &Log,
     contents: &Contents,
+    bodies: &BodiesFound,
 ) -> Result<HashMap<QueueId, Lost>, SegmentError> {
-    let mut lost: HashMap<QueueId, Lost> = HashMap::new();
+    let mut lost = lost_bodies(segments, contents, bodies)?;
     for (id, queue) in contents {
         let mut lengths: HashMap<u64, Option<u64>> = HashMap::new();
         for block in queue.placed_blocks() {
             let is_there = match block.place {
-                Place::Segment(place) => is_in_segment(segments, *id, place, &mut lengths)?,
+                Place::Segment(place) => is_in_segment(segments, id.0, place, &mut lengths)?,
                 Place::Log(range) => log.holds(Position(range.position), range.bytes),
             };
             if is_there {
                 continue;
             }
-            let none = Lost { messages: 0, body_bytes: 0, place: block.place };
+            let none = Lost { messages: 0, body_bytes: 0, first: Missing::Block(block.place) };
             let known = lost.entry(*id).or_insert(none);
             known.messages += block.messages;
             known.body_bytes += block.body_bytes;
@@ -125,16 +140,46 @@ pub(crate) fn lost_blocks(
     Ok(lost)
 }
 
-/// Whether the segment is there and long enough; `lengths` are those of the queue's segments that are known.
+/// The queues that name shared bodies which are not there.
+fn lost_bodies(
+    segments: &Segments,
+    contents: &Contents,
+    bodies: &BodiesFound,
+) -> Result<HashMap<QueueId, Lost>, SegmentError> {
+    let mut lost: HashMap<QueueId, Lost> = HashMap::new();
+    let mut lengths: HashMap<u64, Option<u64>> = HashMap::new();
+    for (id, queue) in contents {
+        for body in queue.bodies() {
+            let (is_there, segment) = match bodies.get(body.id) {
+                Some(FoundAt::Log(bytes)) => (bytes.len() == body.bytes as usize, None),
+                Some(FoundAt::Segment(at)) => {
+                    let place = BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len };
+                    let is_in_file = is_in_segment(segments, STREAM, place, &mut lengths)?;
+                    (is_in_file && at.len == body.bytes, Some(at.segment))
+                }
+                None => (false, None),
+            };
+            if !is_there {
+                let none = Lost { messages: 0, body_bytes: 0, first: Missing::Body(segment) };
+                let known = lost.entry(*id).or_insert(none);
+                known.messages += 1;
+                known.body_bytes += u64::from(body.bytes);
+            }
+        }
+    }
+    Ok(lost)
+}
+
+/// Whether the segment is there and long enough; `lengths` are those of the stream's segments that are known.
 fn is_in_segment(
     segments: &Segments,
-    queue: QueueId,
+    stream: u64,
     place: BlockPlace,
     lengths: &mut HashMap<u64, Option<u64>>,
 ) -> Result<bool, SegmentError> {
     let len = match lengths.get(&place.segment) {
         Some(len) => *len,
-        None => *lengths.entry(place.segment).or_insert(segments.file_bytes(queue.0, place.segment)?),
+        None => *lengths.entry(place.segment).or_insert(segments.file_bytes(stream, place.segment)?),
     };
     let end = place.offset + BLOCK_HEADER_BYTES + u64::from(place.bytes);
     Ok(len.is_some_and(|len| len >= end))

@@ -137,6 +137,7 @@ impl Bench {
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
                 snapshot_every_bytes: 2 << 10,
+                ..FileSizes::default()
             },
         };
         let options = BrokerOptions::default();

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::bitmap::Bitmap;
+use super::bodies::BlockBodies;
+use crate::body::{BodyBytes, HeldBody, SharedBody};
 use crate::logged::{LogRange, Logged, Place};
 use crate::record::{self, BlockPlace, Stored};
 
@@ -50,10 +52,12 @@ struct Marks {
     redelivered: Bitmap,
     /// Transient messages of a block with both kinds.
     transient: Bitmap,
+    /// Bodies that other queues have, too.
+    bodies: Option<Box<BlockBodies>>,
 }
 
 static NO_MARKS: Marks =
-    Marks { settled: Bitmap::EMPTY, redelivered: Bitmap::EMPTY, transient: Bitmap::EMPTY };
+    Marks { settled: Bitmap::EMPTY, redelivered: Bitmap::EMPTY, transient: Bitmap::EMPTY, bodies: None };
 
 /// Consecutive message numbers `first .. first + count`. Small where it counts: of a backlog of ten million messages tens of
 /// thousands of blocks are on disk, and this is all that is in memory of them.
@@ -99,6 +103,8 @@ pub(crate) struct PlacedOnDisk {
     pub(crate) expires: bool,
     /// Bytes of bodies of messages that are not settled.
     pub(crate) body_bytes: u64,
+    /// Places in the block of messages with shared bodies, ascending.
+    pub(crate) bodies: Vec<(u32, SharedBody)>,
 }
 
 impl Content {
@@ -154,7 +160,7 @@ impl Block {
 
     /// A block known only from a state record: bytes on disk, some messages settled. `None` when there can be no such block.
     pub(crate) fn on_disk(known: PlacedOnDisk) -> Option<Block> {
-        let PlacedOnDisk { first, count, place, settled, expires, body_bytes } = known;
+        let PlacedOnDisk { first, count, place, settled, expires, body_bytes, bodies } = known;
         let live = (0..count).filter(|index| !settled.contains(*index)).count() as u32;
         let is_possible = match place {
             Place::Segment(place) => place.offset < IN_LOG.into(),
@@ -178,6 +184,14 @@ impl Block {
             return None;
         }
         block.put_at(place);
+        let mut next = 0;
+        for (index, body) in bodies {
+            if index < next || index >= count || block.is_settled_at(index) {
+                return None;
+            }
+            next = index + 1;
+            block.bodies_mut().add(index, body, None);
+        }
         Some(block)
     }
 
@@ -240,6 +254,42 @@ impl Block {
         self.marks.get_or_insert_default()
     }
 
+    fn shared(&self) -> Option<&BlockBodies> {
+        self.marks.as_ref()?.bodies.as_deref()
+    }
+
+    fn bodies_mut(&mut self) -> &mut BlockBodies {
+        self.marks_mut().bodies.get_or_insert_default()
+    }
+
+    /// Shared bodies of messages that are not settled, with their places in the block.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = (u32, &SharedBody)> {
+        self.shared().into_iter().flat_map(BlockBodies::iter)
+    }
+
+    /// Shared bodies whose bytes are not in memory.
+    pub(crate) fn absent_bodies(&self) -> Vec<SharedBody> {
+        self.shared().map_or_else(Vec::new, |bodies| bodies.absent().cloned().collect())
+    }
+
+    /// A settled message's shared body, and the bytes that left memory with it.
+    pub(crate) fn take_body(&mut self, number: u64) -> Option<(SharedBody, usize)> {
+        let index = self.index(number);
+        self.marks.as_mut()?.bodies.as_mut()?.take(index)
+    }
+
+    /// A message's shared body with its bytes, if it has one and they are in memory.
+    pub(crate) fn held_body(&self, number: u64) -> Option<HeldBody> {
+        self.shared()?.held(self.index(number))
+    }
+
+    /// Recovery only: handles in place of names.
+    pub(crate) fn resolve_bodies(&mut self, resolve: &mut dyn FnMut(&SharedBody) -> SharedBody) {
+        if let Some(bodies) = self.marks.as_mut().and_then(|marks| marks.bodies.as_mut()) {
+            bodies.resolve(resolve);
+        }
+    }
+
     fn data(&self) -> Option<&[u8]> {
         match &self.content.as_ref()?.data {
             Data::Open(bytes) => Some(bytes),
@@ -267,7 +317,8 @@ impl Block {
     /// Whether it takes more messages: its bytes are fewer than these.
     pub(crate) fn is_open(&self, bytes_max: usize) -> bool {
         let data = self.content.as_ref().map(|content| &content.data);
-        matches!(data, Some(Data::Open(bytes)) if bytes.len() < bytes_max)
+        let bodies_bytes = self.shared().map_or(0, BlockBodies::added_bytes);
+        matches!(data, Some(Data::Open(bytes)) if bytes.len() + bodies_bytes < bytes_max)
     }
 
     /// Whether more messages follow in the block, none of whose sizes is known one by one.
@@ -275,19 +326,35 @@ impl Block {
         self.content.is_none() && number + 1 < self.end()
     }
 
-    /// Whether its bytes are in memory.
+    /// Whether everything of its messages is in memory.
     pub(crate) fn is_resident(&self) -> bool {
+        self.data().is_some() && self.shared().is_none_or(BlockBodies::are_here)
+    }
+
+    /// Whether its own bytes are in memory; bodies that it shares may be missing.
+    pub(crate) fn has_data(&self) -> bool {
         self.data().is_some()
     }
 
-    /// Bytes of message data in memory.
+    /// Bytes of its own in memory: messages without shared bodies.
     pub(crate) fn data_bytes(&self) -> usize {
         self.data().map_or(0, <[u8]>::len)
     }
 
+    /// Bytes of shared bodies that it has in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.shared().map_or(0, BlockBodies::held_bytes)
+    }
+
+    /// Bytes of messages in memory, shared bodies as if they were its own.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.data_bytes() + self.held_bytes()
+    }
+
     /// Bytes of message data, in memory or on disk.
     pub(crate) fn stored_size(&self) -> usize {
-        self.data_bytes().max(self.segment_bytes as usize)
+        let bodies_bytes = self.shared().map_or(0, BlockBodies::added_bytes);
+        self.data_bytes().max(self.segment_bytes as usize) + bodies_bytes
     }
 
     /// All bytes on the heap.
@@ -303,7 +370,7 @@ impl Block {
         let bits = self.marks.as_ref().map_or(0, |marks| {
             let bits =
                 marks.settled.heap_bytes() + marks.redelivered.heap_bytes() + marks.transient.heap_bytes();
-            size_of::<Marks>() + bits
+            size_of::<Marks>() + bits + marks.bodies.as_ref().map_or(0, |bodies| bodies.heap_bytes())
         });
         content + bits
     }
@@ -322,6 +389,7 @@ impl Block {
         persistent: bool,
         expires: bool,
         body_bytes: usize,
+        shared: Option<(SharedBody, Option<BodyBytes>)>,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let (bytes, entries) = self.open_content();
@@ -339,6 +407,9 @@ impl Block {
             }
         } else if !is_first_persistent {
             self.marks_mut().transient.insert(index);
+        }
+        if let Some((body, bytes)) = shared {
+            self.bodies_mut().add(index, body, bytes);
         }
         self.count += 1;
         self.live += 1;
@@ -374,9 +445,12 @@ impl Block {
         }
     }
 
-    /// Drops the bytes from memory; they must be on disk. The index stays while deliveries are unsettled.
+    /// Drops the bytes from memory; its own must be on disk. The index stays while deliveries are unsettled.
     pub(crate) fn evict(&mut self) {
         assert!(self.segment_bytes > 0, "a block leaves memory only when it is on disk");
+        if let Some(bodies) = self.marks.as_mut().and_then(|marks| marks.bodies.as_mut()) {
+            bodies.evict();
+        }
         if self.unacked == 0 {
             let (all, persistent) = (self.live_body_bytes(), self.live_persistent_body_bytes());
             let away = |bytes| u32::try_from(bytes).expect("a block on disk is below 4 GiB");
@@ -387,13 +461,27 @@ impl Block {
         }
     }
 
-    /// Bytes came back from disk. Returns false when they do not hold the messages they should.
-    pub(crate) fn fill(&mut self, bytes: Vec<u8>) -> bool {
+    /// Bytes came back from disk: its own, unless they were there, and those of shared bodies. Returns false when they do not hold
+    /// the messages they should.
+    pub(crate) fn fill(&mut self, bytes: Option<Vec<u8>>, bodies: &[HeldBody]) -> bool {
+        if bytes.is_some_and(|bytes| !self.fill_data(bytes)) {
+            return false;
+        }
+        let has_data = self.has_data();
+        let shared = self.marks.as_mut().and_then(|marks| marks.bodies.as_mut());
+        has_data && shared.is_none_or(|shared| shared.fill(bodies))
+    }
+
+    fn fill_data(&mut self, bytes: Vec<u8>) -> bool {
         let mut entries = Vec::with_capacity(self.count as usize);
         let mut at = 0;
-        for _ in 0..self.count {
+        for index in 0..self.count {
             let Some((stored, taken)) = record::parse(&bytes[at..]) else { return false };
-            entries.push(Entry { offset: at as u32, body_bytes: stored.message.body.len() as u32 });
+            let known = self.shared().and_then(|bodies| bodies.id(index));
+            if !self.is_settled_at(index) && stored.shared.map(|shared| shared.id) != known {
+                return false;
+            }
+            entries.push(Entry { offset: at as u32, body_bytes: stored.body_bytes() as u32 });
             at += taken;
         }
         if at != bytes.len() {
@@ -409,7 +497,7 @@ impl Block {
         (number - self.first) as u32
     }
 
-    /// Stored form of a message; `None` when the block is not resident.
+    /// Stored form of a message, without a shared body; `None` when the block's own bytes are not in memory.
     #[inline]
     pub(crate) fn stored_bytes(&self, number: u64) -> Option<&[u8]> {
         let (bytes, entries) = (self.data()?, self.entries());
@@ -419,11 +507,20 @@ impl Block {
         Some(&bytes[start..end])
     }
 
-    /// A message; `None` when the block is not resident.
+    /// A message, with its body wherever that is kept; `None` when the block is not resident.
     #[inline]
     pub(crate) fn stored(&self, number: u64) -> Option<Stored<'_>> {
         let bytes = self.stored_bytes(number)?;
-        Some(record::parse(bytes).expect("a resident block was checked when it was filled").0)
+        let mut stored = record::parse(bytes).expect("a resident block was checked when it was filled").0;
+        if let Some(bodies) = self.shared() {
+            if !bodies.are_here() {
+                return None;
+            }
+            if stored.shared.is_some() {
+                stored.message.body = bodies.bytes(self.index(number))?;
+            }
+        }
+        Some(stored)
     }
 
     /// Bytes of a message's body; 0 when the index is not in memory.
@@ -536,7 +633,7 @@ mod tests {
 
     fn with(messages: u32) -> Block {
         let mut block = Block::new(10);
-        (0..messages).for_each(|_| block.push(true, false, 7, |out| out.push(0)));
+        (0..messages).for_each(|_| block.push(true, false, 7, None, |out| out.push(0)));
         block
     }
 
@@ -572,7 +669,9 @@ mod tests {
     fn transient_messages_are_told_from_persistent_ones_whichever_came_first() {
         for first in [true, false] {
             let mut block = Block::new(0);
-            [first, !first, first].into_iter().for_each(|one| block.push(one, false, 1, |out| out.push(0)));
+            [first, !first, first]
+                .into_iter()
+                .for_each(|one| block.push(one, false, 1, None, |out| out.push(0)));
             assert_eq!([0, 1, 2].map(|number| block.is_persistent(number)), [first, !first, first]);
             assert_eq!(block.live_persistent_body_bytes(), if first { 2 } else { 1 });
         }

@@ -73,7 +73,9 @@ impl Classic {
         let mut freed = Freed::default();
         if let Some(block) = level.block_mut(seq.number()) {
             block.writing = !is_durable;
-            if may_go && !needed.has(block) && block.live > 0 && block.is_resident() {
+            let is_free = block.live > 0 && block.has_data() && !block.reading;
+            if may_go && is_free && !needed.has(block) {
+                block.bodies().for_each(|(_, body)| fx.let_body_go(body));
                 freed.bytes += level.evict(seq.number());
             }
         }

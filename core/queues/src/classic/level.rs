@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
+use crate::body::{HeldBody, SharedBody};
 use crate::logged::Place;
 use crate::message::{Delivery, IncomingMessage, MessageSeq};
 use crate::record;
@@ -29,7 +30,7 @@ pub(crate) struct Level {
     reserve: Range<u64>,
     /// Unsettled messages in `reserve`.
     reserved: u64,
-    /// First numbers of closed blocks whose bytes are in memory: what can be moved to disk.
+    /// First numbers of closed blocks whose own bytes are in memory: what can be moved to disk.
     resident: BTreeSet<u64>,
     level: u8,
 }
@@ -41,6 +42,8 @@ pub(crate) struct Freed {
     pub(crate) places: Vec<Place>,
     /// Bytes of message data that left memory.
     pub(crate) bytes: usize,
+    /// Shared bodies that the queue has no use for any more.
+    pub(crate) bodies: Vec<SharedBody>,
 }
 
 /// What is known of messages at the moment they are settled: consecutive ones of one block that are all persistent or all transient.
@@ -130,17 +133,17 @@ impl Level {
     /// Drops a block's bytes from memory, which must be on disk; returns how many there were.
     pub(crate) fn evict(&mut self, number: u64) -> usize {
         let Some(block) = self.block_mut(number) else { return 0 };
-        let (first, bytes) = (block.first, block.data_bytes());
+        let (first, bytes) = (block.first, block.memory_bytes());
         block.evict();
         self.resident.remove(&first);
         bytes
     }
 
     /// A block's bytes came back. False when they are not what was written.
-    pub(crate) fn fill(&mut self, number: u64, bytes: Vec<u8>) -> bool {
+    pub(crate) fn fill(&mut self, number: u64, bytes: Option<Vec<u8>>, bodies: &[HeldBody]) -> bool {
         let Some(block) = self.block_mut(number) else { return true };
         let first = block.first;
-        let is_whole = block.fill(bytes);
+        let is_whole = block.fill(bytes, bodies);
         self.resident.insert(first);
         is_whole
     }
@@ -159,7 +162,7 @@ impl Level {
     fn begin_block(&mut self, first: u64) {
         if let Some(last) = self.blocks.back_mut() {
             last.close();
-            if last.is_resident() {
+            if last.has_data() {
                 self.resident.insert(last.first);
             }
         }
@@ -189,7 +192,7 @@ impl Level {
     /// The newest block takes no more messages when it is full: it can be moved, too.
     pub(crate) fn close_full(&mut self) {
         if let Some(newest) = self.blocks.back_mut()
-            && newest.data_bytes() >= BACKLOG_BLOCK_BYTES
+            && newest.memory_bytes() >= BACKLOG_BLOCK_BYTES
         {
             newest.close();
             self.resident.insert(newest.first);
@@ -217,7 +220,8 @@ impl Level {
         backlog_block_bytes: usize,
     ) -> u64 {
         let block = self.open_block(backlog_block_bytes);
-        block.push(incoming.persistent, expiry_ms.is_some(), incoming.message.body.len(), |out| {
+        let shared = incoming.shared.map(|held| (held.body.clone(), Some(held.bytes.clone())));
+        block.push(incoming.persistent, expiry_ms.is_some(), incoming.message.body.len(), shared, |out| {
             record::store(out, incoming, expiry_ms);
         });
         self.next += 1;
@@ -245,8 +249,8 @@ impl Level {
             self.begin_block(number);
         }
         let block = self.blocks.back_mut().expect("just begun or continued");
-        let body_bytes = parsed.message.body.len();
-        block.push(parsed.persistent, parsed.expiry_ms.is_some(), body_bytes, |out| {
+        let shared = parsed.shared.map(|shared| (SharedBody::named(shared.id, shared.bytes), None));
+        block.push(parsed.persistent, parsed.expiry_ms.is_some(), parsed.body_bytes(), shared, |out| {
             out.extend_from_slice(stored);
         });
         enqueued.into_iter().for_each(|record| block.note_logged(record));
@@ -272,7 +276,7 @@ impl Level {
         self.blocks.retain(|block| block.live > 0);
         let older = self.blocks.len().saturating_sub(1);
         self.resident =
-            self.blocks.range(..older).filter(|block| block.is_resident()).map(|block| block.first).collect();
+            self.blocks.range(..older).filter(|block| block.has_data()).map(|block| block.first).collect();
         // The cursor begins at the longest dense tail; whatever lives before it has come back.
         self.cursor = self.next;
         for block in self.blocks.iter().rev() {
@@ -433,6 +437,10 @@ impl Level {
                         continue;
                     }
                     block.unacked -= 1;
+                    if let Some((body, bytes)) = block.take_body(number) {
+                        freed.bytes += bytes;
+                        freed.bodies.push(body);
+                    }
                     each(SettledMessages {
                         first: number,
                         count: 1,
@@ -456,14 +464,14 @@ impl Level {
             return;
         }
         if at + 1 == self.blocks.len() && self.blocks[at].place().is_none() {
-            freed.bytes += self.blocks[at].data_bytes();
+            freed.bytes += self.blocks[at].memory_bytes();
             self.resident.remove(&self.blocks[at].first);
             self.blocks[at].begin_anew(self.next);
             return;
         }
         let block = self.blocks.remove(at).expect("it was found");
         self.resident.remove(&block.first);
-        freed.bytes += block.data_bytes();
+        freed.bytes += block.memory_bytes();
         freed.places.extend(block.place());
     }
 

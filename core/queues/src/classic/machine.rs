@@ -10,6 +10,7 @@ use super::level::{Freed, Level, SettledMessages};
 use super::schedule::Schedule;
 use super::spill::Checkpoint;
 use crate::arguments::{Order, Overflow, QueueConfig};
+use crate::body::{HeldBody, SharedBody};
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::logged::LogRange;
 use crate::message::{
@@ -49,6 +50,8 @@ pub struct Classic {
     pub(super) segments: BTreeMap<u64, SegmentUse>,
     /// Settlements of persistent messages not yet logged, merged into runs within their blocks.
     pub(super) unlogged: Vec<SettledRun>,
+    /// Shared bodies of messages that are settled, until the log says so.
+    pub(super) released: Vec<SharedBody>,
     pub(super) ready: u64,
     pub(super) ready_bytes: u64,
     pub(super) unacked: u64,
@@ -77,6 +80,8 @@ pub struct Classic {
     pub(super) stated_end: u64,
     /// Some message may carry an expiry.
     pub(super) may_expire: bool,
+    /// Bodies of blocks whose own bytes are in memory may be on disk only: since a restart.
+    pub(super) misses_bodies: bool,
     /// Latest wake-up asked for.
     pub(super) wake_ms: u64,
     pub(super) last_used_ms: u64,
@@ -94,6 +99,8 @@ pub struct Classic {
     pub(super) had_consumer: bool,
     pub(super) tally: Tally,
     logged: Vec<MessageSeq>,
+    /// Shared bodies of these.
+    logged_bodies: Vec<HeldBody>,
     /// Blocks on disk of which nobody has read since the restart what the machine must know of their messages.
     pub(super) unread: BTreeSet<MessageSeq>,
     /// What its messages are duplicates of, in a queue that drops them.
@@ -142,6 +149,8 @@ impl Classic {
             rejects: VecDeque::new(),
             segments: BTreeMap::new(),
             unlogged: Vec::new(),
+            released: Vec::new(),
+            logged_bodies: Vec::new(),
             ready: 0,
             ready_bytes: 0,
             unacked: 0,
@@ -159,6 +168,7 @@ impl Classic {
             dying_in_log: Vec::new(),
             stated_end: 0,
             may_expire: false,
+            misses_bodies: false,
             wake_ms: u64::MAX,
             last_used_ms: now_ms,
             active_ms: 0,
@@ -275,7 +285,8 @@ impl Classic {
             self.tally.totals().dropped += 1;
         }
         if refused && self.config.overflow == Overflow::RejectPublishDlx && self.config.dead_letters {
-            fx.dead_letter(DeadReason::MaxLength, None, incoming.message, incoming.annotations);
+            let (reason, shared) = (DeadReason::MaxLength, incoming.shared.cloned());
+            fx.dead_letter(reason, None, incoming.message, incoming.annotations, shared);
         }
         refused
     }
@@ -288,11 +299,11 @@ impl Classic {
         };
         let expiry_ms = ttl_ms.map(|ttl| now_ms.saturating_add(ttl));
         self.may_expire |= expiry_ms.is_some();
-        let before = self.levels[level].newest_mut().map_or(0, |block| block.data_bytes());
+        let before = self.levels[level].newest_mut().map_or(0, |block| block.memory_bytes());
         let block_bytes = self.backlog_block_bytes();
         let number = self.levels[level].push(incoming, expiry_ms, block_bytes);
         let newest = self.levels[level].newest_mut().expect("the message is in it");
-        let after = newest.data_bytes();
+        let after = newest.memory_bytes();
         self.memory_bytes += if newest.count == 1 { after } else { after - before };
         self.ready += 1;
         self.ready_bytes += incoming.message.body.len() as u64;
@@ -305,6 +316,7 @@ impl Classic {
             self.persistent_bytes += incoming.message.body.len() as u64;
             if self.config.durable {
                 self.logged.push(MessageSeq::new(level as u8, number));
+                self.logged_bodies.extend(incoming.shared.cloned());
             }
         }
     }
@@ -316,7 +328,10 @@ impl Classic {
         }
         self.tally.totals().disk_writes += self.logged.len() as u64;
         let (levels, logged) = (&self.levels, &self.logged);
-        let record = fx.append(RecordKind::Enqueue, &mut |out| {
+        let kind =
+            if self.logged_bodies.is_empty() { RecordKind::Enqueue } else { RecordKind::EnqueueShared };
+        self.logged_bodies.drain(..).for_each(|held| fx.log_body(&held));
+        let record = fx.append(kind, &mut |out| {
             for seq in logged {
                 let block = levels[usize::from(seq.level())].block(seq.number()).expect("just enqueued");
                 let stored = block.stored_bytes(seq.number()).expect("the newest blocks are in memory");
@@ -410,6 +425,7 @@ impl Classic {
         self.persistent -= persistent;
         self.persistent_bytes = self.persistent_bytes.saturating_sub(persistent_bytes);
         self.release(&freed);
+        self.released.append(&mut freed.bodies);
         settled
     }
 
@@ -496,7 +512,7 @@ impl Classic {
         let is_logged = self.config.durable && block.is_persistent(seq.number());
         let body_bytes = stored.message.body.len() as u32;
         let removal = is_logged.then_some(SettledRun { first: seq, count: 1, body_bytes });
-        fx.dead_letter(reason, removal, stored.message, stored.annotations);
+        fx.dead_letter(reason, removal, stored.message, stored.annotations, block.held_body(seq.number()));
         self.dying += u64::from(is_logged);
         self.remove(seq, 1, Removal::LoggedWithItsLetter);
     }
@@ -539,6 +555,10 @@ impl Classic {
     pub(super) fn settle_log(&mut self, fx: &mut impl Effects) {
         if !self.unlogged.is_empty() {
             self.log_settled(fx);
+        }
+        // As with segments: a message whose removal is not logged would be looked for after a crash.
+        if self.dying == 0 {
+            self.released.clear();
         }
         self.delete_dead_segments(fx);
     }
@@ -646,6 +666,18 @@ impl Classic {
         self.ready
     }
 
+    /// The shared bodies that records of this queue may name. For a driver that gives the machine up while they are still needed.
+    pub fn bodies(&self) -> Vec<SharedBody> {
+        let blocks = self.levels.iter().flat_map(Level::blocks);
+        let held = blocks.flat_map(|block| block.bodies().map(|(_, body)| body));
+        held.chain(&self.released).cloned().collect()
+    }
+
+    /// Bytes of shared bodies among [`Classic::resident_bytes`].
+    pub fn shared_bytes(&self) -> usize {
+        self.levels.iter().flat_map(Level::blocks).map(super::block::Block::held_bytes).sum()
+    }
+
     /// Counts for declare-ok (B70).
     pub fn counts(&self) -> QueueCounts {
         QueueCounts { ready: self.ready, consumers: self.consumers.count() }
@@ -668,7 +700,8 @@ impl Classic {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Bytes on the heap: messages in memory, what is known of those on disk, consumers. Without the machine itself.
+    /// Bytes on the heap: messages in memory, what is known of those on disk, consumers. Without the machine itself and without
+    /// bodies that it shares.
     pub fn heap_bytes(&self) -> usize {
         self.levels.capacity() * size_of::<Level>()
             + self.levels.iter().map(Level::heap_bytes).sum::<usize>()
@@ -676,6 +709,8 @@ impl Classic {
             + self.segments.len() * size_of::<(u64, SegmentUse)>()
             + (self.moved.capacity() + self.dying_in_log.capacity()) * size_of::<LogRange>()
             + self.unlogged.capacity() * size_of::<SettledRun>()
+            + self.released.capacity() * size_of::<SharedBody>()
+            + self.logged_bodies.capacity() * size_of::<HeldBody>()
             + self.logged.capacity() * size_of::<MessageSeq>()
             + self.rejects.capacity() * size_of::<(MessageSeq, u32)>()
             + self.gets.capacity() * size_of::<GetToken>()

@@ -10,6 +10,7 @@
 //! a block is freed only when all its messages are settled.
 mod bitmap;
 mod block;
+mod bodies;
 mod consumers;
 mod expiry;
 mod in_log;

@@ -2,18 +2,20 @@
 //! delivery, every dead letter, all counters, and what a crash at any point would bring back. Knows nothing of blocks.
 
 mod effects;
+mod ends;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use stdx::ConnectionId;
 
 use super::{Classic, Recovering};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockToken, ConsumerId, ConsumerSpec, Delivery, GetToken, IncomingMessage, LogRange, LoggedBlock,
-    MessageSeq, MessageView, Overflow, QueueConfig, SettleHow, SettleRun,
+    BlockToken, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken, HeldBody,
+    IncomingMessage, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow, OwnBytes, QueueConfig,
+    SettleHow, SettleRun, SharedBody, WeakBody,
 };
 
 /// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
@@ -58,10 +60,9 @@ struct Taker {
 /// Requests to the disk in order of their coming.
 enum DiskJob {
     Write(BlockToken, Arc<Vec<u8>>),
-    Read(BlockToken, BlockPlace),
+    Read(BlockToken, Option<OwnBytes>, Vec<SharedBody>),
     /// The log up to a position is to be durable.
     Keep(BlockToken, u64),
-    Fetch(BlockToken, LoggedBlock),
     Move(BlockToken, LoggedBlock),
     Sync,
     /// No further block goes to this segment.
@@ -105,6 +106,27 @@ struct Referee {
     removals: Vec<SettledRun>,
     dying: BTreeMap<MessageSeq, u32>,
     checkpoints_open: u32,
+    /// Shared bodies by number, which is that of their message: the handle, the bytes, and where the log was when nobody had a
+    /// handle any more.
+    bodies: BTreeMap<u64, (WeakBody, BodyBytes, Option<u64>)>,
+    /// Those that the log holds.
+    bodies_logged: BTreeSet<u64>,
+    keeper: Arc<Keeper>,
+}
+
+/// Hears of bodies that nobody has any more.
+#[derive(Debug, Default)]
+struct Keeper(Mutex<Vec<u64>>);
+
+impl BodyKeeper for Keeper {
+    fn released(&self, id: u64) {
+        self.0.lock().expect("nobody panics with it").push(id);
+    }
+}
+
+fn payload_is_shared(payload: &[u8]) -> bool {
+    let parsed = record::enqueued(payload).flatten().filter_map(|(_, stored)| record::parse(stored));
+    parsed.into_iter().any(|(stored, _)| stored.shared.is_some())
 }
 
 fn id_of(body: &[u8]) -> u32 {
@@ -168,9 +190,13 @@ impl Referee {
     /// Which messages come and go with a record.
     fn note_record(&mut self, kind: RecordKind, payload: &[u8]) {
         match kind {
-            RecordKind::Enqueue => {
+            RecordKind::Enqueue | RecordKind::EnqueueShared => {
                 for (seq, stored) in record::enqueued(payload).flatten() {
-                    let id = id_of(record::parse(stored).expect("it was just written").0.message.body);
+                    let (stored, _) = record::parse(stored).expect("it was just written");
+                    if let Some(body) = stored.shared {
+                        assert!(self.bodies_logged.contains(&body.id), "the body is logged first");
+                    }
+                    let id = stored.shared.map_or_else(|| id_of(stored.message.body), |body| body.id as u32);
                     self.by_seq.insert(seq, id);
                     self.in_log.insert(id, (self.log_end, None));
                 }
@@ -186,12 +212,59 @@ impl Referee {
             }
             RecordKind::State => {}
         }
+        assert!(
+            kind != RecordKind::Enqueue || !payload_is_shared(payload),
+            "older versions must not read it"
+        );
+    }
+
+    /// A body goes with its last handle.
+    fn note_released(&mut self) {
+        for id in std::mem::take(&mut *self.keeper.0.lock().expect("nobody panics with it")) {
+            let body = self.bodies.get_mut(&id).expect("it was known");
+            if !body.0.is_held() {
+                body.2.get_or_insert(self.log_end);
+            }
+        }
+    }
+
+    /// A body that records name must be there: nobody may have let it go before the log knew.
+    fn find_body(&mut self, name: &SharedBody, log_end: u64) -> SharedBody {
+        let (known, bytes, released) = self.bodies.get_mut(&name.id()).expect("it was published");
+        assert!(self.bodies_logged.contains(&name.id()), "what survives is logged");
+        assert!(released.is_none_or(|at| at > log_end), "body {} went before the log knew", name.id());
+        assert_eq!(name.bytes() as usize, bytes.len());
+        *released = None;
+        known.upgrade().unwrap_or_else(|| {
+            let keeper: Weak<dyn BodyKeeper> = Arc::<Keeper>::downgrade(&self.keeper);
+            let body = SharedBody::new(name.id(), name.bytes(), keeper);
+            *known = body.downgrade();
+            body
+        })
+    }
+
+    fn share(&mut self, id: u32, bytes: Vec<u8>) -> HeldBody {
+        let keeper: Weak<dyn BodyKeeper> = Arc::<Keeper>::downgrade(&self.keeper);
+        let body = SharedBody::new(id.into(), bytes.len() as u32, keeper);
+        let bytes = Arc::new(bytes);
+        self.bodies.insert(id.into(), (body.downgrade(), bytes.clone(), None));
+        HeldBody { body, bytes }
     }
 
     /// Whether a log that ends at `end` holds a message.
     fn is_logged(&self, id: u32, end: u64) -> bool {
         let known = self.in_log.get(&id);
         known.is_some_and(|(entered, left)| *entered <= end && left.is_none_or(|left| left > end))
+    }
+
+    /// A block as the disk has it.
+    fn read(&self, own: &OwnBytes) -> Vec<u8> {
+        match own {
+            OwnBytes::Segment(at) => {
+                self.disk.get(&(at.segment, at.offset)).expect("what is read is there").0.to_vec()
+            }
+            OwnBytes::Log(block) => self.fetch(block),
+        }
     }
 
     /// A block as the log has it.
@@ -301,6 +374,9 @@ impl History {
             removals: Vec::new(),
             dying: BTreeMap::new(),
             checkpoints_open: 0,
+            bodies: BTreeMap::new(),
+            bodies_logged: BTreeSet::new(),
+            keeper: Arc::default(),
         };
         let mut queue = Classic::new(config, 1000);
         let is_all_persistent = dice.one_in(2);
@@ -339,6 +415,7 @@ impl History {
             98 => self.quiesce(),
             _ => self.restart(),
         }
+        self.referee.note_released();
         self.check_counters();
     }
 
@@ -351,6 +428,8 @@ impl History {
             let size = 4 + self.dice.pick(&[0, 10, 1000, 3000, 3000, 20_000]);
             let mut body = vec![7; size];
             body[..4].copy_from_slice(&self.next_id.to_be_bytes());
+            let is_shared = size > 1000 && self.dice.one_in(2);
+            let shared = is_shared.then(|| self.referee.share(self.next_id, body.clone()));
             let persistent = !self.dice.one_in(3) || self.is_all_persistent;
             let priority = self.dice.below(5) as u8;
             let ttl_ms = self.dice.pick(&[None, None, None, Some(0), Some(20), Some(500)]);
@@ -368,18 +447,19 @@ impl History {
             });
             self.next_id += 1;
             bodies.push(body);
-            facts.push((persistent, priority, ttl_ms));
+            facts.push((persistent, priority, ttl_ms, shared));
         }
         let first_id = self.next_id - count;
         let batch: Vec<IncomingMessage<'_>> = bodies
             .iter()
             .zip(&facts)
-            .map(|(body, (persistent, priority, ttl_ms))| IncomingMessage {
+            .map(|(body, (persistent, priority, ttl_ms, shared))| IncomingMessage {
                 message: MessageView { exchange: b"x", routing_key: b"k", properties: &[0, 0], body },
                 persistent: *persistent,
                 priority: *priority,
                 ttl_ms: *ttl_ms,
                 annotations: b"",
+                shared: shared.as_ref(),
             })
             .collect();
         let outcome = self.queue.publish(&batch, now_ms, &mut self.referee);
@@ -524,10 +604,6 @@ impl History {
                 self.referee.durable = self.referee.durable.max(end);
                 self.queue.block_logged(token, true, &mut self.referee);
             }
-            Some(DiskJob::Fetch(token, block)) => {
-                let bytes = self.referee.fetch(&block);
-                assert!(self.queue.block_read(token, bytes, now_ms, &mut self.referee));
-            }
             Some(DiskJob::Move(token, _)) if self.dice.one_in(10) => {
                 self.queue.block_written(token, None, &mut self.referee);
             }
@@ -535,11 +611,12 @@ impl History {
                 let bytes = self.referee.fetch(&block);
                 self.write(token, Arc::new(bytes));
             }
-            Some(DiskJob::Read(token, place)) => {
-                let block =
-                    self.referee.disk.get(&(place.segment, place.offset)).expect("what is read is there");
-                let bytes = block.0.to_vec();
-                assert!(self.queue.block_read(token, bytes, now_ms, &mut self.referee));
+            Some(DiskJob::Read(token, own, bodies)) => {
+                let bytes = own.map(|own| self.referee.read(&own));
+                let known = &self.referee.bodies;
+                let held = |body: SharedBody| HeldBody { bytes: known[&body.id()].1.clone(), body };
+                let bodies: Vec<HeldBody> = bodies.into_iter().map(held).collect();
+                assert!(self.queue.block_read(token, bytes, &bodies, now_ms, &mut self.referee));
             }
             Some(DiskJob::Seal(segment)) => {
                 self.referee.segment += u64::from(self.referee.segment == segment);
@@ -610,115 +687,6 @@ impl History {
             self.referee.find(id).place = Place::Gone;
         }
         self.queue.letters_taken(&taken, self.referee.now_ms, &mut self.referee);
-    }
-
-    /// Everything asked for is done: nothing may be left undone that could be done.
-    fn quiesce(&mut self) {
-        self.queue.let_letters_wait(false);
-        self.referee.room = usize::MAX;
-        for token in self.referee.takers.keys().copied().collect::<Vec<_>>() {
-            self.resume_one(token);
-        }
-        for _ in 0..10_000 {
-            self.referee.room = usize::MAX;
-            if self.referee.jobs.is_empty() && self.referee.removals.is_empty() {
-                // A block that could not be written is tried again with the next event.
-                self.queue.tick(self.referee.now_ms, &mut self.referee);
-                if self.referee.jobs.is_empty() && self.referee.removals.is_empty() {
-                    break;
-                }
-            }
-            self.disk_step();
-            self.take_letters(self.referee.removals.len());
-        }
-        let referee = &self.referee;
-        assert!(referee.jobs.is_empty(), "the disk comes to rest");
-        assert_eq!(referee.checkpoints_open, 0, "checkpoints end");
-        assert_eq!(referee.gets, 0, "gets are answered");
-        let drops = referee.config.overflow == Overflow::DropHead;
-        assert!(!drops || !referee.over_limit(0, 0), "limits hold");
-        assert!(!referee.all.iter().any(|kept| matches!(kept.place, Place::Rejected(_) | Place::Dying)));
-        if referee.ready().count() > 0 {
-            let waiting = referee.takers.keys().find(|token| referee.may_be_served(**token));
-            assert_eq!(waiting, None, "nobody waits beside a ready message");
-        }
-        let stats = self.queue.stats(0);
-        let read_ahead = (u64::from(referee.config.max_priority) + 1) * 6 * 100_000;
-        let bound = referee.config.memory_bytes_max as u64 + read_ahead;
-        assert!(stats.memory_bytes < bound, "{} bytes in memory", stats.memory_bytes);
-    }
-
-    /// The log as a crash leaves it: either whole, without what the queue does not need, or without its end. Returns where it
-    /// ends.
-    fn cut_log(&mut self) -> u64 {
-        let referee = &mut self.referee;
-        for kept in &referee.all {
-            let lives = kept.persistent && referee.config.durable && kept.place != Place::Gone;
-            assert_eq!(referee.is_logged(kept.id, referee.log_end), lives, "the log knows of {}", kept.id);
-        }
-        if self.dice.one_in(2) {
-            self.forget_log();
-            return self.referee.log_end;
-        }
-        let ends = referee.log.iter().map(|(record, _, _)| record.end).filter(|end| *end > referee.durable);
-        let ends: Vec<u64> = ends.chain([referee.durable]).collect();
-        let end = self.dice.pick(&ends);
-        referee.log.retain(|(record, _, _)| record.end <= end);
-        referee.archive.retain(|start, _| *start < end);
-        referee.log_end = end;
-        for (_, left) in referee.in_log.values_mut() {
-            *left = left.filter(|left| *left <= end);
-        }
-        end
-    }
-
-    /// Power is cut: what was not synced is gone, and so is the log before what the queue needs.
-    fn restart(&mut self) {
-        let log_end = self.cut_log();
-        self.referee.disk.retain(|_, (_, synced)| *synced);
-        let mut recovering = Recovering::default();
-        for (record, kind, payload) in &self.referee.log {
-            recovering.apply(*kind, payload, record).expect("what was written is read");
-        }
-        let needed: Vec<u64> = recovering.segments().collect();
-        self.referee.disk.retain(|(segment, _), _| needed.contains(segment));
-        self.queue = recovering.finish(self.referee.config.clone(), self.referee.now_ms);
-        self.queue.share_memory(self.share_bytes);
-        assert!(self.queue.oldest_log_position() <= log_end);
-        let mut all = std::mem::take(&mut self.referee.all);
-        all.retain(|kept| self.referee.is_logged(kept.id, log_end));
-        self.referee.all = all;
-        self.referee.durable = log_end;
-        for kept in &mut self.referee.all {
-            (kept.place, kept.redelivered, kept.seq) = (Place::Ready, false, None);
-        }
-        let referee = &mut self.referee;
-        referee.jobs.clear();
-        referee.removals.clear();
-        referee.dying.clear();
-        referee.takers.clear();
-        (referee.active, referee.gets, referee.checkpoints_open) = (None, 0, 0);
-        self.check_counters();
-        // As the broker does with a queue that comes back.
-        self.queue.tick(self.referee.now_ms, &mut self.referee);
-    }
-
-    fn check_counters(&self) {
-        let (referee, stats) = (&self.referee, self.queue.stats(0));
-        let unacked = || {
-            let held = |kept: &&Kept| matches!(kept.place, Place::Held(_) | Place::Rejected(_));
-            referee.all.iter().filter(held)
-        };
-        assert_eq!(stats.ready, referee.ready().count() as u64, "ready");
-        assert_eq!(stats.ready_bytes, referee.ready_bytes(), "ready bytes");
-        assert_eq!(stats.unacked, unacked().count() as u64, "unacked");
-        assert_eq!(stats.unacked_bytes, unacked().map(|kept| kept.bytes).sum::<u64>(), "unacked bytes");
-        let persistent = unacked().chain(referee.ready()).filter(|kept| kept.persistent).count();
-        assert_eq!(stats.persistent, persistent as u64, "persistent");
-        for consumer in &stats.consumers {
-            let taker = &referee.takers[&consumer.spec.id.token];
-            assert_eq!(consumer.unacked, taker.held, "unacked of a consumer");
-        }
     }
 }
 

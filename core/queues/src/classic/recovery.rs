@@ -3,13 +3,17 @@
 //! State record (integers big-endian), see `docs/formats/queue-records.md`:
 //!
 //! ```text
-//! version u8 = 3 | levels u8 | per level: next number u64 | blocks u32 | per block:
+//! version u8 = 4 | levels u8 | per level: next number u64 | blocks u32 | per block:
 //!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | live body bytes u64
 //!     | words u32 | settled words u64...
 //!   2 | messages u32 | per message: number u64, stored message
 //!   3 | first u64 | count u32 | expires u8 | log position u64 | bytes u32 | live body bytes u64
 //!     | words u32 | settled words u64...
+//!   4 | as 1 | shared u32 | per message with a shared body: index u32 | body id u64 | body bytes u32
+//!   5 | as 3 | shared u32 | per message with a shared body, as 4
 //! ```
+//!
+//! Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,17 +23,20 @@ use super::block::{Block, PlacedOnDisk};
 use super::level::Level;
 use super::machine::{Classic, Written};
 use crate::arguments::QueueConfig;
+use crate::body::SharedBody;
 use crate::logged::{LogRange, LoggedBlock, Place};
 use crate::message::MessageSeq;
-use crate::record::{self, BlockPlace, RecordKind, SettledRun};
+use crate::record::{self, BlockPlace, RecordKind, SettledRun, SharedRef};
 use RecordError::Damaged;
 
-const VERSION: u8 = 3;
-/// Without blocks in the log.
+const VERSION: u8 = 4;
+/// The oldest version that is read.
 const VERSION_MIN: u8 = 2;
 const PLACED: u8 = 1;
 const INLINE: u8 = 2;
 const LOGGED: u8 = 3;
+const PLACED_SHARED: u8 = 4;
+const LOGGED_SHARED: u8 = 5;
 
 /// A record that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +76,14 @@ pub(super) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
 fn write_block(out: &mut Vec<u8>, block: &Block) {
     let gone = block.settled_or_transient();
     if let Some(place) = block.place().filter(|_| block.is_safe()) {
-        out.push(if let Place::Log(_) = place { LOGGED } else { PLACED });
+        let kept = || block.bodies().filter(|(index, _)| !gone.contains(*index));
+        let shared = kept().count() as u32;
+        out.push(match place {
+            Place::Segment(_) if shared == 0 => PLACED,
+            Place::Segment(_) => PLACED_SHARED,
+            Place::Log(_) if shared == 0 => LOGGED,
+            Place::Log(_) => LOGGED_SHARED,
+        });
         out.extend_from_slice(&block.first.to_be_bytes());
         out.extend_from_slice(&block.count.to_be_bytes());
         out.push(u8::from(block.expires));
@@ -84,6 +98,14 @@ fn write_block(out: &mut Vec<u8>, block: &Block) {
         out.extend_from_slice(&block.live_persistent_body_bytes().to_be_bytes());
         out.extend_from_slice(&(gone.words().len() as u32).to_be_bytes());
         gone.words().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+        if shared > 0 {
+            out.extend_from_slice(&shared.to_be_bytes());
+        }
+        for (index, body) in kept() {
+            out.extend_from_slice(&index.to_be_bytes());
+            out.extend_from_slice(&body.id().to_be_bytes());
+            out.extend_from_slice(&body.bytes().to_be_bytes());
+        }
         return;
     }
     out.push(INLINE);
@@ -161,11 +183,12 @@ pub struct Recovering {
     levels: Vec<Level>,
     oldest_log: u64,
     state_bytes: u64,
+    body_id_max: u64,
 }
 
 impl Default for Recovering {
     fn default() -> Self {
-        Recovering { levels: vec![Level::new(0)], oldest_log: 0, state_bytes: 0 }
+        Recovering { levels: vec![Level::new(0)], oldest_log: 0, state_bytes: 0, body_id_max: 0 }
     }
 }
 
@@ -182,9 +205,11 @@ impl Recovering {
             self.oldest_log = position;
         }
         match kind {
-            RecordKind::Enqueue => {
+            RecordKind::Enqueue | RecordKind::EnqueueShared => {
                 for entry in record::enqueued(payload) {
                     let (seq, stored) = entry.ok_or(Damaged)?;
+                    let shared = record::parse(stored).and_then(|(stored, _)| stored.shared);
+                    self.body_id_max = self.body_id_max.max(shared.map_or(0, |shared| shared.id));
                     self.level(seq.level()).restore(seq.number(), stored, Some(record));
                 }
             }
@@ -228,8 +253,13 @@ impl Recovering {
         if reader.0.is_empty() { Ok(()) } else { Err(Damaged) }
     }
 
-    /// The queue as it was: everything that lives is ready.
-    pub fn finish(mut self, config: impl Into<Arc<QueueConfig>>, now_ms: u64) -> Classic {
+    /// The queue as it was: everything that lives is ready. `resolve` gives a handle for each shared body that is named.
+    pub fn finish(
+        mut self,
+        config: impl Into<Arc<QueueConfig>>,
+        now_ms: u64,
+        resolve: &mut dyn FnMut(&SharedBody) -> SharedBody,
+    ) -> Classic {
         let mut queue = Classic::new(config, now_ms);
         let levels = usize::from(queue.config.max_priority) + 1;
         while self.levels.len() < levels {
@@ -238,8 +268,10 @@ impl Recovering {
         for level in &mut self.levels {
             level.recovered();
             queue.ready += level.ready();
+            level.blocks_mut().for_each(|block| block.resolve_bodies(resolve));
             for block in level.blocks() {
-                queue.memory_bytes += block.data_bytes();
+                queue.memory_bytes += block.memory_bytes();
+                queue.misses_bodies |= block.bodies().next().is_some();
                 queue.may_expire |= block.expires;
                 queue.persistent += u64::from(block.live);
                 queue.ready_bytes += block.live_body_bytes();
@@ -276,6 +308,35 @@ impl Recovering {
     pub fn log_ranges(&self) -> impl Iterator<Item = LogRange> + '_ {
         let blocks = self.levels.iter().flat_map(Level::blocks).filter(|block| block.live > 0);
         blocks.filter_map(Block::log_range)
+    }
+
+    /// Shared bodies of messages that are not settled.
+    pub fn bodies(&self) -> impl Iterator<Item = SharedRef> + '_ {
+        let blocks = self.levels.iter().flat_map(Level::blocks);
+        let of_block =
+            |block| Block::bodies(block).map(|(_, body)| SharedRef { id: body.id(), bytes: body.bytes() });
+        blocks.flat_map(of_block)
+    }
+
+    /// The highest number of a shared body that any record named, 0 when none did.
+    pub fn body_id_max(&self) -> u64 {
+        self.bodies().map(|body| body.id).max().unwrap_or(0).max(self.body_id_max)
+    }
+
+    /// Forgets the messages whose shared bodies `keep` does not want.
+    pub fn retain_bodies(&mut self, mut keep: impl FnMut(SharedRef) -> bool) {
+        for block in self.levels.iter_mut().flat_map(Level::blocks_mut) {
+            let unwanted = |(index, body): (u32, &SharedBody)| {
+                let is_kept = keep(SharedRef { id: body.id(), bytes: body.bytes() });
+                (!is_kept).then_some((block.first + u64::from(index), u64::from(body.bytes())))
+            };
+            let gone: Vec<(u64, u64)> = block.bodies().filter_map(unwanted).collect();
+            for (number, body_bytes) in gone {
+                block.settle(number);
+                block.take_body(number);
+                block.forget_away_bytes(body_bytes);
+            }
+        }
     }
 
     /// Messages that are not settled, and the bytes of their bodies.
@@ -320,7 +381,8 @@ impl Recovering {
 
     /// Segments the queue still needs; all others of it can be deleted.
     pub fn segments(&self) -> impl Iterator<Item = u64> + '_ {
-        let places = self.levels.iter().flat_map(Level::blocks).filter_map(Block::place);
+        let blocks = self.levels.iter().flat_map(Level::blocks).filter(|block| block.live > 0);
+        let places = blocks.filter_map(Block::place);
         places.filter_map(|place| match place {
             Place::Segment(place) => Some(place.segment),
             Place::Log(_) => None,
@@ -330,7 +392,7 @@ impl Recovering {
 
 fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordError> {
     match reader.u8()? {
-        kind @ (PLACED | LOGGED) => {
+        kind @ (PLACED | LOGGED | PLACED_SHARED | LOGGED_SHARED) => {
             let (first, count, expires) = (reader.u64()?, reader.u32()?, reader.u8()? != 0);
             let place = read_place(reader, kind)?;
             let body_bytes = reader.u64()?;
@@ -338,7 +400,13 @@ fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordEr
             let bytes = reader.bytes(words.checked_mul(8).ok_or(Damaged)?)?;
             let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("chunks of eight"));
             let settled = Bitmap::from_words(bytes.chunks_exact(8).map(word).collect());
-            let known = PlacedOnDisk { first, count, place, settled, expires, body_bytes };
+            let mut bodies = Vec::new();
+            let shared = if let PLACED_SHARED | LOGGED_SHARED = kind { reader.u32()? } else { 0 };
+            for _ in 0..shared {
+                let index = reader.u32()?;
+                bodies.push((index, SharedBody::named(reader.u64()?, reader.u32()?)));
+            }
+            let known = PlacedOnDisk { first, count, place, settled, expires, body_bytes, bodies };
             level.restore_block(Block::on_disk(known).ok_or(Damaged)?);
         }
         INLINE => {
@@ -358,7 +426,7 @@ fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordEr
 }
 
 fn read_place(reader: &mut Reader<'_>, kind: u8) -> Result<Place, RecordError> {
-    if kind == LOGGED {
+    if let LOGGED | LOGGED_SHARED = kind {
         return Ok(Place::Log(LogRange { position: reader.u64()?, bytes: reader.u32()? }));
     }
     let (segment, offset) = (reader.u64()?, reader.u64()?);
@@ -376,6 +444,7 @@ impl Level {
                 Some(block) => {
                     let stop = end.min(block.end());
                     let new = (number..stop).filter(|number| block.settle(*number)).count();
+                    (number..stop).for_each(|number| drop(block.take_body(number)));
                     if new > 0 {
                         block.forget_away_bytes(u64::from(run.body_bytes));
                     }
@@ -411,12 +480,12 @@ mod tests {
         recovering.apply(RecordKind::State, bytes, &(0..9)).expect("it can be read");
         let mut written = Vec::new();
         recovering.write_state(&mut written);
-        assert_eq!(written, [&[3], &bytes[1..]].concat(), "the version of today, and nothing else changes");
+        assert_eq!(written, [&[4], &bytes[1..]].concat(), "the version of today, and nothing else changes");
         recovering.placed_blocks().collect()
     }
 
     #[test]
-    fn state_records_of_both_versions_are_read_byte_for_byte_as_documented() {
+    fn state_records_of_all_versions_are_read_byte_for_byte_as_documented() {
         let segment = BlockPlace { segment: (1 << 32) + 5, offset: 32, bytes: 90 };
         let first = MessageSeq::new(0, 2);
         let block =
@@ -424,13 +493,27 @@ mod tests {
         assert_eq!(placed(&state(2, PLACED, &IN_SEGMENT)), [block]);
         assert_eq!(placed(&state(3, PLACED, &IN_SEGMENT)), [block]);
         let place = Place::Log(LogRange { position: 256, bytes: 90 });
-        assert_eq!(placed(&state(3, LOGGED, &IN_LOG)), [PlacedBlock { place, ..block }]);
+        let in_log = PlacedBlock { place, ..block };
+        assert_eq!(placed(&state(3, LOGGED, &IN_LOG)), [in_log]);
+        // The last message has the body 77.
+        let shared = [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 60];
+        assert_eq!(placed(&[state(4, PLACED_SHARED, &IN_SEGMENT), shared.to_vec()].concat()), [block]);
+        assert_eq!(placed(&[state(4, LOGGED_SHARED, &IN_LOG), shared.to_vec()].concat()), [in_log]);
     }
 
     #[test]
     fn a_block_that_cannot_be_is_damage() {
         let never = [&[255; 8][..]].concat();
-        for bytes in [state(3, LOGGED, &never), state(3, 9, &IN_LOG), state(3, LOGGED, &IN_LOG[1..])] {
+        let shared = |index: u8| [0, 0, 0, 1, 0, 0, 0, index, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 60];
+        let with = |index| [state(4, PLACED_SHARED, &IN_SEGMENT), shared(index).to_vec()].concat();
+        for bytes in [
+            state(3, LOGGED, &never),
+            state(3, 9, &IN_LOG),
+            state(3, LOGGED, &IN_LOG[1..]),
+            state(4, LOGGED_SHARED, &IN_LOG),
+            with(0),
+            with(3),
+        ] {
             assert_eq!(Recovering::default().apply(RecordKind::State, &bytes, &(0..9)), Err(Damaged));
         }
     }

@@ -51,6 +51,7 @@ impl Classic {
             && self.moved.is_empty()
             && self.dying_in_log.is_empty()
             && self.unlogged.is_empty()
+            && self.released.is_empty()
             && self.unread.is_empty()
             && self.levels.iter().all(|level| level.is_empty())
     }

@@ -7,8 +7,9 @@ use smallvec::SmallVec;
 use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
 use super::level::{Freed, Level};
 use super::machine::{Classic, Written};
+use crate::body::HeldBody;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{LogRange, LoggedBlock, Place};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place};
 use crate::message::{Flow, MessageSeq};
 use crate::record::{BlockPlace, RecordKind};
 
@@ -59,7 +60,7 @@ impl Needed {
     /// Messages that expire are looked at with every event: to read a large one each time would cost more than to keep it.
     pub(super) fn has(&self, block: &Block) -> bool {
         let is_soon = block.end() > self.soon.start && block.first < self.soon.end;
-        is_soon && !(self.waits && block.data_bytes() > LARGE_BYTES_MIN && !block.expires)
+        is_soon && !(self.waits && block.memory_bytes() > LARGE_BYTES_MIN && !block.expires)
     }
 }
 
@@ -141,7 +142,7 @@ impl Classic {
         if block.live == 0 || needed.has(block) || block.reading {
             return 0;
         }
-        let bytes = block.data_bytes();
+        let bytes = block.memory_bytes();
         if block.writing {
             return bytes;
         }
@@ -149,6 +150,7 @@ impl Classic {
             if self.checkpoint.is_closing() && !block.is_safe() {
                 return 0;
             }
+            block.bodies().for_each(|(_, body)| fx.let_body_go(body));
             self.memory_bytes -= self.levels[at].evict(first);
         } else if let Some(range) =
             block.place_in_log(self.oldest_log).filter(|_| block.shared_bytes().is_some())
@@ -172,10 +174,13 @@ impl Classic {
             return;
         }
         block.reading = true;
-        match block.place().expect("a block that is not in memory is on disk") {
-            Place::Segment(place) => fx.read_block(token(at, block), place),
-            Place::Log(range) => fx.read_logged(token(at, block), logged(at, block, range)),
-        }
+        let own = match block.place().filter(|_| !block.has_data()) {
+            Some(Place::Segment(place)) => Some(OwnBytes::Segment(place)),
+            Some(Place::Log(range)) => Some(OwnBytes::Log(logged(at, block, range))),
+            None => None,
+        };
+        debug_assert!(own.is_some() || block.has_data(), "a block that is not in memory is on disk");
+        fx.read_block(token(at, block), own, block.absent_bodies());
     }
 
     /// A block is written to `place`, or could not be (it then stays where it is).
@@ -194,12 +199,14 @@ impl Classic {
         if let Some(block) = level.block_mut(seq.number()) {
             block.writing = false;
             // What left the log too late for the checkpoint is tried again with the next one.
-            let is_late = self.checkpoint.is_closing() && block.place().is_some() && !block.is_resident();
+            let is_late = self.checkpoint.is_closing() && block.place().is_some() && !block.has_data();
             change = place.map(|place| (block.place(), Place::Segment(place), is_late));
             if let Some((_, place, false)) = change {
                 block.put_at(place);
                 block.synced = false;
-                if may_go && !needed.has(block) && block.live > 0 && block.is_resident() {
+                let is_free = block.live > 0 && block.has_data() && !block.reading;
+                if may_go && is_free && !needed.has(block) {
+                    block.bodies().for_each(|(_, body)| fx.let_body_go(body));
                     freed.bytes += level.evict(seq.number());
                 }
             }
@@ -219,12 +226,14 @@ impl Classic {
         }
     }
 
-    /// A block came back from disk. False when its bytes are not what was written: the queue cannot go on.
+    /// A block came back from disk, with bytes of its own if they were asked for and those of its shared bodies. False when they
+    /// are not what was written: the queue cannot go on.
     #[must_use]
     pub fn block_read(
         &mut self,
         token: BlockToken,
-        bytes: Vec<u8>,
+        bytes: Option<Vec<u8>>,
+        bodies: &[HeldBody],
         now_ms: u64,
         fx: &mut impl Effects,
     ) -> bool {
@@ -235,11 +244,12 @@ impl Classic {
         let mut freed = Freed::default();
         if block.live > 0 && !block.is_resident() {
             self.tally.totals().disk_reads += u64::from(block.live);
-            let length = bytes.len();
-            if !level.fill(seq.number(), bytes) {
+            let before = block.memory_bytes();
+            if !level.fill(seq.number(), bytes, bodies) {
                 return false;
             }
-            self.memory_bytes += length;
+            let after = level.block(seq.number()).map_or(before, Block::memory_bytes);
+            self.memory_bytes += after - before;
         }
         level.free_if_dead(seq.number(), &mut freed);
         self.release_to(&freed, fx);

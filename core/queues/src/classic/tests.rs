@@ -6,6 +6,7 @@ mod listing;
 mod portions;
 mod reconfigure;
 mod schedule;
+mod shared;
 mod unique;
 
 use std::collections::BTreeMap;
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use stdx::ConnectionId;
 
 use super::{Classic, Gone, Recovering};
-use crate::logged::{LogRange, LoggedBlock};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, IncomingMessage,
-    MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun,
+    BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, HeldBody, IncomingMessage,
+    MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
 };
 
 /// Everything the machine asked for, and a log to recover from.
@@ -37,10 +38,11 @@ struct World {
     is_sparse: bool,
     ranges: Vec<Range<u64>>,
     kept: Vec<(BlockToken, LogRange)>,
-    fetches: Vec<(BlockToken, LoggedBlock)>,
     moves: Vec<(BlockToken, LoggedBlock)>,
     writes: Vec<(BlockToken, Arc<Vec<u8>>)>,
-    reads: Vec<(BlockToken, BlockPlace)>,
+    reads: Vec<(BlockToken, Option<OwnBytes>, Vec<SharedBody>)>,
+    let_go: Vec<u64>,
+    bodies_logged: Vec<u64>,
     got: Vec<Option<Vec<u8>>>,
     wakes: Vec<u64>,
     gone: Vec<Gone>,
@@ -77,6 +79,7 @@ impl Effects for World {
         removal: Option<SettledRun>,
         message: MessageView<'_>,
         _: &[u8],
+        _: Option<HeldBody>,
     ) {
         self.removals.extend(removal);
         self.dead.push((reason, message.body.to_vec()));
@@ -84,14 +87,17 @@ impl Effects for World {
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
         self.writes.push((token, bytes));
     }
-    fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
-        self.reads.push((token, place));
+    fn read_block(&mut self, token: BlockToken, own: Option<OwnBytes>, bodies: Vec<SharedBody>) {
+        self.reads.push((token, own, bodies));
+    }
+    fn log_body(&mut self, held: &HeldBody) {
+        self.bodies_logged.push(held.body.id());
+    }
+    fn let_body_go(&mut self, body: &SharedBody) {
+        self.let_go.push(body.id());
     }
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.kept.push((token, range));
-    }
-    fn read_logged(&mut self, token: BlockToken, block: LoggedBlock) {
-        self.fetches.push((token, block));
     }
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
         self.moves.push((token, block));
@@ -113,18 +119,14 @@ impl Effects for World {
 
 impl World {
     fn is_disk_idle(&self) -> bool {
-        self.writes.is_empty()
-            && self.reads.is_empty()
-            && self.kept.is_empty()
-            && self.fetches.is_empty()
-            && self.moves.is_empty()
+        self.writes.is_empty() && self.reads.is_empty() && self.kept.is_empty() && self.moves.is_empty()
     }
 
     /// A block as the log has it.
     fn fetch(&self, block: &LoggedBlock) -> Vec<u8> {
         let (mut bytes, mut payloads) = (Vec::new(), Vec::new());
         for (record, (kind, payload)) in self.ranges.iter().zip(&self.log) {
-            if *kind == RecordKind::Enqueue && block.range.touches(std::slice::from_ref(record)) {
+            if kind.is_enqueue() && block.range.touches(std::slice::from_ref(record)) {
                 payloads.push(bytes.len()..bytes.len() + payload.len());
                 bytes.extend_from_slice(payload);
             }
@@ -135,7 +137,7 @@ impl World {
 
 fn message(body: &[u8]) -> IncomingMessage<'_> {
     let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
-    IncomingMessage { message, persistent: true, priority: 0, ttl_ms: None, annotations: &[] }
+    IncomingMessage { message, persistent: true, priority: 0, ttl_ms: None, annotations: &[], shared: None }
 }
 
 fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {
@@ -158,12 +160,20 @@ struct Bench {
     now_ms: u64,
     /// Segment contents by offset.
     disk: BTreeMap<u64, Arc<Vec<u8>>>,
+    /// Bodies by number.
+    shared: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
 impl Bench {
     fn new(config: QueueConfig) -> Bench {
         let world = World { is_sparse: true, ..World::default() };
-        Bench { queue: Classic::new(config, 0), world, now_ms: 0, disk: BTreeMap::new() }
+        Bench {
+            queue: Classic::new(config, 0),
+            world,
+            now_ms: 0,
+            disk: BTreeMap::new(),
+            shared: BTreeMap::new(),
+        }
     }
 
     fn publish(&mut self, batch: &[IncomingMessage<'_>]) -> Vec<u32> {
@@ -187,10 +197,6 @@ impl Bench {
             for (token, _) in std::mem::take(&mut self.world.kept) {
                 self.queue.block_logged(token, true, &mut self.world);
             }
-            for (token, block) in std::mem::take(&mut self.world.fetches) {
-                let bytes = self.world.fetch(&block);
-                assert!(self.queue.block_read(token, bytes, self.now_ms, &mut self.world));
-            }
             for (token, block) in std::mem::take(&mut self.world.moves) {
                 let bytes = self.world.fetch(&block);
                 self.world.writes.push((token, Arc::new(bytes)));
@@ -200,9 +206,14 @@ impl Bench {
                 self.disk.insert(token.0, bytes);
                 self.queue.block_written(token, Some(place), &mut self.world);
             }
-            for (token, place) in std::mem::take(&mut self.world.reads) {
-                let bytes = self.disk[&place.offset].to_vec();
-                assert!(self.queue.block_read(token, bytes, self.now_ms, &mut self.world));
+            for (token, own, bodies) in std::mem::take(&mut self.world.reads) {
+                let bytes = own.map(|own| match own {
+                    OwnBytes::Segment(place) => self.disk[&place.offset].to_vec(),
+                    OwnBytes::Log(block) => self.world.fetch(&block),
+                });
+                let held = |body: SharedBody| HeldBody { bytes: self.shared[&body.id()].clone(), body };
+                let bodies: Vec<HeldBody> = bodies.into_iter().map(held).collect();
+                assert!(self.queue.block_read(token, bytes, &bodies, self.now_ms, &mut self.world));
             }
         }
     }
@@ -216,7 +227,7 @@ impl Bench {
         for (record, (kind, payload)) in self.world.ranges.iter().zip(&self.world.log) {
             recovering.apply(*kind, payload, record).expect("what was written is read");
         }
-        recovering.finish(self.queue.config().clone(), self.now_ms)
+        recovering.finish(self.queue.config().clone(), self.now_ms, &mut SharedBody::clone)
     }
 }
 

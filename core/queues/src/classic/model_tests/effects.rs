@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::{DiskJob, Place, Referee, id_of};
 use crate::classic::Gone;
-use crate::record::{BlockPlace, RecordKind, SettledRun};
+use crate::record::{RecordKind, SettledRun};
 use crate::{
-    BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, LogRange, LoggedBlock, MessageView,
+    BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange, LoggedBlock,
+    MessageView, OwnBytes, SharedBody,
 };
 
 impl Effects for Referee {
@@ -64,13 +65,20 @@ impl Effects for Referee {
         start..self.log_end
     }
 
+    fn log_body(&mut self, held: &HeldBody) {
+        self.bodies_logged.insert(held.body.id());
+    }
+
     fn dead_letter(
         &mut self,
         reason: DeadReason,
         removal: Option<SettledRun>,
         message: MessageView<'_>,
         _: &[u8],
+        shared: Option<HeldBody>,
     ) {
+        let is_known = self.bodies.contains_key(&u64::from(id_of(message.body)));
+        assert_eq!(shared.map(|held| held.bytes.to_vec()), is_known.then(|| message.body.to_vec()));
         assert!(self.config.dead_letters);
         let id = id_of(message.body);
         if reason == DeadReason::MaxLength || self.incoming.iter().any(|kept| kept.id == id) {
@@ -109,18 +117,18 @@ impl Effects for Referee {
         self.jobs.push_back(DiskJob::Write(token, bytes));
     }
 
-    fn read_block(&mut self, token: BlockToken, place: BlockPlace) {
-        self.jobs.push_back(DiskJob::Read(token, place));
+    fn read_block(&mut self, token: BlockToken, own: Option<OwnBytes>, bodies: Vec<SharedBody>) {
+        self.left_in_log[1] += u64::from(matches!(own, Some(OwnBytes::Log(_))));
+        self.jobs.push_back(DiskJob::Read(token, own, bodies));
+    }
+
+    fn let_body_go(&mut self, body: &SharedBody) {
+        assert!(self.bodies.contains_key(&body.id()));
     }
 
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.left_in_log[0] += 1;
         self.jobs.push_back(DiskJob::Keep(token, range.end()));
-    }
-
-    fn read_logged(&mut self, token: BlockToken, block: LoggedBlock) {
-        self.left_in_log[1] += 1;
-        self.jobs.push_back(DiskJob::Fetch(token, block));
     }
 
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {

@@ -1,0 +1,78 @@
+//! Shared bodies as the message log shows them when it is read: the newest that it says of each. Knows nothing of who names them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use commitlog::BlockLocation;
+use queues::BodyBytes;
+
+use super::record::{BODY, PLACES, each_place, read_body};
+
+/// Where a body is.
+#[derive(Clone, Debug)]
+pub(crate) enum FoundAt {
+    /// In the log, and now in memory.
+    Log(BodyBytes),
+    /// In a segment.
+    Segment(BlockLocation),
+}
+
+/// One body of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(super) at: FoundAt,
+    /// Position of the record that says so.
+    pub(super) told_at: u64,
+}
+
+/// All bodies of the log.
+#[derive(Debug, Default)]
+pub(crate) struct BodiesFound {
+    pub(super) by_id: HashMap<u64, Found, foldhash::fast::RandomState>,
+    /// The highest number of any, of those that are gone, too.
+    pub(crate) id_max: u64,
+}
+
+impl BodiesFound {
+    /// Takes in one record that ends at `position`; the refusal says why it cannot be used.
+    pub(crate) fn apply(&mut self, kind: u8, payload: &[u8], position: u64) -> Result<(), String> {
+        let damaged = || "it is damaged".to_owned();
+        match kind {
+            BODY => {
+                let (id, bytes) = read_body(payload).ok_or_else(damaged)?;
+                self.note(id, FoundAt::Log(Arc::new(bytes.to_vec())), position);
+            }
+            PLACES => {
+                for place in each_place(payload) {
+                    let (id, place) = place.ok_or_else(damaged)?;
+                    self.note(id, FoundAt::Segment(place), position);
+                }
+            }
+            _ => return Err(format!("kind {kind} is not known")),
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, id: u64, at: FoundAt, told_at: u64) {
+        self.id_max = self.id_max.max(id);
+        self.by_id.insert(id, Found { at, told_at });
+    }
+
+    /// Forgets those that `keep` does not want.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(u64) -> bool) {
+        self.by_id.retain(|id, _| keep(*id));
+    }
+
+    /// Where a body is.
+    pub(crate) fn get(&self, id: u64) -> Option<&FoundAt> {
+        self.by_id.get(&id).map(|found| &found.at)
+    }
+
+    /// Segments in which bodies lie.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = u64> + '_ {
+        self.by_id.values().filter_map(|found| match &found.at {
+            FoundAt::Segment(place) => Some(place.segment),
+            FoundAt::Log(_) => None,
+        })
+    }
+}

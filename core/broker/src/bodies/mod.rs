@@ -1,0 +1,20 @@
+//! Bodies of messages that went to several queues, once each: in memory, in the message log, in segments of their own.
+//!
+//! Principal type: [`Bodies`]. Queues hold handles; when the last one is gone, so is the body. What is logged of a body is its bytes, before
+//! the first record of a queue that names it, and later where it lies in a segment: nothing is logged when it goes. After a restart those
+//! bodies are kept that queues name.
+//!
+//! Refuses to know: messages, and which queues have a body.
+
+mod found;
+mod moving;
+mod record;
+mod segments;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use found::{BodiesFound, FoundAt};
+pub(crate) use moving::Moved;
+pub(crate) use record::{BODY, PLACES, each_place, read_body, write_body};
+pub(crate) use store::{Bodies, Fetched, STREAM};

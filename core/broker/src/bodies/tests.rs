@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use commitlog::{Log, LogOptions, SegmentOptions, Segments};
+use commitlog::{Afterlife, Log, LogOptions, SegmentOptions, Segments};
 use platform::RealDisk;
 use queues::{RecordKind, SettleRun};
 use stdx::QueueId;
@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::cell::Event;
 use crate::cell::crash::Condition;
 use crate::offline::{Depth, Offline, Survey};
-use crate::recovery::tests::{PLACED_COUNT, filled, open, segment_files};
+use crate::recovery::tests::{PLACED_COUNT, filled, filled_in_log, kept_files, open, segment_files};
 use crate::{Broker, GotMessage, Refused, SettleHow};
 
 const BODY_ID: u64 = 77;
@@ -46,15 +46,51 @@ fn shared(dir: &Path, at: At) -> Vec<QueueId> {
         At::Nowhere => {}
     }
     for id in &ids {
-        log.append(id.0, RecordKind::EnqueueShared as u8, |out| {
-            out.extend_from_slice(&OWN.to_be_bytes());
-            out.extend_from_slice(&[0, 0, 0, 24, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-            out.extend_from_slice(&BODY_ID.to_be_bytes());
-            out.extend_from_slice(&(BYTES as u32).to_be_bytes());
-        });
+        log.append(id.0, RecordKind::EnqueueShared as u8, |out| write_enqueued(out, OWN));
     }
     log.close().unwrap();
     ids
+}
+
+/// The queue `a` with one message in a block that stays in a kept file of the log; its body is in a segment.
+fn shared_in_kept_file(dir: &Path) {
+    let id = filled_in_log(dir);
+    let segments =
+        Segments::open(Arc::new(RealDisk), &dir.join("segments"), SegmentOptions::default()).unwrap();
+    let place = segments.write_block(STREAM, &vec![5; BYTES]).unwrap();
+    segments.sync(STREAM).unwrap();
+    let open = || Log::open(Arc::new(RealDisk), &dir.join("log"), LogOptions::default()).unwrap().0;
+    let log = open();
+    let end = log.append(id.0, RecordKind::EnqueueShared as u8, |out| write_enqueued(out, OWN));
+    log.close().unwrap();
+    // A file of its own.
+    let log = open();
+    log.append(STREAM, PLACES, |out| write_place(out, BODY_ID, place));
+    log.append(id.0, RecordKind::State as u8, |out| {
+        const RECORD_BYTES: u32 = 32 + 36;
+        out.extend_from_slice(&[4, 1]);
+        out.extend_from_slice(&(OWN + 1).to_be_bytes());
+        out.extend_from_slice(&[0, 0, 0, 1, 5]);
+        out.extend_from_slice(&OWN.to_be_bytes());
+        out.extend_from_slice(&[0, 0, 0, 1, 0]);
+        out.extend_from_slice(&(end.0 - u64::from(RECORD_BYTES)).to_be_bytes());
+        out.extend_from_slice(&RECORD_BYTES.to_be_bytes());
+        out.extend_from_slice(&(BYTES as u64).to_be_bytes());
+        out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+        out.extend_from_slice(&BODY_ID.to_be_bytes());
+        out.extend_from_slice(&(BYTES as u32).to_be_bytes());
+    });
+    log.sync_barrier().unwrap();
+    log.retire_files_below(end, |_| Afterlife::Kept).unwrap();
+    log.close().unwrap();
+}
+
+/// An entry of an enqueue record: a message with the shared body.
+fn write_enqueued(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&number.to_be_bytes());
+    out.extend_from_slice(&[0, 0, 0, 24, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(&BODY_ID.to_be_bytes());
+    out.extend_from_slice(&(BYTES as u32).to_be_bytes());
 }
 
 fn survey(dir: &Path) -> Survey {
@@ -125,6 +161,25 @@ fn a_salvaged_directory_has_the_body_once() {
             (vec![0, 0, 0, BYTES], vec![0, 0, 0, BYTES])
         );
         broker.shutdown();
+    }
+}
+
+#[test]
+fn a_block_in_a_kept_file_of_the_log_finds_its_body_after_a_start_and_in_a_salvaged_directory() {
+    let (dir, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    shared_in_kept_file(dir.path());
+    let before = survey(dir.path());
+    assert_eq!((before.problems.texts, before.queues[0].body_bytes), (Vec::new(), BYTES as u64));
+    let to = new.path().join("new");
+    assert_eq!(Offline::open(dir.path()).unwrap().salvage(&to).unwrap().messages, 1);
+    assert_eq!(survey(&to).problems.texts, [""; 0]);
+    for dir in [dir.path(), &to] {
+        let broker = open(dir).unwrap();
+        assert_eq!(drain(&broker, b"a"), [BYTES]);
+        broker.shutdown();
+        drop(broker);
+        open(dir).unwrap().shutdown();
+        assert_eq!((segment_files(dir).len(), kept_files(dir).len()), (0, 0), "nobody needs them any more");
     }
 }
 

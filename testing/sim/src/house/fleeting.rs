@@ -175,8 +175,13 @@ impl Fleeting {
 
 impl Tenant for Fleeting {
     fn begin(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        // Its time may have been up when the node ended, with nobody left to see to it. Else it begins anew.
+        // Its time may have been up when the node ended, with nobody left to see to it. Else it begins anew; when its end had begun and
+        // was not written down, without what was in it.
         self.look_after_lease(site);
+        if self.is_there[LEASE] && self.may_lease_be_over() {
+            let ledger = &mut self.hands.ledger;
+            ledger.at(1 << LEASE).into_iter().for_each(|id| ledger.lose(id));
+        }
         self.used_ms = (self.now_ms, site.now_ms());
         self.check_presence(site)
     }

@@ -123,7 +123,7 @@ pub(crate) struct Way {
 }
 
 /// Everything.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) now_ms: u64,
     pub(crate) exchanges: Vec<Option<Exchange>>,
@@ -188,6 +188,11 @@ impl Model {
     pub(crate) fn keeps_delays(&self, number: usize) -> bool {
         let would_wait = |sent: &Sent| sent.delay_ms.is_some_and(|delay_ms| delay_ms > 0);
         self.exchange(number).is_some_and(|it| it.kept.iter().any(would_wait))
+    }
+
+    /// How many messages are kept, by all exchanges.
+    pub(crate) fn kept_count(&self) -> usize {
+        self.exchanges.iter().flatten().map(|it| it.kept.len()).sum()
     }
 
     /// Says which messages the destination gets because the exchange has kept them.

@@ -308,6 +308,7 @@ fn settings(options: &Options) -> Settings {
         .anonymous_login_user
         .clone()
         .map(|user| Anonymous { user, password: access.anonymous_login_pass.expose().to_owned() });
+    let shared_bytes_max = shared_bytes_max(options, &RealMemory::new());
     Settings {
         heartbeat_s: network.heartbeat_s,
         frame_size_max: network.frame_size_max,
@@ -326,14 +327,18 @@ fn settings(options: &Options) -> Settings {
             Permit::Permitted => GlobalQos::Honoured,
             Permit::Denied => GlobalQos::PerConsumer,
         },
-        unfinished: Budget::new(unfinished_bytes_max(&RealMemory::new())),
+        unfinished: Budget::new(shared_bytes_max),
+        large_deliveries: Budget::new(shared_bytes_max),
         ..Settings::default()
     }
 }
 
-/// Memory for incomplete messages and open transactions of all clients: a quarter of what there is, at most 1 GiB.
-fn unfinished_bytes_max(memory: &dyn Memory) -> usize {
+/// Memory for incomplete messages and open transactions of all clients, and as much again for large deliveries on their way: a
+/// quarter of the memory threshold as it is at the start. What clients leave lying alone never raises the alarm.
+fn shared_bytes_max(options: &Options, memory: &dyn Memory) -> usize {
+    const BYTES_MIN: u64 = 64 << 20;
     const BYTES_MAX: u64 = 1 << 30;
-    let quarter = memory.total_bytes().map_or(BYTES_MAX, |total| total / 4);
-    usize::try_from(quarter.min(BYTES_MAX)).unwrap_or(usize::MAX)
+    let threshold = memory.total_bytes().map(|total| options.alarms.memory_limit().bytes(total));
+    let quarter = threshold.map_or(BYTES_MAX, |threshold| threshold / 4);
+    usize::try_from(quarter.clamp(BYTES_MIN, BYTES_MAX)).unwrap_or(usize::MAX)
 }

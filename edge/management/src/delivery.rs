@@ -73,7 +73,7 @@ pub struct ConsumerExplanation {
     pub ack_required: bool,
     /// It gets the next message, or would if there were one.
     pub is_served: bool,
-    /// Why, as a word for programs: `in_line`, `prefetch_full`, `channel_prefetch_full`, `socket_full`, `inactive`,
+    /// Why, as a word for programs: `in_line`, `prefetch_full`, `channel_prefetch_full`, `socket_full`, `large_messages`, `inactive`,
     /// `lower_priority`, `starting`, `gone`, `paused`.
     pub reason: &'static str,
     /// Why, and what to do about it, for people.

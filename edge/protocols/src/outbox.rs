@@ -10,7 +10,8 @@
 //! Bound: deliveries are refused while [`OUTPUT_BYTES_MAX`] bytes or more wait or are being written; replies are always
 //! taken, because the session stops parsing at the same bound.
 
-use std::task::Waker;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
 
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, MutexGuard};
@@ -102,6 +103,13 @@ impl<S> Outbox<S> {
     }
 }
 
+/// An outbox stands for its connection's task.
+impl<S: Send + 'static> Wake for Outbox<S> {
+    fn wake(self: Arc<Self>) {
+        self.waker.wake();
+    }
+}
+
 impl<S: Send> OutputBytes for Outbox<S> {
     fn take(&self, buffer: &mut Vec<u8>) {
         debug_assert!(buffer.is_empty(), "bytes that were not written yet would be lost");
@@ -157,13 +165,17 @@ impl<S> Output<S> {
     pub fn pending_bytes(&self) -> usize {
         self.bytes.len() + self.in_flight_bytes
     }
+
+    /// Bytes of memory for them.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.in_flight_bytes
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
 
     use super::*;
 

@@ -40,6 +40,12 @@ pub enum SessionHold {
         /// Bytes waiting or being written.
         pending_bytes: u64,
     },
+    /// The message is larger than 1 MiB, and such messages to other clients use up the memory for them: it comes when some of
+    /// these have been read.
+    LargeMessages {
+        /// Bytes of such messages that are not written.
+        held_bytes: u64,
+    },
     /// The prefetch of its whole channel is used up (basic.qos with global, B121).
     ChannelPrefetch {
         /// Unsettled deliveries to all consumers of the channel.

@@ -43,6 +43,12 @@ pub(super) fn of_consumer(consumer: &ConsumerStats, hold: ConsumerHold) -> (&'st
                 "not served for now: the client reads too slowly, {pending_bytes} bytes wait for its socket"
             ),
         ),
+        (_, SessionHold::LargeMessages { held_bytes }) => (
+            "large_messages",
+            format!(
+                "not served for now: {held_bytes} bytes of large messages (above 1 MiB) wait for the sockets of other clients that read slowly"
+            ),
+        ),
         (_, SessionHold::Unannounced) => {
             ("starting", "not served yet: it has not been told that it consumes".into())
         }
@@ -116,6 +122,7 @@ fn common(of: &DeliveryExplanation) -> String {
         ("prefetch_full", "have used up their prefetch and must ack"),
         ("channel_prefetch_full", "have used up the prefetch of their channel and must ack"),
         ("socket_full", "read too slowly"),
+        ("large_messages", "wait until others have read their large messages"),
         ("inactive", "wait behind the single active consumer"),
         ("starting", "are starting"),
         ("gone", "are ending"),

@@ -29,6 +29,7 @@ fn each_hold_has_its_reason() {
     assert_eq!(reason(Standing::InLine, S::None), "in_line");
     assert_eq!(reason(Standing::PrefetchFull, S::None), "prefetch_full");
     assert_eq!(reason(Standing::Paused, S::Output { pending_bytes: 5 }), "socket_full");
+    assert_eq!(reason(Standing::Paused, S::LargeMessages { held_bytes: 5 }), "large_messages");
     assert_eq!(
         reason(Standing::Paused, S::ChannelPrefetch { unacked: 1, prefetch: 1 }),
         "channel_prefetch_full"

@@ -2,10 +2,11 @@
 //!
 //! Refuses to know what becomes of the message. Orders and texts are those of RabbitMQ's command assembler.
 //!
-//! Bound: the body buffer grows with the bytes that have arrived, never with what the header announces.
+//! Bound: the body buffer grows with the bytes that have arrived, never with what the header announces, and whoever hands
+//! frames in knows by how much before it does ([`Assembly::growth`]).
 
 use wire::amqp091::methods::basic;
-use wire::amqp091::{ContentHeader, FRAME_HEADER, Frame};
+use wire::amqp091::{ContentHeader, FRAME_BODY, FRAME_HEADER, Frame};
 
 use super::errors::{Failure, Outcome, ReplyCode};
 
@@ -15,8 +16,8 @@ const BODY_BYTES_CAP: u64 = 512 << 20;
 /// Least capacity reserved for a body of several frames.
 const BODY_BYTES_FIRST: usize = 64 << 10;
 
-/// Largest buffer that a connection keeps for its next body of several frames.
-const BODY_BYTES_KEPT: usize = 256 << 10;
+/// Largest buffer that a connection keeps for its next body of several frames. So much it always may have.
+pub(crate) const BODY_BYTES_KEPT: usize = 256 << 10;
 
 /// Class and method number of basic.publish, to blame.
 pub(crate) const PUBLISH: (u16, u16) = basic::Publish::ID;
@@ -150,7 +151,7 @@ impl Assembly {
     }
 
     fn body(&mut self, frame: &Frame<'_>, remaining: u64) -> Outcome<Progress> {
-        if frame.kind != wire::amqp091::FRAME_BODY {
+        if frame.kind != FRAME_BODY {
             return Err(unexpected("expected content body, got non content body frame instead"));
         }
         let arrived = frame.payload.len() as u64;
@@ -171,15 +172,38 @@ impl Assembly {
     }
 
     fn gather(&mut self, payload: &[u8]) {
-        let needed = self.body.len() + payload.len();
-        if needed > self.body.capacity() {
-            // Doubling bounds the copies; the announced size bounds the waste.
-            let announced = usize::try_from(self.body_size).unwrap_or(usize::MAX);
-            let wanted =
-                needed.max(self.body.capacity() * 2).max(BODY_BYTES_FIRST).min(announced).max(needed);
-            self.body.reserve_exact(wanted - self.body.len());
+        let capacity = self.capacity_with(payload.len());
+        if capacity > self.body.capacity() {
+            self.body.reserve_exact(capacity - self.body.len());
         }
         self.body.extend_from_slice(payload);
+    }
+
+    /// What the body occupies when so much more has come.
+    fn capacity_with(&self, payload_bytes: usize) -> usize {
+        let needed = self.body.len() + payload_bytes;
+        if needed <= self.body.capacity() {
+            return self.body.capacity();
+        }
+        // Doubling bounds the copies; the announced size bounds the waste.
+        let announced = usize::try_from(self.body_size).unwrap_or(usize::MAX);
+        needed.max(self.body.capacity() * 2).max(BODY_BYTES_FIRST).min(announced).max(needed)
+    }
+
+    /// By how many bytes the memory for the body grows when this frame is handed in; 0 also for a frame that is refused then.
+    pub(crate) fn growth(&self, frame: &Frame<'_>) -> usize {
+        let Stage::Body(remaining) = self.stage else { return 0 };
+        let arrived = frame.payload.len() as u64;
+        let is_gathered = arrived <= remaining && arrived != self.body_size && !self.is_oversize;
+        if frame.kind != FRAME_BODY || !is_gathered {
+            return 0;
+        }
+        self.capacity_with(frame.payload.len()) - self.body.capacity()
+    }
+
+    /// Bytes that the body has when it is whole.
+    pub(crate) fn body_size(&self) -> usize {
+        usize::try_from(self.body_size).unwrap_or(usize::MAX)
     }
 
     /// The complete message; `in_frame` is the last frame's payload when the body is there.
@@ -216,7 +240,7 @@ fn unexpected(text: impl Into<String>) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::{FRAME_BODY, FRAME_METHOD, ShortStr};
+    use wire::amqp091::{FRAME_METHOD, ShortStr};
 
     use super::*;
 
@@ -282,7 +306,8 @@ mod tests {
     fn several_frames_are_gathered_and_empty_ones_tolerated() {
         let mut assembly = started();
         assert_eq!(header(&mut assembly, 4), Ok(Progress::More));
-        for part in [&b""[..], b"ab", b"", b"c"] {
+        for (part, growth) in [(&b""[..], 0), (b"ab", 4), (b"", 0), (b"c", 0)] {
+            assert_eq!(assembly.growth(&frame(FRAME_BODY, part)), growth);
             assert_eq!(body(&mut assembly, part), Ok(Progress::More));
         }
         assert_eq!(body(&mut assembly, b"d"), Ok(Progress::Gathered));
@@ -296,9 +321,10 @@ mod tests {
             assembly.frame(&frame(FRAME_HEADER, &header_of(60, 0, 400 << 20)), u64::MAX),
             Ok(Progress::More)
         );
-        assert_eq!(assembly.body.capacity(), 0);
+        assert_eq!(assembly.held_bytes(), 0);
+        assert_eq!(assembly.growth(&frame(FRAME_BODY, &[0; 1000])), BODY_BYTES_FIRST);
         assert_eq!(body(&mut assembly, &[0; 1000]), Ok(Progress::More));
-        assert!(assembly.body.capacity() <= BODY_BYTES_FIRST);
+        assert_eq!(assembly.held_bytes(), BODY_BYTES_FIRST);
     }
 
     #[test]

@@ -93,8 +93,8 @@ impl ConnectionControl for Control {
             texts + info.vhost.capacity() + info.client_properties.capacity()
         };
         let mut output = self.outbox.lock();
-        let outgoing = output.bytes().capacity();
-        let channels = output.state().heap_bytes();
+        let outgoing = output.held_bytes();
+        let channels = output.state().heap_bytes() + output.state().unfinished_bytes;
         let count = output.state().channels().count();
         ConnectionMemory {
             connection: (super::session::FIXED_BYTES + strings) as u64,

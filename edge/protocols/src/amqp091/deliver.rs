@@ -14,6 +14,7 @@ use wire::amqp091::methods::basic;
 use wire::amqp091::{DeliverRun, ShortStr, encode_get_ok};
 
 use super::confirms::ConfirmProgress;
+use super::large::{LARGE_BYTES_MIN, LargeRoom, LargeShare};
 use super::unacked::{Entry, Unacked};
 use crate::outbox::{Outbox, Output};
 
@@ -101,6 +102,9 @@ pub(crate) struct Deliveries {
     paused_tokens: Vec<u32>,
     pub(crate) cancelled: Vec<CancelledConsumer>,
     serial_latest: u64,
+    pub(crate) large: LargeShare,
+    /// Memory of incomplete bodies and open transactions, bytes. The session's word.
+    pub(crate) unfinished_bytes: usize,
     /// What closed channels have counted.
     counted_closed: TrafficTotals,
     /// Channels with deliveries since the socket last took something, each once.
@@ -139,6 +143,8 @@ impl Deliveries {
             paused_tokens: Vec::new(),
             cancelled: Vec::new(),
             serial_latest: 0,
+            large: LargeShare::default(),
+            unfinished_bytes: 0,
             counted_closed: TrafficTotals::default(),
             served: Vec::new(),
         }
@@ -463,11 +469,12 @@ impl ChannelOutput {
 pub(crate) struct DeliverySink {
     pub(crate) outbox: Arc<Outbox<Deliveries>>,
     pub(crate) has_cancelled: AtomicBool,
+    pub(crate) large: LargeRoom,
 }
 
 impl broker::ConsumerSink for DeliverySink {
     fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
-        self.outbox.write(|output| deliver_run(output, token, run))
+        self.outbox.write(|output| self.deliver_run(output, token, run))
     }
 
     fn cancelled(&self, token: u32) {
@@ -477,7 +484,72 @@ impl broker::ConsumerSink for DeliverySink {
     }
 
     fn hold(&self, token: u32) -> SessionHold {
-        hold_of(&mut self.outbox.lock(), token)
+        let hold = hold_of(&mut self.outbox.lock(), token);
+        match hold {
+            SessionHold::LargeMessages { .. } => {
+                SessionHold::LargeMessages { held_bytes: self.large.held_bytes() as u64 }
+            }
+            _ => hold,
+        }
+    }
+}
+
+impl DeliverySink {
+    /// Encodes as many deliveries of the run as there is room and prefetch for.
+    fn deliver_run(&self, output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]) -> usize {
+        let (bytes, side, limit) = output.parts();
+        let Some(&index) = side.by_token.get(&token) else { return 0 };
+        let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
+        let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return 0 };
+        let ack_required = source.ack_required;
+        let (mut taken, mut redelivered) = (0, 0);
+        let mut encoder = DeliverRun::new(source.channel, &source.tag, side.frame_size_max);
+        for delivery in run {
+            let body_bytes = delivery.message.body.len();
+            if bytes.len() >= limit
+                || !channel.has_window(ack_required)
+                || (body_bytes > LARGE_BYTES_MIN
+                    && !self.large.claim(&mut side.large, body_bytes, &self.outbox))
+            {
+                if !source.paused {
+                    source.paused = true;
+                    side.paused_tokens.push(token);
+                }
+                break;
+            }
+            channel.latest_tag += 1;
+            let message = &delivery.message;
+            encoder.push(
+                bytes,
+                channel.latest_tag,
+                delivery.redelivered,
+                message.exchange,
+                message.routing_key,
+                message.properties,
+                message.body,
+            );
+            if ack_required {
+                source.outstanding += 1;
+                channel.global_outstanding += 1;
+                let tag = channel.latest_tag;
+                channel.unacked.push(Entry {
+                    tag,
+                    seq: delivery.seq,
+                    source: index,
+                    delivered_ds: side.delivered_ds,
+                });
+            }
+            taken += 1;
+            redelivered += u64::from(delivery.redelivered);
+        }
+        let counted = &mut channel.counted.deliveries;
+        *(if ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack }) += taken as u64;
+        counted.redelivered += redelivered;
+        if taken > 0 && !channel.is_served {
+            channel.is_served = true;
+            side.served.push(source.channel);
+        }
+        taken
     }
 }
 
@@ -500,61 +572,10 @@ fn hold_of(output: &mut Output<Deliveries>, token: u32) -> SessionHold {
     // A consumer that was refused for want of room goes on at the lower bound.
     let bytes_max = if source.paused { crate::OUTPUT_BYTES_LOW } else { crate::OUTPUT_BYTES_MAX };
     match pending_bytes < bytes_max as u64 {
+        true if source.paused && side.large.is_waiting() => SessionHold::LargeMessages { held_bytes: 0 },
         true => SessionHold::None,
         false => SessionHold::Output { pending_bytes },
     }
-}
-
-/// Encodes as many deliveries of the run as there is room and prefetch for.
-fn deliver_run(output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]) -> usize {
-    let (bytes, side, limit) = output.parts();
-    let Some(&index) = side.by_token.get(&token) else { return 0 };
-    let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
-    let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return 0 };
-    let ack_required = source.ack_required;
-    let (mut taken, mut redelivered) = (0, 0);
-    let mut encoder = DeliverRun::new(source.channel, &source.tag, side.frame_size_max);
-    for delivery in run {
-        if bytes.len() >= limit || !channel.has_window(ack_required) {
-            if !source.paused {
-                source.paused = true;
-                side.paused_tokens.push(token);
-            }
-            break;
-        }
-        channel.latest_tag += 1;
-        let message = &delivery.message;
-        encoder.push(
-            bytes,
-            channel.latest_tag,
-            delivery.redelivered,
-            message.exchange,
-            message.routing_key,
-            message.properties,
-            message.body,
-        );
-        if ack_required {
-            source.outstanding += 1;
-            channel.global_outstanding += 1;
-            let tag = channel.latest_tag;
-            channel.unacked.push(Entry {
-                tag,
-                seq: delivery.seq,
-                source: index,
-                delivered_ds: side.delivered_ds,
-            });
-        }
-        taken += 1;
-        redelivered += u64::from(delivery.redelivered);
-    }
-    let counted = &mut channel.counted.deliveries;
-    *(if ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack }) += taken as u64;
-    counted.redelivered += redelivered;
-    if taken > 0 && !channel.is_served {
-        channel.is_served = true;
-        side.served.push(source.channel);
-    }
-    taken
 }
 
 /// The queue is gone. The session tells the client, who must not read the cancel before the answer to its own delete (B119).
@@ -601,6 +622,7 @@ pub(crate) fn announce(output: &mut Output<Deliveries>, index: u32, nowait: bool
 /// Writes get-ok with its content; records it as unacked when it has a source.
 pub(crate) fn deliver_got(
     output: &mut Output<Deliveries>,
+    room: &LargeRoom,
     number: u16,
     source: Option<u32>,
     got: &GotMessage,
@@ -608,6 +630,9 @@ pub(crate) fn deliver_got(
     let (bytes, side, _) = output.parts();
     let (frame_size_max, delivered_ds) = (side.frame_size_max, side.delivered_ds);
     let Some(channel) = side.channels[usize::from(number)].as_deref_mut() else { return };
+    if got.body.len() > LARGE_BYTES_MIN {
+        room.add(&mut side.large, got.body.len());
+    }
     channel.latest_tag += 1;
     let counted = &mut channel.counted.deliveries;
     *(if source.is_some() { &mut counted.got } else { &mut counted.got_no_ack }) += 1;

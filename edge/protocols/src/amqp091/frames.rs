@@ -3,6 +3,8 @@
 //! Refuses to know what methods do. A message whose frames lie together in the read buffer is published from there;
 //! others go through the channel's assembly.
 
+use std::task::Waker;
+
 use wire::amqp091::methods::{basic, channel};
 use wire::amqp091::{
     ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method, Parsed,
@@ -10,10 +12,10 @@ use wire::amqp091::{
 };
 
 use super::channel::ChannelState;
-use super::content::{Content, PUBLISH, Progress};
+use super::content::{BODY_BYTES_KEPT, Content, PUBLISH, Progress};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::running::Running;
-use crate::budget::Overdrawn;
+use crate::budget::{Claim, Overdrawn, Want};
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(crate) enum Taken {
     Frame,
     /// It and this many bytes after it are dealt with.
     FrameAnd(usize),
-    /// It must wait, for replies that are on the way or for the end of an alarm; nothing was done.
+    /// It must wait, for replies that are on the way, the end of an alarm, or room for more of a body; nothing was done.
     Wait,
 }
 
@@ -191,22 +193,78 @@ impl Running {
         let Some(channel) = self.channels.get(number) else { return Ok(Taken::Frame) };
         let before = channel.assembly.held_bytes();
         channel.assembly.lend(&mut self.spare_body);
+        self.unfinished.add(channel.assembly.held_bytes() - before);
+        let (growth, body_size) = (channel.assembly.growth(frame), channel.assembly.body_size());
+        if growth > 0 && !self.may_gather(growth, body_size)? {
+            return Ok(Taken::Wait);
+        }
+        let channel = self.channel(number);
         let progress = channel.assembly.frame(frame, bytes_max);
         let held = channel.assembly.held_bytes();
-        self.unfinished.resized(before, held).map_err(too_much_unfinished)?;
         let in_frame = match progress? {
             Progress::More => return Ok(Taken::Frame),
             Progress::InFrame => Some(frame.payload),
             Progress::Gathered => None,
         };
-        let mut assembly = std::mem::take(&mut self.channel(number).assembly);
+        let mut assembly = std::mem::take(&mut channel.assembly);
         let outcome = self.content(number, &assembly.content(in_frame));
         assembly.finish(&mut self.spare_body);
-        self.unfinished.give_back(held);
+        if held > 0 {
+            self.unfinished.give_back(held);
+            self.show_unfinished();
+        }
         if let Some(channel) = self.channels.get(number) {
             channel.assembly = assembly;
         }
         outcome.map(|()| Taken::Frame)
+    }
+}
+
+/// Where the connection stands that wants to gather more of a body than there may be room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// It wants nothing.
+    #[default]
+    Unasked,
+    /// It waits for this much; nothing is parsed meanwhile.
+    Awaited(Want),
+    /// It has it, for the frame that comes next.
+    Granted,
+}
+
+impl Running {
+    /// Whether a body may grow; otherwise the frame waits.
+    fn may_gather(&mut self, growth: usize, body_size: usize) -> Outcome<bool> {
+        if self.room == Room::Unasked {
+            if self.unfinished.held_bytes() + growth <= BODY_BYTES_KEPT {
+                self.unfinished.add(growth);
+                return Ok(true);
+            }
+            self.room = Room::Awaited(Want { bytes: growth, finish_bytes: body_size });
+            self.ask_for_room()?;
+        }
+        let is_granted = self.room == Room::Granted;
+        if is_granted {
+            self.room = Room::Unasked;
+        }
+        Ok(is_granted)
+    }
+
+    /// Asks for what is awaited, if anything is.
+    pub(crate) fn ask_for_room(&mut self) -> Outcome {
+        let Room::Awaited(want) = self.room else { return Ok(()) };
+        let outbox = &self.sink.outbox;
+        let claim = self.unfinished.claim(want, || Waker::from(outbox.clone()));
+        if claim.map_err(too_much_unfinished)? == Claim::Granted {
+            self.room = Room::Granted;
+            self.show_unfinished();
+        }
+        Ok(())
+    }
+
+    /// For those who ask where memory is.
+    pub(crate) fn show_unfinished(&self) {
+        self.sink.outbox.lock().state().unfinished_bytes = self.unfinished.held_bytes();
     }
 }
 

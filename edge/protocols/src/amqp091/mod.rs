@@ -17,6 +17,7 @@ mod deliver;
 mod errors;
 mod frames;
 mod handshake;
+mod large;
 mod methods;
 mod overdue;
 mod pending;

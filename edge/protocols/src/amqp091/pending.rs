@@ -277,7 +277,8 @@ impl Running {
         };
         self.broker.trace_got(&self.principal, channel, queue, &got);
         let source = ack_required.then(|| self.getter(channel, queue));
-        self.write(|output| deliver_got(output, channel, source, &got));
+        let sink = self.sink.clone();
+        self.write(|output| deliver_got(output, &sink.large, channel, source, &got));
     }
 
     fn committed(&mut self, channel: u16, is_whole: bool) -> Outcome {

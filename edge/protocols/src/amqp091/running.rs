@@ -14,6 +14,7 @@ use wire::amqp091::methods::connection;
 use super::channel::{Channel, Channels};
 use super::deliver::{Deliveries, DeliverySink, tell_cancelled};
 use super::errors::{Failure, Outcome, ReplyCode};
+use super::frames::Room;
 use super::overdue::Overdue;
 use super::pending::{Awaited, Pending};
 use super::refusals::channel_failure;
@@ -53,6 +54,7 @@ pub(crate) struct Running {
     pub(crate) random: u64,
     /// Memory of incomplete bodies and open transactions on all channels.
     pub(crate) unfinished: Share,
+    pub(crate) room: Room,
     /// A buffer for the next body of several frames.
     pub(crate) spare_body: Vec<u8>,
     pub(crate) has_freed_window: bool,
@@ -73,6 +75,12 @@ impl Running {
     /// Whether parsing must stop.
     #[inline]
     pub(crate) fn is_stalled(&self) -> bool {
+        self.is_held_back() || matches!(self.room, Room::Awaited(_))
+    }
+
+    /// Whether parsing must stop for other reasons than that bodies want room.
+    #[inline]
+    pub(crate) fn is_held_back(&self) -> bool {
         self.barrier || self.publisher_full || self.output_full || self.alarm.holds
     }
 
@@ -177,6 +185,7 @@ impl Running {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Outcome<Poll<()>> {
         self.forget_cancelled();
         self.poll_pending(cx)?;
+        self.ask_for_room()?;
         if self.publisher_full {
             self.publisher_full = self.publisher.poll_ready(cx).is_pending();
         }

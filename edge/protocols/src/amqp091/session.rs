@@ -25,6 +25,7 @@ use super::deliver::{Deliveries, DeliverySink};
 use super::errors::{Failure, Outcome};
 use super::frames::{Taken, check_kind};
 use super::handshake::{Client, Greeting, Limits, encode_start, greet};
+use super::large::LargeRoom;
 use super::running::Running;
 use super::settings::{Mechanism, Peer, Settings};
 use crate::outbox::{Outbox, OutputBytes};
@@ -144,7 +145,9 @@ impl Session {
     #[must_use]
     pub fn new(broker: Broker, settings: Arc<Settings>, peer: Peer, now: Now) -> Session {
         let outbox = Arc::new(Outbox::new(Deliveries::new()));
-        let sink = Arc::new(DeliverySink { outbox: outbox.clone(), has_cancelled: AtomicBool::new(false) });
+        let large = LargeRoom::new(settings.large_deliveries.clone());
+        let sink =
+            Arc::new(DeliverySink { outbox: outbox.clone(), has_cancelled: AtomicBool::new(false), large });
         let info = ConnectionInfo {
             name: peer.connection_name(),
             peer_host: peer.remote.ip().to_string(),
@@ -418,6 +421,13 @@ impl Session {
         if self.outbox.pending_bytes() >= OUTPUT_BYTES_LOW {
             return;
         }
+        if self.sink.large.is_held() {
+            let mut output = self.outbox.lock();
+            // Another one may have come since the look.
+            if output.pending_bytes() < OUTPUT_BYTES_LOW {
+                self.sink.large.give_back(&mut output.state().large);
+            }
+        }
         if let Some(running) = &mut self.running {
             running.output_full = false;
             running.resume_paused();
@@ -499,6 +509,7 @@ impl Session {
     fn release(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.release_all();
+            self.sink.large.give_back(&mut self.outbox.lock().state().large);
         }
     }
 }

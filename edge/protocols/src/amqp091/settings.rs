@@ -69,9 +69,14 @@ pub struct Settings {
     /// Largest number of consumers on one channel; `None` is no limit (B136). Default none.
     pub consumers_per_channel_max: Option<usize>,
     /// Memory for incomplete bodies and open transactions of all connections with these settings. A connection that holds
-    /// more than is left loses its channel with 406 where a transaction grows, and is closed with 506 where a body does.
+    /// more than is left loses its channel with 406 where a transaction grows. Where a body does, it is not read until there is
+    /// room; one connection at a time may finish a body all the same, and is closed with 506 when it does not.
     /// RabbitMQ has no such bound. Default 1 GiB.
     pub unfinished: Arc<Budget>,
+    /// Memory for deliveries of more than 1 MiB that sockets have not taken, of all connections with these settings. Further ones
+    /// wait in their queues, but for one at a time; a client that does not read that one while others wait is closed with 506.
+    /// RabbitMQ has no such bound. Default 1 GiB.
+    pub large_deliveries: Arc<Budget>,
     /// Mechanisms offered, in the order offered. Default as RabbitMQ 4.3: ANONYMOUS, AMQPLAIN, PLAIN.
     pub mechanisms: Vec<Mechanism>,
     /// The anonymous user; `None` refuses them even if the mechanism is offered. Default guest.
@@ -104,6 +109,7 @@ impl Default for Settings {
             consumer_timeout_ms: Some(1_800_000),
             consumers_per_channel_max: None,
             unfinished: Budget::new(1 << 30),
+            large_deliveries: Budget::new(1 << 30),
             mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
             anonymous: Some(guest),
             global_qos: GlobalQos::default(),

@@ -188,6 +188,7 @@ impl Running {
         let (count, held) = (transaction.messages.len(), transaction.held_bytes());
         self.unfinished.resized(before, held).map_err(|over| too_large(over, super::content::PUBLISH))?;
         self.note(number, |facts| facts.messages_uncommitted = count);
+        self.show_unfinished();
         Ok(())
     }
 

@@ -2,12 +2,17 @@
 
 use wire::amqp091::HEARTBEAT;
 
+use super::super::errors::{Failure, ReplyCode};
 use super::{Phase, Session};
 use crate::Now;
+use crate::budget::Blame;
 use crate::outbox::OutputBytes;
 
 /// Output buffers above this are given back when nothing was written for a whole interval between ticks.
 const IDLE_BUFFER_BYTES_KEPT: usize = 4096;
+
+/// How often a connection that may hold more than its share is looked at, milliseconds.
+const FAVOUR_LOOK_MS: u64 = 5_000;
 
 /// A moment that never comes.
 const NEVER: u64 = u64::MAX;
@@ -33,6 +38,9 @@ impl Session {
                 if let Some(running) = &mut self.running {
                     running.close_overdue(now_ds);
                 }
+                if let Some(failure) = self.overstay() {
+                    self.fail(&failure);
+                }
                 if idle_ms > interval_ms {
                     self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
                 }
@@ -56,7 +64,7 @@ impl Session {
             Phase::Header | Phase::Starting | Phase::Tuning | Phase::Opening => {
                 self.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
             }
-            Phase::Running => self.heartbeat_due_ms().min(self.overdue_look_ms()),
+            Phase::Running => self.heartbeat_due_ms().min(self.overdue_look_ms()).min(self.favour_look_ms()),
             Phase::Closing | Phase::Draining => self.close_deadline_ms.unwrap_or(0),
             Phase::Closed => NEVER,
         }
@@ -97,6 +105,31 @@ impl Session {
     /// Tenths of a second since the connection was accepted.
     pub(super) fn now_ds(&self) -> u32 {
         u32::try_from(self.now.since_ms(self.started) / 100).unwrap_or(u32::MAX)
+    }
+
+    /// When to look whether the connection holds up others that wait for memory.
+    fn favour_look_ms(&self) -> u64 {
+        let is_favoured = self.running.as_ref().is_some_and(|running| running.unfinished.is_favoured());
+        if is_favoured || self.sink.large.is_held() {
+            self.ticked.monotonic_ms + FAVOUR_LOOK_MS
+        } else {
+            NEVER
+        }
+    }
+
+    /// Why the connection may not hold memory any longer that others wait for.
+    fn overstay(&mut self) -> Option<Failure> {
+        let running = self.running.as_mut()?;
+        let now_ms = self.now.monotonic_ms;
+        let blame = if running.is_held_back() { Blame::Broker } else { Blame::Client };
+        let text = if running.unfinished.overstays(now_ms, blame) {
+            "others have waited too long for the memory that an incomplete message of this connection holds"
+        } else if self.sink.large.is_held() && self.outbox.lock().state().large.overstays(now_ms) {
+            "others have waited too long for the memory of large messages that this connection does not read"
+        } else {
+            return None;
+        };
+        Some(Failure::new(ReplyCode::ResourceError, text))
     }
 
     fn overdue_look_ms(&self) -> u64 {

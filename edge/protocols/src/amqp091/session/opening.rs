@@ -7,6 +7,7 @@ use wire::amqp091::methods::connection::{Open, OpenOk, StartOk, TuneOk};
 
 use super::super::channel::Channels;
 use super::super::errors::Outcome;
+use super::super::frames::Room;
 use super::super::handshake::{Client, LoginError, encode_tune, login, negotiate};
 use super::super::overdue::Overdue;
 use super::super::refusals::open_failure;
@@ -93,6 +94,7 @@ impl Session {
             token_latest: 0,
             random: self.peer.seed,
             unfinished: Share::new(self.settings.unfinished.clone()),
+            room: Room::default(),
             spare_body: Vec::new(),
             active: Vec::new(),
             active_latest: 0,

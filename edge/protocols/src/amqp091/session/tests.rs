@@ -25,6 +25,7 @@ mod chaos;
 mod consuming;
 mod counting;
 mod ending;
+mod large;
 mod opening;
 mod publishing;
 

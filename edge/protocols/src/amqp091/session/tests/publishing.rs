@@ -177,48 +177,6 @@ fn a_message_above_the_limit_closes_its_channel_when_it_is_complete() {
     assert_eq!(client.wait("channel.close").close(), (406, text.into(), (60, 40)));
 }
 
-/// The first 9,000 of 10,000 bytes on each of three channels.
-fn begin_three(client: &mut Client) {
-    for number in 1..=3 {
-        client.open_channel(number);
-        let mut bytes = Vec::new();
-        basic::Publish::default().encode_frame(number, &mut bytes);
-        ContentHeader { class_id: 60, weight: 0, body_size: 10_000, properties: &[0, 0] }
-            .encode_frame(number, &mut bytes);
-        write_frame(FRAME_BODY, number, &[0; 9_000], &mut bytes);
-        client.send(&bytes);
-    }
-}
-
-#[test]
-fn incomplete_bodies_of_many_channels_share_the_nodes_budget() {
-    let mut world = World::new();
-    world.settings.unfinished = Budget::new(50_000);
-    let mut client = world.open();
-    begin_three(&mut client);
-    let (code, text, _) = client.wait("connection.close").close();
-    assert_eq!(code, 506);
-    let expected = "RESOURCE_ERROR - incomplete messages and open transactions of this connection hold 30000 bytes, more than \
-                    is left of 50000 for all connections";
-    assert_eq!(text, expected);
-    assert_eq!(world.settings.unfinished.held_bytes(), 0);
-}
-
-#[test]
-fn bodies_that_are_completed_or_given_up_count_no_more() {
-    let mut world = World::new();
-    world.settings.unfinished = Budget::new(1 << 20);
-    let mut client = world.open();
-    begin_three(&mut client);
-    assert_eq!(world.settings.unfinished.held_bytes(), 30_000);
-    let mut rest = Vec::new();
-    write_frame(FRAME_BODY, 1, &[0; 1_000], &mut rest);
-    client.send(&rest);
-    assert_eq!(world.settings.unfinished.held_bytes(), 20_000);
-    drop(client);
-    assert_eq!(world.settings.unfinished.held_bytes(), 0);
-}
-
 #[test]
 fn a_transaction_happens_at_commit_or_not_at_all() {
     let world = World::new();

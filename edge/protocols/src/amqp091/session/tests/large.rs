@@ -1,0 +1,200 @@
+//! Bodies of many frames on their way in, large deliveries on their way out: what connections share of the node's memory.
+
+use wire::amqp091::HEARTBEAT;
+
+use super::*;
+use crate::Budget;
+
+/// Bytes of the large bodies that arrive.
+const BODY_BYTES: usize = 800_000;
+
+/// Of those that are delivered: more than 1 MiB.
+const DELIVERY_BYTES: usize = 2 << 20;
+
+/// A publish to `q` that announces so much and brings the first `sent` bytes of it.
+fn begun(number: u16, announced: usize, sent: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let publish = basic::Publish { routing_key: ShortStr::bounded(b"q"), ..basic::Publish::default() };
+    publish.encode_frame(number, &mut bytes);
+    ContentHeader { class_id: 60, weight: 0, body_size: announced as u64, properties: &[0, 0] }
+        .encode_frame(number, &mut bytes);
+    for part in vec![0; sent].chunks(131_064) {
+        write_frame(FRAME_BODY, number, part, &mut bytes);
+    }
+    bytes
+}
+
+/// The last byte of a body.
+fn last_byte() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_frame(FRAME_BODY, 1, &[0], &mut bytes);
+    bytes
+}
+
+#[test]
+fn connections_in_the_middle_of_large_bodies_take_turns_and_all_finish() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(1_000_000);
+    let budget = world.settings.unfinished.clone();
+    let mut clients: Vec<Client> = (0..4).map(|_| world.channel()).collect();
+    clients[0].declare("q");
+    for client in &mut clients {
+        client.send(&begun(1, BODY_BYTES, BODY_BYTES - 1));
+    }
+    assert_eq!(budget.waiting(), 3);
+    assert!(clients[1].session.is_stalled() && !clients[1].input.is_empty());
+    for client in &mut clients {
+        assert!(budget.held_bytes() <= 1_000_000 + BODY_BYTES, "{} bytes", budget.held_bytes());
+        client.turn();
+        assert!(client.input.is_empty(), "its turn has come");
+        client.send(&last_byte());
+    }
+    assert_eq!(clients[0].ready("q"), 4);
+    assert_eq!((budget.held_bytes(), budget.waiting()), (0, 0));
+}
+
+#[test]
+fn bodies_of_a_few_frames_do_not_wait_for_large_ones() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(0);
+    let (mut hoarder, mut other) = (world.channel(), world.channel());
+    other.declare("q");
+    hoarder.send(&begun(1, BODY_BYTES, BODY_BYTES - 1));
+    other.publish(1, "q", &[0; 250_000]);
+    assert_eq!(other.ready("q"), 1);
+    other.send(&begun(1, BODY_BYTES, BODY_BYTES - 1));
+    assert!(other.session.is_stalled());
+    drop(hoarder);
+    other.turn();
+    other.send(&last_byte());
+    assert_eq!(other.ready("q"), 2);
+}
+
+#[test]
+fn a_connection_that_begins_more_than_it_can_finish_is_closed() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(500_000);
+    let mut client = world.open();
+    (1..=3).for_each(|number| client.open_channel(number));
+    (1..=3).for_each(|number| client.send(&begun(number, 400_000, 300_000)));
+    let (code, text, _) = client.wait("connection.close").close();
+    assert_eq!(code, 506);
+    let expected = "RESOURCE_ERROR - incomplete messages and open transactions of this connection hold 662128 bytes, more than \
+                    is left of 500000 for all connections";
+    assert_eq!(text, expected);
+    assert_eq!(world.settings.unfinished.held_bytes(), 0);
+}
+
+#[test]
+fn bodies_that_are_completed_or_given_up_count_no_more() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(1 << 20);
+    let mut client = world.open();
+    for number in 1..=3 {
+        client.open_channel(number);
+        client.send(&begun(number, 10_000, 9_999));
+    }
+    assert_eq!(world.settings.unfinished.held_bytes(), 30_000);
+    client.send(&last_byte());
+    assert_eq!(world.settings.unfinished.held_bytes(), 20_000);
+    drop(client);
+    assert_eq!(world.settings.unfinished.held_bytes(), 0);
+}
+
+/// Waits for what other threads do.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it has not come");
+        std::thread::yield_now();
+    }
+}
+
+/// So many large messages in `q`, and room for none of them.
+fn large_messages(world: &mut World, count: usize) {
+    world.settings.large_deliveries = Budget::new(0);
+    let mut client = world.channel();
+    client.declare("q");
+    (0..count).for_each(|_| client.publish(1, "q", &vec![7; DELIVERY_BYTES]));
+    assert_eq!(client.ready("q"), count as u32);
+}
+
+#[test]
+fn large_deliveries_without_room_wait_until_others_are_written() {
+    let mut world = World::new();
+    large_messages(&mut world, 3);
+    let budget = world.settings.large_deliveries.clone();
+    let mut clients: Vec<Client> = (0..3).map(|_| world.channel()).collect();
+    for (client, waiting) in clients.iter_mut().zip(0..) {
+        client.method(1, basic::Qos { prefetch_count: 1, ..basic::Qos::default() });
+        client.wait("basic.qos-ok");
+        client.method(1, consumer("q", false));
+        until(|| (budget.held_bytes(), budget.waiting()) == (DELIVERY_BYTES, waiting));
+    }
+    for client in &mut clients {
+        assert!(budget.held_bytes() <= DELIVERY_BYTES);
+        client.wait("basic.consume-ok");
+        assert_eq!(client.delivery().2.len(), DELIVERY_BYTES);
+    }
+    assert_eq!((budget.held_bytes(), budget.waiting()), (0, 0));
+}
+
+#[test]
+fn who_does_not_read_what_others_wait_for_is_closed() {
+    let mut world = World::new();
+    large_messages(&mut world, 2);
+    let (mut silent, mut other) = (world.channel(), world.channel());
+    let budget = world.settings.large_deliveries.clone();
+    silent.method(1, consumer("q", false));
+    until(|| budget.held_bytes() == DELIVERY_BYTES);
+    other.consume("q", false);
+    until(|| budget.waiting() == 1);
+    for ms in [5_000, 50_000] {
+        silent.now.monotonic_ms += ms;
+        silent.send(&HEARTBEAT);
+        silent.after_ms(0);
+    }
+    assert_eq!(other.delivery().2.len(), DELIVERY_BYTES);
+    silent.wait("basic.consume-ok");
+    assert_eq!(silent.delivery().2.len(), DELIVERY_BYTES);
+    let (code, text, _) = silent.wait("connection.close").close();
+    assert_eq!(code, 506);
+    assert!(text.contains("large messages that this connection does not read"), "{text}");
+    assert_eq!(other.delivery().2.len(), DELIVERY_BYTES, "it comes again, to somebody else");
+}
+
+#[test]
+fn who_does_not_finish_what_others_wait_for_is_closed() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(0);
+    let (mut slow, mut other) = (world.channel(), world.channel());
+    other.declare("q");
+    slow.send(&begun(1, BODY_BYTES, BODY_BYTES - 1));
+    other.send(&begun(1, BODY_BYTES, BODY_BYTES - 1));
+    for ms in [5_000, 50_000] {
+        slow.now.monotonic_ms += ms;
+        slow.send(&HEARTBEAT);
+        slow.after_ms(0);
+    }
+    slow.wait("heartbeat");
+    let (code, text, _) = slow.wait("connection.close").close();
+    assert_eq!(code, 506);
+    assert!(text.contains("an incomplete message of this connection"), "{text}");
+    other.turn();
+    other.send(&last_byte());
+    assert_eq!(other.ready("q"), 1);
+}
+
+#[test]
+fn what_was_fetched_counts_until_it_is_written() {
+    let mut world = World::new();
+    large_messages(&mut world, 1);
+    let mut client = world.channel();
+    client.method(1, get("q", true));
+    until(|| {
+        client.turn();
+        world.settings.large_deliveries.held_bytes() == DELIVERY_BYTES
+    });
+    client.wait("basic.get-ok");
+    assert_eq!(world.settings.large_deliveries.held_bytes(), 0);
+}

@@ -103,7 +103,8 @@ pub(crate) struct ChannelRoutes {
     chosen: Option<QueueList>,
     /// Long lists, with the sets of the tables that they were made from.
     long: VecDeque<(DestinationSet<QueueRef>, QueueList)>,
-    scratch: Scratch<QueueRef>,
+    /// Made when the first key is looked up: many channels only consume.
+    scratch: Option<Box<Scratch<QueueRef>>>,
     /// Exchanges that the latest message passed and that do more than route.
     on_duty: Vec<u64>,
     none: Option<QueueList>,
@@ -139,7 +140,7 @@ impl Default for ChannelRoutes {
             changes: 0,
             chosen: None,
             long: VecDeque::new(),
-            scratch: Vhost::scratch(),
+            scratch: None,
             on_duty: Vec::new(),
             none: None,
         }
@@ -363,8 +364,9 @@ impl ChannelRoutes {
         let keys = keys_of(routing_key, copies);
         let mut queues = Vec::new();
         let properties = Properties::new(properties);
-        principal.vhost.route(exchange, &keys, properties, &mut self.scratch, &mut queues);
-        self.on_duty.extend_from_slice(self.scratch.on_duty());
+        let scratch = self.scratch.get_or_insert_with(|| Box::new(Vhost::scratch()));
+        principal.vhost.route(exchange, &keys, properties, scratch, &mut queues);
+        self.on_duty.extend_from_slice(scratch.on_duty());
         if queues.is_empty() { self.nowhere() } else { Arc::from(queues) }
     }
 

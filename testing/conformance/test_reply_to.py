@@ -118,6 +118,21 @@ def test_b154_a_copy_may_go_to_a_requester(ch, server):
     ch.nothing()
 
 
+def test_b154_a_dead_letter_may_go_to_a_requester(ch, server):
+    ch.consume(REPLY_TO, no_ack=True)
+    address = request(ch, server)
+    other, queue = server
+    dies = {"x-message-ttl": 0, "x-dead-letter-exchange": ""}
+    other.publish("", other.queue(arguments={**dies, "x-dead-letter-routing-key": address}), b"key of the queue")
+    assert ch.deliver(b"key of the queue").props["headers"]["x-first-death-reason"] == "expired"
+    topic = other.exchange("topic", auto_delete=True)
+    other.bind(other.queue(arguments=dies), topic, "#")
+    other.publish(topic, address, b"key of the message", headers={"CC": [queue]})
+    ch.deliver(b"key of the message")
+    assert client.eventually(lambda: other.get(queue, no_ack=True)).body == b"key of the message"
+    ch.nothing()
+
+
 def test_b155_what_is_lost_with_a_gone_requester_reaches_its_copies(broker, server):
     requester = broker.connect().channel()
     requester.consume(REPLY_TO, no_ack=True)

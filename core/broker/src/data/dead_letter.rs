@@ -14,6 +14,7 @@ use super::batch::{Batch, BatchConfirms, Facts};
 use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::{Handovers, QueueList};
 use super::history::{History, Keys};
+use super::routes::reply_consumers;
 use crate::cell::{Event, Life, Queue, QueueRef};
 use crate::services::Services;
 use crate::vhost::Vhost;
@@ -202,6 +203,9 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             priority: properties.priority().unwrap_or(0),
             ttl_ms: None,
         };
+        if exchange.name.is_empty() {
+            reply_consumers(&vhost, &keys).iter().for_each(|reply| reply.deliver(view));
+        }
         let annotations = history.after_death(Array::from_raw(&died.deaths), kept);
         vhost.remember(scratch.on_duty(), view, facts, &annotations);
         queues.retain(|to| to.0.is_store() || !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));

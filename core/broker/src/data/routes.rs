@@ -86,6 +86,7 @@ impl CarbonCopies {
 
 /// What a channel remembers: the latest exchange, and where its keys lead. Routes are remembered while they depend on nothing but
 /// the key and the exchange's own table, and are forgotten with that table: what others declare and bind elsewhere changes nothing.
+#[derive(Default)]
 pub(crate) struct ChannelRoutes {
     exchange: Option<Arc<Exchange<QueueRef>>>,
     /// Version of the vhost's tables and of the permissions under which the exchange was entered.
@@ -125,25 +126,6 @@ impl Remembered {
         self.generation == generation
             || !exchange.name.is_empty()
             || matches!(&self.queues[..], [queue] if !queue.0.is_removed())
-    }
-}
-
-impl Default for ChannelRoutes {
-    fn default() -> Self {
-        Self {
-            exchange: None,
-            versions: (0, 0),
-            is_plain: false,
-            source: (0, 0),
-            remembered: HashMap::default(),
-            latest: None,
-            changes: 0,
-            chosen: None,
-            long: VecDeque::new(),
-            scratch: None,
-            on_duty: Vec::new(),
-            none: None,
-        }
     }
 }
 
@@ -391,9 +373,9 @@ pub(crate) fn keys_of<'a>(
     std::iter::once(routing_key).chain(copies.into_iter().flat_map(CarbonCopies::keys)).collect()
 }
 
-/// Who gets a message with these keys, published to the default exchange, as a direct reply: each once. Addresses of requesters
+/// Who gets a message with these keys at the default exchange, as a direct reply: each once. Addresses of requesters
 /// that are gone lead to nobody, and what is lost there is not unroutable (B155).
-fn reply_consumers(vhost: &Vhost, keys: &[&[u8]]) -> Replies {
+pub(crate) fn reply_consumers(vhost: &Vhost, keys: &[&[u8]]) -> Replies {
     let mut replies = Replies::new();
     for (at, key) in keys.iter().enumerate().filter(|(_, key)| is_reply_address(key)) {
         match vhost.replies.get(key) {

@@ -6,6 +6,7 @@
 )]
 
 mod chance;
+mod hashes;
 mod model;
 mod pair;
 mod queue;
@@ -19,7 +20,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use routing::{Destination, Exchange, ExchangeKind, Message, Scratch, route};
 use steps::{Bind, History, Step, To};
-use wire::amqp091::TableBuf;
+use wire::amqp091::{PropertiesBuf, TableBuf};
 
 /// All types, and delayed exchanges of all of those that route in different ways.
 const TYPES: &[TypeName] = &[
@@ -29,16 +30,28 @@ const TYPES: &[TypeName] = &[
     ("headers", None),
     ("x-modulus-hash", None),
     ("x-consistent-hash", None),
+    ("x-consistent-hash", Some(("hash-header", "h"))),
+    ("x-consistent-hash", Some(("hash-property", "message_id"))),
     ("x-random", None),
     ("x-local-random", None),
     ("x-jms-topic", None),
     ("x-recent-history", None),
     ("x-message-deduplication", None),
-    ("x-delayed-message", Some("direct")),
-    ("x-delayed-message", Some("topic")),
-    ("x-delayed-message", Some("headers")),
-    ("x-delayed-message", Some("x-random")),
-    ("x-delayed-message", Some("fanout")),
+    ("x-delayed-message", Some(("x-delayed-type", "direct"))),
+    ("x-delayed-message", Some(("x-delayed-type", "topic"))),
+    ("x-delayed-message", Some(("x-delayed-type", "headers"))),
+    ("x-delayed-message", Some(("x-delayed-type", "x-random"))),
+    ("x-delayed-message", Some(("x-delayed-type", "fanout"))),
+];
+
+/// Rings by all that there is to hash.
+const RINGS: &[TypeName] = &[
+    ("x-consistent-hash", None),
+    ("x-consistent-hash", Some(("hash-header", "h"))),
+    ("x-consistent-hash", Some(("hash-header", "i"))),
+    ("x-consistent-hash", Some(("hash-property", "message_id"))),
+    ("x-consistent-hash", Some(("hash-property", "correlation_id"))),
+    ("x-consistent-hash", Some(("hash-property", "timestamp"))),
 ];
 
 const TOPIC: &[TypeName] = &[("topic", None)];
@@ -71,16 +84,16 @@ each_alone! {
     topic_exchanges_route_as_the_model = TOPIC;
     headers_exchanges_route_as_the_model = &[("headers", None)];
     modulus_hash_exchanges_route_as_the_model = &[("x-modulus-hash", None)];
-    consistent_hash_exchanges_route_as_the_model = &[("x-consistent-hash", None)];
+    consistent_hash_exchanges_route_as_the_model = RINGS;
     random_exchanges_route_as_the_model = &[("x-random", None)];
     local_random_exchanges_route_as_the_model = &[("x-local-random", None)];
     jms_topic_exchanges_route_as_the_model = &[("x-jms-topic", None)];
     recent_history_exchanges_route_as_the_model = &[("x-recent-history", None)];
     deduplicating_exchanges_route_as_the_model = DEDUPLICATING;
     delayed_exchanges_route_as_the_model = &[
-        ("x-delayed-message", Some("topic")),
-        ("x-delayed-message", Some("fanout")),
-        ("x-delayed-message", Some("x-random")),
+        ("x-delayed-message", Some(("x-delayed-type", "topic"))),
+        ("x-delayed-message", Some(("x-delayed-type", "fanout"))),
+        ("x-delayed-message", Some(("x-delayed-type", "x-random"))),
     ];
 }
 
@@ -111,8 +124,8 @@ proptest! {
             pair.run(&Step::Bind(bind));
         }
         for key in keys {
-            let sent = model::Sent { keys: vec![key], headers: None };
-            pair.run(&Step::Publish { exchange: 0, sent });
+            let sent = model::Sent { keys: vec![key], headers: None, properties: PropertiesBuf::default() };
+            pair.run(&Step::Publish { exchange: 0, sent: Box::new(sent) });
         }
         pair.finish();
     }
@@ -123,15 +136,15 @@ proptest! {
 fn histories_have_what_is_hard() {
     let mut runner = TestRunner::deterministic();
     let mut seen = std::collections::BTreeMap::new();
-    for number in 0..400 {
+    for number in 0..500 {
         let history = steps::histories().new_tree(&mut runner).expect("it is drawn").current();
-        let pair = run([TYPES, TOPIC, DEDUPLICATING][number % 3], &history);
+        let pair = run([TYPES, TOPIC, DEDUPLICATING, RINGS][number % 4], &history);
         for (what, count) in &pair.seen {
             *seen.entry(*what).or_insert(0) += count;
         }
         pair.finish();
     }
-    assert_eq!(seen.len(), 16, "{seen:?}");
+    assert_eq!(seen.len(), 19, "{seen:?}");
     assert!(seen.values().all(|count| *count >= 3), "{seen:?}");
 }
 

@@ -1,13 +1,15 @@
 //! The reference model: a list of bindings, scanned for every message. It knows nothing of tables; it says in the
 //! plainest words what RabbitMQ does.
 //!
-//! Where chance or a ring decides, it says what may come of it: a way is right if some choice leads to it.
+//! Where chance decides, it says what may come of it: a way is right if some choice leads to it. Rings leave no choice: it
+//! writes all their buckets down in a row and says which one it is.
 
 use std::collections::BTreeSet;
 
 use routing::{Duty, ExchangeKind, ExchangeType};
-use wire::amqp091::{TableBuf, Value};
+use wire::amqp091::{PropertiesBuf, TableBuf, Value};
 
+use crate::hashes;
 use crate::queue::Queue;
 
 /// Where a binding leads, and what a message may match.
@@ -48,6 +50,8 @@ pub(crate) struct Sent {
     pub(crate) keys: Vec<String>,
     /// Its headers.
     pub(crate) headers: Option<TableBuf>,
+    /// Its properties, of which rings look at some.
+    pub(crate) properties: PropertiesBuf,
 }
 
 impl Sent {
@@ -67,9 +71,14 @@ impl Sent {
     }
 }
 
+/// An argument of an exchange and its value.
+pub(crate) type Argument = (&'static str, &'static str);
+
 /// An exchange that exists.
 struct ModelExchange {
     declared: ExchangeType,
+    /// What it was declared with.
+    argument: Option<Argument>,
     auto_delete: bool,
     alternate: Option<usize>,
     /// What has passed, if it drops duplicates.
@@ -149,10 +158,17 @@ impl Model {
     }
 
     /// Declares an exchange that does not exist.
-    pub(crate) fn declare(&mut self, exchange: usize, declared: ExchangeType, auto_delete: bool) {
+    pub(crate) fn declare(
+        &mut self,
+        exchange: usize,
+        declared: ExchangeType,
+        argument: Option<Argument>,
+        auto_delete: bool,
+    ) {
         assert!(!self.exists(exchange));
         let passed = BTreeSet::new();
-        self.exchanges[exchange] = Some(ModelExchange { declared, auto_delete, alternate: None, passed });
+        let declared = ModelExchange { declared, argument, auto_delete, alternate: None, passed };
+        self.exchanges[exchange] = Some(declared);
     }
 
     /// Whether an exchange exists.
@@ -228,7 +244,7 @@ impl Model {
 
     /// What the bindings from one exchange say.
     pub(crate) fn matching(&self, exchange: usize, sent: &Sent) -> Matching {
-        let Sent { keys, headers } = sent;
+        let Sent { keys, headers, .. } = sent;
         let from_here = self.bindings.iter().filter(|binding| binding.source == exchange);
         let bound = || from_here.clone().map(|binding| binding.destination).collect::<Vec<_>>();
         let fits = |binding: &&ModelBinding| match self.kind(exchange) {
@@ -243,9 +259,12 @@ impl Model {
         };
         match self.kind(exchange) {
             ExchangeKind::ModulusHash => Matching::All(modulus(bound(), keys).into_iter().collect()),
-            ExchangeKind::ConsistentHash | ExchangeKind::Random | ExchangeKind::LocalRandom => {
-                Matching::One(bound())
+            ExchangeKind::ConsistentHash => {
+                let weights = from_here.clone().map(|it| (it.destination, it.key.as_str()));
+                let seed = seed_of(sent, self.of(exchange).argument);
+                Matching::All(bucket(weights, seed).into_iter().collect())
             }
+            ExchangeKind::Random | ExchangeKind::LocalRandom => Matching::One(bound()),
             _ => Matching::All(from_here.clone().filter(fits).map(|binding| binding.destination).collect()),
         }
     }
@@ -330,45 +349,64 @@ fn modulus(mut bound: Vec<Goal>, keys: &[String]) -> Option<Goal> {
         Goal::Exchange(exchange) => (0, *exchange as u32),
         Goal::Queue(queue) => (1, queue.name),
     });
-    let place = phash2(keys) as usize;
+    let place = hashes::of_list(keys) as usize;
     bound.get(place.checked_rem(bound.len())?).copied()
 }
 
-/// `erlang:phash2/1` of a list of binaries, written down once more and without looking at the other one.
-fn phash2(keys: &[String]) -> u32 {
-    fn mix(words: &mut [u32; 3]) {
-        let shifts = [13_i32, -8, 13, 12, -16, 5, 3, -10, 15];
-        for (step, shift) in shifts.into_iter().enumerate() {
-            let [this, next, last] = [step % 3, (step + 1) % 3, (step + 2) % 3];
-            let moved = if shift > 0 { words[last] >> shift } else { words[last] << -shift };
-            words[this] = words[this].wrapping_sub(words[next]).wrapping_sub(words[last]) ^ moved;
+/// One of the buckets of a ring: each destination has as many in a row as its first binding says, the older before the younger.
+pub(crate) fn bucket<'a, T: Copy + PartialEq>(
+    bindings: impl Iterator<Item = (T, &'a str)>,
+    seed: u64,
+) -> Option<T> {
+    let mut buckets = Vec::new();
+    for (destination, weight) in bindings {
+        if !buckets.contains(&destination) {
+            let weight = weight.parse().expect("keys are weights");
+            buckets.extend(std::iter::repeat_n(destination, weight));
         }
     }
-    let mut hash = 0_u32;
-    for key in keys {
-        hash = hash.wrapping_add(0x08d1_2e65);
-        if key.is_empty() {
-            continue;
-        }
-        let mut words = [0x9e37_79b9, 0x9e37_79b9, hash];
-        let (bytes, len) = (key.as_bytes(), key.len());
-        for (at, byte) in bytes.iter().enumerate() {
-            let in_tail = at >= len - len % 12;
-            // The last word of the tail begins with its second byte: the first one is the length's.
-            let shift = at % 12 % 4 + usize::from(in_tail && at % 12 >= 8);
-            let word = &mut words[at % 12 / 4];
-            *word = word.wrapping_add(u32::from(*byte) << (8 * shift));
-            if at % 12 == 11 {
-                mix(&mut words);
+    buckets.get(hashes::jump(seed, buckets.len())).copied()
+}
+
+/// What a ring with this argument sees of a message, as a number: of its keys the first one, of headers of one name the last.
+pub(crate) fn seed_of(sent: &Sent, argument: Option<Argument>) -> u64 {
+    let Sent { keys, headers, properties } = sent;
+    let bytes = match argument {
+        None => Some(keys[0].as_bytes().to_vec()),
+        Some(("hash-header", name)) => {
+            let mut value = Value::Void;
+            for (other, its) in headers.iter().flat_map(|headers| headers.as_table().iter()) {
+                if other == name.as_bytes() {
+                    value = its;
+                }
             }
+            return seed_of_value(value);
         }
-        words[2] = words[2].wrapping_add(len as u32);
-        mix(&mut words);
-        hash = words[2];
+        Some(("hash-property", "message_id")) => properties.message_id.clone(),
+        Some(("hash-property", "correlation_id")) => properties.correlation_id.clone(),
+        Some(("hash-property", "timestamp")) => properties.timestamp.map(|it| it.to_string().into_bytes()),
+        Some(other) => unreachable!("{other:?} is no argument of rings"),
+    };
+    bytes.map_or(UNDEFINED, |bytes| hashes::of_binary(&bytes).into())
+}
+
+/// `erlang:phash2/1` of the word that stands for what is not there.
+const UNDEFINED: u64 = 45_914_356;
+
+/// Of the values that the tests give headers.
+fn seed_of_value(value: Value<'_>) -> u64 {
+    match value {
+        Value::Void => UNDEFINED,
+        Value::I8(_) | Value::U16(_) | Value::I64(_) => value.as_i64().expect("it is one") as u64,
+        Value::F32(number) => hashes::of_float(number.into()).into(),
+        Value::F64(number) => hashes::of_float(number).into(),
+        Value::Bool(true) => 506_293,
+        Value::LongStr(bytes) | Value::Bytes(bytes) => hashes::of_binary(bytes).into(),
+        Value::Timestamp(seconds) => 1000 * seconds,
+        Value::Decimal { scale: 1, value: 10 } => hashes::of_binary(&[1, 0, 0, 0, 10]).into(),
+        Value::Array(array) => hashes::of_binary(array.raw()).into(),
+        other => unreachable!("{other:?} is not drawn"),
     }
-    let mut end = [0x3c6e_f374, 0x3c6e_f372, hash];
-    mix(&mut end);
-    end[2] % (1 << 27)
 }
 
 /// Selectors that the tests bind with, and what they select.

@@ -8,19 +8,19 @@ use routing::{
     BindingTo, Destination, Duty, End, Exchange, ExchangeKind, ExchangeType, Explanation, Gate, KnownBinding,
     Lookup, Message, Retired, Scratch, explain, route,
 };
-use wire::amqp091::{Table, TableBuf};
+use wire::amqp091::{Properties, Table, TableBuf};
 
-use crate::model::{Delays, Goal, Gone, Matching, Model, ModelBinding, Sent, Way};
+use crate::model::{Argument, Delays, Goal, Gone, Matching, Model, ModelBinding, Sent, Way};
 use crate::queue::Queue;
 use crate::steps::{Bind, EXCHANGES, QUEUES, Step, To};
 
-/// An exchange type as it is declared: its name, and for a delayed one the type within.
-pub(crate) type TypeName = (&'static str, Option<&'static str>);
+/// An exchange type as it is declared: its name, and an argument that it takes.
+pub(crate) type TypeName = (&'static str, Option<Argument>);
 
-fn parsed((name, inner): TypeName) -> (ExchangeType, TableBuf) {
+fn parsed((name, argument): TypeName) -> (ExchangeType, TableBuf) {
     let mut arguments = TableBuf::new();
-    if let Some(inner) = inner {
-        arguments.push_str("x-delayed-type", inner);
+    if let Some((argument, value)) = argument {
+        arguments.push_str(argument, value);
     }
     arguments.push_i64("x-cache-size", 100);
     let declared = ExchangeType::parse(name.as_bytes(), arguments.as_table()).expect("it is a type");
@@ -159,7 +159,7 @@ impl Pair {
         let gate = is_gated.then(|| Arc::new(Watched::default()));
         exchange.gate = gate.clone().map(|gate| gate as Arc<dyn Gate>);
         self.tested[number] = Some(Tested { exchange: Arc::new(exchange), gate });
-        self.model.declare(number, declared, auto_delete);
+        self.model.declare(number, declared, name.1, auto_delete);
     }
 
     /// With the key that the exchange's type takes: most draws are patterns.
@@ -256,6 +256,9 @@ impl Pair {
         check_explanation(&told);
         let way = self.routed(exchange, sent);
         assert!(self.model.may_go(exchange, sent, Delays::Hold, &way), "routed: {way:?}");
+        if told.steps.iter().all(is_certain) {
+            assert_eq!(self.explained_way(&told), way, "explained and routed alike");
+        }
         self.model.went(sent, &way);
         self.check_lookup(exchange, sent);
         self.look_at(sent, &told, &way);
@@ -265,7 +268,8 @@ impl Pair {
     fn routed(&mut self, start: usize, sent: &Sent) -> Way {
         let keys: Vec<&[u8]> = sent.keys.iter().map(String::as_bytes).collect();
         let headers = sent.headers.as_ref().map(TableBuf::as_table);
-        let message = Message { keys: &keys, headers, properties: None };
+        let properties = encoded(sent);
+        let message = Message { keys: &keys, headers, properties: Some(Properties::new(&properties)) };
         let start = self.exchange(start).clone();
         let tested = &self.tested;
         let alternates = |name: &[u8]| find(tested, name);
@@ -289,7 +293,8 @@ impl Pair {
     fn explained(&mut self, start: usize, sent: &Sent) -> Explanation<Queue> {
         let keys: Vec<&[u8]> = sent.keys.iter().map(String::as_bytes).collect();
         let headers = sent.headers.as_ref().map(TableBuf::as_table);
-        let message = Message { keys: &keys, headers, properties: None };
+        let properties = encoded(sent);
+        let message = Message { keys: &keys, headers, properties: Some(Properties::new(&properties)) };
         let start = self.exchange(start).clone();
         let (tested, model) = (&self.tested, &self.model);
         let alternates = |name: &[u8]| find(tested, name);
@@ -365,6 +370,23 @@ impl Pair {
         let held = way.on_duty.iter().any(is_delay);
         let kept = way.on_duty.iter().any(|number| !is_delay(number));
         let cycle = told.steps.iter().any(|step| step.end == End::Passed);
+        let by = |argument: &str| {
+            let rings = told.steps.iter().filter(|step| step.exchange.kind == ExchangeKind::ConsistentHash);
+            let choose = rings.filter(|step| !step.matched.is_empty() && step.missed > 0);
+            let asked = choose.filter_map(|step| self.declared[self.number(&step.exchange)]?.1);
+            asked.filter(|asked| asked.0 == argument).map(|asked| asked.1).collect::<Vec<_>>()
+        };
+        let headers = sent.headers.as_ref().map(TableBuf::as_table);
+        let there = |name: &str| headers.is_some_and(|headers| headers.get(name).is_some());
+        let is_last = |name: &str| {
+            headers.and_then(|headers| headers.iter().last()).is_some_and(|last| last.0 == name.as_bytes())
+        };
+        let before_others = by("hash-header").into_iter().any(|name| there(name) && !is_last(name));
+        let absent = by("hash-header").into_iter().any(|name| !there(name) && headers.is_some());
+        let by_property = !by("hash-property").is_empty();
+        self.see("a ring by a header before others", before_others);
+        self.see("a ring by a header that is not there", absent);
+        self.see("a ring by a property", by_property);
         self.see("an empty key", empty);
         self.see("adjacent dots in key and pattern", dots);
         self.see("a pattern with two #", two_hashes);
@@ -395,7 +417,20 @@ fn find(tested: &[Option<Tested>], name: &[u8]) -> Option<Arc<Exchange<Queue>>> 
     exchanges.find(|exchange| *exchange.name == *name).cloned()
 }
 
-/// An explanation names for each queue a binding that leads there, and none for others.
+fn encoded(sent: &Sent) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    sent.properties.encode(&mut encoded).expect("they are short");
+    encoded
+}
+
+/// Whether the step leaves nothing to chance, and does not tell what comes only later.
+fn is_certain(step: &routing::Step<Queue>) -> bool {
+    let takes_chances = matches!(step.exchange.kind, ExchangeKind::Random | ExchangeKind::LocalRandom);
+    !takes_chances && !matches!(step.before, routing::Before::Waits(_))
+}
+
+/// An explanation names for each queue a binding that leads there, and none for others; of those that take one binding it names
+/// bindings to one destination.
 fn check_explanation(told: &Explanation<Queue>) {
     let by_binding = told.steps.iter().flat_map(|step| &step.matched).map(|matched| &matched.destination);
     let by_binding: BTreeSet<Queue> = by_binding
@@ -404,6 +439,12 @@ fn check_explanation(told: &Explanation<Queue>) {
     assert_eq!(by_binding, told.queues.iter().copied().collect());
     for step in &told.steps {
         let matched = !step.matched.is_empty();
+        let takes_one = matches!(
+            step.exchange.kind,
+            ExchangeKind::ConsistentHash | ExchangeKind::ModulusHash | ExchangeKind::Random
+        );
+        let is_first = |it: &routing::MatchedBinding<Queue>| it.destination == step.matched[0].destination;
+        assert!(!takes_one || step.matched.iter().all(is_first), "{:?}", step.matched);
         assert_eq!(matched, step.end == End::Matched, "{:?}", step.end);
         assert!(step.nearest.len() == step.missed.min(5) && step.more_matched == 0);
     }

@@ -3,7 +3,7 @@
 //! Words are few, so that keys repeat, are empty and have dots beside each other, and patterns overlap.
 
 use proptest::prelude::*;
-use wire::amqp091::{ArrayBuf, TableBuf, Value};
+use wire::amqp091::{ArrayBuf, PropertiesBuf, TableBuf, Value};
 
 use crate::model::{SELECTORS, Sent};
 
@@ -34,7 +34,7 @@ pub(crate) enum Step {
     Alternate(usize, Option<usize>),
     Publish {
         exchange: usize,
-        sent: Sent,
+        sent: Box<Sent>,
     },
 }
 
@@ -138,6 +138,23 @@ fn headers() -> impl Strategy<Value = TableBuf> {
     })
 }
 
+/// Those that rings may look at.
+fn properties() -> impl Strategy<Value = PropertiesBuf> {
+    let text = || prop::option::of("[a-z]{0,14}".prop_map(String::into_bytes));
+    (text(), text(), prop::option::of(any::<u64>())).prop_map(|(message_id, correlation_id, timestamp)| {
+        PropertiesBuf { message_id, correlation_id, timestamp, ..PropertiesBuf::default() }
+    })
+}
+
+/// A message.
+pub(crate) fn sent() -> impl Strategy<Value = Sent> {
+    (keys(), prop::option::of(headers()), properties()).prop_map(|(keys, headers, properties)| Sent {
+        keys,
+        headers,
+        properties,
+    })
+}
+
 fn arguments() -> impl Strategy<Value = TableBuf> {
     let mode =
         prop::option::of(prop_oneof![Just("all"), Just("any"), Just("all-with-x"), Just("any-with-x")]);
@@ -186,7 +203,7 @@ const SPARSE: Mix = Mix { to_queues: 1, unbind: 10 };
 
 fn step(mix: Mix) -> impl Strategy<Value = Step> {
     let alternate = (0..EXCHANGES, prop::option::weighted(0.8, 0..EXCHANGES + 1));
-    let publish = (0..EXCHANGES, keys(), prop::option::of(headers()));
+    let publish = (0..EXCHANGES, sent());
     prop_oneof![
         8 => bind(mix).prop_map(Step::Bind),
         2 => (any::<usize>(), arguments()).prop_map(|(place, arguments)| Step::BindAgain(place, arguments)),
@@ -195,9 +212,7 @@ fn step(mix: Mix) -> impl Strategy<Value = Step> {
         1 => (0..EXCHANGES).prop_map(Step::DeleteExchange),
         3 => declare(),
         2 => alternate.prop_map(|(exchange, alternate)| Step::Alternate(exchange, alternate)),
-        8 => publish.prop_map(|(exchange, keys, headers)| {
-            Step::Publish { exchange, sent: Sent { keys, headers } }
-        }),
+        8 => publish.prop_map(|(exchange, sent)| Step::Publish { exchange, sent: Box::new(sent) }),
     ]
 }
 

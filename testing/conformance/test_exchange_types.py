@@ -440,6 +440,14 @@ def test_explain_route_tells_what_happens_before_bindings_are_asked(broker, ch):
     assert lines[0].endswith("(x-delayed-message, direct), published here")
     assert lines[1].startswith("   waits here for 5000 ms")
     assert lines[-1].startswith(f"Goes to queue '{queue}', after the delay above")
+    both, other = ch.exchange("fanout"), ch.queue()
+    ch.bind(queue, both)
+    ch.bind(other, both)
+    ch.call("exchange.bind", destination=delays, source=both, routing_key="", arguments={})
+    once, later = explained(broker, both, "k", "x-delay=5000")[-1].split(", at once; and to ")
+    assert once.startswith("Goes to 2 queues: ") and later.startswith(f"queue '{queue}', after the delay above (")
+    only = explained(broker, both, "other", "x-delay=5000")[-1]
+    assert only.startswith("Goes to 2 queues: ") and ", at once; nowhere after the delay above (" in only
     ch.call("confirm.select")
     ch.confirmed(seen, "k", "1", headers={"x-deduplication-header": "a"})
     for _ in range(2):

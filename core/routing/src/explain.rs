@@ -45,8 +45,12 @@ pub struct Explanation<Q: QueueHandle> {
     pub steps: Vec<Step<Q>>,
     /// How many more steps there were.
     pub more_steps: usize,
-    /// Where the message goes, each queue once. None means that it is unroutable.
+    /// Where the message goes, now or after a delay, each queue once. None means that it is unroutable.
     pub queues: Vec<Q>,
+    /// Those of them that get it when it is published.
+    pub at_once: HashSet<Q>,
+    /// Those that get it (once more, if they are among the others, too) when its delay is over.
+    pub after_delay: HashSet<Q>,
 }
 
 /// One exchange on the way.
@@ -176,34 +180,81 @@ pub fn explain<Q: QueueHandle>(
     bindings: &BindingsFrom<'_, Q>,
     scratch: &mut Scratch<Q>,
 ) -> Explanation<Q> {
-    let mut explanation = Explanation { steps: Vec::new(), more_steps: 0, queues: Vec::new() };
-    // With each, whether it comes from an exchange that delayed it: no other delays it again.
-    let mut pending = vec![(Arc::clone(start), Came::Published, Delays::Yet)];
-    let (mut passed, mut found) = (HashSet::new(), HashSet::new());
-    scratch.begin();
-    while let Some((exchange, came, delays)) = pending.pop() {
-        if !passed.insert(exchange.id) {
-            explanation.tell(Step::new(exchange, came, End::Passed));
-            continue;
+    let mut walk = Walk { explanation: Explanation::new(), message, alternates, bindings, scratch };
+    let mut passed = HashSet::new();
+    let waits = walk.follow((Arc::clone(start), Came::Published), Delays::Yet, &mut passed);
+    passed.clear();
+    for held in waits {
+        // Each goes its own way when its time has come. What is not told in full leads to the same queues either way.
+        if walk.explanation.steps.len() < STEPS_MAX {
+            passed.clear();
         }
-        let mut step = Step::new(exchange, came, End::Matched);
-        let delays = step.begin(message, delays);
-        let taken = if step.before == Before::Drops {
-            Taken::default()
-        } else {
-            take(&step.exchange, message, scratch)
-        };
-        if explanation.steps.len() < STEPS_MAX && step.before != Before::Drops {
-            step.look(message, &taken, bindings);
+        walk.follow(held, Delays::NoMore, &mut passed);
+    }
+    walk.explanation
+}
+
+/// An exchange that the message comes to, and how.
+type Arrival<Q> = (Arc<Exchange<Q>>, Came);
+
+/// What following a message takes.
+struct Walk<'w, Q: QueueHandle> {
+    explanation: Explanation<Q>,
+    message: &'w Message<'w>,
+    alternates: &'w Alternates<'w, Q>,
+    bindings: &'w BindingsFrom<'w, Q>,
+    scratch: &'w mut Scratch<Q>,
+}
+
+impl<Q: QueueHandle> Walk<'_, Q> {
+    /// Follows the message from one exchange to all ends; returns the exchanges where it waits. `delays` says whether those hold it
+    /// back: from one that did, no other does so again.
+    fn follow(&mut self, first: Arrival<Q>, delays: Delays, passed: &mut HashSet<u64>) -> Vec<Arrival<Q>> {
+        let mut is_first = true;
+        let (mut pending, mut waits) = (vec![first], Vec::new());
+        self.scratch.begin();
+        while let Some((exchange, came)) = pending.pop() {
+            if !passed.insert(exchange.id) {
+                self.explanation.tell(Step::new(exchange, came, End::Passed));
+                continue;
+            }
+            let delay_ms = self.delay_ms(&exchange);
+            if delay_ms.is_some() && delays == Delays::Yet {
+                waits.push((exchange, came));
+                continue;
+            }
+            let mut step = Step::new(exchange, came, End::Matched);
+            step.before = match delay_ms {
+                Some(delay_ms) if is_first => Before::Waits(delay_ms),
+                _ => step.before_routing(self.message),
+            };
+            is_first = false;
+            pending.extend(self.pass(step, delays));
         }
-        explanation.queues.extend(taken.queues.into_iter().filter(|queue| found.insert(queue.clone())));
+        waits
+    }
+
+    fn delay_ms(&self, exchange: &Exchange<Q>) -> Option<u64> {
+        self.message.headers.and_then(delay_ms).filter(|_| exchange.duty == Duty::Delay)
+    }
+
+    /// Routes by one exchange; returns where the message goes on.
+    fn pass(&mut self, mut step: Step<Q>, delays: Delays) -> Vec<Arrival<Q>> {
+        let is_dropped = step.before == Before::Drops;
+        let taken =
+            if is_dropped { Taken::default() } else { take(&step.exchange, self.message, self.scratch) };
+        if self.explanation.steps.len() < STEPS_MAX && !is_dropped {
+            step.look(self.message, &taken, self.bindings);
+        }
+        taken.queues.into_iter().for_each(|queue| self.explanation.arrive(queue, delays));
         let name = step.exchange.name.clone();
+        let mut onward = Vec::new();
         if taken.matched {
-            pending.extend(taken.exchanges.into_iter().map(|next| (next, Came::Bound(name.clone()), delays)));
+            onward.extend(taken.exchanges.into_iter().map(|next| (next, Came::Bound(name.clone()))));
         } else if let Some(alternate) = step.exchange.alternate() {
-            step.end = match alternates(&alternate) {
+            step.end = match (self.alternates)(&alternate) {
                 Some(next) => {
-                    pending.push((next, Came::Alternate(name), delays));
+                    onward.push((next, Came::Alternate(name)));
                     End::ToAlternate(Box::clone(&alternate))
                 }
                 None => End::NoSuchAlternate(Box::clone(&alternate)),
@@ -211,9 +262,9 @@ pub fn explain<Q: QueueHandle>(
         } else {
             step.end = End::DeadEnd;
         }
-        explanation.tell(step);
+        self.explanation.tell(step);
+        onward
     }
-    explanation
 }
 
 /// Whether a delayed exchange would still delay the message.
@@ -224,6 +275,21 @@ enum Delays {
 }
 
 impl<Q: QueueHandle> Explanation<Q> {
+    fn new() -> Self {
+        let (at_once, after_delay) = (HashSet::new(), HashSet::new());
+        Self { steps: Vec::new(), more_steps: 0, queues: Vec::new(), at_once, after_delay }
+    }
+
+    fn arrive(&mut self, queue: Q, delays: Delays) {
+        let (when, other) = match delays {
+            Delays::Yet => (&mut self.at_once, &self.after_delay),
+            Delays::NoMore => (&mut self.after_delay, &self.at_once),
+        };
+        if when.insert(queue.clone()) && !other.contains(&queue) {
+            self.queues.push(queue);
+        }
+    }
+
     fn tell(&mut self, step: Step<Q>) {
         if self.steps.len() < STEPS_MAX {
             self.steps.push(step);
@@ -299,17 +365,13 @@ impl<Q: QueueHandle> Step<Q> {
         }
     }
 
-    /// Notes what the exchange does before it routes; says whether the next one may delay the message.
-    fn begin(&mut self, message: &Message<'_>, delays: Delays) -> Delays {
-        if self.exchange.gate.as_ref().is_some_and(|gate| !gate.would_admit(message.headers)) {
-            self.before = Before::Drops;
-        }
-        match message.headers.and_then(delay_ms) {
-            Some(delay_ms) if self.exchange.duty == Duty::Delay && delays == Delays::Yet => {
-                self.before = Before::Waits(delay_ms);
-                Delays::NoMore
-            }
-            _ => delays,
+    /// What the exchange does before it routes, besides holding back.
+    fn before_routing(&self, message: &Message<'_>) -> Before {
+        let gate = self.exchange.gate.as_ref();
+        if gate.is_some_and(|gate| !gate.would_admit(message.headers)) {
+            Before::Drops
+        } else {
+            Before::Nothing
         }
     }
 
@@ -484,6 +546,7 @@ mod tests {
         let told = told_of(&delays, Some(&headers), &[("", 1)]);
         assert_eq!((told.steps[0].before, &told.queues[..]), (Before::Waits(1500), &[1][..]));
         assert_eq!(told_of(&delays, None, &[("", 1)]).steps[0].before, Before::Nothing);
+        assert!(told.at_once.is_empty() && told.after_delay.contains(&1));
         exchange = Exchange::new(2, b"y", ExchangeKind::Fanout);
         let _ = exchange.edit(|table| table.bind(b"", Arguments::EMPTY, &Destination::Queue(1)));
         exchange.gate = Some(Arc::new(Shut));
@@ -493,6 +556,37 @@ mod tests {
         assert_eq!((step.before, step.matched.len(), &step.end), (Before::Drops, 0, &End::DeadEnd));
         assert_eq!(told.queues, []);
         assert_eq!(told_of(&drops, None, &[("", 1)]).queues, [1]);
+    }
+
+    #[test]
+    fn queues_that_get_it_at_once_are_told_from_those_that_get_it_after_a_delay() {
+        let declared = crate::ExchangeType { kind: ExchangeKind::Fanout, duty: Duty::Delay };
+        let delays = Arc::new(Exchange::<u32>::with_arguments(1, b"d", declared, Arguments::EMPTY));
+        let start = Arc::new(Exchange::<u32>::new(2, b"x", ExchangeKind::Fanout));
+        let bind = |from: &Exchange<u32>, to: Destination<u32>| {
+            drop(from.edit(|table| table.bind(b"", Arguments::EMPTY, &to)));
+        };
+        for number in [1, 2] {
+            bind(&start, Destination::Queue(number));
+            bind(&delays, Destination::Queue(number + 1));
+        }
+        bind(&start, (&delays).into());
+        bind(&delays, (&start).into());
+        let mut headers = wire::amqp091::TableBuf::new();
+        headers.push_i64("x-delay", 1500);
+        let told = told_of(&start, Some(&headers), &[]);
+        let sorted = |queues: &HashSet<u32>| {
+            let mut queues: Vec<u32> = queues.iter().copied().collect();
+            queues.sort_unstable();
+            queues
+        };
+        assert_eq!((sorted(&told.at_once), sorted(&told.after_delay)), (vec![1, 2], vec![1, 2, 3]));
+        assert_eq!(told.queues.len(), 3);
+        let before: Vec<Before> = told.steps.iter().map(|step| step.before).collect();
+        // To the first one, held back, to the first one again, and from there to the one that held it back.
+        assert_eq!(before, [Before::Nothing, Before::Waits(1500), Before::Nothing, Before::Nothing]);
+        assert_eq!((&told.steps[2].end, &told.steps[3].end), (&End::Matched, &End::Passed));
+        drop((start.clear(), delays.clear()));
     }
 
     #[test]

@@ -248,18 +248,42 @@ pub(crate) fn why(miss: &Miss) -> String {
     }
 }
 
-fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
-    let (queues, steps) = (&explained.explanation.queues, &explained.explanation.steps);
-    let goal = match queues.len() {
-        0 => None,
-        1 => Some(format!("queue '{}'", name(queues[0].0.name()))),
-        count => {
+/// A queue, or several.
+fn named(queues: &[&QueueRef]) -> Option<String> {
+    match queues {
+        [] => None,
+        [queue] => Some(format!("queue '{}'", name(queue.0.name()))),
+        queues => {
             let names: Vec<String> =
                 queues.iter().take(QUEUES_NAMED_MAX).map(|queue| name(queue.0.name())).collect();
-            let more = if count > QUEUES_NAMED_MAX { ", ..." } else { "" };
-            Some(format!("{count} queues: {}{more}", names.join(", ")))
+            let more = if queues.len() > QUEUES_NAMED_MAX { ", ..." } else { "" };
+            Some(format!("{} queues: {}{more}", queues.len(), names.join(", ")))
         }
+    }
+}
+
+/// Where it goes, and when if it is held back on the way.
+fn goal(explained: &ExplainedRoute) -> Option<String> {
+    let explanation = &explained.explanation;
+    let among = |some: &dyn Fn(&QueueRef) -> bool| {
+        named(&explanation.queues.iter().filter(|queue| some(queue)).collect::<Vec<_>>())
     };
+    let at_once = among(&|queue| explanation.at_once.contains(queue));
+    let after_delay = among(&|queue| explanation.after_delay.contains(queue));
+    let waits = explanation.steps.iter().any(|step| matches!(step.before, Before::Waits(_)));
+    match (at_once, after_delay) {
+        (None, None) => None,
+        (Some(at_once), None) if waits => Some(format!("{at_once}, at once; nowhere after the delay above")),
+        (Some(at_once), None) => Some(at_once),
+        (None, Some(after_delay)) => Some(format!("{after_delay}, after the delay above")),
+        (Some(at_once), Some(after_delay)) => {
+            Some(format!("{at_once}, at once; and to {after_delay}, after the delay above"))
+        }
+    }
+}
+
+fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
+    let goal = goal(explained);
     match (explained.reply, goal) {
         (Some(ReplyAddress::Waits), None) => write!(text, "Goes to the consumer of direct replies")?,
         (Some(ReplyAddress::Waits), Some(goal)) => {
@@ -270,9 +294,6 @@ fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
         }
         (_, Some(goal)) => write!(text, "Goes to {goal}")?,
         (_, None) => write!(text, "Goes nowhere: dropped, or returned if published as mandatory")?,
-    }
-    if steps.iter().any(|step| matches!(step.before, Before::Waits(_))) {
-        write!(text, ", after the delay above")?;
     }
     write!(text, " ({} ns per route)", explained.route_ns)?;
     for (queue, why) in &explained.turned_away {

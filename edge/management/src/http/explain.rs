@@ -94,11 +94,16 @@ fn of_route(call: &Call) -> Answer {
 
 fn route_object(explained: &ExplainedRoute) -> Value {
     let explanation = &explained.explanation;
-    let queues = explanation.queues.iter().take(QUEUES_NAMED_MAX).map(|queue| text(queue.0.name()));
+    let named = |some: &dyn Fn(&QueueRef) -> bool| {
+        let queues = explanation.queues.iter().filter(|queue| some(queue)).take(QUEUES_NAMED_MAX);
+        queues.map(|queue| text(queue.0.name())).collect::<Vec<_>>()
+    };
     json!({
         "steps": explanation.steps.iter().map(step_object).collect::<Vec<_>>(),
         "more_steps": explanation.more_steps,
-        "queues": queues.collect::<Vec<_>>(),
+        "queues": named(&|_| true),
+        "at_once": named(&|queue| explanation.at_once.contains(queue)),
+        "after_delay": named(&|queue| explanation.after_delay.contains(queue)),
         "queue_count": explanation.queues.len(),
         "turned_away": explained.turned_away.iter().map(turned_away).collect::<Vec<_>>(),
         "reply": explained.reply.map(|address| address == ReplyAddress::Waits),

@@ -485,6 +485,17 @@ def test_explain_route_judges_limits_by_the_size_of_the_body_and_knows_who_is_se
     assert explained(broker, "amq.default", limited, "--body-bytes=101")[-1].startswith(f"Queue '{limited}' refuses it")
     served = ch.queue(client.fresh("q"), arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     assert explained(broker, "amq.default", served)[-1].startswith(f"Queue '{served}' refuses it")
+    drops = ch.queue(client.fresh("q"), arguments={"x-max-length-bytes": 10})
+    assert explained(broker, "amq.default", drops, "--body-bytes=10")[-1].startswith(f"Goes to queue '{drops}'")
+    line = explained(broker, "amq.default", drops, "--body-bytes=11")[-1]
+    assert line == f"Queue '{drops}' drops it at once: its limit leaves no room for it"
+    buries = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": drops}
+    expires = ch.queue(client.fresh("q"), arguments={"x-message-ttl": 0, **buries})
+    line = explained(broker, "amq.default", expires)[-1]
+    assert line.startswith(f"Queue '{expires}' lets it expire at once") and line.endswith("dead-letter exchange")
+    refuses = ch.queue(client.fresh("q"), arguments={"x-max-length": 0, "x-overflow": "reject-publish-dlx", **buries})
+    line = explained(broker, "amq.default", refuses)[-1]
+    assert line.startswith(f"Queue '{refuses}' refuses it") and line.endswith("dead-letter exchange")
     ch.consume(served, no_ack=True)
     assert explained(broker, "amq.default", served)[-1].startswith(f"Goes to queue '{served}'")
     ch.publish("", served, b"served")
@@ -500,6 +511,7 @@ def test_explain_route_knows_consumers_of_direct_replies_among_the_keys(broker, 
     address = client.eventually(lambda: ch.get(queue, no_ack=True)).props["reply_to"]
     direct = "Goes to the consumer of direct replies"
     assert explained(broker, "amq.default", address)[-1].startswith(f"{direct} (")
+    assert "dead end" not in "".join(explained(broker, "amq.default", address))
     for key, copy in ((address, queue), (queue, address)):
         assert explained(broker, "amq.default", key, f"CC={copy}")[-1].startswith(f"{direct}, and to queue '{queue}' (")
     ch.shut()

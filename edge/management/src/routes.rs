@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use broker::{Broker, ExplainedRoute, Imagined, QueueRef, Refused, ReplyAddress};
-use queues::TurnedAway;
+use queues::{Afterwards, TurnedAway};
 use routing::{Before, Came, Destination, Duty, End, Exchange, MatchedBinding, Miss, Step};
 use wire::amqp091::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
 
@@ -58,7 +58,7 @@ fn told(explained: &ExplainedRoute) -> String {
     let mut text = String::new();
     for (index, step) in explained.explanation.steps.iter().enumerate() {
         // Writing to a string does not fail.
-        let _ = tell(&mut text, index + 1, step);
+        let _ = tell(&mut text, index + 1, step, explained.reply);
     }
     if explained.explanation.more_steps > 0 {
         let _ = writeln!(text, "and {} exchanges more", explained.explanation.more_steps);
@@ -145,7 +145,12 @@ fn exchange_name(exchange: &Exchange<QueueRef>) -> String {
     }
 }
 
-fn tell(text: &mut String, number: usize, step: &Step<QueueRef>) -> std::fmt::Result {
+fn tell(
+    text: &mut String,
+    number: usize,
+    step: &Step<QueueRef>,
+    reply: Option<ReplyAddress>,
+) -> std::fmt::Result {
     let kind = match type_names(&step.exchange) {
         (kind, None) => kind.to_owned(),
         (kind, Some(inner)) => format!("{kind}, {inner}"),
@@ -185,6 +190,10 @@ fn tell(text: &mut String, number: usize, step: &Step<QueueRef>) -> std::fmt::Re
         }
         End::NoSuchAlternate(to) => {
             writeln!(text, "   nothing matches, and the alternate exchange '{}' does not exist", name(to))
+        }
+        End::DeadEnd if reply == Some(ReplyAddress::Waits) => {
+            // Published to the default exchange, the only step there is.
+            writeln!(text, "   a key is an address for direct replies")
         }
         End::DeadEnd => writeln!(text, "   nothing matches, and there is no alternate exchange: a dead end"),
         End::Matched | End::Passed => Ok(()),
@@ -248,6 +257,26 @@ pub(crate) fn why(miss: &Miss) -> String {
     }
 }
 
+/// What a queue does with a message instead of keeping it.
+fn not_kept(why: TurnedAway) -> String {
+    let (what, afterwards) = match why {
+        TurnedAway::Duplicate => {
+            return "drops it: a message with the same x-deduplication-header is in the queue".into();
+        }
+        TurnedAway::Full(afterwards) => ("refuses it: the queue is as long as its limit allows", afterwards),
+        TurnedAway::OverLimit(afterwards) => {
+            ("drops it at once: its limit leaves no room for it", afterwards)
+        }
+        TurnedAway::Expires(afterwards) => {
+            ("lets it expire at once: its time to live is 0, and no consumer can take it now", afterwards)
+        }
+    };
+    match afterwards {
+        Afterwards::Gone => what.into(),
+        Afterwards::DeadLettered => format!("{what}; it goes to the queue's dead-letter exchange"),
+    }
+}
+
 /// A queue, or several.
 fn named(queues: &[&QueueRef]) -> Option<String> {
     match queues {
@@ -297,13 +326,7 @@ fn conclude(text: &mut String, explained: &ExplainedRoute) -> std::fmt::Result {
     }
     write!(text, " ({} ns per route)", explained.route_ns)?;
     for (queue, why) in &explained.turned_away {
-        let why = match why {
-            TurnedAway::Duplicate => {
-                "drops it: a message with the same x-deduplication-header is in the queue"
-            }
-            TurnedAway::Full => "refuses it: the queue is as long as its limit allows",
-        };
-        write!(text, "\nQueue '{}' {why}", name(queue.0.name()))?;
+        write!(text, "\nQueue '{}' {}", name(queue.0.name()), not_kept(*why))?;
     }
     Ok(())
 }

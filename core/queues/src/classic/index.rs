@@ -1,7 +1,11 @@
 //! What a machine must know of each message besides where it is: when it is due, what it repeats. Learnt when a message comes;
 //! after a restart from the blocks, those on disk read back one after the other.
 
+use wire::amqp091::Properties;
+
+use super::level::Level;
 use super::machine::Classic;
+use crate::arguments::Overflow;
 use crate::effects::Effects;
 use crate::message::{IncomingMessage, MessageSeq};
 use crate::unique::{Present, UniqueKey};
@@ -9,13 +13,26 @@ use crate::unique::{Present, UniqueKey};
 /// Blocks read at once after a restart to learn what is in them.
 const READS_MAX: usize = 4;
 
-/// Why a queue does not take a message that is routed to it.
+/// Why a queue does not take a message that is routed to it, or does not keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnedAway {
     /// One with the same `x-deduplication-header` is in it: dropped.
     Duplicate,
     /// It is as long as it may be, and refuses publishes then.
-    Full,
+    Full(Afterwards),
+    /// It takes the message and drops it for its limit: from the head, and there is nothing else to drop.
+    OverLimit(Afterwards),
+    /// It takes the message, and nobody gets it before its time to live of 0 is over.
+    Expires(Afterwards),
+}
+
+/// What becomes of a message that a queue does not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Afterwards {
+    /// Nothing.
+    Gone,
+    /// It goes to the dead-letter exchange of the queue.
+    DeadLettered,
 }
 
 impl Classic {
@@ -23,14 +40,41 @@ impl Classic {
     pub fn turns_away(&self, properties: &[u8], body_bytes: u64) -> Option<TurnedAway> {
         let is_present =
             |present: &Present| UniqueKey::of_properties(properties).is_some_and(|key| present.contains(key));
+        let afterwards = |dies: bool| {
+            if dies && self.config.dead_letters { Afterwards::DeadLettered } else { Afterwards::Gone }
+        };
         if self.present.is_none() && self.next_to_pass_to().is_some() {
             // It would not be in the queue at all.
             None
         } else if self.is_full_for(body_bytes) {
-            Some(TurnedAway::Full)
+            Some(TurnedAway::Full(afterwards(self.config.overflow == Overflow::RejectPublishDlx)))
+        } else if self.present.as_deref().is_some_and(is_present) {
+            Some(TurnedAway::Duplicate)
         } else {
-            self.present.as_deref().is_some_and(is_present).then_some(TurnedAway::Duplicate)
+            let level = usize::from(
+                Properties::new(properties).priority().unwrap_or(0).min(self.config.max_priority),
+            );
+            if self.drops_at_once(level, body_bytes) {
+                Some(TurnedAway::OverLimit(afterwards(true)))
+            } else {
+                self.expires_at_once(level).then(|| TurnedAway::Expires(afterwards(true)))
+            }
         }
+    }
+
+    /// Whether a new message of that level is dropped from the head with all before it, and before consumers are asked.
+    fn drops_at_once(&self, level: usize, body_bytes: u64) -> bool {
+        let below: u64 = self.levels.iter().take(level).map(Level::ready).sum();
+        let over_count = self.config.max_length.is_some_and(|max| below + 1 > max);
+        let over_bytes = self.config.max_length_bytes.is_some_and(|max| body_bytes > max);
+        self.config.overflow == Overflow::DropHead && (over_count || over_bytes)
+    }
+
+    /// Whether a new message of that level is the head, overdue and asked for by nobody.
+    fn expires_at_once(&self, level: usize) -> bool {
+        let is_head = self.levels.iter().skip(level).all(|level| level.ready() == 0);
+        let is_waited_for = self.consumers.next().is_some() || !self.gets.is_empty();
+        self.config.message_ttl_ms == Some(0) && is_head && !is_waited_for
     }
 
     /// Whether a message repeats one that is in the queue.

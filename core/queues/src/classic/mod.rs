@@ -30,7 +30,7 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
-pub use index::TurnedAway;
+pub use index::{Afterwards, TurnedAway};
 pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};
 pub use schedule::Scheduled;

@@ -301,6 +301,54 @@ fn limits_drop_from_the_head_or_refuse() {
 }
 
 #[test]
+fn what_is_told_of_a_message_that_a_queue_would_not_keep_is_what_it_does() {
+    use crate::{Afterwards, Overflow, TurnedAway};
+    let none = durable;
+    let told = |config: QueueConfig, body: &[u8]| {
+        let mut bench = Bench::new(config);
+        let why = bench.queue.turns_away(&[0, 0], body.len() as u64);
+        let refused = bench.publish(&[message(body)]).len();
+        assert_eq!(why.is_some(), bench.queue.counts().ready == 0, "{why:?}");
+        (why, refused, bench.world.dead.len())
+    };
+    let over = |afterwards| Some(TurnedAway::OverLimit(afterwards));
+    let none_fits = QueueConfig { max_length: Some(0), ..none() };
+    assert_eq!(told(none_fits.clone(), b"1"), (over(Afterwards::Gone), 0, 0));
+    let buries = QueueConfig { dead_letters: true, ..none_fits };
+    assert_eq!(told(buries.clone(), b"1"), (over(Afterwards::DeadLettered), 0, 1));
+    let small = QueueConfig { max_length_bytes: Some(2), ..none() };
+    assert_eq!(told(small.clone(), b"123"), (over(Afterwards::Gone), 0, 0));
+    assert_eq!(told(small, b"12"), (None, 0, 0));
+    let expires = QueueConfig { message_ttl_ms: Some(0), ..none() };
+    assert_eq!(told(expires, b"1"), (Some(TurnedAway::Expires(Afterwards::Gone)), 0, 0));
+    let full = |afterwards| Some(TurnedAway::Full(afterwards));
+    let refuses = QueueConfig { overflow: Overflow::RejectPublish, ..buries.clone() };
+    assert_eq!(told(refuses, b"1"), (full(Afterwards::Gone), 1, 0));
+    let refuses = QueueConfig { overflow: Overflow::RejectPublishDlx, ..buries };
+    assert_eq!(told(refuses.clone(), b"1"), (full(Afterwards::DeadLettered), 1, 1));
+    assert_eq!(told(QueueConfig { dead_letters: false, ..refuses }, b"1"), (full(Afterwards::Gone), 1, 0));
+}
+
+#[test]
+fn a_message_without_time_to_live_is_for_who_waits_and_one_before_others_is_dropped_first() {
+    let mut bench = Bench::new(QueueConfig { message_ttl_ms: Some(0), ..durable() });
+    bench.consume(consumer(1, 1));
+    assert_eq!(bench.queue.turns_away(&[0, 0], 1), None);
+    bench.publish(&[message(b"1")]);
+    assert_eq!(bench.bodies(), [b"1"]);
+    assert!(bench.queue.turns_away(&[0, 0], 1).is_some(), "its prefetch is used");
+    let mut bench = Bench::new(QueueConfig { max_length: Some(1), max_priority: 3, ..durable() });
+    bench.publish(&[message(b"1")]);
+    assert_eq!(bench.queue.turns_away(&[0, 0], 1), None, "the other one goes");
+    let urgent = [0x08, 0, 2];
+    assert!(matches!(bench.queue.turns_away(&urgent, 1), Some(crate::TurnedAway::OverLimit(_))));
+    let view = MessageView { properties: &urgent, ..message(b"2").message };
+    bench.publish(&[IncomingMessage { message: view, priority: 2, ..message(b"") }]);
+    bench.consume(consumer(1, 0));
+    assert_eq!(bench.bodies(), [b"1"]);
+}
+
+#[test]
 fn a_queue_that_refuses_keeps_what_it_took_when_deliveries_come_back() {
     let overflow = crate::Overflow::RejectPublish;
     let mut bench = Bench::new(QueueConfig { max_length: Some(1), overflow, ..durable() });

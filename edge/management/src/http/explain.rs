@@ -1,7 +1,7 @@
 //! Warren's own: why a message goes where it goes, and why consumers get messages or do not.
 
 use broker::{ExplainedRoute, Imagined, QueueRef, Refused, ReplyAddress};
-use queues::TurnedAway;
+use queues::{Afterwards, TurnedAway};
 use routing::{Before, Came, Destination, End, MatchedBinding, Step};
 use serde_json::{Map, Value, json};
 use wire::amqp091::PropertiesBuf;
@@ -99,7 +99,7 @@ fn route_object(explained: &ExplainedRoute) -> Value {
         queues.map(|queue| text(queue.0.name())).collect::<Vec<_>>()
     };
     json!({
-        "steps": explanation.steps.iter().map(step_object).collect::<Vec<_>>(),
+        "steps": explanation.steps.iter().map(|step| step_object(step, explained.reply)).collect::<Vec<_>>(),
         "more_steps": explanation.more_steps,
         "queues": named(&|_| true),
         "at_once": named(&|queue| explanation.at_once.contains(queue)),
@@ -112,14 +112,17 @@ fn route_object(explained: &ExplainedRoute) -> Value {
 }
 
 fn turned_away((queue, why): &(QueueRef, TurnedAway)) -> Value {
-    let why = match why {
-        TurnedAway::Duplicate => "duplicate",
-        TurnedAway::Full => "full",
+    let (reason, afterwards) = match why {
+        TurnedAway::Duplicate => ("duplicate", Afterwards::Gone),
+        TurnedAway::Full(afterwards) => ("full", *afterwards),
+        TurnedAway::OverLimit(afterwards) => ("over_limit", *afterwards),
+        TurnedAway::Expires(afterwards) => ("expires", *afterwards),
     };
-    json!({"queue": text(queue.0.name()), "reason": why})
+    let dead_lettered = afterwards == Afterwards::DeadLettered;
+    json!({"queue": text(queue.0.name()), "reason": reason, "dead_lettered": dead_lettered})
 }
 
-fn step_object(step: &Step<QueueRef>) -> Value {
+fn step_object(step: &Step<QueueRef>, reply: Option<ReplyAddress>) -> Value {
     let (came, from) = match &step.came {
         Came::Published => ("published", Value::Null),
         Came::Bound(from) => ("bound", text(from)),
@@ -130,6 +133,7 @@ fn step_object(step: &Step<QueueRef>) -> Value {
         End::Passed => ("passed", Value::Null),
         End::ToAlternate(to) => ("alternate", text(to)),
         End::NoSuchAlternate(to) => ("no_such_alternate", text(to)),
+        End::DeadEnd if reply == Some(ReplyAddress::Waits) => ("reply", Value::Null),
         End::DeadEnd => ("dead_end", Value::Null),
     };
     let delay_ms = if let Before::Waits(delay_ms) = step.before { Some(delay_ms) } else { None };

@@ -9,7 +9,9 @@ use commitlog::{LogWriter, Step};
 use crate::broker::Inner;
 use crate::checkpointer::{Progress, Turn};
 use crate::services::Services;
-use crate::{Broker, Queue, Vhost};
+use crate::{
+    Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionTotals, Queue, Vhost,
+};
 
 /// What has a thread of its own in a broker that was not opened to be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +51,24 @@ pub struct Driver {
     metadata_log: LogWriter,
     message_log: LogWriter,
     progress: Progress,
+}
+
+/// The connection of whoever drives a broker: no socket, nothing to see, and nothing happens when it is asked to close.
+#[derive(Clone, Copy, Debug)]
+pub struct Unseen;
+
+impl ConnectionControl for Unseen {
+    fn close(&self, _: CloseReason) {}
+    fn wake(&self) {}
+    fn info(&self) -> ConnectionInfo {
+        ConnectionInfo::default()
+    }
+    fn channels(&self) -> Vec<ChannelInfo> {
+        Vec::new()
+    }
+    fn totals(&self) -> ConnectionTotals {
+        ConnectionTotals::default()
+    }
 }
 
 impl Engine {

@@ -5,27 +5,7 @@ use std::sync::Arc;
 
 use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
 
-use crate::{
-    Broker, BrokerOptions, ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo, ConnectionTotals,
-    Driver, FileSizes, Foundation, OpenError, Principal,
-};
-
-/// A connection of which nobody wants to know anything.
-struct Unseen;
-
-impl ConnectionControl for Unseen {
-    fn close(&self, _: CloseReason) {}
-    fn wake(&self) {}
-    fn info(&self) -> ConnectionInfo {
-        ConnectionInfo::default()
-    }
-    fn channels(&self) -> Vec<ChannelInfo> {
-        Vec::new()
-    }
-    fn totals(&self) -> ConnectionTotals {
-        ConnectionTotals::default()
-    }
-}
+use crate::{Broker, BrokerOptions, Driver, FileSizes, Foundation, OpenError, Principal, Unseen};
 
 /// A connection of the default user to the default vhost.
 pub(crate) fn connect(broker: &Broker) -> Result<Principal, OpenError> {

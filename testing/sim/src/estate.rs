@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use broker::{Broker, Commit, Incoming, PublishChannel, Publisher, QueueDeclare, Vhost};
+use broker::{Broker, Commit, Incoming, PublishChannel, Publisher, QueueDeclare, Unseen, Vhost};
 use metadata::{ApplyTo, ClearPolicy, Command, PolicyDefinition, SetPolicy};
 use wire::amqp091::Table;
 
@@ -101,7 +101,7 @@ impl History {
         let user = life.broker.authenticate("guest", b"guest", true).ok_or("there is no guest")?;
         let session = Arc::new(Session::default());
         let id = life.broker.next_connection_id();
-        let opened = life.broker.open_connection(user, vhost.name(), id, session.clone());
+        let opened = life.broker.open_connection(user, vhost.name(), id, Arc::new(Unseen));
         // The permissions may be lost, or not be there yet.
         let Ok(principal) = opened else { return Ok(()) };
         let declare = QueueDeclare {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use broker::{
     Broker, BrokerOptions, Call, ConfirmRange, DiskLimit, Driver, Engine, FileSizes, Foundation, MessageSeq,
-    Principal, PublishChannel, Publisher, Queue, Remains, SharedBodySizes, StartError,
+    Principal, PublishChannel, Publisher, Queue, Remains, SharedBodySizes, StartError, Unseen,
 };
 use platform::{Disk, Random, SeededRandom, SimClock, SimDisk, SimMemory};
 
@@ -161,7 +161,7 @@ impl World {
         let user = broker.authenticate("guest", b"guest", true).ok_or_else(missing)?;
         let session = Arc::new(Session::default());
         let id = broker.next_connection_id();
-        let principal = broker.open_connection(user, "/", id, session.clone()).map_err(|_| missing())?;
+        let principal = broker.open_connection(user, "/", id, Arc::new(Unseen)).map_err(|_| missing())?;
         let mut channel = PublishChannel::new();
         channel.enable_confirms(session.clone());
         Ok(Life {

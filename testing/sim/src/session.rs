@@ -1,10 +1,7 @@
 //! What a protocol session would be: writes down deliveries and confirms, in the order they come. Knows nothing of what they
 //! should be.
 
-use broker::{
-    ChannelInfo, CloseReason, ConfirmRange, ConfirmSink, ConnectionControl, ConnectionInfo, ConnectionTotals,
-    ConsumerSink, Delivery, MessageSeq,
-};
+use broker::{ConfirmRange, ConfirmSink, ConsumerSink, Delivery, MessageSeq};
 use parking_lot::Mutex;
 
 use crate::model::Seen;
@@ -44,19 +41,5 @@ impl ConsumerSink for Session {
 impl ConfirmSink for Session {
     fn confirmed(&self, range: ConfirmRange) {
         self.confirmed.lock().push(range);
-    }
-}
-
-impl ConnectionControl for Session {
-    fn close(&self, _: CloseReason) {}
-    fn wake(&self) {}
-    fn info(&self) -> ConnectionInfo {
-        ConnectionInfo::default()
-    }
-    fn channels(&self) -> Vec<ChannelInfo> {
-        Vec::new()
-    }
-    fn totals(&self) -> ConnectionTotals {
-        ConnectionTotals::default()
     }
 }

@@ -75,7 +75,7 @@ impl Outlet {
     }
 
     /// How many were dropped since the start.
-    pub(crate) fn dropped(&self) -> u64 {
+    fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 

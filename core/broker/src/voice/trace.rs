@@ -190,11 +190,6 @@ impl Broker {
         if is_on { Tracing::On } else { Tracing::Off }
     }
 
-    /// Copies of messages that the trace, or a queue bound to it, could not take, since the start.
-    pub fn announcements_dropped(&self) -> u64 {
-        self.services().voice.outlet.dropped()
-    }
-
     /// A channel hands the client what it got by basic.get; costs one look at a flag unless the vhost is traced.
     pub fn trace_got(&self, principal: &Principal, channel: u16, queue: &Queue, got: &GotMessage) {
         if !principal.vhost.trace().is_on() {

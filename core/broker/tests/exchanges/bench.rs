@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use broker::{
-    BindRequest, Broker, BrokerOptions, Call, ChannelInfo, CloseReason, Commit, ConnectionControl,
-    ConnectionInfo, ConnectionTotals, DestinationName, Driver, ExchangeDeclare, FileSizes, Foundation,
-    Incoming, Principal, PublishChannel, Publisher, QueueDeclare, Refused,
+    BindRequest, Broker, BrokerOptions, Call, Commit, DestinationName, Driver, ExchangeDeclare, FileSizes,
+    Foundation, Incoming, Principal, PublishChannel, Publisher, QueueDeclare, Refused, Unseen,
 };
 use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
 use wire::amqp091::{PropertiesBuf, Table, TableBuf, headers_of};
@@ -15,23 +14,6 @@ use wire::amqp091::{PropertiesBuf, Table, TableBuf, headers_of};
 use crate::model::{
     Binding, Declared, FIRST_UNIQUE, Goal, HISTORY, Inner, Kind, Sent, VALUE_TTL_MS, VALUES, name,
 };
-
-/// Nobody closes this connection.
-struct Connection;
-
-impl ConnectionControl for Connection {
-    fn close(&self, _: CloseReason) {}
-    fn wake(&self) {}
-    fn info(&self) -> ConnectionInfo {
-        ConnectionInfo::default()
-    }
-    fn channels(&self) -> Vec<ChannelInfo> {
-        Vec::new()
-    }
-    fn totals(&self) -> ConnectionTotals {
-        ConnectionTotals::default()
-    }
-}
 
 /// What is there between a start and a stop.
 struct Life {
@@ -144,7 +126,7 @@ impl Bench {
         let (broker, driver) = Broker::open_driven(&foundation, Path::new("/data"), options).unwrap();
         let user = broker.authenticate("guest", b"guest", true).unwrap();
         let id = broker.next_connection_id();
-        let Ok(principal) = broker.open_connection(user, "/", id, Arc::new(Connection)) else {
+        let Ok(principal) = broker.open_connection(user, "/", id, Arc::new(Unseen)) else {
             panic!("the connection is refused");
         };
         self.life = Some(Life { broker, driver, principal, channel: PublishChannel::new() });

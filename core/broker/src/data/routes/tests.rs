@@ -1,31 +1,10 @@
 //! What channels remember of routes, beside routes that nobody remembers: random histories of declarations, deletions and bindings.
 
-use std::path::Path;
-
-use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
+use platform::SeededRandom;
 use wire::amqp091::Table;
 
 use super::*;
-use crate::{
-    BindRequest, Broker, BrokerOptions, ChannelInfo, CloseReason, ConnectionControl, ConnectionInfo,
-    ConnectionTotals, DestinationName, Driver, ExchangeDeclare, FileSizes, Foundation, QueueDeclare,
-};
-
-struct Nobody;
-
-impl ConnectionControl for Nobody {
-    fn close(&self, _: CloseReason) {}
-    fn wake(&self) {}
-    fn info(&self) -> ConnectionInfo {
-        ConnectionInfo::default()
-    }
-    fn channels(&self) -> Vec<ChannelInfo> {
-        Vec::new()
-    }
-    fn totals(&self) -> ConnectionTotals {
-        ConnectionTotals::default()
-    }
-}
+use crate::{BindRequest, Broker, DestinationName, Driver, ExchangeDeclare, QueueDeclare, test_broker};
 
 const QUEUES: [&str; 4] = ["a", "b", "c", "d"];
 const EXCHANGES: [(&str, &str); 4] = [("x", "direct"), ("y", "topic"), ("z", "fanout"), ("w", "direct")];
@@ -39,19 +18,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let foundation = Foundation {
-            disk: Arc::new(SimDisk::new()),
-            clock: Arc::new(SimClock::new(1_000_000)),
-            random: Arc::new(SeededRandom::new(1)),
-            memory: Arc::new(SimMemory::new(1 << 30)),
-            sizes: FileSizes::default(),
-        };
-        let opened = Broker::open_driven(&foundation, Path::new("/data"), BrokerOptions::default());
-        let (broker, mut driver) = opened.expect("a disk without faults");
-        driver.run_until_idle();
-        let user = broker.authenticate("guest", b"guest", true).expect("the default user");
-        let id = broker.next_connection_id();
-        let principal = broker.open_connection(user, "/", id, Arc::new(Nobody)).expect("the default vhost");
+        let (broker, driver, principal, _) = test_broker::driven();
         Bench { broker, driver, principal }
     }
 

@@ -212,10 +212,13 @@ def objects(node):
 
 
 def backlog(node):
-    """One queue fills with messages of 1 KB and is drained; persistent, confirms. Rates of its tenths should be alike."""
+    """One queue fills with messages of 1 KB and is drained; persistent, confirms. Rates of its tenths should be alike, and so should
+    what a calm publisher waits for its confirms in front of the empty and of the long queue."""
     count = node.share(10_000_000)
     queue = ("-u", "bench-backlog", "-ad", "false", "-s", 1000)
+    calm = lambda *more: confirms(node.perf(*queue, "-c", 100, "-f", "persistent", "-y", 0, "-r", 1000, "-z", 10, *more)[0])
     baseline, _ = node.perf(*queue, "-c", 2000, "-f", "persistent", "-q", 1000, "-A", 200, "-z", 10)
+    calm_before = calm()
     disk_before, rss_before = disk(node), node.rss()
     with amqp.Connection(node.uri) as connection:
         connection.call(amqp.declare("bench-backlog"), 50, 11)
@@ -225,6 +228,8 @@ def backlog(node):
     out["rss_mib"], out["rss_max_mib"] = node.rss() / 2**20, filled["broker"]["rss_max_kib"] / 1024
     out["bytes_per_message"] = (node.rss() - rss_before) / count
     out["disk_bytes_per_message"] = (disk(node) - disk_before) / count
+    out.update({f"calm_empty_{name}": ms for name, ms in calm_before.items()})
+    out.update({f"calm_long_{name}": ms for name, ms in calm("-p").items()})
     if node.is_ours:
         node.stop(signal.SIGTERM)
         out["restart_clean_s"] = node.start()
@@ -247,6 +252,12 @@ def tenths(series, count):
     rates = [sum(line["sent"] for line in part) / len(part) for part in parts if part]
     p99 = [max(line["confirm_p99_us"] or 0 for line in part) / 1000 for part in parts if part]
     return {"fill_tenths_per_s": [round(rate) for rate in rates], "fill_tenths_p99_ms": [round(one, 1) for one in p99]}
+
+
+def confirms(load):
+    """What a publisher waited for its confirms, milliseconds."""
+    latency = load["confirm_latency_us"] or {}
+    return {f"{name}_ms": latency.get(key, 0) / 1000 for name, key in (("p50", "p50"), ("p99", "p99"), ("worst", "max"))}
 
 
 def disk(node):
@@ -276,10 +287,9 @@ def joined(node, arguments):
         drained, series = node.perf(*queue, "-x", 1, "-r", 1000, "-c", 100, "-y", 50, "-q", 100, "-A", 20, "-z", 10)
     with amqp.Connection(node.uri) as connection:
         connection.call(amqp.delete("bench-joined"), 50, 41)
-    confirm = drained["confirm_latency_us"] or {}
     rate = max(line["received"] for line in series)
-    return {"messages": count, "drain_per_s": rate, "publisher_p50_ms": confirm.get("p50", 0) / 1000,
-            "publisher_p99_ms": confirm.get("p99", 0) / 1000, "publisher_max_ms": confirm.get("max", 0) / 1000, **probe.figures()}
+    waits = {f"publisher_{name}": ms for name, ms in confirms(drained).items()}
+    return {"messages": count, "drain_per_s": rate, **waits, **probe.figures()}
 
 
 def expiry(node):

@@ -99,6 +99,11 @@ impl Level {
     }
 
     fn position(&self, number: u64) -> Option<usize> {
+        // Of what is written to the log, and of a queue that is nearly empty, it is the newest.
+        let newest = self.blocks.back()?;
+        if newest.first <= number {
+            return (number < newest.end()).then(|| self.blocks.len() - 1);
+        }
         let at = self.blocks.partition_point(|block| block.end() <= number);
         (at < self.blocks.len() && self.blocks[at].first <= number).then_some(at)
     }

@@ -174,7 +174,7 @@ step_kill9() {
 step_freeze() { "$python" testing/crash/freeze.py --warren "$WARREN_BIN" "${seed[@]}"; }
 step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" "${seed[@]}" && "$python" testing/crash/seen.py --warren "$WARREN_BIN"; }
 step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
-step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN"; }
+step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN" && "$python" testing/crash/oldfolders.py --warren "$WARREN_BIN"; }
 step_perf() { "$python" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL"; }
 
 step_ui() { # a broker of its own: the test looks at all that it has

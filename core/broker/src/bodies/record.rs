@@ -68,4 +68,32 @@ mod tests {
         places.extend_from_slice(&[0; 23]);
         assert_eq!(each_place(&places).collect::<Vec<_>>(), [Some((2, place)), None]);
     }
+
+    /// The bytes before each `#` of a file in `tests/golden`.
+    fn golden(text: &str) -> Vec<u8> {
+        let hex: String =
+            text.lines().flat_map(|line| line.split('#').next().unwrap().trim().chars()).collect();
+        let pairs = (0..hex.len()).step_by(2).map(|at| &hex[at..at + 2]);
+        pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn bodies_and_their_places_are_written_and_read_as_ever() {
+        let body = golden(include_str!("../../tests/golden/body.hex"));
+        let bytes = b"sixteen KiB or more, usually";
+        let mut written = Vec::new();
+        write_body(&mut written, 258, bytes);
+        assert_eq!((&written, read_body(&body)), (&body, Some((258, &bytes[..]))));
+
+        let golden = golden(include_str!("../../tests/golden/body-places.hex"));
+        let places = [
+            (77, BlockLocation { segment: (1 << 32) + 1, offset: 32, len: 60 }),
+            (258, BlockLocation { segment: (1 << 32) + 2, offset: 1 << 24, len: 1 << 24 }),
+        ];
+        let mut written = Vec::new();
+        places.iter().for_each(|(id, place)| write_place(&mut written, *id, *place));
+        assert_eq!(written, golden);
+        assert_eq!(each_place(&golden).collect::<Vec<_>>(), places.map(Some));
+        assert_eq!((BODY, PLACES, PLACE_BYTES), (6, 7, 24));
+    }
 }

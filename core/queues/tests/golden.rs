@@ -1,0 +1,276 @@
+//! Queue records against bytes that never change: `tests/golden`, a line for each field as `docs/formats/queue-records.md` has them. What
+//! is there is read as it was meant, and written again as it was; what older versions wrote is read.
+//!
+//! Knows nothing of where records lie.
+
+use std::sync::Arc;
+
+use queues::{
+    BlockPlace, HeldBody, IncomingMessage, LogRange, LoggedBlock, MessageSeq, MessageView, Place,
+    PlacedBlock, QueueConfig, RecordKind, Recovering, SettledRun, SharedBody, SharedRef, record,
+};
+
+macro_rules! golden {
+    ($name:literal) => {
+        bytes_of(include_str!(concat!("golden/", $name)))
+    };
+}
+
+/// The bytes before each `#`.
+fn bytes_of(text: &str) -> Vec<u8> {
+    let hex: String = text.lines().flat_map(|line| line.split('#').next().unwrap().trim().chars()).collect();
+    let pairs = (0..hex.len()).step_by(2).map(|at| &hex[at..at + 2]);
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}
+
+const EXPIRY_MS: u64 = 1_800_000_000_000;
+const PROPERTIES: &[u8] = b"\x90\x00\x0atext/plain\x02";
+const REROUTED: &[u8] = b"\x08reroutedt\x01";
+
+/// A message, and when it expires.
+type Sample = (IncomingMessage<'static>, Option<u64>);
+
+fn plain() -> Sample {
+    let message = MessageView { exchange: b"", routing_key: b"q", properties: b"\0\0", body: b"hello" };
+    let incoming = IncomingMessage {
+        message,
+        persistent: true,
+        priority: 0,
+        ttl_ms: None,
+        annotations: b"",
+        shared: None,
+    };
+    (incoming, None)
+}
+
+fn full() -> Sample {
+    let message =
+        MessageView { exchange: b"x", routing_key: b"key", properties: PROPERTIES, body: b"dead once" };
+    (IncomingMessage { message, annotations: REROUTED, ..plain().0 }, Some(EXPIRY_MS))
+}
+
+fn empty() -> Sample {
+    let message = MessageView { body: b"", ..plain().0.message };
+    (IncomingMessage { message, ..plain().0 }, None)
+}
+
+fn transient() -> Sample {
+    let message = MessageView {
+        exchange: b"amq.fanout",
+        routing_key: b"",
+        body: b"gone with the node",
+        ..plain().0.message
+    };
+    (IncomingMessage { message, persistent: false, ..plain().0 }, None)
+}
+
+fn held(id: u64, bytes: usize) -> HeldBody {
+    HeldBody { body: SharedBody::named(id, bytes as u32), bytes: Arc::new(vec![0; bytes]) }
+}
+
+/// With body 77, 60 bytes.
+fn shared(body: &HeldBody) -> (IncomingMessage<'_>, Option<u64>) {
+    let message =
+        MessageView { exchange: b"amq.fanout", routing_key: b"", properties: PROPERTIES, body: &body.bytes };
+    (IncomingMessage { message, shared: Some(body), ..plain().0 }, None)
+}
+
+/// With body 258, 16 MiB.
+fn shared_and_full(body: &HeldBody) -> (IncomingMessage<'_>, Option<u64>) {
+    let message = MessageView { routing_key: b"k", ..shared(body).0.message };
+    (IncomingMessage { message, annotations: REROUTED, ..shared(body).0 }, Some(EXPIRY_MS + 1))
+}
+
+fn stored(sample: (IncomingMessage<'_>, Option<u64>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    record::store(&mut out, &sample.0, sample.1);
+    out
+}
+
+/// What the first stored message says, compared with what was stored; the rest.
+fn check<'a>(bytes: &'a [u8], (incoming, expiry_ms): (IncomingMessage<'_>, Option<u64>)) -> &'a [u8] {
+    let (found, taken) = record::parse(bytes).unwrap();
+    let reference = incoming.shared.map(|held| SharedRef { id: held.body.id(), bytes: held.body.bytes() });
+    let body = if reference.is_some() { b"" } else { incoming.message.body };
+    assert_eq!(found.message, MessageView { body, ..incoming.message });
+    assert_eq!((found.annotations, found.persistent), (incoming.annotations, incoming.persistent));
+    assert_eq!((found.expiry_ms, found.shared), (expiry_ms, reference));
+    assert_eq!(found.body_bytes(), incoming.message.body.len());
+    &bytes[taken..]
+}
+
+fn check_enqueued(golden: &[u8], entries: &[(MessageSeq, (IncomingMessage<'_>, Option<u64>))]) {
+    let found: Vec<_> = record::enqueued(golden).map(Option::unwrap).collect();
+    let mut written = Vec::new();
+    for ((seq, bytes), (expected_seq, sample)) in found.iter().zip(entries) {
+        assert_eq!(seq, expected_seq);
+        assert!(check(bytes, *sample).is_empty());
+        record::write_enqueued(&mut written, *expected_seq, &stored(*sample));
+    }
+    assert_eq!((found.len(), &written[..]), (entries.len(), golden));
+}
+
+#[test]
+fn messages_that_enter_a_queue_are_written_and_read_as_ever() {
+    let entries = [
+        (MessageSeq::new(0, 5), plain()),
+        (MessageSeq::new(0, 6), full()),
+        (MessageSeq::new(0, 9), empty()),
+        (MessageSeq::new(1, 3), plain()),
+    ];
+    check_enqueued(&golden!("enqueue.hex"), &entries);
+    assert_eq!(RecordKind::from_code(1), Some(RecordKind::Enqueue));
+    let (small, large) = (held(77, 60), held(258, 1 << 24));
+    let entries = [
+        (MessageSeq::new(0, 5), plain()),
+        (MessageSeq::new(0, 6), shared(&small)),
+        (MessageSeq::new(1, 4), shared_and_full(&large)),
+    ];
+    check_enqueued(&golden!("enqueue-shared.hex"), &entries);
+    assert_eq!(RecordKind::from_code(5), Some(RecordKind::EnqueueShared));
+}
+
+#[test]
+fn settlements_are_written_and_read_as_ever() {
+    let golden = golden!("settle.hex");
+    let runs = [
+        SettledRun { first: MessageSeq::new(0, 5), count: 2, body_bytes: 14 },
+        SettledRun { first: MessageSeq::new(2, 0x01_02_03), count: 1, body_bytes: 0 },
+    ];
+    assert_eq!(record::settled(&golden).collect::<Vec<_>>(), runs.map(Some));
+    let mut written = Vec::new();
+    runs.iter().for_each(|run| record::write_settled(&mut written, run));
+    assert_eq!(written, golden);
+    assert_eq!(RecordKind::from_code(4), Some(RecordKind::Settle));
+}
+
+#[test]
+fn a_block_of_a_segment_is_written_and_read_as_ever() {
+    let golden = golden!("block.hex");
+    let body = held(77, 60);
+    let rest = [plain(), full(), transient()].into_iter().fold(&golden[..], |rest, one| check(rest, one));
+    let (hole, taken) = record::parse(rest).unwrap();
+    let nothing = MessageView { exchange: b"", routing_key: b"", properties: b"", body: b"" };
+    assert_eq!((hole.message, hole.persistent, hole.expiry_ms, hole.shared), (nothing, false, None, None));
+    assert!(check(&rest[taken..], shared(&body)).is_empty());
+    let mut written = [plain(), full(), transient()].map(stored).concat();
+    record::store_hole(&mut written);
+    written.extend(stored(shared(&body)));
+    assert_eq!(written, golden);
+}
+
+#[test]
+fn a_block_of_the_log_is_put_together_from_its_records_as_ever() {
+    let records = [golden!("enqueue.hex"), golden!("enqueue-shared.hex")];
+    let bytes = records.concat();
+    let payloads = [0..records[0].len(), records[0].len()..bytes.len()];
+    let range = LogRange { position: 0, bytes: bytes.len() as u32 };
+    let block = LoggedBlock { first: MessageSeq::new(1, 3), count: 2, range };
+    let large = held(258, 1 << 24);
+    let expected = [stored(plain()), stored(shared_and_full(&large))].concat();
+    assert_eq!(block.assemble(bytes, payloads), Some(expected));
+}
+
+/// What a state record says, of which version it may be.
+fn read_state(bytes: &[u8]) -> Recovering {
+    let mut recovering = Recovering::default();
+    recovering.apply(RecordKind::State, bytes, &(0x3456000..0x3456789)).unwrap();
+    recovering
+}
+
+fn written(recovering: &Recovering) -> Vec<u8> {
+    let mut out = Vec::new();
+    recovering.write_state(&mut out);
+    out
+}
+
+fn of_version_4(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes[0] = 4;
+    bytes
+}
+
+fn in_segment(first: u64, count: u32, (offset, bytes): (u64, u32)) -> PlacedBlock {
+    let place = Place::Segment(BlockPlace { segment: (1 << 32) + 5, offset, bytes });
+    PlacedBlock { place, first: MessageSeq(first), count, messages: count.into(), body_bytes: 70 }
+}
+
+fn in_log(first: u64, count: u32, position: u64, bytes: u32, body_bytes: u64) -> PlacedBlock {
+    let place = Place::Log(LogRange { position, bytes });
+    PlacedBlock { place, first: MessageSeq(first), count, messages: count.into(), body_bytes }
+}
+
+/// The block of kind 1 that all versions have: six of its messages are settled.
+fn old_block() -> PlacedBlock {
+    PlacedBlock { messages: 64, ..in_segment(2, 70, (32, 4000)) }
+}
+
+fn logged_block() -> PlacedBlock {
+    in_log(72, 8, 0x0123_4567, 900, 800)
+}
+
+/// The settled messages of the old block are not there, the messages of the record itself are, and the next ones get the next numbers.
+fn check_queue(recovering: Recovering, messages: u64, body_bytes: u64) {
+    assert_eq!(recovering.contents(), (messages, body_bytes));
+    let config = QueueConfig { durable: true, max_priority: 1, ..QueueConfig::default() };
+    let queue = recovering.finish(config, 0, &mut SharedBody::clone);
+    assert_eq!(queue.counts().ready, messages);
+    assert_eq!(queue.oldest_log_position(), 0x0345_6789);
+}
+
+#[test]
+fn a_state_record_of_version_2_is_read() {
+    let golden = golden!("state-v2.hex");
+    let recovering = read_state(&golden);
+    assert_eq!(recovering.placed_blocks().collect::<Vec<_>>(), [old_block()]);
+    assert_eq!(recovering.segments().collect::<Vec<_>>(), [(1 << 32) + 5]);
+    assert_eq!((recovering.log_ranges().count(), recovering.bodies().count()), (0, 0));
+    assert_eq!(written(&recovering), of_version_4(golden));
+    check_queue(recovering, 64 + 3, 70 + 5 + 9);
+}
+
+#[test]
+fn a_state_record_of_version_3_is_read() {
+    let golden = golden!("state-v3.hex");
+    let recovering = read_state(&golden);
+    assert_eq!(recovering.placed_blocks().collect::<Vec<_>>(), [old_block(), logged_block()]);
+    assert_eq!(recovering.log_ranges().collect::<Vec<_>>(), [LogRange { position: 0x0123_4567, bytes: 900 }]);
+    assert_eq!(recovering.bodies().count(), 0);
+    assert_eq!(written(&recovering), of_version_4(golden));
+    check_queue(recovering, 64 + 8 + 3, 70 + 800 + 5 + 9);
+}
+
+#[test]
+fn a_state_record_of_version_4_is_written_and_read_as_ever() {
+    let golden = golden!("state-v4.hex");
+    let recovering = read_state(&golden);
+    let large = 1 << 24;
+    let blocks = [
+        old_block(),
+        logged_block(),
+        PlacedBlock { messages: 3, ..in_segment(80, 4, (4044, 220)) },
+        in_log(90, 3, 0x0234_5678, 333, large + 65),
+    ];
+    assert_eq!(recovering.placed_blocks().collect::<Vec<_>>(), blocks);
+    let (small, large_body) = (SharedRef { id: 77, bytes: 60 }, SharedRef { id: 258, bytes: 1 << 24 });
+    assert_eq!(recovering.bodies().collect::<Vec<_>>(), [small, small, large_body, small]);
+    assert_eq!(recovering.body_id_max(), 258);
+    assert_eq!(written(&recovering), golden);
+    check_queue(recovering, 64 + 8 + 3 + 3 + 4, 70 + 800 + 70 + large + 65 + 5 + 9 + 60);
+}
+
+#[test]
+fn enqueued_and_settled_messages_become_the_state_they_are() {
+    let mut recovering = read_state(&golden!("state-v3.hex"));
+    let first = MessageSeq::new(0, 300);
+    let mut enqueue = Vec::new();
+    record::write_enqueued(&mut enqueue, first, &stored(plain()));
+    record::write_enqueued(&mut enqueue, first.next(), &stored(full()));
+    recovering.apply(RecordKind::Enqueue, &enqueue, &(0x3456789..0x3456900)).unwrap();
+    let mut settle = Vec::new();
+    for (first, count, body_bytes) in [(first, 1, 5), (MessageSeq::new(1, 11), 1, 0)] {
+        record::write_settled(&mut settle, &SettledRun { first, count, body_bytes });
+    }
+    recovering.apply(RecordKind::Settle, &settle, &(0x3456900..0x3456980)).unwrap();
+    let state = written(&recovering);
+    assert_eq!(read_state(&state).contents(), (64 + 8 + 2 + 1, 70 + 800 + 5 + 9 + 9));
+}

@@ -77,6 +77,7 @@ const PAGES = [
   ["overview", "Queued messages"], ["connections", "ui-test"], ["channels", "channel"], ["exchanges", "amq.topic"], ["queues", "billing"],
   [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Nobody consumes from this queue"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
   [`topology/${V}`, "billing"], ["nodes", "Memory used"], ["users", "guest"], ["users/guest", "Permissions"], ["vhosts", VHOST], [`vhosts/${V}`, "Permissions"],
+  ["consumers", "slow"], ["cluster", "Feature flags"], ["shovels", "Shovels"],
   ...(POLICIES ? [["policies", "ui-policy"]] : []), ["limits", "Virtual host limits"], ["definitions", "Download definitions"], ["profile", "Take a profile"], ["log", "Log"], ["nowhere", "There is no such page"],
 ];
 
@@ -225,9 +226,12 @@ inBrowser("a user who may only look at a vhost sees that, and is told what is no
   await list.getByText("Add or change").click();
   await list.getByLabel("Name", { exact: true }).fill("from-ui");
   await list.getByLabel(/^Pattern/).fill("^nothing");
-  await list.getByRole("button", { name: "Add argument" }).click();
-  await list.getByLabel("Name of argument 1").fill("max-length");
-  await list.getByLabel("Value of argument 1").fill("7");
+  await list.getByLabel("Add a known setting").selectOption("max-length");
+  await list.getByText("At most so many ready messages").waitFor();
+  await list.getByLabel("Value of setting 1").fill("seven");
+  await list.getByRole("button", { name: "Save" }).click();
+  assert.equal(await list.getByLabel("Value of setting 1").evaluate((it) => it.validity.patternMismatch), true, "a number has to be one");
+  await list.getByLabel("Value of setting 1").fill("7");
   await list.getByRole("button", { name: "Save" }).click();
   await page.getByText("from-ui applies now").waitFor();
   const row = list.getByRole("row").filter({ hasText: "from-ui" });
@@ -278,6 +282,34 @@ inBrowser("an exchange's page says where a message would go, what nearly matched
   await panel.getByText("Goes nowhere").waitFor();
 });
 
+inBrowser("it also says which queues do not keep the message, and which get it later", async (page) => {
+  if ((await api(`explain/route?vhost=${V}&exchange=orders&routing_key=x`)).status !== 200) return; // not Warren
+  const own = await connection.createChannel();
+  await own.assertExchange("later", "x-delayed-message", { arguments: { "x-delayed-type": "direct" } });
+  await own.assertQueue("keeps");
+  await own.assertQueue("small", { arguments: { "x-max-length-bytes": 100, "x-overflow": "reject-publish" } });
+  await own.assertQueue("hasty", { messageTtl: 0, deadLetterExchange: "letters" });
+  for (const queue of ["keeps", "small", "hasty"]) await own.bindQueue(queue, "later", "k");
+  await own.sendToQueue("small", Buffer.alloc(100));
+  await until("the message", async () => (await api(`queues/${V}/small`)).body.messages === 1);
+  await browser.go(page, `exchanges/${V}/later`);
+  const panel = page.getByRole("region", { name: "Where would a message go?" });
+  await panel.getByLabel("Routing key to explain").fill("k");
+  await panel.getByLabel("Size of the body in bytes").fill("200");
+  await panel.getByRole("button", { name: "Explain" }).click();
+  await panel.getByText("Goes to 3 queues, of which 1 keeps it").waitFor();
+  await panel.getByText(/small refuses it: the queue is as long as its limit allows/).waitFor();
+  await panel.getByText(/hasty lets it expire at once.*dead-letter exchange/).waitFor();
+  await panel.getByLabel("Add a known header").selectOption("x-delay");
+  await panel.getByLabel("Value of header 1").fill("90000");
+  await panel.getByRole("button", { name: "Explain" }).click();
+  await panel.getByText("after 1m 30s keeps").waitFor();
+  await browser.shot(page, "explain-kept");
+  for (const queue of ["keeps", "small", "hasty"]) await own.deleteQueue(queue);
+  await own.deleteExchange("later");
+  await own.close();
+});
+
 inBrowser("the log is shown as it comes, and filtered", async (page) => {
   if ((await api("logs")).status !== 200) return; // not Warren
   const refused = await connection.createChannel();
@@ -297,6 +329,7 @@ inBrowser("the log is shown as it comes, and filtered", async (page) => {
 inBrowser("the picture shows exchanges, queues and what leads where; Tab reaches them", async (page) => {
   await browser.go(page, `topology/${V}`);
   await page.getByRole("link", { name: "queue billing" }).waitFor();
+  await page.locator("path.edge.dead").waitFor({ state: "attached" });
   assert.equal(await page.locator("path.edge.dead").count(), 1);
   assert.equal(await page.locator("path.edge.alt").count(), 1);
   await browser.shot(page, "topology");

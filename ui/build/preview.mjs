@@ -1,5 +1,6 @@
 // Serves dist/ as the broker does (same headers, strict content security policy) and passes /api on to another broker.
 //   npm run preview -- --api http://127.0.0.1:15674 [--port 0]
+import { createHash } from "node:crypto";
 import { createServer, request } from "node:http";
 import { readFileSync } from "node:fs";
 import { join, normalize } from "node:path";
@@ -25,7 +26,9 @@ export function preview(api, port = 0) {
     try {
       const name = normalize(path === "/" ? "/index.html" : path);
       const body = readFileSync(join(dist, `${name}.gz`));
-      res.writeHead(200, { "content-type": MIME[name.split(".").pop()] ?? "application/octet-stream", "content-security-policy": CSP, "content-encoding": "gzip", "x-content-type-options": "nosniff" });
+      const etag = `"${createHash("sha256").update(body).digest("base64url")}"`;
+      if (req.headers["if-none-match"] === etag) { res.writeHead(304, { etag }); res.end(); return; }
+      res.writeHead(200, { etag, "content-type": MIME[name.split(".").pop()] ?? "application/octet-stream", "content-security-policy": CSP, "content-encoding": "gzip", "x-content-type-options": "nosniff" });
       res.end(body);
     } catch {
       res.writeHead(404);

@@ -2,6 +2,8 @@
 import { api } from "./api.js";
 import { session } from "./session.svelte.js";
 
+const WARM_MS = 1200;
+
 class Poll {
   data = $state.raw(undefined);
   error = $state.raw(null);
@@ -13,9 +15,10 @@ class Poll {
 
 /**
  * `path` is called inside an effect: what it reads makes it ask anew; null asks for nothing. `each` sees every answer.
- * Options: `load` replaces the request; `once` asks only when the path changes.
+ * Options: `load` replaces the request; `once` asks only when the path changes; `warm` asks a second time soon, since a broker
+ * begins to measure rates of an object when somebody first looks at it.
  */
-export function poll(path, { each, load = api, once = false } = {}) {
+export function poll(path, { each, load = api, once = false, warm = false } = {}) {
   const it = new Poll();
   let last;
   $effect(() => {
@@ -25,7 +28,7 @@ export function poll(path, { each, load = api, once = false } = {}) {
     if (wanted === null) return;
     if (wanted !== last) { last = wanted; it.error = null; }
     const stop = new AbortController();
-    let timer;
+    let timer, early = warm;
     const ask = async () => {
       if (!document.hidden || it.data === undefined) {
         try {
@@ -41,7 +44,10 @@ export function poll(path, { each, load = api, once = false } = {}) {
         }
       }
       // A route that does not exist is asked for only once.
-      if (everyMs > 0 && !it.error?.absent) timer = setTimeout(ask, everyMs);
+      if (it.error?.absent) return;
+      if (early) timer = setTimeout(ask, Math.min(everyMs || WARM_MS, WARM_MS));
+      else if (everyMs > 0) timer = setTimeout(ask, everyMs);
+      early = false;
     };
     ask();
     return () => { stop.abort(); clearTimeout(timer); };

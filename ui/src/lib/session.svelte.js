@@ -23,18 +23,20 @@ class Session {
   vhost = $state(""); // the vhost that lists are limited to; empty: all
   everyMs = $state(5000);
   theme = $state("auto");
+  columns = $state.raw({}); // by what a list holds: which columns were chosen or left out
 
   constructor() {
     const kept = remembered();
     this.everyMs = kept.everyMs ?? 5000;
     this.theme = kept.theme ?? "auto";
     this.vhost = kept.vhost ?? "";
+    this.columns = kept.columns ?? {};
     this.dress();
   }
 
   keep() {
     try {
-      localStorage.setItem(SETTINGS, JSON.stringify({ everyMs: this.everyMs, theme: this.theme, vhost: this.vhost }));
+      localStorage.setItem(SETTINGS, JSON.stringify({ everyMs: this.everyMs, theme: this.theme, vhost: this.vhost, columns: this.columns }));
     } catch { /* storage may be off: then the choice lasts as long as the page */ }
   }
 
@@ -46,6 +48,13 @@ class Session {
   setTheme(theme) { this.theme = theme; this.dress(); this.keep(); }
   setEvery(ms) { this.everyMs = ms; this.keep(); }
   setVhost(vhost) { this.vhost = vhost; this.keep(); }
+
+  setColumn(noun, label, shown) { this.columns = { ...this.columns, [noun]: { ...this.columns[noun], [label]: shown } }; this.keep(); }
+
+  /** The version of Warren; nothing for another broker. (To clients it says that it is RabbitMQ, as they expect.) */
+  get warren() { return /Warren ([\w.+-]+)/.exec(this.overview?.erlang_full_version ?? "")?.[1]; }
+  /** Types that a new queue may have. */
+  get queueTypes() { return this.warren ? ["classic"] : ["classic", "quorum", "stream"]; }
 
   tags() {
     const tags = this.user?.tags ?? [];

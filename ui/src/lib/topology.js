@@ -2,6 +2,7 @@
 // Refuses to draw. Bounded: what does not fit is counted, not placed.
 
 export const BOX = { width: 204, height: 34, gapX: 140, gapY: 14 };
+export const LANE = 9;
 const QUEUES_MAX = 60, EXCHANGES_MAX = 40;
 
 /** `bindings` as the API has them; `extra`: [{ source, destination, kind: "dead" | "alt", from: "queue" | "exchange" }]. */
@@ -64,6 +65,10 @@ export function picture(bindings, extra, types, from) {
       y += node.tall + BOX.gapY;
     }
   });
+  // Dead letters leave to the right of everything and come back below everything, each exchange's on a lane of its own.
+  const lanes = [...new Set(drawn.filter((e) => e.kind === "dead").map((e) => e.z.id))];
+  for (const e of drawn) if (e.kind === "dead") e.lane = lanes.indexOf(e.z.id);
+  const width = 24 + columns.length * BOX.width + Math.max(0, columns.length - 1) * BOX.gapX, height = tallest + 40;
   // Labels stand at the end of their line, below each other where several lines end.
   const ends = new Map();
   for (const e of [...drawn].sort((p, q) => (p.via.at(-1) ?? p.a).y - (q.via.at(-1) ?? q.a).y)) {
@@ -71,7 +76,7 @@ export function picture(bindings, extra, types, from) {
     e.row = ends.get(e.z.id) ?? 0;
     ends.set(e.z.id, e.row + 1);
   }
-  return { nodes: [...nodes.values()], edges: drawn, width: 24 + columns.length * BOX.width + Math.max(0, columns.length - 1) * BOX.gapX, height: tallest + 40, hidden: hidden.size };
+  return { nodes: [...nodes.values()], edges: drawn, width: width + (lanes.length ? 16 + lanes.length * LANE : 0), height: height + lanes.length * LANE, right: width, low: height, hidden: hidden.size };
 }
 
 function reachable(edges, start) {

@@ -22,7 +22,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         "Runtime\n\nOS PID: {}\nOS: Linux\nUptime (seconds): {}\nIs under maintenance?: false\nRabbitMQ version: {}\n\
          Warren version: {}\nNode name: {NODE_NAME}\nCluster name: {}\n\nData directory\n\nNode data directory: {}\n\n\
          Log file(s)\n\n{}\n\n{}\n\nTotals\n\nConnection count: {connections}\nQueue count: {queues}\n\
-         Virtual host count: {}\n\n{}\n\nListeners\n\n{}",
+         Virtual host count: {}\nDelivery stalls: {}\n\n{}\n\nListeners\n\n{}",
         std::process::id(),
         node.started.elapsed().as_secs(),
         node.rabbitmq_version,
@@ -32,6 +32,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         log_lines.join("\n"),
         alarms::status(broker),
         vhosts.len(),
+        broker.delivery_stalls(),
         stages::status(broker),
         listener_lines(node),
     );
@@ -39,6 +40,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
     json["totals"] = json!({
         "connection_count": connections, "queue_count": queues, "virtual_host_count": vhosts.len(),
     });
+    json["delivery_stalls"] = broker.delivery_stalls().into();
     json["stages"] = stages::status_entry(broker);
     for (name, value) in alarms::status_entries(broker) {
         json[name] = value;

@@ -2,6 +2,7 @@
 //! cells leaves. Stopping at a point is done by holding a cell, never by waiting.
 
 mod letters;
+mod stalls;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -533,25 +534,6 @@ fn a_queue_that_came_back_from_a_crash_rests_when_it_is_empty_and_still_knows_wh
         queue.stats().wait().unacked
     };
     assert_eq!((ack(7), ack(8)), (1, 0));
-}
-
-#[test]
-fn messages_that_nobody_is_given_though_somebody_could_take_them_are_noticed_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let bench = Bench::with(folder.path(), BrokerOptions { stall_ms: 0, ..BrokerOptions::default() });
-    let queue = bench.declare("q", Table::EMPTY);
-    bench.told.refuses.store(true, Ordering::Relaxed);
-    bench.consume("q", 1).expect("it may");
-    bench.publish("q", &["a", "b"]);
-    (0..3).for_each(|_| queue.submit(Event::Touch));
-    let examined = queue.examine().wait();
-    assert_eq!(bench.broker.delivery_stalls(), 1);
-    assert!(examined.holds[0].could_be_served() && examined.view.stats.ready == 2, "{examined:?}");
-    bench.told.refuses.store(false, Ordering::Relaxed);
-    queue.resume(ConsumerId { connection: bench.principal.connection, token: 1 });
-    assert_eq!(queue.examine().wait().view.stats.ready, 1, "its prefetch is 1");
-    (0..3).for_each(|_| queue.submit(Event::Touch));
-    assert_eq!(bench.broker.delivery_stalls(), 1, "it waits for an ack, which is no fault");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::examine::ConsumerHold;
 use super::{CellState, Condition, Queue};
+use crate::voice::stalls::Stall;
 
 /// What one who runs a queue knows of its deliveries.
 #[derive(Debug, Default)]
@@ -30,6 +31,8 @@ enum Look {
     Nothing,
     /// Nothing has moved for too long: look whether anything could.
     Closer,
+    /// What was told of is over; it lasted this long, in milliseconds.
+    Resumed(u64),
 }
 
 impl Watch {
@@ -40,15 +43,16 @@ impl Watch {
 
     /// Looks after a turn. `wanted` are the deliveries made so far when messages wait and a consumer may want one.
     fn turn(&mut self, wanted: Option<u64>, now_ms: u64, stall_ms: u64) -> Look {
+        let over = if self.is_told { Look::Resumed(self.stalled_ms(now_ms)) } else { Look::Nothing };
         let Some(delivered) = wanted else {
             self.since_ms = 0;
             self.is_told = false;
-            return Look::Nothing;
+            return over;
         };
         // The wall clock may be set back.
         if self.since_ms == 0 || self.delivered != delivered || self.since_ms > now_ms {
             (self.since_ms, self.delivered, self.is_told) = (now_ms, delivered, false);
-            return Look::Nothing;
+            return over;
         }
         let is_due = now_ms - self.since_ms >= stall_ms && !self.is_told;
         if is_due { Look::Closer } else { Look::Nothing }
@@ -68,8 +72,10 @@ impl Queue {
     /// Looks, after a turn, whether it delivers what it should.
     pub(super) fn watch(self: &Arc<Self>, state: &mut CellState, now_ms: u64) {
         let stall_ms = self.services().stall_ms;
-        if state.watch.turn(state.machine.wanted_deliveries(), now_ms, stall_ms) == Look::Closer {
-            self.look_closer(state, now_ms);
+        match state.watch.turn(state.machine.wanted_deliveries(), now_ms, stall_ms) {
+            Look::Nothing => {}
+            Look::Closer => self.look_closer(state, now_ms),
+            Look::Resumed(stalled_ms) => self.tell_delivery_resumed(stalled_ms),
         }
         if let Some(due_ms) = state.watch.next_tick(now_ms, stall_ms) {
             self.services().wake_at(self, due_ms);
@@ -94,6 +100,12 @@ impl Queue {
             %queue, vhost, ready = view.stats.ready, consumers = able, head = ?view.head, milliseconds = self.services().stall_ms,
             "messages wait, consumers could take them, and nothing was delivered; `warren ctl explain_delivery` shows what the queue waits for"
         );
+        let stall = Stall {
+            ready: view.stats.ready,
+            consumers: able,
+            stalled_ms: now_ms.saturating_sub(state.watch.since_ms),
+        };
+        self.tell_delivery_stalled(&stall);
     }
 }
 
@@ -122,8 +134,18 @@ mod tests {
         watch.is_told = true;
         assert_eq!(watch.turn(Some(5), 1300, 100), Look::Nothing);
         assert_eq!((watch.stalled_ms(1300), watch.next_tick(1300, 100)), (300, None));
-        assert_eq!(watch.turn(Some(6), 1301, 100), Look::Nothing);
+        assert_eq!(watch.turn(Some(6), 1301, 100), Look::Resumed(301));
         assert_eq!(watch.turn(Some(6), 1401, 100), Look::Closer);
+    }
+
+    #[test]
+    fn a_standstill_is_over_when_nobody_wants_the_messages_any_more() {
+        let mut watch = Watch::default();
+        assert_eq!(watch.turn(Some(5), 1000, 100), Look::Nothing);
+        assert_eq!(watch.turn(Some(5), 1100, 100), Look::Closer);
+        watch.is_told = true;
+        assert_eq!(watch.turn(None, 1150, 100), Look::Resumed(150));
+        assert_eq!(watch.turn(None, 1160, 100), Look::Nothing, "told once");
     }
 
     #[test]

@@ -10,4 +10,5 @@ pub(crate) mod outlet;
 mod rules;
 pub(crate) mod sessions;
 pub(crate) mod shovels;
+pub(crate) mod stalls;
 pub(crate) mod trace;

@@ -197,6 +197,9 @@ pub(crate) fn alarms(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let before = page.set_prefix("warren_");
     let failed = raised.has(Raised::STORAGE_FAILED);
     page.single("storage_failed", Kind::Gauge, "1 after a sync has failed", f64::from(u8::from(failed)))?;
+    let help =
+        "Times a queue delivered nothing for long though messages were ready and a consumer could take them";
+    page.single("delivery_stalls_total", Kind::Counter, help, asked.broker.delivery_stalls() as f64)?;
     page.set_prefix("");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let started_s = now.saturating_sub(asked.node.started.elapsed()).as_secs();

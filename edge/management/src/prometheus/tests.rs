@@ -101,6 +101,7 @@ fn sums_and_objects_show_what_was_published() {
         "rabbitmq_message_size_bytes_bucket{protocol=\"amqp091\",le=\"100\"} 1",
         "rabbitmq_message_size_bytes_bucket{protocol=\"amqp091\",le=\"1000\"} 2",
         "warren_one 1",
+        "warren_delivery_stalls_total 0",
         "rabbitmq_exchange_messages_published_total 2",
         "rabbitmq_alarms_memory_used_watermark 0",
     ] {

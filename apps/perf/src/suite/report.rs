@@ -278,15 +278,20 @@ fn footnotes(found: &[(usize, &Measurement)]) -> String {
     let _ = write!(html, "<details><summary>Commands</summary><pre>{commands}</pre></details>");
     for (_, measurement) in found {
         if let Some(flame) = &measurement.flame {
-            let broker = escaped(&measurement.broker);
+            let (broker, size) = (escaped(&measurement.broker), bytes(measurement.size));
             let _ = write!(
                 html,
-                "<details><summary>Flame graph of {broker}</summary><iframe loading=\"lazy\" title=\"flame graph\" srcdoc=\"{}\"></iframe></details>",
-                escaped(flame)
+                "<details><summary>Flame graph of {broker}, {size}</summary><iframe loading=\"lazy\" title=\"flame graph\" srcdoc='{}'></iframe></details>",
+                quoted(flame)
             );
         }
     }
     html
+}
+
+/// A document as the value of an attribute in single quotes, of which it has few: a picture has thousands of the other characters.
+fn quoted(document: &str) -> String {
+    document.replace('&', "&amp;").replace('\'', "&#39;")
 }
 
 fn bytes(size: u32) -> String {
@@ -311,7 +316,7 @@ mod tests {
             "latency_us":null,"confirm_latency_us":null,"broker_cores":0.5,"broker_rss_kib":2048}]"#;
         let measurement = |broker: &str, rate: u32| {
             format!(
-                r#"{{"test":"max-rate","size":1000,"broker":"{broker}","commands":["warren perf <x>"],"flame":"<svg id=\"f\"/>",
+                r#"{{"test":"max-rate","size":1000,"broker":"{broker}","commands":["warren perf <x>"],"flame":"<svg id=\"f\" class='a&lt;'/>",
                 "figures":{{"id":"t","seconds":1,"sent":5,"received":5,"confirmed":0,"nacked":0,"returned":0,"sent_per_s":5,
                 "received_per_s":{rate},"confirmed_per_s":0,"latency_us":null,"confirm_latency_us":null,"lateness_us":null,
                 "own_cpu_us_per_message":0.1,"broker":null,"series":{series}}}}}"#
@@ -342,7 +347,9 @@ mod tests {
         );
         assert!(
             html.contains("warren perf &lt;x&gt;")
-                && html.contains("srcdoc=\"&lt;svg id=&quot;f&quot;/&gt;\"")
+                && html.contains("Flame graph of Warren, 1 kB")
+                && html.contains("srcdoc='<svg id=\"f\" class=&#39;a&amp;lt;&#39;/>'"),
+            "{html}"
         );
         assert!(html.matches("<figure>").count() >= 3 && !html.contains("A <b>"));
         assert!(!html.contains("http://") && !html.contains("https://") && !html.contains("<script"));

@@ -26,6 +26,8 @@ const OVERHEAD_S: u64 = 4;
 const REST: Duration = Duration::from_secs(12);
 /// Longer runs have a flame graph of their beginning.
 const PROFILE_SECONDS_MAX: u64 = 120;
+/// Flame graphs of a report take no more than this together; tests after that have none.
+const FLAMES_BYTES_MAX: usize = 16 << 20;
 /// How long deleting what a test declared may take.
 const DELETION_LIMIT: Duration = Duration::from_secs(180);
 
@@ -281,7 +283,7 @@ impl<'a> Suite<'a> {
         let written = || contender.pid.and_then(disk_written_bytes);
         into.rss_before_bytes = contender.pid.and_then(resident_bytes);
         let before = written();
-        let flame = self.start_profile(contender, into);
+        let flame = self.start_profile(contender);
         let limit = PATIENCE + Duration::from_secs(self.results.plan.seconds * 4);
         let outcome = output_of(&mut command, limit);
         into.disk_written_bytes = before.zip(written()).map(|(before, after)| after.saturating_sub(before));
@@ -309,11 +311,12 @@ impl<'a> Suite<'a> {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    /// Has our own broker take a flame graph of the run, for one size of messages. It looks for names of functions when the run is
-    /// over, unless the run is long: that takes 100 MiB and half a second, which would be in the figures.
-    fn start_profile(&self, contender: &Contender, measurement: &Measurement) -> Option<Flame> {
+    /// Has our own broker take a flame graph of the run. It looks for names of functions when the run is over, unless the run is
+    /// long: that takes 100 MiB and half a second, which would be in the figures.
+    fn start_profile(&self, contender: &Contender) -> Option<Flame> {
         let (program, data) = contender.program().zip(contender.data())?;
-        if measurement.size != self.results.plan.sizes[0] {
+        let graphs = self.results.measurements.iter().filter_map(|one| one.flame.as_ref());
+        if graphs.map(String::len).sum::<usize>() >= FLAMES_BYTES_MAX {
             return None;
         }
         let file = data.with_extension("svg");

@@ -383,6 +383,13 @@ impl Block {
         }
     }
 
+    /// Room for so many bytes and messages; of an open block. It gives back what it does not use when it is closed.
+    pub(crate) fn make_room(&mut self, bytes: usize, messages: usize) {
+        let (data, entries) = self.open_content();
+        data.reserve_exact(bytes);
+        entries.reserve_exact(messages);
+    }
+
     /// Adds a message through `write`, which appends its stored form.
     pub(crate) fn push(
         &mut self,

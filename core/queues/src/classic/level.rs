@@ -12,6 +12,10 @@ use crate::record;
 /// A level with more blocks than these has a long backlog.
 const BACKLOG_BLOCKS_MIN: usize = 64;
 
+/// With so many blocks the next one gets room for what the last one took at once: growing it by doubling was 7 % of filling a
+/// backlog. With fewer the room that is not used would count.
+const ALIKE_BLOCKS_MIN: usize = 4;
+
 /// A hole longer than this begins a new block instead of placeholders.
 const HOLE_MAX: u64 = 256;
 
@@ -99,10 +103,14 @@ impl Level {
     }
 
     fn position(&self, number: u64) -> Option<usize> {
-        // Of what is written to the log, and of a queue that is nearly empty, it is the newest.
-        let newest = self.blocks.back()?;
+        // What comes in and what has become durable is in the newest, what is delivered in the oldest: a search in a long backlog,
+        // in which each step is a cache miss, was a fifth of filling one.
+        let (oldest, newest) = (self.blocks.front()?, self.blocks.back()?);
         if newest.first <= number {
             return (number < newest.end()).then(|| self.blocks.len() - 1);
+        }
+        if number < oldest.end() {
+            return (oldest.first <= number).then_some(0);
         }
         let at = self.blocks.partition_point(|block| block.end() <= number);
         (at < self.blocks.len() && self.blocks[at].first <= number).then_some(at)
@@ -171,7 +179,15 @@ impl Level {
                 self.resident.insert(last.first);
             }
         }
-        self.push_block(Block::new(first));
+        let mut block = Block::new(first);
+        if self.blocks.len() >= ALIKE_BLOCKS_MIN
+            && let Some(before) = self.blocks.back()
+        {
+            // And a sixteenth: they are not quite alike.
+            let (bytes, messages) = (before.data_bytes().min(BACKLOG_BLOCK_BYTES), before.count as usize);
+            block.make_room(bytes + bytes / 16, messages + messages / 16);
+        }
+        self.push_block(block);
     }
 
     /// Room grows by a quarter: of very many blocks, half of the memory is not kept for ones that may never come.

@@ -1,10 +1,12 @@
 // A real chromium, logged in, that notes everything a page should not do. Refuses to know what is on the pages.
 import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const cache = process.env.CACHE ?? new URL("../../.cache", import.meta.url).pathname;
 const from = (folder, name) => createRequire(join(cache, folder, "package.json"))(name);
 export const { chromium } = from("ui", "playwright-core");
+const axe = readFileSync(createRequire(join(cache, "ui", "package.json")).resolve("axe-core/axe.min.js"), "utf8");
 export const amqp = from("node", "amqplib");
 
 export const MANAGEMENT = (process.env.MANAGEMENT_URL ?? "http://127.0.0.1:15672").replace(/\/$/, "");
@@ -48,8 +50,8 @@ export class Browser {
   }
 
   /** A page of a new, empty profile. */
-  async page({ dark = false, login = true } = {}) {
-    const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: dark ? "dark" : "light" });
+  async page({ dark = false, login = true, wide = 1280 } = {}) {
+    const context = await this.browser.newContext({ viewport: { width: wide, height: 800 }, colorScheme: dark ? "dark" : "light" });
     const page = await context.newPage();
     page.setDefaultTimeout(15000);
     const fault = (text) => this.faults.push(`${page.url()}: ${text}`);
@@ -77,6 +79,15 @@ export class Browser {
   async go(page, address) {
     await page.goto(`${MANAGEMENT}/#/${address}`);
     await page.locator("main").waitFor();
+  }
+
+  /** What axe-core finds wrong with the page as it is: one line for each kind, with the first place. */
+  async barriers(page) {
+    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
+    return page.evaluate(async () => {
+      const { violations } = await window.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
+      return violations.map((it) => `${it.id} ${it.nodes.length}x: ${it.nodes[0].html.slice(0, 200)} ${it.nodes[0].failureSummary}`);
+    });
   }
 
   async shot(page, name) {

@@ -61,6 +61,8 @@ async function send(path, { method = "GET", body, signal, headers = {}, root = "
     const said = await answer.json();
     reason = typeof said.reason === "string" ? said.reason : said.error ?? "";
   } catch { /* no JSON: the status has to do */ }
+  // A proxy in front of a broker that is gone says so without the broker's JSON.
+  if (!reason && [502, 503, 504].includes(answer.status)) throw new ApiError(0);
   if (answer.status === 401 && authorization && !probing && !(await stillWelcome())) onRefused(reason);
   throw new ApiError(answer.status, reason);
 }

@@ -72,5 +72,12 @@ export function value(v) {
   return String(v);
 }
 
+/** A value of an argument or a setting, with what its number means: 3,600,000 (1h). */
+export function argument(name, v) {
+  if (typeof v !== "number") return value(v);
+  const means = /ttl|expires|timeout/.test(name) ? duration(v) : /bytes/.test(name) ? bytes(v) : "";
+  return `${count(v)}${means ? ` (${means})` : ""}`;
+}
+
 export const exchangeName = (name) => (name === "" ? "(default)" : name);
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;

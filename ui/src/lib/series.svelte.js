@@ -7,6 +7,8 @@ export const RANGES = [
   { name: "1 h", age: 3600, incr: 60 },
   { name: "8 h", age: 28800, incr: 600 },
 ];
+/** What a broker remembers of a single object. */
+export const OBJECT_RANGES = RANGES.slice(0, 2);
 
 export const rangeQuery = ({ age, incr }, data) => ({
   lengths_age: age, lengths_incr: incr, msg_rates_age: age, msg_rates_incr: incr,
@@ -29,7 +31,12 @@ export function remember(key, value, at = Date.now()) {
   if (list.length > SEEN_MAX) list.splice(0, list.length - SEEN_MAX);
 }
 
-const samplesOf = (details) => (Array.isArray(details?.samples) && details.samples.length > 1 ? details.samples.map((s) => [s.timestamp, s.sample]).sort((a, b) => a[0] - b[0]) : null);
+/** Samples by time. What is older than the broker's first look at the object is made up, and left out. */
+function samplesOf(details) {
+  if (!Array.isArray(details?.samples)) return null;
+  const seen = details.samples.filter((s) => s.timestamp >= (details.seen_since ?? 0)).map((s) => [s.timestamp, s.sample]).sort((a, b) => a[0] - b[0]);
+  return details.seen_since || seen.length > 1 ? seen : null;
+}
 
 /** `[[ms, level]]` of a gauge. */
 export function levels(details, key, ageS) {

@@ -53,6 +53,8 @@ class Session {
 
   /** The version of Warren; nothing for another broker. (To clients it says that it is RabbitMQ, as they expect.) */
   get warren() { return /Warren ([\w.+-]+)/.exec(this.overview?.erlang_full_version ?? "")?.[1]; }
+  /** The vhost that forms begin with: the chosen one, else the default one, else the first that the user sees. */
+  get home() { return this.vhost || (this.vhosts.length && !this.vhosts.includes("/") ? this.vhosts[0] : "/"); }
   /** Types that a new queue may have. */
   get queueTypes() { return this.warren ? ["classic"] : ["classic", "quorum", "stream"]; }
 
@@ -70,7 +72,13 @@ class Session {
     let header = null;
     try { header = sessionStorage.getItem(KEY); } catch { /* storage off */ }
     if (!header) { this.state = "out"; return; }
-    try { await this.enter(header); } catch { this.state = "out"; }
+    for (;;) {
+      try { await this.enter(header); return; } catch (error) {
+        if (error.status !== 0) { this.state = "out"; return; }
+        this.notice = "The broker does not answer. This page keeps trying.";
+        await new Promise((resume) => setTimeout(resume, 2000));
+      }
+    }
   }
 
   async login(user, password) {

@@ -169,7 +169,8 @@ step_hostile() {
   fi
 }
 step_kill9() {
-  "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut "${seed[@]}"
+  "$python" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut "${seed[@]}" &&
+    "$python" testing/crash/stuck.py --warren "$WARREN_BIN"
 }
 step_freeze() { "$python" testing/crash/freeze.py --warren "$WARREN_BIN" "${seed[@]}"; }
 step_delayed() { "$python" testing/crash/delayed.py --warren "$WARREN_BIN" "${seed[@]}" && "$python" testing/crash/seen.py --warren "$WARREN_BIN"; }

@@ -165,6 +165,8 @@ pub(crate) enum Event {
     LettersTaken(Life, Vec<SettledRun>),
     /// Nothing of the log up to the position is to be needed but blocks that lie there, and of those none in these parts.
     Checkpoint(u64, Arc<[Range<u64>]>, Reply<()>),
+    /// Segments of which little is needed are to go.
+    Compact(Reply<()>),
     /// What waits in the store of a delayed exchange, so many at most.
     Scheduled(usize, Reply<Vec<Scheduled>>),
     /// Drops a message that waits; answers whether there was one.

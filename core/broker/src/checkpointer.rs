@@ -1,6 +1,8 @@
 //! Keeps the message log short: when files are sealed, queues write anew what they still need from the oldest. Blocks that lie together
 //! in it stay there, in kept files; those go when nothing in them is needed, and are emptied when little is.
 
+mod segments;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use std::time::Duration;
 
 use commitlog::{Afterlife, LogError, Position};
 use parking_lot::{Condvar, Mutex};
+
+use segments::{Looks, SparseQueues};
 
 use crate::bodies::Moved;
 use crate::call::Call;
@@ -38,6 +42,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct State {
     sealed: VecDeque<u64>,
+    sparse: SparseQueues,
     disk_is_short: bool,
     stopping: bool,
 }
@@ -73,6 +78,7 @@ pub(crate) struct Progress {
     phase: Phase,
     /// When to look at the kept files next.
     look_ns: u64,
+    segment_looks: Looks,
     /// Kept files that queues were asked to leave, and until when they are not asked again.
     emptied: BTreeMap<u64, u64>,
 }
@@ -99,9 +105,21 @@ impl Checkpointer {
         self.0.1.notify_one();
     }
 
+    /// A queue has given up a block in a segment.
+    pub(crate) fn may_be_sparse(&self, queue: &Arc<Queue>) {
+        if self.0.0.lock().sparse.note(queue) {
+            self.0.1.notify_one();
+        }
+    }
+
     /// Whether room on the disk is worth more than the work of moving messages.
     pub(crate) fn spare_disk(&self, disk_is_short: bool) {
-        self.0.0.lock().disk_is_short = disk_is_short;
+        let mut state = self.0.0.lock();
+        let was_short = std::mem::replace(&mut state.disk_is_short, disk_is_short);
+        if disk_is_short && !was_short {
+            state.sparse.look_again();
+        }
+        drop(state);
         self.0.1.notify_one();
     }
 
@@ -117,7 +135,7 @@ impl Checkpointer {
         loop {
             match self.step(services, &mut progress) {
                 Turn::Worked => {}
-                Turn::Idle => self.rest(services),
+                Turn::Idle => self.rest(services, &progress),
                 Turn::Later(wait) => self.pause(wait),
                 Turn::Stopped => return,
             }
@@ -132,7 +150,11 @@ impl Checkpointer {
         let (phase, turn) = match std::mem::take(&mut progress.phase) {
             Phase::Resting => match self.next(services) {
                 Some(position) => self.begin(services, position),
-                None => self.look_at_kept(services, progress).unwrap_or((Phase::Resting, Turn::Idle)),
+                None => {
+                    let looked = self.look_at_kept(services, progress);
+                    let looked = looked.or_else(|| self.look_at_segments(services, progress));
+                    looked.unwrap_or((Phase::Resting, Turn::Idle))
+                }
             },
             Phase::Asked { position, answers, bodies } => asked(services, position, answers, bodies),
             Phase::Syncing { position, goal, free } => self.synced(services, position, goal, free),
@@ -173,6 +195,16 @@ impl Checkpointer {
         let has_free = pins.files().any(|(_, needed)| needed == 0);
         let free = Free { pins, is_log_free: true };
         has_free.then(|| (Phase::Syncing { position: 0, goal: log.begin_sync(), free }, Turn::Worked))
+    }
+
+    /// Begins with queues that have much in segments that nobody needs.
+    fn look_at_segments(&self, services: &Services, progress: &mut Progress) -> Option<(Phase, Turn)> {
+        let answers = self.compact_segments(services, &mut progress.segment_looks);
+        if answers.is_empty() {
+            return None;
+        }
+        tracing::debug!(queues = answers.len(), "segments are compacted");
+        Some((Phase::Asked { position: 0, answers, bodies: Moved::Done }, Turn::Worked))
     }
 
     /// The end of the oldest file, when emptying it makes room. Queues are looked at without a lock: there may be many.
@@ -233,9 +265,9 @@ impl Checkpointer {
     }
 
     /// Waits until there are more files than are left alone, or, when there are, or kept ones, until it makes sense to look again.
-    fn rest(&self, services: &Services) {
+    fn rest(&self, services: &Services, progress: &Progress) {
         let mut state = self.0.0.lock();
-        let mut has_more = state.newest_of_too_many().is_some();
+        let mut has_more = state.has_more() || progress.segment_looks.are_due();
         if !state.stopping && (has_more || services.log.has_kept_files()) {
             let wait = if state.disk_is_short { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
             self.0.1.wait_for(&mut state, wait);
@@ -243,7 +275,7 @@ impl Checkpointer {
         }
         while !state.stopping && !has_more {
             self.0.1.wait(&mut state);
-            has_more = state.newest_of_too_many().is_some();
+            has_more = state.has_more();
         }
     }
 
@@ -256,6 +288,11 @@ impl Checkpointer {
 }
 
 impl State {
+    /// Whether there is anything to look at again.
+    fn has_more(&self) -> bool {
+        self.newest_of_too_many().is_some() || self.sparse.has_new()
+    }
+
     fn files_kept(&self) -> usize {
         if self.disk_is_short { 0 } else { FILES_KEPT }
     }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use queues::{
-    BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, HeldBody, LogRange,
-    LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun, SharedBody,
+    BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, HeldBody,
+    LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun, SharedBody,
 };
 use smallvec::SmallVec;
 
@@ -195,6 +195,15 @@ impl Effects for CellEffects<'_> {
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
         self.queue.disk_asked();
         self.queue.services().move_logged(self.queue.id, token, block);
+    }
+
+    fn seal_segment(&mut self, segment: u64) {
+        self.queue.services().segments.submit_seal(self.queue.id.0, segment);
+    }
+
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace) {
+        self.queue.disk_asked();
+        self.queue.services().move_block(self.queue, token, place);
     }
 
     fn sync_blocks(&mut self) {

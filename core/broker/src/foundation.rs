@@ -31,6 +31,9 @@ pub struct FileSizes {
     pub log_file_bytes_max: u64,
     /// Of a queue's segments, bytes. Default: that of [`SegmentOptions`].
     pub segment_bytes_max: u32,
+    /// So many bytes of a queue's segments, beside as many as are needed, may be free before it compacts them: a queue that is drained
+    /// slowly has a segment of which little is needed, all the time. Default: that of a segment.
+    pub segment_free_bytes_max: u64,
     /// Bytes of metadata log after which a snapshot replaces it. Default 32 MiB.
     pub snapshot_every_bytes: u64,
     /// Of bodies that several queues hold together.
@@ -59,6 +62,7 @@ impl Default for FileSizes {
         FileSizes {
             log_file_bytes_max: LogOptions::default().file_bytes_max,
             segment_bytes_max: SegmentOptions::default().segment_bytes_max,
+            segment_free_bytes_max: SegmentOptions::default().segment_bytes_max.into(),
             snapshot_every_bytes: SNAPSHOT_EVERY_BYTES,
             bodies: SharedBodySizes::default(),
         }

@@ -123,12 +123,12 @@ fn recover(
     let (log, message_log, recovered) =
         Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
     missing::check_known(is_known, recovered.end().0)?;
-    let (contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
+    let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
     let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
     let sizes = foundation.sizes.segment_options();
     let segments =
         Segments::open(disk.clone(), &data_dir.join("segments"), sizes).map_err(StartError::storage)?;
-    let lost = missing::lost_blocks(&segments, &log, &contents, &bodies).map_err(StartError::storage)?;
+    let lost = missing::lost_blocks(&segments, &log, &mut contents, &bodies).map_err(StartError::storage)?;
     let highest_stored = drop_unneeded(&segments, &log, &contents, &bodies)?;
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
     writer.state.pass_over_ids(highest_logged.max(highest_stored));
@@ -327,6 +327,7 @@ fn start_services(
         configs: Configs::default(),
         stages,
         motion,
+        segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
     });
     services.bodies.belong_to(&services);
     Ok(services)

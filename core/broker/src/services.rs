@@ -74,6 +74,8 @@ pub(crate) struct Services {
     pub(crate) undeleted: Mutex<Vec<Arc<Queue>>>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) log_places: LogPlaces,
+    /// See [`crate::FileSizes::segment_free_bytes_max`].
+    pub(crate) segment_free_bytes_max: u64,
     pub(crate) alarms: Arc<Alarms>,
     pub(crate) seen_files: SeenFiles,
     /// There is or was a queue that drops duplicates.
@@ -395,9 +397,11 @@ impl Services {
     }
 
     pub(crate) fn read_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
-        let offset = u32::try_from(place.offset).expect("segments are far below 4 GiB");
-        let location = commitlog::BlockLocation { segment: place.segment, offset, len: place.bytes };
-        self.segments.submit_read(queue.id.0, token.0, location);
+        self.segments.submit_read(queue.id.0, token.0, location(place));
+    }
+
+    pub(crate) fn move_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
+        self.segments.submit_rewrite(queue.id.0, token.0, location(place));
     }
 
     pub(crate) fn sync_blocks(&self, queue: &Arc<Queue>) {
@@ -474,6 +478,11 @@ impl Services {
         self.random.fill(&mut bytes);
         bytes
     }
+}
+
+fn location(place: BlockPlace) -> commitlog::BlockLocation {
+    let offset = u32::try_from(place.offset).expect("segments are far below 4 GiB");
+    commitlog::BlockLocation { segment: place.segment, offset, len: place.bytes }
 }
 
 /// Bytes that others keep until they are written.

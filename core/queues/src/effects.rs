@@ -7,7 +7,7 @@ use crate::body::{HeldBody, SharedBody};
 use crate::classic::Gone;
 use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::message::{ConsumerId, Delivery, MessageView};
-use crate::record::{RecordKind, SettledRun};
+use crate::record::{BlockPlace, RecordKind, SettledRun};
 
 /// Names a block of messages of one queue in requests to and answers from storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +78,13 @@ pub trait Effects {
 
     /// Writes a block that lies in the log to a segment of the queue; answered by [`crate::Classic::block_written`].
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock);
+
+    /// No block asked for from now on may go to this segment.
+    fn seal_segment(&mut self, segment: u64);
+
+    /// Writes a block anew that lies in a sealed segment, to another segment of the queue; answered by
+    /// [`crate::Classic::block_written`].
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace);
 
     /// Makes all written blocks durable; answered by [`crate::Classic::blocks_synced`] or
     /// [`crate::Classic::blocks_not_synced`].

@@ -18,7 +18,7 @@ pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig,
 pub use body::{BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
 pub use classic::{
     Afterwards, Classic, DeliveryView, Gone, Head, PlacedBlock, PublishOutcome, RecordError, Recovering,
-    Scheduled, Standing, TurnedAway,
+    Scheduled, SegmentRoom, Standing, TurnedAway,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place};

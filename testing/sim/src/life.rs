@@ -123,6 +123,7 @@ impl World {
                 // Small files roll often; what lives may need more than one.
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
+                segment_free_bytes_max: 0,
                 snapshot_every_bytes: 2 << 10,
                 bodies: SharedBodySizes {
                     bytes_min: 100,

@@ -138,7 +138,9 @@ impl Queue {
             Event::Publish(handover) => self.refuse_or_hold(state, handover),
             Event::Consume(_, _, reply) => reply.send(Err(refused())),
             Event::Get(_, reply) => reply.send(Err(refused())),
-            Event::Cancel(_, reply) | Event::Checkpoint(_, _, reply) => reply.send(()),
+            Event::Cancel(_, reply) | Event::Checkpoint(_, _, reply) | Event::Compact(reply) => {
+                reply.send(());
+            }
             Event::Purge(purged, reply) => reply.send(*purged),
             Event::Counts(reply) => reply.send(Err(refused())),
             Event::Stats(reply) => reply.send(QueueStats::default()),
@@ -236,7 +238,9 @@ impl Queue {
                 }
             }
             Event::Consume(_, _, reply) => reply.send(Err(refused())),
-            Event::Cancel(_, reply) | Event::Checkpoint(_, _, reply) => reply.send(()),
+            Event::Cancel(_, reply) | Event::Checkpoint(_, _, reply) | Event::Compact(reply) => {
+                reply.send(());
+            }
             Event::Get(_, reply) => reply.send(Err(refused())),
             Event::Purge(purged, reply) => reply.send(*purged),
             Event::Counts(reply) => reply.send(Ok(QueueCounts::default())),

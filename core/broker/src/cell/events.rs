@@ -134,6 +134,12 @@ impl Queue {
                     machine.checkpoint(position, &vacate, &mut fx);
                 }
             }
+            Event::Compact(..) => {
+                if let Event::Compact(reply) = std::mem::replace(event, Event::Handled) {
+                    checkpoints.push(reply);
+                    machine.compact(&mut fx);
+                }
+            }
             Event::Delete { .. } => self.delete(machine, event, &mut fx),
             Event::Close => drop(self.close(machine, &mut fx)),
             Event::ShareMemory => machine.relieve(&mut fx),

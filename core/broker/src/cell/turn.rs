@@ -130,6 +130,9 @@ impl Queue {
         if self.condition() == Condition::Running {
             self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
+            if state.machine.take_may_be_sparse() {
+                self.services().checkpointer.may_be_sparse(self);
+            }
         }
         self.note_held_bytes(state);
         self.pace(state);

@@ -18,6 +18,9 @@ use crate::control::follow::Contents;
 /// Bytes of a block's header in a segment (`docs/formats/segment.md`).
 const BLOCK_HEADER_BYTES: u64 = 8;
 
+/// The same of a segment's own.
+const FILE_HEADER_BYTES: u64 = 32;
+
 /// Which parts of a data directory hold something before they are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
@@ -113,19 +116,24 @@ impl Lost {
     }
 }
 
-/// The queues that refer to segments or files of the log that are missing or too short, and what they lose by it.
+/// The queues that refer to segments or files of the log that are missing or too short, and what they lose by it. The others hear how
+/// long their segments are.
 pub(crate) fn lost_blocks(
     segments: &Segments,
     log: &Log,
-    contents: &Contents,
+    contents: &mut Contents,
     bodies: &BodiesFound,
 ) -> Result<HashMap<QueueId, Lost>, SegmentError> {
     let mut lost = lost_bodies(segments, contents, bodies)?;
     for (id, queue) in contents {
         let mut lengths: HashMap<u64, Option<u64>> = HashMap::new();
+        let mut headers: HashMap<u64, u64> = HashMap::new();
         for block in queue.placed_blocks() {
             let is_there = match block.place {
-                Place::Segment(place) => is_in_segment(segments, id.0, place, &mut lengths)?,
+                Place::Segment(place) => {
+                    *headers.entry(place.segment).or_insert(FILE_HEADER_BYTES) += BLOCK_HEADER_BYTES;
+                    is_in_segment(segments, id.0, place, &mut lengths)?
+                }
                 Place::Log(range) => log.holds(Position(range.position), range.bytes),
             };
             if is_there {
@@ -135,6 +143,10 @@ pub(crate) fn lost_blocks(
             let known = lost.entry(*id).or_insert(none);
             known.messages += block.messages;
             known.body_bytes += block.body_bytes;
+        }
+        for (segment, headers) in headers {
+            let file_bytes = lengths.get(&segment).copied().flatten();
+            queue.note_segment_bytes(segment, file_bytes.unwrap_or_default().saturating_sub(headers));
         }
     }
     Ok(lost)

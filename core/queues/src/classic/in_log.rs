@@ -8,6 +8,7 @@ use super::spill::token;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{LogRange, Place};
 use crate::message::MessageSeq;
+use crate::record::BlockPlace;
 
 impl Classic {
     /// A closed block stays where it was logged. It leaves memory when it can be read there.
@@ -28,10 +29,21 @@ impl Classic {
         }
     }
 
+    /// The segment of this block has so many bytes of blocks; when that is not known, at least those up to the end of this one.
+    pub(super) fn note_segment_bytes(&mut self, place: BlockPlace, bytes: Option<u64>) {
+        if let Some(held) = self.segments.get_mut(&place.segment) {
+            held.bytes = held.bytes.max(bytes.unwrap_or(place.offset + u64::from(place.bytes)));
+        }
+    }
+
     /// A block is somewhere else now. Until the next state record is durable, a crash would bring it back where it was.
     pub(super) fn leave(&mut self, before: Option<Place>) {
-        if let Some(Place::Log(range)) = before {
-            self.moved.push(range);
+        match before {
+            Some(Place::Log(range)) => self.moved.push(range),
+            Some(Place::Segment(place)) if !self.moved_from.contains(&place.segment) => {
+                self.moved_from.push(place.segment);
+            }
+            _ => {}
         }
         before.into_iter().for_each(|place| self.vacate(place));
     }
@@ -41,8 +53,9 @@ impl Classic {
         self.disk_bytes -= u64::from(place.bytes());
         match place {
             Place::Segment(place) => {
-                self.segments.get_mut(&place.segment).expect("blocks are counted when written").blocks -= 1;
-                self.has_dead_segments = true;
+                let held = self.segments.get_mut(&place.segment).expect("blocks are counted when written");
+                held.remove(place.bytes);
+                (self.has_dead_segments, self.may_be_sparse) = (true, true);
             }
             Place::Log(range) => self.log_bytes -= u64::from(range.bytes),
         }

@@ -72,6 +72,10 @@ pub struct Classic {
     /// The newest segment that an answer named. Writes under way go to it or to a later one.
     pub(super) segment_newest: u64,
     pub(super) has_dead_segments: bool,
+    /// A block in a segment was given up: others in it may be few.
+    pub(super) may_be_sparse: bool,
+    /// Segments that blocks left for others since the latest state record.
+    pub(super) moved_from: Vec<u64>,
     /// Where in the log blocks were that have been moved to segments since the latest state record.
     pub(super) moved: Vec<LogRange>,
     /// Where in the log blocks were some of whose messages are dying, or were when the others were settled.
@@ -114,7 +118,9 @@ pub struct Classic {
 pub(super) struct SegmentUse {
     /// Blocks with messages that are not settled.
     pub(super) blocks: u32,
-    /// Bytes of all blocks ever written to it; after a restart, of those that are needed.
+    /// Bytes of those.
+    pub(super) needed_bytes: u64,
+    /// Bytes of all blocks ever written to it; after a restart, at least as far as the last one that is needed.
     pub(super) bytes: u64,
 }
 
@@ -122,7 +128,14 @@ impl SegmentUse {
     /// One more block lies there.
     pub(super) fn add(&mut self, block_bytes: u32) {
         self.blocks += 1;
+        self.needed_bytes += u64::from(block_bytes);
         self.bytes += u64::from(block_bytes);
+    }
+
+    /// A block there is needed no more.
+    pub(super) fn remove(&mut self, block_bytes: u32) {
+        self.blocks -= 1;
+        self.needed_bytes -= u64::from(block_bytes);
     }
 }
 
@@ -164,6 +177,8 @@ impl Classic {
             writes: 0,
             segment_newest: 0,
             has_dead_segments: false,
+            may_be_sparse: false,
+            moved_from: Vec::new(),
             moved: Vec::new(),
             dying_in_log: Vec::new(),
             stated_end: 0,
@@ -572,6 +587,8 @@ impl Classic {
         if self.persistent == 0 && self.dying == 0 {
             // Nothing of this queue in the log matters any more.
             self.oldest_log = 0;
+            self.has_dead_segments |= !self.moved_from.is_empty();
+            self.moved_from.clear();
         }
     }
 
@@ -708,6 +725,7 @@ impl Classic {
             + self.index_bytes()
             + self.segments.len() * size_of::<(u64, SegmentUse)>()
             + (self.moved.capacity() + self.dying_in_log.capacity()) * size_of::<LogRange>()
+            + self.moved_from.capacity() * size_of::<u64>()
             + self.unlogged.capacity() * size_of::<SettledRun>()
             + self.released.capacity() * size_of::<SharedBody>()
             + self.logged_bodies.capacity() * size_of::<HeldBody>()

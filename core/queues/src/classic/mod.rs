@@ -11,6 +11,7 @@
 mod bitmap;
 mod block;
 mod bodies;
+mod compact;
 mod consumers;
 mod expiry;
 mod in_log;
@@ -30,6 +31,7 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
+pub use compact::SegmentRoom;
 pub use index::{Afterwards, TurnedAway};
 pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};

@@ -15,6 +15,7 @@
 //!
 //! Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -184,11 +185,19 @@ pub struct Recovering {
     oldest_log: u64,
     state_bytes: u64,
     body_id_max: u64,
+    /// Bytes of blocks in segments, as far as somebody has looked.
+    segment_bytes: BTreeMap<u64, u64>,
 }
 
 impl Default for Recovering {
     fn default() -> Self {
-        Recovering { levels: vec![Level::new(0)], oldest_log: 0, state_bytes: 0, body_id_max: 0 }
+        Recovering {
+            levels: vec![Level::new(0)],
+            oldest_log: 0,
+            state_bytes: 0,
+            body_id_max: 0,
+            segment_bytes: BTreeMap::new(),
+        }
     }
 }
 
@@ -278,13 +287,18 @@ impl Recovering {
             }
         }
         queue.persistent_bytes = queue.ready_bytes;
-        let placed = self.levels.iter().flat_map(Level::blocks).filter_map(Block::place);
-        for place in placed {
-            queue.occupy(place);
-            if let Place::Log(range) = place {
-                queue.stated_end = queue.stated_end.max(range.end());
+        let placed = || self.levels.iter().flat_map(Level::blocks).filter_map(Block::place);
+        placed().for_each(|place| queue.occupy(place));
+        for place in placed() {
+            match place {
+                Place::Log(range) => queue.stated_end = queue.stated_end.max(range.end()),
+                Place::Segment(place) => {
+                    let bytes = self.segment_bytes.get(&place.segment).copied();
+                    queue.note_segment_bytes(place, bytes);
+                }
             }
         }
+        queue.may_be_sparse = !queue.segments.is_empty();
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.written = Written { bytes: self.state_bytes, messages: queue.persistent };
         queue.levels = self.levels;
@@ -302,6 +316,11 @@ impl Recovering {
             let alive = blocks.blocks().filter(|block| block.live > 0);
             alive.filter_map(move |block| PlacedBlock::of(level, block))
         })
+    }
+
+    /// A segment has so many bytes of blocks, whether they are needed or not.
+    pub fn note_segment_bytes(&mut self, segment: u64, bytes: u64) {
+        self.segment_bytes.insert(segment, bytes);
     }
 
     /// Parts of the log that hold such blocks.

@@ -49,6 +49,7 @@ impl Classic {
             && self.rejects.is_empty()
             && self.segments.is_empty()
             && self.moved.is_empty()
+            && self.moved_from.is_empty()
             && self.dying_in_log.is_empty()
             && self.unlogged.is_empty()
             && self.released.is_empty()

@@ -294,7 +294,8 @@ impl Classic {
         }
         self.has_dead_segments = false;
         self.segments.retain(|segment, held| {
-            if held.blocks > 0 {
+            // The latest state record refers to it as long as no other one is written.
+            if held.blocks > 0 || self.moved_from.contains(segment) {
                 return true;
             }
             let may_be_written = self.writes > 0 && *segment >= self.segment_newest;
@@ -319,14 +320,25 @@ impl Classic {
         if self.checkpoint != Checkpoint::Idle {
             return;
         }
+        self.write_out(vacate, &[], fx);
+    }
+
+    /// Writes what no state record can hold to segments, and what lies in these parts of the log, or in these segments, to others. A
+    /// state record follows.
+    pub(super) fn write_out(&mut self, vacate: &[Range<u64>], sparse: &[u64], fx: &mut impl Effects) {
         let mut missing = 0;
         let mut left_in_log: SmallVec<[Place; 16]> = SmallVec::new();
         for at in 0..self.levels.len() {
             for block in self.levels[at].blocks_mut() {
-                if block.live == 0 || block.persistent == 0 {
+                let is_sparse = |place: BlockPlace| sparse.contains(&place.segment);
+                let moves = matches!(block.place(), Some(Place::Segment(place)) if is_sparse(place));
+                if block.live == 0 || !(moves || (self.config.durable && block.persistent > 0)) {
                     continue;
                 }
                 match block.place() {
+                    Some(Place::Segment(place)) if moves && !block.writing => {
+                        fx.move_block(token(at, block), place);
+                    }
                     Some(Place::Log(range)) if range.touches(vacate) && !block.writing => {
                         fx.move_logged(token(at, block), logged(at, block, range));
                     }
@@ -411,7 +423,7 @@ impl Classic {
         self.checkpoint = Checkpoint::Idle;
         self.settle_log(fx);
         self.moved.clear();
-        if self.persistent == 0 {
+        if self.persistent == 0 || !self.config.durable {
             self.oldest_log = 0;
         } else {
             let levels = &self.levels;
@@ -426,6 +438,7 @@ impl Classic {
             let in_log = self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
             self.stated_end = in_log.map(|range| range.end()).fold(self.stated_end, u64::max);
         }
+        self.give_up_moved(fx);
         fx.checkpointed();
     }
 }

@@ -1,5 +1,6 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
+mod compact;
 mod in_log;
 mod letters;
 mod listing;
@@ -39,6 +40,9 @@ struct World {
     ranges: Vec<Range<u64>>,
     kept: Vec<(BlockToken, LogRange)>,
     moves: Vec<(BlockToken, LoggedBlock)>,
+    /// Blocks to be written anew, and segments given up.
+    rewrites: Vec<(BlockToken, BlockPlace)>,
+    deleted: Vec<u64>,
     writes: Vec<(BlockToken, Arc<Vec<u8>>)>,
     reads: Vec<(BlockToken, Option<OwnBytes>, Vec<SharedBody>)>,
     let_go: Vec<u64>,
@@ -102,10 +106,16 @@ impl Effects for World {
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
         self.moves.push((token, block));
     }
+    fn seal_segment(&mut self, _: u64) {}
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace) {
+        self.rewrites.push((token, place));
+    }
     fn sync_blocks(&mut self) {
         self.syncs += 1;
     }
-    fn delete_segment(&mut self, _: u64) {}
+    fn delete_segment(&mut self, segment: u64) {
+        self.deleted.push(segment);
+    }
     fn wake_at(&mut self, time_ms: u64) {
         self.wakes.push(time_ms);
     }
@@ -119,7 +129,11 @@ impl Effects for World {
 
 impl World {
     fn is_disk_idle(&self) -> bool {
-        self.writes.is_empty() && self.reads.is_empty() && self.kept.is_empty() && self.moves.is_empty()
+        self.writes.is_empty()
+            && self.reads.is_empty()
+            && self.kept.is_empty()
+            && self.moves.is_empty()
+            && self.rewrites.is_empty()
     }
 
     /// A block as the log has it.
@@ -162,6 +176,8 @@ struct Bench {
     disk: BTreeMap<u64, Arc<Vec<u8>>>,
     /// Bodies by number.
     shared: BTreeMap<u64, Arc<Vec<u8>>>,
+    /// Where blocks are written.
+    segment: u64,
 }
 
 impl Bench {
@@ -173,6 +189,7 @@ impl Bench {
             now_ms: 0,
             disk: BTreeMap::new(),
             shared: BTreeMap::new(),
+            segment: 1,
         }
     }
 
@@ -201,9 +218,15 @@ impl Bench {
                 let bytes = self.world.fetch(&block);
                 self.world.writes.push((token, Arc::new(bytes)));
             }
+            for (token, place) in std::mem::take(&mut self.world.rewrites) {
+                let place = BlockPlace { segment: self.segment, ..place };
+                self.queue.block_written(token, Some(place), &mut self.world);
+            }
             for (token, bytes) in std::mem::take(&mut self.world.writes) {
-                let place = BlockPlace { segment: 1, offset: token.0, bytes: bytes.len() as u32 };
-                self.disk.insert(token.0, bytes);
+                let seq = MessageSeq(token.0);
+                let offset = (u64::from(seq.level()) << 24) + seq.number();
+                let place = BlockPlace { segment: self.segment, offset, bytes: bytes.len() as u32 };
+                self.disk.insert(offset, bytes);
                 self.queue.block_written(token, Some(place), &mut self.world);
             }
             for (token, own, bodies) in std::mem::take(&mut self.world.reads) {
@@ -223,10 +246,16 @@ impl Bench {
     }
 
     fn restarted(&self) -> Classic {
+        self.restarted_with(|_| {})
+    }
+
+    /// The queue after a restart that looks at the disk.
+    fn restarted_with(&self, look: impl FnOnce(&mut Recovering)) -> Classic {
         let mut recovering = Recovering::default();
         for (record, (kind, payload)) in self.world.ranges.iter().zip(&self.world.log) {
             recovering.apply(*kind, payload, record).expect("what was written is read");
         }
+        look(&mut recovering);
         recovering.finish(self.queue.config().clone(), self.now_ms, &mut SharedBody::clone)
     }
 }

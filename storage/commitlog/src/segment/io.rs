@@ -121,6 +121,11 @@ impl SegmentIo {
         self.queue_of(stream).push(Job::Move { stream, token, source });
     }
 
+    /// Adds a block of a segment to the stream anew; answered by [`SegmentListener::written`]. That segment is sealed before.
+    pub fn submit_rewrite(&self, stream: u64, token: u64, location: BlockLocation) {
+        self.queue_of(stream).push(Job::Rewrite { stream, token, location });
+    }
+
     /// Makes what was submitted before for these streams durable; answered once by [`SegmentListener::synced`].
     pub fn submit_sync(&self, streams: &[u64], token: u64) {
         let mut parts = vec![Vec::new(); self.shared.queues.len()];
@@ -212,6 +217,11 @@ impl Shared {
             }
             Job::Move { stream, token, source } => {
                 let result = source.read().and_then(|block| self.segments.write_block(stream, &block));
+                self.listener.written(stream, token, result);
+            }
+            Job::Rewrite { stream, token, location } => {
+                let read = self.segments.read_block(stream, location);
+                let result = read.and_then(|block| self.segments.write_block(stream, &block));
                 self.listener.written(stream, token, result);
             }
             Job::Sync { streams, group } => self.sync(&streams, &group),

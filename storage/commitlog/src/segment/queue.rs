@@ -34,6 +34,12 @@ pub(super) enum Job {
         token: u64,
         source: Box<dyn BlockSource>,
     },
+    /// As `Move`, of a block in a segment of the stream.
+    Rewrite {
+        stream: u64,
+        token: u64,
+        location: BlockLocation,
+    },
     Sync {
         streams: Vec<u64>,
         group: Arc<SyncGroup>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{DiskJob, Place, Referee, id_of};
 use crate::classic::Gone;
-use crate::record::{RecordKind, SettledRun};
+use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange, LoggedBlock,
     MessageView, OwnBytes, SharedBody,
@@ -134,6 +134,15 @@ impl Effects for Referee {
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
         self.left_in_log[2] += 1;
         self.jobs.push_back(DiskJob::Move(token, block));
+    }
+
+    fn seal_segment(&mut self, segment: u64) {
+        self.jobs.push_back(DiskJob::Seal(segment));
+    }
+
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace) {
+        self.left_in_log[3] += 1;
+        self.jobs.push_back(DiskJob::Rewrite(token, place));
     }
 
     fn sync_blocks(&mut self) {

@@ -20,12 +20,32 @@ impl Classic {
         self.occupy(Place::Log(range));
     }
 
+    /// Bytes on disk that hold its blocks.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.segments.values().map(|held| held.needed_bytes).sum::<u64>() + self.log_bytes()
+    }
+
+    /// Those that are in the log. A record counts once: one that filled a block and began the next belongs to both, and with
+    /// priorities to blocks of several levels.
+    pub(super) fn log_bytes(&self) -> u64 {
+        if self.blocks_in_log == 0 {
+            return 0;
+        }
+        let ranges = || self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
+        if self.levels.len() == 1 {
+            return covered_bytes(ranges());
+        }
+        let mut sorted: Vec<LogRange> = ranges().collect();
+        sorted.sort_unstable();
+        covered_bytes(sorted)
+    }
+
     /// A block has this place on disk from now on.
     pub(super) fn occupy(&mut self, place: Place) {
-        self.disk_bytes += u64::from(place.bytes());
+        self.blocks_on_disk += 1;
         match place {
             Place::Segment(place) => self.segments.entry(place.segment).or_default().add(place.bytes),
-            Place::Log(range) => self.log_bytes += u64::from(range.bytes),
+            Place::Log(_) => self.blocks_in_log += 1,
         }
     }
 
@@ -50,14 +70,14 @@ impl Classic {
 
     /// A block has this place no more.
     pub(super) fn vacate(&mut self, place: Place) {
-        self.disk_bytes -= u64::from(place.bytes());
+        self.blocks_on_disk -= 1;
         match place {
             Place::Segment(place) => {
                 let held = self.segments.get_mut(&place.segment).expect("blocks are counted when written");
                 held.remove(place.bytes);
                 (self.has_dead_segments, self.may_be_sparse) = (true, true);
             }
-            Place::Log(range) => self.log_bytes -= u64::from(range.bytes),
+            Place::Log(_) => self.blocks_in_log -= 1,
         }
     }
 
@@ -95,4 +115,14 @@ impl Classic {
         level.free_if_dead(seq.number(), &mut freed);
         self.release_to(&freed, fx);
     }
+}
+
+/// Bytes that lie in at least one of the ranges, which come in the order of the log.
+fn covered_bytes(ranges: impl IntoIterator<Item = LogRange>) -> u64 {
+    let (mut bytes, mut end) = (0, 0);
+    for range in ranges {
+        bytes += range.end().saturating_sub(range.position.max(end));
+        end = range.end().max(end);
+    }
+    bytes
 }

@@ -64,9 +64,9 @@ pub struct Classic {
     pub(super) memory_bytes: usize,
     /// What [`Classic::share_memory`] leaves it of those.
     pub(super) share_bytes: usize,
-    pub(super) disk_bytes: u64,
-    /// Bytes of those that are in the log.
-    pub(super) log_bytes: u64,
+    /// Blocks that have a place on disk, and those of them that lie in the log.
+    pub(super) blocks_on_disk: u64,
+    pub(super) blocks_in_log: u64,
     /// Blocks on their way to a segment whose place is not known yet.
     pub(super) writes: u32,
     /// The newest segment that an answer named. Writes under way go to it or to a later one.
@@ -172,8 +172,8 @@ impl Classic {
             persistent_bytes: 0,
             memory_bytes: 0,
             share_bytes: usize::MAX,
-            disk_bytes: 0,
-            log_bytes: 0,
+            blocks_on_disk: 0,
+            blocks_in_log: 0,
             writes: 0,
             segment_newest: 0,
             has_dead_segments: false,

@@ -75,7 +75,7 @@ fn logged(level: usize, block: &Block, range: LogRange) -> LoggedBlock {
 impl Classic {
     /// How fast it takes and gives; a queue with consumers lags when half of its memory is used, or the disk.
     pub fn flow(&self) -> Flow {
-        let is_behind = self.memory_bytes > self.memory_bytes_max() / 2 || self.disk_bytes > 0;
+        let is_behind = self.memory_bytes > self.memory_bytes_max() / 2 || self.blocks_on_disk > 0;
         Flow {
             published: self.tally.now().published,
             delivered: self.tally.now().deliveries.handed_out(),

@@ -1,9 +1,11 @@
 //! Backlogs that stay where they were logged.
 
+use std::ops::Range;
+
 use super::{Bench, consumer, durable, message};
 use crate::logged::LogRange;
 use crate::record::RecordKind;
-use crate::{MessageSeq, QueueConfig, SettleHow};
+use crate::{IncomingMessage, MessageSeq, QueueConfig, SettleHow};
 
 /// A backlog of 100 messages of 10 KB, published one by one, with room for little in memory. The log has nothing else.
 fn backlog() -> Bench {
@@ -42,6 +44,35 @@ fn a_backlog_that_lies_together_in_the_log_is_written_nowhere_else() {
     assert_whole(&mut bench);
     bench.settle(SettleHow::Ack, MessageSeq(0), 100);
     assert_eq!((bench.queue.stats(0).disk_bytes, bench.queue.log_ranges().count()), (0, 0));
+}
+
+#[test]
+fn what_the_log_holds_of_a_backlog_is_counted_once_though_blocks_and_levels_share_records() {
+    for max_priority in [0, 1] {
+        let config = QueueConfig { memory_bytes_max: 64 << 10, max_priority, ..durable() };
+        let mut bench = Bench::new(config);
+        bench.world.is_sparse = false;
+        let body = vec![7; 3000];
+        for first in (0..1200).step_by(8) {
+            let priority = |nth: u32| (nth / 100 % 2) as u8;
+            let batch: Vec<_> = (first..first + 8)
+                .map(|nth| IncomingMessage { priority: priority(nth), ..message(&body) })
+                .collect();
+            bench.publish(&batch);
+            bench.run_disk();
+        }
+        let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+        let all_bytes: u64 = ranges.iter().map(|range| u64::from(range.bytes)).sum();
+        let is_needed = |record: &Range<u64>| ranges.iter().any(|range| range.touches(&[record.clone()]));
+        let records = bench.world.ranges.iter().filter(|record| is_needed(record));
+        let needed_bytes: u64 = records.map(|record| record.end - record.start).sum();
+        assert!(all_bytes > needed_bytes + needed_bytes / 20, "{all_bytes} for {needed_bytes}");
+        let in_segments: u64 = bench.disk.values().map(|block| block.len() as u64).sum();
+        assert_eq!(bench.queue.stats(0).disk_bytes, needed_bytes + in_segments, "{max_priority}");
+        bench.consume(consumer(1, 0));
+        bench.run_disk();
+        assert_eq!(bench.bodies().len(), 1200);
+    }
 }
 
 #[test]

@@ -175,7 +175,7 @@ inBrowser("when the broker goes, the page says so, and goes on when it is back",
   assert.equal(await page.getByText("The broker does not answer").count(), 0);
 });
 
-for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["Nodes", "Log", "Profiling", "Users", "Policies", "Shovels"]], ["policymaker", ["Policies", "Limits"], ["Nodes", "Users", "Profiling"]], ["monitoring", ["Nodes", "Log", "Shovels"], ["Users", "Profiling", "Policies"]]]) {
+for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["Definitions", "Nodes", "Log", "Profiling", "Users", "Policies", "Shovels"]], ["policymaker", ["Policies", "Limits"], ["Nodes", "Users", "Profiling"]], ["monitoring", ["Nodes", "Log", "Shovels"], ["Users", "Profiling", "Policies"]]]) {
   inBrowser(`a user with the tag ${tag} sees the pages for it and nothing that fails`, { login: false }, async (page) => {
     const name = `ui-${tag}`;
     await api(`users/${name}`, { method: "PUT", body: { password: "look", tags: tag } });

@@ -79,5 +79,8 @@ export function argument(name, v) {
   return `${count(v)}${means ? ` (${means})` : ""}`;
 }
 
+/** A name as a pattern that only it matches. */
+export const asPattern = (name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
 export const exchangeName = (name) => (name === "" ? "(default)" : name);
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;

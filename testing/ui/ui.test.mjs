@@ -1,6 +1,7 @@
 // The web UI as people meet it: a real chromium against a real broker with objects in it.
 //   MANAGEMENT_URL=http://127.0.0.1:15672 AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2F node --test testing/ui
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { AMQP, Browser, MANAGEMENT, amqp, api, until } from "./browser.mjs";
 
@@ -518,6 +519,11 @@ inBrowser("a flame graph is walked by keyboard, cut by label, searched, and comp
   await page.getByLabel("Highlight functions").fill("(no vhost)");
   await page.getByText("50.0 % in what matches").waitFor();
   await page.getByLabel("Highlight functions").fill("");
+  const [kept] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "folded" }).click()]);
+  const lines = (await readFile(await kept.path(), "utf8")).trim().split("\n");
+  assert.ok(lines.includes("vhost /;net::connection::run;protocols::amqp091::session::Session::read;broker::data::publish 40000000"), lines.join("\n"));
+  const [drawn] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "SVG" }).click()]);
+  assert.match(await readFile(await drawn.path(), "utf8"), /^<svg .*<title>vhost shop: 10 ms<\/title>.*<\/svg>$/);
   await page.getByLabel("Cut by").selectOption("");
   await page.getByRole("button", { name: "Take a profile" }).click();
   await page.getByText("130 ms in all").waitFor();

@@ -25,6 +25,17 @@ export function layout(root, top, width) {
   return out;
 }
 
+const XML = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const text = (words) => words.replace(/[&<>"]/g, (it) => XML[it]);
+
+/** The graph as a picture that any browser opens. `unit` writes values. */
+export function svgOf(root, unit, diff) {
+  const wide = 1200, frames = layout(root, root, wide), scale = Math.max(1, ...frames.map((f) => Math.abs(f.node.delta ?? 0)));
+  const tall = (frames.reduce((most, f) => Math.max(most, f.depth), 0) + 1) * ROW;
+  const boxes = frames.map(({ node, x, width, depth }) => `<g><title>${text(`${node.name}: ${unit(node.value)}`)}</title><rect x="${x.toFixed(1)}" y="${depth * ROW}" width="${Math.max(0.6, width - 0.6).toFixed(1)}" height="${ROW - 1}" fill="${colourOf(node, { dark: false, diff, scale })}"/>${width > 34 ? `<text x="${(x + 4).toFixed(1)}" y="${depth * ROW + 13}">${text(node.name.slice(0, Math.floor((width - 8) / 6)))}</text>` : ""}</g>`);
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${wide} ${tall}" font-family="system-ui, sans-serif" font-size="11"><rect width="${wide}" height="${tall}" fill="#fff"/>${boxes.join("")}</svg>`;
+}
+
 function pathTo(node, wanted) {
   if (node === wanted) return [node];
   for (const child of node.children ?? []) {

@@ -58,5 +58,17 @@ export function treeOf(profile, { by = "", only = null } = {}) {
   return list(root);
 }
 
+/** One line for each stack, as flame graph tools read them. */
+export function folded(root) {
+  const lines = [];
+  const walk = (node, path) => {
+    const inside = node.children.reduce((sum, it) => sum + it.value, 0);
+    if (node.value > inside) lines.push(`${path.join(";")} ${Math.round(node.value - inside)}`);
+    for (const it of node.children) walk(it, [...path, it.name.replaceAll(";", ":")]);
+  };
+  for (const it of root.children) walk(it, [it.name.replaceAll(";", ":")]);
+  return `${lines.join("\n")}\n`;
+}
+
 /** How to write values of a profile. */
 export const writer = (unit) => ({ bytes, nanoseconds: nanos, faults: (n) => plural(n, "page fault") })[unit] ?? ((n) => plural(n, "sample"));

@@ -3,10 +3,13 @@
 import base64
 import concurrent.futures
 import json
+import resource
 import socket
 import time
 
 import pytest
+
+from times import at_once
 
 LOGIN = "authorization: Basic " + base64.b64encode(b"guest:guest").decode()
 
@@ -175,6 +178,33 @@ def test_many_requests_at_once_are_all_answered(api, broker):
         statuses = list(pool.map(ask, range(10_000)))
     assert set(statuses) == {200, 404}
     assert broker.memory_kib() - before < 150_000
+
+
+def test_thousands_of_connections_at_once_are_all_answered(broker):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    before = broker.memory_kib()
+    seen, _ = at_once(broker.address, min(10_000, hard - 200))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert set(seen) <= {"200", "503"} and seen["200"] > 9 * seen.get("503", 0), seen
+    assert broker.memory_kib() - before < 150_000
+
+
+def test_who_has_to_make_room_while_asking_is_told_so(broker, api):
+    slow = []
+    for _ in range(1100):                    # more than all places, each with half a request
+        client = socket.create_connection(broker.address)
+        client.sendall(b"GET /api/whoami HTTP/1.1\r\nhost:")
+        slow.append(client)
+    assert api.get("/api/whoami")["name"] == "guest"
+    slow[0].settimeout(5)
+    answer = b""
+    while piece := slow[0].recv(4096):
+        answer += piece
+    head, body = answer.split(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ") and b"retry-after: 1" in head and set(json.loads(body)) == {"error", "reason"}, answer
+    for client in slow:
+        client.close()
 
 
 def test_the_server_reports_no_failure_of_its_own(broker):

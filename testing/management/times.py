@@ -92,14 +92,15 @@ def at_once(address, count):
     text = f"GET /api/queues?page=1&page_size=10 HTTP/1.1\r\nhost: x\r\nauthorization: Basic {login}\r\nconnection: close\r\n\r\n".encode()
     events, seen, began = select.epoll(), {}, time.perf_counter()
     clients = {}
-    for _ in range(count):
-        client = socket.socket()
-        client.setblocking(False)
-        client.connect_ex(address)
-        clients[client.fileno()] = [client, b""]
-        events.register(client, select.EPOLLOUT)
-    while clients and time.perf_counter() - began < 120:
-        for number, what in events.poll(1):
+    while (clients or count) and time.perf_counter() - began < 120:
+        for _ in range(min(count, 100)):
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(address)
+            clients[client.fileno()] = [client, b""]
+            events.register(client, select.EPOLLOUT)
+            count -= 1
+        for number, what in events.poll(0 if count else 1):
             client, answer = clients[number]
             try:
                 if what & select.EPOLLOUT:

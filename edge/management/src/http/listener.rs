@@ -1,5 +1,6 @@
 //! The listening socket of the HTTP API and its bounds. Refuses to know what is asked and answered.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -16,8 +17,10 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use super::problem::Problem;
 use super::seats::{Busy, Seat, Seats};
 
 /// Connections of HTTP clients at once. A further one ends one that is idle; when none is, it waits in the kernel.
@@ -47,6 +50,9 @@ const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest head of a request, and bytes buffered of a connection.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
+/// Connections that wait in the kernel for a place; those of clients beyond try again by themselves.
+const BACKLOG: u32 = 1024;
+
 /// Pause after a failed accept, such as out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -66,11 +72,7 @@ impl HttpListener {
     pub fn bind(candidates: &[SocketAddr]) -> io::Result<Self> {
         let mut last = io::Error::other("no address to listen on");
         for address in candidates {
-            let bound = std::net::TcpListener::bind(address).and_then(|socket| {
-                socket.set_nonblocking(true)?;
-                TcpListener::from_std(socket)
-            });
-            match bound {
+            match listen(*address) {
                 Ok(socket) => return Ok(Self(socket)),
                 Err(error) => last = error,
             }
@@ -104,25 +106,70 @@ impl HttpListener {
     }
 }
 
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router, seat: Arc<Seat>) {
     // Without it only small answers are slower.
     let _ = stream.set_nodelay(true);
     let inner = TowerToHyperService::new(router);
     let service = FromRemote { remote: Remote(remote), seat: seat.clone(), inner };
-    let served = http1::Builder::new()
+    let mut served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    tokio::select! {
-        served = served => {
-            if let Err(error) = served {
-                tracing::debug!(%error, %remote, "an HTTP connection has ended");
+    loop {
+        tokio::select! {
+            served = &mut served => return log_end(remote, served),
+            () = seat.ended() => {}
+            () = no_head(&seat) => {
+                return tracing::debug!(%remote, "an HTTP connection was closed: no request came");
             }
         }
-        () = seat.ended() => tracing::debug!(%remote, "an idle HTTP connection was closed to make room for another"),
-        () = no_head(&seat) => tracing::debug!(%remote, "an HTTP connection was closed: no request came"),
+        // What has arrived by now is a request that came in time.
+        tokio::task::yield_now().await;
+        if let Poll::Ready(served) = poll_fn(|cx| Poll::Ready(Pin::new(&mut served).poll(cx))).await {
+            return log_end(remote, served);
+        }
+        if seat.is_given_up() {
+            break;
+        }
     }
+    tracing::debug!(%remote, "an idle HTTP connection is closed to make room for another");
+    let parts = served.into_parts();
+    turn_away(parts.io.into_inner(), !parts.read_buf.is_empty()).await;
+}
+
+fn log_end(remote: SocketAddr, served: hyper::Result<()>) {
+    if let Err(error) = served {
+        tracing::debug!(%error, %remote, "an HTTP connection has ended");
+    }
+}
+
+/// Closes a connection that has to make room. A client whose request is on its way learns that it may ask again.
+async fn turn_away(mut stream: TcpStream, mut has_asked: bool) {
+    // What stays unread makes the kernel take back the answer.
+    let mut unread = [0; 4096];
+    for _ in 0..BUFFER_BYTES_MAX / unread.len() {
+        match stream.try_read(&mut unread) {
+            Ok(bytes) if bytes > 0 => has_asked = true,
+            _ => break,
+        }
+    }
+    if has_asked {
+        let reason = "too many connections to the HTTP API; ask again";
+        let body = Problem::new(503, "service_unavailable", reason).body().to_string();
+        let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\nretry-after: 1";
+        let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        // It fits into the socket's buffer, or the client does not read.
+        let _ = stream.try_write(answer.as_bytes());
+    }
+    let _ = stream.shutdown().await;
 }
 
 /// Ends when the first head is late.

@@ -1,12 +1,13 @@
 //! Who may stay connected to a listener for HTTP: bounds in number and per address, and which idle connection makes room for a new
 //! one. Refuses to know sockets and requests.
 //!
-//! A connection is busy from the end of a request's head to the end of its answer, and idle otherwise. Only idle ones are ended.
+//! A connection is busy from the end of a request's head to the end of its answer, fresh for a moment before its first request, and idle
+//! otherwise. Only idle ones are ended: when thousands come at once, each gets to ask.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -14,12 +15,16 @@ use tokio::sync::Notify;
 /// Connections of one address that may be idle at once; a further one ends the oldest of them.
 const ADDRESS_IDLE_MAX: usize = 256;
 
+/// How long a new connection may take to ask before it counts as idle.
+const FRESH: Duration = Duration::from_secs(2);
+
 /// The places of a listener.
 #[derive(Debug)]
 pub(super) struct Seats {
     taken: Mutex<HashMap<u64, Taken>>,
     freed: Notify,
     count_max: usize,
+    fresh: Duration,
 }
 
 #[derive(Debug)]
@@ -36,8 +41,8 @@ struct Taken {
 }
 
 impl Taken {
-    fn is_idle(&self) -> bool {
-        self.calls == 0 && !self.is_ending
+    fn is_idle(&self, fresh: Duration) -> bool {
+        self.calls == 0 && !self.is_ending && (self.has_called || self.idle_since.elapsed() >= fresh)
     }
 
     fn end(&mut self) {
@@ -61,7 +66,11 @@ pub(super) struct Busy(Arc<Seat>);
 impl Seats {
     /// With so many places.
     pub(super) fn new(count_max: usize) -> Arc<Self> {
-        Arc::new(Self { taken: Mutex::default(), freed: Notify::new(), count_max })
+        Self::with_fresh(count_max, FRESH)
+    }
+
+    fn with_fresh(count_max: usize, fresh: Duration) -> Arc<Self> {
+        Arc::new(Self { taken: Mutex::default(), freed: Notify::new(), count_max, fresh })
     }
 
     /// A place for a connection from there. When all are taken, an idle connection makes room; when none is idle, this waits.
@@ -72,20 +81,21 @@ impl Seats {
                 return seat;
             }
             // Whoever became idle in between is found at the next look.
-            let _ = tokio::time::timeout(std::time::Duration::from_millis(20), freed).await;
+            let _ = tokio::time::timeout(Duration::from_millis(20), freed).await;
         }
     }
 
     fn try_take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let mut taken = self.taken.lock();
-        let of_address = taken.values().filter(|it| it.address == address && it.is_idle()).count();
+        let fresh = self.fresh;
+        let of_address = taken.values().filter(|it| it.address == address && it.is_idle(fresh)).count();
         if of_address >= ADDRESS_IDLE_MAX {
-            let oldest = taken.values_mut().filter(|it| it.address == address && it.is_idle());
+            let oldest = taken.values_mut().filter(|it| it.address == address && it.is_idle(fresh));
             oldest.min_by_key(|it| (it.has_called, it.idle_since)).into_iter().for_each(Taken::end);
         }
         if taken.len() >= self.count_max {
             if !taken.values().any(|it| it.is_ending) {
-                make_room(&mut taken);
+                make_room(&mut taken, fresh);
             }
             return None;
         }
@@ -105,18 +115,27 @@ impl Seats {
 }
 
 /// Ends an idle connection: of the address with the most of them one that never asked anything, and of those the oldest.
-fn make_room(taken: &mut HashMap<u64, Taken>) {
+fn make_room(taken: &mut HashMap<u64, Taken>, fresh: Duration) {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-    taken.values().filter(|it| it.is_idle()).for_each(|it| *counts.entry(it.address).or_default() += 1);
-    let idle = taken.values_mut().filter(|it| it.is_idle());
+    taken.values().filter(|it| it.is_idle(fresh)).for_each(|it| *counts.entry(it.address).or_default() += 1);
+    let idle = taken.values_mut().filter(|it| it.is_idle(fresh));
     let victim = idle.min_by_key(|it| (std::cmp::Reverse(counts[&it.address]), it.has_called, it.idle_since));
     victim.into_iter().for_each(Taken::end);
 }
 
 impl Seat {
-    /// Waits until the connection has to make room.
+    /// Waits until the connection has to make room; [`Seat::is_given_up`] tells whether it still has to.
     pub(super) async fn ended(&self) {
         self.end.notified().await;
+    }
+
+    /// Whether the connection goes. Whose request came in between stays, and another one goes.
+    pub(super) fn is_given_up(&self) -> bool {
+        let look = |it: &mut Taken| {
+            it.is_ending = it.calls == 0;
+            it.is_ending
+        };
+        self.with(look).unwrap_or(true)
     }
 
     /// Whether a whole head of a request ever came.
@@ -161,13 +180,18 @@ mod tests {
     const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
+    /// Places on which nothing is fresh.
+    fn seats_of(count_max: usize) -> Arc<Seats> {
+        Seats::with_fresh(count_max, Duration::ZERO)
+    }
+
     fn is_ending(seat: &Seat) -> bool {
         seat.with(|it| it.is_ending).unwrap()
     }
 
     #[test]
     fn the_greediest_address_makes_room_and_of_it_the_connection_that_never_asked() {
-        let seats = Seats::new(4);
+        let seats = seats_of(4);
         let other = Arc::new(seats.try_take(OTHER).unwrap());
         let asked = Arc::new(seats.try_take(ONE).unwrap());
         drop(asked.begin());
@@ -181,7 +205,7 @@ mod tests {
 
     #[test]
     fn busy_connections_stay() {
-        let seats = Seats::new(2);
+        let seats = seats_of(2);
         let taken = [ONE, OTHER].map(|address| Arc::new(seats.try_take(address).unwrap()));
         let busy = taken.each_ref().map(Seat::begin);
         assert!(seats.try_take(ONE).is_none() && !taken.iter().any(|seat| is_ending(seat)));
@@ -189,9 +213,23 @@ mod tests {
         assert!(seats.try_take(ONE).is_none() && taken.iter().any(|seat| is_ending(seat)));
     }
 
+    #[tokio::test]
+    async fn who_asks_just_when_he_is_to_make_room_stays() {
+        let seats = seats_of(1);
+        let seat = Arc::new(seats.try_take(ONE).unwrap());
+        assert!(seats.try_take(OTHER).is_none() && is_ending(&seat));
+        let busy = seat.begin();
+        seat.ended().await;
+        assert!(!seat.is_given_up() && !is_ending(&seat));
+        drop(busy);
+        assert!(seats.try_take(OTHER).is_none());
+        seat.ended().await;
+        assert!(seat.is_given_up());
+    }
+
     #[test]
     fn an_address_keeps_so_many_idle_connections_and_no_more() {
-        let seats = Seats::new(10_000);
+        let seats = seats_of(10_000);
         let mut taken: Vec<Seat> = (0..ADDRESS_IDLE_MAX).map(|_| seats.try_take(ONE).unwrap()).collect();
         assert!(!taken.iter().any(is_ending));
         taken.push(seats.try_take(ONE).unwrap());
@@ -199,9 +237,19 @@ mod tests {
         assert!(!is_ending(&seats.try_take(OTHER).unwrap()));
     }
 
+    #[test]
+    fn thousands_who_come_at_once_get_to_ask_before_others_take_their_places() {
+        let seats = Seats::with_fresh(2 * ADDRESS_IDLE_MAX, Duration::MAX);
+        let taken: Vec<_> =
+            (0..2 * ADDRESS_IDLE_MAX).map(|_| Arc::new(seats.try_take(ONE).unwrap())).collect();
+        assert!(seats.try_take(ONE).is_none() && !taken.iter().any(|seat| is_ending(seat)), "he waits");
+        drop(taken[7].begin());
+        assert!(seats.try_take(ONE).is_none() && is_ending(&taken[7]), "who has asked makes room");
+    }
+
     #[tokio::test]
     async fn who_finds_no_place_gets_the_next_one() {
-        let seats = Seats::new(1);
+        let seats = seats_of(1);
         let seat = Arc::new(seats.take(ONE).await);
         let busy = seat.begin();
         let waits = tokio::spawn({

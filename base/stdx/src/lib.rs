@@ -5,7 +5,9 @@ pub mod histogram;
 mod ids;
 pub mod markup;
 mod piece;
+mod secret;
 
 pub use histogram::Histogram;
 pub use ids::{ConnectionId, ExchangeId, QueueId};
 pub use piece::piece_bytes;
+pub use secret::Secret;

@@ -107,8 +107,9 @@ impl BrokerOptions {
     /// # Errors
     /// Whose has not, and why.
     pub(crate) fn check_first_passwords(&self) -> Result<(), String> {
-        let first = self.defaults.iter().map(|it| (&it.user, &it.password));
-        let seeds = self.vhost_seeds.users.iter().filter_map(|it| Some((&it.name, it.password.as_ref()?)));
+        let first = self.defaults.iter().map(|it| (&it.user, it.password.as_str()));
+        let seeds = self.vhost_seeds.users.iter();
+        let seeds = seeds.filter_map(|it| Some((&it.name, it.password.as_ref()?.expose())));
         for (user, password) in first.chain(seeds) {
             self.password_rule
                 .check(password)

@@ -15,7 +15,6 @@ mod nearest;
 mod options;
 mod prometheus;
 mod reference;
-mod seeds;
 mod substitute;
 mod syntax;
 mod template;
@@ -27,10 +26,9 @@ pub(crate) use nearest::nearest_of;
 pub use options::{
     AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,
     LimitOptions, Listener, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions,
-    NodeOptions, Options, PasswordHashing, PasswordRuleKind, Permit, QueueOptions, QueueType, Secret,
-    ShovelOptions, Switch, TcpOptions,
+    NodeOptions, Options, PasswordHashing, PasswordRuleKind, Permit, QueueOptions, QueueType, ShovelOptions,
+    Switch, TcpOptions,
 };
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};
-pub use seeds::SeedOptions;
 pub use template::template;

@@ -4,13 +4,13 @@
 //! "no limit" when it is `None`.
 
 use super::prometheus::PrometheusOptions;
-use super::seeds::SeedOptions;
 use crate::logging::{LogFilter, LogFormat};
-use broker::{DiskLimit, MemoryLimit, PasswordRule};
+use broker::{DiskLimit, MemoryLimit, PasswordRule, VhostSeeds};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use stdx::Secret;
 
 /// Everything the server can be told. `Options::default()` is what a server without any configuration runs with.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -24,7 +24,7 @@ pub struct Options {
     /// First user, first vhost, who may log in and how.
     pub access: AccessOptions,
     /// What new vhosts start with.
-    pub seeds: SeedOptions,
+    pub seeds: VhostSeeds,
     /// Queue behaviour that is not set per queue.
     pub queues: QueueOptions,
     /// The HTTP API.
@@ -232,28 +232,6 @@ impl Default for LimitOptions {
             queues_max: None,
             exchanges_max: None,
         }
-    }
-}
-
-/// A password: printable nowhere by accident.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a password.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The password itself; the caller keeps it out of logs and errors.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
     }
 }
 

@@ -7,6 +7,7 @@ use metadata::{
     AddUser, AddVhost, ApplyTo, Command, Credentials, Hashing, Limits, Name, PolicyDefinition, PolicyValue,
     SetPermissions, SetPolicy, SetVhostLimits,
 };
+use stdx::Secret;
 
 use crate::Broker;
 use crate::policies::Pattern;
@@ -17,7 +18,7 @@ use crate::refused::Refused;
 pub struct VhostSeeds {
     /// Users with permissions; those of all entries that match.
     pub users: Vec<UserSeed>,
-    /// Limits; those of the first entry that matches.
+    /// Limits; those of the entry that matches whose word is the first.
     pub limits: Vec<LimitSeed>,
     /// Operator policies; those of all entries that match.
     pub operator_policies: Vec<PolicySeed>,
@@ -28,20 +29,22 @@ pub struct VhostSeeds {
 pub struct UserSeed {
     /// Name.
     pub name: String,
-    /// Regular expression over names of vhosts.
+    /// Regular expression over names of vhosts. Default `.*`.
     pub vhost_pattern: String,
-    /// Without one nobody logs in with a password.
-    pub password: Option<String>,
-    /// Tags.
+    /// Without one, the default, nobody logs in with a password.
+    pub password: Option<Secret>,
+    /// Tags. Default none.
     pub tags: Vec<String>,
-    /// Configure, write and read patterns.
+    /// Configure, write and read patterns. Default `.*` three times.
     pub permissions: [String; 3],
 }
 
 /// Limits of new vhosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSeed {
-    /// Regular expression over names of vhosts.
+    /// The word that stands for the entry.
+    pub id: String,
+    /// Regular expression over names of vhosts. Default `.*`.
     pub vhost_pattern: String,
     /// Numbers by RabbitMQ's names.
     pub limits: Vec<(&'static str, i64)>,
@@ -52,14 +55,46 @@ pub struct LimitSeed {
 pub struct PolicySeed {
     /// Name.
     pub name: String,
-    /// Regular expression over names of vhosts.
+    /// Regular expression over names of vhosts. Default `.*`.
     pub vhost_pattern: String,
-    /// Regular expression over names of queues.
+    /// Regular expression over names of queues. Default `.*`.
     pub pattern: String,
-    /// RabbitMQ's word: `queues`, `all`, ...; one that is none counts as `all`.
+    /// RabbitMQ's word: `queues`, `all`, ...; one that is none counts as `all`, the default.
     pub apply_to: String,
-    /// Numbers by the names of settings.
+    /// Numbers by the names of settings; a policy without any is not made.
     pub definition: Vec<(&'static str, i64)>,
+}
+
+/// Matches every name.
+fn every() -> String {
+    ".*".to_owned()
+}
+
+impl UserSeed {
+    /// With nothing said but the name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let permissions = [every(), every(), every()];
+        Self { name: name.to_owned(), vhost_pattern: every(), password: None, tags: Vec::new(), permissions }
+    }
+}
+
+impl LimitSeed {
+    /// With nothing said but the word.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), vhost_pattern: every(), limits: Vec::new() }
+    }
+}
+
+impl PolicySeed {
+    /// With nothing said but the name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let apply_to = "all".to_owned();
+        let (name, definition) = (name.to_owned(), Vec::new());
+        Self { name, vhost_pattern: every(), pattern: every(), apply_to, definition }
+    }
 }
 
 impl VhostSeeds {
@@ -115,9 +150,11 @@ impl Broker {
     ) -> Result<Vec<Command>, Refused> {
         let (seeds, vhost) = (&self.options().vhost_seeds, add.name.clone());
         let mut commands = vec![Command::AddVhost(add)];
-        let limits = seeds.limits.iter().find(|seed| matches(&seed.vhost_pattern, &vhost));
+        let limits = seeds.limits.iter().filter(|seed| matches(&seed.vhost_pattern, &vhost));
+        let limits = limits.min_by(|one, other| one.id.cmp(&other.id));
         commands.extend(limits.map(|seed| seed.command(&vhost)));
-        let policies = seeds.operator_policies.iter().filter(|seed| matches(&seed.vhost_pattern, &vhost));
+        let says = |seed: &&PolicySeed| !seed.definition.is_empty() && matches(&seed.vhost_pattern, &vhost);
+        let policies = seeds.operator_policies.iter().filter(says);
         commands.extend(policies.map(|seed| seed.command(&vhost)));
         for seed in seeds.users.iter().filter(|seed| matches(&seed.vhost_pattern, &vhost)) {
             let name: Name = seed.name.as_bytes().into();
@@ -139,7 +176,7 @@ impl Broker {
             None => Credentials::none(),
             Some(password) => {
                 let salt = self.services().random_bytes();
-                Credentials::of_password(Hashing::Sha256, salt, password.as_bytes())
+                Credentials::of_password(Hashing::Sha256, salt, password.expose().as_bytes())
                     .ok_or(Refused::Unavailable)?
             }
         };

@@ -5,7 +5,8 @@ use broker::control::operator::pattern_problem;
 
 use super::table::narrow;
 use crate::config::key::{Key, Section, Take, Unit, boolean};
-use crate::config::options::{Mechanism, PasswordHashing, PasswordRuleKind, Secret};
+use crate::config::options::{Mechanism, PasswordHashing, PasswordRuleKind};
+use stdx::Secret;
 
 pub(super) static SECTION: Section = Section {
     title: "Users and access",

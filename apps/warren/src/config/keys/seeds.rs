@@ -3,10 +3,11 @@
 use broker::control::operator::pattern_problem;
 use broker::policies::keys::policy_key;
 use broker::policies::policy_pattern_problem;
+use broker::{LimitSeed, PolicySeed, UserSeed};
+use stdx::Secret;
 
 use crate::config::key::{self, Key, Section, Take};
-use crate::config::options::{Options, Secret};
-use crate::config::seeds::{LimitSeed, PolicySeed, UserSeed};
+use crate::config::options::Options;
 
 pub(super) static SECTION: Section = Section {
     title: "New virtual hosts",
@@ -67,21 +68,21 @@ const KEYS: &[Key] = &[
     one_of(
         "default_users.$name.configure",
         "regular expression",
-        |options, name, value| pattern(&mut user(options, name).permissions.configure, value),
+        |options, name, value| pattern(&mut user(options, name).permissions[0], value),
         "Names that the user may declare and delete in the new virtual host; the default is `.*`.",
         "default_users.shop.configure = ^shop-",
     ),
     one_of(
         "default_users.$name.write",
         "regular expression",
-        |options, name, value| pattern(&mut user(options, name).permissions.write, value),
+        |options, name, value| pattern(&mut user(options, name).permissions[1], value),
         "Names that the user may publish to in the new virtual host; the default is `.*`.",
         "default_users.shop.write = .*",
     ),
     one_of(
         "default_users.$name.read",
         "regular expression",
-        |options, name, value| pattern(&mut user(options, name).permissions.read, value),
+        |options, name, value| pattern(&mut user(options, name).permissions[2], value),
         "Names that the user may consume from in the new virtual host; the default is `.*`.",
         "default_users.shop.read = .*",
     ),

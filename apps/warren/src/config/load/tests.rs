@@ -3,7 +3,7 @@
 use super::super::options::*;
 use super::super::{Key, Problem, ProblemKind, Take, keys};
 use super::{load, parse};
-use broker::MemoryLimit;
+use broker::{MemoryLimit, UserSeed};
 use std::path::PathBuf;
 
 fn no_env(_: &str) -> Option<String> {
@@ -249,14 +249,15 @@ fn lines_with_the_same_word_speak_of_one_thing() {
          default_policies.operator.nothing.vhost_pattern = ^x\n",
     );
     assert!(!format!("{options:?}").contains("hare"));
-    let seeds = options.seeds.to_broker();
-    let users: Vec<_> =
-        seeds.users.iter().map(|it| (&*it.name, it.password.as_deref(), it.tags.len())).collect();
-    assert_eq!(users, [("shop", Some("hare"), 2), ("other", None, 0)]);
+    let seeds = options.seeds;
+    let password = |it: &UserSeed| it.password.as_ref().map(|password| password.expose().to_owned());
+    let users: Vec<_> = seeds.users.iter().map(|it| (&*it.name, password(it), it.tags.len())).collect();
+    assert_eq!(users, [("shop", Some("hare".to_owned()), 2), ("other", None, 0)]);
     assert_eq!(seeds.users[1].permissions, [".*", ".*", "^x"]);
-    let limits: Vec<_> = seeds.limits.iter().map(|it| it.limits[0]).collect();
-    assert_eq!(limits, [("max-queues", 6), ("max-queues", 5)]);
-    let [policy] = &seeds.operator_policies[..] else { panic!("one sets nothing: {seeds:?}") };
+    let limits: Vec<_> = seeds.limits.iter().map(|it| (&*it.id, it.limits[0])).collect();
+    assert_eq!(limits, [("2", ("max-queues", 5)), ("1", ("max-queues", 6))]);
+    let [policy, nothing] = &seeds.operator_policies[..] else { panic!("{seeds:?}") };
+    assert!(nothing.definition.is_empty());
     assert_eq!(policy.definition, [("message-ttl", 120_000), ("max-length", 3)]);
     let problem =
         problems("default_users.shop.password = encrypted:hare\ndefault_policies.operator.p.max_length = 0")

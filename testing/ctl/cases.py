@@ -588,6 +588,24 @@ clear_policy -p rules "a b"
 delete_vhost rules
 """
 
+MATCHING = r"""
+add_vhost matching -q
+set_policy -p matching --priority 1 all ^amq.topic '{"alternate-exchange":"amq.fanout"}'
+set_policy -p matching --priority 5 --apply-to exchanges exchanges ^amq. '{"alternate-exchange":"amq.direct"}'
+set_policy -p matching --apply-to queues queues .* '{"max-length":5}'
+rabbitmq-diagnostics list_policies_that_match -p matching --object-type exchange amq.topic --formatter json
+rabbitmq-diagnostics list_policies_that_match -p matching --object-type exchange amq.topic
+rabbitmq-diagnostics list_policies_that_match -p matching --object-type exchange amq.direct -q --formatter json
+rabbitmq-diagnostics list_policies_that_match -p matching none
+rabbitmq-diagnostics list_policies_that_match -p matching none --formatter json
+rabbitmq-diagnostics list_policies_that_match -p nosuchvhost none
+rabbitmq-diagnostics list_policies_that_match
+rabbitmq-diagnostics list_policies_that_match a b
+rabbitmq-diagnostics list_policies_that_match -p matching --object-type nonsense amq.topic
+rabbitmq-diagnostics list_policies_with_classic_queue_mirroring
+delete_vhost matching -q
+"""
+
 WITHOUT_BROKER = r"""
 list_users
 list_users -q
@@ -620,7 +638,7 @@ encode a b
 version
 """
 
-GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "tools": TOOLS}
+GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "matching": MATCHING, "tools": TOOLS}
 
 
 def cases(text):

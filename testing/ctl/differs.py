@@ -87,6 +87,13 @@ differ("another node has counted other messages", ["rabbitmq-diagnostics message
        out=has("'Message Size': 'below 100B'", "'Percentage': "))
 differ("another node has counted other logins", ["rabbitmq-diagnostics list_node_auth_attempt_stats"], exit=0,
        out=has("protocol\tauth_attempts\tauth_attempts_failed\tauth_attempts_succeeded", "amqp091\t"))
+differ("a table without lines", ["rabbitmq-diagnostics list_policies_that_match -p matching --object-type exchange amq.topic"], exit=0, err="",
+       out=has("vhost\tname\tpattern\tapply-to\tdefinition\tpriority\nmatching\texchanges\t^amq.\texchanges\t", "\nmatching\tall\t^amq.topic\tall\t"))
+differ("a mistake is told without a stack trace", ["rabbitmq-diagnostics list_policies_that_match -p matching --object-type nonsense amq.topic"],
+       exit=64, err=has("--object-type is queue or exchange, not nonsense"))
+differ("what is not there is a failure for programs, too", ["rabbitmq-diagnostics list_policies_that_match -p matching none --formatter json"], exit=65)
+differ("queues are not mirrored; RabbitMQ 4.3.6 dies of it", ["rabbitmq-diagnostics list_policies_with_classic_queue_mirroring"], exit=69,
+       err=has("Warren has no 'list_policies_with_classic_queue_mirroring'", "not mirrored"))
 differ("there is no TLS yet", ["rabbitmq-diagnostics cipher_suites"], exit=69, err=has("Warren has no 'cipher_suites'"))
 differ("there is no Erlang", ["rabbitmq-diagnostics erlang_cookie_hash"], exit=69, err=has("no Erlang"))
 differ("nothing is deprecated", ["list_deprecated_features"], exit=0, out="Listing deprecated features ...")

@@ -106,6 +106,7 @@ fn vhost_command(broker: &Broker, request: &Request) -> Option<Outcome> {
         "set_policy" => policies::set_policy(broker, request),
         "clear_policy" => policies::clear_policy(broker, request),
         "list_policies" => policies::list_policies(broker, request),
+        "list_policies_that_match" => policies::list_policies_that_match(broker, request),
         "set_operator_policy" => policies::set_operator_policy(broker, request),
         "clear_operator_policy" => policies::clear_operator_policy(broker, request),
         "list_operator_policies" => policies::list_operator_policies(broker, request),

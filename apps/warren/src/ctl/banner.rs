@@ -170,6 +170,10 @@ fn vhost_banner(request: &Request) -> Option<String> {
         "clear_policy" => format!("Clearing policy \"{first}\" on vhost \"{vhost}\" ..."),
         "clear_operator_policy" => format!("Clearing operator policy \"{first}\" on vhost \"{vhost}\" ..."),
         "list_policies" => format!("Listing policies for vhost \"{vhost}\" ..."),
+        "list_policies_that_match" => {
+            let kind = request.options.get("object-type").map_or("queue", String::as_str);
+            format!("Listing policies that match {kind} '{first}' in vhost '{vhost}' ...")
+        }
         "list_operator_policies" => format!("Listing operator policy overrides for vhost \"{vhost}\" ..."),
         "set_parameter" => format!(
             "Setting runtime parameter \"{second}\" for component \"{first}\" to \"{third}\" in vhost \"{vhost}\" ..."

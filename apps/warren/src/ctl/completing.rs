@@ -82,6 +82,7 @@ fn of_option(option: &str) -> Kind {
         "vhost" => Kind::Name(VHOSTS),
         "user" => Kind::Name(USERS),
         "formatter" => words(&["table", "pretty_table", "json", "csv", "erlang"]),
+        "object-type" => words(&["queue", "exchange"]),
         "apply-to" => words(&["all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges"]),
         _ => Kind::Free,
     }
@@ -102,6 +103,7 @@ fn of_argument(called: Called, request: &Request) -> Kind {
         Some(&"vhost") if entry.name != "add_vhost" => Kind::Name(VHOSTS),
         Some(&"command") => Kind::Words(commands(called)),
         Some(&"name") => match entry.name {
+            "list_policies_that_match" => Kind::Name(QUEUES),
             "clear_policy" => Kind::Name(("list_policies", "name")),
             "clear_operator_policy" => Kind::Name(("list_operator_policies", "name")),
             "clear_global_parameter" => Kind::Name(("list_global_parameters", "name")),

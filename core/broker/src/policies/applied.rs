@@ -78,6 +78,22 @@ impl VhostPolicies {
         self.of_users.is_empty() && self.of_operators.is_empty()
     }
 
+    /// Names of the policies that match a queue, the one that applies first. Operator policies are not among them.
+    #[must_use]
+    pub fn matching_queue(&self, name: &[u8], queue_type: QueueType) -> Vec<&str> {
+        self.names(|policy| policy.is_for_queue(name, queue_type))
+    }
+
+    /// As [`VhostPolicies::matching_queue`], of an exchange.
+    #[must_use]
+    pub fn matching_exchange(&self, name: &[u8]) -> Vec<&str> {
+        self.names(|policy| policy.is_for_exchange(name))
+    }
+
+    fn names(&self, matches: impl Fn(&RuntimePolicy) -> bool) -> Vec<&str> {
+        self.of_users.iter().filter(|policy| matches(policy)).map(|policy| &*policy.name).collect()
+    }
+
     /// What applies to a queue.
     #[must_use]
     pub fn of_queue(&self, name: &[u8], queue_type: QueueType) -> AppliedPolicies {

@@ -1,11 +1,12 @@
 //! The commands of `rabbitmqctl` about policies. Refuses to know how a policy is checked.
 
 use broker::Broker;
+use broker::policies::VhostPolicies;
 use metadata::PolicyKind;
 use serde_json::{Map, Value};
 
 use super::check::{checked, terms, validation_failed};
-use super::{NewPolicy, PolicyProblem, delete_policy, policies, put_policy};
+use super::{NewPolicy, PolicyProblem, delete_policy, policies, policy, put_policy};
 use crate::commands::{Outcome, arguments, refused};
 use crate::limits::parsed;
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
@@ -98,6 +99,45 @@ pub(crate) fn clear_operator_policy(broker: &Broker, request: &Request) -> Outco
 /// As [`list_policies`].
 pub(crate) fn list_operator_policies(broker: &Broker, request: &Request) -> Outcome {
     list(broker, PolicyKind::Operator, request)
+}
+
+/// `<name>`, with `--object-type`: policies whose pattern matches a queue or an exchange that exists, the one that applies first.
+pub(crate) fn list_policies_that_match(broker: &Broker, request: &Request) -> Outcome {
+    let [name] = arguments(request)?;
+    let vhost = request.vhost();
+    let found = match request.options.get("object-type").map_or("queue", String::as_str) {
+        kind @ ("queue" | "exchange") => broker.read_metadata(|state| {
+            let vhost = state.vhost(vhost.as_bytes())?;
+            let policies = VhostPolicies::of(vhost);
+            let names = match kind {
+                "queue" => policies.matching_queue(name.as_bytes(), vhost.queue(name.as_bytes())?.queue_type),
+                _ => vhost.exchange(name.as_bytes()).map(|_| policies.matching_exchange(name.as_bytes()))?,
+            };
+            Some(names.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        }),
+        other => {
+            let text = format!("Error:\n--object-type is queue or exchange, not {other}");
+            return Err(Failure::new(Exit::USAGE, text));
+        }
+    };
+    let Some(names) = found else {
+        return Err(Failure::new(Exit::DATA, "Object (queue, stream, exchange, etc) was not found"));
+    };
+    let views = names.iter().filter_map(|name| policy(broker, PolicyKind::User, vhost, name));
+    let views: Vec<Value> = views.filter_map(|view| serde_json::to_value(view).ok()).collect();
+    let line = |view: &Value| {
+        let cells = COLUMNS.map(|column| match &view[column] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        format!("{}\n", cells.join("\t"))
+    };
+    let text = match views.is_empty() {
+        true => "No policy matches".into(),
+        false => format!("{}\n{}", COLUMNS.join("\t"), views.iter().map(line).collect::<String>()),
+    };
+    let json = serde_json::json!({"result": "ok", "policies": views});
+    Ok(Answer::Facts { text: text.trim_end().into(), json })
 }
 
 /// Sets an operator policy that is given as a parameter's value.

@@ -49,6 +49,7 @@ mod replicas;
 mod reply;
 mod router;
 mod samples;
+mod schemas;
 mod seats;
 mod shapes;
 mod shovels;

@@ -6,6 +6,7 @@ use stdx::markup::escaped;
 use super::auth::Access;
 use super::call::Call;
 use super::reply::{Answer, Reply};
+use super::schemas;
 use super::table::{self, Method, Route, route};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -41,8 +42,9 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
 fn operation(route: &Route) -> Value {
     let of_path = parts(route.path)
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
-    let of_query = LIST_PARAMETERS.iter().filter(|_| route.method == Method::Get).map(|(name, about)| {
-        json!({"name": name, "in": "query", "description": about, "schema": {"type": "string"}})
+    let of_query = query(route).into_iter().map(|(name, required, about)| {
+        let schema = json!({"type": "string"});
+        json!({"name": name, "in": "query", "required": required, "description": about, "schema": schema})
     });
     let mut operation = json!({
         "summary": route.about,
@@ -57,6 +59,17 @@ fn operation(route: &Route) -> Value {
         operation["requestBody"] = json!({"content": {"application/json": {"schema": {"type": "object"}}}});
     }
     operation
+}
+
+/// Parameters of the query: name, whether it must be there, what it says.
+fn query(route: &Route) -> Vec<schemas::Parameter> {
+    match schemas::parameters(route.path) {
+        Some(own) => own.to_vec(),
+        None if route.method == Method::Get => {
+            LIST_PARAMETERS.iter().map(|(name, about)| (*name, false, *about)).collect()
+        }
+        None => Vec::new(),
+    }
 }
 
 fn responses(route: &Route) -> Value {
@@ -75,6 +88,9 @@ fn responses(route: &Route) -> Value {
     };
     for (status, about) in done {
         responses.insert((*status).into(), json!({"description": about}));
+    }
+    if let Some(schema) = schemas::answer(route.path) {
+        responses["200"]["content"] = json!({"application/json": {"schema": schema}});
     }
     if route.access != Access::Anyone {
         responses.insert("401".into(), refused("No login, or one that may not do this"));

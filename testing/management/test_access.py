@@ -27,8 +27,22 @@ ALLOWED = [
     ("/api/users", 200, 401, 401, 401),
     ("/api/permissions", 200, 401, 401, 401),
     ("/api/definitions", 200, 401, 401, 401),
-    (f"/api/queues/{V}", 200, 200, 200, 200),
-    ("/api/queues/%2F", 200, 200, 404, 404),
+    (f"/api/queues/{V}", 200, 404, 200, 200),       # monitors look into the vhosts that they may open only
+    (f"/api/exchanges/{V}", 200, 404, 200, 200),
+    (f"/api/bindings/{V}", 200, 404, 200, 200),
+    (f"/api/vhosts/{V}", 200, 401, 401, 401),
+    (f"/api/vhosts/{V}/connections", 200, 404, 200, 200),
+    (f"/api/vhost-limits/{V}", 200, 200, 200, 200),
+    (f"/api/policies/{V}", 200, 404, 200, 200),
+    (f"/api/policies/{V}/nop", 404, 401, 404, 401),
+    (f"/api/operator-policies/{V}", 200, 404, 200, 200),
+    (f"/api/operator-policies/{V}/nop", 404, 401, 401, 401),
+    (f"/api/aliveness-test/{V}", 401, 404, 200, 200),
+    ("/api/user-limits", 200, 401, 401, 401),
+    ("/api/user-limits/u-management", 200, 200, 401, 200),
+    ("/api/connections/username/u-management", 200, 200, 401, 200),
+    ("/api/users/u-management/queues", 200, 200, 200, 200),
+    ("/api/queues/%2F", 200, 404, 404, 404),
     ("/api/parameters", 200, 401, 200, 401),
     ("/api/global-parameters", 200, 401, 200, 401),
     ("/api/connections", 200, 200, 200, 200),
@@ -47,12 +61,52 @@ def test_tags_open_routes(api, path, administrator, monitoring, policymaker, man
 
 def test_a_user_without_a_tag_gets_nothing(api):
     answer = api.as_user("u-:pw")("GET", "/api/overview")
-    assert answer.status == 401 and answer.json["reason"] == "Not management user"
+    assert answer.status == 401 and answer.json == {"error": "not_authorised", "reason": "Not management user"}
 
 
 def test_vhosts_that_a_user_may_not_open_are_not_listed(api):
     names = lambda tag: [vhost["name"] for vhost in api.as_user(f"u-{tag}:pw").get("/api/vhosts?columns=name")]
     assert names("management") == [V] and "/" in names("monitoring")
+
+
+def test_lists_hold_what_is_in_vhosts_that_a_user_may_open(api):
+    assert api("PUT", f"/api/queues/{V}/listed", {"durable": True}).status == 201
+    for tag, seen in [("administrator", True), ("monitoring", False), ("policymaker", True), ("management", True)]:
+        user = api.as_user(f"u-{tag}:pw")
+        for path in ["/api/queues", "/api/exchanges", "/api/bindings"]:
+            assert (V in [it["vhost"] for it in user.get(path)]) is seen, (tag, path)
+        assert user.get("/api/overview")["object_totals"]["queues"] >= (tag != "monitoring")
+    assert api.as_user("u-monitoring:pw").get("/api/overview")["object_totals"]["queues"] >= 1, "monitors know the sums"
+
+
+def test_queues_are_listed_by_who_declared_them(api, broker):
+    user = api.as_user("u-management:pw")
+    assert user("PUT", f"/api/queues/{V}/mine-too", {"durable": True}).status == 201
+    names = lambda of, by: [queue["name"] for queue in of.get(f"/api/users/{by}/queues")]
+    assert "mine-too" in names(api, "u-management") and "mine-too" not in names(api, "guest")
+    assert names(user, "u-management") == names(api, "u-management") and names(api.as_user("u-monitoring:pw"), "u-management") == []
+    page = api.get("/api/users/u-management/queues?page=1&page_size=1&columns=name")
+    assert page["page_size"] == 1 and set(page["items"][0]) == {"name"}
+    assert names(api, "nobody") == [] and api("PUT", "/api/users/guest/queues", {}).status == 405
+
+
+def test_what_does_not_exist_has_no_bindings(api):
+    for path in ["bindings/nov/e/a/q/b", "bindings/nov/e/a/e/b", f"bindings/{V}/e/nox/q/noq", "queues/nov/q/bindings", "exchanges/nov/x/bindings/source",
+                 f"exchanges/{V}/nox/bindings/destination"]:
+        assert api.get(f"/api/{path}") == [] == api.as_user("u-monitoring:pw").get(f"/api/{path}".replace(V, "nov")), path
+        assert api.as_user("u-:pw")("GET", f"/api/{path}").status == 401
+    assert api.as_user("u-monitoring:pw")("GET", f"/api/queues/{V}/noq/bindings").status == 404
+    for path in ["bindings/nov", "bindings/nov/e/a/q/b/k", f"bindings/{V}/e/nox/q/noq/k"]:
+        assert api("GET", f"/api/{path}").status == 404, path
+
+
+def test_operator_policies_are_parameters_that_are_only_read(api):
+    policy = {"pattern": "^none", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
+    assert api("PUT", f"/api/operator-policies/{V}/op", policy).status == 201
+    shown = {"component": "operator_policy", "name": "op", "vhost": V, "value": policy}
+    assert shown in api.get("/api/parameters") and api.get(f"/api/parameters/operator_policy/{V}/op") == shown
+    assert api("DELETE", f"/api/parameters/operator_policy/{V}/op").status == 400
+    assert api("DELETE", f"/api/operator-policies/{V}/op").status == 204
 
 
 def test_permissions_hold_over_http(api):

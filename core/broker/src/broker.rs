@@ -126,7 +126,7 @@ impl Inner {
             return Err(refused);
         }
         let before = self.services.voice.look(&writer.state, command);
-        let (outcome, changes, position) = writer.apply(command)?;
+        let (outcome, changes, position) = writer.apply(command, by)?;
         let ruled = self.follow(&writer.state, &changes);
         let done = Done { command, changes: &changes, before: &before, by };
         self.services.voice.changed(&writer.state, &done);

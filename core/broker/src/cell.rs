@@ -298,6 +298,11 @@ impl Queue {
         self.record.durable
     }
 
+    /// The user who declared it, where that is known: not of queues declared before that was kept.
+    pub fn declared_by(&self) -> Option<&[u8]> {
+        self.record.declared_by.as_deref()
+    }
+
     /// Goes with its last consumer.
     pub fn is_auto_delete(&self) -> bool {
         self.record.auto_delete

@@ -42,6 +42,14 @@ record! {
         pub queue: DeclareQueue,
     }
 
+    /// A durable queue was made, by a user who is known.
+    pub struct QueueByFact {
+        /// The user.
+        pub by: Name,
+        /// All else.
+        pub added: QueueFact,
+    }
+
     /// Something with a name in a vhost.
     pub struct NameInVhost {
         /// Vhost.
@@ -80,7 +88,7 @@ coded! {
         9 => ExchangeAdded(ExchangeFact),
         /// An exchange went with its bindings.
         10 => ExchangeDeleted(NameInVhost),
-        /// A queue was made.
+        /// A queue was made by nobody knows whom.
         11 => QueueAdded(QueueFact),
         /// A queue went with its bindings.
         12 => QueueDeleted(NameInVhost),
@@ -108,6 +116,8 @@ coded! {
         23 => OperatorPolicySet(SetPolicy),
         /// An operator policy was cleared.
         24 => OperatorPolicyCleared(ClearPolicy),
+        /// A queue was made.
+        25 => QueueAddedBy(QueueByFact),
     }
 }
 
@@ -135,7 +145,11 @@ impl Fact {
     }
 
     pub(crate) fn queue_added(record: &QueueRecord) -> Self {
-        Self::QueueAdded(QueueFact { id: record.id, queue: record.to_declare() })
+        let added = QueueFact { id: record.id, queue: record.to_declare() };
+        match record.declared_by.clone() {
+            None => Self::QueueAdded(added),
+            Some(by) => Self::QueueAddedBy(QueueByFact { by, added }),
+        }
     }
 
     pub(crate) fn exchange_deleted(record: &ExchangeRecord) -> Self {

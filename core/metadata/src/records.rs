@@ -57,6 +57,8 @@ pub struct QueueRecord {
     pub arguments: Arguments,
     /// What implements it.
     pub queue_type: QueueType,
+    /// The user who declared it, if that is known; never changes, and does not own anything by it.
+    pub declared_by: Option<Name>,
 }
 
 /// The receiving end of a binding.
@@ -136,7 +138,8 @@ impl ExchangeRecord {
 impl QueueRecord {
     /// As [`ExchangeRecord::heap_bytes`].
     pub(crate) fn heap_bytes(&self) -> usize {
-        let hanging = piece_bytes(self.name.len()) + piece_bytes(self.arguments.heap_bytes());
+        let by = self.declared_by.as_ref().map_or(0, |name| piece_bytes(name.len()));
+        let hanging = piece_bytes(self.name.len()) + piece_bytes(self.arguments.heap_bytes()) + by;
         piece_bytes(COUNTS_BYTES + size_of::<Self>()) + hanging
     }
 
@@ -154,8 +157,13 @@ impl QueueRecord {
         }
     }
 
-    /// The record of a declaration; the declaration's own vhost name is not looked at.
-    pub(crate) fn of_declare(id: QueueId, vhost: VhostName, declare: &DeclareQueue) -> Self {
+    /// The record of a declaration by that user; the declaration's own vhost name is not looked at.
+    pub(crate) fn of_declare(
+        id: QueueId,
+        vhost: VhostName,
+        declare: &DeclareQueue,
+        by: Option<&[u8]>,
+    ) -> Self {
         Self {
             id,
             vhost,
@@ -165,6 +173,7 @@ impl QueueRecord {
             exclusive_owner: declare.exclusive_owner,
             arguments: declare.arguments.clone(),
             queue_type: declare.queue_type,
+            declared_by: by.map(Into::into),
         }
     }
 }

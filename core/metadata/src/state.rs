@@ -97,6 +97,19 @@ impl State {
     /// # Errors
     /// [`Refusal`], with the state as before.
     pub fn apply(&mut self, command: &Command, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        self.apply_by(command, None, applied)
+    }
+
+    /// As [`State::apply`], on behalf of a user, whose name queues keep.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn apply_by(
+        &mut self,
+        command: &Command,
+        by: Option<&[u8]>,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
         bounds::check(command)?;
         match command {
             Command::AddVhost(add) => Ok(self.add_vhost(add, applied)),
@@ -116,7 +129,7 @@ impl State {
             Command::ClearTopicPermissions(clear) => self.clear_topic_permissions(clear, applied),
             Command::DeclareExchange(declare) => self.declare_exchange(declare, applied),
             Command::DeleteExchange(delete) => self.delete_exchange(delete, applied),
-            Command::DeclareQueue(declare) => self.declare_queue(declare, applied),
+            Command::DeclareQueue(declare) => self.declare_queue(declare, by, applied),
             Command::DeleteQueue(delete) => self.delete_queue(delete, applied),
             Command::Bind(bind) => self.bind(bind, applied),
             Command::Unbind(unbind) => self.unbind(unbind, applied),
@@ -129,17 +142,22 @@ impl State {
             Command::ClearPolicy(clear) => self.clear_policy(PolicyKind::User, clear, applied),
             Command::SetOperatorPolicy(set) => self.set_policy(PolicyKind::Operator, set, applied),
             Command::ClearOperatorPolicy(clear) => self.clear_policy(PolicyKind::Operator, clear, applied),
-            Command::ImportBatch(batch) => self.import(batch, applied),
+            Command::ImportBatch(batch) => self.import(batch, by, applied),
         }
     }
 
-    fn import(&mut self, batch: &Batch, applied: &mut Applied) -> Result<Outcome, Refusal> {
+    fn import(
+        &mut self,
+        batch: &Batch,
+        by: Option<&[u8]>,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
         if batch.commands.iter().any(|command| matches!(command, Command::ImportBatch(_))) {
             return Err(Refusal::NestedBatch);
         }
         let mut refused = Vec::new();
         for (position, command) in batch.commands.iter().enumerate() {
-            if let Err(refusal) = self.apply(command, applied) {
+            if let Err(refusal) = self.apply_by(command, by, applied) {
                 refused.push((position, refusal));
             }
         }

@@ -199,6 +199,7 @@ impl Inner {
             exclusive_owner: None,
             arguments: metadata::Arguments::default(),
             queue_type: QueueType::Classic,
+            declared_by: None,
         };
         let nothing = AppliedPolicies::default();
         let terms = Terms::of(config, record.arguments.as_table(), nothing, &self.services.configs);

@@ -81,15 +81,17 @@ impl Writer {
         self.log.start(log_writer)
     }
 
-    /// Applies a command; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
+    /// Applies a command of that user; returns the outcome, the changes and the log position that makes it durable (0: nothing to log).
     /// A command that found what it asks for waits for all that was logged before: what it found may be on its way.
     pub(crate) fn apply(
         &mut self,
         command: &Command,
+        by: &str,
     ) -> Result<(Outcome, Vec<metadata::Change>, u64), Refused> {
         self.snapshot_if_due();
         self.applied.clear();
-        let outcome = self.state.apply(command, &mut self.applied).map_err(refused)?;
+        let outcome =
+            self.state.apply_by(command, Some(by.as_bytes()), &mut self.applied).map_err(refused)?;
         let mut position = 0;
         if self.applied.is_durable() {
             let facts = &self.applied.facts;
@@ -171,12 +173,12 @@ mod tests {
     fn a_change_after_the_end_of_the_log_is_refused_and_hides_nothing_from_later_lives() {
         let disk = Arc::new(SimDisk::new());
         let mut writer = open(&disk);
-        writer.apply(&add_user("a")).unwrap();
+        writer.apply(&add_user("a"), "u").unwrap();
         writer.close();
-        assert!(matches!(writer.apply(&add_user("late")), Err(Refused::Storage(_))));
+        assert!(matches!(writer.apply(&add_user("late"), "u"), Err(Refused::Storage(_))));
         let mut writer = open(&disk);
         assert!(writer.state.user(b"late").is_none());
-        writer.apply(&add_user("b")).unwrap();
+        writer.apply(&add_user("b"), "u").unwrap();
         writer.close();
         let writer = open(&disk);
         assert!(writer.state.user(b"a").is_some() && writer.state.user(b"b").is_some());

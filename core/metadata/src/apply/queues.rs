@@ -17,6 +17,7 @@ impl State {
     pub(crate) fn declare_queue(
         &mut self,
         declare: &DeclareQueue,
+        by: Option<&[u8]>,
         applied: &mut Applied,
     ) -> Result<Outcome, Refusal> {
         if let Some(current) = self.vhost_mut(&declare.vhost)?.queue(&declare.name) {
@@ -25,7 +26,7 @@ impl State {
         }
         let id = QueueId(self.ids.next(declare.is_stored_durable()));
         let vhost = self.vhost_mut(&declare.vhost)?;
-        let record = Arc::new(QueueRecord::of_declare(id, vhost.name().clone(), declare));
+        let record = Arc::new(QueueRecord::of_declare(id, vhost.name().clone(), declare, by));
         vhost.add_queue(record.clone());
         if let Some(owner) = record.exclusive_owner {
             self.exclusive.insert((owner, id), record.clone());

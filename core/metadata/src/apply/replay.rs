@@ -66,7 +66,8 @@ impl State {
             Fact::ExchangeDeleted(gone) => {
                 self.replayed(&gone.vhost)?.take_exchange(&gone.name).ok_or(Contradiction::NoExchange)?;
             }
-            Fact::QueueAdded(added) => self.replay_queue(added)?,
+            Fact::QueueAdded(added) => self.replay_queue(added, None)?,
+            Fact::QueueAddedBy(made) => self.replay_queue(&made.added, Some(&made.by))?,
             Fact::QueueDeleted(gone) => {
                 self.replayed(&gone.vhost)?.take_queue(&gone.name).ok_or(Contradiction::NoQueue)?;
             }
@@ -145,7 +146,7 @@ impl State {
         Ok(())
     }
 
-    fn replay_queue(&mut self, added: &QueueFact) -> Result<(), Contradiction> {
+    fn replay_queue(&mut self, added: &QueueFact, by: Option<&[u8]>) -> Result<(), Contradiction> {
         let DeclareQueue { vhost, name, .. } = &added.queue;
         let vhost = self.replayed(vhost)?;
         if vhost.queue(name).is_some() {
@@ -154,7 +155,7 @@ impl State {
         if !added.queue.is_stored_durable() {
             return Err(Contradiction::NotDurable);
         }
-        let record = Arc::new(QueueRecord::of_declare(added.id, vhost.name().clone(), &added.queue));
+        let record = Arc::new(QueueRecord::of_declare(added.id, vhost.name().clone(), &added.queue, by));
         self.use_id(added.id.0)?;
         self.replayed(&record.vhost)?.add_queue(record);
         Ok(())

@@ -69,6 +69,24 @@ fn bindings_keep_the_order_in_which_they_were_made_over_a_snapshot() {
     assert_eq!(keys(&State::decode_snapshot(&machine.snapshot()).unwrap()), made);
 }
 
+#[test]
+fn a_queue_remembers_who_declared_it() {
+    let mut machine = Machine::with_vhost("/");
+    let mut applied = Applied::default();
+    let declare = Command::DeclareQueue(declare_queue("q"));
+    machine.state.apply_by(&declare, Some(b"u"), &mut applied).unwrap();
+    machine.state.apply_by(&declare, Some(b"another"), &mut applied).unwrap();
+    let by = |state: &State| {
+        let queue = state.vhost(b"/").unwrap().queue(b"q").expect("it was made");
+        queue.declared_by.as_deref().map(<[u8]>::to_vec)
+    };
+    assert_eq!(by(&machine.state), Some(b"u".to_vec()));
+    assert_eq!(by(&State::decode_snapshot(&machine.snapshot()).unwrap()), Some(b"u".to_vec()));
+    let mut replayed = Machine::with_vhost("/").state;
+    applied.facts.iter().for_each(|fact| replayed.replay(fact).unwrap());
+    assert_eq!(by(&replayed), Some(b"u".to_vec()));
+}
+
 /// What log facts of version 1 look like, for ever: one of each.
 const GOLDEN_FACTS_V1: &str = include_str!("golden_facts_v1.hex");
 
@@ -139,6 +157,17 @@ fn one_fact_of_each() -> Vec<Fact> {
         Fact::OperatorPolicySet(operator_policy()),
         Fact::OperatorPolicyCleared(ClearPolicy { vhost: name("v"), name: "o".into() }),
     ]
+}
+
+/// Facts that came later.
+const GOLDEN_FACTS_V2: &str = include_str!("golden_facts_v2.hex");
+
+#[test]
+fn facts_that_came_later_are_written_and_read_as_ever() {
+    let added = QueueFact { id: QueueId(7), queue: declare_queue("q2") };
+    let facts = vec![Fact::QueueAddedBy(QueueByFact { by: name("u"), added })];
+    assert_eq!(encode_facts(&facts), unhex(GOLDEN_FACTS_V2));
+    assert_eq!(Fact::decode_all(&unhex(GOLDEN_FACTS_V2)), Ok(facts));
 }
 
 #[test]

@@ -16,8 +16,12 @@ pub(crate) enum Access {
     Anyone,
     /// Any of the tags that open the API; the handler shows what the user may see.
     Management,
-    /// As `Management`, and may see the vhost in the path.
+    /// As `Management`, and may look into the vhost in the path.
     Vhost,
+    /// As `Vhost`, but monitors may, too.
+    VhostSeen,
+    /// As `Vhost`; what does not exist is the handler's to tell.
+    VhostIfAny,
     /// As `Vhost`, and `policymaker` or `administrator`.
     Policymaker,
     /// `monitoring` or `administrator`.
@@ -32,7 +36,8 @@ impl Access {
         match self {
             Access::Anyone => "anyone",
             Access::Management => "management",
-            Access::Vhost => "management, access to the vhost",
+            Access::Vhost | Access::VhostIfAny => "management, access to the vhost",
+            Access::VhostSeen => "monitoring, or management and access to the vhost",
             Access::Policymaker => "policymaker, access to the vhost",
             Access::Monitoring => "monitoring",
             Access::Administrator => "administrator",
@@ -56,7 +61,12 @@ pub(crate) fn is_policymaker(user: &User) -> bool {
     user.has_tag("policymaker") || is_administrator(user)
 }
 
-/// Whether a user may look into a vhost.
+/// Whether a user may look into a vhost. Monitors know of all vhosts, and look only into those that they may open.
+pub(crate) fn enters_vhost(user: &User, vhost: &str) -> bool {
+    is_administrator(user) || user.may_open(vhost)
+}
+
+/// Whether a user may know that there is a vhost, and how much is in it.
 pub(crate) fn sees_vhost(user: &User, vhost: &str) -> bool {
     is_monitor(user) || user.may_open(vhost)
 }
@@ -101,7 +111,7 @@ fn identify(
     if TAGS.iter().any(|tag| user.has_tag(tag)) {
         Ok(user)
     } else {
-        Err(Problem::new(401, "not_authorized", "Not management user"))
+        Err(Problem::new(401, "not_authorised", "Not management user"))
     }
 }
 

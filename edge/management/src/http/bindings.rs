@@ -25,8 +25,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Get,
         "/api/bindings/{vhost}/e/{source}/{kind}/{destination}",
-        Access::Vhost,
-        "Bindings between an exchange and a queue (`q`) or exchange (`e`).",
+        Access::VhostIfAny,
+        "Bindings between an exchange and a queue (`q`) or exchange (`e`); none of what does not exist.",
         between,
     ),
     route(
@@ -133,6 +133,11 @@ fn read<T>(call: &Call, vhost: &str, read: impl FnOnce(&metadata::Vhost) -> T) -
     found.ok_or_else(Problem::missing)
 }
 
+/// Reads bindings of the vhost in the path; a vhost that does not exist has none, and neither has what is not in it (as with RabbitMQ).
+fn read_if_any(call: &Call, lines: impl FnOnce(&metadata::Vhost) -> Vec<Line>) -> Vec<Line> {
+    read(call, call.part("vhost"), lines).unwrap_or_default()
+}
+
 fn list(call: &Call) -> Answer {
     let mut lines = Vec::new();
     for vhost in call.vhosts()? {
@@ -158,17 +163,14 @@ fn bindings_to(vhost: &metadata::Vhost, destination: &DestinationName) -> Vec<Li
 
 /// `/api/queues/VHOST/NAME/bindings`
 pub(crate) fn of_queue(call: &Call) -> Answer {
-    call.queue()?;
     let destination = DestinationName::Queue(call.part("name").as_bytes().into());
-    answer(call, read(call, call.part("vhost"), |vhost| bindings_to(vhost, &destination))?)
+    answer(call, read_if_any(call, |vhost| bindings_to(vhost, &destination)))
 }
 
 /// `/api/exchanges/VHOST/NAME/bindings/source`
 pub(crate) fn from_exchange(call: &Call) -> Answer {
-    exchanges::find(call)?;
     let name = exchanges::name_of(call).as_bytes();
-    let lines = read(call, call.part("vhost"), |vhost| bindings_from(vhost, name))?;
-    answer(call, lines)
+    answer(call, read_if_any(call, |vhost| bindings_from(vhost, name)))
 }
 
 fn bindings_from(vhost: &metadata::Vhost, name: &[u8]) -> Vec<Line> {
@@ -181,9 +183,8 @@ fn bindings_from(vhost: &metadata::Vhost, name: &[u8]) -> Vec<Line> {
 
 /// `/api/exchanges/VHOST/NAME/bindings/destination`
 pub(crate) fn to_exchange(call: &Call) -> Answer {
-    exchanges::find(call)?;
     let destination = DestinationName::Exchange(exchanges::name_of(call).as_bytes().into());
-    answer(call, read(call, call.part("vhost"), |vhost| bindings_to(vhost, &destination))?)
+    answer(call, read_if_any(call, |vhost| bindings_to(vhost, &destination)))
 }
 
 /// The two ends that a path names.
@@ -207,18 +208,10 @@ impl Ends {
     }
 
     /// Bindings between them.
-    fn lines(&self, call: &Call) -> Result<Vec<Line>, Problem> {
-        let mut lines = read(call, call.part("vhost"), |vhost| {
-            let there = match &self.destination {
-                DestinationName::Queue(name) => vhost.queue(name).is_some(),
-                DestinationName::Exchange(name) => vhost.exchange(name).is_some(),
-            };
-            let both = there && vhost.exchange(&self.source).is_some();
-            both.then(|| bindings_to(vhost, &self.destination))
-        })?
-        .ok_or_else(Problem::missing)?;
+    fn lines(&self, call: &Call) -> Vec<Line> {
+        let mut lines = read_if_any(call, |vhost| bindings_to(vhost, &self.destination));
         lines.retain(|line| line.parts().1 == &*self.source);
-        Ok(lines)
+        lines
     }
 
     fn request<'a>(&'a self, routing_key: &'a [u8], arguments: &'a [u8]) -> BindRequest<'a> {
@@ -232,13 +225,13 @@ impl Ends {
 }
 
 fn between(call: &Call) -> Answer {
-    answer(call, Ends::of(call)?.lines(call)?)
+    answer(call, Ends::of(call)?.lines(call))
 }
 
 fn named(call: &Call) -> Result<(Ends, Line), Problem> {
     let ends = Ends::of(call)?;
     let props = call.part("props");
-    let found = ends.lines(call)?.into_iter().find(|line| is_named(line, props));
+    let found = ends.lines(call).into_iter().find(|line| is_named(line, props));
     Ok((ends, found.ok_or_else(Problem::missing)?))
 }
 
@@ -258,7 +251,7 @@ fn bind(call: &Call) -> Answer {
     let request = ends.request(key.as_bytes(), &arguments);
     call.broker().bind(&principal, request).and_then(BrokerCall::wait)?;
     // Arguments are kept in an order of their own: the name is that of the binding as it is now.
-    let made = ends.lines(call)?.into_iter().find(|line| {
+    let made = ends.lines(call).into_iter().find(|line| {
         let (_, _, known, kept) = line.parts();
         known == key.as_bytes() && table(kept) == table(&arguments)
     });

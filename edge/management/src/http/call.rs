@@ -58,6 +58,17 @@ impl Call {
         self.query(name) == Some("true")
     }
 
+    /// Whether the user may see what that user does.
+    ///
+    /// # Errors
+    /// 401 for another user, except for monitors.
+    pub(crate) fn check_sees_user(&self, name: &str) -> Result<(), Problem> {
+        match auth::is_monitor(&self.user) || name == &*self.user.name {
+            true => Ok(()),
+            false => Err(Problem::forbidden("User not authorised to access object")),
+        }
+    }
+
     /// The vhost in the path.
     ///
     /// # Errors
@@ -66,7 +77,7 @@ impl Call {
         self.broker().vhost(self.part("vhost")).ok_or_else(Problem::missing)
     }
 
-    /// Vhosts that the user may see, or the one in the path if the route has one.
+    /// Vhosts that the user may look into, or the one in the path if the route has one.
     ///
     /// # Errors
     /// 404 when there is none of that name.
@@ -75,7 +86,7 @@ impl Call {
             return Ok(vec![self.vhost()?]);
         }
         let mut all = self.broker().vhosts();
-        all.retain(|vhost| auth::sees_vhost(&self.user, vhost.name()));
+        all.retain(|vhost| auth::enters_vhost(&self.user, vhost.name()));
         Ok(all)
     }
 

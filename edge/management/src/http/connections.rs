@@ -174,6 +174,7 @@ fn close(call: &Call) -> Answer {
 
 fn of_user(call: &Call) -> Answer {
     let user = call.part("user");
+    call.check_sees_user(user)?;
     let lines = visible(call)?.into_iter().filter(|(_, _, info)| info.user == user);
     let short = |(_, _, info): Line| json!({"name": info.name, "vhost": info.vhost, "user": info.user, "node": NODE_NAME});
     listing::of_values(call, lines.map(short).collect())

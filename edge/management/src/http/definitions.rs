@@ -98,7 +98,7 @@ fn export(call: &Call) -> Answer {
 }
 
 fn export_vhost(call: &Call) -> Answer {
-    let vhost = call.vhost()?;
+    let vhost = call.vhost().map_err(|_| Problem::bad("vhost_not_found"))?;
     let found = call.broker().read_metadata(|state| {
         let record = state.vhost(vhost.name().as_bytes())?;
         Some((Definitions::of_vhost(record), record.metadata().clone(), record.limits().clone()))

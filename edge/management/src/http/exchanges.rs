@@ -46,14 +46,14 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Get,
         "/api/exchanges/{vhost}/{name}/bindings/source",
-        Access::Vhost,
+        Access::VhostIfAny,
         "Bindings that leave an exchange.",
         bindings::from_exchange,
     ),
     route(
         Method::Get,
         "/api/exchanges/{vhost}/{name}/bindings/destination",
-        Access::Vhost,
+        Access::VhostIfAny,
         "Bindings that end at an exchange.",
         bindings::to_exchange,
     ),

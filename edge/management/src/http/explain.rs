@@ -6,7 +6,7 @@ use routing::{Before, Came, Destination, End, MatchedBinding, Step};
 use serde_json::{Map, Value, json};
 use wire::amqp091::PropertiesBuf;
 
-use super::auth::{Access, sees_vhost};
+use super::auth::{Access, enters_vhost};
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
@@ -45,7 +45,7 @@ fn asked<'a>(call: &'a Call, name: &str) -> Result<&'a str, Problem> {
 fn vhost(call: &Call) -> Result<&str, Problem> {
     let vhost = call.query("vhost").unwrap_or("/");
     match call.broker().vhost(vhost) {
-        Some(_) if sees_vhost(&call.user, vhost) => Ok(vhost),
+        Some(_) if enters_vhost(&call.user, vhost) => Ok(vhost),
         _ => Err(Problem::new(404, "not_found", format!("vhost '{vhost}' does not exist"))),
     }
 }

@@ -196,6 +196,7 @@ fn in_service(call: &Call) -> Answer {
 
 fn alive(call: &Call) -> Answer {
     call.vhost()?;
+    call.principal()?;
     in_service(call)
 }
 

@@ -17,7 +17,13 @@ use crate::values;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/vhost-limits", Access::Management, "Limits of all virtual hosts.", of_vhosts),
-    route(Method::Get, "/api/vhost-limits/{vhost}", Access::Vhost, "Limits of a virtual host.", of_vhosts),
+    route(
+        Method::Get,
+        "/api/vhost-limits/{vhost}",
+        Access::VhostSeen,
+        "Limits of a virtual host.",
+        of_vhosts,
+    ),
     route(
         Method::Put,
         "/api/vhost-limits/{vhost}/{limit}",
@@ -32,7 +38,7 @@ pub(crate) const ROUTES: &[Route] = &[
         "Lifts a limit of a virtual host.",
         clear_of_vhost,
     ),
-    route(Method::Get, "/api/user-limits", Access::Management, "Limits of all users.", of_users),
+    route(Method::Get, "/api/user-limits", Access::Administrator, "Limits of all users.", of_users),
     route(Method::Get, "/api/user-limits/{user}", Access::Management, "Limits of a user.", of_users),
     route(
         Method::Put,
@@ -66,11 +72,11 @@ fn of_vhosts(call: &Call) -> Answer {
 
 fn of_users(call: &Call) -> Answer {
     let user = call.part_if("user");
-    let sees = |name: &str| super::auth::is_monitor(&call.user) || name == &*call.user.name;
+    user.map_or(Ok(()), |user| call.check_sees_user(user))?;
     let (there, limited) = call.broker().read_metadata(|state| {
         let asked = state.users().filter(|(name, it)| {
             let name = lossy(name);
-            !it.limits.is_empty() && user.is_none_or(|user| user == name) && sees(&name)
+            !it.limits.is_empty() && user.is_none_or(|user| user == name)
         });
         let limited = asked.map(|(name, it)| json!({"user": values::text(name), "value": shown(&it.limits)}));
         (user.is_none_or(|user| state.user(user.as_bytes()).is_some()), limited.collect())
@@ -94,7 +100,7 @@ fn set_of_vhost(call: &Call) -> Answer {
 }
 
 fn clear_of_vhost(call: &Call) -> Answer {
-    let vhost = call.vhost()?;
+    let vhost = call.vhost().map_err(|_| Problem::no_vhost())?;
     edit_of_vhost(call, vhost.name(), |limits| limits.clear(call.part("limit")))
 }
 
@@ -111,6 +117,10 @@ fn edit_of_vhost(call: &Call, vhost: &str, edit: impl FnOnce(&mut Limits)) -> An
 fn set_of_user(call: &Call) -> Answer {
     call.object_with(&["value"])?;
     let given = given(call, &USER_LIMITS, "user-limits").map_err(Problem::bad)?;
+    let user = call.part("user");
+    if call.broker().read_metadata(|state| state.user(user.as_bytes()).is_none()) {
+        return Err(Problem::bad(json!(["no_such_user", user])));
+    }
     edit_of_user(call, |limits| given.iter().for_each(|(name, value)| limits.set(name, value)))
 }
 

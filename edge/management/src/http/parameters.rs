@@ -3,7 +3,7 @@
 use metadata::{ClearGlobalParameter, ClearParameter, Command, Limits, SetGlobalParameter};
 use serde_json::{Value, json};
 
-use super::auth::{Access, is_policymaker, sees_vhost};
+use super::auth::{Access, enters_vhost, is_policymaker};
 use super::call::Call;
 use super::listing;
 use super::overview::durable;
@@ -13,6 +13,7 @@ use super::shapes::lossy;
 use super::table::{Method, Route, route};
 use crate::limits::{limits_of, shown};
 use crate::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS, show_cluster_name};
+use crate::policies::{OPERATOR_POLICY, operator_parameters};
 use crate::shovels::{self, Author, SHOVEL};
 use crate::values;
 
@@ -82,7 +83,7 @@ fn embedded(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
-/// Those that the path asks for. Limits of vhosts are parameters, too, as with RabbitMQ.
+/// Those that the path asks for. Limits of vhosts and operator policies are parameters, too, as with RabbitMQ.
 fn found(call: &Call) -> Vec<Value> {
     let (component, vhost) = (call.part_if("component"), call.part_if("vhost"));
     let name = call.part_if("name");
@@ -90,7 +91,7 @@ fn found(call: &Call) -> Vec<Value> {
     call.broker().read_metadata(|state| {
         let asked = state.vhosts().filter(|it| {
             let name = lossy(it.name());
-            vhost.is_none_or(|vhost| vhost == name) && sees_vhost(&call.user, &name)
+            vhost.is_none_or(|vhost| vhost == name) && enters_vhost(&call.user, &name)
         });
         for it in asked {
             let mut add = |of: &str, named: &str, value: Value| {
@@ -102,6 +103,7 @@ fn found(call: &Call) -> Vec<Value> {
                 }
             };
             it.parameters().for_each(|((of, named), value)| add(of, named, embedded(value)));
+            operator_parameters(it).for_each(|(named, value)| add(OPERATOR_POLICY, &named, embedded(&value)));
             if !it.limits().is_empty() {
                 add(VHOST_LIMITS, LIMITS, shown(it.limits()));
             }
@@ -139,7 +141,7 @@ fn set(call: &Call) -> Answer {
             durable(shovels::set(call.broker(), vhost, name, value))?;
             Ok(put(is_new))
         }
-        ("policy" | "operator_policy", _) => Err(Problem::bad("policies may not be set using this method")),
+        ("policy" | OPERATOR_POLICY, _) => Err(Problem::bad("policies may not be set using this method")),
         (component, _) => Err(Problem::validation(&format!("component {component} not found"))),
     }
 }
@@ -149,6 +151,9 @@ fn clear(call: &Call) -> Answer {
         return Err(Problem::missing());
     }
     let (component, name) = (call.part("component"), call.part("name"));
+    if component == OPERATOR_POLICY {
+        return Err(Problem::bad("policies may not be cleared using this method"));
+    }
     if (component, name) == (VHOST_LIMITS, LIMITS) {
         let cleared = call.broker().set_vhost_limits(call.part("vhost"), Limits::default());
         durable(cleared.map(|(_, commit)| commit))?;

@@ -3,7 +3,7 @@
 use metadata::PolicyKind;
 use serde_json::Value;
 
-use super::auth::{Access, sees_vhost};
+use super::auth::{Access, enters_vhost};
 use super::call::Call;
 use super::listing;
 use super::problem::Problem;
@@ -16,7 +16,7 @@ use crate::policies::{
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/policies", Access::Management, "Policies of all virtual hosts.", list),
     route(Method::Get, "/api/policies/{vhost}", Access::Vhost, "Policies of a virtual host.", list),
-    route(Method::Get, "/api/policies/{vhost}/{name}", Access::Vhost, "One policy.", show),
+    route(Method::Get, "/api/policies/{vhost}/{name}", Access::Policymaker, "One policy.", show),
     route(
         Method::Put,
         "/api/policies/{vhost}/{name}",
@@ -42,7 +42,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Get,
         "/api/operator-policies/{vhost}/{name}",
-        Access::Vhost,
+        Access::Administrator,
         "One operator policy.",
         show_operator,
     ),
@@ -80,7 +80,7 @@ fn value(view: &PolicyView) -> Value {
 
 fn listed(call: &Call, kind: PolicyKind) -> Answer {
     let mut all = policies(call.broker(), kind, call.part_if("vhost"))?;
-    all.retain(|policy| sees_vhost(&call.user, &policy.vhost));
+    all.retain(|policy| enters_vhost(&call.user, &policy.vhost));
     listing::of_values(call, all.iter().map(value).collect())
 }
 
@@ -90,7 +90,8 @@ fn shown(call: &Call, kind: PolicyKind) -> Answer {
 }
 
 fn put_one(call: &Call, kind: PolicyKind) -> Answer {
-    let new = NewPolicy::from_json(&call.object()?)?;
+    call.broker().vhost(call.part("vhost")).ok_or_else(Problem::no_vhost)?;
+    let new = NewPolicy::from_json(&call.object_with(&["pattern", "definition"])?)?;
     let done = put_policy(call.broker(), kind, call.part("vhost"), call.part("name"), &new)?;
     Ok(put(done == Put::Created))
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::auth::Access;
 use super::bindings;
-use super::call::{Call, flag, nested};
+use super::call::{Call, flag, nested, text as words_of};
 use super::listing::{self, Listing, Wanted};
 use super::messages;
 use super::problem::Problem;
@@ -16,7 +16,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::shapes::{add_idle_since, connection, connection_details, consumers, lossy, object};
 use super::table::{Method, Route, route};
-use crate::node::NODE_NAME;
+use crate::node::{NODE_NAME, is_this_node};
 use crate::policies::definition_object;
 use crate::values::{raw_table, table, text};
 
@@ -30,6 +30,13 @@ pub(crate) const ROUTES: &[Route] = &[
         list_detailed,
     ),
     route(Method::Get, "/api/queues/{vhost}", Access::Vhost, "Queues of a virtual host.", list),
+    route(
+        Method::Get,
+        "/api/users/{user}/queues",
+        Access::Management,
+        "Queues that a user declared; none of a user that does not exist.",
+        list_of_user,
+    ),
     route(Method::Get, "/api/queues/{vhost}/{name}", Access::Vhost, "One queue, with its consumers.", show),
     route(
         Method::Put,
@@ -48,8 +55,8 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Get,
         "/api/queues/{vhost}/{name}/bindings",
-        Access::Vhost,
-        "Bindings that end at a queue.",
+        Access::VhostIfAny,
+        "Bindings that end at a queue; none of one that does not exist.",
         bindings::of_queue,
     ),
     route(
@@ -62,7 +69,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Post,
         "/api/queues/{vhost}/{name}/actions",
-        Access::Vhost,
+        Access::Administrator,
         "Acts on a queue: `{\"action\"}`; RabbitMQ's actions are those of mirrored queues, which do not exist.",
         act,
     ),
@@ -114,17 +121,25 @@ const KNOWN: &[&str] = &[
 ];
 
 fn list(call: &Call) -> Answer {
-    answer(call, Details::Some)
+    answer(call, Details::Some, None)
 }
 
 fn list_detailed(call: &Call) -> Answer {
-    answer(call, Details::All)
+    answer(call, Details::All, None)
 }
 
-fn answer(call: &Call, details: Details) -> Answer {
+fn list_of_user(call: &Call) -> Answer {
+    answer(call, Details::Some, Some(call.part("user").as_bytes()))
+}
+
+/// Queues of the vhosts asked for, all or those that a user declared.
+fn answer(call: &Call, details: Details, declared_by: Option<&[u8]>) -> Answer {
     let mut all: Vec<Arc<Queue>> = Vec::new();
     for vhost in call.vhosts()? {
         all.append(&mut vhost.queues());
+    }
+    if declared_by.is_some() {
+        all.retain(|queue| queue.declared_by() == declared_by);
     }
     let details = details.for_call(call);
     let (app, ranges) = (call.app.clone(), Ranges::of(call));
@@ -308,6 +323,9 @@ fn declare(call: &Call) -> Answer {
     let principal = call.principal()?;
     let object = call.object()?;
     let arguments = raw_table(&nested(&object, "arguments")?).map_err(Problem::bad)?;
+    if let Some(node) = words_of(&object, "node")?.filter(|node| !node.is_empty() && !is_this_node(node)) {
+        return Err(Problem::bad(format!("Node {node} is not a cluster member")));
+    }
     let name = call.part("name").as_bytes();
     let is_new = principal.vhost.queue(name).is_none();
     let declare = QueueDeclare {
@@ -339,6 +357,7 @@ fn purge(call: &Call) -> Answer {
 
 /// `sync` and `cancel_sync` went with mirrored queues.
 fn act(call: &Call) -> Answer {
+    call.vhost().map_err(|_| Problem::no_vhost())?;
     call.queue()?;
     let object = call.object_with(&["action"])?;
     Err(Problem::bad(json!(["unknown", object["action"]])))

@@ -131,14 +131,14 @@ fn prepare(
     let user = auth::login(&app.0.broker, login, from).map_err(|problem| refuse(&problem))?;
     auth::check(route.access, &user).map_err(|problem| refuse(&problem))?;
     let call = call_of(user);
-    if matches!(route.access, Access::Vhost | Access::Policymaker) {
+    if matches!(route.access, Access::Vhost | Access::VhostSeen | Access::VhostIfAny | Access::Policymaker) {
         check_vhost(&call, route).map_err(|problem| refuse(&problem))?;
     }
     Ok(call)
 }
 
 /// A vhost that does not exist is missing; one that the user may not see is as good as missing. RabbitMQ tells the two apart.
-/// Who sees all vhosts as a monitor makes policies only where they have permissions.
+/// Administrators make policies everywhere, others only where they have permissions.
 fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
     let Some(name) = call.part_if("vhost") else { return Ok(()) };
     let is_change = route.access == Access::Policymaker && route.method != Method::Get;
@@ -147,8 +147,10 @@ fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
             Err(Problem::hidden())
         }
         None if matches!(route.method, Method::Put | Method::Post) => Err(Problem::no_vhost()),
+        None if route.access == Access::VhostIfAny => Ok(()),
         None => Err(Problem::missing()),
-        Some(_) if auth::sees_vhost(&call.user, name) => Ok(()),
+        Some(_) if auth::enters_vhost(&call.user, name) => Ok(()),
+        Some(_) if route.access == Access::VhostSeen && auth::is_monitor(&call.user) => Ok(()),
         Some(_) => Err(Problem::hidden()),
     }
 }

@@ -4,7 +4,7 @@ use metadata::{ClearParameter, Command, Outcome};
 use serde_json::{Value, json};
 use shovel::Report;
 
-use super::auth::{Access, sees_vhost};
+use super::auth::{Access, enters_vhost};
 use super::call::Call;
 use super::listing;
 use super::problem::Problem;
@@ -48,7 +48,7 @@ pub(crate) const ROUTES: &[Route] = &[
 fn reports(call: &Call) -> Vec<Report> {
     let vhost = call.part_if("vhost");
     let mut all: Vec<Report> = call.node().shovels.iter().flat_map(shovel::Shovels::reports).collect();
-    all.retain(|it| vhost.is_none_or(|vhost| vhost == it.vhost) && sees_vhost(&call.user, &it.vhost));
+    all.retain(|it| vhost.is_none_or(|vhost| vhost == it.vhost) && enters_vhost(&call.user, &it.vhost));
     all
 }
 

@@ -141,6 +141,9 @@ fn delete(call: &Call) -> Answer {
 /// Users that do not exist are passed over.
 fn bulk_delete(call: &Call) -> Answer {
     let object = call.object_with(&["users"])?;
+    if !object["users"].is_array() {
+        return Err(Problem::bad(json!(["not_list", object["users"]])));
+    }
     let names = words(&object, "users")?.unwrap_or_default();
     for name in names {
         match durable(call.broker().delete_user(&name)) {

@@ -7,7 +7,7 @@ use broker::{Tracing, Vhost};
 use metadata::VhostMetadata;
 use serde_json::{Map, Value, json};
 
-use super::auth::Access;
+use super::auth::{Access, sees_vhost};
 use super::call::{Call, flag, nested, text};
 use super::listing;
 use super::problem::Problem;
@@ -20,7 +20,7 @@ use crate::vhosts::metadata_object;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/vhosts", Access::Management, "Virtual hosts that the user may see.", list),
-    route(Method::Get, "/api/vhosts/{vhost}", Access::Vhost, "One virtual host.", show),
+    route(Method::Get, "/api/vhosts/{vhost}", Access::Administrator, "One virtual host.", show),
     route(
         Method::Put,
         "/api/vhosts/{vhost}",
@@ -60,7 +60,8 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn list(call: &Call) -> Answer {
-    let vhosts = call.vhosts()?;
+    let mut vhosts = call.broker().vhosts();
+    vhosts.retain(|vhost| sees_vhost(&call.user, vhost.name()));
     listing::of_values(call, vhosts.iter().map(|vhost| vhost_object(call, vhost)).collect())
 }
 
@@ -118,9 +119,11 @@ impl Said {
     fn of(object: &Map<String, Value>, default_queue_type: &str) -> Result<Self, Problem> {
         let mut all = object.clone();
         all.extend(nested(object, "metadata")?);
-        let kind = text(&all, "default_queue_type")?
-            .or(text(&all, "defaultqueuetype")?)
-            .filter(|kind| !matches!(*kind, "" | "undefined"));
+        let kind = text(&all, "default_queue_type")?.or(text(&all, "defaultqueuetype")?);
+        if kind == Some("") {
+            return Err(Problem::bad("default_queue_type must not be an empty string"));
+        }
+        let kind = kind.filter(|kind| *kind != "undefined");
         if let Some(other) = kind.filter(|kind| !matches!(*kind, "classic" | "quorum" | "stream")) {
             return Err(Problem::bad(format!("{other} is not a valid queue type")));
         }

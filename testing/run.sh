@@ -4,10 +4,11 @@
 #
 #   testing/run.sh                              all steps, against a broker that it starts on a free port with a temporary folder
 #   testing/run.sh STEP...                      only these: conformance ctl prometheus management events rabbitmqadmin python celery node java go rust published configured
-#                                               reconnect hostile kill9 freeze delayed fulldisk datadir ui perf shovel
+#                                               reconnect hostile kill9 freeze delayed fulldisk datadir ui perf shovel instructions
 #   AMQP_URL=... testing/run.sh --against-url [STEP...]
 #                                               the steps that make sense against a broker that runs already (not ctl, configured,
-#                                               prometheus, management, events, rabbitmqadmin, shovel, kill9, freeze, delayed, fulldisk, datadir, ui, perf)
+#                                               prometheus, management, events, rabbitmqadmin, shovel, kill9, freeze, delayed, fulldisk, datadir, ui, perf,
+#                                               instructions)
 #   testing/run.sh --list                       names of the steps
 #
 # Environment:
@@ -34,7 +35,8 @@ python=$cache/venv/bin/python
 target=${CARGO_TARGET_DIR:-$root/target}
 lane_one=(conformance ctl java published management events rabbitmqadmin shovel hostile ui)     # the two lanes run side by side, each in this order
 lane_two=(prometheus python celery node go rust configured reconnect kill9 freeze delayed fulldisk datadir perf)
-all=("${lane_one[@]}" "${lane_two[@]}")
+alone=(instructions)     # afterwards: it compiles, which would disturb the others
+all=("${lane_one[@]}" "${lane_two[@]}" "${alone[@]}")
 
 die() { printf 'run.sh: %s\n' "$*" >&2; exit 2; }
 has() { local word=$1 w; shift; for w in "$@"; do [ "$w" = "$word" ] && return 0; done; return 1; }
@@ -45,14 +47,14 @@ for argument in "$@"; do
   case $argument in
     --against-url) against_url=1 ;;
     --list) printf '%s\n' "${all[@]}"; exit 0 ;;
-    -h | --help) sed -n '2,24p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,25p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) has "$argument" "${all[@]}" || die "what is '$argument'? Steps: ${all[*]}"; steps+=("$argument") ;;
   esac
 done
 if [ -n "$against_url" ]; then
   [ -n "${AMQP_URL:-}" ] || die "--against-url needs AMQP_URL"
   [ "${#steps[@]}" -gt 0 ] || steps=(conformance java published python celery node go rust reconnect)
-  for own in ctl prometheus configured management events rabbitmqadmin shovel kill9 freeze delayed fulldisk datadir ui perf; do
+  for own in ctl prometheus configured management events rabbitmqadmin shovel kill9 freeze delayed fulldisk datadir ui perf instructions; do
     ! has "$own" "${steps[@]}" || die "$own starts brokers of its own: not with --against-url"
   done
   flavor=${BROKER_FLAVOR:-warren}
@@ -178,6 +180,11 @@ step_fulldisk() { "$python" testing/crash/fulldisk.py --warren "$WARREN_BIN"; }
 step_datadir() { "$python" testing/crash/datadir.py --warren "$WARREN_BIN" && "$python" testing/crash/oldfolders.py --warren "$WARREN_BIN"; }
 step_perf() { "$python" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL"; }
 
+step_instructions() { # one run each; what stages cost is within what two runs differ by
+  command -v valgrind > /dev/null || { echo "SKIPPED: valgrind is not installed"; return 0; }
+  ROUNDS=1 STAGE_INSTRUCTIONS_MAX=60 testing/bench/hot_path.sh
+}
+
 step_ui() { # a broker of its own: the test looks at all that it has
   UI_MODULES=$cache/ui/node_modules node ui/build/check.mjs || return 1
   local state=$work/ui.state log=$logs/ui-broker.log code=0
@@ -222,7 +229,7 @@ run_lane() { local name; for name in "$@"; do has "$name" "${steps[@]}" && run_s
 
 begin=$SECONDS
 need=(python)
-for pair in node:node java:java management:java management:monitors ctl:monitors go:go published:go published:published ui:ui ui:node rabbitmqadmin:rabbitmqadmin; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
+for pair in node:node java:java management:java management:monitors ctl:monitors go:go published:go published:published ui:ui ui:node rabbitmqadmin:rabbitmqadmin instructions:valgrind; do has "${pair%%:*}" "${steps[@]}" && need+=("${pair##*:}"); done
 if has reconnect "${steps[@]}"; then need+=(node go); fi
 testing/setup.sh "${need[@]}" || exit 1
 
@@ -240,6 +247,7 @@ printf 'run.sh: %s (%s), steps: %s\n' "$AMQP_URL" "$flavor" "${steps[*]}"
 run_lane "${lane_one[@]}" & first=$!
 run_lane "${lane_two[@]}" & second=$!
 wait $first $second
+run_lane "${alone[@]}"
 
 touch "$work/passed" "$work/failed"
 if [ -z "$against_url" ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -115,8 +115,8 @@ want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors) ;;
-    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors)" ;;
+  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind) ;;
+    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind)" ;;
   esac
 done
 
@@ -159,4 +159,8 @@ if want monitors; then   # only a few tests want them: without them they are ski
   for pair in check_rabbitmq_overview:nagios-plugins-rabbitmq zsh:zsh fish:fish; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || ( apt_install "${pair##*:}" ) || say "without ${pair##*:}: its tests are skipped"
   done
+fi
+if want valgrind; then
+  command -v valgrind >/dev/null 2>&1 || ( apt_install valgrind ) || true
+  command -v valgrind >/dev/null 2>&1 || say "without valgrind: instructions are not counted"
 fi

@@ -11,15 +11,25 @@ use crate::totals::{QueueTotals, TOTALS};
 /// The queue has had a consumer.
 const HAD_CONSUMER: u64 = 1;
 
+/// A timer is under way: another one need not be asked for when the queue is used before it fires.
+const WAKES: u64 = 2;
+
+/// The queue goes when it is unused for long: since when it is, is told.
+const EXPIRES: u64 = 4;
+
 impl Classic {
-    /// What a queue at rest is made from again; `None` while it has messages, consumers, anything under way, or a clock to watch.
+    /// What a queue at rest is made from again; `None` while it has messages, consumers or anything under way but a timer. That wakes it.
     pub fn rest(&self) -> Option<Box<[u8]>> {
         if !self.is_at_rest() {
             return None;
         }
         let mut out = Vec::with_capacity(32);
-        write(&mut out, if self.had_consumer { HAD_CONSUMER } else { 0 });
+        let has = |flag, it: bool| if it { flag } else { 0 };
+        let (wakes, expires) = (self.wake_ms != u64::MAX, self.config.expires_ms.is_some());
+        write(&mut out, has(HAD_CONSUMER, self.had_consumer) | has(WAKES, wakes) | has(EXPIRES, expires));
         write(&mut out, self.active_ms);
+        let clocks = [(wakes, self.wake_ms), (expires, self.last_used_ms)];
+        clocks.iter().filter(|(is_told, _)| *is_told).for_each(|(_, time_ms)| write(&mut out, *time_ms));
         write(&mut out, self.levels.len() as u64);
         self.levels.iter().for_each(|level| write(&mut out, level.next_number()));
         let totals = self.tally.now().to_array();
@@ -40,9 +50,7 @@ impl Classic {
             && self.writes == 0
             && self.dying == 0
             && self.persistent == 0
-            && self.wake_ms == u64::MAX
             && self.checkpoint == Checkpoint::Idle
-            && self.config.expires_ms.is_none()
             && self.config.order != Order::Due
             && self.present.is_none()
             && self.gets.is_empty()
@@ -64,8 +72,16 @@ impl Classic {
     pub fn from_rest(config: impl Into<Arc<QueueConfig>>, mut bytes: &[u8], now_ms: u64) -> Classic {
         let mut queue = Classic::new(config, now_ms);
         let from = &mut bytes;
-        queue.had_consumer = read(from) & HAD_CONSUMER > 0;
+        let flags = read(from);
+        queue.had_consumer = flags & HAD_CONSUMER > 0;
         queue.active_ms = read(from);
+        if flags & WAKES > 0 {
+            // One that should have fired is not waited for.
+            queue.wake_ms = Some(read(from)).filter(|wake_ms| *wake_ms > now_ms).unwrap_or(u64::MAX);
+        }
+        if flags & EXPIRES > 0 {
+            queue.last_used_ms = read(from);
+        }
         for nth in 0..read(from) as usize {
             let next = read(from);
             if let Some(level) = queue.levels.get_mut(nth) {
@@ -136,5 +152,18 @@ mod tests {
         assert_eq!((again.had_consumer, again.active_ms), (true, queue.active_ms));
         assert_eq!(again.counts(), queue.counts());
         assert_eq!(again.rest(), Some(bytes));
+    }
+
+    #[test]
+    fn a_queue_that_will_expire_rests_and_knows_since_when_it_is_unused() {
+        let config = Arc::new(QueueConfig { expires_ms: Some(60_000), ..QueueConfig::default() });
+        let mut queue = Classic::new(config.clone(), 1_000);
+        queue.wake_ms = 61_000;
+        let bytes = queue.rest().expect("it is empty");
+        let again = Classic::from_rest(config.clone(), &bytes, 30_000);
+        assert_eq!((again.last_used_ms, again.wake_ms), (1_000, 61_000));
+        assert_eq!(again.rest(), Some(bytes.clone()), "a question does not make it used");
+        // Its timer fires, or has been missed.
+        assert_eq!(Classic::from_rest(config, &bytes, 61_000).wake_ms, u64::MAX);
     }
 }

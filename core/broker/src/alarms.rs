@@ -253,6 +253,7 @@ impl Alarms {
         }
         if total > 0 {
             self.shares.set_limit(limit);
+            used.into_iter().for_each(|used| self.shares.note_used(used, limit));
         }
         self.change(|state| {
             state.levels.memory_used_bytes = used;
@@ -325,11 +326,12 @@ impl Alarms {
         }
     }
 
-    /// The life of the thread that looks: until [`Self::stop`].
-    pub(crate) fn run(&self, clock: &dyn Clock) {
+    /// The life of the thread that looks: until [`Self::stop`]. After each look it calls `looked`.
+    pub(crate) fn run(&self, clock: &dyn Clock, looked: impl Fn()) {
         let mut thrift = Thrift::default();
         loop {
             self.look();
+            looked();
             self.save(&mut thrift, clock);
             let mut state = self.state.lock();
             if !state.stopping {

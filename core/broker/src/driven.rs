@@ -155,6 +155,7 @@ impl Driver {
             },
             Engine::Alarms => {
                 services.alarms.look();
+                services.relieve_queues();
                 Driven::Idle
             }
             Engine::Outlet => {

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use stdx::QueueId;
 
 use crate::cell::{CellState, Event, Queue};
+use crate::services::Services;
 
 /// A queue that has more bytes of messages in memory than these is a holder, until it has fewer than half of them. The smallest
 /// share, too: about one block.
@@ -25,6 +26,10 @@ const TRIMMED_PER_JOIN: usize = 4;
 /// Part of the memory threshold that all holders together may use for messages: 1 / this.
 const PART_OF_LIMIT: u64 = 4;
 
+/// What a queue may hold, bytes, while the node is short of memory: little, because there may be very many. Also what the others, which
+/// are no holders, are asked to give up.
+const SHORT_SHARE_BYTES: usize = 4 << 10;
+
 /// The shares of a node's queues.
 pub(crate) struct MemoryShares {
     /// What each may hold now, bytes. Read once a turn of a queue.
@@ -35,6 +40,8 @@ pub(crate) struct MemoryShares {
 struct Holders {
     /// What all may hold together, bytes; `u64::MAX` until it is known.
     budget_bytes: u64,
+    /// The memory threshold was exceeded, and what is used is not much below it.
+    is_short: bool,
     /// In an order that does not change, so that everybody's turn comes.
     by_id: BTreeMap<QueueId, Weak<Queue>>,
     /// Who looks at its share next.
@@ -43,13 +50,17 @@ struct Holders {
 
 impl Default for MemoryShares {
     fn default() -> MemoryShares {
-        let holders = Holders { budget_bytes: u64::MAX, by_id: BTreeMap::new(), next: QueueId(0) };
+        let holders =
+            Holders { budget_bytes: u64::MAX, is_short: false, by_id: BTreeMap::new(), next: QueueId(0) };
         MemoryShares { share_bytes: AtomicUsize::new(usize::MAX), holders: Mutex::new(holders) }
     }
 }
 
 impl Holders {
     fn share_bytes(&self) -> usize {
+        if self.is_short {
+            return SHORT_SHARE_BYTES;
+        }
         let share = self.budget_bytes / (self.by_id.len() as u64).max(1);
         usize::try_from(share).unwrap_or(usize::MAX).max(HOLDER_BYTES_MIN)
     }
@@ -116,6 +127,30 @@ impl MemoryShares {
         };
         all.into_iter().for_each(|queue| queue.submit_later(Event::ShareMemory));
     }
+
+    /// The node uses so much of what it may, bytes. Once that is exceeded shares are small, until an eighth is free again.
+    pub(crate) fn note_used(&self, used_bytes: u64, limit_bytes: u64) {
+        let mut holders = self.holders.lock();
+        let bound_bytes = if holders.is_short { limit_bytes - limit_bytes / 8 } else { limit_bytes };
+        holders.is_short = used_bytes > bound_bytes;
+        self.share_bytes.store(holders.share_bytes(), Ordering::Relaxed);
+    }
+}
+
+impl Services {
+    /// While the node is short of memory all queues give up what they can, also those that are too short to be holders: of very many
+    /// short ones together, each with a message or two, nobody else would know.
+    pub(crate) fn relieve_queues(&self) {
+        if self.memory_shares().bytes() > SHORT_SHARE_BYTES {
+            return;
+        }
+        let held_bytes = |queue: &Queue| Some(queue.state.try_lock()?.used()?.machine.resident_bytes());
+        for queue in self.all_queues() {
+            if held_bytes(&queue).is_some_and(|bytes| bytes > SHORT_SHARE_BYTES) {
+                queue.submit(Event::ShareMemory);
+            }
+        }
+    }
 }
 
 impl Queue {
@@ -161,6 +196,20 @@ mod tests {
         shares.set_limit(32 << 20);
         shares.leave(QueueId(7));
         assert_eq!(shares.bytes(), (8 << 20) / 7);
+    }
+
+    #[test]
+    fn shares_are_small_from_when_the_limit_is_exceeded_until_an_eighth_is_free() {
+        let shares = MemoryShares::default();
+        shares.set_limit(80 << 20);
+        let mut shares_at = |used_mib: u64| {
+            shares.note_used(used_mib << 20, 80 << 20);
+            shares.bytes()
+        };
+        assert_eq!(
+            [80, 81, 71, 70, 79].map(&mut shares_at),
+            [20 << 20, 4 << 10, 4 << 10, 20 << 20, 20 << 20]
+        );
     }
 
     #[test]

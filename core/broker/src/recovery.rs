@@ -358,10 +358,11 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let seen_files = platform::thread::spawn_or_abort("seen-files", move || {
         services.seen_files.run(&services);
     })?;
-    let alarms = inner.services.alarms.clone();
-    alarms.look();
-    let clock = inner.services.clock.clone();
-    let alarms = platform::thread::spawn_or_abort("alarms", move || alarms.run(&*clock))?;
+    let services = inner.services.clone();
+    services.alarms.look();
+    let alarms = platform::thread::spawn_or_abort("alarms", move || {
+        services.alarms.run(&*services.clock, || services.relieve_queues());
+    })?;
     let (weak, services) = (Arc::downgrade(inner), inner.services.clone());
     let outlet = platform::thread::spawn_or_abort(THREAD_NAME, move || {
         services.voice.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());

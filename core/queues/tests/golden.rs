@@ -3,6 +3,11 @@
 //!
 //! Knows nothing of where records lie.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests; clippy exempts only functions marked #[test], not their helpers"
+)]
+
 use std::sync::Arc;
 
 use queues::{

@@ -100,7 +100,7 @@ impl Classic {
         if usize::from(seq.level()) >= self.levels.len() {
             return;
         }
-        let needed = self.needed(usize::from(seq.level()));
+        let needed = self.needed(usize::from(seq.level()), self.lowest_needed());
         let may_go = is_durable && self.memory_bytes > self.memory_bytes_max();
         let level = &mut self.levels[usize::from(seq.level())];
         let mut freed = Freed::default();

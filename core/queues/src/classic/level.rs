@@ -212,12 +212,29 @@ impl Level {
 
     /// The newest block takes no more messages when it is full: it can be moved, too.
     pub(crate) fn close_full(&mut self) {
-        if let Some(newest) = self.blocks.back_mut()
-            && newest.memory_bytes() >= BACKLOG_BLOCK_BYTES
-        {
+        if self.newest().is_some_and(|newest| newest.memory_bytes() >= BACKLOG_BLOCK_BYTES) {
+            self.close_newest();
+        }
+    }
+
+    /// The newest block, which is in memory, takes no more messages.
+    pub(crate) fn close_newest(&mut self) {
+        if let Some(newest) = self.blocks.back_mut() {
             newest.close();
             self.resident.insert(newest.first);
         }
+    }
+
+    /// Bytes in blocks from the one that holds `head` on; not looked at further when there are `bytes_max`.
+    pub(crate) fn bytes_ahead(&self, head: u64, bytes_max: usize) -> usize {
+        let mut bytes = 0;
+        for block in self.blocks_from(head) {
+            if bytes >= bytes_max {
+                break;
+            }
+            bytes += block.stored_size();
+        }
+        bytes
     }
 
     /// Number after the blocks that are to be in memory when `head` is served: at most `count` blocks, and no block after those that
@@ -250,6 +267,11 @@ impl Level {
     }
 
     /// The newest block.
+    pub(crate) fn newest(&self) -> Option<&Block> {
+        self.blocks.back()
+    }
+
+    /// The newest block, to change it.
     pub(crate) fn newest_mut(&mut self) -> Option<&mut Block> {
         self.blocks.back_mut()
     }

@@ -144,8 +144,12 @@ impl Classic {
     /// Number after the blocks that are kept in memory for who is served next from a head: a few, and of large messages, or with a
     /// small share, the head's own.
     pub(super) fn read_ahead_end(&self, level: usize, head: u64) -> u64 {
-        let bytes_max = (self.share_bytes / 2).min(READ_AHEAD_BLOCKS_MAX * BACKLOG_BLOCK_BYTES);
-        self.levels[level].read_ahead_end(head, READ_AHEAD_BLOCKS_MAX, bytes_max)
+        self.levels[level].read_ahead_end(head, READ_AHEAD_BLOCKS_MAX, self.read_ahead_bytes_max())
+    }
+
+    /// Bytes of blocks that are kept in memory for who is served next, but for the last one of them.
+    pub(super) fn read_ahead_bytes_max(&self) -> usize {
+        (self.share_bytes / 2).min(READ_AHEAD_BLOCKS_MAX * BACKLOG_BLOCK_BYTES)
     }
 
     /// Asks for the next blocks on disk before the head reaches them.

@@ -52,15 +52,15 @@ const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
 pub(super) struct Needed {
     /// Numbers at the head and in the read-ahead.
     soon: Range<u64>,
-    /// Nobody is being served.
-    waits: bool,
+    /// While nobody is being served, a block with more bytes goes all the same.
+    bytes_max: usize,
 }
 
 impl Needed {
-    /// Messages that expire are looked at with every event: to read a large one each time would cost more than to keep it.
+    /// Messages that expire are looked at with every event: to read them each time would cost more than to keep them.
     pub(super) fn has(&self, block: &Block) -> bool {
         let is_soon = block.end() > self.soon.start && block.first < self.soon.end;
-        is_soon && !(self.waits && block.memory_bytes() > LARGE_BYTES_MIN && !block.expires)
+        is_soon && (block.memory_bytes() <= self.bytes_max || block.expires)
     }
 }
 
@@ -115,8 +115,9 @@ impl Classic {
             return;
         }
         let mut excess = self.memory_bytes - bytes_max;
+        let lowest = self.lowest_needed();
         for at in 0..self.levels.len() {
-            let needed = self.needed(at);
+            let needed = self.needed(at, lowest);
             self.levels[at].close_full();
             let movable: SmallVec<[u64; 16]> = self.levels[at].movable().collect();
             for first in movable {
@@ -126,13 +127,60 @@ impl Classic {
                 excess = excess.saturating_sub(self.move_out(at, first, &needed, fx));
             }
         }
+        if excess > 0 && (self.levels.len() > 1 || self.is_tight()) {
+            self.move_open_blocks(excess, lowest, fx);
+        }
+    }
+
+    /// Its share is smaller than a block: the node is short of memory.
+    fn is_tight(&self) -> bool {
+        self.share_bytes < BLOCK_BYTES
+    }
+
+    /// The newest blocks of levels go before they are full, too, the largest first: of many levels each has one. Small ones only if they
+    /// need not be written: an entry in the index for a few messages is dear.
+    fn move_open_blocks(&mut self, mut excess: usize, lowest: usize, fx: &mut impl Effects) {
+        let oldest_log = self.oldest_log;
+        let open = self.levels.iter().enumerate().filter_map(|(at, level)| {
+            let newest = level.newest().filter(|block| block.live > 0 && block.is_resident())?;
+            let bytes = newest.memory_bytes();
+            let may_go = bytes >= INLINE_BYTES_MAX || newest.place_in_log(oldest_log).is_some();
+            may_go.then_some((bytes, at, newest.first))
+        });
+        let mut open: SmallVec<[(usize, usize, u64); 16]> = open.collect();
+        open.sort_unstable_by(|one, other| other.cmp(one));
+        for (_, at, first) in open {
+            if excess == 0 {
+                return;
+            }
+            let needed = self.needed(at, lowest);
+            self.levels[at].close_newest();
+            excess = excess.saturating_sub(self.move_out(at, first, &needed, fx));
+        }
+    }
+
+    /// The lowest level of which something is served soon: those above it have together what is read ahead.
+    pub(super) fn lowest_needed(&self) -> usize {
+        let mut left = self.read_ahead_bytes_max();
+        let is_enough = |at: &usize| {
+            let level = &self.levels[*at];
+            left = level.head().map_or(left, |head| left.saturating_sub(level.bytes_ahead(head, left)));
+            left == 0
+        };
+        (0..self.levels.len()).rev().find(is_enough).unwrap_or(0)
     }
 
     /// What stays in memory of a level.
-    pub(super) fn needed(&self, at: usize) -> Needed {
-        let head = self.levels[at].head();
+    pub(super) fn needed(&self, at: usize, lowest: usize) -> Needed {
+        let head = self.levels[at].head().filter(|_| at >= lowest);
         let soon = head.map_or(u64::MAX..u64::MAX, |head| head..self.read_ahead_end(at, head));
-        Needed { soon, waits: self.gets.is_empty() && self.consumers.next().is_none() }
+        let waits = self.gets.is_empty() && self.consumers.next().is_none();
+        let bytes_max = match waits {
+            false => usize::MAX,
+            true if self.is_tight() => 0,
+            true => LARGE_BYTES_MIN,
+        };
+        Needed { soon, bytes_max }
     }
 
     /// Drops a block from memory when it is on disk, else writes it, unless the log has it together anyway; returns the bytes that are
@@ -192,7 +240,7 @@ impl Classic {
         if usize::from(seq.level()) >= self.levels.len() {
             return;
         }
-        let needed = self.needed(usize::from(seq.level()));
+        let needed = self.needed(usize::from(seq.level()), self.lowest_needed());
         let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return };
         let mut freed = Freed::default();
         let mut change = None;

@@ -4,6 +4,7 @@ mod compact;
 mod in_log;
 mod letters;
 mod listing;
+mod memory;
 mod portions;
 mod reconfigure;
 mod schedule;

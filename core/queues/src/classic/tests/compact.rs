@@ -3,8 +3,8 @@
 use super::*;
 
 /// A queue that has given out forty blocks of two messages, all in one segment, and of which every sixth message is left, unacked.
-fn sparse(config: QueueConfig, persistent: bool) -> Bench {
-    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..config });
+fn sparse(config: &QueueConfig, persistent: bool) -> Bench {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..config.clone() });
     let body = vec![7; 60_000];
     for _ in 0..80 {
         bench.publish(&[IncomingMessage { persistent, ..message(&body) }]);
@@ -22,7 +22,7 @@ fn sparse(config: QueueConfig, persistent: bool) -> Bench {
 
 #[test]
 fn what_is_needed_of_a_sparse_segment_moves_and_the_segment_goes_after_the_state_record() {
-    let mut bench = sparse(durable(), true);
+    let mut bench = sparse(&durable(), true);
     assert!(bench.queue.take_may_be_sparse() && !bench.queue.take_may_be_sparse());
     let room = bench.queue.segment_room();
     assert!(room.free_bytes > room.needed_bytes, "{room:?}");
@@ -42,7 +42,7 @@ fn what_is_needed_of_a_sparse_segment_moves_and_the_segment_goes_after_the_state
 fn transient_messages_move_too_and_a_queue_that_is_not_durable_logs_nothing() {
     for config in [durable(), QueueConfig::default()] {
         let is_durable = config.durable;
-        let mut bench = sparse(config, false);
+        let mut bench = sparse(&config, false);
         bench.queue.compact(&mut bench.world);
         bench.run_disk();
         bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
@@ -54,7 +54,7 @@ fn transient_messages_move_too_and_a_queue_that_is_not_durable_logs_nothing() {
 
 #[test]
 fn a_sync_that_fails_keeps_the_old_segments_until_a_later_state_record() {
-    let mut bench = sparse(durable(), true);
+    let mut bench = sparse(&durable(), true);
     bench.queue.compact(&mut bench.world);
     bench.run_disk();
     bench.queue.blocks_not_synced(&mut bench.world);
@@ -67,7 +67,7 @@ fn a_sync_that_fails_keeps_the_old_segments_until_a_later_state_record() {
 
 #[test]
 fn after_a_restart_what_is_free_in_a_segment_is_known_from_its_length() {
-    let mut bench = sparse(durable(), true);
+    let mut bench = sparse(&durable(), true);
     bench.segment = 1;
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();

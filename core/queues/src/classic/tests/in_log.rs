@@ -63,7 +63,8 @@ fn what_the_log_holds_of_a_backlog_is_counted_once_though_blocks_and_levels_shar
         }
         let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
         let all_bytes: u64 = ranges.iter().map(|range| u64::from(range.bytes)).sum();
-        let is_needed = |record: &Range<u64>| ranges.iter().any(|range| range.touches(&[record.clone()]));
+        let is_needed =
+            |record: &Range<u64>| ranges.iter().any(|range| range.touches(std::slice::from_ref(record)));
         let records = bench.world.ranges.iter().filter(|record| is_needed(record));
         let needed_bytes: u64 = records.map(|record| record.end - record.start).sum();
         assert!(all_bytes > needed_bytes + needed_bytes / 20, "{all_bytes} for {needed_bytes}");

@@ -90,6 +90,8 @@ pub struct Queue {
 /// What only the one who runs the machine touches.
 pub(crate) struct CellState {
     pub(crate) machine: Classic,
+    /// Events of the latest turn for which there was no time: they stand before those in the inbox.
+    left: std::vec::IntoIter<Event>,
     /// Has joined the node's [`crate::memory_shares::MemoryShares`].
     pub(crate) is_holder: bool,
     /// Whether it is empty, and since when.
@@ -190,6 +192,7 @@ impl CellState {
     fn new(machine: Classic) -> CellState {
         CellState {
             machine,
+            left: Vec::new().into_iter(),
             is_holder: false,
             rest: Rest::Awake,
             rested: None,
@@ -221,7 +224,8 @@ impl CellState {
 
     /// Whether nothing would be lost by making it anew when it is needed.
     fn is_as_new(&self) -> bool {
-        self.machine.is_as_new()
+        self.left.len() == 0
+            && self.machine.is_as_new()
             && self.sinks.is_empty()
             && self.gets.is_empty()
             && self.checkpoints.is_empty()

@@ -138,7 +138,8 @@ impl Queue {
 impl CellState {
     /// What is left to be kept, if nothing of the cell is needed and nothing of the machine but that.
     fn rest(&self) -> Option<Box<[u8]>> {
-        let is_idle = self.sinks.is_empty()
+        let is_idle = self.left.len() == 0
+            && self.sinks.is_empty()
             && self.gets.is_empty()
             && self.checkpoints.is_empty()
             && self.gathers.is_empty()

@@ -613,12 +613,13 @@ fn a_turn_ends_though_more_has_come_and_the_rest_keeps_its_order() {
     queue.turn();
     assert!(answered(0).is_some_and(|counts| counts.is_ok_and(|counts| counts.ready == 1)));
     assert!(answered(199).is_none(), "it was not all done in one turn");
+    with_busy_cell(&queue, || bench.publish_transient("q", "200"));
     queue.run();
-    while ready(&queue) < 200 {
+    while ready(&queue) < 201 {
         std::thread::yield_now();
     }
-    let bodies = (0..200).map(|_| bench.get("q").expect("it works").expect("a message").1);
-    assert!(bodies.eq((0..200).map(|nth| nth.to_string())));
+    let bodies = (0..201).map(|_| bench.get("q").expect("it works").expect("a message").1);
+    assert!(bodies.eq((0..201).map(|nth| nth.to_string())), "what came later stands behind");
     assert!(answered(199).is_some_and(|counts| counts.is_ok_and(|counts| counts.ready == 200)));
 }
 

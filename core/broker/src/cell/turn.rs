@@ -12,7 +12,7 @@ use platform::profile;
 use super::crash::{self, Condition};
 use super::events::Progress;
 use super::waiting::Hold;
-use super::{CellState, Event, Queue};
+use super::{CellState, Event, Kept, Queue};
 use crate::data::dead_letter::{self, DeadLetter};
 use crate::effects::Aftermath;
 use crate::pacing;
@@ -103,7 +103,7 @@ impl Queue {
     /// again afterwards.
     pub(super) fn turn(self: &Arc<Self>) -> Option<Turn> {
         let mut held = self.state.try_lock()?;
-        let mut events = std::mem::take(&mut *self.inbox.lock()).into_iter();
+        let mut events = self.take_events(&mut held);
         if events.len() == 0 {
             return Some(Turn::Idle);
         }
@@ -126,7 +126,7 @@ impl Queue {
                 break;
             }
         }
-        self.put_back(events);
+        state.left = events;
         if self.condition() == Condition::Running {
             self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
             self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
@@ -201,14 +201,13 @@ impl Queue {
         now_ns >= *end_ns
     }
 
-    /// What there was no time for stands before what has come meanwhile.
-    fn put_back(&self, left: std::vec::IntoIter<Event>) {
-        if left.len() == 0 {
-            return;
+    /// What there was no time for the last time; when that is done, what has come meanwhile.
+    fn take_events(&self, held: &mut Kept) -> std::vec::IntoIter<Event> {
+        let left = held.used_mut().map(|state| std::mem::take(&mut state.left));
+        match left.filter(|left| left.len() > 0) {
+            Some(left) => left,
+            None => std::mem::take(&mut *self.inbox.lock()).into_iter(),
         }
-        let mut inbox = self.inbox.lock();
-        let came = std::mem::replace(&mut *inbox, left.collect());
-        inbox.extend(came);
     }
 
     /// Holds publishers back while they outrun consumers that are at work.

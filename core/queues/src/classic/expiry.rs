@@ -23,9 +23,9 @@ impl Portion {
         Portion { count: PORTION_COUNT + more as u64, bytes: PORTION_BYTES }
     }
 
-    /// So many messages and no more.
+    /// So many messages and no more, nor more bytes than a portion has.
     pub(super) fn of(count: usize) -> Portion {
-        Portion { count: count as u64, bytes: u64::MAX }
+        Portion { count: count as u64, bytes: PORTION_BYTES }
     }
 
     /// Whether one more may leave.
@@ -105,7 +105,8 @@ impl Classic {
     /// publishers, whose batches are smaller than a portion, do not get ahead of the limit.
     pub(super) fn trim(&mut self, came: usize, now_ms: u64, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
-        // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile.
+        // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile, unless small ones drive out large
+        // ones, whose letters would be too much.
         let holds = self.holds_deaths() && (self.holds_for_checkpoint() || came == 0);
         if (max_length.is_none() && max_bytes.is_none()) || holds {
             return;

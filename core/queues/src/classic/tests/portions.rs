@@ -52,6 +52,21 @@ fn a_full_queue_does_not_grow_while_letters_wait() {
 }
 
 #[test]
+fn small_messages_drive_out_large_ones_a_few_at_a_time_while_letters_wait() {
+    let config = QueueConfig { max_length: Some(20), dead_letters: true, ..durable() };
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 1 << 30, ..config });
+    let body = vec![1; 1 << 20];
+    bench.publish(&vec![message(&body); 20]);
+    bench.queue.let_letters_wait(true);
+    bench.publish(&vec![message(b"small"); 20]);
+    assert_eq!((bench.world.dead.len(), bench.queue.counts().ready), (4, 36));
+    bench.queue.let_letters_wait(false);
+    bench.queue.tick(bench.now_ms, &mut bench.world);
+    wake_until_done(&mut bench);
+    assert_eq!((bench.world.dead.len(), bench.queue.counts().ready), (20, 20));
+}
+
+#[test]
 fn large_messages_die_a_few_at_a_time() {
     let config = QueueConfig { message_ttl_ms: Some(10), dead_letters: true, ..durable() };
     let mut bench = Bench::new(QueueConfig { memory_bytes_max: 1 << 30, ..config });

@@ -11,8 +11,7 @@ use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, StartError};
 use management::profile::Continuous;
 use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
-use platform::{Clock, Memory, Random, RealClock, RealMemory, RealRandom};
-use protocols::Budget;
+use platform::{Clock, Random, RealClock, RealRandom};
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
 use shovel::Shovels;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -49,6 +48,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     broker.read_parameters_with(management::value_of_event);
     let settings = Arc::new(settings(options));
+    share_memory(&broker, &settings);
     profile(&broker, &options.node);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
@@ -308,7 +308,6 @@ fn settings(options: &Options) -> Settings {
         .anonymous_login_user
         .clone()
         .map(|user| Anonymous { user, password: access.anonymous_login_pass.expose().to_owned() });
-    let shared_bytes_max = shared_bytes_max(options, &RealMemory::new());
     Settings {
         heartbeat_s: network.heartbeat_s,
         frame_size_max: network.frame_size_max,
@@ -327,18 +326,19 @@ fn settings(options: &Options) -> Settings {
             Permit::Permitted => GlobalQos::Honoured,
             Permit::Denied => GlobalQos::PerConsumer,
         },
-        unfinished: Budget::new(shared_bytes_max),
-        large_deliveries: Budget::new(shared_bytes_max),
         ..Settings::default()
     }
 }
 
 /// Memory for incomplete messages and open transactions of all clients, and as much again for large deliveries on their way: a
-/// quarter of the memory threshold as it is at the start. What clients leave lying alone never raises the alarm.
-fn shared_bytes_max(options: &Options, memory: &dyn Memory) -> usize {
+/// quarter of the memory threshold, also when that moves. What clients leave lying alone never raises the alarm.
+fn share_memory(broker: &Broker, settings: &Settings) {
     const BYTES_MIN: u64 = 64 << 20;
     const BYTES_MAX: u64 = 1 << 30;
-    let threshold = memory.total_bytes().map(|total| options.alarms.memory_limit().bytes(total));
-    let quarter = threshold.map_or(BYTES_MAX, |threshold| threshold / 4);
-    usize::try_from(quarter.clamp(BYTES_MIN, BYTES_MAX)).unwrap_or(usize::MAX)
+    let budgets = [settings.unfinished.clone(), settings.large_deliveries.clone()];
+    broker.alarms().follow_memory_limit(move |limit_bytes| {
+        let bytes_max = (limit_bytes / 4).clamp(BYTES_MIN, BYTES_MAX);
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        budgets.iter().for_each(|budget| budget.set_bytes_max(bytes_max));
+    });
 }

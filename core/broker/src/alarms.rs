@@ -6,8 +6,8 @@
 //! every [`LOOK_INTERVAL`], and at once when one is moved or a write finds the disk full.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -122,7 +122,11 @@ pub struct Alarms {
     checkpointer: Checkpointer,
     /// Follow the memory threshold.
     pub(crate) shares: MemoryShares,
+    follower: OnceLock<Follower>,
 }
+
+/// Hears the memory threshold, bytes, at every look.
+type Follower = Box<dyn Fn(u64) + Send + Sync>;
 
 struct State {
     levels: Levels,
@@ -165,6 +169,7 @@ impl Alarms {
             voice,
             checkpointer,
             shares: MemoryShares::default(),
+            follower: OnceLock::new(),
         }
     }
 
@@ -228,6 +233,14 @@ impl Alarms {
         self.sources.memory.release();
     }
 
+    /// Has `follower` told the memory threshold, in bytes, now and at every look; not while it cannot be known. It must be quick. One in
+    /// the life of a node: a second one is not heard.
+    pub fn follow_memory_limit(&self, follower: impl Fn(u64) + Send + Sync + 'static) {
+        let is_first = self.follower.set(Box::new(follower)).is_ok();
+        debug_assert!(is_first, "there is one");
+        self.look();
+    }
+
     /// Moves the memory threshold; the alarm follows before this returns.
     pub fn set_memory_limit(&self, limit: MemoryLimit) {
         self.state.lock().levels.memory_limit = limit;
@@ -254,6 +267,7 @@ impl Alarms {
         if total > 0 {
             self.shares.set_limit(limit);
             used.into_iter().for_each(|used| self.shares.note_used(used, limit));
+            self.follower.get().into_iter().for_each(|follower| follower(limit));
         }
         self.change(|state| {
             state.levels.memory_used_bytes = used;

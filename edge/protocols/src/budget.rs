@@ -25,7 +25,7 @@ const FAVOUR_BYTES_PER_MS: u64 = 131;
 /// The memory that all connections share for one kind of thing.
 #[derive(Debug)]
 pub struct Budget {
-    bytes_max: usize,
+    bytes_max: AtomicUsize,
     held_bytes: AtomicUsize,
     /// Somebody may hold more than is left.
     is_favour_taken: AtomicBool,
@@ -47,12 +47,23 @@ impl Budget {
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Budget> {
         Arc::new(Budget {
-            bytes_max,
+            bytes_max: AtomicUsize::new(bytes_max),
             held_bytes: AtomicUsize::new(0),
             is_favour_taken: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             line: Mutex::default(),
         })
+    }
+
+    /// From now on it is this many bytes. Nothing that is held is given up when they are fewer.
+    pub fn set_bytes_max(&self, bytes_max: usize) {
+        if self.bytes_max.swap(bytes_max, Ordering::Relaxed) < bytes_max {
+            self.wake_all();
+        }
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.bytes_max.load(Ordering::Relaxed)
     }
 
     /// Bytes held by all connections now.
@@ -170,11 +181,11 @@ impl Share {
     }
 
     fn left_bytes(&self) -> usize {
-        self.budget.bytes_max.saturating_sub(self.budget.held_bytes())
+        self.budget.bytes_max().saturating_sub(self.budget.held_bytes())
     }
 
     fn overdrawn(&self) -> Overdrawn {
-        Overdrawn { held_bytes: self.held_bytes, budget_bytes: self.budget.bytes_max }
+        Overdrawn { held_bytes: self.held_bytes, budget_bytes: self.budget.bytes_max() }
     }
 
     /// The connection wants to hold more. When it has to wait, `waker` is used once; asking again before that changes nothing.
@@ -373,6 +384,22 @@ mod tests {
         drop(share);
         assert_eq!((budget.held_bytes(), budget.waiting()), (0, 0));
         assert!(!budget.is_favour_taken.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn who_waits_is_woken_when_there_is_more_and_nothing_is_taken_when_there_is_less() {
+        let (budget, bell) = (Budget::new(1000), Arc::new(Bell::default()));
+        let [mut hoarder, mut favoured, mut third] = [(); 3].map(|()| Share::new(budget.clone()));
+        hoarder.add(500);
+        budget.set_bytes_max(100);
+        assert_eq!(budget.held_bytes(), 500);
+        assert_eq!(claim(&mut favoured, 100, &bell), Ok(Claim::Granted));
+        assert_eq!(claim(&mut third, 100, &bell), Ok(Claim::Waits));
+        budget.set_bytes_max(100);
+        assert_eq!(bell.0.load(Ordering::Relaxed), 0);
+        budget.set_bytes_max(1000);
+        assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+        assert_eq!(claim(&mut third, 100, &bell), Ok(Claim::Granted));
     }
 
     #[test]

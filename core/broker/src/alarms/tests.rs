@@ -42,6 +42,17 @@ fn memory_above_its_threshold_raises_and_at_it_clears() {
 }
 
 #[test]
+fn who_follows_the_memory_threshold_hears_it_at_once_and_when_it_moves() {
+    let world = world();
+    let heard: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let follower = heard.clone();
+    world.alarms.follow_memory_limit(move |limit_bytes| follower.lock().push(limit_bytes));
+    world.alarms.set_memory_limit(MemoryLimit::Bytes(300));
+    world.look();
+    assert_eq!(*heard.lock(), [600, 300, 300]);
+}
+
+#[test]
 fn memory_that_is_free_does_not_count() {
     let world = world();
     world.memory.set_used_bytes(900);

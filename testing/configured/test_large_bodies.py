@@ -133,3 +133,47 @@ def test_consumers_that_do_not_read_large_messages(server):
     assert watch.peak_bytes < RESIDENT_BYTES_MAX
     for raw in [*consumers, owner]:
         raw.socket.shutdown(socket.SHUT_RDWR)
+
+
+def resident_bytes(server):
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{server.process.child.pid}/status").read_text())[1]) * 1024
+
+
+def first_bytes(raw, count):
+    """Of so many deliveries: the first four bytes of the body, and its length."""
+    body = None
+    while count:
+        raw.receive()
+        for kind, channel, payload in raw.frames():
+            if kind == amqp.HEADER:
+                size, body = struct.unpack_from(">Q", payload, 4)[0], b""
+            elif kind == amqp.BODY:
+                body += payload
+                if len(body) == size:
+                    yield body[:4], size
+                    count -= 1
+
+
+def test_bodies_of_a_fanout_stay_on_the_disk_after_a_start(server):
+    """However many the message log holds: 200 MB in two queues that nobody consumes, after a kill."""
+    server, count, queues = server(), 200, ("one", "two")
+    owner = connect(server)
+    for queue in queues:
+        owner.declare_queue(1, queue)
+        owner.bind(1, queue, "amq.fanout", "")
+    owner.confirm_select(1)
+    body = bytes(MB - 4096)
+    for nth in range(count):
+        owner.send(amqp.publish(1, "amq.fanout", "", nth.to_bytes(4, "big") + body))
+    acked = 0
+    while acked < count:
+        acked = struct.unpack(">Q", owner.expect(1, amqp.ACK)[:8])[0]
+    with Watch(server.restart()) as watch:
+        resident = resident_bytes(server)
+        owner = connect(server)
+        for queue in queues:
+            owner.consume(1, queue, no_ack=True)
+            assert list(first_bytes(owner, count)) == [(nth.to_bytes(4, "big"), len(body) + 4) for nth in range(count)]
+    print(f"{resident / MB:.0f} MiB after the start, {watch.peak_bytes / MB:.0f} MiB at most")
+    assert resident < 64 * MB
+    assert watch.peak_bytes < 160 * MB

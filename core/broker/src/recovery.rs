@@ -155,7 +155,7 @@ fn recover(
     assert!(is_first, "services belong to one broker");
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
     missing::close_queues(&queues, &lost);
-    inner.services.bodies.recovered(&inner.services.segments);
+    inner.services.bodies.recovered();
     start_all_clocks(&queues);
     inner.services.seen_files.remove_unknown();
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
@@ -190,7 +190,7 @@ fn read_messages(
     }
     while let Some(record) = recovered.next_record().map_err(StartError::storage)? {
         if record.stream == bodies::STREAM {
-            bodies.apply(record.kind, record.payload, record.position.0).map_err(|error| {
+            bodies.apply(record.kind, record.payload, &record.range()).map_err(|error| {
                 StartError::Storage(format!(
                     "a record of bodies before position {} of the message log cannot be used: {error}",
                     record.position.0

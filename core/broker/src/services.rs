@@ -486,7 +486,7 @@ fn location(place: BlockPlace) -> commitlog::BlockLocation {
 }
 
 /// Bytes that others keep until they are written.
-pub(crate) struct SharedBlock(pub(crate) Arc<Vec<u8>>);
+struct SharedBlock(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for SharedBlock {
     fn as_ref(&self) -> &[u8] {
@@ -568,7 +568,7 @@ impl commitlog::SegmentListener for SegmentAnswers {
             }
         };
         if stream == bodies::STREAM {
-            let bytes = bytes.map(Arc::new);
+            let bytes = bytes.map(|bytes| self.bodies.hold(bytes));
             for reader in self.bodies.was_read(token, bytes.as_ref()) {
                 self.queues.submit(reader.0, Event::BodyRead(token, bytes.clone()));
             }

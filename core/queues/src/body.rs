@@ -3,10 +3,49 @@
 //! Who holds a handle keeps the body; the driver, which has the bytes and knows where they are on disk, is told when the last
 //! handle is gone. Refuses to know where that is.
 
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The bytes of a body in memory.
-pub type BodyBytes = Arc<Vec<u8>>;
+pub type BodyBytes = Arc<BodyBuffer>;
+
+/// Bytes that may be counted as long as they are in memory.
+#[derive(Debug)]
+pub struct BodyBuffer {
+    bytes: Vec<u8>,
+    counter: Option<Arc<AtomicU64>>,
+}
+
+impl BodyBuffer {
+    /// Adds its length to `counter` while it lives.
+    pub fn counted(bytes: Vec<u8>, counter: Arc<AtomicU64>) -> BodyBuffer {
+        counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        BodyBuffer { bytes, counter: Some(counter) }
+    }
+}
+
+impl From<Vec<u8>> for BodyBuffer {
+    fn from(bytes: Vec<u8>) -> BodyBuffer {
+        BodyBuffer { bytes, counter: None }
+    }
+}
+
+impl Deref for BodyBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for BodyBuffer {
+    fn drop(&mut self) {
+        if let Some(counter) = &self.counter {
+            counter.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Keeps the bytes of shared bodies for whoever has handles.
 pub trait BodyKeeper: std::fmt::Debug + Send + Sync {

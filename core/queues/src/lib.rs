@@ -15,7 +15,7 @@ mod totals;
 mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
-pub use body::{BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
+pub use body::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
 pub use classic::{
     Afterwards, Classic, DeliveryView, Gone, Head, PlacedBlock, PublishOutcome, RecordError, Recovering,
     Scheduled, SegmentRoom, Standing, TurnedAway,

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_shared_body_is_a_reference_of_twelve_bytes() {
         let body = SharedBody::named(0x0102, 5);
-        let held = HeldBody { body, bytes: std::sync::Arc::new(b"hello".to_vec()) };
+        let held = HeldBody { body, bytes: std::sync::Arc::new(b"hello".to_vec().into()) };
         let mut bytes = Vec::new();
         store(&mut bytes, &IncomingMessage { shared: Some(&held), ..sample() }, None);
         let fixed = [0, 0, 0, 34, 9, 1, 3, 0, 0, 0, 0, 2, 0, 0, 0, 4];

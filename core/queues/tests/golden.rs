@@ -70,7 +70,7 @@ fn transient() -> Sample {
 }
 
 fn held(id: u64, bytes: usize) -> HeldBody {
-    HeldBody { body: SharedBody::named(id, bytes as u32), bytes: Arc::new(vec![0; bytes]) }
+    HeldBody { body: SharedBody::named(id, bytes as u32), bytes: Arc::new(vec![0; bytes].into()) }
 }
 
 /// With body 77, 60 bytes.

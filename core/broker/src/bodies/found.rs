@@ -1,24 +1,33 @@
 //! Shared bodies as the message log shows them when it is read: the newest that it says of each. Knows nothing of who names them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
 
 use commitlog::BlockLocation;
-use queues::BodyBytes;
+use queues::LogRange;
 
 use super::record::{BODY, PLACES, each_place, read_body};
 
-/// Where a body is.
-#[derive(Clone, Debug)]
+/// A body that a record of the log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoggedBody {
+    /// Where the record lies.
+    pub(crate) range: LogRange,
+    /// Bytes of the body.
+    pub(crate) bytes: u32,
+}
+
+/// Where a body is. A log may hold more of them than there is memory.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum FoundAt {
-    /// In the log, and now in memory.
-    Log(BodyBytes),
+    /// In the log.
+    Log(LoggedBody),
     /// In a segment.
     Segment(BlockLocation),
 }
 
 /// One body of the log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(super) at: FoundAt,
     /// Position of the record that says so.
@@ -34,18 +43,21 @@ pub(crate) struct BodiesFound {
 }
 
 impl BodiesFound {
-    /// Takes in one record that ends at `position`; the refusal says why it cannot be used.
-    pub(crate) fn apply(&mut self, kind: u8, payload: &[u8], position: u64) -> Result<(), String> {
+    /// Takes in one record, which lies at `range`; the refusal says why it cannot be used.
+    pub(crate) fn apply(&mut self, kind: u8, payload: &[u8], range: &Range<u64>) -> Result<(), String> {
         let damaged = || "it is damaged".to_owned();
         match kind {
             BODY => {
-                let (id, bytes) = read_body(payload).ok_or_else(damaged)?;
-                self.note(id, FoundAt::Log(Arc::new(bytes.to_vec())), position);
+                let (id, body) = read_body(payload).ok_or_else(damaged)?;
+                let bytes = u32::try_from(body.len()).map_err(|_| damaged())?;
+                let record_bytes = u32::try_from(range.end - range.start).map_err(|_| damaged())?;
+                let range_of = LogRange { position: range.start, bytes: record_bytes };
+                self.note(id, FoundAt::Log(LoggedBody { range: range_of, bytes }), range.end);
             }
             PLACES => {
                 for place in each_place(payload) {
                     let (id, place) = place.ok_or_else(damaged)?;
-                    self.note(id, FoundAt::Segment(place), position);
+                    self.note(id, FoundAt::Segment(place), range.end);
                 }
             }
             _ => return Err(format!("kind {kind} is not known")),

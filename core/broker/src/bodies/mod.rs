@@ -7,6 +7,7 @@
 //! Refuses to know: messages, and which queues have a body.
 
 mod found;
+mod from_log;
 mod moving;
 mod record;
 mod segments;
@@ -15,6 +16,7 @@ mod store;
 mod tests;
 
 pub(crate) use found::{BodiesFound, FoundAt};
+pub(crate) use from_log::body_of;
 pub(crate) use moving::Moved;
 pub(crate) use record::{BODY, PLACES, each_place, read_body, write_body};
 pub(crate) use store::{Bodies, Fetched, STREAM};

@@ -53,7 +53,7 @@ impl Bodies {
                 ids => (Move::Reading(ids), Moved::Worked),
             },
             Move::Reading(ids) if state.are_read(&ids) => {
-                ids.iter().for_each(|id| state.write(segments, *id));
+                ids.iter().for_each(|id| self.write(&mut state, segments, *id));
                 (Move::Writing(ids), Moved::Worked)
             }
             Move::Writing(ids) if state.are_written(&ids) => match state.placed(ids) {
@@ -73,6 +73,13 @@ impl Bodies {
         drop(state);
         self.free_if_due();
         moved
+    }
+
+    fn write(&self, state: &mut State, segments: &SegmentIo, id: u64) {
+        state.write(segments, id);
+        if let Some(logged) = state.by_id.get(&id).and_then(|entry| entry.logged) {
+            state.write_from_log(segments, self.from_log(id, logged));
+        }
     }
 
     /// The sync that was asked for last is answered.
@@ -149,6 +156,7 @@ impl State {
                     self.latest_move = told.0;
                     self.told.remove(&(entry.told_at, *id));
                     entry.told_at = told.0;
+                    entry.logged = None;
                     self.told.insert((told.0, *id));
                 }
             }

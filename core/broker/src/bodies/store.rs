@@ -8,16 +8,17 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use commitlog::{BlockLocation, Log, Position, SegmentIo};
 use parking_lot::Mutex;
-use queues::{BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
+use queues::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
 use stdx::QueueId;
 
-use super::found::{BodiesFound, Found, FoundAt};
+use super::found::{BodiesFound, Found, FoundAt, LoggedBody};
+use super::from_log::FromLog;
 use super::moving::{MOVER, Move};
 use super::record::{BODY, write_body};
 use super::segments::SegmentUses;
 use crate::background::Job;
 use crate::foundation::SharedBodySizes;
-use crate::services::{Services, SharedBlock};
+use crate::services::Services;
 
 /// The stream of records and segments of bodies. No queue has this number.
 pub(crate) const STREAM: u64 = u64::MAX;
@@ -34,8 +35,10 @@ pub(super) struct Entry {
     /// In memory because it was read a moment ago.
     recent: Option<BodyBytes>,
     /// In memory because some queue has it.
-    cached: Weak<Vec<u8>>,
+    cached: Weak<BodyBuffer>,
     pub(super) place: Option<BlockLocation>,
+    /// Where the log has it that was found at the start, until its place is told.
+    pub(super) logged: Option<LoggedBody>,
     /// Where it is moved to; the log does not know.
     pub(super) next_place: Option<BlockLocation>,
     /// A write is under way.
@@ -91,6 +94,8 @@ pub(crate) struct Bodies {
     next_id: AtomicU64,
     pub(super) state: Mutex<State>,
     services: OnceLock<WeakServices>,
+    /// Bytes of bodies in memory, each once.
+    held_bytes: Arc<AtomicU64>,
 }
 
 struct WeakServices(Weak<Services>);
@@ -110,11 +115,7 @@ impl Bodies {
             let mut entry = Entry { told_at, ..Entry::default() };
             state.told.insert((told_at, id));
             match at {
-                FoundAt::Log(bytes) => {
-                    state.unwritten.insert(id);
-                    state.unwritten_bytes += bytes.len();
-                    entry.kept = Some(bytes);
-                }
+                FoundAt::Log(logged) => entry.logged = Some(logged),
                 FoundAt::Segment(place) => {
                     state.segments.add(place);
                     entry.place = Some(place);
@@ -128,6 +129,7 @@ impl Bodies {
             next_id,
             state: Mutex::new(state),
             services: OnceLock::new(),
+            held_bytes: Arc::default(),
         })
     }
 
@@ -149,8 +151,13 @@ impl Bodies {
         is_shared.then(|| self.copy(segments, body))
     }
 
+    /// Bytes of a body that are counted while they are in memory.
+    pub(crate) fn hold(&self, bytes: Vec<u8>) -> BodyBytes {
+        Arc::new(BodyBuffer::counted(bytes, self.held_bytes.clone()))
+    }
+
     fn copy(&self, segments: &SegmentIo, body: &[u8]) -> HeldBody {
-        let bytes: BodyBytes = Arc::new(body.to_vec());
+        let bytes = self.hold(body.to_vec());
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let body = self.handle(id, u32::try_from(bytes.len()).expect("a message is below 4 GiB"));
         let mut state = self.state.lock();
@@ -189,8 +196,11 @@ impl Bodies {
         if let Some(bytes) = entry.bytes() {
             return Fetched::Here(bytes);
         }
-        let Some(place) = entry.place else { return Fetched::Missing };
-        state.ask(segments, queue, body.id(), place);
+        match (entry.place, entry.logged) {
+            (Some(place), _) => state.ask(segments, queue, body.id(), place),
+            (None, Some(logged)) => state.ask_log(segments, queue, self.from_log(body.id(), logged)),
+            (None, None) => return Fetched::Missing,
+        }
         Fetched::Asked
     }
 
@@ -269,8 +279,7 @@ impl Bodies {
         const TOLD_BYTES: usize = 2 * size_of::<(u64, u64)>();
         let state = self.state.lock();
         let own = state.by_id.capacity() * size_of::<(u64, Entry)>() + state.told.len() * TOLD_BYTES;
-        let held = state.by_id.values().filter_map(Entry::bytes).map(|bytes| bytes.len() as u64).sum();
-        (own as u64, held)
+        (own as u64, self.held_bytes.load(Ordering::Relaxed))
     }
 
     /// Has segments deleted that are not needed.
@@ -282,20 +291,25 @@ impl Bodies {
         }
     }
 
+    /// How an I/O thread reads a body that the log has.
+    pub(super) fn from_log(&self, id: u64, body: LoggedBody) -> FromLog {
+        let services = self.services.get().map_or_else(Weak::new, |services| services.0.clone());
+        FromLog { services, id, body }
+    }
+
     /// Where the log ends now.
     fn log_goal(&self) -> u64 {
         let services = self.services.get().and_then(|services| services.0.upgrade());
         services.map_or(0, |services| services.log.goal().0)
     }
 
-    /// After a recovery: bodies of which nobody took a handle are not needed, and not all need stay in memory.
-    pub(crate) fn recovered(&self, segments: &SegmentIo) {
+    /// After a recovery: bodies of which nobody took a handle are not needed.
+    pub(crate) fn recovered(&self) {
         let goal = self.log_goal();
         let mut state = self.state.lock();
         let unheld = |(id, entry): (&u64, &Entry)| (!entry.handle.is_held()).then_some(*id);
         let unheld: Vec<u64> = state.by_id.iter().filter_map(unheld).collect();
         let forgotten: Vec<_> = unheld.into_iter().map(|id| state.forget(id, goal)).collect();
-        state.write_oldest(segments, self.sizes.unwritten_bytes_max);
         drop(state);
         drop(forgotten);
         self.free_if_due();
@@ -315,6 +329,15 @@ impl BodyKeeper for Bodies {
     }
 }
 
+/// Bytes that others keep until they are written.
+struct SharedBytes(BodyBytes);
+
+impl AsRef<[u8]> for SharedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl State {
     /// Writes a body to a segment unless it is there or on its way.
     pub(super) fn write(&mut self, segments: &SegmentIo, id: u64) {
@@ -328,7 +351,18 @@ impl State {
             self.unwritten_bytes -= bytes.len();
         }
         self.segments.writes += 1;
-        segments.submit_write(STREAM, id, SharedBlock(bytes));
+        segments.submit_write(STREAM, id, SharedBytes(bytes));
+    }
+
+    /// Copies a body from the log to a segment, unless it is in memory, or there, or on its way.
+    pub(super) fn write_from_log(&mut self, segments: &SegmentIo, source: FromLog) {
+        let Some(entry) = self.by_id.get_mut(&source.id) else { return };
+        if entry.writing || entry.kept.is_some() || entry.place.is_some() {
+            return;
+        }
+        entry.writing = true;
+        self.segments.writes += 1;
+        segments.submit_move(STREAM, source.id, Box::new(source));
     }
 
     fn write_oldest(&mut self, segments: &SegmentIo, bytes_max: usize) {
@@ -353,8 +387,10 @@ impl State {
         entry.writing = false;
         match (place, entry.place) {
             (None, None) => {
-                self.unwritten_bytes += entry.kept.as_ref().map_or(0, |bytes| bytes.len());
-                self.unwritten.insert(id);
+                if let Some(kept) = &entry.kept {
+                    self.unwritten_bytes += kept.len();
+                    self.unwritten.insert(id);
+                }
                 return None;
             }
             (None, Some(_)) => {}
@@ -397,11 +433,22 @@ impl State {
 
     /// Reads a body for somebody, once for all who ask meanwhile.
     pub(super) fn ask(&mut self, segments: &SegmentIo, reader: QueueId, id: u64, place: BlockLocation) {
-        let readers = self.readers.entry(id).or_default();
-        readers.push(reader);
-        if readers.len() == 1 {
+        if self.is_first_to_ask(reader, id) {
             segments.submit_read(STREAM, id, place);
         }
+    }
+
+    /// The same with a body that only the log has.
+    fn ask_log(&mut self, segments: &SegmentIo, reader: QueueId, source: FromLog) {
+        if self.is_first_to_ask(reader, source.id) {
+            segments.submit_fetch(STREAM, source.id, Box::new(source));
+        }
+    }
+
+    fn is_first_to_ask(&mut self, reader: QueueId, id: u64) -> bool {
+        let readers = self.readers.entry(id).or_default();
+        readers.push(reader);
+        readers.len() == 1
     }
 
     /// Whether somebody waits for a body that is being read.

@@ -87,9 +87,13 @@ fn shared_in_kept_file(dir: &Path) {
 
 /// An entry of an enqueue record: a message with the shared body.
 fn write_enqueued(out: &mut Vec<u8>, number: u64) {
+    write_enqueued_with(out, number, BODY_ID);
+}
+
+fn write_enqueued_with(out: &mut Vec<u8>, number: u64, body_id: u64) {
     out.extend_from_slice(&number.to_be_bytes());
     out.extend_from_slice(&[0, 0, 0, 24, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    out.extend_from_slice(&BODY_ID.to_be_bytes());
+    out.extend_from_slice(&body_id.to_be_bytes());
     out.extend_from_slice(&(BYTES as u32).to_be_bytes());
 }
 
@@ -145,6 +149,31 @@ fn a_body_in_the_log_or_in_a_segment_is_found_by_every_queue_that_names_it() {
         open(dir.path()).unwrap().shutdown();
         assert_eq!(segment_files(dir.path()).len(), 0, "nobody needs the body any more");
     }
+}
+
+#[test]
+fn bodies_in_the_log_are_not_in_memory_before_somebody_wants_them() {
+    const COUNT: u64 = 30;
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    let (log, _) = Log::open(Arc::new(RealDisk), &dir.path().join("log"), LogOptions::default()).unwrap();
+    let body = vec![5; BYTES];
+    for nth in 0..COUNT {
+        log.append(STREAM, BODY, |out| write_body(out, BODY_ID + nth, &body));
+        for id in &ids {
+            let enqueue = |out: &mut Vec<u8>| write_enqueued_with(out, OWN + nth, BODY_ID + nth);
+            log.append(id.0, RecordKind::EnqueueShared as u8, |out| enqueue(out));
+        }
+    }
+    log.close().unwrap();
+    let broker = open(dir.path()).unwrap();
+    let held = || broker.services().bodies.memory_bytes().1;
+    assert_eq!(held(), 0);
+    let expected: Vec<usize> = [vec![0; OWN as usize], vec![BYTES; COUNT as usize]].concat();
+    assert_eq!(drain(&broker, b"a"), expected);
+    assert!(held() > 0, "they are kept for the other queue");
+    assert_eq!(drain(&broker, b"b"), expected);
+    broker.shutdown();
 }
 
 #[test]

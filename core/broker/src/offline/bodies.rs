@@ -3,11 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use commitlog::{ClosedLog, SegmentError, SegmentFile};
-use queues::{BlockPlace, Recovering, SharedRef};
+use commitlog::{ClosedLog, Position, SegmentError, SegmentFile};
+use queues::{BlockPlace, LogRange, Recovering, SharedRef};
 
 use super::survey::{Depth, Needed, Offline, OfflineError, Readable, Segment, Survey};
-use crate::bodies::{BodiesFound, FoundAt, STREAM};
+use crate::bodies::{BodiesFound, FoundAt, STREAM, body_of};
 use crate::control::follow::Contents;
 
 /// Tells which bodies can be read.
@@ -22,7 +22,7 @@ impl WholeBodies<'_> {
     fn has(&mut self, body: SharedRef) -> bool {
         match self.bodies.get(body.id) {
             None => false,
-            Some(FoundAt::Log(bytes)) => bytes.len() == body.bytes as usize,
+            Some(FoundAt::Log(logged)) => logged.bytes == body.bytes,
             Some(FoundAt::Segment(at)) => {
                 let place = BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len };
                 let is_good =
@@ -71,9 +71,17 @@ impl Offline {
     }
 
     /// The bytes of a body that [`Self::check_bodies`] left.
-    pub(super) fn read_body(&self, bodies: &BodiesFound, id: u64) -> Result<Vec<u8>, OfflineError> {
+    pub(super) fn read_body(
+        &self,
+        bodies: &BodiesFound,
+        log: &ClosedLog,
+        id: u64,
+    ) -> Result<Vec<u8>, OfflineError> {
         match bodies.get(id) {
-            Some(FoundAt::Log(bytes)) => Ok(bytes.to_vec()),
+            Some(FoundAt::Log(logged)) => {
+                let LogRange { position, bytes } = logged.range;
+                Ok(body_of(log.read_range(Position(position), bytes)?, id, logged)?)
+            }
             Some(FoundAt::Segment(place)) => {
                 let file = SegmentFile::open(&self.disk, &self.dir.join("segments"), STREAM, place.segment)?;
                 let damaged = SegmentError::Damaged { file: file.path.clone(), offset: place.offset.into() };

@@ -82,8 +82,8 @@ impl Offline {
     }
 
     /// A record of a shared body, wherever it was.
-    fn write_body(&self, log: &Log, bodies: &BodiesFound, id: u64) -> Result<(), OfflineError> {
-        let bytes = self.read_body(bodies, id)?;
+    fn write_body(&self, log: &Log, reading: &Reading, id: u64) -> Result<(), OfflineError> {
+        let bytes = self.read_body(&reading.bodies, &reading.log, id)?;
         log.append(STREAM, BODY, |out| write_body(out, id, &bytes));
         if log.over_bound() {
             log.sync_barrier()?;
@@ -109,7 +109,7 @@ impl Offline {
                 continue;
             }
             for body in recovering.bodies().filter(|body| bodies.insert(body.id)) {
-                self.write_body(&log, &reading.bodies, body.id)?;
+                self.write_body(&log, reading, body.id)?;
             }
             messages += queue.messages;
             log.append(queue.id, RecordKind::State as u8, |out| out.extend_from_slice(&state));

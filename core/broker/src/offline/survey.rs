@@ -245,7 +245,7 @@ impl Offline {
         let (mut stray, mut unusable) = (0, Problems::default());
         self.each_record("log", files, survey, |record| {
             if record.stream == STREAM {
-                if let Err(error) = bodies.apply(record.kind, record.payload, record.position.0) {
+                if let Err(error) = bodies.apply(record.kind, record.payload, &record.range()) {
                     let position = record.position;
                     unusable.add(format!("a record of bodies before position {position} of log: {error}"));
                 }

@@ -163,7 +163,7 @@ fn lost_bodies(
     for (id, queue) in contents {
         for body in queue.bodies() {
             let (is_there, segment) = match bodies.get(body.id) {
-                Some(FoundAt::Log(bytes)) => (bytes.len() == body.bytes as usize, None),
+                Some(FoundAt::Log(logged)) => (logged.bytes == body.bytes, None),
                 Some(FoundAt::Segment(at)) => {
                     let place = BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len };
                     let is_in_file = is_in_segment(segments, STREAM, place, &mut lengths)?;

@@ -13,7 +13,7 @@ use stdx::ConnectionId;
 use super::{Classic, Recovering};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockToken, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken, HeldBody,
+    BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken, HeldBody,
     IncomingMessage, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow, OwnBytes, QueueConfig,
     SettleHow, SettleRun, SharedBody, WeakBody,
 };
@@ -247,7 +247,7 @@ impl Referee {
     fn share(&mut self, id: u32, bytes: Vec<u8>) -> HeldBody {
         let keeper: Weak<dyn BodyKeeper> = Arc::<Keeper>::downgrade(&self.keeper);
         let body = SharedBody::new(id.into(), bytes.len() as u32, keeper);
-        let bytes = Arc::new(bytes);
+        let bytes = Arc::new(BodyBuffer::from(bytes));
         self.bodies.insert(id.into(), (body.downgrade(), bytes.clone(), None));
         HeldBody { body, bytes }
     }

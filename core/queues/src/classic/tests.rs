@@ -21,8 +21,8 @@ use super::{Classic, Gone, Recovering};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockToken, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, HeldBody, IncomingMessage,
-    MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
+    BlockToken, BodyBytes, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, HeldBody,
+    IncomingMessage, MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
 };
 
 /// Everything the machine asked for, and a log to recover from.
@@ -176,7 +176,7 @@ struct Bench {
     /// Segment contents by offset.
     disk: BTreeMap<u64, Arc<Vec<u8>>>,
     /// Bodies by number.
-    shared: BTreeMap<u64, Arc<Vec<u8>>>,
+    shared: BTreeMap<u64, BodyBytes>,
     /// Where blocks are written.
     segment: u64,
 }

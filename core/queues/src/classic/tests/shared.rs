@@ -4,7 +4,7 @@ use super::*;
 
 impl Bench {
     fn share(&mut self, id: u64, bytes: usize) -> HeldBody {
-        let bytes = Arc::new(vec![id as u8; bytes]);
+        let bytes = Arc::new(crate::BodyBuffer::from(vec![id as u8; bytes]));
         self.shared.insert(id, bytes.clone());
         HeldBody { body: SharedBody::named(id, bytes.len() as u32), bytes }
     }
@@ -112,7 +112,7 @@ fn bytes_of_another_length_are_refused() {
     bench.queue = bench.restarted();
     bench.consume(consumer(1, 0));
     let (token, _, bodies) = bench.world.reads.remove(0);
-    let short = HeldBody { body: bodies[0].clone(), bytes: Arc::new(vec![3; 19_999]) };
+    let short = HeldBody { body: bodies[0].clone(), bytes: Arc::new(vec![3; 19_999].into()) };
     assert!(!bench.queue.block_read(token, None, &[short], 0, &mut bench.world));
 }
 

@@ -184,16 +184,36 @@ for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["
     await browser.login(page, name, "look");
     await page.getByText("Queued messages").first().waitFor();
     const nav = page.getByRole("navigation", { name: "Pages" });
-    for (const label of sees) assert.equal(await nav.getByRole("link", { name: new RegExp(`^${label}[\\d,]*$`) }).count(), 1, label);
-    for (const label of hides) assert.equal(await nav.getByRole("link", { name: new RegExp(`^${label}[\\d,]*$`) }).count(), 0, label);
+    for (const label of sees) assert.equal(await nav.getByRole("link", { name: new RegExp(`^${label}[\\s\\d,]*$`) }).count(), 1, label);
+    for (const label of hides) assert.equal(await nav.getByRole("link", { name: new RegExp(`^${label}[\\s\\d,]*$`) }).count(), 0, label);
     for (const link of await nav.getByRole("link").all()) {
       await link.click();
       await page.waitForTimeout(400);
       assert.equal(await page.getByText("may not see").count(), 0, await link.innerText());
     }
+    await browser.go(page, "profile");
+    await page.getByText("only users with the tag “administrator”").waitFor();
+    await browser.go(page, "limits");
+    await page.getByText("No limits that this user may see").first().waitFor();
+    assert.equal(await page.getByRole("button", { name: "Set limit" }).count(), 0);
+    if (tag !== "policymaker") {
+      await browser.go(page, "policies");
+      await page.getByRole("region", { name: "Policies", exact: true }).waitFor();
+      assert.equal(await page.getByText("Add or change").count(), 0);
+    }
     await api(`users/${name}`, { method: "DELETE" });
   });
 }
+
+inBrowser("a user without permissions is told that, and not that all is well", { login: false }, async (page) => {
+  await api("users/ui-lost", { method: "PUT", body: { password: "look", tags: "management" } });
+  await browser.login(page, "ui-lost", "look");
+  await page.getByText("no permissions in any virtual host").waitFor();
+  assert.equal(await page.getByText("All queues are empty").count(), 0);
+  await browser.go(page, "queues");
+  await page.getByText("No queues that this user may see").waitFor();
+  await api("users/ui-lost", { method: "DELETE" });
+});
 
 inBrowser("connections and channels lead to their details", async (page) => {
   await browser.go(page, "connections");

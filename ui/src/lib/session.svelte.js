@@ -20,6 +20,7 @@ class Session {
   notice = $state("");
   overview = $state.raw(null);
   vhosts = $state.raw([]);
+  lost = $state(false); // the user has no permissions in any vhost
   vhost = $state(""); // the vhost that lists are limited to; empty: all
   everyMs = $state(5000);
   theme = $state("auto");
@@ -104,6 +105,7 @@ class Session {
     try { this.overview = await api("overview"); } catch { /* shown by the page itself */ }
     try {
       this.vhosts = (await api("vhosts?columns=name")).map((it) => it.name).sort();
+      this.lost = this.vhosts.length === 0;
       if (this.vhost && !this.vhosts.includes(this.vhost)) this.setVhost("");
     } catch { this.vhosts = []; }
   }

@@ -76,7 +76,7 @@ inBrowser("a wrong password is refused in words, a right one lets in and stays o
 
 const PAGES = [
   ["overview", "Queued messages"], ["connections", "ui-test"], ["channels", "channel"], ["exchanges", "amq.topic"], ["queues", "billing"],
-  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Nobody consumes"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
+  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
   [`topology/${V}`, "billing"], ["nodes", "Memory used"], ["users", "guest"], ["users/guest", "Permissions"], ["vhosts", VHOST], [`vhosts/${V}`, "Permissions"],
   ["consumers", "slow"], ["cluster", "Feature flags"], ["shovels", "Shovels"],
   ...(POLICIES ? [["policies", "ui-policy"]] : []), ["limits", "Virtual host limits"], ["definitions", "Download definitions"], ["profile", "Take a profile"], ["log", "Log"], ["nowhere", "There is no such page"],
@@ -101,11 +101,12 @@ inBrowser("every page shows what it is for, without an error, and nobody is shut
 inBrowser("so it is in a narrow window and dark", { dark: true, wide: 400 }, everyPage);
 
 inBrowser("in a narrow window the pages are behind a button", { wide: 400 }, async (page) => {
-  assert.equal(await page.getByRole("link", { name: "Queues" }).first().isVisible(), false);
+  await page.getByText("Queued messages").first().waitFor();
+  assert.equal(await page.getByRole("navigation", { name: "Pages" }).isVisible(), false);
   await page.getByRole("button", { name: "Pages" }).click();
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Queues" }).click();
   await page.getByRole("heading", { name: "Queues", exact: true, level: 1 }).waitFor();
-  assert.equal(await page.getByRole("navigation", { name: "Pages" }).isVisible(), false, "it closes by itself");
+  await page.getByRole("navigation", { name: "Pages" }).waitFor({ state: "hidden" }); // it closes by itself
 });
 
 inBrowser("columns of a list are chosen, and stay chosen", async (page) => {

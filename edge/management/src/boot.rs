@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use broker::Broker;
 use platform::{Random, RealRandom};
 
-use crate::imports::{Importer, Unsupported, import};
+use crate::imports::{Importer, Scope, Unsupported, import};
 use crate::parameters::{CLUSTER_ID, CLUSTER_NAME, IMPORTED, global_text, record_text, show_cluster_name};
 
 /// A definitions document with the name that problems are told by.
@@ -49,7 +49,7 @@ pub fn import_at_start(broker: &Broker, start: &StartImport) -> Result<Vec<Strin
     }
     let mut skipped = Vec::new();
     for document in &start.documents {
-        let lines = import(broker, &document.text, "/", start.unsupported, Importer::Node);
+        let lines = import(broker, &document.text, Scope::Node("/"), start.unsupported, Importer::Node);
         skipped.extend(lines.map_err(|problem| format!("{}: {problem}", document.name))?);
         tracing::info!(from = document.name, "definitions imported");
     }

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use crate::commands::{Outcome, arguments, usage};
-use crate::imports::{Importer, Unsupported, import};
+use crate::imports::{Importer, Scope, Unsupported, import};
 use crate::limits::shown;
 use crate::parameters::{LIMITS, OWN, VHOST_LIMITS};
 use crate::policies::{OPERATOR_POLICY, definition_object};
@@ -44,7 +44,7 @@ pub(crate) fn import_definitions(broker: &Broker, request: &Request) -> Outcome 
     check_format(request)?;
     let unsupported =
         if request.has("skip-unsupported") { Unsupported::Skipped } else { Unsupported::Refused };
-    let imported = import(broker, document, request.vhost(), unsupported, Importer::Node);
+    let imported = import(broker, document, Scope::Node(request.vhost()), unsupported, Importer::Node);
     let skipped = imported.map_err(|error| {
         Failure::new(Exit::DATA, format!("Error:\nFailed to import definitions: {error}"))
     })?;

@@ -43,6 +43,24 @@ pub enum Importer<'a> {
     User(&'a str),
 }
 
+/// Where entries go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// Into the vhosts that they name, and into this one when they name none.
+    Node(&'a str),
+    /// Into this vhost, whichever they name. Users, vhosts, permissions and global parameters are passed over, as in RabbitMQ.
+    Vhost(&'a str),
+}
+
+impl<'a> Scope<'a> {
+    /// The vhost of entries that name none.
+    const fn vhost(self) -> &'a str {
+        match self {
+            Scope::Node(vhost) | Scope::Vhost(vhost) => vhost,
+        }
+    }
+}
+
 /// A kind of thing that Warren does not have yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
@@ -108,8 +126,8 @@ struct Import {
     protection_unsaid: HashSet<Name>,
 }
 
-/// Merges a document with what is there: nothing is deleted, exchanges and queues that exist stay as they are. Entries
-/// without a vhost go to the one given. Returns a line for each thing that was skipped; blocks until all is durable.
+/// Merges a document with what is there: nothing is deleted, exchanges and queues that exist stay as they are. Returns
+/// a line for each thing that was skipped; blocks until all is durable.
 ///
 /// # Errors
 /// Text for people: a mistake in the document, or things that Warren does not have and that are not to be skipped; then
@@ -117,12 +135,12 @@ struct Import {
 pub fn import(
     broker: &Broker,
     document: &str,
-    vhost: &str,
+    scope: Scope<'_>,
     unsupported: Unsupported,
     importer: Importer<'_>,
 ) -> Result<Vec<String>, String> {
     let rule = &broker.options().password_rule;
-    let Import { mut definitions, left, protection_unsaid } = read(document, vhost, rule)?;
+    let Import { mut definitions, left, protection_unsaid } = read(document, scope, rule)?;
     if unsupported == Unsupported::Refused && !left.is_empty() {
         return Err(format!(
             "the document has {}, which Warren does not have yet; nothing was imported. With --skip-unsupported \
@@ -263,13 +281,17 @@ fn reason(refusal: &Refusal) -> String {
     }
 }
 
-/// Reads a document; entries without a vhost get this one.
-fn read(document: &str, vhost: &str, rule: &PasswordRule) -> Result<Import, Problem> {
+/// Reads a document.
+fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import, Problem> {
     if !document.trim_start().starts_with('{') {
         return Err("not a definitions document: not a JSON object".into());
     }
-    let document: Document =
+    let mut document: Document =
         serde_json::from_str(document).map_err(|error| format!("not a definitions document: {error}"))?;
+    if matches!(scope, Scope::Vhost(_)) {
+        document.confine();
+    }
+    let vhost = scope.vhost();
     let (operators, others): (Vec<_>, Vec<_>) =
         document.parameters.into_iter().partition(|it| it.component == OPERATOR_POLICY);
     let (shovels, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| it.component == SHOVEL);

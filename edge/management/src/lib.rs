@@ -49,7 +49,7 @@ pub use boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use client::{CallError, NotAllowed, call};
 pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, explain_delivery};
 pub use format::{Format, Headers, render};
-pub use imports::{Importer, Unsupported, import};
+pub use imports::{Importer, Scope, Unsupported, import};
 pub use journal::{Journal, JournalLine};
 pub use node::{
     HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, NodeTags, PROMETHEUS_PROTOCOL,

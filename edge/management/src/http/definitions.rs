@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::table::{Method, Route, route};
 use crate::definitions::{write_document, write_vhost_document};
-use crate::imports::{Importer, Unsupported, import};
+use crate::imports::{Importer, Scope, Unsupported, import};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/definitions", Access::Administrator, "All definitions.", export),
@@ -48,7 +48,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Post,
         "/api/definitions/{vhost}",
         Access::Administrator,
-        "Merges definitions into one virtual host.",
+        "Merges definitions into one virtual host, whichever they name; what is not of a virtual host, such as users, is passed over.",
         import_vhost,
     ),
 ];
@@ -124,19 +124,19 @@ fn unsupported(call: &Call) -> Unsupported {
 }
 
 fn import_all(call: &Call) -> Answer {
-    take(call, "/")
+    take(call, Scope::Node("/"))
 }
 
 fn import_vhost(call: &Call) -> Answer {
     let vhost = call.vhost().map_err(|_| Problem::no_vhost())?;
-    take(call, vhost.name())
+    take(call, Scope::Vhost(vhost.name()))
 }
 
-fn take(call: &Call, vhost: &str) -> Answer {
+fn take(call: &Call, scope: Scope<'_>) -> Answer {
     let document = document(call)?;
     let importer = Importer::User(&call.user.name);
     let skipped =
-        import(call.broker(), document, vhost, unsupported(call), importer).map_err(Problem::bad)?;
+        import(call.broker(), document, scope, unsupported(call), importer).map_err(Problem::bad)?;
     skipped.iter().for_each(|line| tracing::warn!("{line}"));
     Ok(Reply::NoContent)
 }

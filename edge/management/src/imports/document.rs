@@ -19,6 +19,22 @@ pub(super) struct Document {
     pub(super) bindings: Vec<Binding>,
 }
 
+impl Document {
+    /// Forgets which vhosts entries name, and drops what is of the node and not of a vhost.
+    pub(super) fn confine(&mut self) {
+        self.users.clear();
+        self.vhosts.clear();
+        self.permissions.clear();
+        self.topic_permissions.clear();
+        self.global_parameters.clear();
+        self.parameters.iter_mut().for_each(|it| it.vhost = None);
+        self.policies.iter_mut().for_each(|it| it.vhost = None);
+        self.queues.iter_mut().for_each(|it| it.vhost = None);
+        self.exchanges.iter_mut().for_each(|it| it.vhost = None);
+        self.bindings.iter_mut().for_each(|it| it.vhost = None);
+    }
+}
+
 /// A list, or in old documents words between commas.
 #[derive(Deserialize)]
 #[serde(untagged)]

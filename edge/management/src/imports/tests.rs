@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Any password will do.
 fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
-    super::read(document, vhost, &PasswordRule::Any)
+    super::read(document, Scope::Node(vhost), &PasswordRule::Any)
 }
 
 fn command(broker: &Broker, words: &[&str]) -> Answer {
@@ -138,14 +138,15 @@ fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let document = mixed().to_string();
-    let refused = import(&broker, &document, "/", Unsupported::Refused, Importer::Node).unwrap_err();
+    let refused =
+        import(&broker, &document, Scope::Node("/"), Unsupported::Refused, Importer::Node).unwrap_err();
     for part in
         ["1 quorum queue, 1 stream, 1 queue, 1 exchange, 2 bindings", "1 policy", "--skip-unsupported"]
     {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     assert!(broker.vhost("v").is_none(), "nothing was imported");
-    let skipped = import(&broker, &document, "/", Unsupported::Skipped, Importer::Node).unwrap();
+    let skipped = import(&broker, &document, Scope::Node("/"), Unsupported::Skipped, Importer::Node).unwrap();
     assert_eq!(skipped.len(), 10, "{skipped:#?}");
     assert!(skipped.contains(&"skipped: quorum queue 'quorum' in vhost 'v'".to_owned()), "{skipped:#?}");
     let vhost = broker.vhost("v").unwrap();
@@ -164,7 +165,7 @@ fn policies_come_in_are_at_work_and_go_out_as_they_were() {
     let operator = json!({"vhost": "v", "component": "operator_policy", "name": "o", "value": value});
     document["policies"] = json!([policy]);
     document["parameters"].as_array_mut().unwrap().push(operator.clone());
-    import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap();
+    import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node).unwrap();
     let settings = broker.vhost("v").unwrap().queue(b"q").unwrap().policies().definition();
     assert_eq!(settings.to_json(), r#"{"max-length":3,"overflow":"reject-publish"}"#);
     let request = crate::Request::default();
@@ -177,7 +178,8 @@ fn policies_come_in_are_at_work_and_go_out_as_they_were() {
     assert!(exported["parameters"].as_array().unwrap().contains(&operator), "{exported}");
 
     document["policies"][0]["definition"]["max-length"] = "x".into();
-    let told = import(&broker, &document.to_string(), "/", Unsupported::Skipped, Importer::Node).unwrap_err();
+    let told = import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Skipped, Importer::Node)
+        .unwrap_err();
     assert_eq!(told, "policy 'p': <<\"x\">> is not a valid maximum length");
     broker.shutdown();
 }
@@ -188,7 +190,8 @@ fn entries_about_things_that_are_not_there_are_told() {
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let mut document = sample();
     document["permissions"][0]["user"] = "nobody".into();
-    let told = import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap_err();
+    let told = import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
+        .unwrap_err();
     assert!(told.contains("permissions of user 'nobody': user 'nobody' does not exist"), "{told}");
     assert!(broker.vhost("v").unwrap().queue(b"q").is_some(), "the rest is there");
     broker.shutdown();
@@ -200,7 +203,8 @@ fn more_vhosts_than_there_may_be_are_refused() {
     let options = BrokerOptions { vhosts_max: Some(1), ..BrokerOptions::default() };
     let broker = Broker::open(folder.path(), options).unwrap();
     let refused =
-        import(&broker, &sample().to_string(), "/", Unsupported::Refused, Importer::Node).unwrap_err();
+        import(&broker, &sample().to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
+            .unwrap_err();
     assert!(refused.contains("vhost limit of 1 is reached"), "{refused}");
     broker.shutdown();
 }
@@ -220,7 +224,7 @@ fn objects_that_were_exported_as_lists_of_pairs_are_objects() {
                        "dest-publish-properties": [["delivery_mode", 2]], "src-queue-args": []}},
         ],
     });
-    import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap();
+    import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node).unwrap();
     let exported: Value = serde_json::from_str(&export(&broker)).unwrap();
     let values: Vec<_> = exported["parameters"].as_array().unwrap().iter().map(|it| &it["value"]).collect();
     assert!(values.iter().any(|value| value["definition"] == json!({"message-ttl": 60000})), "{values:?}");
@@ -236,7 +240,8 @@ fn who_imports_a_vhost_may_do_everything_in_it_unless_the_document_says_otherwis
     let permission = json!({"user": "u", "vhost": "said", "configure": "^a", "write": "", "read": ""});
     let document =
         json!({"vhosts": [{"name": "new"}, {"name": "said"}, {"name": "/"}], "permissions": [permission]});
-    import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::User("u")).unwrap();
+    import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::User("u"))
+        .unwrap();
     let configure = |vhost: &str| {
         broker.read_metadata(|state| {
             let granted = state.user(b"u").unwrap().permissions.get(vhost.as_bytes());
@@ -254,7 +259,8 @@ fn a_vhosts_protection_stays_when_a_document_does_not_name_it() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let after = |document: Value| {
-        import(&broker, &document.to_string(), "/", Unsupported::Refused, Importer::Node).unwrap();
+        import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
+            .unwrap();
         is_protected(&broker, &b"v"[..].into())
     };
     assert!(after(json!({"vhosts": [{"name": "v", "metadata": {"protected_from_deletion": true}}]})));
@@ -271,4 +277,30 @@ fn imported_queues_have_their_type_in_their_arguments() {
         crate::values::table(queue.arguments.raw()),
         json!({"a": 1, "x-queue-type": "classic", "z": 1})
     );
+}
+
+#[test]
+fn definitions_for_a_vhost_touch_nothing_outside_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    for name in ["stage", "v"] {
+        broker.add_vhost(name).unwrap().wait().unwrap();
+    }
+    let mut document = sample();
+    document["users"] = json!([{"name": "guest", "password": "other", "tags": ""}]);
+    document["vhosts"] = json!([{"name": "another"}]);
+    document["global_parameters"] = json!([{"name": "g", "value": 1}]);
+    document["policies"] =
+        json!([{"vhost": "v", "name": "p", "pattern": "q", "definition": {"max-length": 5}}]);
+    let stage = Scope::Vhost("stage");
+    import(&broker, &document.to_string(), stage, Unsupported::Refused, Importer::Node).unwrap();
+    let exported: Value = serde_json::from_str(&export(&broker)).unwrap();
+    for part in ["queues", "exchanges", "bindings", "policies", "parameters"] {
+        let entries = exported[part].as_array().unwrap();
+        assert!(entries.len() == 1 && entries[0]["vhost"] == "stage", "{part}: {entries:?}");
+    }
+    assert!(broker.vhost("another").is_none() && broker.authenticate("guest", b"guest", true).is_some());
+    assert_eq!((&exported["topic_permissions"], &exported["global_parameters"]), (&json!([]), &json!([])));
+    assert!(broker.authenticate("u", b"pw", true).is_none());
+    broker.shutdown();
 }

@@ -1,0 +1,47 @@
+"""What an import of definitions touches, what it takes as said and what it refuses. Compared with 4.3 by hand."""
+
+import pytest
+
+V, W = "defs", "defs-other"
+
+
+@pytest.fixture(autouse=True)
+def vhosts(api):
+    for vhost in (V, W):
+        assert api("PUT", f"/api/vhosts/{vhost}", {}).status == 201
+    yield
+    for vhost in (V, W):
+        assert api("DELETE", f"/api/vhosts/{vhost}").status == 204
+
+
+def names(api, path):
+    return [it["name"] for it in api.get(path) if it["name"] and not it["name"].startswith("amq.")]
+
+
+def test_definitions_posted_to_a_vhost_stay_in_it(api):
+    """A file of a whole node, posted to one vhost, once reset users and filled other vhosts."""
+    assert api("PUT", "/api/users/defs-ops", {"password": "old", "tags": "administrator"}).status == 201
+    restricted = {"user": "defs-ops", "vhost": W, "exchange": "amq.topic", "write": "", "read": ""}
+    limits = {"component": "vhost-limits", "name": "limits", "vhost": W, "value": {"max-queues": 9}}
+    document = {
+        "users": [{"name": "defs-ops", "password_hash": "", "tags": []}],
+        "vhosts": [{"name": "defs-new"}],
+        "permissions": [{"user": "defs-ops", "vhost": W, "configure": ".*", "write": ".*", "read": ".*"}],
+        "topic_permissions": [restricted],
+        "global_parameters": [{"name": "defs-global", "value": 1}],
+        "parameters": [limits],
+        "policies": [{"vhost": W, "name": "p", "pattern": "a", "definition": {"max-length": 1}, "apply-to": "all", "priority": 0}],
+        "queues": [{"name": "orders", "vhost": W, "durable": True, "auto_delete": False, "arguments": {}}],
+        "exchanges": [{"name": "ex", "vhost": W, "type": "topic", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}],
+        "bindings": [{"source": "ex", "vhost": W, "destination": "orders", "destination_type": "queue", "routing_key": "#", "arguments": {}}],
+    }
+    assert api("POST", f"/api/definitions/{V}", document).status == 204
+    assert names(api, f"/api/queues/{V}") == ["orders"] and names(api, f"/api/queues/{W}") == []
+    assert names(api, f"/api/exchanges/{V}") == ["ex"] and names(api, f"/api/exchanges/{W}") == []
+    assert "ex" in [it["source"] for it in api.get(f"/api/bindings/{V}")] and api.get(f"/api/bindings/{W}") == []
+    assert names(api, f"/api/policies/{V}") == ["p"] and names(api, f"/api/policies/{W}") == []
+    assert api.get(f"/api/vhost-limits/{V}") == [{"vhost": V, "value": {"max-queues": 9}}] and api.get(f"/api/vhost-limits/{W}") == []
+    assert api.as_user("defs-ops:old").get("/api/whoami")["tags"] == ["administrator"]
+    for path in [f"permissions/{W}/defs-ops", f"topic-permissions/{W}/defs-ops", f"topic-permissions/{V}/defs-ops", "vhosts/defs-new", "global-parameters/defs-global"]:
+        assert api("GET", f"/api/{path}").status == 404, path
+    assert api("DELETE", "/api/users/defs-ops").status == 204

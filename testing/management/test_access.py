@@ -128,3 +128,12 @@ def test_answers_carry_the_headers_of_rabbitmq(api):
     assert answer.headers["content-security-policy"] == "script-src 'self'; object-src 'self'"
     assert answer.headers["allow"] == "HEAD, GET, OPTIONS" and answer.headers["cache-control"] == "no-cache"
     assert "access-control-allow-origin" not in api("GET", "/api/overview", headers={"origin": "http://elsewhere"}).headers
+
+
+def test_monitors_see_who_tried_to_log_in_and_only_administrators_forget_it(api):
+    node = api.get("/api/overview")["node"].replace("@", "%40")
+    for path in [f"/api/auth/attempts/{node}", f"/api/auth/attempts/{node}/source"]:
+        assert api.as_user("u-monitoring:pw")("GET", path).status == 200
+        refused = api.as_user("u-monitoring:pw")("DELETE", path)
+        assert refused.status == 401 and refused.json == {"error": "not_authorised", "reason": "Not administrator user"}
+        assert api.as_user("u-administrator:pw")("DELETE", path).status == 204

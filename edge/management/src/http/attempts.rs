@@ -19,7 +19,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Delete,
         "/api/auth/attempts/{node}",
-        Access::Monitoring,
+        Access::Administrator,
         "Counts logins from 0 again.",
         set_back,
     ),
@@ -33,7 +33,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Delete,
         "/api/auth/attempts/{node}/source",
-        Access::Monitoring,
+        Access::Administrator,
         "Counts logins from 0 again.",
         set_back,
     ),

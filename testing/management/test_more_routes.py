@@ -119,3 +119,29 @@ def test_a_channel_says_since_when_it_is_idle(api, broker):
     seen.append(idle_since())
     assert seen[0].endswith("+00:00") and seen[1] > seen[0]
     connection.close()
+
+
+NULLS = [
+    ("users/nulls", {"password": None, "tags": "management"}, ["not_string", None]),
+    ("users/nulls", {"password_hash": None, "tags": "management"}, ["not_base64", None]),
+    ("users/nulls", {"password": "x", "tags": "management", "limits": None}, ["not_object", None]),
+    (f"permissions/{V}/nulls", {"configure": None, "write": "", "read": ""}, ["not_string", None]),
+    (f"topic-permissions/{V}/nulls", {"exchange": None, "write": "", "read": ""}, ["no_such_exchange", None]),
+    (f"topic-permissions/{V}/nulls", {"exchange": "amq.topic", "write": None, "read": ""}, ["not_string", None]),
+    (f"queues/{V}/nulls", {"durable": None}, ["not_boolean", None]),
+    (f"queues/{V}/nulls", {"auto_delete": None}, ["not_boolean", None]),
+    (f"queues/{V}/nulls", {"arguments": None}, ["not_object", None]),
+    (f"exchanges/{V}/nulls", {"type": "topic", "internal": None}, ["not_boolean", None]),
+    (f"exchanges/{V}/nulls", {"type": None}, "invalid exchange type 'null'"),
+]
+
+
+@pytest.mark.parametrize("path,sent,reason", NULLS)
+def test_null_is_not_taken_for_nothing_said(api, path, sent, reason):
+    assert api("PUT", f"/api/vhosts/{V}", {"description": None, "tags": None, "default_queue_type": None, "metadata": None}).status in (201, 204)
+    assert api("PUT", "/api/users/nulls", {"password": "x", "tags": "management", "hashing_algorithm": None}).status in (201, 204)
+    answer = api("PUT", f"/api/{path}", sent)
+    assert (answer.status, answer.json) == (400, {"error": "bad_request", "reason": reason})
+    assert api.as_user("nulls:x").get("/api/whoami")["name"] == "nulls", "the password is there"
+    assert api("GET", f"/api/permissions/{V}/nulls").status == api("GET", f"/api/queues/{V}/nulls").status == 404
+    assert api("DELETE", "/api/users/nulls").status == 204

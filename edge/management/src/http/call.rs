@@ -147,16 +147,27 @@ impl Call {
     }
 }
 
-/// A text in a body.
+/// A text in a body. `null` is not one: a password that is `null` by mistake is not the wish for none.
 ///
 /// # Errors
 /// 400 in RabbitMQ's shape.
 pub(crate) fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>, Problem> {
     match object.get(key) {
-        None | Some(Value::Null) => Ok(None),
+        None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(other) => Err(Problem::bad(Value::Array(vec!["not_string".into(), other.clone()]))),
     }
+}
+
+/// As [`text`], where RabbitMQ takes `null` as if nothing was said.
+///
+/// # Errors
+/// As of [`text`].
+pub(crate) fn text_or_null<'a>(
+    object: &'a Map<String, Value>,
+    key: &str,
+) -> Result<Option<&'a str>, Problem> {
+    if object.get(key).is_some_and(Value::is_null) { Ok(None) } else { text(object, key) }
 }
 
 /// A flag in a body; RabbitMQ also takes the words.
@@ -165,7 +176,7 @@ pub(crate) fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<Opti
 /// 400 in RabbitMQ's shape.
 pub(crate) fn flag(object: &Map<String, Value>, key: &str) -> Result<bool, Problem> {
     match object.get(key) {
-        None | Some(Value::Null) => Ok(false),
+        None => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
         Some(Value::String(word)) if word == "true" => Ok(true),
         Some(Value::String(word)) if word == "false" => Ok(false),
@@ -180,7 +191,7 @@ pub(crate) fn flag(object: &Map<String, Value>, key: &str) -> Result<bool, Probl
 pub(crate) fn number(object: &Map<String, Value>, key: &str) -> Result<Option<i64>, Problem> {
     let bad = |other: &Value| Problem::bad(Value::Array(vec!["not_integer".into(), other.clone()]));
     match object.get(key) {
-        None | Some(Value::Null) => Ok(None),
+        None => Ok(None),
         Some(Value::String(digits)) => digits.parse().map(Some).map_err(|_| bad(&object[key])),
         Some(other) => other.as_i64().map(Some).ok_or_else(|| bad(other)),
     }
@@ -192,7 +203,7 @@ pub(crate) fn number(object: &Map<String, Value>, key: &str) -> Result<Option<i6
 /// 400.
 pub(crate) fn nested(object: &Map<String, Value>, key: &str) -> Result<Map<String, Value>, Problem> {
     match object.get(key) {
-        None | Some(Value::Null) => Ok(Map::new()),
+        None => Ok(Map::new()),
         Some(Value::Object(inner)) => Ok(inner.clone()),
         Some(Value::Array(list)) if list.is_empty() => Ok(Map::new()),
         Some(other) => Err(Problem::bad(Value::Array(vec!["not_object".into(), other.clone()]))),
@@ -211,6 +222,10 @@ mod tests {
         assert_eq!(flag(object, "durable"), Err(Problem::bad(json!(["not_boolean", "x"]))));
         assert_eq!((flag(object, "none"), number(object, "n")), (Ok(false), Ok(Some(7))));
         assert!(number(object, "m").is_err() && text(object, "m").is_err());
+        let nulls = json!({"a": null});
+        let nulls = nulls.as_object().unwrap();
+        assert!(text(nulls, "a").is_err() && flag(nulls, "a").is_err() && number(nulls, "a").is_err());
+        assert_eq!((nested(nulls, "a").is_err(), text_or_null(nulls, "a")), (true, Ok(None)));
         assert_eq!((nested(object, "o"), text(object, "durable")), (Ok(Map::new()), Ok(Some("x"))));
     }
 }

@@ -140,7 +140,12 @@ fn show(call: &Call) -> Answer {
 fn declare(call: &Call) -> Answer {
     let principal = call.principal()?;
     let object = call.object()?;
-    let kind = text(&object, "type")?.unwrap_or("direct");
+    let kind = match object.get("type") {
+        Some(kind) if !kind.is_string() => {
+            return Err(Problem::bad(format!("invalid exchange type '{kind}'")));
+        }
+        _ => text(&object, "type")?.unwrap_or("direct"),
+    };
     let arguments = raw_table(&nested(&object, "arguments")?).map_err(Problem::bad)?;
     let name = name_of(call);
     let is_new = principal.vhost.exchange(name.as_bytes()).is_none();

@@ -144,10 +144,10 @@ pub(crate) fn publish(call: &Call) -> Answer {
         return Err(Problem::bad("a routing key has at most 255 bytes"));
     }
     let payload = object["payload"].as_str().ok_or_else(|| Problem::bad("payload_not_string"))?;
-    let body = match text(&object, "payload_encoding")?.unwrap_or_default() {
+    let body = match object["payload_encoding"].as_str().unwrap_or_default() {
         "string" => payload.as_bytes().to_vec(),
         "base64" => STANDARD.decode(payload).map_err(|_| Problem::bad(json!(["not_base64", payload])))?,
-        other => return Err(Problem::bad(json!(["unsupported_encoding", other]))),
+        _ => return Err(Problem::bad(json!(["unsupported_encoding", object["payload_encoding"]]))),
     };
     let properties = properties(&nested(&object, "properties")?)?;
     let message = Incoming {
@@ -200,7 +200,7 @@ pub(crate) fn get(call: &Call) -> Answer {
     call.queue().map_err(|_| no_queue())?;
     let object = call.object_with(&["ackmode", "count", "encoding"])?;
     let mode = AckMode::of(text(&object, "ackmode")?.unwrap_or_default())?;
-    let encoding = match text(&object, "encoding")?.unwrap_or_default() {
+    let encoding = match object["encoding"].as_str().unwrap_or_default() {
         "auto" => Encoding::Auto,
         "base64" => Encoding::Base64,
         _ => return Err(Problem::bad("Unsupported encoding. Please use auto or base64.")),

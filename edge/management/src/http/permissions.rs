@@ -229,9 +229,11 @@ fn restrict(call: &Call) -> Answer {
     let object = call.object_with(&["exchange", "write", "read"])?;
     let [write, read] = patterns(call, ["write", "read"])?;
     check_ends(call)?;
-    let exchange = text(&object, "exchange")?.unwrap_or_default();
+    let exchange = &object["exchange"];
+    let no_exchange = || Problem::bad(json!(["no_such_exchange", exchange]));
+    let exchange = exchange.as_str().ok_or_else(no_exchange)?;
     if call.vhost()?.exchange(exchange.as_bytes()).is_none() {
-        return Err(Problem::bad(json!(["no_such_exchange", exchange])));
+        return Err(no_exchange());
     }
     let is_new = !topics(call).iter().any(|known| known["exchange"] == exchange);
     let set = SetTopicPermissions {

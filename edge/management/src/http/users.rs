@@ -6,7 +6,7 @@ use platform::{Random, RealRandom};
 use serde_json::{Map, Value, json};
 
 use super::auth::Access;
-use super::call::{Call, nested, text};
+use super::call::{Call, nested, text, text_or_null};
 use super::listing;
 use super::overview::durable;
 use super::problem::Problem;
@@ -90,19 +90,21 @@ fn show(call: &Call) -> Answer {
 
 /// B170: a password in clear, a hash, or neither.
 fn credentials(broker: &Broker, object: &Map<String, Value>) -> Result<Credentials, Problem> {
-    let hashing = match text(object, "hashing_algorithm")? {
+    let hashing = match text_or_null(object, "hashing_algorithm")? {
         None => Hashing::default(),
         Some(name) => Hashing::from_name(name)
             .ok_or_else(|| Problem::bad(format!("unknown hashing algorithm '{name}'")))?,
     };
-    let (hash, password) = (text(object, "password_hash")?, text(object, "password")?);
+    let not_base64 = |hash: &Value| Problem::bad(json!(["not_base64", hash]));
+    let hash = object.get("password_hash").map(|hash| hash.as_str().ok_or_else(|| not_base64(hash)));
+    let (hash, password) = (hash.transpose()?, text(object, "password")?);
     if let (None, Some(password)) = (hash, password) {
         let refused = |_| Problem::bad("credential_validation_failed");
         broker.options().password_rule.check(password).map_err(refused)?;
     }
     match (hash, password) {
         (Some(hash), _) => Credentials::from_base64(hashing, hash).map_err(|error| match error {
-            metadata::HashError::NotBase64 => Problem::bad(json!(["not_base64", hash])),
+            metadata::HashError::NotBase64 => not_base64(&hash.into()),
             other => Problem::bad(other.to_string()),
         }),
         (None, Some(password)) if !password.is_empty() => {

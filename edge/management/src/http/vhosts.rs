@@ -117,8 +117,11 @@ struct Said {
 
 impl Said {
     fn of(object: &Map<String, Value>, default_queue_type: &str) -> Result<Self, Problem> {
+        // `null` says nothing here, as in RabbitMQ.
         let mut all = object.clone();
-        all.extend(nested(object, "metadata")?);
+        all.retain(|_, said| !said.is_null());
+        let inner = nested(&all, "metadata")?;
+        all.extend(inner.into_iter().filter(|(_, said)| !said.is_null()));
         let kind = text(&all, "default_queue_type")?.or(text(&all, "defaultqueuetype")?);
         if kind == Some("") {
             return Err(Problem::bad("default_queue_type must not be an empty string"));

@@ -77,7 +77,21 @@ def test_b178_checks_that_fail_answer_503_with_a_reason(api):
     for check in ["port-listener/1", "protocol-listener/mqtt"]:
         answer = api("GET", f"/api/health/checks/{check}")
         assert (answer.status, answer.json["status"], answer.json["reason"]) == (503, "failed", "No active listener")
+    for asked, missing in [("amqp091,https", ["https"]), ("amqp,nope,mqtt", ["nope", "mqtt"]), ("amqp,", [""])]:
+        answer = api("GET", f"/api/health/checks/protocol-listener/{asked}")
+        assert (answer.status, answer.json["missing"]) == (503, missing)
     assert api("GET", "/api/health/checks/port-listener/x").status == 400
+    assert api("GET", "/api/healthchecks/node/nope").status == 404
+    assert api.get(f"/api/healthchecks/node/{api.get('/api/overview')['node'].replace('@', '%40')}") == {"status": "ok"}
+
+
+def test_checks_of_load_balancers_need_no_login(api):
+    checks = ["is-in-service", "ready-to-serve-clients", "below-node-connection-limit", "reached-target-cluster-size"]
+    for who in [None, "guest:wrong"]:
+        stranger = api.as_user(who)
+        assert [stranger.get(f"/api/health/checks/{check}") for check in checks] == [{"status": "ok"}] * 4
+        assert stranger.get("/api/version") == api.get("/api/version")
+        assert {stranger("GET", f"/api/health/checks/{check}").status for check in CHECKS if check not in checks} == {401}
     assert api("GET", "/api/health/checks/certificate-expiration/1/fortnights").status == 400
 
 

@@ -14,6 +14,11 @@ const fn check(path: &'static str, about: &'static str, handler: fn(&Call) -> An
     route(Method::Get, path, Access::Management, about, handler).in_lane(Lane::Checks)
 }
 
+/// A check for load balancers, which have no login.
+const fn open_check(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
+    route(Method::Get, path, Access::Anyone, about, handler).in_lane(Lane::Checks)
+}
+
 pub(crate) const ROUTES: &[Route] = &[
     check("/api/health/checks/alarms", "Whether no alarm is on in the cluster.", no_alarms),
     check("/api/health/checks/local-alarms", "Whether no alarm is on at this node.", no_alarms),
@@ -21,7 +26,7 @@ pub(crate) const ROUTES: &[Route] = &[
     check("/api/health/checks/port-listener/{port}", "Whether somebody listens on a port.", port_listener),
     check(
         "/api/health/checks/protocol-listener/{protocols}",
-        "Whether somebody listens for one of some protocols, between commas.",
+        "Whether somebody listens for each of some protocols, between commas.",
         protocol_listener,
     ),
     check(
@@ -60,18 +65,18 @@ pub(crate) const ROUTES: &[Route] = &[
         "Whether there are metadata to serve with.",
         with_data,
     ),
-    check("/api/health/checks/is-in-service", "Whether the node serves clients.", in_service),
-    check(
+    open_check("/api/health/checks/is-in-service", "Whether the node serves clients.", in_service),
+    open_check(
         "/api/health/checks/ready-to-serve-clients",
         "Whether the node serves clients and has room for more.",
         ready,
     ),
-    check(
+    open_check(
         "/api/health/checks/below-node-connection-limit",
         "Whether the node has room for more connections.",
         below_limit,
     ),
-    check(
+    open_check(
         "/api/health/checks/reached-target-cluster-size",
         "Whether all nodes of the cluster have come.",
         fine,
@@ -85,7 +90,7 @@ pub(crate) const ROUTES: &[Route] = &[
     )
     .in_lane(Lane::Checks),
     check("/api/healthchecks/node", "The oldest check, as `is-in-service`.", in_service),
-    check("/api/healthchecks/node/{node}", "The oldest check, as `is-in-service`.", in_service),
+    check("/api/healthchecks/node/{node}", "The oldest check, as `is-in-service`.", node_in_service),
     route(
         Method::Post,
         "/api/rebalance/queues",
@@ -155,15 +160,15 @@ fn short(protocol: &str) -> String {
 }
 
 fn protocol_listener(call: &Call) -> Answer {
-    let asked: Vec<&str> = call.part("protocols").split(',').collect();
     let mut open: Vec<&str> = call.node().listeners.iter().map(|it| it.protocol).collect();
     open.sort_unstable();
     open.dedup();
-    let is_open = |protocol: &&&str| open.contains(&short(protocol).as_str());
-    if asked.iter().any(|protocol| is_open(&protocol)) {
+    let asked = call.part("protocols").split(',');
+    let missing: Vec<&str> = asked.filter(|protocol| !open.contains(&short(protocol).as_str())).collect();
+    if missing.is_empty() {
         return Ok(Reply::Json(json!({"status": "ok", "protocols": open})));
     }
-    failed(json!({"reason": "No active listener", "missing": asked, "protocols": open}))
+    failed(json!({"reason": "No active listener", "missing": missing, "protocols": open}))
 }
 
 /// There are none.
@@ -192,6 +197,10 @@ fn in_service(call: &Call) -> Answer {
         Ok(_) => Ok(ok()),
         Err(failure) => failed(json!({"reason": failure.error})),
     }
+}
+
+fn node_in_service(call: &Call) -> Answer {
+    if crate::node::is_this_node(call.part("node")) { in_service(call) } else { Err(Problem::missing()) }
 }
 
 fn alive(call: &Call) -> Answer {

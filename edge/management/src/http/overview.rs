@@ -31,7 +31,7 @@ pub(crate) const ROUTES: &[Route] = &[
         set_cluster_name,
     ),
     route(Method::Get, "/api/whoami", Access::Management, "Who asks, with all tags.", whoami),
-    route(Method::Get, "/api/version", Access::Management, "The RabbitMQ version that clients see.", version),
+    route(Method::Get, "/api/version", Access::Anyone, "The RabbitMQ version that clients see.", version),
     route(
         Method::Get,
         "/api/extensions",

@@ -45,3 +45,22 @@ def test_definitions_posted_to_a_vhost_stay_in_it(api):
     for path in [f"permissions/{W}/defs-ops", f"topic-permissions/{W}/defs-ops", f"topic-permissions/{V}/defs-ops", "vhosts/defs-new", "global-parameters/defs-global"]:
         assert api("GET", f"/api/{path}").status == 404, path
     assert api("DELETE", "/api/users/defs-ops").status == 204
+
+
+def test_what_is_left_out_of_a_file_written_by_hand_is_as_in_rabbitmq(api):
+    binding = {"source": "x", "vhost": V, "destination": "q", "destination_type": "queue", "routing_key": "k"}
+    document = {
+        "queues": [{"name": "q", "vhost": V}, {"name": "listed", "vhost": V, "arguments": []}],
+        "exchanges": [{"name": "x", "vhost": V, "type": "topic"}],
+        "bindings": [binding, {**binding, "routing_key": "l", "arguments": []}, {**binding, "source": "", "routing_key": "q"}],
+        "policies": [{"name": "p", "vhost": V, "pattern": "a", "definition": {"max-length": 1}}],
+    }
+    assert api("POST", "/api/definitions", document).status == 204
+    queue, exchange = api.get(f"/api/queues/{V}/q"), api.get(f"/api/exchanges/{V}/x")
+    assert (queue["durable"], queue["auto_delete"], queue["arguments"]) == (True, False, {"x-queue-type": "classic"})
+    assert (exchange["durable"], exchange["auto_delete"], exchange["internal"], exchange["arguments"]) == (True, False, False, {})
+    assert sorted((it["source"], it["routing_key"]) for it in api.get(f"/api/queues/{V}/q/bindings")) == [("", "q"), ("x", "k"), ("x", "l")]
+    for queues in [[{"name": "n", "vhost": V, "arguments": None}], [{"name": "n", "vhost": V, "durable": None}], [{"vhost": V}]]:
+        assert api("POST", "/api/definitions", {"queues": queues}).status == 400, queues
+    for bindings in [{**binding, "routing_key": None}, {key: binding[key] for key in binding if key != "routing_key"}]:
+        assert api("POST", "/api/definitions", {"bindings": [bindings]}).status == 400, bindings

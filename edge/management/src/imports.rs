@@ -297,6 +297,8 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
     let (shovels, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| it.component == SHOVEL);
     let unsaid = document.vhosts.iter().filter(|it| it.metadata.protected_from_deletion.is_none());
     let protection_unsaid = unsaid.map(|it| it.name.as_bytes().into()).collect();
+    // Every queue is bound to the default exchange anyway, and nothing else can be.
+    let bindings = document.bindings.into_iter().filter(|it| !it.source.is_empty()).collect();
     let mut left = Vec::new();
     let mut definitions = Definitions {
         users: each(document.users, |it| entries::user(it, rule))?,
@@ -314,7 +316,7 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
         operator_policies: taken(operators, |it| entries::operator_policy(&it, vhost), &mut left)?,
         queues: taken(document.queues, |it| entries::queue(&it, vhost), &mut left)?,
         exchanges: taken(document.exchanges, |it| entries::exchange(it, vhost), &mut left)?,
-        bindings: each(document.bindings, |it| entries::binding(&it, vhost))?,
+        bindings: each(bindings, |it| entries::binding(&it, vhost))?,
     };
     leave_bindings(&mut definitions.bindings, &mut left);
     Ok(Import { definitions, left, protection_unsaid })

@@ -1,7 +1,7 @@
 //! The shape of RabbitMQ's definitions document (B171). Refuses to know what its entries mean; keys that are not named
 //! here are passed over.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 #[derive(Deserialize, Default)]
@@ -126,9 +126,11 @@ pub(super) struct Queue {
     pub(super) name: String,
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
+    #[serde(default = "yes")]
     pub(super) durable: bool,
-    pub(super) auto_delete: bool,
     #[serde(default)]
+    pub(super) auto_delete: bool,
+    #[serde(default, deserialize_with = "object")]
     pub(super) arguments: Map<String, Value>,
 }
 
@@ -138,11 +140,13 @@ pub(super) struct Exchange {
     pub(super) name: String,
     #[serde(rename = "type")]
     pub(super) kind: String,
+    #[serde(default = "yes")]
     pub(super) durable: bool,
+    #[serde(default)]
     pub(super) auto_delete: bool,
     #[serde(default)]
     pub(super) internal: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub(super) arguments: Map<String, Value>,
 }
 
@@ -153,6 +157,20 @@ pub(super) struct Binding {
     pub(super) destination: String,
     pub(super) destination_type: String,
     pub(super) routing_key: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub(super) arguments: Map<String, Value>,
+}
+
+/// What entries written by hand leave out is as RabbitMQ has it: durable, and not deleted by itself.
+const fn yes() -> bool {
+    true
+}
+
+/// An object; an empty list is an empty one, as RabbitMQ's older exports have it.
+fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Object(object) => Ok(object),
+        Value::Array(list) if list.is_empty() => Ok(Map::new()),
+        other => Err(serde::de::Error::custom(format!("arguments are an object, not {other}"))),
+    }
 }

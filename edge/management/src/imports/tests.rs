@@ -270,6 +270,22 @@ fn a_vhosts_protection_stays_when_a_document_does_not_name_it() {
 }
 
 #[test]
+fn what_is_left_out_by_hand_is_as_in_rabbitmq() {
+    let text = r#"{"queues":[{"name":"q"}],"exchanges":[{"name":"x","type":"topic","arguments":[]}],
+        "bindings":[{"source":"x","destination":"q","destination_type":"queue","routing_key":"k"},
+                    {"source":"","destination":"q","destination_type":"queue","routing_key":"q"}]}"#;
+    let read_all = read(text, "/").unwrap().definitions;
+    let (queue, exchange) = (&read_all.queues[0], &read_all.exchanges[0]);
+    assert_eq!((queue.durable, queue.auto_delete), (true, false));
+    assert_eq!((exchange.durable, exchange.auto_delete, exchange.internal), (true, false, false));
+    assert_eq!(read_all.bindings.len(), 1, "all queues are bound to the default exchange");
+    for arguments in ["null", "5", r#"["a"]"#] {
+        let text = format!(r#"{{"queues":[{{"name":"q","arguments":{arguments}}}]}}"#);
+        assert!(read(&text, "/").is_err(), "{arguments}");
+    }
+}
+
+#[test]
 fn imported_queues_have_their_type_in_their_arguments() {
     let text = r#"{"queues":[{"name":"q","durable":true,"auto_delete":false,"arguments":{"z":1,"a":1}}]}"#;
     let queue = &read(text, "/").unwrap().definitions.queues[0];

@@ -64,3 +64,26 @@ def test_what_is_left_out_of_a_file_written_by_hand_is_as_in_rabbitmq(api):
         assert api("POST", "/api/definitions", {"queues": queues}).status == 400, queues
     for bindings in [{**binding, "routing_key": None}, {key: binding[key] for key in binding if key != "routing_key"}]:
         assert api("POST", "/api/definitions", {"bindings": [bindings]}).status == 400, bindings
+
+
+def test_an_import_does_not_walk_past_the_limit_of_a_vhost(api):
+    assert api("PUT", f"/api/vhost-limits/{V}/max-queues", {"value": 3}).status == 204
+    queues = lambda count: [{"name": f"q{number}", "vhost": V} for number in range(count)]
+    assert api("POST", "/api/definitions", {"queues": queues(2)}).status == 204
+    for path, document in [("", {"queues": queues(7)}), (f"/{V}", {"queues": queues(7), "vhosts": [{"name": "defs-new"}]})]:
+        answer = api("POST", f"/api/definitions{path}", document)
+        text = f'Adding 5 queue(s) to virtual host "{V}" would exceed the limit of 3 queue(s).\n\nThis virtual host currently has 2 queue(s) defined.\n\nImport aborted!'
+        assert (answer.status, answer.json) == (400, {"error": "bad_request", "reason": text})
+    assert len(names(api, f"/api/queues/{V}")) == 2
+    assert api("POST", "/api/definitions", {"queues": queues(3)}).status == 204, "those that are there do not count"
+    lifted = {"component": "vhost-limits", "name": "limits", "vhost": V, "value": {"max-queues": 70}}
+    assert api("POST", "/api/definitions", {"queues": queues(5), "parameters": [lifted]}).status == 400, "nor do limits that come along"
+
+
+def test_topic_permissions_are_for_exchanges_that_are_there(api):
+    restricted = lambda exchange: {"topic_permissions": [{"user": "guest", "vhost": V, "exchange": exchange, "write": "", "read": ""}]}
+    answer = api("POST", "/api/definitions", {**restricted("nox"), "queues": [{"name": "q", "vhost": V}]})
+    assert answer.status == 400 and "exchange 'nox' does not exist" in answer.json["reason"]
+    assert api.get(f"/api/queues/{V}") == [] and api.get(f"/api/vhosts/{V}/topic-permissions") == []
+    for exchange in ["", "amq.topic", "with"]:
+        assert api("POST", "/api/definitions", {**restricted(exchange), "exchanges": [{"name": "with", "vhost": V, "type": "topic"}]}).status == 204

@@ -244,12 +244,15 @@ impl Broker {
         all
     }
 
-    pub(crate) fn queue_count(&self) -> u64 {
+    /// Number of queues in all vhosts.
+    #[must_use]
+    pub fn queue_count(&self) -> u64 {
         self.0.vhosts.read().values().map(|vhost| vhost.queue_count() as u64).sum()
     }
 
-    /// Without the exchange of events, which RabbitMQ has only with a plugin.
-    pub(crate) fn exchange_count(&self) -> u64 {
+    /// Number of exchanges in all vhosts, without the exchange of events, which RabbitMQ has only with a plugin.
+    #[must_use]
+    pub fn exchange_count(&self) -> u64 {
         let vhosts = self.0.vhosts.read();
         let all: u64 = vhosts.values().map(|vhost| vhost.exchange_count() as u64).sum();
         let events = self.options().event_exchange_vhost.as_ref().and_then(|name| vhosts.get(name));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use broker::{Broker, PasswordRule};
 use metadata::{
     Bind, Command, Definitions, DestinationName, Name, Outcome as Applied, Refusal, SetGlobalParameter,
-    SetPermissions,
+    SetPermissions, SetTopicPermissions,
 };
 
 use crate::parameters::{OWN, show_cluster_name};
@@ -14,6 +14,7 @@ use crate::shovels::SHOVEL;
 
 mod document;
 mod entries;
+mod limits;
 #[cfg(test)]
 mod tests;
 
@@ -148,6 +149,9 @@ pub fn import(
             counted(&left)
         ));
     }
+    if unsupported == Unsupported::Refused {
+        check_restricted_exchanges(broker, &definitions)?;
+    }
     for vhost in &mut definitions.vhosts {
         let default = || broker.options().default_queue_type.as_str().into();
         vhost.metadata.default_queue_type.get_or_insert_with(default);
@@ -155,7 +159,7 @@ pub fn import(
             vhost.metadata.protected_from_deletion = is_protected(broker, &vhost.name);
         }
     }
-    check_vhost_count(broker, &definitions)?;
+    limits::check(broker, &definitions)?;
     let refused = |refused| format!("the broker refuses: {refused:?}");
     let commands = for_new_vhosts(broker, definitions.into_commands(), importer).map_err(refused)?;
     let batch = Command::ImportBatch(metadata::Batch { commands });
@@ -164,6 +168,28 @@ pub fn import(
     show_cluster_name(broker);
     refusals(&batch, &outcome)?;
     Ok(left.iter().map(Left::line).collect())
+}
+
+/// Topic permissions restrict what is done with an exchange that is there or comes with them, as in RabbitMQ 4.3.
+fn check_restricted_exchanges(broker: &Broker, definitions: &Definitions) -> Result<(), Problem> {
+    let coming: HashSet<_> = definitions.exchanges.iter().map(|it| (&it.vhost, &it.name)).collect();
+    let is_there = |vhost: &Name, name: &Name| match broker.vhost(&lossy(vhost)) {
+        Some(vhost) => vhost.exchange(name).is_some(),
+        // A new vhost has the exchanges that all have. One that is missing is told of by its own name.
+        None => name.starts_with(b"amq.") || definitions.vhosts.iter().all(|it| it.name != *vhost),
+    };
+    let is_known =
+        |vhost, name: &Name| name.is_empty() || coming.contains(&(vhost, name)) || is_there(vhost, name);
+    match definitions.topic_permissions.iter().find(|it| !is_known(&it.vhost, &it.exchange)) {
+        None => Ok(()),
+        Some(SetTopicPermissions { user, vhost, exchange, .. }) => Err(format!(
+            "topic permissions of user '{}': exchange '{}' does not exist in vhost '{}'; nothing was imported. With \
+             --skip-unsupported they are for when it does",
+            lossy(user),
+            lossy(exchange),
+            lossy(vhost)
+        )),
+    }
 }
 
 /// New vhosts with what the configuration gives them and their importer's permissions; what the document says of them comes later
@@ -213,19 +239,6 @@ fn counted(left: &[Left]) -> String {
         (_, many) => format!("{count} {many}"),
     });
     words.collect::<Vec<_>>().join(", ")
-}
-
-fn check_vhost_count(broker: &Broker, definitions: &Definitions) -> Result<(), Problem> {
-    let Some(limit) = broker.options().vhosts_max else { return Ok(()) };
-    let count = broker.read_metadata(|state| {
-        let new = definitions.vhosts.iter().filter(|vhost| state.vhost(&vhost.name).is_none()).count();
-        (new, state.vhosts().len())
-    });
-    let (new, there) = count;
-    if new > 0 && (new + there) as u64 > limit {
-        return Err(format!("vhost limit of {limit} is reached"));
-    }
-    Ok(())
 }
 
 /// Exchanges and queues that exist and differ stay; other refusals are mistakes of the document.

@@ -320,3 +320,60 @@ fn definitions_for_a_vhost_touch_nothing_outside_of_it() {
     assert!(broker.authenticate("u", b"pw", true).is_none());
     broker.shutdown();
 }
+
+#[test]
+fn more_queues_or_exchanges_than_there_may_be_are_refused_and_nothing_is_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = BrokerOptions { queues_max: Some(3), exchanges_max: Some(20), ..BrokerOptions::default() };
+    let broker = Broker::open(folder.path(), options).unwrap();
+    let many = |count: usize| -> Vec<Value> {
+        (0..count).map(|n| json!({"name": format!("n{n}"), "vhost": "v", "type": "topic"})).collect()
+    };
+    let taken = |document: Value| {
+        import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
+    };
+    taken(json!({"vhosts": [{"name": "v"}]})).unwrap();
+    let limits: metadata::Limits = [("max-queues".into(), 2)].into_iter().collect();
+    broker.set_vhost_limits("v", limits).unwrap().1.wait().unwrap();
+    let queues = |count: usize| -> Vec<Value> {
+        (0..count).map(|n| json!({"name": format!("n{n}"), "vhost": "v"})).collect()
+    };
+    assert!(taken(json!({"queues": queues(2)})).is_ok() && taken(json!({"queues": queues(2)})).is_ok());
+    let refused = taken(json!({"queues": queues(3)})).unwrap_err();
+    assert_eq!(
+        refused,
+        "Adding 1 queue(s) to virtual host \"v\" would exceed the limit of 2 queue(s).\n\n\
+         This virtual host currently has 2 queue(s) defined.\n\nImport aborted!"
+    );
+    let elsewhere = json!({"queues": [{"name": "a", "vhost": "/"}, {"name": "b", "vhost": "/"}]});
+    let refused = taken(elsewhere).unwrap_err();
+    assert!(refused.starts_with("Adding 2 queue(s) would exceed the cluster's limit of 3"), "{refused}");
+    let refused = taken(json!({"exchanges": many(9)})).unwrap_err();
+    assert!(refused.contains("limit of 20 exchange(s)"), "{refused}");
+    assert_eq!((broker.queue_count(), broker.vhost("v").unwrap().exchange(b"n0").is_some()), (2, false));
+    broker.shutdown();
+}
+
+#[test]
+fn topic_permissions_are_for_exchanges_that_are_there_or_come_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let taken = |exchange: &str, unsupported| {
+        let restricted =
+            json!({"user": "guest", "vhost": "/", "exchange": exchange, "write": "", "read": ""});
+        let document =
+            json!({"topic_permissions": [restricted], "exchanges": [{"name": "new", "type": "topic"}]});
+        import(&broker, &document.to_string(), Scope::Node("/"), unsupported, Importer::Node)
+    };
+    let refused = taken("none", Unsupported::Refused).unwrap_err();
+    assert!(
+        refused.contains("exchange 'none' does not exist in vhost '/'; nothing was imported"),
+        "{refused}"
+    );
+    assert!(broker.vhost("/").unwrap().exchange(b"new").is_none());
+    for exchange in ["", "amq.topic", "new"] {
+        assert_eq!(taken(exchange, Unsupported::Refused), Ok(Vec::new()), "{exchange}");
+    }
+    assert_eq!(taken("none", Unsupported::Skipped), Ok(Vec::new()), "it restricts whoever declares it");
+    broker.shutdown();
+}

@@ -2,6 +2,7 @@
 
 import base64
 import concurrent.futures
+import http.client
 import json
 import resource
 import socket
@@ -62,6 +63,28 @@ def test_a_huge_body_is_refused_without_being_kept(api, broker):
                 pass
     assert broker.memory_kib() - before < 150_000
     assert api.get("/api/whoami")["name"] == "guest"
+
+
+@pytest.mark.parametrize("mebibytes,chunked", [(25, False), (40, False), (25, True)])
+def test_who_sends_too_large_a_body_reads_why(broker, mebibytes, chunked):
+    """Many clients write all before they read: a connection closed under them hides the answer."""
+    client = http.client.HTTPConnection(*broker.address, timeout=60)
+    name, _, value = LOGIN.partition(": ")
+    piece = b"x" * (1 << 20)
+    body = (piece for _ in range(mebibytes)) if chunked else piece * mebibytes
+    client.request("POST", "/api/definitions", body, {name: value, "content-type": "application/json"}, encode_chunked=chunked)
+    answer = client.getresponse()
+    assert answer.status == 400 and "size limit" in json.loads(answer.read())["reason"]
+    client.request("GET", "/api/whoami", headers={name: value})
+    assert client.getresponse().status == 200
+    client.close()
+
+
+def test_a_body_far_too_large_is_refused_at_once(broker):
+    with socket.create_connection(broker.address) as client:
+        client.settimeout(10)
+        client.sendall(f"POST /api/definitions HTTP/1.1\r\nhost: x\r\n{LOGIN}\r\ncontent-length: 99999999999\r\n\r\n".encode())
+        assert client.recv(4096).startswith(b"HTTP/1.1 400 ")
 
 
 def test_bytes_that_are_no_http_end_the_connection_only(broker, api):

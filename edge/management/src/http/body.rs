@@ -18,6 +18,9 @@ use super::problem::Problem;
 /// How long a client may take to send a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Bytes beyond the largest body that are read and thrown away, so that a client that writes all before it reads gets its answer.
+const THROWN_AWAY_BYTES_MAX: u64 = 128 << 20;
+
 /// How long a client may take to accept a piece of an answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -33,9 +36,6 @@ const PIECES_MAX: usize = 4;
 /// 400 for more bytes than that, 408 for a client that is too slow or goes away.
 pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     let too_large = || Problem::bad(format!("Exceeded HTTP request body size limit of {bytes_max} bytes"));
-    if body.size_hint().lower() > bytes_max as u64 {
-        return Err(too_large());
-    }
     let slow = |_| Problem::new(408, "request_timeout", "the body did not arrive in time");
     let read = tokio::time::timeout(READ_TIMEOUT, gather(body, bytes_max)).await.map_err(slow)?;
     match read {
@@ -45,17 +45,25 @@ pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>, Proble
     }
 }
 
-/// `None` when there is more.
+/// `None` when there is more; it is thrown away, unless it is far more.
 async fn gather(mut body: Body, bytes_max: usize) -> Result<Option<Vec<u8>>, axum::Error> {
-    let mut all = Vec::new();
+    let (announced, read_max) = (body.size_hint().lower(), bytes_max as u64 + THROWN_AWAY_BYTES_MAX);
+    if announced > read_max {
+        return Ok(None);
+    }
+    let (mut all, mut bytes) = (Vec::new(), 0);
     while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         let Ok(data) = frame?.into_data() else { continue };
-        if all.len() + data.len() > bytes_max {
+        bytes += data.len() as u64;
+        if bytes > read_max {
             return Ok(None);
         }
-        all.extend_from_slice(&data);
+        match announced.max(bytes) <= bytes_max as u64 {
+            true => all.extend_from_slice(&data),
+            false => all = Vec::new(),
+        }
     }
-    Ok(Some(all))
+    Ok((announced.max(bytes) <= bytes_max as u64).then_some(all))
 }
 
 /// How bytes travel.

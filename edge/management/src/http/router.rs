@@ -158,7 +158,8 @@ fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
 /// Waits for a turn and lets the handler answer on a thread that may block.
 async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body, coding: Coding) -> Response<Body> {
     let bytes_max = app.0.options.body_bytes_max;
-    let mut sent = Some(sent);
+    // Nothing that is open to all reads a body: nobody without a login takes up room for one.
+    let mut sent = Some(sent).filter(|_| route.access != Access::Anyone);
     let is_small = sent
         .as_ref()
         .and_then(|body| http_body::Body::size_hint(body).exact())

@@ -137,3 +137,14 @@ def test_monitors_see_who_tried_to_log_in_and_only_administrators_forget_it(api)
         refused = api.as_user("u-monitoring:pw")("DELETE", path)
         assert refused.status == 401 and refused.json == {"error": "not_authorised", "reason": "Not administrator user"}
         assert api.as_user("u-administrator:pw")("DELETE", path).status == 204
+
+
+def test_policies_are_parameters_for_who_asks_for_them(api):
+    policy = {"pattern": "^none", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
+    assert api("PUT", f"/api/policies/{V}/asked", policy).status == 201
+    shown = {"component": "policy", "name": "asked", "vhost": V, "value": policy}
+    user = api.as_user("u-policymaker:pw")
+    assert user.get("/api/parameters/policy") == user.get(f"/api/parameters/policy/{V}") == [shown]
+    assert user.get(f"/api/parameters/policy/{V}/asked") == shown and shown not in user.get("/api/parameters")
+    assert api("DELETE", f"/api/parameters/policy/{V}/asked").status == 400
+    assert api("DELETE", f"/api/policies/{V}/asked").status == 204

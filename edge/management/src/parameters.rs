@@ -1,14 +1,14 @@
 //! Runtime parameters of vhosts, global parameters, the name of the cluster. Refuses to know what limits mean.
 
 use broker::Broker;
-use metadata::{ClearGlobalParameter, ClearParameter, Command, Outcome as Applied, SetGlobalParameter};
+use metadata::{
+    ClearGlobalParameter, ClearParameter, Command, Outcome as Applied, PolicyKind, SetGlobalParameter,
+};
 use serde_json::Value;
 
 use crate::commands::{Outcome, arguments, settle};
 use crate::limits::{check_vhost, clear_limits_of_vhost, parsed, set_limits_of_vhost, shown};
-use crate::policies::{
-    OPERATOR_POLICY, clear_operator_parameter, operator_parameters, set_operator_parameter,
-};
+use crate::policies::{OPERATOR_POLICY, clear_operator_parameter, policy_parameters, set_operator_parameter};
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
 use crate::shovels::{self, SHOVEL};
 
@@ -99,7 +99,8 @@ pub(crate) fn list_parameters(broker: &Broker, request: &Request) -> Outcome {
             vhost.parameters().map(|((component, name), value)| row(component, name, value.to_owned()));
         let limits = vhost.limits();
         let limits = (!limits.is_empty()).then(|| row(VHOST_LIMITS, LIMITS, shown(limits).to_string()));
-        let policies = operator_parameters(vhost).map(|(name, value)| row(OPERATOR_POLICY, &name, value));
+        let policies = policy_parameters(vhost, PolicyKind::Operator)
+            .map(|(name, value)| row(OPERATOR_POLICY, &name, value));
         kept.chain(policies).chain(limits).collect()
     });
     let columns = ["component", "name", "value"].map(String::from).into();

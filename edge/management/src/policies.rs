@@ -17,9 +17,9 @@ use serde_json::{Map, Value};
 use check::validation_failed;
 pub(crate) use check::{checked, unknown_settings};
 pub(crate) use commands::{
-    OPERATOR_POLICY, clear_operator_parameter, clear_operator_policy, clear_policy, list_operator_policies,
-    list_policies, list_policies_that_match, operator_parameters, set_operator_parameter,
-    set_operator_policy, set_policy,
+    OPERATOR_POLICY, POLICY, clear_operator_parameter, clear_operator_policy, clear_policy,
+    list_operator_policies, list_policies, list_policies_that_match, policy_parameters,
+    set_operator_parameter, set_operator_policy, set_policy,
 };
 
 /// What was asked for and cannot be.

@@ -1,6 +1,6 @@
 //! Runtime parameters of virtual hosts, and global ones.
 
-use metadata::{ClearGlobalParameter, ClearParameter, Command, Limits, SetGlobalParameter};
+use metadata::{ClearGlobalParameter, ClearParameter, Command, Limits, PolicyKind, SetGlobalParameter};
 use serde_json::{Value, json};
 
 use super::auth::{Access, enters_vhost, is_policymaker};
@@ -13,7 +13,7 @@ use super::shapes::lossy;
 use super::table::{Method, Route, route};
 use crate::limits::{limits_of, shown};
 use crate::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS, show_cluster_name};
-use crate::policies::{OPERATOR_POLICY, operator_parameters};
+use crate::policies::{OPERATOR_POLICY, POLICY, policy_parameters};
 use crate::shovels::{self, Author, SHOVEL};
 use crate::values;
 
@@ -83,7 +83,8 @@ fn embedded(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
-/// Those that the path asks for. Limits of vhosts and operator policies are parameters, too, as with RabbitMQ.
+/// Those that the path asks for. Limits of vhosts and operator policies are parameters, too, as with RabbitMQ; so are policies for
+/// those who ask for them by their component.
 fn found(call: &Call) -> Vec<Value> {
     let (component, vhost) = (call.part_if("component"), call.part_if("vhost"));
     let name = call.part_if("name");
@@ -103,7 +104,13 @@ fn found(call: &Call) -> Vec<Value> {
                 }
             };
             it.parameters().for_each(|((of, named), value)| add(of, named, embedded(value)));
-            operator_parameters(it).for_each(|(named, value)| add(OPERATOR_POLICY, &named, embedded(&value)));
+            let mut add_policies = |of: &str, kind| {
+                policy_parameters(it, kind).for_each(|(named, value)| add(of, &named, embedded(&value)));
+            };
+            add_policies(OPERATOR_POLICY, PolicyKind::Operator);
+            if component == Some(POLICY) {
+                add_policies(POLICY, PolicyKind::User);
+            }
             if !it.limits().is_empty() {
                 add(VHOST_LIMITS, LIMITS, shown(it.limits()));
             }
@@ -141,7 +148,7 @@ fn set(call: &Call) -> Answer {
             durable(shovels::set(call.broker(), vhost, name, value))?;
             Ok(put(is_new))
         }
-        ("policy" | OPERATOR_POLICY, _) => Err(Problem::bad("policies may not be set using this method")),
+        (POLICY | OPERATOR_POLICY, _) => Err(Problem::bad("policies may not be set using this method")),
         (component, _) => Err(Problem::validation(&format!("component {component} not found"))),
     }
 }
@@ -151,7 +158,7 @@ fn clear(call: &Call) -> Answer {
         return Err(Problem::missing());
     }
     let (component, name) = (call.part("component"), call.part("name"));
-    if component == OPERATOR_POLICY {
+    if matches!(component, POLICY | OPERATOR_POLICY) {
         return Err(Problem::bad("policies may not be cleared using this method"));
     }
     if (component, name) == (VHOST_LIMITS, LIMITS) {

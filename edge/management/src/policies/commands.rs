@@ -14,6 +14,9 @@ use crate::protocol::{Answer, Exit, Failure, Request, Rows};
 /// Component under which RabbitMQ keeps operator policies among parameters.
 pub(crate) const OPERATOR_POLICY: &str = "operator_policy";
 
+/// The component of policies, which RabbitMQ leaves out of lists of all parameters.
+pub(crate) const POLICY: &str = "policy";
+
 const COLUMNS: [&str; 6] = ["vhost", "name", "pattern", "apply-to", "definition", "priority"];
 
 /// The keys of an operator policy that is set as a parameter; RabbitMQ names those missing in this order.
@@ -174,8 +177,11 @@ pub(crate) fn clear_operator_parameter(broker: &Broker, vhost: &str, name: &str)
     Ok(Answer::done())
 }
 
-/// Operator policies as parameters, by name: the name, and the value as RabbitMQ writes it.
-pub(crate) fn operator_parameters(vhost: &metadata::Vhost) -> impl Iterator<Item = (String, String)> {
+/// Policies as parameters, by name: the name, and the value as RabbitMQ writes it.
+pub(crate) fn policy_parameters(
+    vhost: &metadata::Vhost,
+    kind: PolicyKind,
+) -> impl Iterator<Item = (String, String)> {
     let value = |policy: &metadata::Policy| {
         let pattern = Value::from(&*policy.pattern);
         let definition = super::definition_object(&policy.definition);
@@ -184,5 +190,5 @@ pub(crate) fn operator_parameters(vhost: &metadata::Vhost) -> impl Iterator<Item
             "{{\"pattern\":{pattern},\"definition\":{definition},\"priority\":{priority},\"apply-to\":\"{apply_to}\"}}"
         )
     };
-    vhost.policies(PolicyKind::Operator).map(move |(name, policy)| (name.to_owned(), value(policy)))
+    vhost.policies(kind).map(move |(name, policy)| (name.to_owned(), value(policy)))
 }

@@ -98,8 +98,12 @@ def at_once(address, count):
             client.setblocking(False)
             client.connect_ex(address)
             clients[client.fileno()] = [client, b""]
-            events.register(client, select.EPOLLOUT)
             count -= 1
+            try:
+                client.send(text)
+                events.register(client, select.EPOLLIN)
+            except OSError:                     # not connected yet
+                events.register(client, select.EPOLLOUT)
         for number, what in events.poll(0 if count else 1):
             client, answer = clients[number]
             try:

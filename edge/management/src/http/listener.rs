@@ -1,7 +1,6 @@
 //! The listening socket of the HTTP API and its bounds. Refuses to know what is asked and answered.
 
-use std::future::poll_fn;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +16,6 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::problem::Problem;
@@ -51,7 +49,7 @@ const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Connections that wait in the kernel for a place; those of clients beyond try again by themselves.
-const BACKLOG: u32 = 1024;
+const BACKLOG: u32 = 4096;
 
 /// Pause after a failed accept, such as out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -116,6 +114,19 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router, seat: Arc<Seat>) {
     // Without it only small answers are slower.
     let _ = stream.set_nodelay(true);
+    let mut next = Some(stream);
+    while let Some(stream) = next {
+        next = serve_while_seated(stream, remote, router.clone(), &seat).await;
+    }
+}
+
+/// Serves until the connection ends or has to make room. Gives it back if it may stay: a request came in just then.
+async fn serve_while_seated(
+    stream: TcpStream,
+    remote: SocketAddr,
+    router: Router,
+    seat: &Arc<Seat>,
+) -> Option<TcpStream> {
     let inner = TowerToHyperService::new(router);
     let service = FromRemote { remote: Remote(remote), seat: seat.clone(), inner };
     let mut served = http1::Builder::new()
@@ -123,26 +134,30 @@ async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router, seat: 
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    loop {
+    while !seat.is_given_up() {
         tokio::select! {
-            served = &mut served => return log_end(remote, served),
+            served = &mut served => {
+                log_end(remote, served);
+                return None;
+            }
             () = seat.ended() => {}
-            () = no_head(&seat) => {
-                return tracing::debug!(%remote, "an HTTP connection was closed: no request came");
+            () = no_head(seat) => {
+                tracing::debug!(%remote, "an HTTP connection was closed: no request came");
+                return None;
             }
         }
-        // What has arrived by now is a request that came in time.
-        tokio::task::yield_now().await;
-        if let Poll::Ready(served) = poll_fn(|cx| Poll::Ready(Pin::new(&mut served).poll(cx))).await {
-            return log_end(remote, served);
-        }
-        if seat.is_given_up() {
-            break;
-        }
+    }
+    let parts = served.into_parts();
+    let has_asked = !parts.read_buf.is_empty();
+    // What the kernel knows, not what the runtime has heard of: that may be late when there is much to do.
+    let stream = parts.io.into_inner().into_std().ok()?;
+    if !has_asked && stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0) {
+        seat.stay();
+        return TcpStream::from_std(stream).ok();
     }
     tracing::debug!(%remote, "an idle HTTP connection is closed to make room for another");
-    let parts = served.into_parts();
-    turn_away(parts.io.into_inner(), !parts.read_buf.is_empty()).await;
+    turn_away(stream, has_asked);
+    None
 }
 
 fn log_end(remote: SocketAddr, served: hyper::Result<()>) {
@@ -152,24 +167,23 @@ fn log_end(remote: SocketAddr, served: hyper::Result<()>) {
 }
 
 /// Closes a connection that has to make room. A client whose request is on its way learns that it may ask again.
-async fn turn_away(mut stream: TcpStream, mut has_asked: bool) {
-    // What stays unread makes the kernel take back the answer.
-    let mut unread = [0; 4096];
-    for _ in 0..BUFFER_BYTES_MAX / unread.len() {
-        match stream.try_read(&mut unread) {
-            Ok(bytes) if bytes > 0 => has_asked = true,
-            _ => break,
-        }
-    }
+fn turn_away(mut stream: std::net::TcpStream, has_asked: bool) {
     if has_asked {
+        // What stays unread makes the kernel take back the answer.
+        let mut unread = [0; 4096];
+        let is_more = |it: &io::Result<usize>| it.as_ref().is_ok_and(|bytes| *bytes > 0);
+        (0..BUFFER_BYTES_MAX / unread.len())
+            .map(|_| stream.read(&mut unread))
+            .take_while(is_more)
+            .for_each(drop);
         let reason = "too many connections to the HTTP API; ask again";
         let body = Problem::new(503, "service_unavailable", reason).body().to_string();
         let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\nretry-after: 1";
         let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         // It fits into the socket's buffer, or the client does not read.
-        let _ = stream.try_write(answer.as_bytes());
+        let _ = stream.write(answer.as_bytes());
     }
-    let _ = stream.shutdown().await;
+    let _ = stream.shutdown(std::net::Shutdown::Write);
 }
 
 /// Ends when the first head is late.

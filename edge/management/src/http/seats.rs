@@ -15,8 +15,11 @@ use tokio::sync::Notify;
 /// Connections of one address that may be idle at once; a further one ends the oldest of them.
 const ADDRESS_IDLE_MAX: usize = 256;
 
-/// How long a new connection may take to ask before it counts as idle.
+/// How long a new connection may take to ask before it counts as idle, while most have not asked anything: somebody only connects.
 const FRESH: Duration = Duration::from_secs(2);
+
+/// How long otherwise: what a client sent while it waited in the kernel comes again only when the client tries again, in seconds.
+const FRESH_AMONG_BUSY: Duration = Duration::from_secs(10);
 
 /// The places of a listener.
 #[derive(Debug)]
@@ -85,9 +88,15 @@ impl Seats {
         }
     }
 
+    /// How long a connection is fresh now.
+    fn patience(&self, taken: &HashMap<u64, Taken>) -> Duration {
+        let silent = taken.values().filter(|it| !it.has_called).count();
+        if 2 * silent > taken.len() { self.fresh } else { self.fresh.max(FRESH_AMONG_BUSY) }
+    }
+
     fn try_take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let mut taken = self.taken.lock();
-        let fresh = self.fresh;
+        let fresh = self.patience(&taken);
         let of_address = taken.values().filter(|it| it.address == address && it.is_idle(fresh)).count();
         if of_address >= ADDRESS_IDLE_MAX {
             let oldest = taken.values_mut().filter(|it| it.address == address && it.is_idle(fresh));
@@ -124,18 +133,26 @@ fn make_room(taken: &mut HashMap<u64, Taken>, fresh: Duration) {
 }
 
 impl Seat {
-    /// Waits until the connection has to make room; [`Seat::is_given_up`] tells whether it still has to.
+    /// Waits until the connection may have to make room; [`Seat::is_given_up`] tells whether it has to.
     pub(super) async fn ended(&self) {
         self.end.notified().await;
     }
 
-    /// Whether the connection goes. Whose request came in between stays, and another one goes.
+    /// Whether the connection has to make room. Whose request came in between stays, and another one goes.
     pub(super) fn is_given_up(&self) -> bool {
         let look = |it: &mut Taken| {
-            it.is_ending = it.calls == 0;
+            it.is_ending &= it.calls == 0;
             it.is_ending
         };
         self.with(look).unwrap_or(true)
+    }
+
+    /// The connection was to make room and stays, as if it had come now: there is something to read.
+    pub(super) fn stay(&self) {
+        self.with(|it| {
+            it.is_ending = false;
+            it.idle_since = Instant::now();
+        });
     }
 
     /// Whether a whole head of a request ever came.
@@ -225,6 +242,8 @@ mod tests {
         assert!(seats.try_take(OTHER).is_none());
         seat.ended().await;
         assert!(seat.is_given_up());
+        seat.stay();
+        assert!(!seat.is_given_up());
     }
 
     #[test]
@@ -245,6 +264,18 @@ mod tests {
         assert!(seats.try_take(ONE).is_none() && !taken.iter().any(|seat| is_ending(seat)), "he waits");
         drop(taken[7].begin());
         assert!(seats.try_take(ONE).is_none() && is_ending(&taken[7]), "who has asked makes room");
+    }
+
+    #[test]
+    fn who_is_silent_among_those_who_ask_has_more_time() {
+        let seats = seats_of(4);
+        let mut taken: Vec<_> = (0..4).map(|_| Arc::new(seats.try_take(ONE).unwrap())).collect();
+        let mut busy: Vec<Busy> = taken[..2].iter().map(Seat::begin).collect();
+        assert!(seats.try_take(ONE).is_none() && !taken.iter().any(|seat| is_ending(seat)));
+        busy.pop();
+        taken.remove(1);
+        taken.push(Arc::new(seats.try_take(ONE).unwrap()));
+        assert!(seats.try_take(ONE).is_none() && is_ending(&taken[1]), "three of four are silent");
     }
 
     #[tokio::test]

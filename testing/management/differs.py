@@ -7,7 +7,7 @@ ANY = ""
 DIFFERS = [
     (ANY, r"garbage_collection|reductions|cached_segments|pending_raft_commands", "figures of Erlang processes"),
     (ANY, r"peer-rabbitmq4@localhost|warren@localhost", "the node's name is a key"),
-    (ANY, r"warren_version|message_bytes_on_disk|disk_bytes|disk_live_ratio|global_prefetch_count", "Warren shows more"),
+    (ANY, r"warren_version|message_bytes_on_disk|disk_bytes|disk_live_ratio|global_prefetch_count|seen_since", "Warren shows more"),
     ("/channels", r"idle_since", "depends on how long the channel was not used"),
     ("/api/queues", r"idle_since", "depends on traffic and its time: Warren counts a queue as used since a message came or went"),
     (ANY, r"socket_opts|cowboy|contexts|listeners", "listeners of other protocols and their socket options"),

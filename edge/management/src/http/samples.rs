@@ -1,7 +1,9 @@
 //! Rates: what counters were a moment ago, and over the last minutes. Refuses to know who counts.
 //!
-//! Counters of the node are sampled every [`INTERVAL_MS`] for [`KEPT`] samples. Those of an object are sampled when somebody
-//! asks for it: a hundred thousand queues that nobody looks at cost nothing, and the first look at one shows a rate of 0.
+//! Counters of the node are sampled every [`INTERVAL_MS`] for [`KEPT`] samples, and one of every minute is kept for longer. Those
+//! of an object are sampled when somebody asks for it: a hundred thousand queues that nobody looks at cost nothing, and the first
+//! look at one shows a rate of 0. Steps of a history between two samples have what a steady change would have brought; those before
+//! the first have its value, and `seen_since` says when that was.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +17,12 @@ pub(crate) const INTERVAL_MS: u64 = 5_000;
 
 /// Samples kept of what is sampled all the time, or shown with its history: ten minutes.
 const KEPT: usize = 121;
+
+/// Between two samples of the node that are kept for longer, milliseconds, ...
+const COARSE_MS: u64 = 60_000;
+
+/// ... and how many those are: eight hours and a little.
+const COARSE_KEPT: usize = 490;
 
 /// Samples kept of an object in a list.
 const KEPT_OF_LISTED: usize = 2;
@@ -96,17 +104,31 @@ struct Sample {
 #[derive(Debug, Default)]
 struct Track {
     samples: VecDeque<Sample>,
+    /// What left `samples`, one of every minute.
+    coarse: VecDeque<Sample>,
     asked_ms: u64,
 }
 
 impl Track {
-    fn push(&mut self, at_ms: u64, values: &[u64], kept: usize) {
+    /// Takes a sample if it is time for one; gives what had to go for it.
+    fn push(&mut self, at_ms: u64, values: &[u64], kept: usize) -> Option<Sample> {
         let is_due = self.samples.back().is_none_or(|latest| at_ms >= latest.at_ms + BEFORE_MS);
-        if is_due {
-            while self.samples.len() >= kept {
-                self.samples.pop_front();
+        if !is_due {
+            return None;
+        }
+        let leaves = if self.samples.len() >= kept { self.samples.pop_front() } else { None };
+        self.samples.push_back(Sample { at_ms, values: values.into() });
+        leaves
+    }
+
+    /// As `push`, and keeps one of each minute for longer.
+    fn push_of_node(&mut self, at_ms: u64, values: &[u64]) {
+        let Some(leaves) = self.push(at_ms, values, KEPT) else { return };
+        if self.coarse.back().is_none_or(|latest| leaves.at_ms + BEFORE_MS >= latest.at_ms + COARSE_MS) {
+            if self.coarse.len() >= COARSE_KEPT {
+                self.coarse.pop_front();
             }
-            self.samples.push_back(Sample { at_ms, values: values.into() });
+            self.coarse.push_back(leaves);
         }
     }
 
@@ -125,25 +147,46 @@ impl Track {
         (change * 1000.0 / (at_ms - before.at_ms) as f64 * 10.0).round() / 10.0
     }
 
-    /// The value at a time: that of the latest sample before it, or of the first.
-    fn at(&self, nth: usize, at_ms: u64) -> u64 {
-        let known = self.samples.iter().rev().find(|sample| sample.at_ms <= at_ms);
-        let known = known.or_else(|| self.samples.front());
-        known.and_then(|sample| sample.values.get(nth).copied()).unwrap_or(0)
+    /// The samples around a time. Nothing before the first.
+    fn around(&self, at_ms: u64) -> (Option<&Sample>, Option<&Sample>) {
+        let fine = self.samples.partition_point(|sample| sample.at_ms <= at_ms);
+        if let Some(before) = fine.checked_sub(1) {
+            return (self.samples.get(before), self.samples.get(fine));
+        }
+        let coarse = self.coarse.partition_point(|sample| sample.at_ms <= at_ms);
+        let before = coarse.checked_sub(1).and_then(|before| self.coarse.get(before));
+        (before, self.coarse.get(coarse).or_else(|| self.samples.front()))
+    }
+
+    /// The value at a time, between those of the samples around it; `now` is the time and value of this moment.
+    fn at(&self, nth: usize, at_ms: u64, now: (u64, u64)) -> u64 {
+        let of = |sample: &Sample| (sample.at_ms, sample.values.get(nth).copied().unwrap_or(0));
+        let (before, after) = self.around(at_ms);
+        let (to_ms, to) = after.map_or(now, of);
+        let Some((from_ms, from)) = before.map(of) else { return to };
+        let (passed, whole) = (at_ms - from_ms, to_ms.saturating_sub(from_ms));
+        if passed == 0 || whole == 0 {
+            return from;
+        }
+        let part = |difference: u64| u128::from(difference) * u128::from(passed) / u128::from(whole);
+        let moved = u64::try_from(part(to.abs_diff(from))).unwrap_or(u64::MAX);
+        if to >= from { from.saturating_add(moved) } else { from.saturating_sub(moved) }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "averages are shown with a few digits")]
-    fn history(&self, nth: usize, at_ms: u64, range: Range, details: &mut Map<String, Value>) {
+    fn history(&self, nth: usize, now: (u64, u64), range: Range, details: &mut Map<String, Value>) {
         let step_ms = range.step_s * 1000;
-        let end = at_ms / step_ms * step_ms;
+        let end = now.0 / step_ms * step_ms;
         let times = (0..=range.age_s / range.step_s).map(|step| end.saturating_sub(step * step_ms));
-        let samples: Vec<(u64, u64)> = times.map(|time| (time, self.at(nth, time))).collect();
+        let samples: Vec<(u64, u64)> = times.map(|time| (time, self.at(nth, time, now))).collect();
         let newest = samples.first().map_or(0, |sample| sample.1);
         let oldest = samples.last().map_or(0, |sample| sample.1);
         let sum: f64 = samples.iter().map(|sample| sample.1 as f64).sum();
         let list: Value =
             samples.iter().map(|(at, value)| json!({"sample": value, "timestamp": at})).collect();
         details.insert("samples".into(), list);
+        let first = self.coarse.front().or(self.samples.front());
+        details.insert("seen_since".into(), first.map_or(now.0, |sample| sample.at_ms).into());
         details
             .insert("avg_rate".into(), ((newest as f64 - oldest as f64) / range.age_s.max(1) as f64).into());
         details.insert("avg".into(), (sum / samples.len().max(1) as f64).into());
@@ -168,7 +211,7 @@ impl Samples {
     /// Takes a sample that nobody has asked for.
     pub(crate) fn take(&self, key: Key, counters: &[(&'static str, u64)]) {
         let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
-        self.0.lock().entry(key).or_default().push(now_ms(), &values, KEPT);
+        self.0.lock().entry(key).or_default().push_of_node(now_ms(), &values);
     }
 
     /// Whether somebody has asked for it lately.
@@ -189,7 +232,8 @@ impl Samples {
         counters: &[(&'static str, u64)],
         range: Option<Range>,
     ) -> Map<String, Value> {
-        let kept = if key.is_of_node() || range.is_some() { KEPT } else { KEPT_OF_LISTED };
+        let is_of_node = key.is_of_node();
+        let kept = if is_of_node || range.is_some() { KEPT } else { KEPT_OF_LISTED };
         let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
         let mut tracks = self.0.lock();
         if tracks.len() >= OBJECTS_MAX && !tracks.contains_key(&key) {
@@ -209,12 +253,16 @@ impl Samples {
                 if track.samples.is_empty() {
                     track.push(at_ms, &values, kept);
                 }
-                track.history(nth, at_ms, range, &mut details);
+                track.history(nth, (at_ms, *value), range, &mut details);
             }
             object.insert((*name).to_owned(), (*value).into());
             object.insert(format!("{name}_details"), Value::Object(details));
         }
-        track.push(at_ms, &values, kept);
+        if is_of_node {
+            track.push_of_node(at_ms, &values);
+        } else {
+            track.push(at_ms, &values, kept);
+        }
         object
     }
 }
@@ -273,6 +321,41 @@ mod tests {
         assert_eq!(details["samples"][0], json!({"sample": 120, "timestamp": 60_000}));
         assert_eq!(details["samples"][12], json!({"sample": 0, "timestamp": 0}));
         assert_eq!((&details["avg_rate"], &details["avg"]), (&json!(2.0), &json!(60.0)));
+    }
+
+    #[test]
+    fn a_history_is_steady_between_two_looks_and_says_when_it_begins() {
+        let samples = Samples::default();
+        let range = Range::new(Some("60"), Some("5"));
+        let look = |at_ms, value| {
+            let shown = samples.at(at_ms, Key::Queue(1), &[("publish", value)], range);
+            assert_eq!(shown["publish_details"]["seen_since"], 101_000);
+            let steps = shown["publish_details"]["samples"].as_array().unwrap().clone();
+            steps.iter().take(6).map(|step| step["sample"].as_u64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(look(101_000, 500), [500; 6], "nobody has looked before");
+        assert_eq!(look(121_000, 2_500), [2_400, 1_900, 1_400, 900, 500, 500], "and not 2,000 in one step");
+        assert_eq!(look(126_000, 0), [500, 2_400, 1_900, 1_400, 900, 500], "a gauge falls");
+    }
+
+    #[test]
+    fn the_node_is_remembered_for_hours_minute_by_minute() {
+        let mut track = Track::default();
+        let ten_hours_ms = 36_000_000;
+        for at_ms in (0..=ten_hours_ms).step_by(5_000) {
+            track.push_of_node(at_ms, &[at_ms / 1_000]);
+        }
+        let mut details = Map::new();
+        let range = Range::new(Some("28800"), Some("600")).unwrap();
+        track.history(0, (ten_hours_ms, 36_000), range, &mut details);
+        let steps = details["samples"].as_array().unwrap();
+        assert_eq!(steps.len(), 49);
+        assert!(
+            steps
+                .iter()
+                .all(|step| step["sample"].as_u64() == step["timestamp"].as_u64().map(|ms| ms / 1_000))
+        );
+        assert_eq!((track.samples.len(), track.coarse.len()), (KEPT, COARSE_KEPT));
     }
 
     #[test]

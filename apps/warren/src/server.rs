@@ -47,8 +47,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     broker.read_parameters_with(management::value_of_event);
-    let settings = Arc::new(settings(options));
-    share_memory(&broker, &settings);
+    let settings = Arc::new(settings(options, &broker));
     profile(&broker, &options.node);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
@@ -297,7 +296,7 @@ fn broker_options(options: &Options) -> BrokerOptions {
     }
 }
 
-fn settings(options: &Options) -> Settings {
+fn settings(options: &Options, broker: &Broker) -> Settings {
     let (network, access) = (&options.network, &options.access);
     let mechanism = |one: &config::Mechanism| match one {
         config::Mechanism::Plain => Mechanism::Plain,
@@ -308,7 +307,7 @@ fn settings(options: &Options) -> Settings {
         .anonymous_login_user
         .clone()
         .map(|user| Anonymous { user, password: access.anonymous_login_pass.expose().to_owned() });
-    Settings {
+    let settings = Settings {
         heartbeat_s: network.heartbeat_s,
         frame_size_max: network.frame_size_max,
         frame_size_min: network.frame_size_negotiable_min,
@@ -327,7 +326,9 @@ fn settings(options: &Options) -> Settings {
             Permit::Denied => GlobalQos::PerConsumer,
         },
         ..Settings::default()
-    }
+    };
+    share_memory(broker, &settings);
+    settings
 }
 
 /// Memory for incomplete messages and open transactions of all clients, and as much again for large deliveries on their way: a

@@ -18,7 +18,7 @@ def names(api, path):
     return [it["name"] for it in api.get(path) if it["name"] and not it["name"].startswith("amq.")]
 
 
-def test_b171_definitions_posted_to_a_vhost_stay_in_it(api):
+def test_definitions_posted_to_a_vhost_stay_in_it(api):
     """A file of a whole node, posted to one vhost, once reset users and filled other vhosts."""
     assert api("PUT", "/api/users/defs-ops", {"password": "old", "tags": "administrator"}).status == 201
     restricted = {"user": "defs-ops", "vhost": W, "exchange": "amq.topic", "write": "", "read": ""}
@@ -47,7 +47,7 @@ def test_b171_definitions_posted_to_a_vhost_stay_in_it(api):
     assert api("DELETE", "/api/users/defs-ops").status == 204
 
 
-def test_b171_what_is_left_out_of_a_file_written_by_hand_is_as_in_rabbitmq(api):
+def test_what_is_left_out_of_a_file_written_by_hand_is_as_in_rabbitmq(api):
     binding = {"source": "x", "vhost": V, "destination": "q", "destination_type": "queue", "routing_key": "k"}
     document = {
         "queues": [{"name": "q", "vhost": V}, {"name": "listed", "vhost": V, "arguments": []}],
@@ -66,7 +66,7 @@ def test_b171_what_is_left_out_of_a_file_written_by_hand_is_as_in_rabbitmq(api):
         assert api("POST", "/api/definitions", {"bindings": [bindings]}).status == 400, bindings
 
 
-def test_b171_an_import_does_not_walk_past_the_limit_of_a_vhost(api):
+def test_an_import_does_not_walk_past_the_limit_of_a_vhost(api):
     assert api("PUT", f"/api/vhost-limits/{V}/max-queues", {"value": 3}).status == 204
     queues = lambda count: [{"name": f"q{number}", "vhost": V} for number in range(count)]
     assert api("POST", "/api/definitions", {"queues": queues(2)}).status == 204
@@ -80,7 +80,7 @@ def test_b171_an_import_does_not_walk_past_the_limit_of_a_vhost(api):
     assert api("POST", "/api/definitions", {"queues": queues(5), "parameters": [lifted]}).status == 400, "nor do limits that come along"
 
 
-def test_b171_topic_permissions_are_for_exchanges_that_are_there(api):
+def test_topic_permissions_are_for_exchanges_that_are_there(api):
     restricted = lambda exchange: {"topic_permissions": [{"user": "guest", "vhost": V, "exchange": exchange, "write": "", "read": ""}]}
     answer = api("POST", "/api/definitions", {**restricted("nox"), "queues": [{"name": "q", "vhost": V}]})
     assert answer.status == 400 and "exchange 'nox' does not exist" in answer.json["reason"]

@@ -85,7 +85,7 @@ def test_b178_checks_that_fail_answer_503_with_a_reason(api):
     assert api.get(f"/api/healthchecks/node/{api.get('/api/overview')['node'].replace('@', '%40')}") == {"status": "ok"}
 
 
-def test_b178_checks_of_load_balancers_need_no_login(api):
+def test_checks_of_load_balancers_need_no_login(api):
     checks = ["is-in-service", "ready-to-serve-clients", "below-node-connection-limit", "reached-target-cluster-size"]
     for who in [None, "guest:wrong"]:
         stranger = api.as_user(who)

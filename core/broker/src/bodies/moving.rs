@@ -78,7 +78,7 @@ impl Bodies {
     fn write(&self, state: &mut State, segments: &SegmentIo, id: u64) {
         state.write(segments, id);
         if let Some(logged) = state.by_id.get(&id).and_then(|entry| entry.logged) {
-            state.write_from_log(segments, self.from_log(id, logged));
+            state.write_from_log(segments, self.log_source(id, logged));
         }
     }
 

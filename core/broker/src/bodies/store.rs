@@ -198,7 +198,7 @@ impl Bodies {
         }
         match (entry.place, entry.logged) {
             (Some(place), _) => state.ask(segments, queue, body.id(), place),
-            (None, Some(logged)) => state.ask_log(segments, queue, self.from_log(body.id(), logged)),
+            (None, Some(logged)) => state.ask_log(segments, queue, self.log_source(body.id(), logged)),
             (None, None) => return Fetched::Missing,
         }
         Fetched::Asked
@@ -292,7 +292,7 @@ impl Bodies {
     }
 
     /// How an I/O thread reads a body that the log has.
-    pub(super) fn from_log(&self, id: u64, body: LoggedBody) -> FromLog {
+    pub(super) fn log_source(&self, id: u64, body: LoggedBody) -> FromLog {
         let services = self.services.get().map_or_else(Weak::new, |services| services.0.clone());
         FromLog { services, id, body }
     }

@@ -128,17 +128,8 @@ impl Queue {
             // Of an earlier life: the messages are here again, and so will their letters be.
             Event::LettersTaken(life, _) if *life != self.life() => {}
             Event::LettersTaken(_, removals) => machine.letters_taken(removals, now_ms, &mut fx),
-            Event::Checkpoint(..) => {
-                if let Event::Checkpoint(position, vacate, reply) = std::mem::replace(event, Event::Handled) {
-                    checkpoints.push(reply);
-                    machine.checkpoint(position, &vacate, &mut fx);
-                }
-            }
-            Event::Compact(..) => {
-                if let Event::Compact(reply) = std::mem::replace(event, Event::Handled) {
-                    checkpoints.push(reply);
-                    machine.compact(&mut fx);
-                }
+            Event::Checkpoint(..) | Event::Compact(..) => {
+                begin_checkpoint(machine, event, checkpoints, &mut fx)
             }
             Event::Delete { .. } => self.delete(machine, event, &mut fx),
             Event::Close => drop(self.close(machine, &mut fx)),
@@ -245,6 +236,26 @@ impl Queue {
         fx.gathers.clear();
         *machine = Classic::new(self.config(), 0);
         ready
+    }
+}
+
+/// Has the machine write its state, or empty segments of which little is needed: answered when that is over.
+fn begin_checkpoint(
+    machine: &mut Classic,
+    event: &mut Event,
+    checkpoints: &mut Vec<Reply<()>>,
+    fx: &mut CellEffects<'_>,
+) {
+    match std::mem::replace(event, Event::Handled) {
+        Event::Checkpoint(position, vacate, reply) => {
+            checkpoints.push(reply);
+            machine.checkpoint(position, &vacate, fx);
+        }
+        Event::Compact(reply) => {
+            checkpoints.push(reply);
+            machine.compact(fx);
+        }
+        other => *event = other,
     }
 }
 

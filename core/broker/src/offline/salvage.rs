@@ -13,7 +13,7 @@ use queues::{BlockPlace, LoggedBlock, RecordKind};
 use stdx::QueueId;
 
 use super::survey::{Depth, Offline, OfflineError, Reading, Survey, read_logged};
-use crate::bodies::{BODY, BodiesFound, STREAM, write_body};
+use crate::bodies::{BODY, STREAM, write_body};
 
 /// What was copied, and what could not be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

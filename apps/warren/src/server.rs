@@ -334,7 +334,7 @@ fn settings(options: &Options, broker: &Broker) -> Settings {
 /// Memory for incomplete messages and open transactions of all clients, and as much again for large deliveries on their way: a
 /// quarter of the memory threshold, also when that moves. What clients leave lying alone never raises the alarm.
 fn share_memory(broker: &Broker, settings: &Settings) {
-    const BYTES_MIN: u64 = 64 << 20;
+    const BYTES_MIN: u64 = 16 << 20;
     const BYTES_MAX: u64 = 1 << 30;
     let budgets = [settings.unfinished.clone(), settings.large_deliveries.clone()];
     broker.alarms().follow_memory_limit(move |limit_bytes| {

@@ -25,7 +25,7 @@ use crate::control::durable::adds_durable;
 use crate::control::long_changes::LongChanges;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
-use crate::foundation::Foundation;
+use crate::foundation::{FileSizes, Foundation};
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
@@ -175,7 +175,11 @@ impl Broker {
         data_dir: &Path,
         options: BrokerOptions,
     ) -> Result<Broker, StartError> {
-        crate::recovery::open(&Foundation::real(disk), data_dir, options)
+        let mut foundation = Foundation::real(disk);
+        if let Ok(total_bytes) = foundation.memory.total_bytes() {
+            foundation.sizes = FileSizes::within(options.memory_limit.bytes(total_bytes));
+        }
+        crate::recovery::open(&foundation, data_dir, options)
     }
 
     /// As [`Broker::open`], on a foundation of the caller's choice and without threads: nothing moves that the [`Driver`] does not step, and a call that is not

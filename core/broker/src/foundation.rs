@@ -34,6 +34,8 @@ pub struct FileSizes {
     /// So many bytes of a queue's segments, beside as many as are needed, may be free before it compacts them: a queue that is drained
     /// slowly has a segment of which little is needed, all the time. Default: that of a segment.
     pub segment_free_bytes_max: u64,
+    /// Bytes on their way to the message log, and as many on theirs to segments: beyond that publishers are not read. Default 64 MiB.
+    pub waiting_bytes_max: u64,
     /// Bytes of metadata log after which a snapshot replaces it. Default 32 MiB.
     pub snapshot_every_bytes: u64,
     /// Of bodies that several queues hold together.
@@ -63,6 +65,7 @@ impl Default for FileSizes {
             log_file_bytes_max: LogOptions::default().file_bytes_max,
             segment_bytes_max: SegmentOptions::default().segment_bytes_max,
             segment_free_bytes_max: SegmentOptions::default().segment_bytes_max.into(),
+            waiting_bytes_max: LogOptions::default().pending_bytes_max,
             snapshot_every_bytes: SNAPSHOT_EVERY_BYTES,
             bodies: SharedBodySizes::default(),
         }
@@ -70,8 +73,26 @@ impl Default for FileSizes {
 }
 
 impl FileSizes {
+    /// As usual, but with less in memory on its way to the disk where publishers are stopped at this threshold: all of it together is
+    /// a quarter.
+    pub(crate) fn within(memory_limit_bytes: u64) -> FileSizes {
+        let usual = FileSizes::default();
+        let part = (memory_limit_bytes / 16).max(4 << 20);
+        let part_of = |usual: usize| usual.min(usize::try_from(part).unwrap_or(usize::MAX));
+        let bodies = SharedBodySizes {
+            recent_bytes_max: part_of(usual.bodies.recent_bytes_max),
+            unwritten_bytes_max: part_of(usual.bodies.unwritten_bytes_max),
+            ..usual.bodies
+        };
+        FileSizes { waiting_bytes_max: usual.waiting_bytes_max.min(part), bodies, ..usual }
+    }
+
     pub(crate) fn log_options(&self) -> LogOptions {
-        LogOptions { file_bytes_max: self.log_file_bytes_max, ..LogOptions::default() }
+        LogOptions {
+            file_bytes_max: self.log_file_bytes_max,
+            pending_bytes_max: self.waiting_bytes_max,
+            ..LogOptions::default()
+        }
     }
 
     pub(crate) fn segment_options(&self) -> SegmentOptions {
@@ -89,5 +110,25 @@ impl Foundation {
             memory: Arc::new(RealMemory::new()),
             sizes: FileSizes::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_waits_for_the_disk_where_memory_is_small() {
+        let at = |limit_bytes| {
+            let sizes = FileSizes::within(limit_bytes);
+            [
+                sizes.waiting_bytes_max,
+                sizes.bodies.unwritten_bytes_max as u64,
+                sizes.bodies.recent_bytes_max as u64,
+            ]
+        };
+        assert_eq!(at(1 << 40), [64 << 20, 64 << 20, 16 << 20]);
+        assert_eq!(at(320 << 20), [20 << 20, 20 << 20, 16 << 20]);
+        assert_eq!(at(0), [4 << 20; 3]);
     }
 }

@@ -327,6 +327,7 @@ fn start_services(
         configs: Configs::default(),
         stages,
         motion,
+        segment_waiting_bytes_max: foundation.sizes.waiting_bytes_max,
         segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
     });
     services.bodies.belong_to(&services);

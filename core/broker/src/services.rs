@@ -36,9 +36,6 @@ use crate::voice::events::Voice;
 /// How long a node that stops waits for dead letters on their way.
 const LETTERS_WAIT_MAX_MS: u32 = 3000;
 
-/// Bytes of blocks on their way to or from disk above which publishers wait.
-const SEGMENT_BYTES_MAX: usize = 64 << 20;
-
 /// Bytes on their way to the log, or to or from segments, above which messages that are to become dead letters wait: what a
 /// publisher's message has to wait for when a million of them die at once.
 const LIGHT_BYTES_MAX: u64 = 16 << 20;
@@ -74,6 +71,8 @@ pub(crate) struct Services {
     pub(crate) undeleted: Mutex<Vec<Arc<Queue>>>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) log_places: LogPlaces,
+    /// Bytes of blocks on their way to or from segments above which publishers wait.
+    pub(crate) segment_waiting_bytes_max: u64,
     /// See [`crate::FileSizes::segment_free_bytes_max`].
     pub(crate) segment_free_bytes_max: u64,
     pub(crate) alarms: Arc<Alarms>,
@@ -329,7 +328,7 @@ impl Services {
     }
 
     pub(crate) fn is_pressed(&self) -> bool {
-        self.log.over_bound() || self.segments.queued_bytes() as usize > SEGMENT_BYTES_MAX
+        self.log.over_bound() || self.segments.queued_bytes() > self.segment_waiting_bytes_max
     }
 
     /// The end: what waits is never answered, and nothing keeps alive what it waits for. What is on disk stays as it is.

@@ -129,7 +129,7 @@ impl Queue {
             Event::LettersTaken(life, _) if *life != self.life() => {}
             Event::LettersTaken(_, removals) => machine.letters_taken(removals, now_ms, &mut fx),
             Event::Checkpoint(..) | Event::Compact(..) => {
-                begin_checkpoint(machine, event, checkpoints, &mut fx)
+                begin_checkpoint(machine, event, checkpoints, &mut fx);
             }
             Event::Delete { .. } => self.delete(machine, event, &mut fx),
             Event::Close => drop(self.close(machine, &mut fx)),

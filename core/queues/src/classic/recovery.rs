@@ -298,7 +298,6 @@ impl Recovering {
                 }
             }
         }
-        queue.may_be_sparse = !queue.segments.is_empty();
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.written = Written { bytes: self.state_bytes, messages: queue.persistent };
         queue.levels = self.levels;

@@ -606,6 +606,49 @@ rabbitmq-diagnostics list_policies_with_classic_queue_mirroring
 delete_vhost matching -q
 """
 
+MAINTENANCE = r"""
+suspend_listeners
+suspend_listeners
+suspend_listeners -q
+suspend_listeners --formatter json
+suspend_listeners extra
+rabbitmq-diagnostics check_running
+resume_listeners
+resume_listeners -q
+resume_listeners --formatter json
+resume_listeners extra
+rabbitmq-upgrade drain
+rabbitmq-upgrade drain -q
+rabbitmq-upgrade drain --formatter json
+rabbitmq-upgrade drain extra
+rabbitmq-diagnostics check_running -q
+rabbitmq-upgrade revive
+rabbitmq-upgrade revive --formatter json
+rabbitmq-upgrade revive -q
+rabbitmq-upgrade revive extra
+reset
+reset extra
+force_reset
+await_startup --formatter json
+rotate_logs
+rotate_logs --formatter json
+restart_vhost
+restart_vhost -q
+restart_vhost --formatter json
+restart_vhost -p nosuchvhost
+list_vhost_limits
+list_vhost_limits -q --formatter json
+list_vhost_limits --global --formatter json
+rabbitmq-diagnostics list_network_interfaces
+rabbitmq-diagnostics list_network_interfaces -q
+rabbitmq-diagnostics list_network_interfaces --formatter json
+rabbitmq-diagnostics list_network_interfaces extra
+rabbitmq-diagnostics consume_event_stream --duration 1
+rabbitmq-diagnostics consume_event_stream -d 1 --pattern queue
+rabbitmq-diagnostics consume_event_stream --duration x
+rabbitmq-diagnostics consume_event_stream extra
+"""
+
 WITHOUT_BROKER = r"""
 list_users
 list_users -q
@@ -638,7 +681,8 @@ encode a b
 version
 """
 
-GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "matching": MATCHING, "tools": TOOLS}
+GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "matching": MATCHING, "tools": TOOLS,
+          "maintenance": MAINTENANCE}
 
 
 def cases(text):

@@ -94,6 +94,12 @@ differ("a mistake is told without a stack trace", ["rabbitmq-diagnostics list_po
 differ("what is not there is a failure for programs, too", ["rabbitmq-diagnostics list_policies_that_match -p matching none --formatter json"], exit=65)
 differ("queues are not mirrored; RabbitMQ 4.3.6 dies of it", ["rabbitmq-diagnostics list_policies_with_classic_queue_mirroring"], exit=69,
        err=has("Warren has no 'list_policies_with_classic_queue_mirroring'", "not mirrored"))
+differ("it must be stopped first, as in RabbitMQ, and then its folder is deleted", ["reset", "force_reset", "reset extra"], exit=69, out="",
+       err=has("Warren has no '", "`stop` it, and delete or move its data directory"))
+differ("another machine", ["rabbitmq-diagnostics list_network_interfaces", "rabbitmq-diagnostics list_network_interfaces -q"], exit=0,
+       err="", out=has("Interface lo\n", "addr: 127.0.0.1", "netmask: 255.0.0.0", "flags: up, loopback, running"))
+differ("another machine", ["rabbitmq-diagnostics list_network_interfaces --formatter json"], exit=0,
+       out=has("'message': 'Node NODE reported network interfaces'", "'result': 'ok'", "'lo': {"))
 differ("there is no TLS yet", ["rabbitmq-diagnostics cipher_suites"], exit=69, err=has("Warren has no 'cipher_suites'"))
 differ("there is no Erlang", ["rabbitmq-diagnostics erlang_cookie_hash"], exit=69, err=has("no Erlang"))
 differ("nothing is deprecated", ["list_deprecated_features"], exit=0, out="Listing deprecated features ...")

@@ -1,17 +1,38 @@
 //! What the running server tells management of itself. Refuses to know who asks.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use management::{HTTP_PROTOCOL, LISTENER_PROTOCOL, Node, NodeListener};
+use management::{Doors, HTTP_PROTOCOL, LISTENER_PROTOCOL, Maintenance, Node, NodeListener};
+use net::Gate;
 use protocols::amqp091::Settings;
 
 use crate::config::{Options, Switch};
 use crate::logging;
 
-/// The description of a server that listens there since now.
-pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option<SocketAddr>) -> Node {
+/// The listeners of clients.
+#[derive(Debug)]
+struct Gates(Vec<Gate>);
+
+impl Doors for Gates {
+    fn close(&self) -> io::Result<()> {
+        self.0.iter().try_for_each(Gate::close)
+    }
+
+    fn open(&self) -> io::Result<()> {
+        self.0.iter().try_for_each(Gate::open)
+    }
+}
+
+/// The description of a server that listens there since now, for clients behind these gates.
+pub(crate) fn describe(
+    options: &Options,
+    addresses: &[SocketAddr],
+    gates: Vec<Gate>,
+    http: Option<SocketAddr>,
+) -> Node {
     let listener = |address: &SocketAddr| NodeListener {
         address: *address,
         protocol: LISTENER_PROTOCOL,
@@ -33,6 +54,7 @@ pub(crate) fn describe(options: &Options, addresses: &[SocketAddr], http: Option
         shovels: None,
         set_log_level: |level| crate::logging::set_level(level).map_err(drop),
         consumer_timeout_ms: options.queues.consumer_timeout_ms,
+        maintenance: Arc::new(Maintenance::new(Box::new(Gates(gates)))),
         stop: Arc::default(),
     }
 }

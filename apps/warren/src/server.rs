@@ -52,7 +52,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
     let mut addresses = Vec::new();
-    let mut accepting = Vec::new();
+    let (mut accepting, mut gates) = (Vec::new(), Vec::new());
     for listener in &options.network.listeners {
         let candidates = listener.candidates();
         let tcp = &options.network.tcp;
@@ -67,13 +67,14 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
             format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
         })?;
         addresses.push(bound.local_address()?);
+        gates.push(bound.gate());
         let accept = bound.accept_amqp091(broker.clone(), settings.clone(), clock.clone(), random.clone());
         accepting.push(tokio::spawn(accept));
     }
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
-    let mut node = node::describe(options, &addresses, http_address);
+    let mut node = node::describe(options, &addresses, gates, http_address);
     let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
     if let Some((listener, address)) = prometheus::bind(&options.prometheus)? {

@@ -79,6 +79,7 @@ pub use voice::events::ReadParameter;
 pub use voice::log::LogExchange;
 pub use voice::sessions::LoginOutcome;
 pub use voice::shovels::ShovelNews;
+pub use voice::tap::{Told, ToldEvent};
 pub use voice::trace::Tracing;
 
 // What sessions need from the layers below, under one roof.

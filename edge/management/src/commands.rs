@@ -5,8 +5,9 @@ use broker::{Broker, Commit, Refused, Tracing};
 use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
-    access, alarms, connections, definitions, delayed, delivery, limits, objects, parameters, plugins,
-    policies, profile, queues, report, routes, shovels, stages, topology, upkeep, vhosts,
+    access, alarms, connections, definitions, delayed, delivery, events, limits, maintenance, objects,
+    parameters, plugins, policies, profile, queues, report, routes, shovels, stages, topology, upkeep,
+    vhosts,
 };
 
 /// What every command gives.
@@ -16,6 +17,7 @@ pub(crate) type Outcome = Result<Answer, Failure>;
 pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
     node::run(broker, node, request)
         .or_else(|| upkeep::run(broker, node, request))
+        .or_else(|| maintenance::run(broker, node, request))
         .or_else(|| plugins::run(broker, node, request))
         .or_else(|| shovels::run(broker, node, request))
         .unwrap_or_else(|| dispatch(broker, node, request))
@@ -33,6 +35,7 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
         "stop" | "shutdown" => Ok(Answer::done()),
         "status" => Ok(objects::status(broker, node)),
         "profile" => profile::command(broker, request),
+        "consume_event_stream" => events::consume(broker, request),
         "stages" => Ok(stages::stages(broker)),
         "report" => Ok(report::report(broker, node)),
         "alarms" => Ok(alarms::alarms(broker)),

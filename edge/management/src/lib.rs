@@ -19,11 +19,14 @@ mod connections;
 mod definitions;
 mod delayed;
 mod delivery;
+mod events;
 mod format;
 pub mod http;
 mod imports;
+mod interfaces;
 mod journal;
 mod limits;
+mod maintenance;
 mod node;
 mod objects;
 mod parameters;
@@ -51,6 +54,7 @@ pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, exp
 pub use format::{Format, Headers, render};
 pub use imports::{Importer, Scope, Unsupported, import};
 pub use journal::{Journal, JournalLine};
+pub use maintenance::{Doors, Maintenance};
 pub use node::{
     HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, NodeTags, PROMETHEUS_PROTOCOL,
 };

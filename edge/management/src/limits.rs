@@ -121,8 +121,10 @@ pub(crate) fn list_vhost_limits(broker: &Broker, request: &Request) -> Outcome {
     let found =
         broker.read_metadata(|state| state.vhost(vhost.as_bytes()).map(|vhost| vhost.limits().clone()));
     let limits = found.ok_or_else(|| no_such_vhost(vhost))?;
-    let ok = if limits.is_empty() { String::new() } else { shown(&limits).to_string() };
-    Ok(Answer::Done { ok })
+    if limits.is_empty() {
+        return Ok(Answer::Facts { text: String::new(), json: Value::Array(Vec::new()) });
+    }
+    Ok(Answer::Done { ok: shown(&limits).to_string() })
 }
 
 fn no_such_user(user: &str) -> Failure {

@@ -13,7 +13,9 @@ use tokio::sync::Notify;
 use crate::alarms;
 use crate::columns::{Column, chosen, rows};
 use crate::commands::{Outcome, arguments, usage};
+use crate::interfaces;
 use crate::journal::Journal;
+use crate::maintenance::Maintenance;
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::queues::unresponsive;
 use crate::values::iso_time;
@@ -86,6 +88,8 @@ pub struct Node {
     pub set_log_level: fn(&str) -> Result<(), ()>,
     /// How long deliveries of queues that do not say so themselves may stay unacked, milliseconds.
     pub consumer_timeout_ms: u64,
+    /// Whether clients are let in.
+    pub maintenance: Arc<Maintenance>,
     /// Told when an operator asks the server to stop; one waiter is enough.
     pub stop: Arc<Notify>,
 }
@@ -121,7 +125,13 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Out
         "maybe_stuck" => Ok(maybe_stuck(broker)),
         "memory_breakdown" => memory_breakdown(broker, request),
         "cluster_status" => Ok(cluster_status(broker, node)),
-        "node_health_check" | "rotate_logs" | "restart_vhost" => Ok(Answer::done()),
+        "list_network_interfaces" => Ok(interfaces::listed()),
+        "node_health_check" => Ok(Answer::done()),
+        "rotate_logs" => {
+            let text = "Error:\nThis command does not rotate logs anymore [deprecated]";
+            Err(Failure::new(Exit::UNAVAILABLE, text))
+        }
+        "restart_vhost" => restart_vhost(broker, request),
         "list_feature_flags" => list_feature_flags(request),
         "enable_feature_flag" => enable_feature_flag(request),
         _ => return None,
@@ -417,9 +427,9 @@ fn cluster_status(broker: &Broker, node: &Node) -> Answer {
     let text = format!(
         "Basics\n\nCluster name: {name}\nTotal CPU cores available cluster-wide: {cores}\n\nDisk Nodes\n\n{NODE_NAME}\n\n\
          Running Nodes\n\n{NODE_NAME}\n\nVersions\n\n{NODE_NAME}: RabbitMQ {version} as Warren {}\n\nCPU Cores\n\n\
-         Node: {NODE_NAME}, available CPU cores: {cores}\n\nMaintenance status\n\nNode: {NODE_NAME}, status: not under \
-         maintenance\n\nAlarms\n\n{}\n\nNetwork Partitions\n\n(none)\n\nListeners\n\n{}\n\nFeature flags\n\n(none)",
+         Node: {NODE_NAME}, available CPU cores: {cores}\n\nMaintenance status\n\nNode: {NODE_NAME}, status: {}\n\nAlarms\n\n{}\n\nNetwork Partitions\n\n(none)\n\nListeners\n\n{}\n\nFeature flags\n\n(none)",
         node.version,
+        node.maintenance.status(),
         if alarms.is_empty() { "(none)".into() } else { alarms.join("\n") },
         listeners.join("\n"),
     );
@@ -431,12 +441,25 @@ fn cluster_status(broker: &Broker, node: &Node) -> Answer {
         "disk_nodes": [NODE_NAME],
         "feature_flags": [],
         "listeners": {NODE_NAME: listener_objects(node)},
-        "maintenance_status": {NODE_NAME: "not under maintenance"},
+        "maintenance_status": {NODE_NAME: node.maintenance.status()},
         "partitions": {},
         "running_nodes": [NODE_NAME],
         "versions": {NODE_NAME: {"rabbitmq_name": "Warren", "rabbitmq_version": version, "erlang_version": ""}},
     });
     facts(text, json)
+}
+
+/// A vhost does not fail on its own: one that is there runs.
+fn restart_vhost(broker: &Broker, request: &Request) -> Outcome {
+    let vhost = request.vhost();
+    if broker.vhost(vhost).is_none() {
+        let text = format!(
+            "Error:\nFailed to start vhost '{vhost}' on node '{NODE_NAME}'Reason: {{:no_such_vhost, \"{vhost}\"}}"
+        );
+        return Err(Failure::new(Exit::SOFTWARE, text));
+    }
+    let said = format!("Vhost '{vhost}' is already running on node '{NODE_NAME}'");
+    Ok(facts(said.clone(), json!({"message": said})))
 }
 
 /// There are none; the columns are RabbitMQ's.
@@ -461,7 +484,7 @@ pub(crate) fn status_object(node: &Node) -> Value {
         "pid": std::process::id(),
         "os": std::env::consts::OS,
         "uptime": node.started.elapsed().as_secs(),
-        "is_under_maintenance": false,
+        "is_under_maintenance": node.maintenance.is_on(),
         "rabbitmq_version": node.rabbitmq_version,
         "product_name": "Warren",
         "product_version": node.version,
@@ -493,6 +516,7 @@ pub(crate) mod tests {
             shovels: None,
             set_log_level: |_| Err(()),
             consumer_timeout_ms: 1_800_000,
+            maintenance: Arc::default(),
             stop: Arc::default(),
         }
     }

@@ -19,12 +19,13 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
     let connections = broker.connections().count();
     let log_lines: Vec<String> = node.log_locations.iter().map(|place| format!(" * {place}")).collect();
     let text = format!(
-        "Runtime\n\nOS PID: {}\nOS: Linux\nUptime (seconds): {}\nIs under maintenance?: false\nRabbitMQ version: {}\n\
+        "Runtime\n\nOS PID: {}\nOS: Linux\nUptime (seconds): {}\nIs under maintenance?: {}\nRabbitMQ version: {}\n\
          Warren version: {}\nNode name: {NODE_NAME}\nCluster name: {}\n\nData directory\n\nNode data directory: {}\n\n\
          Log file(s)\n\n{}\n\n{}\n\nTotals\n\nConnection count: {connections}\nQueue count: {queues}\n\
          Virtual host count: {}\nDelivery stalls: {}\n\n{}\n\nListeners\n\n{}",
         std::process::id(),
         node.started.elapsed().as_secs(),
+        node.maintenance.is_on(),
         node.rabbitmq_version,
         node.version,
         broker.cluster_name(),

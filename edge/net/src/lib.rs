@@ -1,11 +1,13 @@
 //! Listeners and connection tasks: where sockets live.
 //!
-//! Principal types: [`Listener`], which accepts, and the connection task that drives one protocol session: reads
+//! Principal types: [`Listener`], which accepts, [`Gate`], which stops it for a while, and the connection task that drives one protocol session: reads
 //! greedily, hands bytes in, writes what has gathered with one call, and ticks the session's clock.
 //!
 //! Refuses to know: frames, methods, queues. What a session says it needs is what happens.
 mod connection;
+mod gate;
 mod listener;
 
 pub use connection::serve;
+pub use gate::Gate;
 pub use listener::{Listener, ListenerOptions};

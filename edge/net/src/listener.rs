@@ -9,8 +9,10 @@ use platform::{Clock, Random};
 use protocols::amqp091::{Peer, Session, Settings};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
 use crate::connection::{now_of, serve};
+use crate::gate::{Gate, Order, Wanted};
 
 /// Socket options of a listener and what it accepts.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ impl Default for ListenerOptions {
 pub struct Listener {
     socket: TcpListener,
     options: ListenerOptions,
+    gate: Gate,
+    orders: mpsc::UnboundedReceiver<Order>,
 }
 
 impl Listener {
@@ -51,7 +55,10 @@ impl Listener {
         let mut last = io::Error::other("no address to listen on");
         for address in candidates {
             match bind_one(*address, &options) {
-                Ok(socket) => return Ok(Listener { socket, options }),
+                Ok(socket) => {
+                    let (gate, orders) = Gate::new();
+                    return Ok(Listener { socket, options, gate, orders });
+                }
                 Err(error) => last = error,
             }
         }
@@ -63,16 +70,32 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Accepts until dropped.
+    /// What stops and starts accepting.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    /// Accepts until dropped, while its gate is open.
     pub async fn accept_amqp091(
-        self,
+        mut self,
         broker: Broker,
         settings: Arc<Settings>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) {
+        let address = self.socket.local_addr();
+        let mut socket = Some(self.socket);
         loop {
-            match self.socket.accept().await {
+            let accepted = tokio::select! {
+                accepted = accept(socket.as_ref()) => accepted,
+                Some(order) = self.orders.recv() => {
+                    let done = obey(order.wanted, &mut socket, &address, &self.options);
+                    let _nobody_waits = order.done.send(done);
+                    continue;
+                }
+            };
+            match accepted {
                 Ok((stream, remote)) => {
                     if let Err(error) =
                         start(&self.options, stream, remote, &broker, &settings, &clock, &*random)
@@ -88,6 +111,33 @@ impl Listener {
             }
         }
     }
+}
+
+/// The next connection; never, while there is no socket.
+async fn accept(socket: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match socket {
+        Some(socket) => socket.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Closes the socket, or binds it where it was.
+fn obey(
+    wanted: Wanted,
+    socket: &mut Option<TcpListener>,
+    address: &io::Result<SocketAddr>,
+    options: &ListenerOptions,
+) -> io::Result<()> {
+    match (wanted, socket.is_some()) {
+        (Wanted::Closed, _) => *socket = None,
+        (Wanted::Open, true) => {}
+        (Wanted::Open, false) => {
+            let address =
+                address.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+            *socket = Some(bind_one(*address, options)?);
+        }
+    }
+    Ok(())
 }
 
 fn bind_one(address: SocketAddr, options: &ListenerOptions) -> io::Result<TcpListener> {

@@ -86,6 +86,7 @@ const LETTERS: &[(char, &str)] = &[
     ('e', "if-empty"),
     ('u', "if-unused"),
     ('d', "description="),
+    ('d', "duration="),
     ('N', "number="),
     ('P', "pid="),
     ('a', "address="),

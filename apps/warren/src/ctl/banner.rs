@@ -240,6 +240,8 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
         "check_certificate_expiration" => {
             format!("Checking certificate expiration for all certificates on node {node} ...")
         }
+        "list_network_interfaces" => format!("Asking node {node} to report its network interfaces ..."),
+        "restart_vhost" => format!("Trying to restart vhost '{}' on node '{node}' ...", request.vhost()),
         "listeners" => format!("Asking node {node} to report its protocol listeners ..."),
         "command_line_arguments" => format!("Command line arguments of node {node} ..."),
         "log_location" => format!("Log file location(s) on node {node} ..."),
@@ -309,6 +311,19 @@ fn of_upkeep(request: &Request) -> Option<String> {
             "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for 120 seconds..."
                 .into()
         }
+        "suspend_listeners" => format!(
+            "Will suspend client connection listeners on node {node}. The node will no longer accept client connections!"
+        ),
+        "resume_listeners" => format!(
+            "Will resume client connection listeners on node {node}. The node will now accept client connections"
+        ),
+        "drain" => format!(
+            "Will put node {node} into maintenance mode. The node will no longer serve any client traffic!"
+        ),
+        "revive" => format!(
+            "Will put node {node} back into regular operating mode. The node will again serve client traffic and host primary \
+             queue replicas."
+        ),
         "post_upgrade" => "Executing post upgrade tasks...\nRebalancing queue masters...\n".into(),
         "rebalance" if first == "all" => "Re-balancing leaders of all queues...".into(),
         "rebalance" if matches!(first, "quorum" | "stream") => {

@@ -50,17 +50,16 @@ const ABSENT: &[(&str, &[&str])] = &[
             "join_cluster",
             "forget_cluster_node",
             "force_boot",
-            "force_reset",
             "force_standalone_khepri_boot",
-            "reset",
             "rename_cluster_node",
             "update_cluster_nodes",
         ],
     ),
     (
-        "the node and its process are one: use `stop`, and start the process again",
-        &["start_app", "stop_app", "suspend_listeners", "resume_listeners"],
+        "it needs a node that is stopped, and here node and process are one: `stop` it, and delete or move its data directory",
+        &["reset", "force_reset"],
     ),
+    ("the node and its process are one: use `stop`, and start the process again", &["start_app", "stop_app"]),
     (
         "connections are not encrypted yet",
         &["certificates", "cipher_suites", "list_ciphers", "list_hashes", "tls_versions"],
@@ -105,7 +104,6 @@ const ABSENT: &[(&str, &[&str])] = &[
             "restart_stream",
         ],
     ),
-    ("a node is a cluster of its own: stop it, there is nobody to drain to", &["drain", "revive"]),
     (
         "queues are not mirrored, and no policy can say so; nor in RabbitMQ 4, where these fail",
         &[
@@ -115,9 +113,7 @@ const ABSENT: &[(&str, &[&str])] = &[
             "remove_classic_queue_mirroring_from_policies",
         ],
     ),
-    ("`ip address` shows them", &["list_network_interfaces"]),
     ("values in configuration files are not encrypted", &["encrypt_conf_value", "decrypt_conf_value"]),
-    ("events are on the exchange amq.rabbitmq.event", &["consume_event_stream"]),
 ];
 
 /// All commands, section by section.

@@ -1,4 +1,4 @@
-//! Following the server's log: asks again and again for the lines behind those that were shown. Refuses to know where they come
+//! Following the server's log or its events: asks again and again for the lines behind those that were shown. Refuses to know where they come
 //! from.
 
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(super) enum Ended {
 
 /// Whether this command goes on until somebody ends it.
 pub(super) fn follows(command: &str) -> bool {
-    command == "log_tail_stream"
+    matches!(command, "log_tail_stream" | "consume_event_stream")
 }
 
 /// Until when to follow; `None` is for ever.
@@ -38,7 +38,9 @@ pub(super) fn end(request: &Request) -> Result<Option<Instant>, Failure> {
         Some(text) => match text.parse::<u32>() {
             Ok(seconds) => Ok(Some(Instant::now() + Duration::from_secs(seconds.into()))),
             Err(_) => {
-                let text = "Error (argument validation): --duration is a number of seconds";
+                let text = format!(
+                    "Error (argument validation): Invalid options for this command:\n--duration : {text}"
+                );
                 Err(Failure::new(Exit::USAGE, text))
             }
         },

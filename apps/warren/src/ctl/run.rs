@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use management::{Answer, Exit, Failure};
+use management::{Answer, Exit, Failure, Format};
 
 use super::arguments::{Arguments, Banner, Mistake, Run, parse};
 use super::banner::{banner, comes_first};
@@ -87,7 +87,10 @@ fn ask(
     mut banner: Option<String>,
 ) -> anyhow::Result<Result<(), Failure>> {
     if waiting::waits_for_start(&arguments.request.command) {
-        return Ok(wait_for_start(arguments, server));
+        return match wait_for_start(arguments, server) {
+            Ok(()) if arguments.format == Format::Json => finish(arguments, Answer::done(), None, None),
+            waited => Ok(waited),
+        };
     }
     if following::follows(&arguments.request.command) {
         return follow(arguments, server, banner);

@@ -13,6 +13,7 @@ use wire::amqp091::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
 
 use super::log::LOG_EXCHANGE;
 use super::outlet::{Announcement, Outlet};
+use super::tap::{Tap, Told};
 use crate::refused::Refused;
 use crate::{Broker, BrokerOptions};
 
@@ -62,6 +63,8 @@ pub(crate) struct Voice {
     pub(crate) outlet: Outlet,
     pub(crate) node: Box<str>,
     events: Audience,
+    /// Those who ask for events by a tool.
+    tap: Tap,
     pub(crate) logs: Audience,
     /// What reads the values of runtime parameters.
     parameters: OnceLock<ReadParameter>,
@@ -80,6 +83,7 @@ impl Voice {
             outlet: Outlet::default(),
             node: options.node_name.as_str().into(),
             events,
+            tap: Tap::default(),
             logs,
             parameters: OnceLock::new(),
             clock,
@@ -115,18 +119,25 @@ impl Voice {
     /// Whether anybody listens to events.
     #[inline]
     pub(crate) fn is_heard(&self) -> bool {
-        self.events.is_listening()
+        self.events.is_listening() || self.tap.is_on()
     }
 
-    /// Publishes an event if anybody listens.
+    /// Publishes an event if anybody listens, and keeps it for those who ask.
     pub(crate) fn tell(&self, key: &str, fill: impl FnOnce(&mut Headers)) {
-        let Some(vhost) = self.events.heard_in() else { return };
+        if !self.is_heard() {
+            return;
+        }
         let now_ms = self.clock.wall_ms();
         let mut headers = Headers::default();
         fill(&mut headers);
         headers.number("timestamp_in_ms", now_ms);
+        let headers = headers.into_table();
+        if self.tap.is_on() {
+            self.tap.keep(key, &headers, now_ms);
+        }
+        let Some(vhost) = self.events.heard_in() else { return };
         let properties = PropertiesBuf {
-            headers: Some(headers.into_table()),
+            headers: Some(headers),
             delivery_mode: Some(2),
             timestamp: Some(now_ms / 1000),
             ..PropertiesBuf::default()
@@ -164,6 +175,14 @@ impl Broker {
             Some(vhost) => self.declare_own(vhost, EVENT_EXCHANGE),
             None => Ok(()),
         }
+    }
+
+    /// What has happened behind an event's number, at most the last 10,000 events and 8 MiB of them; without a number only the number
+    /// to ask with. Nothing is kept when nobody has asked for ten seconds.
+    #[must_use]
+    pub fn events_after(&self, seq: Option<u64>) -> Told {
+        let voice = &self.services().voice;
+        voice.tap.after(seq, voice.now_ms())
     }
 
     /// Values of runtime parameters are told of as this reads them; without it, as the texts that they are. Once.

@@ -11,4 +11,5 @@ mod rules;
 pub(crate) mod sessions;
 pub(crate) mod shovels;
 pub(crate) mod stalls;
+pub(crate) mod tap;
 pub(crate) mod trace;

@@ -192,7 +192,15 @@ fn with_data(call: &Call) -> Answer {
     Ok(ok())
 }
 
+/// RabbitMQ's two checks have two texts.
 fn in_service(call: &Call) -> Answer {
+    if call.node().maintenance.is_on() {
+        return failed(json!({"reason": "this rabbit node is not currently available to serve"}));
+    }
+    runs(call)
+}
+
+fn runs(call: &Call) -> Answer {
     match alarms::check_running(call.broker()) {
         Ok(_) => Ok(ok()),
         Err(failure) => failed(json!({"reason": failure.error})),
@@ -222,7 +230,10 @@ fn below_limit(call: &Call) -> Answer {
 }
 
 fn ready(call: &Call) -> Answer {
-    if is_full(call) { below_limit(call) } else { in_service(call) }
+    if call.node().maintenance.is_on() {
+        return failed(json!({"reason": "the rabbit node is not currently available to serve"}));
+    }
+    if is_full(call) { below_limit(call) } else { runs(call) }
 }
 
 fn nothing_to_do(_: &Call) -> Answer {

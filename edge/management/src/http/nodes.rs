@@ -89,7 +89,7 @@ fn node_object(call: &Call) -> Value {
         "name": NODE_NAME,
         "type": "disc",
         "running": true,
-        "being_drained": false,
+        "being_drained": node.maintenance.is_on(),
         "partitions": [],
         "os_pid": std::process::id().to_string(),
         "uptime": uptime_ms,

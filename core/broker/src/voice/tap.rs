@@ -1,0 +1,154 @@
+//! The last events, for those who ask again and again what has happened: kept only while somebody does. Refuses to know who asks.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use wire::amqp091::TableBuf;
+
+/// Events kept; older ones are forgotten.
+const EVENTS_MAX: usize = 10_000;
+
+/// Bytes of their headers that are kept.
+const BYTES_MAX: usize = 8 << 20;
+
+/// Nothing more is kept when nobody has asked for so long.
+const PATIENCE_MS: u64 = 10_000;
+
+/// Something that has happened, as `amq.rabbitmq.event` tells it (B176).
+#[derive(Clone, Debug)]
+pub struct ToldEvent {
+    /// Its number since the process started, from 1, among those that were kept.
+    pub seq: u64,
+    /// What it is, such as `queue.created`.
+    pub key: Box<str>,
+    /// Everything else.
+    pub headers: TableBuf,
+}
+
+/// What has happened since somebody asked before.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// The number to ask with the next time.
+    pub newest: u64,
+    /// Events that were forgotten before anybody asked.
+    pub missed: u64,
+    /// Oldest first.
+    pub events: Vec<ToldEvent>,
+}
+
+#[derive(Default)]
+struct Kept {
+    events: VecDeque<ToldEvent>,
+    bytes: usize,
+    seq: u64,
+    until_ms: u64,
+}
+
+impl Kept {
+    fn forget_one(&mut self) {
+        if let Some(event) = self.events.pop_front() {
+            self.bytes -= event.headers.as_table().raw().len();
+        }
+    }
+}
+
+/// Keeps events while somebody asks for them.
+#[derive(Default)]
+pub(crate) struct Tap {
+    is_on: AtomicBool,
+    kept: Mutex<Kept>,
+}
+
+impl Tap {
+    /// Whether anybody has asked lately.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Keeps an event, or nothing more if nobody has asked for ten seconds.
+    pub(crate) fn keep(&self, key: &str, headers: &TableBuf, now_ms: u64) {
+        let mut kept = self.kept.lock();
+        if now_ms > kept.until_ms {
+            self.is_on.store(false, Ordering::Relaxed);
+            *kept = Kept { seq: kept.seq, ..Kept::default() };
+            return;
+        }
+        kept.seq += 1;
+        let seq = kept.seq;
+        kept.bytes += headers.as_table().raw().len();
+        kept.events.push_back(ToldEvent { seq, key: key.into(), headers: headers.clone() });
+        while kept.events.len() > EVENTS_MAX || kept.bytes > BYTES_MAX {
+            kept.forget_one();
+        }
+    }
+
+    /// Events behind a number; without one none, but from now on they are kept for who asks again within ten seconds.
+    pub(crate) fn after(&self, seq: Option<u64>, now_ms: u64) -> Told {
+        let mut kept = self.kept.lock();
+        if now_ms > kept.until_ms {
+            *kept = Kept { seq: kept.seq, ..Kept::default() };
+        }
+        kept.until_ms = now_ms + PATIENCE_MS;
+        self.is_on.store(true, Ordering::Relaxed);
+        let newest = kept.seq;
+        let Some(seq) = seq else { return Told { newest, ..Told::default() } };
+        let first = kept.events.front().map_or(newest + 1, |event| event.seq);
+        let from = kept.events.partition_point(|event| event.seq <= seq);
+        Told {
+            newest,
+            missed: first.saturating_sub(seq.saturating_add(1)),
+            events: kept.events.range(from..).cloned().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_bytes(bytes: usize) -> TableBuf {
+        let mut table = TableBuf::new();
+        table.push_str("name", vec![b'x'; bytes]);
+        table
+    }
+
+    #[test]
+    fn who_asks_again_gets_each_event_once_and_nothing_of_before() {
+        let tap = Tap::default();
+        assert!(!tap.is_on());
+        assert_eq!(tap.after(None, 0).newest, 0);
+        assert!(tap.is_on());
+        tap.keep("queue.created", &of_bytes(1), 5);
+        tap.keep("queue.deleted", &of_bytes(1), 6);
+        let told = tap.after(Some(0), 7);
+        assert_eq!(
+            told.events.iter().map(|it| &*it.key).collect::<Vec<_>>(),
+            ["queue.created", "queue.deleted"]
+        );
+        assert_eq!((told.newest, told.missed), (2, 0));
+        assert!(tap.after(Some(2), 8).events.is_empty());
+        assert!(tap.after(None, 9).events.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_when_nobody_has_asked_for_a_while() {
+        let tap = Tap::default();
+        tap.after(None, 0);
+        tap.keep("a", &of_bytes(1), PATIENCE_MS + 1);
+        assert!(!tap.is_on());
+        assert!(tap.kept.lock().events.is_empty());
+    }
+
+    #[test]
+    fn at_the_bound_the_oldest_are_forgotten_and_counted() {
+        let tap = Tap::default();
+        tap.after(None, 0);
+        (0..EVENTS_MAX + 5).for_each(|_| tap.keep("a", &of_bytes(1), 1));
+        let told = tap.after(Some(2), 1);
+        assert_eq!((told.missed, told.events.len()), (3, EVENTS_MAX));
+        (0..20).for_each(|_| tap.keep("a", &of_bytes(1 << 20), 1));
+        assert!(tap.kept.lock().bytes <= BYTES_MAX && tap.after(Some(0), 1).events.len() < 9);
+    }
+}

@@ -66,3 +66,13 @@ def test_logins_are_told_apart_by_source_while_somebody_wants_to_know(api, broke
     assert api.get(path) == before, "nothing is recorded any more, and what was stays"
     assert api("DELETE", path).status == 204
     assert api.get(path) == []
+
+
+def test_files_of_the_web_ui_come_as_the_client_takes_them(api):
+    gzipped = api("GET", "/ui.js", headers={"accept-encoding": "gzip"})
+    assert gzipped.headers["content-encoding"] == "gzip" and "accept-encoding" in gzipped.headers["vary"].lower()
+    for taken in [{}, {"accept-encoding": "identity"}, {"accept-encoding": "gzip;q=0"}]:
+        plain = api("GET", "/ui.js", headers=taken)
+        assert "content-encoding" not in plain.headers and plain.body == gzip.decompress(gzipped.body), taken
+        assert plain.headers["etag"] != gzipped.headers["etag"]
+        assert api("GET", "/ui.js", headers={**taken, "if-none-match": plain.headers["etag"]}).status == 304

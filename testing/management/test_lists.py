@@ -88,3 +88,32 @@ def test_a_page_of_many_queues_comes_at_once(api, broker):
     before = broker.memory_kib()
     assert len(api.get(f"/api/queues/{V}?columns=name,messages&sort=messages")) == count + 252
     assert broker.memory_kib() - before < 200_000
+
+
+@pytest.mark.parametrize("path", ["bindings", "permissions", "consumers", "policies", "parameters", "nodes", "topic-permissions", "global-parameters"])
+def test_lists_that_rabbitmq_never_cuts_are_whole_unless_pages_are_really_meant(api, path):
+    assert isinstance(api.get(f"/api/{path}?page=1"), list)
+    assert api.get(f"/api/{path}?page=1&pagination=true")["page"] == 1
+    for paged in ["queues", "exchanges", "connections", "channels", "vhosts", "users"]:
+        assert api.get(f"/api/{paged}?page=1")["page"] == 1
+
+
+def test_names_may_be_excluded_by_look_ahead(api):
+    names = names_of(api.get("/api/exchanges/%2F?page=1&use_regex=true&name=^(?!AMQ)"))
+    assert "" in names and not [name for name in names if name.startswith("amq.")]
+
+
+@pytest.mark.parametrize("query, text", [
+    ("lengths_age=100000&lengths_incr=1", "age 100000, incr 1"), ("msg_rates_age=60&msg_rates_incr=0", "age 60, incr 0"),
+    ("data_rates_age=-5&data_rates_incr=5", "age -5, incr 5"), ("node_stats_age=0&node_stats_incr=0", "age 0, incr 0"),
+    ("lengths_age=501&lengths_incr=1", "age 501, incr 1")])
+def test_ranges_that_make_no_sense_are_refused_in_rabbitmqs_words(api, query, text):
+    for path, error in [("queues", "invalid_range_parameters"), ("vhosts", "invalid_range_parameters"), ("vhosts/%2F", "bad_request"),
+                        ("exchanges/%2F/amq.topic", "bad_request"), ("overview", "bad_request")]:
+        answer = api("GET", f"/api/{path}?{query}")
+        assert answer.status == 400 and answer.json == {"error": error, "reason": f"Invalid range parameters: {text}"}, (path, answer)
+
+
+def test_ranges_that_are_none_are_none(api):
+    for query in ["lengths_age=x&lengths_incr=5", "lengths_age=60", "lengths_incr=5", "lengths_age=500&lengths_incr=1", "lengths_age=5&lengths_incr=60", "foo_age=-1&foo_incr=1"]:
+        assert api("GET", f"/api/queues?{query}").status == 200, query

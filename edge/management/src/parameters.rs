@@ -145,7 +145,11 @@ pub(crate) fn set_cluster_name(broker: &Broker, request: &Request) -> Outcome {
 
 /// Clients are shown the name that is recorded, or the one that the broker was started with.
 pub(crate) fn show_cluster_name(broker: &Broker) {
-    let recorded = global_text(broker, CLUSTER_NAME);
+    let recorded = broker.read_metadata(|state| {
+        let (_, value) = state.global_parameters().find(|(known, _)| *known == CLUSTER_NAME)?;
+        // What is no text, such as a number, is shown as it was written.
+        Some(serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()))
+    });
     broker.show_cluster_name(recorded.as_deref().unwrap_or(&broker.options().cluster_name));
 }
 

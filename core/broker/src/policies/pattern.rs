@@ -52,6 +52,24 @@ impl Pattern {
     }
 }
 
+/// A pattern of names, as somebody looks for them: a policy's, but letters are the same in either case.
+#[derive(Debug)]
+pub struct NamePattern(Pattern);
+
+impl NamePattern {
+    /// At most 4096 bytes. What is no valid expression matches nothing.
+    #[must_use]
+    pub fn of_any_case(text: &str) -> Self {
+        NamePattern(Pattern::new(&format!("(?i){text}")))
+    }
+
+    /// Whether it is anywhere in a name.
+    #[must_use]
+    pub fn matches(&self, name: &[u8]) -> bool {
+        self.0.matches(name)
+    }
+}
+
 fn fancy(text: &str) -> Result<fancy_regex::Regex, fancy_regex::Error> {
     fancy_regex::RegexBuilder::new(text)
         .backtrack_limit(BACKTRACKS_MAX)
@@ -100,6 +118,13 @@ pub fn policy_pattern_problem(pattern: &str) -> Option<PatternProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_looked_for_in_either_case_and_may_be_excluded() {
+        let without_b = NamePattern::of_any_case("^(?!b)");
+        assert!(without_b.matches(b"orders") && !without_b.matches(b"Billing"));
+        assert!(!NamePattern::of_any_case("(").matches(b"("));
+    }
 
     #[test]
     fn a_pattern_may_look_ahead_as_those_of_rabbitmq_often_do() {

@@ -1,12 +1,14 @@
 //! What every request shares: the broker, the node, options, samples. Refuses to know HTTP.
 
 use std::borrow::Cow;
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Broker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::body::Coding;
 use super::listener::{BODIES_MAX, CALLS_MAX, CHECKS_MAX, STREAMS_MAX, WATCHES_MAX};
 use super::problem::Problem;
 use super::rates;
@@ -19,12 +21,26 @@ use crate::node::Node;
 pub struct Asset {
     /// Its media type.
     pub content_type: &'static str,
-    /// `gzip` when the bytes are compressed so; such files are only for browsers, which all take that.
+    /// `gzip` when the bytes are compressed so; who does not take that gets them plain.
     pub content_encoding: Option<&'static str>,
     /// A strong entity tag, with its quotes.
     pub etag: Cow<'static, str>,
     /// The file.
     pub bytes: Cow<'static, [u8]>,
+}
+
+impl Asset {
+    /// The file as a client takes it: what is compressed is unpacked for others, under another tag.
+    pub(crate) fn for_coding(self, coding: Coding) -> Self {
+        if self.content_encoding.is_none() || coding == Coding::Gzip {
+            return self;
+        }
+        let mut plain = Vec::new();
+        let unpacked = flate2::read::GzDecoder::new(&*self.bytes).read_to_end(&mut plain);
+        unpacked.expect("files of this program are whole");
+        let etag = format!("{}-plain\"", self.etag.trim_end_matches('"'));
+        Asset { content_encoding: None, etag: etag.into(), bytes: plain.into(), ..self }
+    }
 }
 
 /// Finds the file of a path below the prefix, such as `assets/app.js`, the page itself by the empty path; `None` is a 404.

@@ -124,7 +124,7 @@ fn is_named(line: &Line, props: &str) -> bool {
 fn answer(call: &Call, lines: Vec<Line>) -> Answer {
     let render = |lines: &[Line], _: &Wanted| lines.iter().map(Line::object).collect();
     let name = |line: &Line| Cow::Owned(super::shapes::lossy(line.destination().0).into_owned());
-    listing::answer(call, Listing::new(lines, name, render))
+    listing::whole(call, Listing::new(lines, name, render))
 }
 
 /// Reads the bindings of one vhost under the metadata's lock.

@@ -5,11 +5,12 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use regex::RegexBuilder;
+use broker::policies::NamePattern;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::problem::Problem;
+use super::rates::Ranges;
 use super::reply::{About, Answer, Reply};
 
 /// Items of a page without `page_size`.
@@ -18,8 +19,6 @@ const PAGE_SIZE: usize = 100;
 const PAGE_SIZE_MAX: usize = 500;
 /// Items that are rendered together.
 const RENDERED: usize = 512;
-/// Largest compiled `name` pattern, bytes.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Which keys of an item are asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,10 +97,19 @@ fn place<T>(items: &mut [T], begin: usize, end: usize, order: impl Fn(&T, &T) ->
     items[..count].sort_unstable_by(&order);
 }
 
-/// Of JSON objects that are there already.
+/// Of JSON objects that are there already, all of them.
 pub(crate) fn of_values(call: &Call, values: Vec<Value>) -> Answer {
+    whole(call, ready(values))
+}
+
+/// The same, where RabbitMQ has pages.
+pub(crate) fn pages_of_values(call: &Call, values: Vec<Value>) -> Answer {
+    answer(call, ready(values))
+}
+
+fn ready(values: Vec<Value>) -> Listing<Value> {
     let name = |value: &Value| Cow::Owned(value["name"].as_str().unwrap_or_default().to_owned());
-    answer(call, Listing::new(values, name, |values: &[Value], _: &Wanted| values.to_vec()))
+    Listing::new(values, name, |values: &[Value], _: &Wanted| values.to_vec())
 }
 
 /// Where a page begins and how long it is.
@@ -130,9 +138,22 @@ impl Page {
 }
 
 /// Answers a request for a list.
-pub(crate) fn answer<T: 'static>(call: &Call, mut listing: Listing<T>) -> Answer {
-    let columns = call.query("columns").map_or(Wanted::All, Wanted::of);
+pub(crate) fn answer<T: 'static>(call: &Call, listing: Listing<T>) -> Answer {
     let page = Page::asked(call)?;
+    paged(call, listing, page)
+}
+
+/// A list that RabbitMQ never cuts into pages: `page` means nothing, unless `pagination=true` says that pages are really meant.
+pub(crate) fn whole<T: 'static>(call: &Call, listing: Listing<T>) -> Answer {
+    let page = if call.flag("pagination") { Page::asked(call)? } else { None };
+    paged(call, listing, page)
+}
+
+fn paged<T: 'static>(call: &Call, mut listing: Listing<T>, page: Option<Page>) -> Answer {
+    if let Some(problem) = Ranges::problem(call) {
+        return Err(Problem::new(400, "invalid_range_parameters", problem));
+    }
+    let columns = call.query("columns").map_or(Wanted::All, Wanted::of);
     let total = listing.items.len();
     if page.is_some() {
         filter(call, &mut listing);
@@ -169,11 +190,8 @@ fn filter<T>(call: &Call, listing: &mut Listing<T>) {
     let Some(wanted) = call.query("name").filter(|name| !name.is_empty()) else { return };
     let name = listing.name;
     if call.flag("use_regex") {
-        let pattern = RegexBuilder::new(wanted).case_insensitive(true).size_limit(PATTERN_BYTES_MAX).build();
-        match pattern {
-            Ok(pattern) => listing.items.retain(|item| pattern.is_match(&name(item))),
-            Err(_) => listing.items.clear(),
-        }
+        let pattern = NamePattern::of_any_case(wanted);
+        listing.items.retain(|item| pattern.matches(name(item).as_bytes()));
     } else {
         let wanted = wanted.to_lowercase();
         listing.items.retain(|item| name(item).to_lowercase().contains(&wanted));
@@ -276,6 +294,9 @@ fn stream<T: 'static>(listing: Listing<T>, columns: Wanted) -> Reply {
 
 /// One thing, with the columns asked for.
 pub(crate) fn one(call: &Call, value: Value) -> Answer {
+    if let Some(problem) = Ranges::problem(call) {
+        return Err(Problem::bad(problem));
+    }
     let columns = call.query("columns").map_or(Wanted::All, Wanted::of);
     Ok(Reply::Json(prune(value, &columns)))
 }

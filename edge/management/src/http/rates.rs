@@ -27,7 +27,20 @@ pub(crate) struct Ranges {
     node: Option<Range>,
 }
 
+/// Most steps of a range, as with RabbitMQ.
+const RANGE_STEPS_MAX: i64 = 500;
+
 impl Ranges {
+    /// What is wrong with the ranges asked for, in RabbitMQ's words; what is no number does not count.
+    pub(crate) fn problem(call: &Call) -> Option<String> {
+        ["lengths", "msg_rates", "data_rates", "node_stats"].iter().find_map(|name| {
+            let number = |part: &str| call.query(&format!("{name}_{part}"))?.parse::<i64>().ok();
+            let (age, step) = (number("age")?, number("incr")?);
+            let is_fine = age > 0 && step > 0 && age / step <= RANGE_STEPS_MAX;
+            (!is_fine).then(|| format!("Invalid range parameters: age {age}, incr {step}"))
+        })
+    }
+
     /// `lengths_age` and `lengths_incr`, and so on.
     pub(crate) fn of(call: &Call) -> Self {
         let range =

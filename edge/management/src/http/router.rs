@@ -313,7 +313,9 @@ fn file(app: &App, request: &Request<Body>) -> Response<Body> {
     let is_api = path == "/api" || path.starts_with("/api/");
     let is_read = matches!(*request.method(), HttpMethod::GET | HttpMethod::HEAD);
     let asset = app.0.options.assets.filter(|_| !is_api && is_read);
-    let mut response = match asset.and_then(|find| find(path.trim_start_matches('/'))) {
+    let coding = Coding::asked(request.headers());
+    let found = asset.and_then(|find| find(path.trim_start_matches('/')));
+    let mut response = match found.map(|asset| asset.for_coding(coding)) {
         None => refuse(&Problem::missing()),
         Some(asset) if seen(request.headers(), &asset.etag) => {
             respond(Reply::Known(asset.etag.into_owned()), Coding::Plain)

@@ -67,7 +67,7 @@ fn listed(call: &Call, keep: impl Fn(&User) -> bool) -> Answer {
         let kept = state.users().filter(|(_, user)| keep(user));
         kept.map(|(name, user)| user_object(name, user)).collect()
     });
-    listing::of_values(call, users)
+    listing::pages_of_values(call, users)
 }
 
 fn list(call: &Call) -> Answer {

@@ -62,7 +62,7 @@ pub(crate) const ROUTES: &[Route] = &[
 fn list(call: &Call) -> Answer {
     let mut vhosts = call.broker().vhosts();
     vhosts.retain(|vhost| sees_vhost(&call.user, vhost.name()));
-    listing::of_values(call, vhosts.iter().map(|vhost| vhost_object(call, vhost)).collect())
+    listing::pages_of_values(call, vhosts.iter().map(|vhost| vhost_object(call, vhost)).collect())
 }
 
 fn show(call: &Call) -> Answer {

@@ -105,10 +105,14 @@ struct Left {
 
 impl Left {
     fn line(&self) -> String {
+        format!("skipped: {}", self.words())
+    }
+
+    fn words(&self) -> String {
         let vhost = String::from_utf8_lossy(&self.vhost);
         let Left { what, name, detail, .. } = self;
         let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-        format!("skipped: {} '{name}' in vhost '{vhost}'{detail}", what.words().0)
+        format!("{} '{name}' in vhost '{vhost}'{detail}", what.words().0)
     }
 }
 
@@ -144,9 +148,10 @@ pub fn import(
     let Import { mut definitions, left, protection_unsaid } = read(document, scope, rule)?;
     if unsupported == Unsupported::Refused && !left.is_empty() {
         return Err(format!(
-            "the document has {}, which Warren does not have yet; nothing was imported. With --skip-unsupported \
-             everything else is, and what is left out is listed",
-            counted(&left)
+            "the document has {}, which Warren does not have yet ({}); nothing was imported. With --skip-unsupported \
+             (over HTTP: ?skip_unsupported=true) everything else is, and what is left out is listed",
+            counted(&left),
+            named(&left)
         ));
     }
     if unsupported == Unsupported::Refused {
@@ -166,7 +171,8 @@ pub fn import(
     let (outcome, call) = broker.apply_telling(&batch).map_err(refused)?;
     call.wait().map_err(refused)?;
     show_cluster_name(broker);
-    refusals(&batch, &outcome)?;
+    let with_left = |text, it: &Left| format!("{text}\n{}", it.line());
+    refusals(&batch, &outcome).map_err(|problem| left.iter().fold(problem, with_left))?;
     Ok(left.iter().map(Left::line).collect())
 }
 
@@ -239,6 +245,15 @@ fn counted(left: &[Left]) -> String {
         (_, many) => format!("{count} {many}"),
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// The first of them, each with what there is to say about it.
+fn named(left: &[Left]) -> String {
+    let mut words: Vec<String> = left.iter().take(REFUSED_NAMED_MAX).map(Left::words).collect();
+    if left.len() > words.len() {
+        words.push(format!("and {} more", left.len() - words.len()));
+    }
+    words.join("; ")
 }
 
 /// Exchanges and queues that exist and differ stay; other refusals are mistakes of the document.

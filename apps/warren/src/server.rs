@@ -55,17 +55,10 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let (mut accepting, mut gates) = (Vec::new(), Vec::new());
     for listener in &options.network.listeners {
         let candidates = listener.candidates();
-        let tcp = &options.network.tcp;
-        let listener_options = ListenerOptions {
-            backlog: i32::try_from(tcp.backlog).unwrap_or(i32::MAX),
-            nodelay: tcp.nodelay == Switch::On,
-            keepalive: tcp.keepalive == Switch::On,
-            send_buffer_bytes: tcp.send_buffer_bytes.map(|bytes| bytes as usize),
-            receive_buffer_bytes: tcp.receive_buffer_bytes.map(|bytes| bytes as usize),
-        };
-        let bound = Listener::bind(&candidates, listener_options).with_context(|| {
-            format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
-        })?;
+        let bound =
+            Listener::bind(&candidates, listener_options(&options.network.tcp)).with_context(|| {
+                format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
+            })?;
         addresses.push(bound.local_address()?);
         gates.push(bound.gate());
         let accept = bound.accept_amqp091(broker.clone(), settings.clone(), clock.clone(), random.clone());
@@ -111,6 +104,17 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Socket options of listeners.
+fn listener_options(tcp: &config::TcpOptions) -> ListenerOptions {
+    ListenerOptions {
+        backlog: i32::try_from(tcp.backlog).unwrap_or(i32::MAX),
+        nodelay: tcp.nodelay == Switch::On,
+        keepalive: tcp.keepalive == Switch::On,
+        send_buffer_bytes: tcp.send_buffer_bytes.map(|bytes| bytes as usize),
+        receive_buffer_bytes: tcp.receive_buffer_bytes.map(|bytes| bytes as usize),
+    }
 }
 
 /// What is recorded and imported before anybody can connect.

@@ -95,7 +95,7 @@ fn local_addresses(trie: &str) -> Vec<Ipv4Addr> {
 /// Networks that are reached without a gateway: interface, address, mask.
 fn networks(routes: &str) -> Vec<(&str, u32, u32)> {
     let number = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::swap_bytes);
-    let one = |line: &'_ str| {
+    let one = |line: &str| {
         let cells: Vec<&str> = line.split_whitespace().collect();
         let (network, gateway, mask) =
             (number(cells.get(1)?)?, number(cells.get(2)?)?, number(cells.get(7)?)?);

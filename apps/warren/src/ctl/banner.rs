@@ -21,6 +21,7 @@ pub(super) fn banner(arguments: &Arguments) -> Option<String> {
         .or_else(|| vhost_banner(request))
         .or_else(|| of_node(request, timeout))
         .or_else(|| of_upkeep(request))
+        .or_else(|| of_plugins(request))
 }
 
 fn of_user(request: &Request) -> Option<String> {
@@ -263,10 +264,9 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
     })
 }
 
-/// Of upkeep and plugins.
+/// Of upkeep.
 fn of_upkeep(request: &Request) -> Option<String> {
     let first = request.args.first().map_or("", String::as_str);
-    let all = request.args.join(", ");
     let node = NODE_NAME;
     Some(match request.command.as_str() {
         "check_if_metadata_store_is_initialized" | "check_if_metadata_store_is_initialized_with_data" => {
@@ -329,6 +329,15 @@ fn of_upkeep(request: &Request) -> Option<String> {
         "rebalance" if matches!(first, "quorum" | "stream") => {
             format!("Re-balancing leaders of {first} queues...")
         }
+        _ => return None,
+    })
+}
+
+fn of_plugins(request: &Request) -> Option<String> {
+    let first = request.args.first().map_or("", String::as_str);
+    let all = request.args.join(", ");
+    let node = NODE_NAME;
+    Some(match request.command.as_str() {
         "plugins_list" => {
             let pattern = if first.is_empty() { ".*" } else { first };
             format!("Listing plugins with pattern \"{pattern}\" ...")

@@ -72,6 +72,12 @@ def damages(folder):
     tree = lambda name: lambda copy: shutil.rmtree(os.path.join(copy, name))
     inside = lambda name, part: lambda copy: flip(os.path.join(copy, name), part)
     cut = lambda name: lambda copy: os.truncate(os.path.join(copy, name), os.path.getsize(os.path.join(copy, name)) - 100)
+    def exchange(copy):
+        one, other = (os.path.join(copy, name) for name in (oldest, newest))
+        os.rename(one, one + "x")
+        os.rename(other, one)
+        os.rename(one + "x", other)
+
     rotten = lambda copy: open(next(os.path.join(copy, name) for name in files(copy) if "epoch-" in name), "wb").write(b"rotten")
     some = (1, MESSAGES - 1)
     return [
@@ -82,6 +88,7 @@ def damages(folder):
         ("bit flipped in the oldest log file", inside(oldest, 0.4), os.path.basename(oldest), some),
         ("bit flipped in the newest log file", inside(newest, 0.4), os.path.basename(newest), some),
         ("bit flipped in the header of a log file", inside(newest, 0.0), os.path.basename(newest), (MESSAGES, MESSAGES)),
+        ("log files under each other's names", exchange, "name does not match", (MESSAGES, MESSAGES)),
         ("log/ missing", tree("log"), "folder log/", (0, 0)),
         ("meta/ missing", tree(meta), "folder meta/", (MESSAGES, MESSAGES)),
         ("segments/ missing", tree("segments"), "folder segments/", (MESSAGES, MESSAGES)),

@@ -161,6 +161,40 @@ fn a_damaged_record_is_stepped_over_and_the_records_behind_it_are_read() {
     assert_eq!(salvaged(dir.path()), both(0, ALL));
 }
 
+/// Exchanges the contents of two files.
+fn exchange(one: &Path, other: &Path) {
+    let (first, second) = (std::fs::read(one).unwrap(), std::fs::read(other).unwrap());
+    std::fs::write(one, second).unwrap();
+    std::fs::write(other, first).unwrap();
+}
+
+#[test]
+fn files_of_the_log_under_each_others_names_are_told_and_read_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let logs = files_below(&dir.path().join("log"));
+    let with_records: Vec<_> = logs.iter().filter(|file| file.metadata().unwrap().len() > 32).collect();
+    assert_eq!(with_records[0].metadata().unwrap().len(), with_records[1].metadata().unwrap().len());
+    exchange(with_records[0], with_records[1]);
+    assert!(open(dir.path()).is_err());
+    let survey = survey(dir.path());
+    let names = survey.problems.texts.iter().filter(|text| text.contains("name does not match")).count();
+    assert_eq!((names, survey.problems.texts.len()), (2, 2), "{survey:?}");
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+}
+
+#[test]
+fn kept_files_under_the_names_of_others_are_told_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    filled_in_log(dir.path());
+    let log =
+        files_below(&dir.path().join("log")).into_iter().find(|file| file.extension().unwrap() == "log");
+    exchange(&kept_files(dir.path())[0], &log.unwrap());
+    let survey = survey(dir.path());
+    let names = survey.problems.texts.iter().filter(|text| text.contains("name does not match")).count();
+    assert_eq!((queues(&survey), names), (vec![("a", ALL, 0)], 2), "{survey:?}");
+}
+
 #[test]
 fn messages_without_metadata_go_to_queues_named_after_their_numbers() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,17 +9,18 @@ use platform::{Disk, OpenMode};
 
 use super::file::first_of_name;
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
+use super::kept::first_of_kept_name;
 use super::reader::{FileReader, Met};
 use super::{Damage, LogError, Record};
 use crate::bytes::{offset_of, u64_at};
 use crate::{IoFailure, Position};
 
-/// A file of a log, as its name and length tell.
+/// A file of a log, as its header, name and length tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFile {
     /// The file.
     pub path: PathBuf,
-    /// Where its first record begins.
+    /// Where its first record begins: what a whole header says, whatever the name is; else what the name says.
     pub first: Position,
     /// Where the next file begins; `None` for the newest.
     pub next_first: Option<Position>,
@@ -50,7 +51,7 @@ pub enum Found<'a> {
     },
 }
 
-/// The files of the log in `dir`, oldest first; none when there is no such directory.
+/// The files of the log in `dir`, oldest first, misnamed ones too; none when there is no such directory.
 ///
 /// # Errors
 /// [`LogError::Io`].
@@ -60,16 +61,34 @@ pub fn list_log_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>, LogEr
         listed => listed.map_err(IoFailure::of("list", dir))?,
     };
     let mut files: Vec<LogFile> = Vec::new();
-    for (name, first) in names.iter().filter_map(|name| Some((name, first_of_name(name)?))) {
+    for (name, named) in names.iter().filter_map(|name| Some((name, first_of_name(name)?))) {
         let path = dir.join(name);
         let file = disk.open(&path, OpenMode::Read).map_err(IoFailure::of("open", &path))?;
         let bytes = file.len().map_err(IoFailure::of("measure", &path))?;
-        if let Some(before) = files.last_mut() {
-            before.next_first = Some(first);
-        }
+        let first = first_of_header(disk, &path)?.unwrap_or(named);
         files.push(LogFile { path, first, next_first: None, bytes });
     }
+    // Of two that begin at one place the last is read: the one whose name is right.
+    files.sort_by_key(|file| (file.first, !is_misnamed(file)));
+    for at in 1..files.len() {
+        files[at - 1].next_first = Some(files[at].first);
+    }
     Ok(files)
+}
+
+/// What the header of a file says, if it is whole.
+pub(super) fn first_of_header(disk: &dyn Disk, path: &Path) -> Result<Option<Position>, LogError> {
+    match FileReader::open(disk, path) {
+        Ok(reader) => Ok(Some(reader.header().first)),
+        Err(error @ LogError::Io(_)) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether it lies under the name of another file: then an open log refuses it.
+fn is_misnamed(file: &LogFile) -> bool {
+    let name = file.path.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| first_of_name(name).or_else(|| first_of_kept_name(name))) != Some(file.first)
 }
 
 /// Shows what is in a file, in order. Gaps between files are not seen here: compare `first` and `next_first`.
@@ -91,6 +110,9 @@ pub fn inspect_log_file(
         }
         opened => opened?,
     };
+    if is_misnamed(file) {
+        show(Found::Damaged { offset: 0, bytes: 0, damage: Damage::Name });
+    }
     if let Some(next) = file.next_first {
         let len = offset_of(FILE_HEADER_BYTES) + next.0.saturating_sub(file.first.0);
         if reader.len() >= len {

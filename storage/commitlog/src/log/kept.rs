@@ -13,7 +13,7 @@ use platform::{Disk, OpenMode};
 
 use super::file::{SealedFile, first_of_name};
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
-use super::inspect::{LogFile, list_log_files};
+use super::inspect::{LogFile, first_of_header, list_log_files};
 use super::{Damage, Log, LogError};
 use crate::bytes::{index_of, offset_of};
 use crate::{IoFailure, Position};
@@ -68,7 +68,7 @@ fn kept_name(first: Position) -> String {
     format!("{:016x}.kept", first.0)
 }
 
-fn first_of_kept_name(name: &str) -> Option<Position> {
+pub(super) fn first_of_kept_name(name: &str) -> Option<Position> {
     let digits = name.strip_suffix(".kept")?;
     let position = Position(u64::from_str_radix(digits, 16).ok()?);
     (kept_name(position) == name).then_some(position)
@@ -79,21 +79,39 @@ pub(super) fn kept_path(dir: &Path, first: Position) -> PathBuf {
     dir.join(kept_name(first))
 }
 
-/// The kept files beside the log in `dir`, oldest first. Each has its own end as `next_first`: nothing may be missing of it. Where a
+/// The kept files beside the log in `dir`, oldest first, misnamed ones too. Each has its own end as `next_first`: nothing may be missing of it. Where a
 /// file is longer than that the next one begins, a failing disk has undone the cutting of its end: the rest is no part of it.
 ///
 /// # Errors
 /// [`LogError::Io`].
 pub fn list_kept_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>, LogError> {
+    list_kept(disk, dir, |path, named| Ok(first_of_header(disk, path)?.unwrap_or(named)))
+}
+
+/// As [`list_kept_files`]; `first_of` says where a file begins that has the name of one that begins there.
+fn list_kept(
+    disk: &dyn Disk,
+    dir: &Path,
+    first_of: impl Fn(&Path, Position) -> Result<Position, LogError>,
+) -> Result<Vec<LogFile>, LogError> {
     let names = match disk.list(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         listed => listed.map_err(IoFailure::of("list", dir))?,
     };
-    let first_of = |name: &String| first_of_kept_name(name).or_else(|| first_of_name(name));
-    let begun: BTreeSet<Position> = names.iter().filter_map(first_of).collect();
+    let (mut begun, mut kept) = (BTreeSet::new(), Vec::new());
+    for name in &names {
+        let path = dir.join(name);
+        if let Some(named) = first_of_kept_name(name) {
+            let first = first_of(&path, named)?;
+            begun.insert(first);
+            kept.push((first, path));
+        } else if let Some(named) = first_of_name(name) {
+            begun.insert(first_of(&path, named)?);
+        }
+    }
+    kept.sort();
     let mut files = Vec::new();
-    for first in names.iter().filter_map(|name| first_of_kept_name(name)) {
-        let path = kept_path(dir, first);
+    for (first, path) in kept {
         let file = disk.open(&path, OpenMode::Read).map_err(IoFailure::of("open", &path))?;
         let bytes = file.len().map_err(IoFailure::of("measure", &path))?;
         let next = begun.range(first.plus(1)..).next().copied();
@@ -108,14 +126,14 @@ fn end_of(first: Position, bytes: u64) -> Position {
     first.plus(bytes.saturating_sub(offset_of(FILE_HEADER_BYTES)))
 }
 
-/// The kept files as an open log lists them.
+/// The kept files as an open log lists them: by their names.
 pub(super) fn find_kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<SealedFile>, LogError> {
     let sealed = |file: LogFile| SealedFile {
         end: file.next_first.unwrap_or_else(|| end_of(file.first, file.bytes)),
         path: file.path,
         first: file.first,
     };
-    Ok(list_kept_files(disk, dir)?.into_iter().map(sealed).collect())
+    Ok(list_kept(disk, dir, |_, named| Ok(named))?.into_iter().map(sealed).collect())
 }
 
 impl ClosedLog {

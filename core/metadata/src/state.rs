@@ -92,6 +92,12 @@ impl State {
         self.ids.durable_next = self.ids.durable_next.max(highest + 1);
     }
 
+    /// The first durable identifier that was never given out, as far as the state knows.
+    #[must_use]
+    pub fn durable_ids_end(&self) -> u64 {
+        self.ids.durable_next
+    }
+
     /// Does what the command asks, or refuses it and changes nothing. What must follow is appended to `applied`.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use platform::{Disk, RealDisk};
 use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock, RecordKind, Recovering};
 use stdx::QueueId;
 
-use super::adopt::{adopt, drop_empty};
+use super::adopt::{Adopted, Known, adopt, drop_empty};
 use crate::bodies::{BodiesFound, STREAM};
 use crate::control::follow::{Contents, store_id};
 use crate::log_places::assemble;
@@ -129,13 +129,13 @@ impl Problems {
 pub struct Survey {
     /// The files of both logs, metadata first, oldest first; kept ones last, without their records unless blocks are read.
     pub files: Vec<FileSurvey>,
-    /// The durable queues that the metadata name, by vhost and name.
+    /// The durable queues that the metadata name, by vhost and name, and those that a salvage makes for messages of others.
     pub queues: Vec<QueueSurvey>,
     /// Segment files, ...
     pub segments: u64,
     /// ... and those among them that no queue needs; the next start deletes them.
     pub segments_unneeded: u64,
-    /// Records of queues that the metadata do not know: deleted ones, as a rule.
+    /// Records of queues that were deleted.
     pub stray_records: u64,
     /// What is wrong.
     pub problems: Problems,
@@ -181,25 +181,22 @@ impl Offline {
 
     pub(super) fn read(&self, depth: Depth) -> Result<Reading, OfflineError> {
         let mut survey = Survey::default();
-        let mut state = self.read_metadata(&mut survey)?;
+        let mut known = self.read_metadata(&mut survey)?;
         let files = self.log_files("log", &mut survey)?;
-        let is_adopted = state.vhosts().len() == 0;
-        if is_adopted {
-            let kept = list_kept_files(&self.disk, &self.dir.join("log"))?;
-            adopt(&self.disk, &[kept, files.clone()].concat(), &mut state)?;
-        }
+        let kept = list_kept_files(&self.disk, &self.dir.join("log"))?;
+        let mut adopted = adopt(&self.disk, &[kept, files.clone()].concat(), &mut known)?;
+        let mut state = known.state;
         let (mut contents, mut bodies) = self.read_messages(&state, &files, &mut survey)?;
-        if is_adopted {
-            drop_empty(&mut state, &mut contents);
-        }
+        drop_empty(&mut state, &mut contents, &mut adopted);
         self.survey_kept(depth, &mut survey)?;
         let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
         let mut needed = self.check_bodies(&mut contents, &mut bodies, (depth, &log), &mut survey);
         self.check_blocks(&state, &mut contents, (depth, &log), &mut survey, &mut needed)?;
+        tell_adopted(&adopted, &mut survey);
         Ok(Reading { survey, state, contents, log, bodies })
     }
 
-    fn read_metadata(&self, survey: &mut Survey) -> Result<State, OfflineError> {
+    fn read_metadata(&self, survey: &mut Survey) -> Result<Known, OfflineError> {
         let dir = self.dir.join("meta");
         let (mut state, mut from) = (State::new(), 0);
         for snapshot in read_all_snapshots(&self.disk, &dir, "metadata")? {
@@ -214,10 +211,10 @@ impl Offline {
         if files.first().is_some_and(|file| file.first.0 > from) {
             survey.problems.add(format!("{}: no snapshot reaches to the log's beginning", dir.display()));
         }
-        let mut unusable = Problems::default();
+        let (mut known, mut unusable) = (Known::from_snapshot(state), Problems::default());
         self.each_record("meta", &files, survey, |record| {
             if record.position.0 > from
-                && let Err(error) = state.replay_encoded(record.payload)
+                && let Err(error) = known.replay(record.payload)
             {
                 unusable.add(format!(
                     "facts before position {} of {}: {error}",
@@ -227,10 +224,10 @@ impl Offline {
             }
         })?;
         unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
-        if state.vhosts().len() == 0 {
+        if known.state.vhosts().len() == 0 {
             survey.problems.add(format!("{} names no vhost: metadata are missing. Queues get the names salvaged-NUMBER; make users with `warren ctl`", dir.display()));
         }
-        Ok(state)
+        Ok(known)
     }
 
     fn read_messages(
@@ -404,6 +401,19 @@ impl Offline {
         survey.segments = list_segments(&self.disk, &dir)?.len() as u64;
         survey.segments_unneeded = survey.segments.saturating_sub(needed.segments);
         Ok(())
+    }
+}
+
+/// Tells of messages in queues that the metadata do not name.
+fn tell_adopted(adopted: &Adopted, survey: &mut Survey) {
+    let of = survey.queues.iter().filter(|queue| adopted.contains_key(&QueueId(queue.id)));
+    let (queues, messages) =
+        of.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.messages));
+    if queues > 0 {
+        survey.problems.add(format!(
+            "the metadata do not name {queues} queues of which log/ holds {messages} messages: meta/ is damaged, incomplete or older than \
+             log/. A salvage puts these messages into queues salvaged-NUMBER of the vhost '/'; a server would drop them"
+        ));
     }
 }
 

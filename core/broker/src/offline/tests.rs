@@ -204,6 +204,63 @@ fn messages_without_metadata_go_to_queues_named_after_their_numbers() {
     assert_eq!(salvaged(dir.path()), named.collect::<Vec<_>>());
 }
 
+/// Where the records begin in a file of a log.
+fn records(file: &[u8]) -> Vec<usize> {
+    let length = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let next =
+        |at: &usize| Some(at + 32 + length(*at)).filter(|next| next + 32 < file.len() && length(*next) > 0);
+    std::iter::successors(Some(32), next).collect()
+}
+
+/// The file with the declarations, that of `a` next to last, that of `b` last; and where these two begin.
+fn declarations(dir: &Path) -> (std::path::PathBuf, usize, usize) {
+    let file = files_below(&dir.join("meta")).pop().unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    let starts = records(&bytes);
+    (file, starts[starts.len() - 2], starts[starts.len() - 1])
+}
+
+#[test]
+fn messages_of_a_queue_whose_declaration_is_damaged_go_to_one_named_after_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    let (file, of_a, _) = declarations(dir.path());
+    flip(&file, of_a + 40);
+    let salvaged_a = format!("salvaged-{}", ids[0].0);
+    let survey = survey(dir.path());
+    assert_eq!(queues(&survey), [("b", ALL, 0), (&*salvaged_a, ALL, 0)]);
+    let is_told = |text: &String| text.contains("do not name 1 queues of which log/ holds 3 messages");
+    assert!(survey.problems.texts.iter().any(is_told), "{survey:?}");
+    assert_eq!(salvaged(dir.path()), [("b".to_owned(), ALL), (salvaged_a, ALL)]);
+}
+
+#[test]
+fn messages_of_a_queue_whose_declaration_was_cut_off_go_to_one_named_after_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    let (file, _, of_b) = declarations(dir.path());
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..of_b]).unwrap();
+    let salvaged_b = format!("salvaged-{}", ids[1].0);
+    assert_eq!(salvaged(dir.path()), [("a".to_owned(), ALL), (salvaged_b, ALL)]);
+}
+
+#[test]
+fn records_of_a_deleted_queue_are_not_salvaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    let broker = open(dir.path()).unwrap();
+    let (vhost, name) = (b"/".as_slice().into(), b"b".as_slice().into());
+    let delete = Command::DeleteQueue(metadata::DeleteQueue { vhost, name, id: None });
+    broker.commit("rmq-cli", &delete).unwrap().1.wait().unwrap();
+    broker.shutdown();
+    drop(broker);
+    store(dir.path(), ids[1]);
+    let survey = survey(dir.path());
+    assert_eq!((queues(&survey), survey.stray_records > 0), (vec![("a", ALL, 0)], true), "{survey:?}");
+    assert!(survey.problems.is_empty(), "{survey:?}");
+}
+
 #[test]
 fn missing_log_files_are_told() {
     let dir = tempfile::tempdir().unwrap();

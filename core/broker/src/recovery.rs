@@ -3,8 +3,9 @@
 mod missing;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unnamed;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -111,6 +112,7 @@ fn recover(
     let incarnation = (clock.wall_ms() / 1000) as u32;
     let parts = missing::Parts::look(&**disk, data_dir)?;
     parts.check_metadata()?;
+    unnamed::check(&**disk, data_dir)?;
     let (mut writer, metadata_log, is_known) =
         Writer::open(foundation, &data_dir.join("meta"), &committing, incarnation)?;
     if is_known {
@@ -183,6 +185,7 @@ fn read_messages(
     let mut contents: Contents = HashMap::new();
     let mut bodies = BodiesFound::default();
     let mut known: HashSet<QueueId, foldhash::fast::RandomState> = HashSet::default();
+    let (ids_end, mut unnamed) = (writer.state.durable_ids_end(), BTreeSet::new());
     for vhost in writer.state.vhosts() {
         known.extend(vhost.queues().into_iter().map(|queue| queue.id));
         let exchanges = vhost.exchanges().into_iter();
@@ -201,6 +204,9 @@ fn read_messages(
         let id = QueueId(record.stream);
         highest = if metadata::is_durable_id(record.stream) { highest.max(record.stream) } else { highest };
         if !known.contains(&id) {
+            if metadata::is_durable_id(id.0) && id.0 >= ids_end {
+                unnamed.insert(id.0);
+            }
             continue;
         }
         let queue = contents.entry(id).or_default();
@@ -224,6 +230,7 @@ fn read_messages(
             "an unfinished write was cut off the end of the message log"
         );
     }
+    unnamed::tell(&unnamed);
     let named: HashSet<u64, foldhash::fast::RandomState> =
         contents.values().flat_map(Recovering::bodies).map(|body| body.id).collect();
     let id_max = contents.values().map(Recovering::body_id_max).max().unwrap_or(0);

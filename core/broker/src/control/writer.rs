@@ -60,6 +60,12 @@ impl Writer {
                 known = true;
             }
         }
+        if recovered.bytes_cut() > 0 {
+            tracing::warn!(
+                bytes = recovered.bytes_cut(),
+                "an unfinished write was cut off the end of the metadata log: nothing in it had been answered, unless the disk damaged it"
+            );
+        }
         state.begin_incarnation(incarnation);
         log.set_listener(committing.clone());
         commitlog::DurableListener::durable(&**committing, log.durable());

@@ -7,7 +7,8 @@ use stdx::QueueId;
 
 use super::{Depth, Offline, OfflineError, Survey, dump};
 use crate::recovery::tests::{
-    PLACED_COUNT, files_below, filled, filled_in_log, kept_files, open, segment_files, store,
+    PLACED_COUNT, damage_last_declaration, files_below, filled, filled_in_log, kept_files, killed, open,
+    segment_files, store,
 };
 
 fn survey(dir: &Path) -> Survey {
@@ -243,6 +244,17 @@ fn messages_of_a_queue_whose_declaration_was_cut_off_go_to_one_named_after_its_n
     std::fs::write(&file, &bytes[..of_b]).unwrap();
     let salvaged_b = format!("salvaged-{}", ids[1].0);
     assert_eq!(salvaged(dir.path()), [("a".to_owned(), ALL), (salvaged_b, ALL)]);
+}
+
+#[test]
+fn messages_of_a_queue_whose_declaration_a_killed_server_wrote_last_are_told_and_salvaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = killed(dir.path());
+    store(dir.path(), ids[1]);
+    assert_eq!(salvaged(dir.path()), both(0, ALL));
+    damage_last_declaration(dir.path());
+    assert!(survey(dir.path()).problems.texts[0].contains("log/ holds 3 messages"));
+    assert_eq!(salvaged(dir.path()), [("a".to_owned(), 0), (format!("salvaged-{}", ids[1].0), ALL)]);
 }
 
 #[test]

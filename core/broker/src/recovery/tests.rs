@@ -279,3 +279,53 @@ fn what_a_queue_left_whose_declaration_was_lost_is_not_found_in_the_next_one_dec
     assert_eq!(queue.stats().wait().ready, 0);
     broker.shutdown();
 }
+
+/// What a killed server leaves: nothing was closed. The queues `a` and `b`, and messages in `b`.
+pub(crate) fn killed(dir: &Path) -> Vec<QueueId> {
+    let life = tempfile::tempdir().unwrap();
+    let broker = open(life.path()).unwrap();
+    let ids = ["a", "b"].map(|name| declare(&broker, name));
+    for file in files_below(life.path()) {
+        let to = dir.join(file.strip_prefix(life.path()).unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(file, to).unwrap();
+    }
+    broker.shutdown();
+    ids.to_vec()
+}
+
+/// Changes a byte in the last record of the metadata log, the declaration of `b`.
+pub(crate) fn damage_last_declaration(dir: &Path) {
+    let file = files_below(&dir.join("meta")).pop().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[last] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_last_declaration_is_refused_when_its_queue_has_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = killed(dir.path());
+    store(dir.path(), ids[1]);
+    damage_last_declaration(dir.path());
+    let files = || files_below(dir.path()).into_iter().map(|file| std::fs::read(file).unwrap());
+    let before: Vec<_> = files().collect();
+    for _ in 0..2 {
+        let refused = open(dir.path()).err().expect("it is refused").to_string();
+        assert!(refused.contains("3 messages of 1 queues") && refused.contains("diag salvage"), "{refused}");
+    }
+    assert_eq!(files().collect::<Vec<_>>(), before, "nothing was changed");
+}
+
+#[test]
+fn an_unfinished_last_declaration_is_cut_off_when_its_queue_has_no_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = killed(dir.path());
+    store(dir.path(), ids[0]);
+    damage_last_declaration(dir.path());
+    let broker = open(dir.path()).unwrap();
+    let vhost = broker.vhost("/").unwrap();
+    assert!(vhost.queue(b"a").is_some() && vhost.queue(b"b").is_none());
+    broker.shutdown();
+}

@@ -73,10 +73,14 @@ fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
-    let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes } = queue;
+    let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes, unread_messages_max } =
+        queue;
     write!(out, "  '{name}' in vhost '{vhost}' (number {id}): {messages} messages, {body_bytes} bytes")?;
     if *lost_messages > 0 {
         write!(out, ", {lost_messages} messages of {lost_bytes} bytes LOST with their segments")?;
+    }
+    if *unread_messages_max > 0 {
+        write!(out, ", up to {unread_messages_max} messages LOST with records of log/ that cannot be read")?;
     }
     Ok(writeln!(out)?)
 }

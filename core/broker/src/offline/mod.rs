@@ -6,6 +6,7 @@
 mod adopt;
 mod bodies;
 pub mod dump;
+mod gaps;
 mod salvage;
 mod survey;
 #[cfg(test)]

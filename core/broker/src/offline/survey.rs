@@ -15,6 +15,7 @@ use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock, RecordKind, Recovering
 use stdx::QueueId;
 
 use super::adopt::{Adopted, Known, adopt, drop_empty};
+use super::gaps::Gaps;
 use crate::bodies::{BodiesFound, STREAM};
 use crate::control::follow::{Contents, store_id};
 use crate::log_places::assemble;
@@ -102,6 +103,9 @@ pub struct QueueSurvey {
     pub lost_messages: u64,
     /// Bytes of their bodies.
     pub lost_bytes: u64,
+    /// Messages at most that were in records of the log that cannot be read, as far as later records of the queue tell: transient ones
+    /// are among them.
+    pub unread_messages_max: u64,
 }
 
 /// What is wrong, in words.
@@ -186,13 +190,14 @@ impl Offline {
         let kept = list_kept_files(&self.disk, &self.dir.join("log"))?;
         let mut adopted = adopt(&self.disk, &[kept, files.clone()].concat(), &mut known)?;
         let mut state = known.state;
-        let (mut contents, mut bodies) = self.read_messages(&state, &files, &mut survey)?;
+        let (mut contents, mut bodies, gaps) = self.read_messages(&state, &files, &mut survey)?;
         drop_empty(&mut state, &mut contents, &mut adopted);
         self.survey_kept(depth, &mut survey)?;
         let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
         let mut needed = self.check_bodies(&mut contents, &mut bodies, (depth, &log), &mut survey);
         self.check_blocks(&state, &mut contents, (depth, &log), &mut survey, &mut needed)?;
         tell_adopted(&adopted, &mut survey);
+        tell_gaps(&gaps, &mut survey);
         Ok(Reading { survey, state, contents, log, bodies })
     }
 
@@ -235,12 +240,19 @@ impl Offline {
         state: &State,
         files: &[LogFile],
         survey: &mut Survey,
-    ) -> Result<(Contents, BodiesFound), OfflineError> {
+    ) -> Result<(Contents, BodiesFound, Gaps), OfflineError> {
+        let held = read_manifest(&self.disk, &self.dir.join("log")).ok().flatten();
+        let first = files.first().map(|file| file.first.0);
+        let mut gaps = Gaps::from(held.map(|held| held.oldest.0).or(first).unwrap_or_default());
+        if let Some(first) = first {
+            gaps.expect(first);
+        }
         let mut bodies = BodiesFound::default();
         let mut contents: Contents =
             known(state).into_iter().map(|queue| (QueueId(queue.id), Recovering::default())).collect();
         let (mut stray, mut unusable) = (0, Problems::default());
         self.each_record("log", files, survey, |record| {
+            gaps.record(&record.range());
             if record.stream == STREAM {
                 if let Err(error) = bodies.apply(record.kind, record.payload, &record.range()) {
                     let position = record.position;
@@ -255,6 +267,7 @@ impl Offline {
             let applied = match RecordKind::from_code(record.kind) {
                 None => Err(format!("kind {} is not known", record.kind)),
                 Some(kind) => {
+                    gaps.before(record.stream, queue, kind, record.payload);
                     queue.apply(kind, record.payload, &record.range()).map_err(|error| error.to_string())
                 }
             };
@@ -266,7 +279,10 @@ impl Offline {
         })?;
         survey.stray_records = stray;
         unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
-        Ok((contents, bodies))
+        if let Some(held) = held {
+            gaps.expect(held.end.0);
+        }
+        Ok((contents, bodies, gaps))
     }
 
     /// The files of a log, compared with its manifest and with each other.
@@ -392,6 +408,7 @@ impl Offline {
                 body_bytes,
                 lost_messages,
                 lost_bytes,
+                unread_messages_max: 0,
             });
         }
         let dir = self.dir.join("segments");
@@ -401,6 +418,33 @@ impl Offline {
         survey.segments = list_segments(&self.disk, &dir)?.len() as u64;
         survey.segments_unneeded = survey.segments.saturating_sub(needed.segments);
         Ok(())
+    }
+}
+
+/// Tells of messages in records that cannot be read.
+fn tell_gaps(gaps: &Gaps, survey: &mut Survey) {
+    if gaps.bytes() == 0 {
+        return;
+    }
+    survey.queues.iter_mut().for_each(|queue| queue.unread_messages_max = gaps.messages_max(queue.id));
+    let known: u64 = survey.queues.iter().map(|queue| queue.unread_messages_max).sum();
+    let open = survey.queues.iter().filter(|queue| gaps.ends_in_gap(queue.id)).count();
+    let (bytes, most) = (gaps.bytes(), gaps.any_messages_max());
+    let rest = match open {
+        0 => String::new(),
+        _ => format!(
+            ". No record of {open} of the queues follows: what these lost there cannot be known, {most} messages at most"
+        ),
+    };
+    survey.problems.add(format!(
+        "log/: {bytes} bytes of records cannot be read: by what comes behind them, up to {known} messages are lost{rest}"
+    ));
+    let unneeded = survey.segments_unneeded;
+    if unneeded > 0 {
+        survey.problems.add(format!(
+            "no readable record names {unneeded} of the segment files: if a state record of their queues was in what cannot be read, the \
+             messages in them are lost, too, and are not counted"
+        ));
     }
 }
 

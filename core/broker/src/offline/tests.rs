@@ -7,8 +7,8 @@ use stdx::QueueId;
 
 use super::{Depth, Offline, OfflineError, Survey, dump};
 use crate::recovery::tests::{
-    PLACED_COUNT, damage_last_declaration, files_below, filled, filled_in_log, kept_files, killed, open,
-    segment_files, store,
+    PLACED_COUNT, STORED, damage_last_declaration, files_below, filled, filled_in_log, kept_files, killed,
+    open, segment_files, store,
 };
 
 fn survey(dir: &Path) -> Survey {
@@ -194,6 +194,62 @@ fn kept_files_under_the_names_of_others_are_told_and_read() {
     let survey = survey(dir.path());
     let names = survey.problems.texts.iter().filter(|text| text.contains("name does not match")).count();
     assert_eq!((queues(&survey), names), (vec![("a", ALL, 0)], 2), "{survey:?}");
+}
+
+/// Messages with these numbers come into a queue, each with a record of its own.
+fn enqueue(dir: &Path, id: QueueId, numbers: std::ops::Range<u64>) {
+    let disk = std::sync::Arc::new(platform::RealDisk);
+    let (log, _) = commitlog::Log::open(disk, &dir.join("log"), commitlog::LogOptions::default()).unwrap();
+    let mut persistent = STORED;
+    persistent[4] = 1;
+    for number in numbers {
+        log.append(id.0, queues::RecordKind::Enqueue as u8, |out| {
+            out.extend_from_slice(&number.to_be_bytes());
+            out.extend_from_slice(&persistent);
+        });
+    }
+    log.close().unwrap();
+}
+
+/// Messages of each queue, those that were in records that cannot be read, and the problem that tells of these.
+fn unread(dir: &Path) -> (Vec<(u64, u64)>, String) {
+    let survey = survey(dir);
+    let queues = survey.queues.iter().map(|queue| (queue.messages, queue.unread_messages_max)).collect();
+    let told = survey.problems.texts.into_iter().find(|text| text.contains("records cannot be read"));
+    (queues, told.unwrap_or_default())
+}
+
+#[test]
+fn messages_in_damaged_records_are_counted_by_those_behind_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    enqueue(dir.path(), ids[0], 3..8);
+    assert_eq!(unread(dir.path()), (vec![(8, 0), (3, 0)], String::new()));
+    let file = files_below(&dir.path().join("log")).pop().unwrap();
+    let starts = records(&std::fs::read(&file).unwrap());
+    flip(&file, starts[1] + 40);
+    flip(&file, starts[2] + 40);
+    let (queues, told) = unread(dir.path());
+    assert_eq!(queues, [(6, 2), (3, 0)]);
+    assert!(
+        told.contains("112 bytes") && told.contains("up to 2 messages") && told.contains("1 of the queues"),
+        "{told}"
+    );
+    assert_eq!(salvaged(dir.path()), both(6, ALL));
+}
+
+#[test]
+fn messages_in_a_missing_file_of_the_log_are_counted_by_those_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    enqueue(dir.path(), ids[0], 3..8);
+    let missing = files_below(&dir.path().join("log")).pop().unwrap();
+    enqueue(dir.path(), ids[0], 8..10);
+    enqueue(dir.path(), ids[1], 3..4);
+    std::fs::remove_file(&missing).unwrap();
+    let (queues, told) = unread(dir.path());
+    assert_eq!(queues, [(5, 5), (4, 0)]);
+    assert!(!told.contains("cannot be known"), "{told}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{Broker, BrokerOptions, StartError};
 pub(crate) const PLACED_COUNT: u32 = 3;
 
 /// A stored message without any part.
-const STORED: [u8; 16] = [0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+pub(crate) const STORED: [u8; 16] = [0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(crate) fn open(dir: &Path) -> Result<Broker, StartError> {
     Broker::open(dir, BrokerOptions { fsync: false, ..BrokerOptions::default() })

@@ -244,6 +244,11 @@ impl Recovering {
         &mut self.levels[usize::from(level)]
     }
 
+    /// The number that the next message of a priority level gets, as far as records told.
+    pub fn next_number(&self, level: u8) -> u64 {
+        self.levels.get(usize::from(level)).map_or(0, Level::next_number)
+    }
+
     fn read_state(&mut self, payload: &[u8]) -> Result<(), RecordError> {
         let mut reader = Reader(payload);
         let version = reader.u8()?;

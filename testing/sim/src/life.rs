@@ -124,6 +124,7 @@ impl World {
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
                 segment_free_bytes_max: 0,
+                waiting_bytes_max: FileSizes::default().waiting_bytes_max,
                 snapshot_every_bytes: 2 << 10,
                 bodies: SharedBodySizes {
                     bytes_min: 100,

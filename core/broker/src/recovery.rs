@@ -101,11 +101,10 @@ fn recover(
     let lock = lock_folder(&**disk, data_dir)?;
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
+    let voice = Arc::new(Voice::new(&options, clock.clone()));
     let sources =
         Sources { memory: foundation.memory.clone(), disk: disk.clone(), data_dir: data_dir.to_owned() };
-    let limits = (options.memory_limit, options.disk_limit);
-    let voice = Arc::new(Voice::new(&options, clock.clone()));
-    let told = (connections.clone(), voice.clone());
+    let (limits, told) = ((options.memory_limit, options.disk_limit), (connections.clone(), voice.clone()));
     let alarms = Arc::new(Alarms::new(limits, sources, told, checkpointer.clone()));
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.

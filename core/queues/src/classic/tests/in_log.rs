@@ -49,7 +49,7 @@ fn a_backlog_that_lies_together_in_the_log_is_written_nowhere_else() {
 #[test]
 fn what_the_log_holds_of_a_backlog_is_counted_once_though_blocks_and_levels_share_records() {
     for max_priority in [0, 1] {
-        let config = QueueConfig { memory_bytes_max: 64 << 10, max_priority, ..durable() };
+        let config = QueueConfig { memory_bytes_max: 512 << 10, max_priority, ..durable() };
         let mut bench = Bench::new(config);
         bench.world.is_sparse = false;
         let body = vec![7; 3000];

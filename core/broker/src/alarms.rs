@@ -26,7 +26,7 @@ pub use limits::{DiskLimit, MemoryLimit, size_bytes};
 use thrift::Thrift;
 
 /// How often memory and disk are looked at.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
 const ROOM_BYTES_MIN: u64 = 4 << 20;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use commitlog::{LogWriter, Step};
+use platform::Monotonic;
 
+use crate::alarms::LOOK_INTERVAL;
 use crate::broker::Inner;
 use crate::checkpointer::{Progress, Turn};
 use crate::services::Services;
@@ -51,6 +53,8 @@ pub struct Driver {
     metadata_log: LogWriter,
     message_log: LogWriter,
     progress: Progress,
+    /// When queues were last asked to give up memory.
+    relieved: Monotonic,
 }
 
 /// The connection of whoever drives a broker: no socket, nothing to see, and nothing happens when it is asked to close.
@@ -113,7 +117,8 @@ const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Driver {
     pub(crate) fn new(broker: &Broker, metadata_log: LogWriter, message_log: LogWriter) -> Driver {
-        Driver { inner: broker.0.clone(), metadata_log, message_log, progress: Progress::default() }
+        let (inner, progress) = (broker.0.clone(), Progress::default());
+        Driver { inner, metadata_log, message_log, progress, relieved: Monotonic(0) }
     }
 
     /// What to look for when this driver and all clones of the broker are gone.
@@ -155,7 +160,11 @@ impl Driver {
             },
             Engine::Alarms => {
                 services.alarms.look();
-                services.relieve_queues();
+                // As seldom as the thread does it, which each time may give queues something to write.
+                if services.clock.now() >= self.relieved.plus(LOOK_INTERVAL) {
+                    self.relieved = services.clock.now();
+                    services.relieve_queues();
+                }
                 Driven::Idle
             }
             Engine::Outlet => {

@@ -36,11 +36,15 @@ fn term(value: &Value) -> String {
     }
 }
 
-/// Limits in an object; `what` is RabbitMQ's word for all of them.
+/// Limits in an object; `what` is RabbitMQ's word for all of them. An empty list is none: what RabbitMQ exports of a vhost whose last limit
+/// was cleared.
 ///
 /// # Errors
 /// Names other than those known, values that are not whole numbers, in RabbitMQ's words.
 pub(crate) fn limits_of(definition: &Value, known: &[&str], what: &str) -> Result<Limits, String> {
+    if definition.as_array().is_some_and(Vec::is_empty) {
+        return Ok(Limits::default());
+    }
     let object = definition.as_object().ok_or_else(|| format!("{what} are no JSON object"))?;
     let unknown: Map<String, Value> = object
         .iter()
@@ -185,6 +189,11 @@ mod tests {
         let text = "max-queues should be a number, actually was <<\"a\">>";
         assert_eq!(refused(json!({"max-queues": "a"})), text);
         assert!(refused(json!([1])).contains("no JSON object"));
+    }
+
+    #[test]
+    fn an_empty_list_is_no_limits() {
+        assert_eq!(limits_of(&json!([]), &VHOST_LIMITS, "limits").unwrap(), Limits::default());
     }
 
     #[test]

@@ -255,8 +255,8 @@ fn lines_with_the_same_word_speak_of_one_thing() {
     assert_eq!(users, [("shop", Some("hare".to_owned()), 2), ("other", None, 0)]);
     assert_eq!(seeds.users[1].permissions, [".*", ".*", "^x"]);
     let limits: Vec<_> = seeds.limits.iter().map(|it| (&*it.id, it.limits[0])).collect();
-    assert_eq!(limits, [("2", ("max-queues", 5)), ("1", ("max-queues", 6))]);
-    let [policy, nothing] = &seeds.operator_policies[..] else { panic!("{seeds:?}") };
+    assert_eq!(limits, [("1", ("max-queues", 6)), ("2", ("max-queues", 5))]);
+    let [nothing, policy] = &seeds.operator_policies[..] else { panic!("{seeds:?}") };
     assert!(nothing.definition.is_empty());
     assert_eq!(policy.definition, [("message-ttl", 120_000), ("max-length", 3)]);
     let problem =

@@ -80,6 +80,16 @@ def test_who_sends_too_large_a_body_reads_why(broker, mebibytes, chunked):
     client.close()
 
 
+@pytest.mark.parametrize("method,path,login,status", [("POST", "/api/definitions", "guest:wrong", 401), ("POST", "/api/definitions", "", 401), ("POST", "/api/nope", "guest:guest", 404),
+                                                      ("PUT", "/api/queues/none/q", "guest:guest", 404), ("POST", "/api/overview", "guest:guest", 405)])
+def test_who_is_refused_before_the_body_is_read_reads_why(broker, method, path, login, status):
+    client = http.client.HTTPConnection(*broker.address, timeout=60)
+    headers = {"authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
+    client.request(method, path, b"x" * (10 << 20), {**headers, "content-type": "application/json"})
+    assert client.getresponse().status == status
+    client.close()
+
+
 def test_a_body_far_too_large_is_refused_at_once(broker):
     with socket.create_connection(broker.address) as client:
         client.settimeout(10)

@@ -140,6 +140,8 @@ pub struct Connections {
     open: RwLock<HashMap<ConnectionId, Open>>,
     /// Open channels on all of them.
     channels: Arc<AtomicU64>,
+    /// Why clients are sent away again as soon as they are connected; `None` while they may stay.
+    sent_away: RwLock<Option<CloseReason>>,
 }
 
 struct Open {
@@ -188,9 +190,20 @@ impl Connections {
         vhost.connections().fetch_add(1, Ordering::Relaxed);
         user.connections().fetch_add(1, Ordering::Relaxed);
         let name = principal.connection_name.clone();
+        let admitted = control.clone();
         let entry = Open { control, user: user.clone(), vhost: vhost.clone(), name };
         open.insert(principal.connection, entry);
+        drop(open);
+        let reason = self.sent_away.read().clone();
+        reason.into_iter().for_each(|reason| admitted.close(reason));
         Ok(())
+    }
+
+    /// See [`Broker::send_clients_away`].
+    fn send_away(&self, reason: Option<CloseReason>) {
+        // First: who is admitted from now on sees it, who was admitted before is among those that are closed.
+        self.sent_away.write().clone_from(&reason);
+        reason.into_iter().for_each(|reason| self.close_where(&reason, |_| true));
     }
 
     /// Forgets a connection. What it has counted stays counted.
@@ -308,6 +321,12 @@ fn count_within(counter: &AtomicU64, bound: Option<u64>) -> Result<(), u64> {
 }
 
 impl Broker {
+    /// All clients are asked to close for this reason, also those that are in the middle of connecting and those that come later; with
+    /// `None` who comes may stay.
+    pub fn send_clients_away(&self, reason: Option<CloseReason>) {
+        self.connections().send_away(reason);
+    }
+
     /// One more channel of a connection, if the limits of its user and of the node allow it (B38).
     ///
     /// # Errors
@@ -332,6 +351,44 @@ impl Broker {
 mod tests {
     use super::*;
     use crate::test_broker::connect;
+
+    /// A connection that keeps why it was asked to close.
+    #[derive(Default)]
+    struct Asked(Mutex<Vec<CloseReason>>);
+
+    impl ConnectionControl for Asked {
+        fn close(&self, reason: CloseReason) {
+            self.0.lock().push(reason);
+        }
+        fn wake(&self) {}
+        fn info(&self) -> ConnectionInfo {
+            crate::Unseen.info()
+        }
+        fn channels(&self) -> Vec<ChannelInfo> {
+            Vec::new()
+        }
+        fn totals(&self) -> ConnectionTotals {
+            ConnectionTotals::default()
+        }
+    }
+
+    #[test]
+    fn clients_are_sent_away_whether_they_are_there_or_still_coming() {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = broker(&folder, crate::BrokerOptions::default());
+        let come = || {
+            let user = broker.authenticate("guest", b"guest", true).unwrap();
+            let control = Arc::new(Asked::default());
+            broker.open_connection(user, "/", broker.next_connection_id(), control.clone()).ok().unwrap();
+            control
+        };
+        let there = come();
+        broker.send_clients_away(Some(CloseReason::Shutdown));
+        let late = come();
+        broker.send_clients_away(None);
+        let stays = come();
+        assert_eq!([there, late, stays].map(|it| it.0.lock().len()), [1, 1, 0]);
+    }
 
     fn broker(folder: &tempfile::TempDir, options: crate::BrokerOptions) -> Broker {
         Broker::open(folder.path(), options).unwrap()

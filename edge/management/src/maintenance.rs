@@ -78,7 +78,7 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Out
             maintenance.resume()
         }
         "drain" => drain(broker, maintenance),
-        "revive" => revive(maintenance),
+        "revive" => revive(broker, maintenance),
         _ => return None,
     };
     Some(done.map(|()| Answer::done()).map_err(|error| {
@@ -92,13 +92,14 @@ fn drain(broker: &Broker, maintenance: &Maintenance) -> io::Result<()> {
     tracing::warn!("maintenance mode: no client can connect until revive, connections are closed");
     maintenance.is_on.store(true, Ordering::Relaxed);
     maintenance.suspend()?;
-    broker.close_all_connections(&CloseReason::Operator("Node was put into maintenance mode".into()));
+    broker.send_clients_away(Some(CloseReason::Operator("Node was put into maintenance mode".into())));
     Ok(())
 }
 
-fn revive(maintenance: &Maintenance) -> io::Result<()> {
+fn revive(broker: &Broker, maintenance: &Maintenance) -> io::Result<()> {
     let _turn = maintenance.turn.lock();
     tracing::info!("the end of maintenance mode: clients can connect");
+    broker.send_clients_away(None);
     maintenance.resume()?;
     maintenance.is_on.store(false, Ordering::Relaxed);
     Ok(())

@@ -45,6 +45,23 @@ pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>, Proble
     }
 }
 
+/// Reads a body that nobody wants, as far as it is not far too large or slow: a client that writes all of it before it reads gets the answer.
+pub(crate) async fn throw_away(mut body: Body) {
+    if body.is_end_stream() || body.size_hint().lower() > THROWN_AWAY_BYTES_MAX {
+        return;
+    }
+    let read = async {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+            if bytes > THROWN_AWAY_BYTES_MAX {
+                return;
+            }
+        }
+    };
+    let _whole_or_not = tokio::time::timeout(WRITE_TIMEOUT, read).await;
+}
+
 /// `None` when there is more; it is thrown away, unless it is far more.
 async fn gather(mut body: Body, bytes_max: usize) -> Result<Option<Vec<u8>>, axum::Error> {
     let (announced, read_max) = (body.size_hint().lower(), bytes_max as u64 + THROWN_AWAY_BYTES_MAX);

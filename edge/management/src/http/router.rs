@@ -55,7 +55,11 @@ pub fn router(app: App) -> Router {
     let prefix = app.0.options.path_prefix.clone();
     let files = move |request: Request<Body>| {
         let app = app.clone();
-        async move { file(&app, &request) }
+        async move {
+            let (head, body) = request.into_parts();
+            let request = Request::from_parts(head.clone(), Body::empty());
+            unread(&head, body, file(&app, &request)).await
+        }
     };
     let router = router.fallback(files);
     if prefix.is_empty() { router } else { Router::new().nest(&prefix, router) }
@@ -73,10 +77,10 @@ async fn serve(
     let mut response = match found {
         Some(route) => match prepare(app, route, parts, &head) {
             Ok(call) => run(app, route, call, body, Coding::asked(&head.headers)).await,
-            Err(refused) => refused,
+            Err(refused) => unread(&head, body, refused).await,
         },
         None if asked == HttpMethod::OPTIONS => empty(200),
-        None => empty(405),
+        None => unread(&head, body, empty(405)).await,
     };
     let is_refused = response.status() == 405;
     let headers = response.headers_mut();
@@ -84,6 +88,14 @@ async fn serve(
         set(headers, header::ALLOW, &allow(routes));
     }
     decorate(headers, &app.0.options.headers, &head.headers, asked == HttpMethod::OPTIONS);
+    response
+}
+
+/// An answer for which the body does not matter. Who waits to be asked for it is not.
+async fn unread(head: &axum::http::request::Parts, body: Body, response: Response<Body>) -> Response<Body> {
+    if !head.headers.contains_key(header::EXPECT) {
+        body::throw_away(body).await;
+    }
     response
 }
 

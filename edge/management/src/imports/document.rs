@@ -59,13 +59,20 @@ impl Words {
     }
 }
 
+/// A text that may be left out, but not be null: that would take away what is there.
+fn text<'de, D: Deserializer<'de>>(given: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(given).map(Some)
+}
+
 #[derive(Deserialize)]
 pub(super) struct User {
     pub(super) name: String,
+    #[serde(default, deserialize_with = "text")]
     pub(super) password_hash: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     pub(super) password: Option<String>,
     pub(super) hashing_algorithm: Option<String>,
-    #[serde(default)]
+    /// Not to be left out: that would take them away.
     pub(super) tags: Words,
     #[serde(default)]
     pub(super) limits: Value,
@@ -96,8 +103,9 @@ pub(super) struct Permission {
     pub(super) vhost: Option<String>,
     #[serde(default)]
     pub(super) exchange: String,
-    #[serde(default)]
-    pub(super) configure: String,
+    /// Of no topic permission, and of every other one.
+    #[serde(default, deserialize_with = "text")]
+    pub(super) configure: Option<String>,
     pub(super) write: String,
     pub(super) read: String,
 }

@@ -63,6 +63,7 @@ fn credentials(it: &User, rule: &PasswordRule) -> Result<Credentials, Problem> {
         }
     };
     match (&it.password_hash, &it.password) {
+        (Some(_), Some(_)) => Err("both password and password_hash are provided".to_owned()),
         (Some(hash), _) => Credentials::from_base64(hashing, hash).map_err(|error| error.to_string()),
         (None, Some(password)) if !password.is_empty() => {
             rule.check(password)?;
@@ -89,7 +90,7 @@ pub(super) fn add_vhost(it: Vhost) -> Result<AddVhost, Problem> {
 
 /// Expressions that only RabbitMQ's library understands are left out; what they would match is not guessed.
 fn check_patterns(it: &Permission, vhost: &Name) -> Result<(), Left> {
-    for pattern in [&it.configure, &it.write, &it.read] {
+    for pattern in it.configure.iter().chain([&it.write, &it.read]) {
         if let Some(reason) = pattern_problem(pattern) {
             let detail = format!("pattern '{pattern}': {reason}");
             return Err(Left { what: What::Permission, vhost: vhost.clone(), name: it.user.clone(), detail });
@@ -103,10 +104,12 @@ pub(super) fn permission(it: Permission, vhost: &str) -> Result<Entry<SetPermiss
     if let Err(left) = check_patterns(&it, &vhost) {
         return Ok(Entry::Left(left));
     }
+    let configure =
+        it.configure.ok_or_else(|| format!("permissions of user '{}': configure is missing", it.user))?;
     Ok(Entry::Taken(SetPermissions {
         user: named("user", &it.user)?,
         vhost,
-        configure: it.configure.into(),
+        configure: configure.into(),
         write: it.write.into(),
         read: it.read.into(),
     }))

@@ -103,6 +103,26 @@ fn mistakes_are_told_and_nothing_else_is_read() {
 }
 
 #[test]
+fn what_is_null_or_left_out_takes_no_password_tag_or_permission_away() {
+    let change = |list: &str, key: &str, value: Option<Value>| {
+        let mut document = sample();
+        let entry = document[list][0].as_object_mut().unwrap();
+        match value {
+            Some(value) => entry.insert(key.into(), value),
+            None => entry.remove(key),
+        };
+        read(&document.to_string(), "/").err().unwrap()
+    };
+    assert!(change("users", "password", Some(Value::Null)).contains("invalid type: null"));
+    assert!(change("users", "password_hash", Some(Value::Null)).contains("invalid type: null"));
+    assert!(change("users", "tags", None).contains("missing field `tags`"));
+    assert!(change("permissions", "configure", Some(Value::Null)).contains("invalid type: null"));
+    assert!(change("permissions", "configure", None).contains("configure is missing"));
+    let both = change("users", "password_hash", Some("AAAA".into()));
+    assert!(both.contains("both password and password_hash"), "{both}");
+}
+
+#[test]
 fn entries_of_one_vhosts_document_go_where_asked() {
     let text = r#"{"queues":[{"name":"q","durable":true,"auto_delete":false,"arguments":{}}]}"#;
     assert_eq!(&*read(text, "there").unwrap().definitions.queues[0].vhost, b"there");

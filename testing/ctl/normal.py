@@ -14,6 +14,7 @@ def text(words, node):
     words = re.sub(r'#PID<[\d.]+>|"Pid\(#PID<[\d.]+>\)"|<\d+\.\d+\.\d+>(?!\.)', "PID", words)
     words = re.sub(rf"<{re.escape(node)}\.\d+\.\d+\.\d+>", "PID", words).replace('"PID"', "PID")
     words = words.replace(node, "NODE")
+    words = re.sub(r"\bPython 3\.\d+\.\d+", "Python", words)     # what the client says of its machine
     words = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", words)
     words = re.sub(r"\b\d{5}\b", "PORT", words)                     # every port here has five digits, and nothing else does
     words = re.sub(r"^[A-Za-z0-9+/]{48}$", "HASH", words, flags=re.M)

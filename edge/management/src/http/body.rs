@@ -18,6 +18,9 @@ use super::problem::Problem;
 /// How long a client may take to send a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a client may take to send a body that nobody wants.
+const THROW_AWAY_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Bytes beyond the largest body that are read and thrown away, so that a client that writes all before it reads gets its answer.
 const THROWN_AWAY_BYTES_MAX: u64 = 128 << 20;
 
@@ -46,20 +49,8 @@ pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>, Proble
 }
 
 /// Reads a body that nobody wants, as far as it is not far too large or slow: a client that writes all of it before it reads gets the answer.
-pub(crate) async fn throw_away(mut body: Body) {
-    if body.is_end_stream() || body.size_hint().lower() > THROWN_AWAY_BYTES_MAX {
-        return;
-    }
-    let read = async {
-        let mut bytes = 0;
-        while let Some(Ok(frame)) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-            if bytes > THROWN_AWAY_BYTES_MAX {
-                return;
-            }
-        }
-    };
-    let _whole_or_not = tokio::time::timeout(WRITE_TIMEOUT, read).await;
+pub(crate) async fn throw_away(body: Body) {
+    let _whole_or_not = tokio::time::timeout(THROW_AWAY_TIMEOUT, gather(body, 0)).await;
 }
 
 /// `None` when there is more; it is thrown away, unless it is far more.

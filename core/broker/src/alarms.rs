@@ -28,6 +28,12 @@ use thrift::Thrift;
 /// How often memory and disk are looked at.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often memory is looked at between those looks while more than half of it is used: publishers fill a small node in less than a second.
+const NEAR_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Memory is near its threshold from this part on that is missing: 1 / this.
+const NEAR_PART: u64 = 4;
+
 /// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
 const ROOM_BYTES_MIN: u64 = 4 << 20;
 
@@ -123,6 +129,13 @@ pub struct Alarms {
     /// Follow the memory threshold.
     pub(crate) shares: MemoryShares,
     follower: OnceLock<Follower>,
+}
+
+/// What the thread that looks does after a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Look,
+    Stop,
 }
 
 /// Hears the memory threshold, bytes, at every look.
@@ -347,14 +360,48 @@ impl Alarms {
             self.look();
             looked();
             self.save(&mut thrift, clock);
-            let mut state = self.state.lock();
-            if !state.stopping {
-                self.wake.wait_for(&mut state, LOOK_INTERVAL);
-            }
-            if state.stopping {
+            if self.rest() == Next::Stop {
                 return;
             }
         }
+    }
+
+    /// Until the next look; where memory comes near its threshold meanwhile, what is free of it goes back, and crossing it ends the rest.
+    fn rest(&self) -> Next {
+        let levels = self.levels();
+        let is_half_used =
+            levels.memory_used_bytes.is_some_and(|used| used > levels.memory_limit_bytes() / 2);
+        let interval = if is_half_used { NEAR_INTERVAL } else { LOOK_INTERVAL };
+        let mut is_in_vain = false;
+        for _ in 0..LOOK_INTERVAL.as_millis() / interval.as_millis() {
+            let mut state = self.state.lock();
+            let is_woken = !state.stopping && !self.wake.wait_for(&mut state, interval).timed_out();
+            if state.stopping {
+                return Next::Stop;
+            }
+            drop(state);
+            if is_woken || self.is_crossed(&mut is_in_vain) {
+                break;
+            }
+        }
+        Next::Look
+    }
+
+    /// Whether memory is above its threshold, though what was free was given back as soon as it came near. `is_in_vain` once that was no
+    /// help: it takes a while.
+    fn is_crossed(&self, is_in_vain: &mut bool) -> bool {
+        let levels = self.levels();
+        let (memory, limit) = (&self.sources.memory, levels.memory_limit_bytes());
+        let near = limit - limit / NEAR_PART;
+        if levels.memory_total_bytes == 0 || self.raised().has(Raised::MEMORY) {
+            return false;
+        }
+        let is_above = |bytes: u64| memory.used_bytes().is_ok_and(|used| used > bytes);
+        if !*is_in_vain && is_above(near) {
+            memory.release();
+            *is_in_vain = is_above(near);
+        }
+        is_above(limit)
     }
 
     /// Gives memory back that was freed and is not used, if it is worth it and time for it.

@@ -64,6 +64,25 @@ fn memory_that_is_free_does_not_count() {
 }
 
 #[test]
+fn between_looks_what_is_free_goes_back_before_memory_crosses_its_threshold() {
+    let world = world();
+    let is_crossed = |used: u64, kept: u64| {
+        world.memory.set_used_bytes(used);
+        world.memory.set_kept_bytes(kept);
+        let mut is_in_vain = false;
+        (world.alarms.is_crossed(&mut is_in_vain), world.memory.used_bytes().unwrap(), is_in_vain)
+    };
+    assert_eq!(is_crossed(599, 100), (false, 599, false), "not before a look has told how much there is");
+    world.look();
+    assert_eq!(is_crossed(450, 100), (false, 450, false), "not near");
+    assert_eq!(is_crossed(451, 100), (false, 351, false));
+    assert_eq!(is_crossed(580, 20), (false, 560, true));
+    assert_eq!(is_crossed(700, 99), (true, 601, true));
+    world.look();
+    assert_eq!(is_crossed(700, 50), (false, 700, false), "the alarm is on, and ends with a look");
+}
+
+#[test]
 fn disk_below_its_threshold_raises_and_at_it_clears() {
     let world = world();
     for (space, reason) in [(49_999_999, "low on disk"), (50_000_000, ""), (0, "low on disk")] {

@@ -649,6 +649,24 @@ rabbitmq-diagnostics consume_event_stream --duration x
 rabbitmq-diagnostics consume_event_stream extra
 """
 
+# Nothing is on standard input, and options that must not be passed over.
+GIVEN = r"""
+change_password guest
+add_user nopassword
+authenticate_user guest
+hash_password
+authenticate_user guest guest
+set_permissions_globally guest .* .* .*
+rabbitmq-diagnostics check_certificate_expiration --unit weeks --within 5
+rabbitmq-diagnostics check_certificate_expiration --unit days
+rabbitmq-diagnostics check_certificate_expiration --unit nope --within 5
+rabbitmq-diagnostics check_certificate_expiration --unit days --within x
+rabbitmq-upgrade await_online_quorum_plus_one -t 1
+rabbitmq-diagnostics -n rabbit@nosuchhost ping
+rabbitmq-diagnostics -n rabbit@nosuchhost check_running
+list_queues -n rabbit@nosuchhost
+"""
+
 WITHOUT_BROKER = r"""
 list_users
 list_users -q
@@ -682,7 +700,7 @@ version
 """
 
 GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "matching": MATCHING, "tools": TOOLS,
-          "maintenance": MAINTENANCE}
+          "maintenance": MAINTENANCE, "given": GIVEN}
 
 
 def cases(text):

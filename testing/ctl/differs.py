@@ -59,6 +59,10 @@ differ("a mistake is told without a stack trace", ["set_policy -p rules d ^a '[]
 differ("the words of another library for regular expressions", [
     'set_permissions -p shop alice "(" .* .*', 'set_permissions -p shop alice "*" .* .*', "set_topic_permissions -p shop alice amq.topic ( .*"],
     exit=69, err=begins("Error:\n{:invalid_regexp, ~c\""))
+differ("what to do is said in other words", ["rabbitmq-diagnostics -n rabbit@nosuchhost check_running", "list_queues -n rabbit@nosuchhost"],
+       exit=69, out="", err=begins("Error: unable to perform an operation on node 'rabbit@nosuchhost'. Please see diagnostics information and suggestions below.\n\n"))
+differ("the same, and no wait of a minute", ["rabbitmq-diagnostics -n rabbit@nosuchhost ping"], exit=69, out="",
+       err=begins("Error:\nFailed to connect and authenticate to rabbit@nosuchhost\n"))
 differ("names of columns like everywhere else", ["list_user_topic_permissions alice"], exit=0,
        out=has("vhost\texchange\twrite\tread\nshop\tamq.topic"))
 differ("readable in a drawn table, too", [

@@ -138,4 +138,6 @@ def test_answers_as_rabbitmq_does(by_socket, group, at, line, unordered):
 def test_answers_the_same_from_elsewhere(by_url, group, at, line, unordered):
     if line in differs.SHOWS_LISTENERS:
         pytest.skip("the HTTP API is one listener more")
+    if "nosuchhost" in line:
+        pytest.skip("a URL says which node is meant")
     check(by_url, group, at, line, unordered)

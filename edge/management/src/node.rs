@@ -112,7 +112,7 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Out
         "check_if_node_is_quorum_critical" => Ok(message(&format!(
             "Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
         ))),
-        "check_certificate_expiration" => Ok(message("No certificates are expiring within 4 weeks.")),
+        "check_certificate_expiration" => no_certificates_expire(request),
         "listeners" => Ok(listeners(node)),
         "server_version" => Ok(value(&node.rabbitmq_version)),
         "erlang_version" => Ok(value(&format!("none: Warren {} is a native program", node.version))),
@@ -269,8 +269,24 @@ fn port_connectivity(node: &Node, request: &Request) -> Outcome {
             return Err(Failure::new(Exit::UNAVAILABLE, text));
         }
     }
-    let said = format!("Successfully connected to ports {} on node {NODE_NAME}", ports(node));
+    let by = target.map(|ip| format!(" (using {ip} for target IP address)")).unwrap_or_default();
+    let said = format!("Successfully connected to ports {} on node {NODE_NAME}{by}", ports(node));
     Ok(facts(said, json!({"node": NODE_NAME, "result": "ok", "listeners": listener_objects(node)})))
+}
+
+/// There are none, however long.
+fn no_certificates_expire(request: &Request) -> Outcome {
+    let unit = request.options.get("unit").map_or("weeks", String::as_str);
+    if !["days", "weeks", "months", "years"].contains(&unit) {
+        let text =
+            format!("\"unit '{unit}' is not supported. Please use one of: days, weeks, months, years\"");
+        return Err(usage(&text));
+    }
+    let within = request.options.get("within").map_or("4", String::as_str);
+    let Ok(within) = within.parse::<i64>() else {
+        return Err(usage(&format!("Invalid options for this command:\n--within : {within}")));
+    };
+    Ok(message(&format!("No certificates are expiring within {within} {unit}.")))
 }
 
 /// Asks every queue for a sign of life, for five seconds at most.

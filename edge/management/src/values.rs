@@ -1,13 +1,13 @@
 //! AMQP field values as JSON, for listings and definitions, and back. Refuses to know what arguments mean.
 
 use serde_json::{Map, Value};
-use wire::amqp091::{ArrayBuf, Table, TableBuf, Value as Field};
+use wire::amqp091::{ArrayBuf, TABLE_DEPTH_MAX, Table, TableBuf, Value as Field};
 
-/// Tables nested deeper than this are shown empty; nothing that a client declares comes near.
-const DEPTH_MAX: usize = 16;
+/// Tables and arrays nested deeper than this are shown empty, and refused. No client can declare them; JSON may be 128 deep.
+const DEPTH_MAX: usize = TABLE_DEPTH_MAX;
 
-/// Longest name of an argument, bytes: what RabbitMQ's clients may send.
-const FIELD_NAME_BYTES_MAX: usize = 128;
+/// Longest name of an argument, bytes: what its length octet can say.
+const FIELD_NAME_BYTES_MAX: usize = 255;
 
 /// Bytes as text; what is not UTF-8 is replaced.
 pub(crate) fn text(bytes: &[u8]) -> Value {
@@ -245,9 +245,22 @@ mod tests {
     }
 
     #[test]
+    fn arguments_as_deep_as_a_client_may_declare_them_are_shown_whole() {
+        let mut deep = serde_json::json!("bottom");
+        for level in 0..TABLE_DEPTH_MAX - 1 {
+            deep = if level % 2 == 0 { serde_json::json!([deep]) } else { serde_json::json!({"t": deep}) };
+        }
+        let object = serde_json::json!({"deep": deep});
+        let raw = raw_table(object.as_object().unwrap()).unwrap().into_raw();
+        assert_eq!(Table::from_raw(&raw).validate(TABLE_DEPTH_MAX), Ok(()));
+        assert_eq!(table(&raw), object);
+        assert!(typed(&raw).to_string().contains("bottom"));
+    }
+
+    #[test]
     fn what_a_table_cannot_hold_is_refused() {
         let mut deep = serde_json::json!(1);
-        for _ in 0..40 {
+        for _ in 0..DEPTH_MAX + 1 {
             deep = serde_json::json!([deep]);
         }
         for bad in [serde_json::json!({"deep": deep}), serde_json::json!({"big": u64::MAX})] {

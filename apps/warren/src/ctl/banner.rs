@@ -20,7 +20,7 @@ pub(super) fn banner(arguments: &Arguments) -> Option<String> {
         .or_else(|| of_object(request, timeout))
         .or_else(|| vhost_banner(request))
         .or_else(|| of_node(request, timeout))
-        .or_else(|| of_upkeep(request))
+        .or_else(|| of_upkeep(request, arguments.timeout))
         .or_else(|| of_plugins(request))
 }
 
@@ -40,6 +40,9 @@ fn of_user(request: &Request) -> Option<String> {
         }
         "list_users" => "Listing users ...".into(),
         "set_permissions" => format!("Setting permissions for user \"{first}\" in vhost \"{vhost}\" ..."),
+        "set_permissions_globally" => {
+            format!("Setting permissions for user \"{first}\" in all virtual hosts ...")
+        }
         "clear_permissions" => format!("Clearing permissions for user \"{first}\" in vhost \"{vhost}\" ..."),
         "list_permissions" => format!("Listing permissions for vhost \"{vhost}\" ..."),
         "list_user_permissions" => format!("Listing permissions for user \"{first}\" ..."),
@@ -229,9 +232,12 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
         "check_protocol_listener" => {
             format!("Asking node {node} if there's an active listener for protocol {first} ...")
         }
-        "check_port_connectivity" => format!(
-            "Testing TCP connections to all active listeners on node {node} using hostname resolution ..."
-        ),
+        "check_port_connectivity" => {
+            let address =
+                request.options.get("address").map(|address| format!("{address} for node IP address"));
+            let by = address.as_deref().unwrap_or("hostname resolution");
+            format!("Testing TCP connections to all active listeners on node {node} using {by} ...")
+        }
         "check_if_any_deprecated_features_are_used" => {
             "Checking if any deprecated features are used ...".into()
         }
@@ -265,7 +271,7 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
 }
 
 /// Of upkeep.
-fn of_upkeep(request: &Request) -> Option<String> {
+fn of_upkeep(request: &Request, given: Option<Duration>) -> Option<String> {
     let first = request.args.first().map_or("", String::as_str);
     let node = NODE_NAME;
     Some(match request.command.as_str() {
@@ -287,7 +293,9 @@ fn of_upkeep(request: &Request) -> Option<String> {
         }
         "reset_node_auth_attempt_metrics" => format!("Reset auth attempt metrics on node {node} ..."),
         "enable_auth_attempt_source_tracking" => "Enabling authentication attempt source tracking ...".into(),
-        "disable_auth_attempt_source_tracking" => "Disabling authentication attempt source tracking ...".into(),
+        "disable_auth_attempt_source_tracking" => {
+            "Disabling authentication attempt source tracking ...".into()
+        }
         "resolve_hostname" => {
             let family = request.options.get("address-family").map_or("IPv4", String::as_str);
             format!("Asking node {node} to resolve hostname {first} to {family} addresses...")
@@ -308,8 +316,10 @@ fn of_upkeep(request: &Request) -> Option<String> {
             format!("[Re-]activating free disk space monitoring on node {node}...")
         }
         "await_online_quorum_plus_one" => {
-            "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for 120 seconds..."
-                .into()
+            let seconds = given.unwrap_or(Duration::from_secs(120)).as_secs();
+            format!(
+                "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for {seconds} seconds..."
+            )
         }
         "suspend_listeners" => format!(
             "Will suspend client connection listeners on node {node}. The node will no longer accept client connections!"

@@ -60,7 +60,9 @@ fn perform(called: Called, arguments: &mut Arguments) -> anyhow::Result<Result<(
         request.args = if topic.is_empty() { Vec::new() } else { vec![topic] };
     }
     let mut banner = banner(arguments).filter(|_| arguments.banner == Banner::Shown);
-    read_password(arguments, &mut banner)?;
+    if let Err(failure) = read_password(arguments, &mut banner)? {
+        return Ok(Err(failure));
+    }
     if arguments.run == Run::Dry {
         announce(&mut banner)?;
         return Ok(Ok(()));
@@ -215,24 +217,35 @@ fn without_password(word: &str) -> String {
     hidden.unwrap_or_else(|| word.to_owned())
 }
 
-/// As with RabbitMQ, a password that is not on the command line is the first line of standard input.
-fn read_password(arguments: &mut Arguments, banner: &mut Option<String>) -> anyhow::Result<()> {
-    let given = match arguments.request.command.as_str() {
-        "add_user" | "change_password" | "authenticate_user" => 1,
-        "hash_password" => 0,
-        _ => return Ok(()),
+/// As with RabbitMQ, a password that is not on the command line is the first line of standard input; where there is none, nothing is
+/// done: an empty password would take the user's away.
+fn read_password(
+    arguments: &mut Arguments,
+    banner: &mut Option<String>,
+) -> anyhow::Result<Result<(), Failure>> {
+    let (given, exit_without) = match arguments.request.command.as_str() {
+        "add_user" => (1, Exit::DATA),
+        "change_password" | "authenticate_user" => (1, Exit::SOFTWARE),
+        "hash_password" => (0, Exit::UNAVAILABLE),
+        _ => return Ok(Ok(())),
     };
     if arguments.request.args.len() != given {
-        return Ok(());
+        return Ok(Ok(()));
     }
     announce(banner)?;
     if arguments.banner == Banner::Shown {
         say("Password: \n")?;
     }
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
+    if io::stdin().lock().read_line(&mut line)? == 0 {
+        let text = match arguments.request.command.as_str() {
+            "hash_password" => "Error:\nnot_enough_args",
+            _ => "Error:\nPassword is not provided via argument or stdin",
+        };
+        return Ok(Err(Failure::new(exit_without, text)));
+    }
     arguments.request.args.push(line.trim_end_matches(['\r', '\n']).into());
-    Ok(())
+    Ok(Ok(()))
 }
 
 fn say(text: &str) -> anyhow::Result<()> {
@@ -244,8 +257,9 @@ fn say(text: &str) -> anyhow::Result<()> {
 
 /// Prints a refusal; where the arguments are to blame, with the line that was given and how it should look.
 fn fail(called: Called, command: &str, line: &str, failure: &Failure) -> anyhow::Result<ExitCode> {
-    let mut text = failure.error.trim_end_matches('\n').to_owned();
+    let mut text = failure.error.clone();
     if text.starts_with(INVALID) {
+        text.truncate(text.trim_end_matches('\n').len());
         text.push_str(&format!("\nArguments given:\n\t{line}"));
         if let Some(entry) = catalogue::find(command) {
             text.push_str(&format!("\n\nUsage\n\n{}", guide::usage(called, entry)));

@@ -49,7 +49,11 @@ impl Server {
         };
         let Some((text, from)) = arguments.url.clone().map(|text| (text, "--url")).or_else(from_environment)
         else {
-            return Ok(Self::Here(socket(arguments.data_dir.clone())));
+            let node = arguments.request.options.get("node");
+            return match node.filter(|node| is_elsewhere(node, &host_name())) {
+                Some(node) => Err(another_node(node, &arguments.request.command)),
+                None => Ok(Self::Here(socket(arguments.data_dir.clone()))),
+            };
         };
         let mut url = ServerUrl::parse(&text)
             .map_err(|error| invalid(&format!("{from} is no URL of a server: {error}")))?;
@@ -171,6 +175,35 @@ fn here(socket: &Path, error: &CallError) -> Failure {
     Failure::new(Exit::UNAVAILABLE, text)
 }
 
+/// Of this machine, or nothing when nobody knows.
+fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+/// Whether the name of a node, such as `rabbit@mq1`, has another host than this one in it, whose name may be given with its domain or without.
+fn is_elsewhere(node: &str, host_name: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let host = node.split_once('@').map(|(_, host)| short(host));
+    host.is_some_and(|host| host != "localhost" && host != "127" && host != short(host_name))
+}
+
+/// A check of another node must not be answered by the one that is here.
+fn another_node(node: &str, command: &str) -> Failure {
+    let problem = if command == "ping" {
+        format!("Error:\nFailed to connect and authenticate to {node}")
+    } else {
+        format!(
+            "Error: unable to perform an operation on node '{node}'. Please see diagnostics information and suggestions below."
+        )
+    };
+    let text = format!(
+        "{problem}\n\n\
+         * names with another host do not mean the server of this machine, which is '{NODE_NAME}': leave --node out to reach it\n\
+         * is it on another machine? --url http://USER@HOST:15672 reaches it over HTTP"
+    );
+    Failure::new(Exit::UNAVAILABLE, text)
+}
+
 /// One line that says what to do.
 fn elsewhere(url: &ServerUrl, error: &CallError) -> Failure {
     let user = url.user();
@@ -222,6 +255,16 @@ fn elsewhere(url: &ServerUrl, error: &CallError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_elsewhere_is_told_from_names_of_this_one() {
+        for here in ["rabbit", "warren@localhost", "rabbit@mq1", "x@MQ1.example.org", "rabbit@127.0.0.1"] {
+            assert!(!is_elsewhere(here, "mq1.internal"), "{here}");
+        }
+        for elsewhere in ["rabbit@mq2", "rabbit@mq1x.internal", "rabbit@"] {
+            assert!(is_elsewhere(elsewhere, "mq1"), "{elsewhere}");
+        }
+    }
 
     #[test]
     fn a_folder_here_is_meant_before_that_of_the_service() {

@@ -47,6 +47,9 @@ struct Published {
     routed: Routed,
 }
 
+/// The channel that traces name for what comes over HTTP, as in RabbitMQ.
+const CHANNEL: u16 = 1;
+
 /// Publishes one message and waits until it is safe. Only on a thread that may block.
 fn publish_one(call: &Call, principal: &Principal, message: Incoming<'_>) -> Result<Published, Problem> {
     let raised = call.broker().alarms().raised();
@@ -55,7 +58,7 @@ fn publish_one(call: &Call, principal: &Principal, message: Incoming<'_>) -> Res
         return Err(Problem::unavailable(text));
     }
     let (sender, mut confirms) = mpsc::unbounded_channel();
-    let mut channel = PublishChannel::new();
+    let mut channel = PublishChannel::numbered(CHANNEL);
     channel.enable_confirms(Arc::new(Confirmed(sender)));
     let mut publisher = Publisher::new(call.broker(), principal);
     let routed = publisher.publish(&mut channel, message).map_err(|refused| match refused {
@@ -134,6 +137,12 @@ fn properties(object: &Map<String, Value>) -> Result<Vec<u8>, Problem> {
     Ok(raw)
 }
 
+/// With line breaks and blanks anywhere, as tools that write for mails put them.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let plain: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    STANDARD.decode(plain).ok()
+}
+
 /// `POST /api/exchanges/VHOST/NAME/publish`
 pub(crate) fn publish(call: &Call) -> Answer {
     exchanges::find(call).map_err(|_| no_exchange())?;
@@ -146,7 +155,7 @@ pub(crate) fn publish(call: &Call) -> Answer {
     let payload = object["payload"].as_str().ok_or_else(|| Problem::bad("payload_not_string"))?;
     let body = match object["payload_encoding"].as_str().unwrap_or_default() {
         "string" => payload.as_bytes().to_vec(),
-        "base64" => STANDARD.decode(payload).map_err(|_| Problem::bad(json!(["not_base64", payload])))?,
+        "base64" => from_base64(payload).ok_or_else(|| Problem::bad(json!(["not_base64", payload])))?,
         _ => return Err(Problem::bad(json!(["unsupported_encoding", object["payload_encoding"]]))),
     };
     let properties = properties(&nested(&object, "properties")?)?;
@@ -238,6 +247,7 @@ fn take(
             }
         };
         let Some(message) = got else { break };
+        call.broker().trace_got(principal, CHANNEL, &queue, &message);
         values.push(show(&message));
         bytes += message.body.len();
         let run = SettleRun { consumer: None, first: message.seq, count: 1 };

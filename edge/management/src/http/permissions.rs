@@ -235,7 +235,7 @@ fn restrict(call: &Call) -> Answer {
     if call.vhost()?.exchange(exchange.as_bytes()).is_none() {
         return Err(no_exchange());
     }
-    let is_new = !topics(call).iter().any(|known| known["exchange"] == exchange);
+    let is_new = topics(call).is_empty();
     let set = SetTopicPermissions {
         user: call.part("user").as_bytes().into(),
         vhost: call.part("vhost").as_bytes().into(),

@@ -96,6 +96,9 @@ fn credentials(broker: &Broker, object: &Map<String, Value>) -> Result<Credentia
             .ok_or_else(|| Problem::bad(format!("unknown hashing algorithm '{name}'")))?,
     };
     let not_base64 = |hash: &Value| Problem::bad(json!(["not_base64", hash]));
+    if object.contains_key("password") && object.contains_key("password_hash") {
+        return Err(Problem::bad("both_password_and_password_hash_are_provided"));
+    }
     let hash = object.get("password_hash").map(|hash| hash.as_str().ok_or_else(|| not_base64(hash)));
     let (hash, password) = (hash.transpose()?, text(object, "password")?);
     if let (None, Some(password)) = (hash, password) {

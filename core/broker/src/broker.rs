@@ -26,6 +26,7 @@ use crate::control::long_changes::LongChanges;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
 use crate::foundation::{FileSizes, Foundation};
+use crate::login_lines::Reason;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
@@ -295,18 +296,15 @@ impl Broker {
         let credentials =
             self.read_metadata(|state| state.user(user.as_bytes()).map(|user| user.credentials.clone()));
         let Some(credentials) = credentials else {
-            tracing::warn!(user, "login refused: no such user");
+            self.log_refused_login(user, Reason::NoSuchUser);
             return None;
         };
         if !credentials.verify(password) {
-            tracing::warn!(user, "login refused: wrong password");
+            self.log_refused_login(user, Reason::WrongPassword);
             return None;
         }
         if !from_loopback && self.0.options.loopback_users.iter().any(|name| name == user) {
-            tracing::warn!(
-                user,
-                "login refused: this user may only connect from loopback addresses; add another user"
-            );
+            self.log_refused_login(user, Reason::NotFromThere);
             return None;
         }
         self.0.users.read().get(user).cloned()

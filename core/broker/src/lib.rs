@@ -20,6 +20,7 @@ mod driven;
 mod effects;
 mod foundation;
 mod log_places;
+mod login_lines;
 mod logins;
 mod memory_shares;
 mod memory_use;

@@ -102,11 +102,7 @@ impl Logins {
     }
 
     fn record(&self, protocol: LoginProtocol, address: &str, user: &str, outcome: LoginOutcome) {
-        let mut end = user.len().min(NAME_BYTES_MAX);
-        while !user.is_char_boundary(end) {
-            end -= 1;
-        }
-        let source = LoginSource { address: address.into(), user: user[..end].into(), protocol };
+        let source = LoginSource { address: address.into(), user: name_within_bounds(user).into(), protocol };
         let mut sources = self.sources.lock();
         if sources.len() >= LOGIN_SOURCES_MAX && !sources.contains_key(&source) {
             return;
@@ -130,6 +126,11 @@ impl Logins {
         let counted = self.of(protocol);
         LoginTotals { succeeded: counted.succeeded.now(), refused: counted.refused.now() }
     }
+}
+
+/// As much of a name that somebody gave as a name can have.
+pub(crate) fn name_within_bounds(name: &str) -> &str {
+    &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
 impl Broker {

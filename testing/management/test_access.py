@@ -69,6 +69,14 @@ def test_vhosts_that_a_user_may_not_open_are_not_listed(api):
     assert names("management") == [V] and "/" in names("monitoring")
 
 
+def test_whoever_asks_is_told_what_they_may_do_and_only_when_they_ask(api):
+    user = api.as_user("u-management:pw")
+    assert set(user.get("/api/whoami")) == {"name", "tags", "is_internal_user"}
+    told = user.get("/api/whoami?permissions=true")["permissions"]
+    assert told == api.get("/api/users/u-management/permissions") and [it["vhost"] for it in told] == [V]
+    assert api.as_user("u-monitoring:pw").get("/api/whoami?permissions=true")["permissions"] == []
+
+
 def test_lists_hold_what_is_in_vhosts_that_a_user_may_open(api):
     assert api("PUT", f"/api/queues/{V}/listed", {"durable": True}).status == 201
     for tag, seen in [("administrator", True), ("monitoring", False), ("policymaker", True), ("management", True)]:

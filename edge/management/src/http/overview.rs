@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::auth::{Access, is_monitor, sees_vhost};
 use super::call::{Call, text};
 use super::node_facts;
+use super::permissions;
 use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
@@ -30,7 +31,13 @@ pub(crate) const ROUTES: &[Route] = &[
         "Names the cluster: `{\"name\": ...}`.",
         set_cluster_name,
     ),
-    route(Method::Get, "/api/whoami", Access::Management, "Who asks, with all tags.", whoami),
+    route(
+        Method::Get,
+        "/api/whoami",
+        Access::Management,
+        "Who asks, with all tags; with `permissions=true` also what they may do in which virtual host.",
+        whoami,
+    ),
     route(Method::Get, "/api/version", Access::Anyone, "The RabbitMQ version that clients see.", version),
     route(
         Method::Get,
@@ -155,7 +162,12 @@ fn set_cluster_name(call: &Call) -> Answer {
 
 fn whoami(call: &Call) -> Answer {
     let tags: Vec<String> = call.user.tags().iter().map(|tag| tag.to_string()).collect();
-    Ok(Reply::Json(json!({"name": *call.user.name, "tags": tags, "is_internal_user": true})))
+    let mut json = json!({"name": *call.user.name, "tags": tags, "is_internal_user": true});
+    // Warren's own: pages then offer only what will not be refused. Anything but this list is for administrators.
+    if call.flag("permissions") {
+        json["permissions"] = permissions::granted(call.broker(), None, Some(&call.user.name)).into();
+    }
+    Ok(Reply::Json(json))
 }
 
 fn version(call: &Call) -> Answer {

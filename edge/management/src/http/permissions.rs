@@ -1,5 +1,6 @@
 //! Permissions and topic permissions: listed in all ways, granted, taken.
 
+use broker::Broker;
 use broker::control::operator::pattern_problem;
 use metadata::{
     ClearPermissions, ClearTopicPermissions, Command, SetPermissions, SetTopicPermissions, State,
@@ -122,10 +123,14 @@ fn is_there(call: &Call, state: &State) -> bool {
 }
 
 /// Those that the path asks for.
-fn granted(call: &Call) -> Vec<Value> {
-    let (vhost, user) = (call.part_if("vhost"), call.part_if("user"));
+fn asked(call: &Call) -> Vec<Value> {
+    granted(call.broker(), call.part_if("vhost"), call.part_if("user"))
+}
+
+/// Those of a user or of all, in a virtual host or in all.
+pub(super) fn granted(broker: &Broker, vhost: Option<&str>, user: Option<&str>) -> Vec<Value> {
     let mut found = Vec::new();
-    call.broker().read_metadata(|state| {
+    broker.read_metadata(|state| {
         for (name, record) in
             state.users().filter(|(name, _)| user.is_none_or(|it| it.as_bytes() == &***name))
         {
@@ -171,7 +176,7 @@ fn topics(call: &Call) -> Vec<Value> {
 
 fn list(call: &Call) -> Answer {
     check_there(call)?;
-    listing::of_values(call, granted(call))
+    listing::of_values(call, asked(call))
 }
 
 fn list_topics(call: &Call) -> Answer {
@@ -180,7 +185,7 @@ fn list_topics(call: &Call) -> Answer {
 }
 
 fn show(call: &Call) -> Answer {
-    let found = granted(call).pop().ok_or_else(Problem::missing)?;
+    let found = asked(call).pop().ok_or_else(Problem::missing)?;
     listing::one(call, found)
 }
 
@@ -209,7 +214,7 @@ fn check_ends(call: &Call) -> Result<(), Problem> {
 fn grant(call: &Call) -> Answer {
     let [configure, write, read] = patterns(call, ["configure", "write", "read"])?;
     check_ends(call)?;
-    let is_new = granted(call).is_empty();
+    let is_new = asked(call).is_empty();
     let (user, vhost) = (call.part("user").as_bytes().into(), call.part("vhost").as_bytes().into());
     let set = SetPermissions { user, vhost, configure, write, read };
     durable(call.broker().apply(&Command::SetPermissions(set)))?;
@@ -217,7 +222,7 @@ fn grant(call: &Call) -> Answer {
 }
 
 fn take(call: &Call) -> Answer {
-    if granted(call).is_empty() {
+    if asked(call).is_empty() {
         return Err(Problem::missing());
     }
     let (user, vhost) = (call.part("user").as_bytes().into(), call.part("vhost").as_bytes().into());

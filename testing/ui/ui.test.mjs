@@ -182,8 +182,6 @@ for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["
     const name = `ui-${tag}`;
     await api(`users/${name}`, { method: "PUT", body: { password: "look", tags: tag } });
     await api(`permissions/${V}/${name}`, { method: "PUT", body: { configure: ".*", write: ".*", read: ".*" } });
-    // A monitor's list of vhosts has all of them, and the page of the topology begins with the first.
-    if (tag === "monitoring") await api(`permissions/%2F/${name}`, { method: "PUT", body: { configure: "", write: "", read: ".*" } });
     await browser.login(page, name, "look");
     await page.getByText("Queued messages").first().waitFor();
     const nav = page.getByRole("navigation", { name: "Pages" });
@@ -195,7 +193,7 @@ for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["
       assert.equal(await page.getByText("may not see").count(), 0, await link.innerText());
     }
     await browser.go(page, "profile");
-    await page.getByText("only users with the tag “administrator”").waitFor();
+    await page.getByText("for users with the tag “administrator” only").waitFor();
     await browser.go(page, "limits");
     await page.getByText("No limits that this user may see").first().waitFor();
     assert.equal(await page.getByRole("button", { name: "Set limit" }).count(), 0);
@@ -208,14 +206,51 @@ for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["
   });
 }
 
-inBrowser("a user without permissions is told that, and not that all is well", { login: false }, async (page) => {
-  await api("users/ui-lost", { method: "PUT", body: { password: "look", tags: "management" } });
-  await browser.login(page, "ui-lost", "look");
-  await page.getByText("no permissions in any virtual host").waitFor();
-  assert.equal(await page.getByText("All queues are empty").count(), 0);
+const EVERYWHERE = [...PAGES.map(([address]) => address), "topology", "vhosts/%2F", `queues/${V}/no such queue`];
+
+for (const tag of ["management", "policymaker", "monitoring", "administrator"]) {
+  inBrowser(`with the tag ${tag} and no permissions, no page says an untruth, asks in vain or offers what cannot work`, { login: false }, async (page) => {
+    const name = `ui-lost-${tag}`, all = tag === "administrator";
+    await api(`users/${name}`, { method: "PUT", body: { password: "look", tags: tag } });
+    await browser.login(page, name, "look");
+    if (!all) await page.getByText("no permissions in any virtual host").waitFor();
+    for (const address of EVERYWHERE.filter((it) => !all || !it.endsWith("no such queue"))) {
+      await browser.go(page, address);
+      await page.waitForTimeout(250);
+      await unfold(page);
+      if (/^(queues|exchanges|consumers|topology|shovels|policies|overview)/.test(address) && !all) for (const lie of ["There are no", "All queues are empty", "Nobody consumes", "None yet"]) assert.equal(await page.getByText(lie).count(), 0, `${address} says “${lie}”`);
+      for (const deed of ["Add queue", "Add exchange", "Add shovel", "Purge", "Delete exchange", "Publish message", "Get messages", "Bind", "Unbind", "Move"]) assert.equal(await page.getByRole("button", { name: deed, exact: true }).count(), 0, `${address} offers “${deed}”`);
+      assert.deepEqual(browser.faults, [], address); // what was refused, chromium logs
+    }
+    await browser.go(page, all ? `queues/${V}/billing` : "queues");
+    await page.getByText(all ? "Not offered to this user" : "No queues that this user may see").waitFor();
+    await api(`users/${name}`, { method: "DELETE" });
+  });
+}
+
+inBrowser("what a user may not do is not offered, and the page says what it would take", { login: false }, async (page) => {
+  await api("users/ui-reader", { method: "PUT", body: { password: "look", tags: "monitoring" } });
+  await api(`permissions/${V}/ui-reader`, { method: "PUT", body: { configure: "^own-", write: "^$", read: ".*" } });
+  await browser.login(page, "ui-reader", "look");
   await browser.go(page, "queues");
-  await page.getByText("No queues that this user may see").waitFor();
-  await api("users/ui-lost", { method: "DELETE" });
+  await page.getByText(/In 1 of \d+ virtual hosts/).waitFor();
+  await page.getByText("Add a queue").click();
+  const form = page.locator("form").filter({ hasText: "Auto-delete" });
+  assert.deepEqual(await form.getByLabel(/^Vhost/).locator("option").allInnerTexts(), [VHOST]);
+  await form.getByLabel("Name", { exact: true }).fill("another");
+  assert.equal(await form.getByRole("button", { name: "Add queue" }).isDisabled(), true);
+  await form.getByText("only what matches ^own-").waitFor();
+  await form.getByLabel("Name", { exact: true }).fill("own-1");
+  assert.equal(await form.getByRole("button", { name: "Add queue" }).isDisabled(), false);
+  await browser.go(page, `queues/${V}/billing`);
+  await page.getByText("deleting (needs the permission “configure” on this queue)").waitFor();
+  assert.deepEqual([await page.getByRole("button", { name: "Purge" }).count(), await page.getByRole("button", { name: "Delete", exact: true }).count()], [1, 0]);
+  await browser.go(page, `vhosts/${V}`); // the route of one vhost is for administrators
+  await page.getByText("Default queue type").waitFor();
+  await browser.go(page, "connections");
+  await page.getByRole("link", { name: "ui-test" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Close" }).count(), 0, "monitors look only");
+  await api("users/ui-reader", { method: "DELETE" });
 });
 
 inBrowser("connections and channels lead to their details", async (page) => {
@@ -329,14 +364,13 @@ inBrowser("users get tags and permissions, vhosts come and go", async (page) => 
 inBrowser("a user who may only look at a vhost sees that, and is told what is not for them", { login: false }, async (page) => {
   await api("users/ui-guest", { method: "PUT", body: { password: "look", tags: "management" } });
   await api(`permissions/${V}/ui-guest`, { method: "PUT", body: { configure: "", write: "", read: ".*" } });
-  page.expected = /status of 40[13]/;
   await browser.login(page, "ui-guest", "look");
   await page.getByText("Queued messages").first().waitFor();
   assert.equal(await page.getByRole("link", { name: "Users" }).count(), 0);
   await browser.go(page, "queues");
   await page.getByRole("link", { name: "billing" }).waitFor();
   await browser.go(page, "users");
-  await page.getByText("may not see users").waitFor();
+  await page.getByText("for users with the tag “administrator” only").waitFor();
   await page.getByRole("button", { name: "Log out" }).waitFor();
   await api("users/ui-guest", { method: "DELETE" });
 });

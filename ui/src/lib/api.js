@@ -13,12 +13,16 @@ export class ApiError extends Error {
 }
 
 let authorization = null;
-let onRefused = () => {};
+let onRefused = () => {}, onKnown = () => {};
 
-/** Sets what goes into `Authorization` (null: nothing), and what to call when the broker no longer takes it. */
-export function authorize(header, refused) {
+/** Who asks, and what they may do where; a broker that does not know the question answers without the latter. */
+export const WHOAMI = "whoami?permissions=true";
+
+/** Sets what goes into `Authorization` (null: nothing), and what to call when the broker no longer takes it, or says who it is. */
+export function authorize(header, refused, known) {
   authorization = header;
   if (refused) onRefused = refused;
+  if (known) onKnown = known;
 }
 
 /** Path segments, each percent-encoded: `seg("queues", "/", "a/b")` is `queues/%2F/a%2Fb`. */
@@ -30,10 +34,12 @@ export function query(values) {
   return text ? `?${text}` : "";
 }
 
-/** RabbitMQ says 401 also for what a user may not do. Only when it no longer knows the user is the session over. */
+/** RabbitMQ says 401 also for what a user may not do. Only when it no longer knows the user is the session over; else the user may
+    do other things now than before, and the answer says which. */
 async function stillWelcome() {
   try {
-    const answer = await fetch("api/whoami", { headers: { Authorization: authorization }, credentials: "omit", cache: "no-store" });
+    const answer = await fetch(`api/${WHOAMI}`, { headers: { Authorization: authorization }, credentials: "omit", cache: "no-store" });
+    if (answer.ok) onKnown(await answer.json());
     return answer.status !== 401;
   } catch {
     return true;

@@ -22,18 +22,24 @@ export const capture = async (number) => read(await api(`profile/captures/${numb
 export const file = (kind, choice, as) => fetchBlob(`api/${place(kind, choice, as)}`);
 
 function read(answer, kind) {
-  return { kind, unit: answer.unit, labels: answer.label_names ?? [], names: answer.names, stacks: answer.stacks, at: answer.began_ms || Date.now(), samples: answer.samples, dropped: answer.dropped };
+  return { kind, unit: answer.unit, labels: answer.label_names ?? [], names: answer.names, stacks: answer.stacks, at: answer.began_ms || Date.now(), wall: answer.wall_ms, total: answer.stacks.reduce((sum, it) => sum + it.value, 0), samples: answer.samples, dropped: answer.dropped };
 }
 
-/** Values that a label has, most expensive first. */
-export function valuesOf(profile, label) {
-  const at = profile.labels.indexOf(label);
+/** Profiles that can be compared: the last minutes are CPU time, too. */
+export const comparable = (a, b) => a.unit === b.unit && (a.kind === "history" ? "cpu" : a.kind) === (b.kind === "history" ? "cpu" : b.kind);
+
+/** [[value of a label, what was spent for it, a vhost that it was in], ...], most expensive first; the value is null for what was
+    for none. */
+export function sharesOf(profile, label) {
+  const at = profile.labels.indexOf(label), vhost = profile.labels.indexOf("vhost");
   const sums = new Map();
   for (const stack of profile.stacks) {
-    const value = stack.labels[at];
-    if (value !== null && value !== undefined) sums.set(value, (sums.get(value) ?? 0) + stack.value);
+    const value = stack.labels[at] ?? null;
+    const it = sums.get(value) ?? [value, 0, stack.labels[vhost]];
+    it[1] += stack.value;
+    sums.set(value, it);
   }
-  return [...sums].sort((a, b) => b[1] - a[1]).map(([value]) => value).slice(0, 500);
+  return [...sums.values()].sort((a, b) => b[1] - a[1]);
 }
 
 /** The tree of calls. `by`: a label whose values become the first frames. `only`: [label, value], and nothing else. */

@@ -1,6 +1,6 @@
 // Who is logged in, and the few choices that outlive a page: vhost, refresh interval, theme. Credentials stay in
 // sessionStorage of this tab and are gone when it closes.
-import { api, authorize } from "./api.js";
+import { api, authorize, query, WHOAMI } from "./api.js";
 
 const KEY = "warren.authorization";
 const SETTINGS = "warren.settings";
@@ -19,8 +19,9 @@ class Session {
   user = $state.raw(null);
   notice = $state("");
   overview = $state.raw(null);
-  vhosts = $state.raw([]);
-  lost = $state(false); // the user has no permissions in any vhost
+  vhosts = $state.raw([]); // that the user may know of
+  learned = $state(false); // the broker has told them
+  permissions = $state.raw(null); // by vhost: what the user may configure, write and read; null: the broker does not say
   vhost = $state(""); // the vhost that lists are limited to; empty: all
   everyMs = $state(5000);
   theme = $state("auto");
@@ -54,8 +55,25 @@ class Session {
 
   /** The version of Warren; nothing for another broker. (To clients it says that it is RabbitMQ, as they expect.) */
   get warren() { return /Warren ([\w.+-]+)/.exec(this.overview?.erlang_full_version ?? "")?.[1]; }
-  /** The vhost that forms begin with: the chosen one, else the default one, else the first that the user sees. */
-  get home() { return this.vhost || (this.vhosts.length && !this.vhosts.includes("/") ? this.vhosts[0] : "/"); }
+  /** Vhosts in which the user has permissions. */
+  get opened() { return this.permissions ? this.vhosts.filter((name) => this.permissions.has(name)) : this.vhosts; }
+  /** Vhosts that the user may look into: administrators into all. Monitors know of all, and look into those with permissions. */
+  get entered() { return this.may("administrator") ? this.vhosts : this.opened; }
+  /** There are vhosts that the user knows of and may not look into. */
+  get partial() { return this.entered.length < this.vhosts.length; }
+  /** There is no vhost that the user may look into. */
+  get lost() { return this.learned && this.entered.length === 0; }
+  /** Vhosts where the user may `configure`, `write` or `read` anything at all. */
+  places(kind) { return this.opened.filter((name) => !/^(\^\$)?$/.test(this.permissions?.get(name)[kind] ?? ".*")); }
+  /** Whether the user may `configure`, `write` or `read` what is called so. A pattern that only the broker understands may be right. */
+  can(kind, vhost, name) {
+    if (!this.permissions) return true;
+    const pattern = this.permissions.get(vhost)?.[kind];
+    try { return pattern !== undefined && (pattern === "" ? name === "" : new RegExp(pattern).test(name)); } catch { return true; }
+  }
+  /** The vhost that forms begin with: the chosen one, else the default one, else the first of those that will do. */
+  homeIn(names) { return [this.vhost, "/", names[0]].find((name) => name && names.includes(name)) ?? (this.learned ? "" : "/"); }
+  get home() { return this.homeIn(this.entered); }
   /** Types that a new queue may have. */
   get queueTypes() { return this.warren ? ["classic"] : ["classic", "quorum", "stream"]; }
 
@@ -87,33 +105,39 @@ class Session {
   }
 
   async enter(header) {
-    authorize(header, (reason) => this.logout(reason || "The broker no longer accepts this login"));
+    authorize(header, (reason) => this.logout(reason || "The broker no longer accepts this login"), (who) => this.know(who));
     try {
-      this.user = await api("whoami", { probing: true });
+      this.know(await api(WHOAMI, { probing: true }));
     } catch (error) {
       authorize(null);
       throw error;
     }
     try { sessionStorage.setItem(KEY, header); } catch { /* storage off: until the page is reloaded */ }
+    await this.learn(); // pages ask for nothing that is not for this user
     this.notice = "";
     this.state = "in";
-    this.learn();
   }
 
-  /** What the frame around every page shows: version, cluster name, vhosts. */
-  async learn() {
-    try { this.overview = await api("overview"); } catch { /* shown by the page itself */ }
-    try {
-      this.vhosts = (await api("vhosts?columns=name")).map((it) => it.name).sort();
-      this.lost = this.vhosts.length === 0;
-      if (this.vhost && !this.vhosts.includes(this.vhost)) this.setVhost("");
-    } catch { this.vhosts = []; }
+  know(who) {
+    this.user = who;
+    this.permissions = who.permissions ? new Map(who.permissions.map((it) => [it.vhost, it])) : null;
+  }
+
+  /** What the frame around every page shows: version, vhosts, and what may have changed for the user. */
+  async learn({ anew = false } = {}) {
+    const [overview, vhosts, who] = await Promise.allSettled([api("overview?columns=product_version,rabbitmq_version,erlang_full_version,node,exchange_types"), api(`vhosts${query({ columns: "name" })}`), anew ? api(WHOAMI) : null]);
+    if (overview.value) this.overview = overview.value;
+    this.learned = vhosts.status === "fulfilled";
+    this.vhosts = (vhosts.value ?? []).map((it) => it.name).sort();
+    if (who.value) this.know(who.value);
+    if (this.learned && this.vhost && !this.entered.includes(this.vhost)) this.setVhost("");
   }
 
   logout(notice = "") {
     authorize(null);
     try { sessionStorage.removeItem(KEY); } catch { /* storage off */ }
     this.user = null;
+    this.permissions = null;
     this.overview = null;
     this.notice = notice;
     this.state = "out";

@@ -1,4 +1,4 @@
-// The pages by the first word of their address. `under`: the entry of the navigation that is lit.
+// The pages by the first word of their address. `tag`: whom the broker lets see what is on it; `within`: the address goes on with a vhost.
 import Channel from "./channel.svelte";
 import Channels from "./channels.svelte";
 import Cluster from "./cluster.svelte";
@@ -26,25 +26,25 @@ import Vhosts from "./vhosts.svelte";
 import { route } from "../lib/router.svelte.js";
 
 /** A list that becomes a detail page when the address goes on. */
-const both = (title, list, detail) => ({ title, get is() { return route.rest.length ? detail : list; } });
+const both = (title, list, detail, more) => ({ title, ...more, get is() { return route.rest.length ? detail : list; } });
 
 export const pages = {
   overview: { title: "Overview", is: Overview },
   connections: both("Connections", Connections, Connection),
   channels: both("Channels", Channels, Channel),
   consumers: { title: "Consumers", is: Consumers },
-  exchanges: both("Exchanges", Exchanges, Exchange),
-  queues: both("Queues", Queues, Queue),
-  topology: { title: "Topology", is: Topology },
-  nodes: { title: "Nodes", is: Nodes },
-  profile: { title: "Profiling", is: Profile },
-  log: { title: "Log", is: Log },
-  users: both("Users", Users, User),
+  exchanges: both("Exchanges", Exchanges, Exchange, { within: true }),
+  queues: both("Queues", Queues, Queue, { within: true }),
+  topology: { title: "Topology", is: Topology, within: true },
+  nodes: { title: "Nodes", is: Nodes, tag: "monitoring" },
+  profile: { title: "Profiling", is: Profile, tag: "administrator" },
+  log: { title: "Log", is: Log, tag: "monitoring" },
+  users: both("Users", Users, User, { tag: "administrator" }),
   vhosts: both("Virtual hosts", Vhosts, Vhost),
   policies: { title: "Policies", is: Policies },
   limits: { title: "Limits", is: Limits },
-  shovels: { title: "Shovels", is: Shovels },
+  shovels: { title: "Shovels", is: Shovels, tag: "monitoring" },
   cluster: { title: "Cluster", is: Cluster },
-  definitions: { title: "Definitions", is: Definitions },
+  definitions: { title: "Definitions", is: Definitions, tag: "administrator" },
   missing: { title: "No such page", is: Missing },
 };

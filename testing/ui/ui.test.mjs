@@ -511,6 +511,12 @@ inBrowser("dark follows the system, and can be chosen against it", { dark: true 
   await browser.shot(page, "overview-dark");
 });
 
+inBrowser("a picture of a vhost whose list of bindings is too long is made of what each exchange tells", async (page) => {
+  await page.route(`**/api/bindings/${V}`, (it) => it.fulfill({ json: Array.from({ length: 60000 }, (_, i) => ({ source: "", vhost: VHOST, destination: `many ${i}`, destination_type: "queue", routing_key: `many ${i}`, arguments: {} })) }));
+  await browser.go(page, `topology/${V}`);
+  await page.getByRole("link", { name: "queue billing" }).waitFor();
+});
+
 inBrowser("10,000 queues: the broker pages, sorts and filters, and the page stays small", async (page) => {
   const names = Array.from({ length: 10000 }, (_, i) => `many-${String(i).padStart(5, "0")}`);
   const own = await connection.createChannel();
@@ -558,6 +564,12 @@ inBrowser("a flame graph is walked by keyboard, cut by label, searched, and comp
   await browser.go(page, "profile");
   await page.getByRole("button", { name: "Take a profile" }).click();
   const graph = page.getByRole("application", { name: /Flame graph/ });
+  await page.getByText("1.0 % of one processor").waitFor();
+  const shop = page.getByRole("region", { name: "For whom" }).getByRole("row").filter({ has: page.getByRole("link", { name: "shop" }) });
+  await shop.getByText("10 %", { exact: true }).waitFor();
+  await shop.getByRole("button", { name: "Show only" }).click();
+  await page.getByText("10 ms in all").waitFor();
+  await shop.getByRole("button", { name: "Show all" }).click();
   await graph.focus();
   await page.keyboard.press("ArrowDown");
   await page.getByText("30 ms, 30.0 % of all").waitFor();
@@ -600,6 +612,16 @@ inBrowser("the broker's own profile is drawn", async (page) => {
     await page.getByLabel("Cut by").selectOption("vhost");
     await page.waitForTimeout(300);
     await browser.shot(page, "flame");
+    await page.getByRole("button", { name: "Last minutes" }).click();
+    assert.equal(await page.getByRole("button", { name: "Show the last minutes" }).isDisabled(), true, "nothing is kept yet");
+    await page.getByRole("button", { name: "Keep a history" }).click();
+    await page.getByText(/^history of/).waitFor();
+    await page.waitForTimeout(1500);
+    await page.getByRole("button", { name: "Show the last minutes" }).click();
+    await page.getByLabel("Profile shown").filter({ hasText: "Last minutes" }).waitFor();
+    await page.getByRole("button", { name: "End the history" }).click();
+    await page.getByText("no history", { exact: true }).waitFor();
+    assert.equal((await api("profile/state")).body.continuous, false);
   } finally { clearInterval(load); }
 });
 

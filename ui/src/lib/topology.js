@@ -4,7 +4,7 @@
 export const BOX = { width: 204, height: 34, gapX: 140, gapY: 14 };
 export const LANE = 9;
 export const QUEUES_MAX = 60;
-const EXCHANGES_MAX = 40;
+export const EXCHANGES_MAX = 40;
 
 /** `bindings` as the API has them; `extra`: [{ source, destination, kind: "dead" | "alt", from: "queue" | "exchange" }]. */
 export function picture(bindings, extra, types, from) {

@@ -15,6 +15,7 @@ use crate::cli::{DiagAction, DiagArgs};
 /// # Errors
 /// The directory is in use or cannot be read, or standard output is closed.
 pub fn run(args: &DiagArgs) -> anyhow::Result<ExitCode> {
+    platform::privacy::keep_to_owner_and_group();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let problems = match (&args.action, &args.dir) {
         (Some(DiagAction::Salvage { dir, to }), _) => salvage(dir, to, &mut out)?,

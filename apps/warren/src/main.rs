@@ -35,6 +35,8 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: &ServerArgs) -> anyhow::Result<()> {
+    // Messages, password hashes and addresses with passwords in them are on disk.
+    platform::privacy::keep_to_owner_and_group();
     // Clients choose keys and headers: nobody is to know which ones collide.
     stdx::hamt::seed_hashes(RealRandom.next_u64());
     let used = RefCell::new(HashSet::new());

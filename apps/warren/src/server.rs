@@ -45,6 +45,12 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let dir = &options.node.data_dir;
     let definitions = crate::definitions::read(&options.node)?;
     let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
+    if platform::privacy::is_open_to_all(dir).unwrap_or(false) {
+        let dir = dir.display();
+        tracing::warn!(
+            "all users of this machine may look into the data directory, which has messages and password hashes: chmod o= {dir}"
+        );
+    }
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     broker.read_parameters_with(management::value_of_event);
     let settings = Arc::new(settings(options, &broker));

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod disk;
 pub mod memory;
 pub mod open_files;
+pub mod privacy;
 pub mod profile;
 pub mod random;
 pub mod thread;

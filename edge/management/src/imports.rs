@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use broker::{Broker, PasswordRule};
 use metadata::{
-    Bind, Command, Definitions, DestinationName, Name, Outcome as Applied, Refusal, SetGlobalParameter,
-    SetPermissions, SetTopicPermissions,
+    AddVhost, Bind, Command, Definitions, DestinationName, Name, Outcome as Applied, Refusal,
+    SetGlobalParameter, SetPermissions, SetTopicPermissions,
 };
 
 use crate::parameters::{OWN, show_cluster_name};
@@ -65,6 +65,7 @@ impl<'a> Scope<'a> {
 /// A kind of thing that Warren does not have yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
+    DefaultQueueType,
     QuorumQueue,
     Stream,
     Queue,
@@ -80,6 +81,7 @@ impl What {
     /// One of them, and many.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
+            What::DefaultQueueType => ("default queue type", "default queue types"),
             What::QuorumQueue => ("quorum queue", "quorum queues"),
             What::Stream => ("stream", "streams"),
             What::Queue => ("queue", "queues of types it does not know"),
@@ -346,8 +348,18 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
         exchanges: taken(document.exchanges, |it| entries::exchange(it, vhost), &mut left)?,
         bindings: each(bindings, |it| entries::binding(&it, vhost))?,
     };
+    leave_default_types(&mut definitions.vhosts, &mut left);
     leave_bindings(&mut definitions.bindings, &mut left);
     Ok(Import { definitions, left, protection_unsaid })
+}
+
+/// Else every queue that is declared without a type would be refused, long after the import.
+fn leave_default_types(vhosts: &mut [AddVhost], left: &mut Vec<Left>) {
+    for AddVhost { name, metadata } in vhosts {
+        let Some(kind) = metadata.default_queue_type.take_if(|kind| **kind != *"classic") else { continue };
+        let detail = "queues declared without a type are classic".to_owned();
+        left.push(Left { what: What::DefaultQueueType, vhost: name.clone(), name: kind.into(), detail });
+    }
 }
 
 fn each<T, U>(all: Vec<T>, entry: impl Fn(T) -> Result<U, Problem>) -> Result<Vec<U>, Problem> {

@@ -507,7 +507,6 @@ pub(crate) fn status_object(node: &Node) -> Value {
         "data_directory": node.data_dir,
         "log_files": node.log_locations,
         "listeners": listener_objects(node),
-        "active_plugins": [],
         "tags": [],
     })
 }

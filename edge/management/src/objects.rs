@@ -10,7 +10,7 @@ use crate::alarms;
 use crate::commands::{Outcome, arguments, refused};
 use crate::node::{NODE_NAME, Node, listener_lines, status_object};
 use crate::protocol::{Answer, Exit, Failure, Request};
-use crate::stages;
+use crate::{plugins, stages};
 
 /// What is running.
 pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
@@ -18,9 +18,10 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
     let queues: usize = vhosts.iter().map(|vhost| vhost.queue_count()).sum();
     let connections = broker.connections().count();
     let log_lines: Vec<String> = node.log_locations.iter().map(|place| format!(" * {place}")).collect();
+    let plugins: Vec<&str> = plugins::on(broker, node).collect();
     let text = format!(
         "Runtime\n\nOS PID: {}\nOS: Linux\nUptime (seconds): {}\nIs under maintenance?: {}\nRabbitMQ version: {}\n\
-         Warren version: {}\nNode name: {NODE_NAME}\nCluster name: {}\n\nData directory\n\nNode data directory: {}\n\n\
+         Warren version: {}\nNode name: {NODE_NAME}\nCluster name: {}\n\nPlugins\n\nEnabled plugins:\n\n{}\n\nData directory\n\nNode data directory: {}\n\n\
          Log file(s)\n\n{}\n\n{}\n\nTotals\n\nConnection count: {connections}\nQueue count: {queues}\n\
          Virtual host count: {}\nDelivery stalls: {}\n\n{}\n\nListeners\n\n{}",
         std::process::id(),
@@ -29,6 +30,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         node.rabbitmq_version,
         node.version,
         broker.cluster_name(),
+        plugins.iter().map(|name| format!(" * {name}")).collect::<Vec<_>>().join("\n"),
         node.data_dir.display(),
         log_lines.join("\n"),
         alarms::status(broker),
@@ -41,6 +43,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
     json["totals"] = json!({
         "connection_count": connections, "queue_count": queues, "virtual_host_count": vhosts.len(),
     });
+    json["active_plugins"] = plugins.into();
     json["delivery_stalls"] = broker.delivery_stalls().into();
     json["stages"] = stages::status_entry(broker);
     for (name, value) in alarms::status_entries(broker) {

@@ -204,7 +204,8 @@ fn words(request: &Request) -> impl Iterator<Item = &str> {
     request.args.iter().map(String::as_str)
 }
 
-fn on<'a>(broker: &'a Broker, node: &'a Node) -> impl Iterator<Item = &'static str> + 'a {
+/// Names of those that are on.
+pub(crate) fn on<'a>(broker: &'a Broker, node: &'a Node) -> impl Iterator<Item = &'static str> + 'a {
     PLUGINS.iter().filter(|plugin| plugin.is_on(broker, node)).map(|plugin| plugin.name)
 }
 

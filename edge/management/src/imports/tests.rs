@@ -96,7 +96,7 @@ fn mistakes_are_told_and_nothing_else_is_read() {
     assert!(change("queues", "durable", "yes".into()).contains("not a definitions document"));
     assert!(change("queues", "name", "q".repeat(256).into()).contains("256"));
     assert!(change("queues", "arguments", json!({"x-max-length": -1})).contains("x-max-length"));
-    assert!(change("queues", "arguments", json!({("n".repeat(129)): 1})).contains("129"));
+    assert!(change("queues", "arguments", json!({("n".repeat(256)): 1})).contains("256"));
     assert!(change("parameters", "value", json!({"max-queues": "x"})).contains("max-queues"));
     assert!(change("users", "password_hash", "AAAA".into()).contains("user 'u'"));
     assert!(change("bindings", "destination_type", "moon".into()).contains("moon"));
@@ -151,6 +151,30 @@ fn mixed() -> Value {
         "value": {"pattern": "", "definition": {"dead-letter-exchange": "x"}, "priority": 0}}));
     document["permissions"][0]["read"] = "(?!a)".into();
     document
+}
+
+#[test]
+fn a_default_queue_type_that_no_queue_can_have_is_told_and_becomes_classic() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let vhost =
+        |name: &str, kind: &str| json!({"name": name, "metadata": {"default_queue_type": kind, "tags": []}});
+    let document =
+        json!({"vhosts": [vhost("q", "quorum"), vhost("c", "classic"), vhost("u", "undefined")]}).to_string();
+    let import = |unsupported| import(&broker, &document, Scope::Node("/"), unsupported, Importer::Node);
+    let refused = import(Unsupported::Refused).unwrap_err();
+    assert!(refused.contains("1 default queue type") && broker.vhost("q").is_none(), "{refused}");
+    let skipped =
+        "skipped: default queue type 'quorum' in vhost 'q': queues declared without a type are classic";
+    assert_eq!(import(Unsupported::Skipped).unwrap(), [skipped]);
+    let kind = |name: &[u8]| {
+        broker.read_metadata(|state| state.vhost(name).unwrap().metadata().default_queue_type.clone())
+    };
+    assert_eq!(
+        [&b"q"[..], b"c", b"u"].map(kind).map(|kind| kind.unwrap()),
+        ["classic", "classic", "classic"].map(Box::from)
+    );
+    broker.shutdown();
 }
 
 #[test]

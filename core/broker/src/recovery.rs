@@ -21,6 +21,7 @@ use queues::{RecordKind, Recovering};
 use routing::{Duty, ExchangeType};
 use stdx::QueueId;
 
+use crate::actor::on_behalf_of;
 use crate::alarms::{Alarms, Sources};
 use crate::background::Background;
 use crate::bodies::{self, Bodies, BodiesFound};
@@ -43,7 +44,7 @@ use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{Motion, QueuesById, SegmentAnswers, Services, Waiting};
 use crate::stages::Stages;
-use crate::voice::events::Voice;
+use crate::voice::events::{INTERNAL, Voice};
 use crate::voice::outlet::THREAD_NAME;
 
 /// Threads that read and write segments.
@@ -382,8 +383,8 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
 fn create_defaults(broker: &Broker) -> Result<Commit, Refused> {
     let Some(defaults) = broker.options().defaults.clone() else { return Ok(Call::ready(Ok(()))) };
     let metadata = VhostMetadata { description: "Default virtual host".into(), ..new_vhost_metadata() };
-    broker
-        .add_vhost_with(&defaults.vhost, metadata)
+    // Its own exchanges are made by nobody in particular.
+    on_behalf_of(INTERNAL, || broker.add_vhost_with(&defaults.vhost, metadata))
         .and_then(|_| broker.add_user(&defaults.user, &defaults.password, &defaults.tags))
         .and_then(|_| broker.set_permissions(&defaults.user, &defaults.vhost, &defaults.permissions))
 }

@@ -50,6 +50,14 @@ record! {
         pub added: QueueFact,
     }
 
+    /// A durable exchange was made, by a user who is known.
+    pub struct ExchangeByFact {
+        /// The user.
+        pub by: Name,
+        /// All else.
+        pub added: ExchangeFact,
+    }
+
     /// Something with a name in a vhost.
     pub struct NameInVhost {
         /// Vhost.
@@ -84,7 +92,7 @@ coded! {
         7 => TopicPermissionsSet(SetTopicPermissions),
         /// Topic permissions were cleared.
         8 => TopicPermissionsCleared(ClearTopicPermissions),
-        /// An exchange was made.
+        /// An exchange was made by nobody knows whom.
         9 => ExchangeAdded(ExchangeFact),
         /// An exchange went with its bindings.
         10 => ExchangeDeleted(NameInVhost),
@@ -118,6 +126,8 @@ coded! {
         24 => OperatorPolicyCleared(ClearPolicy),
         /// A queue was made.
         25 => QueueAddedBy(QueueByFact),
+        /// An exchange was made.
+        26 => ExchangeAddedBy(ExchangeByFact),
     }
 }
 
@@ -141,7 +151,11 @@ impl Fact {
     }
 
     pub(crate) fn exchange_added(record: &ExchangeRecord) -> Self {
-        Self::ExchangeAdded(ExchangeFact { id: record.id, exchange: record.to_declare() })
+        let added = ExchangeFact { id: record.id, exchange: record.to_declare() };
+        match record.declared_by.clone() {
+            None => Self::ExchangeAdded(added),
+            Some(by) => Self::ExchangeAddedBy(ExchangeByFact { by, added }),
+        }
     }
 
     pub(crate) fn queue_added(record: &QueueRecord) -> Self {

@@ -43,7 +43,7 @@ pub use command::{
     SetTopicPermissions, SetUserLimits, SetUserTags, SetVhostLimits, SetVhostMetadata, Unbind, VhostMetadata,
 };
 pub use definitions::{Definitions, Gathered};
-pub use facts::{ExchangeFact, Fact, IdsFact, NameInVhost, QueueByFact, QueueFact};
+pub use facts::{ExchangeByFact, ExchangeFact, Fact, IdsFact, NameInVhost, QueueByFact, QueueFact};
 pub use fingerprint::fingerprint;
 pub use limits::Limits;
 pub use passwords::{HashError, Hashing, SALT_BYTES};

@@ -36,6 +36,8 @@ pub struct ExchangeRecord {
     pub internal: bool,
     /// As declared.
     pub arguments: Arguments,
+    /// The user who declared it, or made the vhost whose own it is, if that is known; never changes.
+    pub declared_by: Option<Name>,
 }
 
 /// A queue.
@@ -102,7 +104,8 @@ const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 impl ExchangeRecord {
     /// Bytes of a shared record and what hangs on it, its vhost's name aside.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let texts = piece_bytes(self.name.len()) + piece_bytes(self.kind.len());
+        let by = self.declared_by.as_ref().map_or(0, |name| piece_bytes(name.len()));
+        let texts = piece_bytes(self.name.len()) + piece_bytes(self.kind.len()) + by;
         piece_bytes(COUNTS_BYTES + size_of::<Self>()) + texts + piece_bytes(self.arguments.heap_bytes())
     }
 
@@ -120,8 +123,13 @@ impl ExchangeRecord {
         }
     }
 
-    /// The record of a declaration; the declaration's own vhost name is not looked at.
-    pub(crate) fn of_declare(id: ExchangeId, vhost: VhostName, declare: &DeclareExchange) -> Self {
+    /// The record of a declaration by that user; the declaration's own vhost name is not looked at.
+    pub(crate) fn of_declare(
+        id: ExchangeId,
+        vhost: VhostName,
+        declare: &DeclareExchange,
+        by: Option<&[u8]>,
+    ) -> Self {
         Self {
             id,
             vhost,
@@ -131,6 +139,7 @@ impl ExchangeRecord {
             auto_delete: declare.auto_delete,
             internal: declare.internal,
             arguments: declare.arguments.clone(),
+            declared_by: by.map(Into::into),
         }
     }
 }

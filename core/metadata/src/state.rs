@@ -106,7 +106,7 @@ impl State {
         self.apply_by(command, None, applied)
     }
 
-    /// As [`State::apply`], on behalf of a user, whose name queues keep.
+    /// As [`State::apply`], on behalf of a user, whose name queues and exchanges keep.
     ///
     /// # Errors
     /// As there.
@@ -118,7 +118,7 @@ impl State {
     ) -> Result<Outcome, Refusal> {
         bounds::check(command)?;
         match command {
-            Command::AddVhost(add) => Ok(self.add_vhost(add, applied)),
+            Command::AddVhost(add) => Ok(self.add_vhost(add, by, applied)),
             Command::SetVhostMetadata(set) => self.set_vhost_metadata(set, applied),
             Command::SetVhostLimits(set) => self.set_vhost_limits(set, applied),
             Command::DeleteVhost(delete) => self.delete_vhost(delete, applied),
@@ -133,7 +133,7 @@ impl State {
             Command::ClearPermissions(clear) => self.clear_permissions(clear, applied),
             Command::SetTopicPermissions(set) => self.set_topic_permissions(set, applied),
             Command::ClearTopicPermissions(clear) => self.clear_topic_permissions(clear, applied),
-            Command::DeclareExchange(declare) => self.declare_exchange(declare, applied),
+            Command::DeclareExchange(declare) => self.declare_exchange(declare, by, applied),
             Command::DeleteExchange(delete) => self.delete_exchange(delete, applied),
             Command::DeclareQueue(declare) => self.declare_queue(declare, by, applied),
             Command::DeleteQueue(delete) => self.delete_queue(delete, applied),

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use commitlog::{Found, LogError, LogFile, inspect_log_file};
 use metadata::{
-    AddVhost, Applied, Arguments, Command, DeclareQueue, DecodeError, Fact, IdsFact, NameInVhost,
-    QueueByFact, QueueFact, QueueType, State, is_durable_id,
+    AddVhost, Applied, Arguments, Command, DeclareQueue, DecodeError, ExchangeByFact, Fact, IdsFact,
+    NameInVhost, QueueByFact, QueueFact, QueueType, State, is_durable_id,
 };
 use platform::Disk;
 use stdx::QueueId;
@@ -55,7 +55,7 @@ impl Known {
 fn id_of(fact: &Fact) -> Option<u64> {
     match fact {
         Fact::QueueAdded(added) | Fact::QueueAddedBy(QueueByFact { added, .. }) => Some(added.id.0),
-        Fact::ExchangeAdded(added) => Some(added.id.0),
+        Fact::ExchangeAdded(added) | Fact::ExchangeAddedBy(ExchangeByFact { added, .. }) => Some(added.id.0),
         _ => None,
     }
 }

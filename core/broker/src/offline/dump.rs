@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use commitlog::{Found, LogFile, Record, SegmentFile, inspect_log_file, list_kept_files, list_log_files};
-use metadata::{Fact, QueueByFact};
+use metadata::{ExchangeByFact, Fact, QueueByFact};
 use platform::RealDisk;
 use queues::RecordKind;
 
@@ -122,7 +122,9 @@ fn fact(fact: &Fact) -> String {
         Fact::PermissionsCleared(it) => in_vhost("cleared permissions of", &it.vhost, &it.user),
         Fact::TopicPermissionsSet(it) => in_vhost("topic permissions of", &it.vhost, &it.user),
         Fact::TopicPermissionsCleared(it) => in_vhost("cleared topic permissions of", &it.vhost, &it.user),
-        Fact::ExchangeAdded(it) => in_vhost("exchange", &it.exchange.vhost, &it.exchange.name),
+        Fact::ExchangeAdded(it) | Fact::ExchangeAddedBy(ExchangeByFact { added: it, .. }) => {
+            in_vhost("exchange", &it.exchange.vhost, &it.exchange.name)
+        }
         Fact::ExchangeDeleted(it) => in_vhost("deleted exchange", &it.vhost, &it.name),
         Fact::QueueAdded(it) | Fact::QueueAddedBy(QueueByFact { added: it, .. }) => {
             format!("{} number {}", in_vhost("queue", &it.queue.vhost, &it.queue.name), it.id.0)

@@ -21,6 +21,7 @@ impl State {
     pub(crate) fn declare_exchange(
         &mut self,
         declare: &DeclareExchange,
+        by: Option<&[u8]>,
         applied: &mut Applied,
     ) -> Result<Outcome, Refusal> {
         if declare.name.is_empty() {
@@ -32,7 +33,7 @@ impl State {
         }
         let id = ExchangeId(self.ids.next(declare.durable));
         let vhost = self.vhost_mut(&declare.vhost)?;
-        let record = Arc::new(ExchangeRecord::of_declare(id, vhost.name().clone(), declare));
+        let record = Arc::new(ExchangeRecord::of_declare(id, vhost.name().clone(), declare, by));
         vhost.add_exchange(record.clone());
         applied.changes.push(Change::ExchangeAdded(record.clone()));
         if record.durable {

@@ -62,7 +62,8 @@ impl State {
             | Fact::PermissionsCleared(_)
             | Fact::TopicPermissionsSet(_)
             | Fact::TopicPermissionsCleared(_) => self.replay_permissions(fact)?,
-            Fact::ExchangeAdded(added) => self.replay_exchange(added)?,
+            Fact::ExchangeAdded(added) => self.replay_exchange(added, None)?,
+            Fact::ExchangeAddedBy(made) => self.replay_exchange(&made.added, Some(&made.by))?,
             Fact::ExchangeDeleted(gone) => {
                 self.replayed(&gone.vhost)?.take_exchange(&gone.name).ok_or(Contradiction::NoExchange)?;
             }
@@ -131,7 +132,7 @@ impl State {
         Ok(())
     }
 
-    fn replay_exchange(&mut self, added: &ExchangeFact) -> Result<(), Contradiction> {
+    fn replay_exchange(&mut self, added: &ExchangeFact, by: Option<&[u8]>) -> Result<(), Contradiction> {
         let DeclareExchange { vhost, name, durable, .. } = &added.exchange;
         let vhost = self.replayed(vhost)?;
         if vhost.exchange(name).is_some() {
@@ -140,7 +141,8 @@ impl State {
         if !durable {
             return Err(Contradiction::NotDurable);
         }
-        let record = Arc::new(ExchangeRecord::of_declare(added.id, vhost.name().clone(), &added.exchange));
+        let record =
+            Arc::new(ExchangeRecord::of_declare(added.id, vhost.name().clone(), &added.exchange, by));
         self.use_id(added.id.0)?;
         self.replayed(&record.vhost)?.add_exchange(record);
         Ok(())

@@ -32,7 +32,7 @@ const PREDECLARED: [(&str, &str, Audience); 7] = [
 ];
 
 impl State {
-    pub(crate) fn add_vhost(&mut self, add: &AddVhost, applied: &mut Applied) -> Outcome {
+    pub(crate) fn add_vhost(&mut self, add: &AddVhost, by: Option<&[u8]>, applied: &mut Applied) -> Outcome {
         if self.vhosts.contains_key(&*add.name) {
             return Outcome::Unchanged;
         }
@@ -49,6 +49,7 @@ impl State {
                 auto_delete: false,
                 internal: audience == Audience::Internal,
                 arguments: Arguments::default(),
+                declared_by: by.map(Into::into),
             });
             vhost.add_exchange(record.clone());
             let fact = Fact::exchange_added(&record);

@@ -87,6 +87,29 @@ fn a_queue_remembers_who_declared_it() {
     assert_eq!(by(&replayed), Some(b"u".to_vec()));
 }
 
+#[test]
+fn an_exchange_remembers_who_declared_it_or_made_its_vhost() {
+    let mut state = State::default();
+    let mut applied = Applied::default();
+    let vhost = add_vhost("/");
+    state.apply_by(&vhost, Some(b"maker"), &mut applied).unwrap();
+    let declare = Command::DeclareExchange(declare_exchange("x", "topic"));
+    state.apply_by(&declare, Some(b"u"), &mut applied).unwrap();
+    state.apply_by(&declare, Some(b"another"), &mut applied).unwrap();
+    let by = |state: &State, exchange: &[u8]| {
+        let exchange = state.vhost(b"/").unwrap().exchange(exchange).expect("it was made");
+        exchange.declared_by.as_deref().map(<[u8]>::to_vec)
+    };
+    let mut replayed = State::default();
+    applied.facts.iter().for_each(|fact| replayed.replay(fact).unwrap());
+    for state in [&state, &State::decode_snapshot(&snapshot(&state)).unwrap(), &replayed] {
+        assert_eq!(
+            (by(state, b"x"), by(state, b"amq.topic")),
+            (Some(b"u".to_vec()), Some(b"maker".to_vec()))
+        );
+    }
+}
+
 /// What log facts of version 1 look like, for ever: one of each.
 const GOLDEN_FACTS_V1: &str = include_str!("golden_facts_v1.hex");
 
@@ -165,7 +188,11 @@ const GOLDEN_FACTS_V2: &str = include_str!("golden_facts_v2.hex");
 #[test]
 fn facts_that_came_later_are_written_and_read_as_ever() {
     let added = QueueFact { id: QueueId(7), queue: declare_queue("q2") };
-    let facts = vec![Fact::QueueAddedBy(QueueByFact { by: name("u"), added })];
+    let made = ExchangeFact { id: ExchangeId(8), exchange: declare_exchange("x2", "fanout") };
+    let facts = vec![
+        Fact::QueueAddedBy(QueueByFact { by: name("u"), added }),
+        Fact::ExchangeAddedBy(ExchangeByFact { by: name("u"), added: made }),
+    ];
     assert_eq!(encode_facts(&facts), unhex(GOLDEN_FACTS_V2));
     assert_eq!(Fact::decode_all(&unhex(GOLDEN_FACTS_V2)), Ok(facts));
 }

@@ -114,7 +114,7 @@ fn exchange_object(app: &super::app::Inner, exchange: &ExchangeRecord, ranges: R
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": table(exchange.arguments.raw()),
-        "user_who_performed_action": "rmq-internal",
+        "user_who_performed_action": exchange.declared_by.as_deref().map_or_else(|| "rmq-internal".into(), values::text),
     }));
     let vhost = app.broker.vhost(&lossy(&exchange.vhost));
     if let Some(vhost) = &vhost {

@@ -126,6 +126,27 @@ def test_events_are_lines_of_json_as_they_come(tools):
     following.wait(10)
 
 
+def test_a_reader_that_was_away_for_a_while_misses_no_event(tools):
+    following = events(tools, "--pattern", "^user.(created|deleted)$")
+    for _ in range(50):                                                          # until the first question is there
+        done(tools, "add_user before secret")
+        done(tools, "delete_user before")
+        if select_line(following, 0.2):
+            break
+    following.send_signal(signal.SIGSTOP)
+    time.sleep(11)                                                               # more than a pause between two questions ever is
+    done(tools, "add_user meanwhile secret")
+    done(tools, "delete_user meanwhile")
+    following.send_signal(signal.SIGCONT)
+    seen = []
+    while select_line(following, 5) and len(seen) < 2:
+        one = json.loads(following.stdout.readline())
+        seen += [one["event"]] if one.get("name") == "meanwhile" else []
+    following.terminate()
+    following.wait(10)
+    assert seen == ["user.created", "user.deleted"]
+
+
 def select_line(process, seconds):
     import select
     return bool(select.select([process.stdout], [], [], seconds)[0])

@@ -1,6 +1,6 @@
 //! The stream of events of `rabbitmq-diagnostics`, as lines of JSON. Refuses to know what happens where.
 
-use broker::{Broker, ToldEvent};
+use broker::{Broker, Told, ToldEvent};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::values::table;
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Events behind a number, one a line, and the number of the newest; without a number only that. Whoever wants more asks again, within
-/// ten seconds.
+/// a minute, or is told how many events were not kept.
 pub(crate) fn consume(broker: &Broker, request: &Request) -> Outcome {
     let pattern = request.options.get("pattern").map(|text| {
         let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
@@ -22,12 +22,21 @@ pub(crate) fn consume(broker: &Broker, request: &Request) -> Outcome {
     let after = request.args.first().map(|text| text.parse::<u64>());
     let after = after.transpose().map_err(|_| usage("not a number of an event"))?;
     let told = broker.events_after(after);
-    let missed = (told.missed > 0).then(|| json!({"event": "events.missed", "count": told.missed}));
+    let missed = (told.missed > 0 || told.missed_more).then(|| missed(&told));
     let is_wanted = |event: &&ToldEvent| pattern.as_ref().is_none_or(|it: &Regex| it.is_match(&event.key));
     let events: Vec<Value> =
         missed.into_iter().chain(told.events.iter().filter(is_wanted).map(object)).collect();
     let lines: Vec<String> = events.iter().map(Value::to_string).collect();
     Ok(Answer::Facts { text: lines.join("\n"), json: json!({"newest": told.newest, "events": events}) })
+}
+
+/// What a reader who was away for long, or did not keep up, has missed. No other event has this name.
+fn missed(told: &Told) -> Value {
+    let mut missed = json!({"event": "events.missed", "count": told.missed});
+    if told.missed_more {
+        missed["at_least"] = true.into();
+    }
+    missed
 }
 
 /// As RabbitMQ writes it: headers, and what it is. What stands in the headers as an array of characters is a text here.

@@ -178,7 +178,7 @@ impl Broker {
     }
 
     /// What has happened behind an event's number, at most the last 10,000 events and 8 MiB of them; without a number only the number
-    /// to ask with. Nothing is kept when nobody has asked for ten seconds.
+    /// to ask with. When nobody has asked for a minute they are only counted, and after ten not even that; [`Told`] says what was missed.
     #[must_use]
     pub fn events_after(&self, seq: Option<u64>) -> Told {
         let voice = &self.services().voice;

@@ -12,13 +12,16 @@ const EVENTS_MAX: usize = 10_000;
 /// Bytes of their headers that are kept.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Nothing more is kept when nobody has asked for so long.
-const PATIENCE_MS: u64 = 10_000;
+/// When nobody has asked for so long, events are counted and no longer kept, ...
+const KEPT_MS: u64 = 60_000;
+
+/// ... and for so long, not even counted.
+const COUNTED_MS: u64 = 600_000;
 
 /// Something that has happened, as `amq.rabbitmq.event` tells it (B176).
 #[derive(Clone, Debug)]
 pub struct ToldEvent {
-    /// Its number since the process started, from 1, among those that were kept.
+    /// Its number since the process started, from 1, among those that were counted.
     pub seq: u64,
     /// What it is, such as `queue.created`.
     pub key: Box<str>,
@@ -31,8 +34,10 @@ pub struct ToldEvent {
 pub struct Told {
     /// The number to ask with the next time.
     pub newest: u64,
-    /// Events that were forgotten before anybody asked.
+    /// Events since then that were not kept.
     pub missed: u64,
+    /// There were more of those: nobody had asked for so long that they were not even counted, or the number is none of this process.
+    pub missed_more: bool,
     /// Oldest first.
     pub events: Vec<ToldEvent>,
 }
@@ -42,7 +47,9 @@ struct Kept {
     events: VecDeque<ToldEvent>,
     bytes: usize,
     seq: u64,
-    until_ms: u64,
+    asked_ms: u64,
+    /// The number of the first event of the last time that was not counted; 0 if there was none.
+    uncounted: u64,
 }
 
 impl Kept {
@@ -50,6 +57,10 @@ impl Kept {
         if let Some(event) = self.events.pop_front() {
             self.bytes -= event.headers.as_table().raw().len();
         }
+    }
+
+    fn forget_all(&mut self) {
+        (self.events, self.bytes) = (VecDeque::new(), 0);
     }
 }
 
@@ -67,16 +78,20 @@ impl Tap {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Keeps an event, or nothing more if nobody has asked for ten seconds.
+    /// Keeps an event. When nobody has asked for a minute it is only counted, and after ten the last one is.
     pub(crate) fn keep(&self, key: &str, headers: &TableBuf, now_ms: u64) {
         let mut kept = self.kept.lock();
-        if now_ms > kept.until_ms {
-            self.is_on.store(false, Ordering::Relaxed);
-            *kept = Kept { seq: kept.seq, ..Kept::default() };
-            return;
-        }
+        let idle_ms = now_ms.saturating_sub(kept.asked_ms);
         kept.seq += 1;
         let seq = kept.seq;
+        if idle_ms > KEPT_MS {
+            kept.forget_all();
+            if idle_ms > COUNTED_MS {
+                kept.uncounted = seq;
+                self.is_on.store(false, Ordering::Relaxed);
+            }
+            return;
+        }
         kept.bytes += headers.as_table().raw().len();
         kept.events.push_back(ToldEvent { seq, key: key.into(), headers: headers.clone() });
         while kept.events.len() > EVENTS_MAX || kept.bytes > BYTES_MAX {
@@ -84,21 +99,22 @@ impl Tap {
         }
     }
 
-    /// Events behind a number; without one none, but from now on they are kept for who asks again within ten seconds.
+    /// Events behind a number; without one none, but from now on they are kept for who asks again within a minute. Who comes later is
+    /// told how many there were.
     pub(crate) fn after(&self, seq: Option<u64>, now_ms: u64) -> Told {
         let mut kept = self.kept.lock();
-        if now_ms > kept.until_ms {
-            *kept = Kept { seq: kept.seq, ..Kept::default() };
-        }
-        kept.until_ms = now_ms + PATIENCE_MS;
+        kept.asked_ms = now_ms;
         self.is_on.store(true, Ordering::Relaxed);
         let newest = kept.seq;
         let Some(seq) = seq else { return Told { newest, ..Told::default() } };
+        let is_of_another = seq > newest;
+        let seq = if is_of_another { 0 } else { seq };
         let first = kept.events.front().map_or(newest + 1, |event| event.seq);
         let from = kept.events.partition_point(|event| event.seq <= seq);
         Told {
             newest,
             missed: first.saturating_sub(seq.saturating_add(1)),
+            missed_more: is_of_another || seq < kept.uncounted,
             events: kept.events.range(from..).cloned().collect(),
         }
     }
@@ -133,12 +149,40 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_when_nobody_has_asked_for_a_while() {
+    fn who_comes_back_within_a_minute_misses_nothing() {
         let tap = Tap::default();
-        tap.after(None, 0);
-        tap.keep("a", &of_bytes(1), PATIENCE_MS + 1);
+        let newest = tap.after(None, 0).newest;
+        tap.keep("a", &of_bytes(1), 1);
+        tap.keep("b", &of_bytes(1), KEPT_MS);
+        let told = tap.after(Some(newest), KEPT_MS + 30_000);
+        assert_eq!((told.events.len(), told.missed, told.missed_more), (2, 0, false));
+    }
+
+    #[test]
+    fn who_comes_back_later_is_told_how_many_events_there_were() {
+        let tap = Tap::default();
+        let newest = tap.after(None, 0).newest;
+        tap.keep("a", &of_bytes(1), 1);
+        (0..5).for_each(|_| tap.keep("a", &of_bytes(1), KEPT_MS + 1));
+        assert!(tap.is_on() && tap.kept.lock().events.is_empty());
+        let told = tap.after(Some(newest), COUNTED_MS);
+        assert_eq!((told.events.len(), told.missed, told.missed_more), (0, 6, false));
+        let told = tap.after(Some(told.newest), COUNTED_MS + 1);
+        assert_eq!((told.missed, told.missed_more), (0, false));
+    }
+
+    #[test]
+    fn nothing_is_counted_when_nobody_has_asked_for_long_and_that_is_told() {
+        let tap = Tap::default();
+        let newest = tap.after(None, 0).newest;
+        tap.keep("a", &of_bytes(1), COUNTED_MS + 1);
         assert!(!tap.is_on());
-        assert!(tap.kept.lock().events.is_empty());
+        let told = tap.after(Some(newest), 2 * COUNTED_MS);
+        assert_eq!((told.missed, told.missed_more), (1, true));
+        let told = tap.after(Some(told.newest), 2 * COUNTED_MS);
+        assert_eq!((told.missed, told.missed_more), (0, false));
+        let told = tap.after(Some(1_000), 2 * COUNTED_MS);
+        assert!(told.missed_more, "the number is of a process that has ended");
     }
 
     #[test]

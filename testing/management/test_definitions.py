@@ -1,5 +1,7 @@
 """What an import of definitions touches, what it takes as said and what it refuses. Compared with 4.3 by hand."""
 
+import json
+
 import pytest
 
 V, W = "defs", "defs-other"
@@ -87,3 +89,42 @@ def test_topic_permissions_are_for_exchanges_that_are_there(api):
     assert api.get(f"/api/queues/{V}") == [] and api.get(f"/api/vhosts/{V}/topic-permissions") == []
     for exchange in ["", "amq.topic", "with"]:
         assert api("POST", "/api/definitions", {**restricted(exchange), "exchanges": [{"name": "with", "vhost": V, "type": "topic"}]}).status == 204
+
+
+def queue(name, vhost=V, **more):
+    return {"name": name, "vhost": vhost, "durable": True, "auto_delete": False, "arguments": {}, **more}
+
+
+def test_a_byte_order_mark_is_no_part_of_a_document(api):
+    body = b"\xef\xbb\xbf" + json.dumps({"queues": [queue("marked")]}).encode()
+    assert api("POST", "/api/definitions", body).status == 204 and names(api, f"/api/queues/{V}") == ["marked"]
+
+
+def test_of_names_that_stand_twice_in_an_object_the_first_counts(api):
+    one, two = (json.dumps(queue(name)) for name in ("one", "two"))
+    assert api("POST", "/api/definitions", f'{{"queues": [{one}], "queues": [{two}]}}'.encode()).status == 204
+    assert names(api, f"/api/queues/{V}") == ["one"]
+    assert api("PUT", f"/api/queues/{V}/put", b'{"arguments": {"x-max-length": 1, "x-max-length": 2}, "arguments": {}}').status == 201
+    assert api.get(f"/api/queues/{V}/put")["arguments"]["x-max-length"] == 1
+
+
+@pytest.mark.parametrize("passed_over", (
+    {"users": 5}, {"users": [{"name": 7}]}, {"vhosts": "x"}, {"permissions": [1]}, {"topic_permissions": {}}, {"global_parameters": [{"name": 5}]},
+    {"rabbitmq_version": 5}, {"policies": [{"vhost": 5, "name": "p", "pattern": "b", "definition": {"max-length": 2}}]},
+))
+def test_what_one_vhost_passes_over_is_not_read(api, passed_over):
+    assert api("POST", f"/api/definitions/{V}", {"queues": [queue("into", vhost=7)], **passed_over}).status == 204
+    assert names(api, f"/api/queues/{V}") == ["into"]
+
+
+def test_limits_that_a_document_brings_hold_for_its_queues(api):
+    """As in 4.3, where queues are declared after limits are set; there nobody is told of those that are missing."""
+    limits = {"component": "vhost-limits", "name": "limits", "vhost": V, "value": {"max-queues": 2}}
+    binding = {"source": "amq.direct", "vhost": V, "destination": "q3", "destination_type": "queue", "routing_key": "k", "arguments": {}}
+    document = {"parameters": [limits], "queues": [queue(f"q{nth}") for nth in (1, 1, 2, 3, 3)] + [queue("free", W)], "bindings": [binding]}
+    assert api("POST", "/api/definitions", document).status == 204
+    assert (names(api, f"/api/queues/{V}"), names(api, f"/api/queues/{W}")) == (["q1", "q2"], ["free"])
+    assert api("POST", "/api/definitions", document).status == 400, "the limit is there now, and was not before"
+    assert api("PUT", f"/api/vhost-limits/{V}/max-queues", {"value": -1}).status == 204
+    raised = {**document, "parameters": [{**limits, "value": {"max-queues": 3}}]}
+    assert api("POST", "/api/definitions", raised).status == 204 and names(api, f"/api/queues/{V}") == ["q1", "q2", "q3"]

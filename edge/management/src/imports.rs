@@ -8,6 +8,7 @@ use metadata::{
     SetGlobalParameter, SetPermissions, SetTopicPermissions,
 };
 
+use crate::json::{document_bytes_max, unmarked, within};
 use crate::parameters::{OWN, show_cluster_name};
 use crate::policies::OPERATOR_POLICY;
 use crate::shovels::SHOVEL;
@@ -69,6 +70,7 @@ enum What {
     QuorumQueue,
     Stream,
     Queue,
+    QueueOverLimit,
     Exchange,
     Binding,
     Policy,
@@ -85,6 +87,7 @@ impl What {
             What::QuorumQueue => ("quorum queue", "quorum queues"),
             What::Stream => ("stream", "streams"),
             What::Queue => ("queue", "queues of types it does not know"),
+            What::QueueOverLimit => ("queue", "queues over a limit"),
             What::Exchange => ("exchange", "exchanges of types it does not know"),
             What::Binding => ("binding", "bindings of those"),
             What::Policy => ("policy", "policies with settings it does not know"),
@@ -147,7 +150,7 @@ pub fn import(
     importer: Importer<'_>,
 ) -> Result<Vec<String>, String> {
     let rule = &broker.options().password_rule;
-    let Import { mut definitions, left, protection_unsaid } = read(document, scope, rule)?;
+    let Import { mut definitions, mut left, protection_unsaid } = read(document, scope, rule)?;
     if unsupported == Unsupported::Refused && !left.is_empty() {
         return Err(format!(
             "the document has {}, which Warren does not have yet ({}); nothing was imported. With --skip-unsupported \
@@ -167,6 +170,7 @@ pub fn import(
         }
     }
     limits::check(broker, &definitions)?;
+    left.extend(limits::leave_what_is_over(broker, &mut definitions));
     let refused = |refused| format!("the broker refuses: {refused:?}");
     let commands = for_new_vhosts(broker, definitions.into_commands(), importer).map_err(refused)?;
     let batch = Command::ImportBatch(metadata::Batch { commands });
@@ -313,14 +317,15 @@ fn reason(refusal: &Refusal) -> String {
 
 /// Reads a document.
 fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import, Problem> {
-    if !document.trim_start().starts_with('{') {
+    let text = unmarked(document);
+    if !text.trim_start().starts_with('{') {
         return Err("not a definitions document: not a JSON object".into());
     }
-    let mut document: Document =
-        serde_json::from_str(document).map_err(|error| format!("not a definitions document: {error}"))?;
-    if matches!(scope, Scope::Vhost(_)) {
-        document.confine();
-    }
+    let document = within(document_bytes_max(text.len()), || match scope {
+        Scope::Node(_) => Document::parse(text),
+        Scope::Vhost(_) => Document::parse_confined(text),
+    });
+    let document = document.map_err(|error| format!("not a definitions document: {error}"))?;
     let vhost = scope.vhost();
     let (operators, others): (Vec<_>, Vec<_>) =
         document.parameters.into_iter().partition(|it| it.component == OPERATOR_POLICY);
@@ -391,7 +396,7 @@ fn globals(all: Vec<Parameter>) -> Vec<SetGlobalParameter> {
 fn leave_bindings(bindings: &mut Vec<Bind>, left: &mut Vec<Left>) {
     let gone = |queues: bool| -> HashSet<(Name, String)> {
         let kinds = left.iter().filter(|it| match it.what {
-            What::QuorumQueue | What::Stream | What::Queue => queues,
+            What::QuorumQueue | What::Stream | What::Queue | What::QueueOverLimit => queues,
             What::Exchange => !queues,
             _ => false,
         });

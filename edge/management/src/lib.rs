@@ -25,6 +25,7 @@ pub mod http;
 mod imports;
 mod interfaces;
 mod journal;
+mod json;
 mod limits;
 mod maintenance;
 mod node;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::app::Inner;
 use super::auth;
 use super::problem::Problem;
+use crate::json;
 use crate::node::Node;
 
 /// A request that may be answered.
@@ -130,8 +131,9 @@ impl Call {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Map::new());
         }
-        match serde_json::from_slice(&self.body) {
+        match json::parse(&self.body) {
             Ok(Value::Object(object)) => Ok(object),
+            Err(error) if error.is_data() => Err(Problem::bad(format!("not_json: {error}"))),
             _ => Err(Problem::bad("not_json")),
         }
     }

@@ -4,7 +4,6 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
 
 use metadata::Definitions;
-use serde_json::Value;
 
 use super::auth::Access;
 use super::call::Call;
@@ -13,6 +12,7 @@ use super::reply::{About, Answer, Reply};
 use super::table::{Method, Route, route};
 use crate::definitions::{write_document, write_vhost_document};
 use crate::imports::{Importer, Scope, Unsupported, import};
+use crate::json;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/definitions", Access::Administrator, "All definitions.", export),
@@ -113,9 +113,9 @@ fn export_vhost(call: &Call) -> Answer {
 /// The document: the body itself, or the file of a browser's form.
 fn document(call: &Call) -> Result<&str, Problem> {
     let text = std::str::from_utf8(&call.body).map_err(|_| Problem::bad("failed_to_parse_json"))?;
-    match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(_)) => Ok(text),
-        _ => Err(Problem::bad("failed_to_parse_json")),
+    match json::is_object(json::unmarked(text).as_bytes()) {
+        true => Ok(text),
+        false => Err(Problem::bad("failed_to_parse_json")),
     }
 }
 

@@ -4,6 +4,8 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use crate::json::{self, FirstCounts};
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Document {
@@ -19,28 +21,54 @@ pub(super) struct Document {
     pub(super) bindings: Vec<Binding>,
 }
 
+/// What is of a vhost, and not of the node.
+const OF_VHOST: [&str; 5] = ["parameters", "policies", "queues", "exchanges", "bindings"];
+
 impl Document {
-    /// Forgets which vhosts entries name, and drops what is of the node and not of a vhost.
-    pub(super) fn confine(&mut self) {
-        self.users.clear();
-        self.vhosts.clear();
-        self.permissions.clear();
-        self.topic_permissions.clear();
-        self.global_parameters.clear();
-        self.parameters.iter_mut().for_each(|it| it.vhost = None);
-        self.policies.iter_mut().for_each(|it| it.vhost = None);
-        self.queues.iter_mut().for_each(|it| it.vhost = None);
-        self.exchanges.iter_mut().for_each(|it| it.vhost = None);
-        self.bindings.iter_mut().for_each(|it| it.vhost = None);
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        match serde_json::from_str(text) {
+            // Names that stand twice in an object, of which the first counts, are too rare to keep every document twice in memory.
+            Err(error) if error.is_data() && error.to_string().starts_with("duplicate field") => {
+                serde_json::from_value(json::parse_bounded(text.as_bytes())?)
+            }
+            read => read,
+        }
+    }
+
+    /// Reads what is of a vhost, whichever vhosts its entries name. Everything else may be whatever it likes.
+    ///
+    /// # Errors
+    /// That is none.
+    pub(super) fn parse_confined(text: &str) -> Result<Self, serde_json::Error> {
+        let Value::Object(mut sections) = json::parse_bounded(text.as_bytes())? else {
+            return Ok(Self::default());
+        };
+        sections.retain(|name, _| OF_VHOST.contains(&&**name));
+        let entries = sections.values_mut().filter_map(Value::as_array_mut).flatten();
+        entries.filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("vhost")));
+        serde_json::from_value(Value::Object(sections))
     }
 }
 
 /// A list, or in old documents words between commas.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(super) enum Words {
     List(Vec<String>),
     Text(String),
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let bad = || serde::de::Error::custom("tags are a list of texts, or one text");
+        match value(from)? {
+            Value::String(text) => Ok(Self::Text(text)),
+            list @ Value::Array(_) => Vec::deserialize(list).map(Self::List).map_err(|_| bad()),
+            _ => Err(bad()),
+        }
+    }
 }
 
 impl Default for Words {
@@ -74,7 +102,7 @@ pub(super) struct User {
     pub(super) hashing_algorithm: Option<String>,
     /// Not to be left out: that would take them away.
     pub(super) tags: Words,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "value")]
     pub(super) limits: Value,
 }
 
@@ -116,16 +144,32 @@ pub(super) struct Parameter {
     #[serde(default)]
     pub(super) component: String,
     pub(super) name: String,
+    #[serde(deserialize_with = "value")]
     pub(super) value: Value,
 }
 
-#[derive(Deserialize)]
 pub(super) struct Policy {
     pub(super) vhost: Option<String>,
     pub(super) name: String,
     /// Pattern, definition, priority, apply-to.
-    #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let bad = |text: String| serde::de::Error::custom(text);
+        let Value::Object(mut rest) = value(from)? else { return Err(bad("a policy is an object".into())) };
+        let vhost = match rest.remove("vhost") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) => Some(name),
+            Some(other) => return Err(bad(format!("the vhost of a policy is a text, not {other}"))),
+        };
+        match rest.remove("name") {
+            Some(Value::String(name)) => Ok(Self { vhost, name, rest }),
+            None => Err(bad("missing field `name` of a policy".into())),
+            Some(other) => Err(bad(format!("the name of a policy is a text, not {other}"))),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -174,9 +218,14 @@ const fn yes() -> bool {
     true
 }
 
+/// Any value.
+fn value<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+    FirstCounts::deserialize(from).map(|it| it.0)
+}
+
 /// An object; an empty list is an empty one, as RabbitMQ's older exports have it.
 fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
-    match Value::deserialize(from)? {
+    match FirstCounts::deserialize(from)?.0 {
         Value::Object(object) => Ok(object),
         Value::Array(list) if list.is_empty() => Ok(Map::new()),
         other => Err(serde::de::Error::custom(format!("arguments are an object, not {other}"))),

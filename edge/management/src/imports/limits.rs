@@ -1,14 +1,14 @@
-//! Limits that a document would break: counted before anything of it is applied. Refuses to know how entries are read.
+//! Limits that a document would break, those of before and those that it brings: counted before anything of it is applied. Refuses to
+//! know how entries are read.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use broker::Broker;
 use metadata::{Definitions, Limits, Name, State, Vhost};
 
-use super::{Problem, lossy};
+use super::{Left, Problem, What, leave_bindings, lossy};
 
-/// Refuses a document with more new vhosts, queues or exchanges than there is room for. Limits are those of before:
-/// those that the document sets count from its end on, as in RabbitMQ.
+/// Refuses a document with more new vhosts, queues or exchanges than there is room for. Limits are those of before, as in RabbitMQ.
 pub(super) fn check(broker: &Broker, definitions: &Definitions) -> Result<(), Problem> {
     let options = broker.options();
     let (queues, exchanges) = (broker.queue_count(), broker.exchange_count());
@@ -20,6 +20,46 @@ pub(super) fn check(broker: &Broker, definitions: &Definitions) -> Result<(), Pr
         let new = new_of(state, names, |vhost, name| vhost.exchange(name).is_some());
         within("exchange", new.values().map(HashSet::len).sum(), exchanges, options.exchanges_max)
     })
+}
+
+/// Takes out the new queues for which the limits that the document itself brings leave no room, and their bindings. In RabbitMQ, too,
+/// limits are set before queues are declared, and those beyond are not there afterwards.
+pub(super) fn leave_what_is_over(broker: &Broker, definitions: &mut Definitions) -> Vec<Left> {
+    let bounds = definitions.vhost_limits.iter();
+    let bounds: BTreeMap<Name, Option<u64>> =
+        bounds.map(|it| (it.vhost.clone(), it.limits.bound(Limits::QUEUES_MAX))).collect();
+    let mut left = Vec::new();
+    broker.read_metadata(|state| {
+        let mut counts: BTreeMap<Name, u64> = BTreeMap::new();
+        // Queues that stand in the document twice count once.
+        let mut seen: HashMap<(Name, Name), bool> = HashMap::new();
+        definitions.queues.retain(|it| {
+            let Some(limit) = bounds.get(&it.vhost).copied().flatten() else { return true };
+            let record = state.vhost(&it.vhost);
+            let is_there = record.is_some_and(|vhost| vhost.queue(&it.name).is_some());
+            if is_there {
+                return true;
+            }
+            let key = (it.vhost.clone(), it.name.clone());
+            if let Some(has_room) = seen.get(&key) {
+                return *has_room;
+            }
+            let start = || record.map_or(0, |vhost| vhost.queue_count() as u64);
+            let count = counts.entry(it.vhost.clone()).or_insert_with(start);
+            let has_room = *count < limit;
+            seen.insert(key, has_room);
+            if has_room {
+                *count += 1;
+            } else {
+                let detail = format!("the document's own limit of {limit} queue(s) leaves no room for it");
+                let name = lossy(&it.name).into_owned();
+                left.push(Left { what: What::QueueOverLimit, vhost: it.vhost.clone(), name, detail });
+            }
+            has_room
+        });
+    });
+    leave_bindings(&mut definitions.bindings, &mut left);
+    left
 }
 
 fn check_vhosts(state: &State, definitions: &Definitions, limit: Option<u64>) -> Result<(), Problem> {

@@ -250,3 +250,15 @@ def test_the_server_reports_no_failure_of_its_own(broker):
 def test_refusals_are_json(api):
     for method, path in [("GET", "/api/nope"), ("GET", "/nope"), ("PUT", "/api/queues/nov/q"), ("GET", "/api/queues/nov/q")]:
         assert set(json.loads(api(method, path, b"{}" if method == "PUT" else None).body)) == {"error", "reason"}
+
+
+def test_a_small_body_does_not_become_gigabytes(api, broker):
+    """`{"":0}` is a thousand bytes in memory for each seven of text."""
+    before = broker.memory_kib()
+    for bomb in ['{"":0}', "[0]"]:
+        body = ('{"arguments":{"x":[' + ",".join([bomb] * (16_000_000 // (len(bomb) + 1))) + "]}}").encode()
+        refused = api("PUT", "/api/queues/%2F/bomb", body)
+        assert refused.status == 400 and "too much memory" in refused.json["reason"], refused
+        refused = api("POST", "/api/definitions", b'{"queues":[{"name":"bomb","vhost":"/",' + body[1:] + b"]}")
+        assert refused.status == 400, refused
+    assert broker.memory_kib() - before < 700_000

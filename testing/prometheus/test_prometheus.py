@@ -129,6 +129,15 @@ def test_the_queries_of_the_overview_dashboard_have_their_metrics(pages):
                  "disk_space_available_bytes", "process_max_fds", "process_open_fds", "queues_declared_total", "queues_created_total",
                  "queues_deleted_total", "channels_opened_total", "channels_closed_total", "connections_opened_total", "connections_closed_total"]:
         assert metrics[f"rabbitmq_{name}"]["samples"], name
+    # Newer versions of it ask for sums per protocol instead, and its table of nodes for these labels.
+    published = ["received", "received_confirm", "confirmed", "routed", "unroutable_returned", "unroutable_dropped"]
+    delivered = ["redelivered", "delivered", "delivered_consume_auto_ack", "delivered_consume_manual_ack", "delivered_get_auto_ack",
+                 "delivered_get_manual_ack", "get_empty", "acknowledged"]
+    for name in [*(f"messages_{it}_total" for it in published + delivered), "publishers", "consumers"]:
+        assert metrics[f"rabbitmq_global_{name}"]["samples"], name
+        assert "protocol" in metrics[f"rabbitmq_global_{name}"]["labels"], name
+    assert metrics["rabbitmq_build_info"]["labels"] >= {"rabbitmq_version", "erlang_version", "prometheus_client_version", "prometheus_plugin_version"}
+    assert metrics["rabbitmq_identity_info"]["labels"] >= {"rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"}
 
 
 def test_b181_the_dashboard_finds_its_node(pages):

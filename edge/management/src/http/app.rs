@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use broker::Broker;
@@ -12,6 +12,7 @@ use super::body::Coding;
 use super::listener::{BODIES_MAX, CALLS_MAX, CHECKS_MAX, STREAMS_MAX, WATCHES_MAX};
 use super::problem::Problem;
 use super::rates;
+use super::reply::Kept;
 use super::samples::{INTERVAL_MS, Samples};
 use super::table::Lane;
 use crate::node::Node;
@@ -168,6 +169,8 @@ pub(crate) struct Inner {
     pub(crate) bodies: Arc<Semaphore>,
     /// Long answers that clients may be reading at once.
     pub(crate) streams: Arc<Semaphore>,
+    /// The API as a document, once somebody has asked for it.
+    pub(crate) reference: OnceLock<Kept>,
 }
 
 /// Turns of handlers, lane by lane.
@@ -202,7 +205,16 @@ impl App {
         let bodies = Arc::new(Semaphore::new(BODIES_MAX));
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (samples, turns) = (Samples::default(), Turns::new());
-        Self(Arc::new(Inner { broker, node, options, samples, turns, bodies, streams }))
+        Self(Arc::new(Inner {
+            broker,
+            node,
+            options,
+            samples,
+            turns,
+            bodies,
+            streams,
+            reference: OnceLock::new(),
+        }))
     }
 
     /// Samples the counters of the node for rates and histories, until dropped. Without it rates begin when somebody looks.

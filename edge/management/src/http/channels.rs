@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::auth::Access;
 use super::call::Call;
-use super::connections::{Line, visible};
+use super::connections::{Line, find, visible};
 use super::consumers;
 use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
@@ -63,7 +63,10 @@ fn answer(call: &Call, channels: Vec<Channel>) -> Answer {
         channels.iter().map(|channel| channel_object(&app, channel, ranges)).collect()
     };
     let name = |channel: &Channel| Cow::Owned(channel.name());
-    listing::answer(call, Listing::new(channels, name, render))
+    let channels = Listing::new(channels, name, render);
+    // Those of one vhost or connection RabbitMQ never cuts into pages.
+    let is_part = call.part_if("vhost").or(call.part_if("connection")).is_some();
+    if is_part { listing::whole(call, channels) } else { listing::answer(call, channels) }
 }
 
 fn list(call: &Call) -> Answer {
@@ -71,13 +74,8 @@ fn list(call: &Call) -> Answer {
 }
 
 fn of_connection(call: &Call) -> Answer {
-    let name = call.part("connection");
-    let mut lines = visible(call)?;
-    lines.retain(|(_, _, info)| info.name == name);
-    if lines.is_empty() {
-        return Err(Problem::missing());
-    }
-    answer(call, channels(lines))
+    let line = find(call, call.part("connection"))?;
+    answer(call, channels(vec![line]))
 }
 
 fn channel_object(app: &super::app::Inner, channel: &Channel, ranges: Ranges) -> Value {
@@ -106,10 +104,15 @@ fn channel_object(app: &super::app::Inner, channel: &Channel, ranges: Ranges) ->
     Value::Object(json)
 }
 
+/// The channel of a name, which is its connection's and its number.
+fn channel(call: &Call, name: &str) -> Result<Channel, Problem> {
+    let (connection, _) = name.rsplit_once(" (").ok_or_else(Problem::missing)?;
+    let all = channels(vec![find(call, connection)?]);
+    all.into_iter().find(|channel| channel.name() == name).ok_or_else(Problem::missing)
+}
+
 fn show(call: &Call) -> Answer {
-    let name = call.part("name");
-    let all = channels(visible(call)?);
-    let found = all.into_iter().find(|channel| channel.name() == name).ok_or_else(Problem::missing)?;
+    let found = channel(call, call.part("name"))?;
     let mut json = channel_object(&call.app, &found, Ranges::of(call));
     let consumers = consumers::of_channel(call, &found.info.vhost, found.connection, found.info.number);
     json["consumer_details"] = consumers.into();

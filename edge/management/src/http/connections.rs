@@ -52,7 +52,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/connections/{name}/sessions",
         Access::Management,
-        "AMQP 1.0 sessions of a connection; none.",
+        "AMQP 1.0 sessions of a connection; there are no such connections.",
         sessions,
     ),
 ];
@@ -79,9 +79,19 @@ pub(crate) fn visible(call: &Call) -> Result<Vec<Line>, Problem> {
     Ok(seen.collect())
 }
 
-fn find(call: &Call) -> Result<Line, Problem> {
-    let name = call.part("name");
-    visible(call)?.into_iter().find(|(_, _, info)| info.name == name).ok_or_else(Problem::missing)
+/// The connection of a name, for those who may see it.
+///
+/// # Errors
+/// 404 when there is none, and 401 for one of somebody else.
+pub(crate) fn find(call: &Call, name: &str) -> Result<Line, Problem> {
+    let all = call.broker().connections().all().into_iter();
+    let mut lines = all.map(|(id, control)| {
+        let info = control.info();
+        (id, control, info)
+    });
+    let line = lines.find(|(_, _, info)| info.name == name).ok_or_else(Problem::missing)?;
+    call.check_sees_user(&line.2.user)?;
+    Ok(line)
 }
 
 fn list(call: &Call) -> Answer {
@@ -92,7 +102,9 @@ fn list(call: &Call) -> Answer {
         each.collect()
     };
     let name = |line: &Line| Cow::Owned(line.2.name.clone());
-    listing::answer(call, Listing::new(visible(call)?, name, render))
+    let lines = Listing::new(visible(call)?, name, render);
+    // Those of one vhost RabbitMQ never cuts into pages.
+    if call.part_if("vhost").is_some() { listing::whole(call, lines) } else { listing::answer(call, lines) }
 }
 
 /// What stands where a connection has no certificate: lists and the page of one differ with RabbitMQ.
@@ -149,7 +161,7 @@ fn connection_object(
 }
 
 fn show(call: &Call) -> Answer {
-    let (id, _, info) = find(call)?;
+    let (id, _, info) = find(call, call.part("name"))?;
     listing::one(call, connection_object(&call.app, id, &info, Details::Full, Ranges::of(call)))
 }
 
@@ -165,7 +177,7 @@ fn may_close(call: &Call, user: &str) -> Result<(), Problem> {
 const CLOSED: &str = "Closed via management plugin";
 
 fn close(call: &Call) -> Answer {
-    let (_, control, info) = find(call)?;
+    let (_, control, info) = find(call, call.part("name"))?;
     may_close(call, &info.user)?;
     let reason = call.reason.as_deref().unwrap_or(CLOSED);
     control.close(CloseReason::Operator(reason.into()));
@@ -177,7 +189,7 @@ fn of_user(call: &Call) -> Answer {
     call.check_sees_user(user)?;
     let lines = visible(call)?.into_iter().filter(|(_, _, info)| info.user == user);
     let short = |(_, _, info): Line| json!({"name": info.name, "vhost": info.vhost, "user": info.user, "node": NODE_NAME});
-    listing::of_values(call, lines.map(short).collect())
+    listing::pages_of_values(call, lines.map(short).collect())
 }
 
 fn close_of_user(call: &Call) -> Answer {
@@ -189,6 +201,6 @@ fn close_of_user(call: &Call) -> Answer {
 }
 
 fn sessions(call: &Call) -> Answer {
-    find(call)?;
-    Ok(Reply::Json(json!([])))
+    find(call, call.part("name"))?;
+    Err(Problem::bad("connection does not use AMQP 1.0"))
 }

@@ -168,7 +168,7 @@ const NOT_COUNTED: [&str; 20] = [
 ];
 
 /// Keys in which RabbitMQ breaks its memory down; those that do not exist here are 0.
-const PARTS: [&str; 24] = [
+const PARTS: [&str; 26] = [
     "connection_readers",
     "connection_writers",
     "connection_channels",
@@ -193,6 +193,8 @@ const PARTS: [&str; 24] = [
     "code",
     "atom",
     "other_system",
+    "allocated_unused",
+    "reserved_unallocated",
 ];
 
 fn parts(call: &Call) -> Map<String, Value> {
@@ -205,12 +207,11 @@ fn parts(call: &Call) -> Map<String, Value> {
 
 fn breakdown(call: &Call) -> Value {
     let mut parts = parts(call);
+    // All of the parts together are what is resident: what nobody counts is a part, too.
     let total: u64 = parts.values().filter_map(Value::as_u64).sum();
-    let resident = resident_bytes();
-    parts.insert("allocated_unused".into(), 0.into());
-    parts.insert("reserved_unallocated".into(), 0.into());
+    let used = total - parts["allocated_unused"].as_u64().unwrap_or(0);
     parts.insert("strategy".into(), "rss".into());
-    parts.insert("total".into(), json!({"erlang": total, "rss": resident, "allocated": total}));
+    parts.insert("total".into(), json!({"erlang": used, "rss": total, "allocated": total}));
     Value::Object(parts)
 }
 
@@ -227,8 +228,6 @@ fn memory_relative(call: &Call) -> Answer {
     for value in parts.values_mut() {
         *value = (value.as_u64().unwrap_or(0) * 100).div_ceil(total.max(1)).into();
     }
-    parts.insert("allocated_unused".into(), 0.into());
-    parts.insert("reserved_unallocated".into(), 0.into());
     parts.insert("total".into(), 100.into());
     Ok(Reply::Json(json!({"memory": parts})))
 }

@@ -5,7 +5,7 @@ use stdx::markup::escaped;
 
 use super::auth::Access;
 use super::call::Call;
-use super::reply::{Answer, Reply};
+use super::reply::{Answer, Kept, Reply};
 use super::schemas;
 use super::table::{self, Method, Route, route};
 
@@ -24,8 +24,9 @@ impl Route {
 }
 
 /// Parameters of every list.
-const LIST_PARAMETERS: [(&str, &str); 7] = [
+const LIST_PARAMETERS: [(&str, &str); 8] = [
     ("page", "Number of the page, from 1; without it all items come in one list"),
+    ("pagination", "`true`: pages also of lists that RabbitMQ never cuts into pages"),
     ("page_size", "Items of a page, 1 to 500; 100 by default"),
     ("name", "Only items whose name contains this; with a page only"),
     ("use_regex", "`true`: `name` is a regular expression"),
@@ -104,14 +105,19 @@ fn responses(route: &Route) -> Value {
     Value::Object(responses)
 }
 
+/// Made once: whoever has no login may ask for it, as often as he likes.
 fn document(call: &Call) -> Answer {
+    Ok(Reply::Kept(call.app.reference.get_or_init(|| Kept::new(&made(call))).clone()))
+}
+
+fn made(call: &Call) -> Value {
     let mut paths = Map::new();
     for route in table::all() {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.name().to_ascii_lowercase()] = operation(route);
     }
     let prefix = &call.app.options.path_prefix;
-    Ok(Reply::Json(json!({
+    json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Warren's management API",
@@ -129,7 +135,7 @@ fn document(call: &Call) -> Answer {
                 "properties": {"error": {"type": "string"}, "reason": {"description": "A text, or a list"}},
             }},
         },
-    })))
+    })
 }
 
 fn page(_: &Call) -> Answer {

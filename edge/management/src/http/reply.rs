@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use axum::body::Bytes;
 use serde_json::Value;
 
+use super::body;
 use super::problem::Problem;
 
 /// Writes a body as it is made.
@@ -15,6 +17,8 @@ pub(crate) enum Reply {
     Json(Value),
     /// 200 with JSON that is written as it is made.
     Stream(Producer, About),
+    /// 200 with JSON that was made before.
+    Kept(Kept),
     /// 304: the client has what this entity tag names.
     Known(String),
     /// Any status with JSON: health checks that fail.
@@ -27,6 +31,20 @@ pub(crate) enum Reply {
     Created(Option<String>),
     /// 204.
     NoContent,
+}
+
+/// A body that is the same as long as the process lives, plain and compressed. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    pub(crate) plain: Bytes,
+    pub(crate) packed: Bytes,
+}
+
+impl Kept {
+    pub(crate) fn new(value: &Value) -> Self {
+        let plain = value.to_string().into_bytes();
+        Self { packed: body::packed(&plain).into(), plain: plain.into() }
+    }
 }
 
 /// What the head of a streamed answer says.

@@ -117,7 +117,9 @@ fn prepare(
     let from = head.extensions.get::<Remote>().map_or([127, 0, 0, 1].into(), |remote| remote.0.ip());
     let login = head.headers.get(header::AUTHORIZATION);
     let word = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let (reason, known, content_type) = (word("x-reason"), word("if-none-match"), word("content-type"));
+    let (known, content_type) = (word("if-none-match"), word("content-type"));
+    // Reasons are people's words, in any language.
+    let reason = head.headers.get("x-reason").map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let call_of = |user| Call {
         app: app.0.clone(),
         route: route.path,
@@ -265,6 +267,16 @@ fn respond(reply: Reply, coding: Coding) -> Response<Body> {
     match reply {
         Reply::Json(value) => packed(json(200, &value), &value, coding),
         Reply::Status(status, value) => json(status, &value),
+        Reply::Kept(kept) => {
+            let mut response = empty(200);
+            let name = coding.name();
+            *response.body_mut() = Body::from(if name.is_some() { kept.packed } else { kept.plain });
+            let headers = response.headers_mut();
+            set(headers, header::CONTENT_TYPE, "application/json");
+            set(headers, header::CACHE_CONTROL, "no-cache");
+            name.iter().for_each(|name| set(headers, header::CONTENT_ENCODING, name));
+            response
+        }
         Reply::Known(etag) => {
             let mut response = empty(304);
             set(response.headers_mut(), header::ETAG, &etag);

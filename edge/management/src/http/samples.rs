@@ -5,7 +5,7 @@
 //! look at one shows a rate of 0. Steps of a history between two samples have what a steady change would have brought; those before
 //! the first have its value, and `seen_since` says when that was.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -107,6 +107,8 @@ struct Track {
     /// What left `samples`, one of every minute.
     coarse: VecDeque<Sample>,
     asked_ms: u64,
+    /// When it was asked for last, as [`Tracks`] counts looks.
+    turn: u64,
 }
 
 impl Track {
@@ -193,9 +195,57 @@ impl Track {
     }
 }
 
+/// What is remembered, and which of it is forgotten first.
+#[derive(Debug, Default)]
+struct Tracks {
+    all: HashMap<Key, Track>,
+    /// Objects that were sampled once, the one that was looked at longest ago first, ...
+    once: BTreeMap<u64, Key>,
+    /// ... and those that were sampled more often. The node is in neither.
+    again: BTreeMap<u64, Key>,
+    /// Looks so far.
+    turn: u64,
+}
+
+impl Tracks {
+    /// Makes room for a new object: what nobody has looked at for long goes, and if that is not enough, what was looked at longest ago.
+    /// Whole lists that somebody asks for must not keep those out who look at one thing again and again, so what was sampled once
+    /// goes before all else.
+    fn make_room(&mut self, at_ms: u64) {
+        if self.all.len() < OBJECTS_MAX {
+            return;
+        }
+        let Self { all, once, again, .. } = self;
+        for order in [&mut *once, &mut *again] {
+            while let Some(oldest) = order.first_entry() {
+                if all.get(oldest.get()).is_some_and(|track| track.asked_ms + FORGOTTEN_MS > at_ms) {
+                    break;
+                }
+                all.remove(&oldest.remove());
+            }
+        }
+        if all.len() >= OBJECTS_MAX
+            && let Some((_, key)) = once.pop_first().or_else(|| again.pop_first())
+        {
+            all.remove(&key);
+        }
+    }
+
+    /// Notes that an object was looked at now.
+    fn looked_at(&mut self, key: Key) {
+        let Some(track) = self.all.get_mut(&key) else { return };
+        self.once.remove(&track.turn);
+        self.again.remove(&track.turn);
+        self.turn += 1;
+        track.turn = self.turn;
+        let order = if track.samples.len() > 1 { &mut self.again } else { &mut self.once };
+        order.insert(self.turn, key);
+    }
+}
+
 /// Remembers counters for rates.
 #[derive(Debug, Default)]
-pub(crate) struct Samples(Mutex<HashMap<Key, Track>>);
+pub(crate) struct Samples(Mutex<Tracks>);
 
 impl Samples {
     /// Each counter, and beside it its `_details` with the rate, and with the history if one is asked for.
@@ -211,18 +261,18 @@ impl Samples {
     /// Takes a sample that nobody has asked for.
     pub(crate) fn take(&self, key: Key, counters: &[(&'static str, u64)]) {
         let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
-        self.0.lock().entry(key).or_default().push_of_node(now_ms(), &values);
+        self.0.lock().all.entry(key).or_default().push_of_node(now_ms(), &values);
     }
 
     /// Whether somebody has asked for it lately.
     pub(crate) fn is_watched(&self, key: &Key) -> bool {
         let now = now_ms();
-        self.0.lock().get(key).is_some_and(|track| track.asked_ms + 2 * FORGOTTEN_MS > now)
+        self.0.lock().all.get(key).is_some_and(|track| track.asked_ms + 2 * FORGOTTEN_MS > now)
     }
 
     /// Forgets everything.
     pub(crate) fn reset(&self) {
-        self.0.lock().clear();
+        *self.0.lock() = Tracks::default();
     }
 
     fn at(
@@ -236,13 +286,10 @@ impl Samples {
         let kept = if is_of_node || range.is_some() { KEPT } else { KEPT_OF_LISTED };
         let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
         let mut tracks = self.0.lock();
-        if tracks.len() >= OBJECTS_MAX && !tracks.contains_key(&key) {
-            tracks.retain(|_, track| track.asked_ms + FORGOTTEN_MS > at_ms);
-            if tracks.len() >= OBJECTS_MAX && !forget_one(&mut tracks) {
-                return without_rates(counters);
-            }
+        if !tracks.all.contains_key(&key) {
+            tracks.make_room(at_ms);
         }
-        let track = tracks.entry(key).or_default();
+        let track = tracks.all.entry(key.clone()).or_default();
         track.asked_ms = at_ms;
         let kept = kept.max(track.samples.len().min(KEPT));
         let mut object = Map::new();
@@ -262,25 +309,10 @@ impl Samples {
             track.push_of_node(at_ms, &values);
         } else {
             track.push(at_ms, &values, kept);
+            tracks.looked_at(key);
         }
         object
     }
-}
-
-/// Makes room: whole lists that somebody asked for must not keep those out who look at one thing again and again.
-fn forget_one(tracks: &mut HashMap<Key, Track>) -> bool {
-    let of_list = tracks.iter().find(|(key, track)| !key.is_of_node() && track.samples.len() <= 1);
-    let any = || tracks.keys().find(|key| !key.is_of_node());
-    let key = of_list.map(|(key, _)| key).or_else(any).cloned();
-    key.is_some_and(|key| tracks.remove(&key).is_some())
-}
-
-/// When there are too many objects to remember.
-fn without_rates(counters: &[(&'static str, u64)]) -> Map<String, Value> {
-    let each = counters.iter().flat_map(|(name, value)| {
-        [((*name).to_owned(), (*value).into()), (format!("{name}_details"), json!({"rate": 0.0}))]
-    });
-    each.collect()
 }
 
 /// Milliseconds since the epoch.
@@ -376,7 +408,33 @@ mod tests {
         let range = Range::new(Some("60"), Some("5"));
         let shown = samples.at(1_000, Key::Queue(usize::MAX), &[("publish", 1)], range);
         assert!(shown["publish_details"]["samples"].is_array());
-        assert!(samples.0.lock().contains_key(&Key::NodeTraffic));
+        assert!(samples.0.lock().all.contains_key(&Key::NodeTraffic));
+    }
+
+    #[test]
+    fn what_was_looked_at_longest_ago_is_forgotten_first_and_what_is_watched_stays() {
+        let samples = Samples::default();
+        let look = |at_ms, key: Key, value| {
+            samples.at(at_ms, key, &[("publish", value)], None)["publish_details"]["rate"].clone()
+        };
+        for queue in 10..10 + OBJECTS_MAX {
+            look(1_000, Key::Queue(queue), 0);
+        }
+        // Both counters of each, as every look takes them.
+        for at_ms in [2_000, 7_000] {
+            for queue in 0..10 {
+                let traffic = look(at_ms, Key::Queue(queue), at_ms);
+                let lengths = look(at_ms, Key::QueueLengths(queue), at_ms);
+                let rate = if at_ms == 2_000 { 0.0 } else { 1000.0 };
+                assert_eq!((traffic, lengths), (json!(rate), json!(rate)), "{queue} at {at_ms}");
+            }
+        }
+        for queue in 10..10 + 2 * OBJECTS_MAX {
+            look(8_000, Key::Queue(queue), 0);
+        }
+        assert_eq!(look(12_000, Key::Queue(3), 12_000), json!(1000.0), "a long list came between");
+        let tracks = samples.0.lock();
+        assert_eq!((tracks.all.len(), tracks.once.len() + tracks.again.len()), (OBJECTS_MAX, OBJECTS_MAX));
     }
 
     #[test]
@@ -385,9 +443,9 @@ mod tests {
         for queue in 0..OBJECTS_MAX + 10 {
             samples.at(1_000, Key::Queue(queue), &[("publish", 1)], None);
         }
-        assert_eq!(samples.0.lock().len(), OBJECTS_MAX);
+        assert_eq!(samples.0.lock().all.len(), OBJECTS_MAX);
         samples.at(1_001 + FORGOTTEN_MS, Key::Queue(0), &[("publish", 1)], None);
         samples.at(1_001 + FORGOTTEN_MS, Key::Queue(usize::MAX), &[("publish", 1)], None);
-        assert_eq!(samples.0.lock().len(), 2);
+        assert_eq!(samples.0.lock().all.len(), 2);
     }
 }

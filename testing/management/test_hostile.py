@@ -90,6 +90,47 @@ def test_who_is_refused_before_the_body_is_read_reads_why(broker, method, path, 
     client.close()
 
 
+@pytest.mark.parametrize("head", ["POST /api/whoami", "POST /api/definitions", "PUT /nowhere"])
+def test_who_sends_on_after_a_refusal_has_the_answer_and_keeps_nobody_out(broker, api, head):
+    """No login is needed for this: bodies that never end, of requests that are refused by their heads."""
+    slow = []
+    for _ in range(1100):                    # more than all places
+        client = socket.create_connection(broker.address)
+        client.sendall(f"{head} HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n{{".encode())
+        slow.append(client)
+    begin = time.monotonic()
+    for _ in range(5):
+        assert api.get("/api/whoami")["name"] == "guest"
+    slow[-1].settimeout(5)
+    answer = slow[-1].recv(4096)
+    assert time.monotonic() - begin < 4
+    assert answer.startswith(b"HTTP/1.1 4"), answer
+    for client in slow:
+        client.close()
+
+
+def test_a_body_after_its_refusal_is_no_request(broker):
+    """Also when its connection has to make room: what it sends was never meant as a request."""
+    request = f"GET /api/whoami HTTP/1.1\r\nhost: x\r\n{LOGIN}\r\n\r\n".encode()
+    with socket.create_connection(broker.address) as client:
+        client.settimeout(10)
+        client.sendall(b"POST /api/nope HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 404 ")
+        others = []
+        for _ in range(1100):
+            others.append(socket.create_connection(broker.address))
+            others[-1].sendall(request)
+            client.send(request[:7])         # as if one could begin here
+        try:
+            client.sendall(request * 3)
+            left = client.recv(4096)
+        except OSError:
+            left = b""
+        assert left == b"", left
+        for other in others:
+            other.close()
+
+
 def test_a_body_far_too_large_is_refused_at_once(broker):
     with socket.create_connection(broker.address) as client:
         client.settimeout(10)

@@ -18,10 +18,10 @@ use super::problem::Problem;
 /// How long a client may take to send a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a client may take to send a body that nobody wants.
-const THROW_AWAY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take to send a body that nobody wants, after the answer.
+const THROW_AWAY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes beyond the largest body that are read and thrown away, so that a client that writes all before it reads gets its answer.
+/// Bytes of such a body that are read and thrown away, so that a client that writes all before it reads gets its answer.
 const THROWN_AWAY_BYTES_MAX: u64 = 128 << 20;
 
 /// How long a client may take to accept a piece of an answer.
@@ -33,45 +33,74 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Pieces on the way; more wait for the client.
 const PIECES_MAX: usize = 4;
 
+/// Why there is no body.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// More bytes than there may be were announced; none of them were read.
+    Announced,
+    /// More bytes than there may be have come.
+    TooLong,
+    /// The client is too slow.
+    Late,
+    /// The client goes away.
+    Broken,
+}
+
+impl Unread {
+    /// 400, and 408 for who is too slow; `bytes_max` is what there may be.
+    pub(crate) fn problem(&self, bytes_max: usize) -> Problem {
+        match self {
+            Unread::Announced | Unread::TooLong => {
+                Problem::bad(format!("Exceeded HTTP request body size limit of {bytes_max} bytes"))
+            }
+            Unread::Late => Problem::new(408, "request_timeout", "the body did not arrive in time"),
+            Unread::Broken => Problem::bad("the body could not be read"),
+        }
+    }
+}
+
 /// All of a body.
 ///
 /// # Errors
-/// 400 for more bytes than that, 408 for a client that is too slow or goes away.
-pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
-    let too_large = || Problem::bad(format!("Exceeded HTTP request body size limit of {bytes_max} bytes"));
-    let slow = |_| Problem::new(408, "request_timeout", "the body did not arrive in time");
-    let read = tokio::time::timeout(READ_TIMEOUT, gather(body, bytes_max)).await.map_err(slow)?;
-    match read {
-        Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => Err(too_large()),
-        Err(_) => Err(Problem::bad("the body could not be read")),
+/// See [`Unread`].
+pub(crate) async fn read(body: &mut Body, bytes_max: usize) -> Result<Vec<u8>, Unread> {
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(Unread::Announced);
     }
+    tokio::time::timeout(READ_TIMEOUT, gather(body, bytes_max)).await.unwrap_or(Err(Unread::Late))
+}
+
+async fn gather(body: &mut Body, bytes_max: usize) -> Result<Vec<u8>, Unread> {
+    let mut all = Vec::new();
+    while let Some(frame) = next_frame(body).await {
+        let Ok(data) = frame.map_err(|_| Unread::Broken)?.into_data() else { continue };
+        if all.len() + data.len() > bytes_max {
+            return Err(Unread::TooLong);
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all)
+}
+
+async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
+    std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
 }
 
 /// Reads a body that nobody wants, as far as it is not far too large or slow: a client that writes all of it before it reads gets the answer.
-pub(crate) async fn throw_away(body: Body) {
-    let _whole_or_not = tokio::time::timeout(THROW_AWAY_TIMEOUT, gather(body, 0)).await;
-}
-
-/// `None` when there is more; it is thrown away, unless it is far more.
-async fn gather(mut body: Body, bytes_max: usize) -> Result<Option<Vec<u8>>, axum::Error> {
-    let (announced, read_max) = (body.size_hint().lower(), bytes_max as u64 + THROWN_AWAY_BYTES_MAX);
-    if announced > read_max {
-        return Ok(None);
+pub(crate) async fn throw_away(mut body: Body) {
+    if body.is_end_stream() || body.size_hint().lower() > THROWN_AWAY_BYTES_MAX {
+        return;
     }
-    let (mut all, mut bytes) = (Vec::new(), 0);
-    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let Ok(data) = frame?.into_data() else { continue };
-        bytes += data.len() as u64;
-        if bytes > read_max {
-            return Ok(None);
+    let all = async {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = next_frame(&mut body).await {
+            bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+            if bytes > THROWN_AWAY_BYTES_MAX {
+                return;
+            }
         }
-        match announced.max(bytes) <= bytes_max as u64 {
-            true => all.extend_from_slice(&data),
-            false => all = Vec::new(),
-        }
-    }
-    Ok((announced.max(bytes) <= bytes_max as u64).then_some(all))
+    };
+    let _whole_or_not = tokio::time::timeout(THROW_AWAY_TIMEOUT, all).await;
 }
 
 /// How bytes travel.

@@ -58,6 +58,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remote(pub(crate) SocketAddr);
 
+/// The place of a request's connection.
+#[derive(Debug, Clone)]
+pub(super) struct Seated(pub(super) Arc<Seat>);
+
 /// A bound socket for HTTP.
 #[derive(Debug)]
 pub struct HttpListener(TcpListener);
@@ -147,6 +151,10 @@ async fn serve_while_seated(
             }
         }
     }
+    if seat.is_lingering() {
+        tracing::debug!(%remote, "an HTTP connection that went on to send after its answer is closed to make room for another");
+        return None;
+    }
     let parts = served.into_parts();
     let has_asked = !parts.read_buf.is_empty();
     // What the kernel knows, not what the runtime has heard of: that may be late when there is much to do.
@@ -208,6 +216,7 @@ impl Service<Request<Incoming>> for FromRemote {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.remote);
+        request.extensions_mut().insert(Seated(self.seat.clone()));
         let busy = self.seat.begin();
         let answer = self.inner.call(request);
         Box::pin(async move { answer.await.map(|answer| answer.map(|body| Answering { body, _busy: busy })) })

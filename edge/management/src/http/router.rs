@@ -7,15 +7,16 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, header};
 use broker::on_behalf_of;
 use tokio::sync::oneshot;
 
 use super::app::{App, Headers};
 use super::auth::{self, Access};
-use super::body::{self, Coding};
+use super::body::{self, Coding, Unread};
 use super::call::Call;
-use super::listener::Remote;
+use super::listener::{Remote, Seated};
 use super::problem::Problem;
 use super::query::form;
 use super::reply::{Answer, Reply};
@@ -58,7 +59,7 @@ pub fn router(app: App) -> Router {
         async move {
             let (head, body) = request.into_parts();
             let request = Request::from_parts(head.clone(), Body::empty());
-            unread(&head, body, file(&app, &request)).await
+            unread(&head, body, file(&app, &request))
         }
     };
     let router = router.fallback(files);
@@ -76,11 +77,11 @@ async fn serve(
     let found = routes.iter().find(|route| route.method.name() == asked.as_str());
     let mut response = match found {
         Some(route) => match prepare(app, route, parts, &head) {
-            Ok(call) => run(app, route, call, body, Coding::asked(&head.headers)).await,
-            Err(refused) => unread(&head, body, refused).await,
+            Ok(call) => run(app, route, call, &head, body).await,
+            Err(refused) => unread(&head, body, refused),
         },
         None if asked == HttpMethod::OPTIONS => empty(200),
-        None => unread(&head, body, empty(405)).await,
+        None => unread(&head, body, empty(405)),
     };
     let is_refused = response.status() == 405;
     let headers = response.headers_mut();
@@ -92,11 +93,40 @@ async fn serve(
 }
 
 /// An answer for which the body does not matter. Who waits to be asked for it is not.
-async fn unread(head: &axum::http::request::Parts, body: Body, response: Response<Body>) -> Response<Body> {
+fn unread(head: &Parts, body: Body, response: Response<Body>) -> Response<Body> {
     if !head.headers.contains_key(header::EXPECT) {
-        body::throw_away(body).await;
+        linger(head, body);
     }
     response
+}
+
+/// The answer goes out at once; what still comes is read away beside it, in the time of an idle connection.
+fn linger(head: &Parts, body: Body) {
+    if http_body::Body::is_end_stream(&body) {
+        return;
+    }
+    let lingering = head.extensions.get::<Seated>().map(|seat| seat.0.linger());
+    tokio::spawn(async move {
+        let _lingering = lingering;
+        body::throw_away(body).await;
+    });
+}
+
+/// A body, or the answer that there was none.
+async fn received(head: &Parts, mut sent: Body, bytes_max: usize) -> Result<Vec<u8>, Response<Body>> {
+    let problem = match body::read(&mut sent, bytes_max).await {
+        Ok(bytes) => return Ok(bytes),
+        Err(problem) => problem,
+    };
+    let answer = refuse(&problem.problem(bytes_max));
+    match problem {
+        Unread::Announced => Err(unread(head, sent, answer)),
+        Unread::TooLong => {
+            linger(head, sent);
+            Err(answer)
+        }
+        Unread::Late | Unread::Broken => Err(answer),
+    }
 }
 
 /// Logs in, checks tags and the vhost, reads path and query.
@@ -104,7 +134,7 @@ fn prepare(
     app: &App,
     route: &Route,
     parts: Result<RawPathParams, RawPathParamsRejection>,
-    head: &axum::http::request::Parts,
+    head: &Parts,
 ) -> Result<Call, Response<Body>> {
     let parts = parts.map_err(|_| refuse(&Problem::bad("the path is not UTF-8")))?;
     let path: Vec<(String, String)> = parts.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -170,7 +200,8 @@ fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
 }
 
 /// Waits for a turn and lets the handler answer on a thread that may block.
-async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body, coding: Coding) -> Response<Body> {
+async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sent: Body) -> Response<Body> {
+    let coding = Coding::asked(&head.headers);
     let bytes_max = app.0.options.body_bytes_max;
     // Nothing that is open to all reads a body: nobody without a login takes up room for one.
     let mut sent = Some(sent).filter(|_| route.access != Access::Anyone);
@@ -179,9 +210,9 @@ async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body, codin
         .and_then(|body| http_body::Body::size_hint(body).exact())
         .is_some_and(|bytes| bytes <= BODY_BYTES_EARLY as u64);
     if let Some(body) = sent.take_if(|_| is_small) {
-        match body::read(body, bytes_max).await {
+        match received(head, body, bytes_max).await {
             Ok(bytes) => call.body = bytes,
-            Err(problem) => return refuse(&problem),
+            Err(refused) => return refused,
         }
     }
     let mut large = None;
@@ -189,9 +220,9 @@ async fn run(app: &App, route: &'static Route, mut call: Call, sent: Body, codin
         // Who sends a large body slowly keeps others with large bodies waiting, and nobody else.
         let Ok(turn) = app.0.bodies.clone().acquire_owned().await else { return empty(503) };
         large = Some(turn);
-        match body::read(body, bytes_max).await {
+        match received(head, body, bytes_max).await {
             Ok(bytes) => call.body = bytes,
-            Err(problem) => return refuse(&problem),
+            Err(refused) => return refused,
         }
     }
     let Some(slot) = app.0.turns.take(route.lane).await else { return empty(503) };

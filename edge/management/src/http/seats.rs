@@ -2,7 +2,8 @@
 //! one. Refuses to know sockets and requests.
 //!
 //! A connection is busy from the end of a request's head to the end of its answer, fresh for a moment before its first request, and idle
-//! otherwise. Only idle ones are ended: when thousands come at once, each gets to ask.
+//! otherwise, also while it goes on to send a body after the answer. Only idle ones are ended: when thousands come at once, each gets
+//! to ask.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -37,6 +38,8 @@ struct Taken {
     calls: u32,
     /// Whether a whole head of a request ever came.
     has_called: bool,
+    /// Whether it sends what nobody wants: its request was refused before the body came.
+    is_lingering: bool,
     idle_since: Instant,
     /// Tells its connection to end; it keeps its place until it has.
     end: Arc<Notify>,
@@ -46,6 +49,11 @@ struct Taken {
 impl Taken {
     fn is_idle(&self, fresh: Duration) -> bool {
         self.calls == 0 && !self.is_ending && (self.has_called || self.idle_since.elapsed() >= fresh)
+    }
+
+    /// Who makes room goes first by this: who has the answer and only sends, who never asked, who has been idle longest.
+    fn rank(&self) -> (bool, bool, Instant) {
+        (!self.is_lingering, self.has_called, self.idle_since)
     }
 
     fn end(&mut self) {
@@ -61,6 +69,10 @@ pub(super) struct Seat {
     number: u64,
     end: Arc<Notify>,
 }
+
+/// A body that comes after its answer, until dropped.
+#[derive(Debug)]
+pub(super) struct Lingering(Arc<Seat>);
 
 /// A request that is being answered, until dropped.
 #[derive(Debug)]
@@ -100,7 +112,7 @@ impl Seats {
         let of_address = taken.values().filter(|it| it.address == address && it.is_idle(fresh)).count();
         if of_address >= ADDRESS_IDLE_MAX {
             let oldest = taken.values_mut().filter(|it| it.address == address && it.is_idle(fresh));
-            oldest.min_by_key(|it| (it.has_called, it.idle_since)).into_iter().for_each(Taken::end);
+            oldest.min_by_key(|it| it.rank()).into_iter().for_each(Taken::end);
         }
         if taken.len() >= self.count_max {
             if !taken.values().any(|it| it.is_ending) {
@@ -114,6 +126,7 @@ impl Seats {
             address,
             calls: 0,
             has_called: false,
+            is_lingering: false,
             idle_since: Instant::now(),
             end: end.clone(),
             is_ending: false,
@@ -123,12 +136,12 @@ impl Seats {
     }
 }
 
-/// Ends an idle connection: of the address with the most of them one that never asked anything, and of those the oldest.
+/// Ends an idle connection of the address with the most of them.
 fn make_room(taken: &mut HashMap<u64, Taken>, fresh: Duration) {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
     taken.values().filter(|it| it.is_idle(fresh)).for_each(|it| *counts.entry(it.address).or_default() += 1);
     let idle = taken.values_mut().filter(|it| it.is_idle(fresh));
-    let victim = idle.min_by_key(|it| (std::cmp::Reverse(counts[&it.address]), it.has_called, it.idle_since));
+    let victim = idle.min_by_key(|it| (std::cmp::Reverse(counts[&it.address]), it.rank()));
     victim.into_iter().for_each(Taken::end);
 }
 
@@ -169,6 +182,17 @@ impl Seat {
         Busy(self.clone())
     }
 
+    /// The answer is known, and the rest of the body is read only so that the client gets to read it.
+    pub(super) fn linger(self: &Arc<Self>) -> Lingering {
+        self.with(|it| it.is_lingering = true);
+        Lingering(self.clone())
+    }
+
+    /// Whether what comes now is the rest of such a body.
+    pub(super) fn is_lingering(&self) -> bool {
+        self.with(|it| it.is_lingering).unwrap_or_default()
+    }
+
     fn with<T>(&self, look: impl FnOnce(&mut Taken) -> T) -> Option<T> {
         self.seats.taken.lock().get_mut(&self.number).map(look)
     }
@@ -178,6 +202,12 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.seats.taken.lock().remove(&self.number);
         self.seats.freed.notify_one();
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        self.0.with(|it| it.is_lingering = false);
     }
 }
 
@@ -218,6 +248,19 @@ mod tests {
         assert_eq!((ending, is_ending(&first), is_ending(&second)), ([false, false], true, false));
         drop(first);
         assert!(seats.try_take(OTHER).is_some());
+    }
+
+    #[test]
+    fn who_has_the_answer_and_only_sends_makes_room_first() {
+        let seats = seats_of(3);
+        let taken: Vec<_> = (0..3).map(|_| Arc::new(seats.try_take(ONE).unwrap())).collect();
+        let (lingering, busy) = (taken[1].linger(), taken[1].begin());
+        assert!(seats.try_take(ONE).is_none() && !is_ending(&taken[1]), "its answer is not sent yet");
+        taken[0].stay();
+        drop(busy);
+        assert!(seats.try_take(ONE).is_none() && is_ending(&taken[1]) && taken[1].is_lingering());
+        drop(lingering);
+        assert!(!taken[1].is_lingering());
     }
 
     #[test]

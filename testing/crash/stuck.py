@@ -3,16 +3,18 @@
 
     stuck.py --warren target/release/warren
 
-Several queues are filled in turns, so that their backlogs go to segments. A consumer gets everything and acks all but one in some
-thousands. Checked, of transient and persistent messages: the segments shrink to what the blocks of those few take. With SIGKILL at the
-moment when the broker writes those to a new segment, and when it has done so, exactly those messages are there afterwards, in order,
-each once. Exit code 0: all holds.
+Several queues are filled in turns, so that their backlogs go to segments, or one alone, so that it stays in the message log. A consumer gets
+everything and acks all but one in some thousands, or in sixty: then no block is without one. Checked, of transient and persistent messages: what
+is on disk shrinks to what those few take, and `disk_live_ratio` says so. With SIGKILL at the moment when the broker writes those to a new
+segment, and when it has done so, exactly those messages are there afterwards, in order, each once. Exit code 0: all holds.
 """
 
 import argparse
+import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +22,6 @@ import time
 import rawamqp as amqp
 from broker import Broker, Failed
 
-QUEUES, MESSAGES, STUCK_EVERY = 3, 40_000, 8_000
 BATCH = 50                # messages to a queue before it is the next one's turn
 BODY = b"x" * 996         # behind four bytes of number
 SHRUNK_WITHIN_S = 40
@@ -30,22 +31,35 @@ class Violation(Exception):
     """Something that was promised does not hold."""
 
 
-def names(kind):
-    return [f"stuck.{kind}.{nth}" for nth in range(QUEUES)]
+class Case:
+    """So many messages in each of so many queues; one of `every` stays."""
+
+    def __init__(self, kind, queues, messages, every, end):
+        self.kind, self.messages, self.every, self.end = kind, messages, every, end
+        self.names = [f"stuck.{kind}.{nth}" for nth in range(queues)]
+        self.wanted = [number for number in range(messages) if self.stays(number)]
+
+    def stays(self, number):
+        return number % self.every == self.every // 2
+
+    def disk_bytes_max(self):
+        """Of each queue twice what lives, and 16 MiB; of kept log files, of which each is 64 MiB, no more than twice what lives."""
+        lives = len(self.wanted) * 1100
+        return len(self.names) * (2 * lives + (16 << 20))
 
 
-def fill(url, kind):
+def fill(url, case):
     raw = amqp.Raw(url, timeout_s=60)
     raw.open_channel(1)
     raw.confirm_select(1)
-    for name in names(kind):
+    for name in case.names:
         raw.declare_queue(1, name)
-    for first in range(0, MESSAGES, BATCH):
-        for name in names(kind):
-            batch = (amqp.publish(1, "", name, struct.pack(">I", nth) + BODY, kind != "transient") for nth in range(first, first + BATCH))
+    for first in range(0, case.messages, BATCH):
+        for name in case.names:
+            batch = (amqp.publish(1, "", name, struct.pack(">I", nth) + BODY, case.kind != "transient") for nth in range(first, first + BATCH))
             raw.send(b"".join(batch))
-    for name in names(kind):
-        wait("everything published is in the queue", lambda: raw.declare_queue(1, name, passive=True)[1] == MESSAGES)
+    for name in case.names:
+        wait("everything published is in the queue", lambda: raw.declare_queue(1, name, passive=True)[1] == case.messages)
     return raw
 
 
@@ -72,103 +86,126 @@ def deliveries(raw, count):
             raise Violation(f"{len(found)} of {count} messages came")
 
 
-def ack_most(raw, name, channel):
+def ack_most(raw, case, name, channel):
     raw.open_channel(channel)
     raw.consume(channel, name)
-    got = deliveries(raw, MESSAGES)
-    if [number for _, number in got] != list(range(MESSAGES)):
+    got = deliveries(raw, case.messages)
+    if [number for _, number in got] != list(range(case.messages)):
         raise Violation(f"{name} is not in order")
-    raw.send(b"".join(amqp.ack(channel, tag, multiple=False) for tag, number in got if number % STUCK_EVERY != STUCK_EVERY // 2))
+    raw.send(b"".join(amqp.ack(channel, tag, multiple=False) for tag, number in got if not case.stays(number)))
 
 
-def segment_files(data):
+def backlog_files(data):
+    """Segments, and log files that no restart reads."""
     found = {}
-    for folder, _, files in os.walk(os.path.join(data, "segments")):
+    for folder, _, files in os.walk(data):
         for name in files:
-            try:
-                found[os.path.join(folder, name)] = os.path.getsize(os.path.join(folder, name))
-            except FileNotFoundError:
-                pass
+            path = os.path.join(folder, name)
+            if "/segments/" in path or name.endswith(".kept"):
+                try:
+                    found[path] = os.path.getsize(path)
+                except FileNotFoundError:
+                    pass
     return found
 
 
-def segment_bytes(data):
-    return sum(segment_files(data).values())
+def backlog_bytes(data):
+    return sum(backlog_files(data).values())
 
 
-def stuck_bytes_max():
-    """Of each queue what the blocks of its stuck messages have, 256 KiB at most each, as much again, and 16 MiB (docs/storage.md)."""
-    return QUEUES * (2 * (MESSAGES // STUCK_EVERY) * (256 << 10) + (16 << 20))
+def live_ratios(warren, data):
+    told = subprocess.run([warren, "ctl", "--data-dir", data, "list_queues", "name", "disk_live_ratio", "--formatter", "json"],
+                          capture_output=True, text=True, check=True)
+    return {queue["name"]: queue["disk_live_ratio"] for queue in json.loads(told.stdout)}
 
 
-def expect_shrunk(data, when):
-    wait(f"{when}: segments have at most {stuck_bytes_max() >> 20} MiB, now {segment_bytes(data) >> 20}",
-         lambda: segment_bytes(data) <= stuck_bytes_max(), SHRUNK_WITHIN_S)
+def expect_shrunk(data, case, when):
+    wait(f"{when}: the backlog has at most {case.disk_bytes_max() >> 20} MiB, now {backlog_bytes(data) >> 20}",
+         lambda: backlog_bytes(data) <= case.disk_bytes_max(), SHRUNK_WITHIN_S)
 
 
-def expect_stuck(url, kind):
+def expect_stuck(url, case):
     raw = amqp.Raw(url)
-    wanted = [number for number in range(MESSAGES) if number % STUCK_EVERY == STUCK_EVERY // 2]
-    for channel, name in enumerate(names(kind), 1):
+    for channel, name in enumerate(case.names, 1):
         raw.open_channel(channel)
         count = raw.declare_queue(channel, name, passive=True)[1]
-        if count != len(wanted):
-            raise Violation(f"{name} has {count} messages and not {len(wanted)}")
+        if count != len(case.wanted):
+            raise Violation(f"{name} has {count} messages and not {len(case.wanted)}")
         raw.consume(channel, name)
-        got = [number for _, number in deliveries(raw, len(wanted))]
-        if got != wanted:
-            raise Violation(f"{name} gives {got} and not {wanted}")
+        got = [number for _, number in deliveries(raw, len(case.wanted))]
+        if got != case.wanted:
+            raise Violation(f"{name} gives {got} and not {case.wanted}")
     raw.close()
 
 
-def delete_all(url, kind):
+def delete_all(url, case):
     raw = amqp.Raw(url)
     raw.open_channel(1)
-    for name in names(kind):
+    for name in case.names:
         raw.delete_queue(1, name)
     raw.close()
 
 
-def kill_in_the_middle(broker, data):
+def kill_in_the_middle(broker, data, case):
     """When one more segment is written: what is needed is on its way there."""
-    known, end = set(segment_files(data)), time.monotonic() + 10
-    while time.monotonic() < end and set(segment_files(data)) <= known:
+    known, end = {path for path in backlog_files(data) if "/segments/" in path}, time.monotonic() + 20
+    while time.monotonic() < end and {path for path in backlog_files(data) if "/segments/" in path} <= known:
         time.sleep(0.001)
     broker.kill()
 
 
-def kill_afterwards(broker, data):
+def kill_afterwards(broker, data, case):
     """When the old segments are gone."""
-    expect_shrunk(data, "before the kill")
+    expect_shrunk(data, case, "before the kill")
     broker.kill()
 
 
-def run(warren, folder):
+CASES = [
+    Case("transient", 3, 40_000, 8_000, None),
+    Case("early", 3, 40_000, 8_000, kill_in_the_middle),
+    Case("late", 3, 40_000, 8_000, kill_afterwards),
+    Case("amid.early", 3, 40_000, 60, kill_in_the_middle),
+    Case("amid.late", 3, 40_000, 60, kill_afterwards),
+    Case("logged.early", 1, 450_000, 60, kill_in_the_middle),
+    Case("logged.late", 1, 450_000, 60, kill_afterwards),
+]
+
+
+def play(case, warren, data, broker):
+    raw = fill(broker.url, case)
+    before = backlog_bytes(data)
+    for channel, name in enumerate(case.names, 2):
+        ack_most(raw, case, name, channel)
+    if case.end is None:
+        expect_shrunk(data, case, case.kind)
+        after = backlog_bytes(data)
+        raw.close()
+    else:
+        case.end(broker, data, case)
+        broker.start()
+        expect_stuck(broker.url, case)
+        after = backlog_bytes(data)
+        broker.kill()
+        broker.start()
+        expect_stuck(broker.url, case)
+    if case.end == kill_afterwards and case.every < 100:
+        # Most of what the newest log files hold is dead, and is left there: what lies in segments is not.
+        ratio = live_ratios(warren, data)[case.names[0]]
+        if ratio < 0.4 and len(case.names) > 1:
+            raise Violation(f"{case.names[0]} says that {ratio} of its bytes on disk live")
+    delete_all(broker.url, case)
+    return f"{case.kind}: {before / 2**20:.1f} MiB became {after / 2**20:.1f}"
+
+
+def run(warren, folder, cases):
     data = os.path.join(folder, "data")
     os.makedirs(data)
     broker = Broker([warren, "server", "--listen", "127.0.0.1:{port}", "--data-dir", data], os.path.join(folder, "log"))
     broker.start()
     told = []
     try:
-        for kind, end in (("transient", None), ("early", kill_in_the_middle), ("late", kill_afterwards)):
-            raw = fill(broker.url, kind)
-            before = segment_bytes(data)
-            for channel, name in enumerate(names(kind), 2):
-                ack_most(raw, name, channel)
-            if end is None:
-                expect_shrunk(data, kind)
-                after = segment_bytes(data)
-                raw.close()
-            else:
-                end(broker, data)
-                broker.start()
-                expect_stuck(broker.url, kind)
-                after = segment_bytes(data)
-                broker.kill()
-                broker.start()
-                expect_stuck(broker.url, kind)
-            told.append(f"{kind}: {before / 2**20:.1f} MiB became {after / 2**20:.1f}")
-            delete_all(broker.url, kind)
+        for case in cases:
+            told.append(play(case, warren, data, broker))
         broker.stop()
     except (Violation, Failed, AssertionError, amqp.Closed) as trouble:
         raise Violation(f"{trouble}\nbroker's log ends with:\n{broker.log_tail()}") from trouble
@@ -181,10 +218,11 @@ def run(warren, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--warren", required=True, help="the binary")
+    parser.add_argument("--only", help="cases with this in their name")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="stuck-")
     try:
-        told = run(options.warren, folder)
+        told = run(options.warren, folder, [case for case in CASES if (options.only or "") in case.kind])
     except Violation as trouble:
         print(f"stuck: FAILED: {trouble}", flush=True)
         return 1

@@ -35,6 +35,9 @@ const ANSWER_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Kept files emptied at once, at most.
 const EMPTIED_MAX: usize = 8;
 
+/// What is written for that at once while the disk is short of room, unless a single file has more.
+const EMPTIED_BYTES_MAX: u64 = 32 << 20;
+
 /// How often to look again whether emptying files would make room, while there are more than are left alone, and which kept files are
 /// still needed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -163,7 +166,7 @@ impl Checkpointer {
         turn
     }
 
-    /// Begins with kept files that are not needed, or of which less than half is, or less than four fifths while the disk is short of
+    /// Begins with kept files that are not needed, or of which less than half lives, or less than four fifths while the disk is short of
     /// room: queues write what they have in those to segments.
     fn look_at_kept(&self, services: &Services, progress: &mut Progress) -> Option<(Phase, Turn)> {
         let (log, now_ns) = (&services.log, services.clock.now().0);
@@ -178,12 +181,7 @@ impl Checkpointer {
         }
         let disk_is_short = self.0.0.lock().disk_is_short;
         progress.emptied.retain(|_, until_ns| *until_ns > now_ns);
-        let sparse = pins.files().filter(|(file, needed)| {
-            let bytes = file.end - file.start;
-            let is_sparse = if disk_is_short { needed * 5 < bytes * 4 } else { needed * 2 < bytes };
-            *needed > 0 && is_sparse && !progress.emptied.contains_key(&file.start)
-        });
-        let sparse: Arc<[Range<u64>]> = sparse.map(|(file, _)| file.clone()).take(EMPTIED_MAX).collect();
+        let sparse = sparse_files(&pins, disk_is_short, |file| !progress.emptied.contains_key(&file.start));
         if !sparse.is_empty() {
             let again_ns = now_ns + ns(RETRY_INTERVAL);
             tracing::debug!(files = sparse.len(), "kept log files are emptied");
@@ -192,7 +190,7 @@ impl Checkpointer {
             let answers = queues.map(|queue| ask(&queue, 0, &sparse)).collect();
             return Some((Phase::Asked { position: 0, answers, bodies: Moved::Done }, Turn::Worked));
         }
-        let has_free = pins.files().any(|(_, needed)| needed == 0);
+        let has_free = pins.files().any(|(_, need)| need.bytes == 0);
         let free = Free { pins, is_log_free: true };
         has_free.then(|| (Phase::Syncing { position: 0, goal: log.begin_sync(), free }, Turn::Worked))
     }
@@ -331,6 +329,29 @@ fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>, mut bod
     (Phase::Syncing { position, goal: services.log.begin_sync(), free }, Turn::Worked)
 }
 
+/// Files that are to be emptied: those that give the most room for what is written come first, and while the disk is short no more are
+/// emptied at once than it is sure to have room for.
+fn sparse_files(pins: &Pins, disk_is_short: bool, may_go: impl Fn(&Range<u64>) -> bool) -> Arc<[Range<u64>]> {
+    let length = |file: &Range<u64>| u128::from(file.end - file.start);
+    let is_sparse = |(file, kept_bytes): &(&Range<u64>, u64)| {
+        let kept_bytes = u128::from(*kept_bytes);
+        if disk_is_short { kept_bytes * 5 < length(file) * 4 } else { kept_bytes * 2 < length(file) }
+    };
+    let needed = pins.files().filter(|(file, need)| need.bytes > 0 && may_go(file));
+    let kept = needed.map(|(file, need)| (file, need.kept_bytes.min(need.bytes)));
+    let mut sparse: Vec<(&Range<u64>, u64)> = kept.filter(is_sparse).collect();
+    sparse.sort_by(|(a, kept_a), (b, kept_b)| {
+        (u128::from(*kept_a) * length(b)).cmp(&(u128::from(*kept_b) * length(a)))
+    });
+    let (mut bytes, bytes_max) = (0, if disk_is_short { EMPTIED_BYTES_MAX } else { u64::MAX });
+    let fitting = sparse.into_iter().take(EMPTIED_MAX).take_while(|(_, kept_bytes)| {
+        let is_first = bytes == 0;
+        bytes += (*kept_bytes).max(1);
+        is_first || bytes <= bytes_max
+    });
+    fitting.map(|(file, _)| file.clone()).collect()
+}
+
 fn ask(queue: &Arc<Queue>, position: u64, vacate: &Arc<[Range<u64>]>) -> Call<()> {
     let (reply, call) = Call::pair();
     queue.submit(Event::Checkpoint(position, vacate.clone(), reply));
@@ -398,4 +419,45 @@ fn not_removed(services: &Services, error: &LogError) -> Duration {
 /// Whether a queue, a crashed one perhaps, still needs what the log holds up to `position`.
 fn is_needed(queue: &Arc<Queue>, position: u64) -> bool {
     (1..=position).contains(&queue.oldest_log_position())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use queues::LogRange;
+
+    /// Files of 100 MB, all of whose bytes are needed, of which so many MB live.
+    fn pins(live_mb: &[u64]) -> Pins {
+        const MB: u64 = 1_000_000;
+        let file = |nth: usize| nth as u64 * 100 * MB..(nth as u64 + 1) * 100 * MB;
+        let mut pins = Pins::of((0..live_mb.len()).map(file).collect());
+        for (nth, live_mb) in live_mb.iter().enumerate() {
+            pins.add(file(nth));
+            let range = LogRange { position: file(nth).start, bytes: 100_000_000 };
+            pins.add_kept(range, live_mb * MB);
+        }
+        pins
+    }
+
+    fn emptied(live_mb: &[u64], disk_is_short: bool) -> Vec<u64> {
+        let files = sparse_files(&pins(live_mb), disk_is_short, |file| file.start != 300_000_000);
+        files.iter().map(|file| file.start / 100_000_000).collect()
+    }
+
+    #[test]
+    fn files_of_which_less_than_half_lives_are_emptied_the_sparsest_first() {
+        assert_eq!(emptied(&[50, 49, 100, 0, 0, 10], false), [4, 5, 1], "the fourth was asked for before");
+        assert_eq!(emptied(&[1; 20], false).len(), EMPTIED_MAX);
+        assert_eq!(
+            sparse_files(&Pins::of(vec![0..100]), false, |_| true).len(),
+            0,
+            "nothing is needed of it"
+        );
+    }
+
+    #[test]
+    fn while_the_disk_is_short_more_files_are_worth_it_and_few_are_emptied_at_once() {
+        assert_eq!(emptied(&[80, 79, 100, 0], true), [1], "one at least");
+        assert_eq!(emptied(&[20, 79, 10, 0, 3, 0], true), [5, 4, 2], "as many as are sure to find room");
+    }
 }

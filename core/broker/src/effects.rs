@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use queues::{
     BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, HeldBody,
-    LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun, SharedBody,
+    Holes, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun, SharedBody,
 };
 use smallvec::SmallVec;
 
@@ -192,18 +192,18 @@ impl Effects for CellEffects<'_> {
         self.queue.services().keep_in_log(self.queue, token, range);
     }
 
-    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
+    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock, holes: Holes) {
         self.queue.disk_asked();
-        self.queue.services().move_logged(self.queue.id, token, block);
+        self.queue.services().move_logged(self.queue.id, token, block, holes);
     }
 
     fn seal_segment(&mut self, segment: u64) {
         self.queue.services().segments.submit_seal(self.queue.id.0, segment);
     }
 
-    fn move_block(&mut self, token: BlockToken, place: BlockPlace) {
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace, holes: Holes) {
         self.queue.disk_asked();
-        self.queue.services().move_block(self.queue, token, place);
+        self.queue.services().move_block(self.queue, token, place, holes);
     }
 
     fn sync_blocks(&mut self) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use commitlog::{Afterlife, BlockSource, LogError, Position, RangeBytes, RecordAt, SegmentError};
 use parking_lot::Mutex;
-use queues::{BlockToken, LogRange, LoggedBlock, RecordKind};
+use queues::{BlockToken, Holes, LogRange, LoggedBlock, RecordKind};
 use stdx::QueueId;
 
 use crate::cell::crash::Condition;
@@ -30,10 +30,19 @@ pub(crate) struct LogPlaces {
 /// that had been appended at that moment is durable.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// In the order of the log, with the bytes that are needed of each.
-    files: Vec<(Range<u64>, u64)>,
+    /// In the order of the log, with what is needed of each.
+    files: Vec<(Range<u64>, FileNeed)>,
     /// Some queue cannot tell: it is out of service, or its deletion may be undone.
     is_partial: bool,
+}
+
+/// What is needed of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileNeed {
+    /// Bytes that must be there.
+    pub(crate) bytes: u64,
+    /// Bytes that would be written elsewhere if the file had to go, about: without what is settled.
+    pub(crate) kept_bytes: u64,
 }
 
 impl LogPlaces {
@@ -87,8 +96,9 @@ impl LogPlaces {
             self.stated_end.fetch_max(machine.stated_end(), Ordering::Relaxed);
             let mut latest = LogRange { position: 0, bytes: 0 };
             let mut is_there = false;
-            for range in machine.log_ranges() {
+            for (range, kept_bytes) in machine.log_uses() {
                 is_there = true;
+                pins.add_kept(range, kept_bytes);
                 // Two blocks may share a record.
                 let overlaps = (latest.position..latest.end()).contains(&range.position);
                 let start = if overlaps { latest.end() } else { range.position };
@@ -107,17 +117,28 @@ impl Pins {
     /// Nothing is needed of these files.
     pub(crate) fn of(mut files: Vec<Range<u64>>) -> Pins {
         files.sort_unstable_by_key(|file| file.start);
-        Pins { files: files.into_iter().map(|file| (file, 0)).collect(), is_partial: false }
+        let files = files.into_iter().map(|file| (file, FileNeed::default())).collect();
+        Pins { files, is_partial: false }
     }
 
     /// This range is needed.
     pub(crate) fn add(&mut self, range: Range<u64>) {
+        self.add_part(&range, |need, part| need.bytes += part);
+    }
+
+    /// This range has so many bytes that live.
+    pub(crate) fn add_kept(&mut self, range: LogRange, kept_bytes: u64) {
+        let all = u64::from(range.bytes.max(1));
+        self.add_part(&range.into(), |need, part| need.kept_bytes += kept_bytes * part / all);
+    }
+
+    fn add_part(&mut self, range: &Range<u64>, mut add: impl FnMut(&mut FileNeed, u64)) {
         let first = self.files.partition_point(|(file, _)| file.end <= range.start);
-        for (file, needed) in &mut self.files[first..] {
+        for (file, need) in &mut self.files[first..] {
             if file.start >= range.end {
                 return;
             }
-            *needed += file.end.min(range.end) - file.start.max(range.start);
+            add(need, file.end.min(range.end) - file.start.max(range.start));
         }
     }
 
@@ -126,14 +147,14 @@ impl Pins {
         self.is_partial
     }
 
-    /// Files with the bytes that are needed of them.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (&Range<u64>, u64)> {
-        self.files.iter().map(|(file, needed)| (file, *needed))
+    /// Files with what is needed of them.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Range<u64>, FileNeed)> {
+        self.files.iter().map(|(file, need)| (file, *need))
     }
 
     /// What becomes of a file that no restart needs.
     pub(crate) fn afterlife(&self, file: &Range<u64>) -> Afterlife {
-        let is_free = self.files.iter().any(|(known, needed)| known == file && *needed == 0);
+        let is_free = self.files.iter().any(|(known, need)| known == file && need.bytes == 0);
         if is_free && !self.is_partial { Afterlife::None } else { Afterlife::Kept }
     }
 }
@@ -152,16 +173,22 @@ impl Services {
 
     /// Reads a block from the log.
     pub(crate) fn read_logged(self: &Arc<Self>, queue: QueueId, token: BlockToken, block: LoggedBlock) {
-        self.segments.submit_fetch(queue.0, token.0, Box::new(self.source(queue, block)));
+        self.segments.submit_fetch(queue.0, token.0, Box::new(self.source(queue, block, Holes::default())));
     }
 
     /// Copies a block from the log to a segment.
-    pub(crate) fn move_logged(self: &Arc<Self>, queue: QueueId, token: BlockToken, block: LoggedBlock) {
-        self.segments.submit_move(queue.0, token.0, Box::new(self.source(queue, block)));
+    pub(crate) fn move_logged(
+        self: &Arc<Self>,
+        queue: QueueId,
+        token: BlockToken,
+        block: LoggedBlock,
+        holes: Holes,
+    ) {
+        self.segments.submit_move(queue.0, token.0, Box::new(self.source(queue, block, holes)));
     }
 
-    fn source(self: &Arc<Self>, queue: QueueId, block: LoggedBlock) -> FromLog {
-        FromLog { services: Arc::downgrade(self), queue, block }
+    fn source(self: &Arc<Self>, queue: QueueId, block: LoggedBlock, holes: Holes) -> FromLog {
+        FromLog { services: Arc::downgrade(self), queue, block, holes }
     }
 }
 
@@ -184,6 +211,8 @@ struct FromLog {
     services: Weak<Services>,
     queue: QueueId,
     block: LoggedBlock,
+    /// What it is wanted without.
+    holes: Holes,
 }
 
 impl BlockSource for FromLog {
@@ -196,7 +225,8 @@ impl BlockSource for FromLog {
         let services = self.services.upgrade().ok_or(closed)?;
         let LogRange { position, bytes } = self.block.range;
         let read = services.log.read_range(Position(position), bytes)?;
-        assemble(read, self.queue.0, &self.block)
+        let whole = assemble(read, self.queue.0, &self.block)?;
+        self.holes.punch(whole).ok_or(SegmentError::NotInLog { position })
     }
 }
 
@@ -220,8 +250,9 @@ mod tests {
         let mut pins = Pins::of(vec![300..400, 400..500, 0..100, 100..200]);
         pins.add(150..210);
         pins.add(390..401);
-        let needed: Vec<u64> = pins.files().map(|(_, needed)| needed).collect();
-        assert_eq!(needed, [0, 50, 10, 1]);
+        pins.add_kept(LogRange { position: 150, bytes: 100 }, 10);
+        let needed: Vec<(u64, u64)> = pins.files().map(|(_, need)| (need.bytes, need.kept_bytes)).collect();
+        assert_eq!(needed, [(0, 0), (50, 5), (10, 0), (1, 0)]);
         assert_eq!(pins.afterlife(&(0..100)), Afterlife::None);
         assert_eq!(pins.afterlife(&(100..200)), Afterlife::Kept);
         assert_eq!(pins.afterlife(&(200..300)), Afterlife::Kept, "nobody asked for it");

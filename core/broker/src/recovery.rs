@@ -283,7 +283,7 @@ fn keep_segments(segments: &Segments, stream: u64, kept: &HashSet<u64>) -> Resul
 fn drop_unread(log: &Log, contents: &Contents) -> Result<(), StartError> {
     let mut pins = Pins::of(log.kept_files());
     contents.values().flat_map(|queue| queue.log_ranges()).for_each(|range| pins.add(range.into()));
-    let mut unread = pins.files().filter(|(_, needed)| *needed == 0);
+    let mut unread = pins.files().filter(|(_, need)| need.bytes == 0);
     unread.try_for_each(|(file, _)| log.remove_kept(file.start)).map_err(StartError::storage)
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo, WriteTimes};
 use parking_lot::{Mutex, RwLock};
 use platform::{Clock, Random};
-use queues::{BlockPlace, BlockToken, Gone, HeldBody, RecordKind};
+use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::Alarms;
@@ -399,8 +399,9 @@ impl Services {
         self.segments.submit_read(queue.id.0, token.0, location(place));
     }
 
-    pub(crate) fn move_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
-        self.segments.submit_rewrite(queue.id.0, token.0, location(place));
+    pub(crate) fn move_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace, holes: Holes) {
+        let change = Box::new(move |block| holes.punch(block));
+        self.segments.submit_rewrite(queue.id.0, token.0, location(place), change);
     }
 
     pub(crate) fn sync_blocks(&self, queue: &Arc<Queue>) {

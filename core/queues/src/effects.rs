@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::body::{HeldBody, SharedBody};
-use crate::classic::Gone;
+use crate::classic::{Gone, Holes};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::message::{ConsumerId, Delivery, MessageView};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
@@ -76,15 +76,16 @@ pub trait Effects {
     /// [`crate::Classic::oldest_log_position`] says. Answered by [`crate::Classic::block_logged`] when it is durable.
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange);
 
-    /// Writes a block that lies in the log to a segment of the queue; answered by [`crate::Classic::block_written`].
-    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock);
+    /// Writes a block that lies in the log to a segment of the queue, after [`Holes::punch`]; answered by
+    /// [`crate::Classic::block_written`].
+    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock, holes: Holes);
 
     /// No block asked for from now on may go to this segment.
     fn seal_segment(&mut self, segment: u64);
 
-    /// Writes a block anew that lies in a sealed segment, to another segment of the queue; answered by
+    /// Writes a block anew that lies in a sealed segment, after [`Holes::punch`], to another segment of the queue; answered by
     /// [`crate::Classic::block_written`].
-    fn move_block(&mut self, token: BlockToken, place: BlockPlace);
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace, holes: Holes);
 
     /// Makes all written blocks durable; answered by [`crate::Classic::blocks_synced`] or
     /// [`crate::Classic::blocks_not_synced`].

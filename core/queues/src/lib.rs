@@ -17,8 +17,8 @@ mod unique;
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
 pub use body::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
 pub use classic::{
-    Afterwards, Classic, DeliveryView, Gone, Head, PlacedBlock, PublishOutcome, RecordError, Recovering,
-    Scheduled, SegmentRoom, Standing, TurnedAway,
+    Afterwards, Classic, DeliveryView, Gone, Head, Holes, PlacedBlock, PublishOutcome, RecordError,
+    Recovering, Scheduled, SegmentRoom, Standing, TurnedAway,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place};

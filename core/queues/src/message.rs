@@ -197,6 +197,8 @@ pub struct QueueStats {
     pub resident_bytes: u64,
     /// Bytes of message data on disk in segments, of blocks in which something is not settled.
     pub disk_bytes: u64,
+    /// Of those, bytes of messages that are not settled.
+    pub live_disk_bytes: u64,
     /// Bytes of all blocks in the segments that are needed for those.
     pub segment_bytes: u64,
     /// `timestamp` of the message that comes next or of the oldest unacked one, seconds since 1970, whichever is less; of those
@@ -255,6 +257,7 @@ impl QueueGlance {
         self.in_memory += other.in_memory;
         self.memory_bytes += other.memory_bytes;
         self.disk_bytes += other.disk_bytes;
+        self.live_disk_bytes += other.live_disk_bytes;
         self.consumers += other.consumers;
         self.totals += &other.totals;
     }
@@ -281,6 +284,8 @@ pub struct QueueGlance {
     pub memory_bytes: u64,
     /// Bytes of message data on disk in segments.
     pub disk_bytes: u64,
+    /// Of those, bytes of messages that are not settled.
+    pub live_disk_bytes: u64,
     /// As in [`QueueStats::head_timestamp_s`].
     pub head_timestamp_s: Option<u64>,
     /// Consumers.

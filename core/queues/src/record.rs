@@ -9,6 +9,7 @@
 //! ```
 //!
 //! `length` counts everything after itself. The body is what is left; with flag 8 that is a reference, `body id u64 | bytes u32`.
+//! In blocks of segments, flag 16 alone stands for so many settled messages as the properties would have bytes.
 //! Documented in `docs/formats/queue-records.md`.
 
 use crate::message::{IncomingMessage, MessageSeq, MessageView};
@@ -70,9 +71,15 @@ pub struct BlockPlace {
 }
 
 const FIXED_BYTES: usize = 16;
+
+/// Bytes of the placeholder for consecutive settled messages of a block.
+pub const HOLES_BYTES: usize = FIXED_BYTES;
+
 const FLAG_PERSISTENT: u8 = 1;
 const FLAG_EXPIRES: u8 = 4;
 const FLAG_SHARED: u8 = 8;
+/// Alone: placeholders for as many messages as the properties would have bytes.
+const FLAG_HOLES: u8 = 16;
 const SHARED_BYTES: usize = 12;
 const SETTLED_BYTES: usize = 16;
 
@@ -158,6 +165,47 @@ pub fn store_hole(out: &mut Vec<u8>) {
     let mut fixed = [0u8; FIXED_BYTES];
     fixed[..4].copy_from_slice(&(FIXED_BYTES as u32 - 4).to_be_bytes());
     out.extend_from_slice(&fixed);
+}
+
+/// What stands in a block for one message or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InBlock<'a> {
+    /// One message.
+    Message(Stored<'a>),
+    /// So many messages, at least one, that were settled when the block was written anew.
+    Holes(u32),
+}
+
+/// Appends a placeholder for `count` settled messages; only in blocks of segments.
+///
+/// # Panics
+/// When there are none.
+pub fn store_holes(out: &mut Vec<u8>, count: u32) {
+    out.extend_from_slice(&holes(count));
+}
+
+/// A placeholder for `count` messages.
+pub(crate) fn holes(count: u32) -> [u8; HOLES_BYTES] {
+    assert!(
+        count > 0,
+        "a version that does not know the flag takes it for damage only when it says more than is there"
+    );
+    let mut fixed = [0u8; HOLES_BYTES];
+    fixed[..4].copy_from_slice(&(HOLES_BYTES as u32 - 4).to_be_bytes());
+    fixed[4] = FLAG_HOLES;
+    fixed[8..12].copy_from_slice(&count.to_be_bytes());
+    fixed
+}
+
+/// Parses what stands first in these bytes of a block; also returns how many bytes it takes. `None` when damaged.
+#[inline]
+pub fn parse_in_block(bytes: &[u8]) -> Option<(InBlock<'_>, usize)> {
+    if bytes.get(4).is_some_and(|flags| flags & FLAG_HOLES != 0) {
+        let count = u32_at(bytes, 8)?;
+        let is_one = count > 0 && bytes.get(..HOLES_BYTES)? == holes(count);
+        return is_one.then_some((InBlock::Holes(count), HOLES_BYTES));
+    }
+    parse(bytes).map(|(stored, taken)| (InBlock::Message(stored), taken))
 }
 
 #[inline]
@@ -322,6 +370,27 @@ mod tests {
         assert_eq!(seqs, [MessageSeq(5), MessageSeq(9)]);
         payload.pop();
         assert!(enqueued(&payload).last().expect("two").is_none());
+    }
+
+    #[test]
+    fn placeholders_for_settled_messages_are_no_messages() {
+        let mut bytes = Vec::new();
+        store_holes(&mut bytes, 258);
+        assert_eq!(bytes, [0, 0, 0, 12, 16, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0]);
+        assert_eq!(parse_in_block(&bytes), Some((InBlock::Holes(258), HOLES_BYTES)));
+        assert_eq!(parse(&bytes), None, "versions before them take them for damage");
+        for at in 0..bytes.len() {
+            assert_eq!(parse_in_block(&bytes[..at]), None, "cut at {at}");
+        }
+        for (at, byte) in [(3, 13), (4, 17), (5, 1), (11, 0), (15, 1)] {
+            let mut bad = bytes.clone();
+            bad[at] = byte;
+            (at == 11).then(|| bad[10] = 0);
+            assert_eq!(parse_in_block(&bad), None, "byte {at}");
+        }
+        let mut message = Vec::new();
+        store(&mut message, &sample(), None);
+        assert!(matches!(parse_in_block(&message), Some((InBlock::Message(_), _))));
     }
 
     #[test]

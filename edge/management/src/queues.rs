@@ -69,11 +69,11 @@ fn capacity(stats: &QueueStats) -> Value {
     if stats.consumers.is_empty() { 0.into() } else { stats.consumer_capacity.into() }
 }
 
-/// Which part of a queue's segments is of blocks that are needed; empty for a queue without segments.
+/// Which part of what a queue has on disk is of messages that are not settled; empty for a queue that has nothing there.
 fn live_ratio(stats: &QueueStats) -> Value {
     match stats.segment_bytes {
         0 => "".into(),
-        all => ((stats.disk_bytes as f64 / all as f64 * 100.0).round() / 100.0).into(),
+        all => ((stats.live_disk_bytes.min(all) as f64 / all as f64 * 100.0).round() / 100.0).into(),
     }
 }
 

@@ -23,7 +23,7 @@ pub use log::{
 };
 pub use position::Position;
 pub use segment::{
-    BLOCK_BYTES_MAX, BlockLocation, BlockSource, ScanEnd, SegmentError, SegmentFile, SegmentIo,
+    BLOCK_BYTES_MAX, BlockChange, BlockLocation, BlockSource, ScanEnd, SegmentError, SegmentFile, SegmentIo,
     SegmentListener, SegmentOptions, Segments, list_segments, segments_exist,
 };
 pub use snapshot::{

@@ -108,7 +108,7 @@ impl super::Checkpointer {
         while queues.len() < COMPACTED_MAX && bytes < COMPACTED_BYTES_MAX {
             let Some(queue) = self.0.0.lock().sparse.next() else { break };
             // Without a lock: there may be many.
-            let room = queue.read_used(|machine, _| machine.segment_room()).unwrap_or_default();
+            let room = queue.read_used(|machine, _| machine.segment_room(free_bytes_max)).unwrap_or_default();
             if is_worth_it(room, free_bytes_max) {
                 bytes += room.free_bytes;
                 queues.push(queue);

@@ -6,7 +6,7 @@ use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
 use crate::body::{BodyBytes, HeldBody, SharedBody};
 use crate::logged::{LogRange, Logged, Place};
-use crate::record::{self, BlockPlace, Stored};
+use crate::record::{self, BlockPlace, InBlock, Stored};
 
 /// Bytes of messages after which a block is closed and a new one begun.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
@@ -29,7 +29,8 @@ struct Entry {
 enum Data {
     Open(Vec<u8>),
     Closed(Arc<Vec<u8>>),
-    Away,
+    /// On disk; so many bytes.
+    Away(usize),
 }
 
 /// The bytes of a block, and where its messages are in them. Without the bytes while they are on disk only and some of the
@@ -73,6 +74,8 @@ pub(crate) struct Block {
     pub(crate) unacked: u32,
     /// Persistent messages, settled ones included.
     pub(crate) persistent: u32,
+    /// Stored bytes of messages not yet settled, without shared bodies; about so many when some were settled whose sizes were not known.
+    pub(crate) live_bytes: u32,
     /// So many of the first messages are settled; acks mostly come in order.
     settled_first: u32,
     /// Copy on disk: segment, offset, and bytes, of which there are none without a copy. In the log: position, [`IN_LOG`], bytes.
@@ -103,6 +106,8 @@ pub(crate) struct PlacedOnDisk {
     pub(crate) expires: bool,
     /// Bytes of bodies of messages that are not settled.
     pub(crate) body_bytes: u64,
+    /// Stored bytes of these messages, if the record tells.
+    pub(crate) live_bytes: Option<u32>,
     /// Places in the block of messages with shared bodies, ascending.
     pub(crate) bodies: Vec<(u32, SharedBody)>,
 }
@@ -118,6 +123,22 @@ impl Content {
         const KEPT_ENTRIES_MAX: usize = 16;
         let is_small = matches!(&self.data, Data::Open(bytes) if bytes.capacity() <= KEPT_BYTES_MAX);
         is_small && self.entries.capacity() <= KEPT_ENTRIES_MAX
+    }
+
+    fn data_len(&self) -> usize {
+        match &self.data {
+            Data::Open(bytes) => bytes.len(),
+            Data::Closed(bytes) => bytes.len(),
+            Data::Away(bytes) => *bytes,
+        }
+    }
+
+    /// Stored bytes of messages with these indices.
+    fn stored_len(&self, indices: std::ops::Range<u32>) -> usize {
+        let begin = |index: u32| {
+            self.entries.get(index as usize).map_or(self.data_len(), |entry| entry.offset as usize)
+        };
+        begin(indices.end) - begin(indices.start)
     }
 
     fn cleared(mut self: Box<Content>) -> Box<Content> {
@@ -143,6 +164,7 @@ impl Block {
             live: 0,
             unacked: 0,
             persistent: 0,
+            live_bytes: 0,
             settled_first: 0,
             segment: 0,
             segment_offset: 0,
@@ -160,7 +182,7 @@ impl Block {
 
     /// A block known only from a state record: bytes on disk, some messages settled. `None` when there can be no such block.
     pub(crate) fn on_disk(known: PlacedOnDisk) -> Option<Block> {
-        let PlacedOnDisk { first, count, place, settled, expires, body_bytes, bodies } = known;
+        let PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, bodies } = known;
         let live = (0..count).filter(|index| !settled.contains(*index)).count() as u32;
         let is_possible = match place {
             Place::Segment(place) => place.offset < IN_LOG.into(),
@@ -169,10 +191,12 @@ impl Block {
         let settled_first = (0..count).take_while(|index| settled.contains(*index)).count() as u32;
         let is_gapped = live < count - settled_first;
         let marks = is_gapped.then(|| Box::new(Marks { settled, ..Marks::default() }));
+        let share = u64::from(place.bytes()) * u64::from(live) / u64::from(count.max(1));
         let mut block = Block {
             count,
             live,
             persistent: live,
+            live_bytes: live_bytes.unwrap_or(share as u32).min(place.bytes()),
             settled_first,
             expires,
             synced: true,
@@ -294,7 +318,7 @@ impl Block {
         match &self.content.as_ref()?.data {
             Data::Open(bytes) => Some(bytes),
             Data::Closed(bytes) => Some(bytes),
-            Data::Away => None,
+            Data::Away(_) => None,
         }
     }
 
@@ -363,7 +387,7 @@ impl Block {
             let data = match &content.data {
                 Data::Open(bytes) => bytes.capacity(),
                 Data::Closed(bytes) => bytes.capacity() + 5 * size_of::<usize>(),
-                Data::Away => 0,
+                Data::Away(_) => 0,
             };
             size_of::<Content>() + data + content.entries.capacity() * size_of::<Entry>()
         });
@@ -402,7 +426,9 @@ impl Block {
         let (bytes, entries) = self.open_content();
         let offset = u32::try_from(bytes.len()).expect("a block is small but for one large message");
         write(bytes);
+        let stored_bytes = (bytes.len() - offset as usize) as u32;
         entries.push(Entry { offset, body_bytes: body_bytes as u32 });
+        self.live_bytes += stored_bytes;
         let (index, is_first_persistent) = (self.count, self.persistent == 0);
         if persistent {
             self.persistent += 1;
@@ -464,7 +490,7 @@ impl Block {
             (self.away_body_bytes, self.away_transient_bytes) = (away(all), away(all - persistent));
             self.content = None;
         } else if let Some(content) = &mut self.content {
-            content.data = Data::Away;
+            content.data = Data::Away(content.data_len());
         }
     }
 
@@ -481,14 +507,30 @@ impl Block {
 
     fn fill_data(&mut self, bytes: Vec<u8>) -> bool {
         let mut entries = Vec::with_capacity(self.count as usize);
-        let mut at = 0;
-        for index in 0..self.count {
-            let Some((stored, taken)) = record::parse(&bytes[at..]) else { return false };
-            let known = self.shared().and_then(|bodies| bodies.id(index));
-            if !self.is_settled_at(index) && stored.shared.map(|shared| shared.id) != known {
-                return false;
+        let (mut at, mut live_bytes) = (0, 0);
+        while let index = entries.len() as u32
+            && index < self.count
+        {
+            let Some((found, taken)) = record::parse_in_block(&bytes[at..]) else { return false };
+            match found {
+                InBlock::Message(stored) => {
+                    if !self.is_settled_at(index) {
+                        let known = self.shared().and_then(|bodies| bodies.id(index));
+                        if stored.shared.map(|shared| shared.id) != known {
+                            return false;
+                        }
+                        live_bytes += taken as u32;
+                    }
+                    entries.push(Entry { offset: at as u32, body_bytes: stored.body_bytes() as u32 });
+                }
+                InBlock::Holes(count) => {
+                    let is_inside = count <= self.count - index;
+                    if !is_inside || !(index..index + count).all(|index| self.is_settled_at(index)) {
+                        return false;
+                    }
+                    (0..count).for_each(|_| entries.push(Entry { offset: at as u32, body_bytes: 0 }));
+                }
             }
-            entries.push(Entry { offset: at as u32, body_bytes: stored.body_bytes() as u32 });
             at += taken;
         }
         if at != bytes.len() {
@@ -496,7 +538,25 @@ impl Block {
         }
         let (data, logged) = (Data::Closed(Arc::new(bytes)), Logged::default());
         self.content = Some(Box::new(Content { data, entries, logged }));
+        self.live_bytes = live_bytes;
         true
+    }
+
+    /// Whether it is known where each of its messages is in its bytes.
+    pub(crate) fn knows_sizes(&self) -> bool {
+        self.content.is_some()
+    }
+
+    /// Messages with these indices are being settled: their bytes do not count any more. When their sizes are not known, they have
+    /// their share of what lives.
+    fn forget_live_bytes(&mut self, indices: std::ops::Range<u32>) {
+        let (count, live) = (indices.end - indices.start, self.live);
+        let bytes = match &self.content {
+            _ if count >= live => self.live_bytes,
+            Some(content) => content.stored_len(indices) as u32,
+            None => (u64::from(self.live_bytes) * u64::from(count) / u64::from(live)) as u32,
+        };
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
     }
 
     fn index(&self, number: u64) -> u32 {
@@ -565,10 +625,22 @@ impl Block {
         self.away_body_bytes = self.away_body_bytes.saturating_sub(forgotten);
     }
 
+    /// A message is being settled, and with it the rest of the block, because sizes are not in memory: what of them is logged with it.
+    pub(crate) fn take_away_bytes(&mut self, number: u64) -> u64 {
+        if self.content.is_some() || !self.is_persistent(number) {
+            return 0;
+        }
+        let persistent_bytes = self.live_persistent_body_bytes();
+        self.away_body_bytes = self.away_transient_bytes;
+        persistent_bytes
+    }
+
     /// Marks a message settled; tells whether it was not yet.
     pub(crate) fn settle(&mut self, number: u64) -> bool {
-        let new = self.mark_settled(self.index(number));
+        let index = self.index(number);
+        let new = self.mark_settled(index);
         if new {
+            self.forget_live_bytes(index..index + 1);
             self.live -= 1;
         }
         new
@@ -581,6 +653,7 @@ impl Block {
         if self.marks.is_some() || index != self.settled_first {
             return None;
         }
+        self.forget_live_bytes(index..index + count);
         self.settled_first += count;
         self.live -= count;
         let sizes = self.entries().get(index as usize..(index + count) as usize).unwrap_or_default();
@@ -626,11 +699,27 @@ impl Block {
     /// Settled bits, with transient messages counted as settled: what survives a restart of a block with persistent ones.
     pub(crate) fn settled_or_transient(&self) -> Bitmap {
         debug_assert!(self.persistent > 0, "nothing of a block of transient messages survives");
-        let mut gone = self.marks().settled.union(&self.marks().transient);
+        self.settled().union(&self.marks().transient)
+    }
+
+    /// Settled bits.
+    pub(crate) fn settled(&self) -> Bitmap {
+        let mut settled = self.marks().settled.clone();
         for index in 0..self.settled_first {
-            gone.insert(index);
+            settled.insert(index);
         }
-        gone
+        settled
+    }
+
+    /// As [`Block::live_bytes`], of the persistent messages alone; about so many.
+    pub(crate) fn live_persistent_bytes(&self) -> u32 {
+        let transient = &self.marks().transient;
+        if *transient == Bitmap::EMPTY || self.live == 0 {
+            return self.live_bytes;
+        }
+        let is_counted = |index: &u32| !self.is_settled_at(*index) && !transient.contains(*index);
+        let survivors = (0..self.count).filter(is_counted).count() as u64;
+        (u64::from(self.live_bytes) * survivors / u64::from(self.live)) as u32
     }
 }
 
@@ -646,7 +735,7 @@ mod tests {
 
     #[test]
     fn a_block_in_a_backlog_is_small() {
-        assert!(size_of::<Block>() <= 72, "{}", size_of::<Block>());
+        assert!(size_of::<Block>() <= 80, "{}", size_of::<Block>());
     }
 
     #[test]

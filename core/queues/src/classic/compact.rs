@@ -1,44 +1,86 @@
-//! Segments of which little is needed: the blocks that still hold something move to another one, and they go. One message that nobody
-//! settles must not keep on disk all that was written beside it. Knows nothing of when that is worth the work.
+//! Segments of which little lives: what does moves to another one, blocks with holes where messages are settled, and they go. One message
+//! that nobody settles must not keep on disk all that was written beside it. Knows nothing of when that is worth the work.
 
+use std::collections::BTreeMap;
+
+use super::level::Level;
+#[cfg(test)]
+use super::machine::OnDisk;
 use super::machine::{Classic, SegmentUse};
 use super::spill::Checkpoint;
 use crate::effects::Effects;
+use crate::logged::Place;
 
-/// Bytes of blocks that move at once, unless a single segment has more: others wait for the disk meanwhile, and have to have room on it.
+/// Bytes that are written at once, unless a single segment has more: others wait for the disk meanwhile, and have to have room on it.
 const MOVED_BYTES_MAX: u64 = 32 << 20;
+
+/// Bytes that are read for that.
+const READ_BYTES_MAX: u64 = 256 << 20;
+
+/// Somebody is told when this part of the bytes of needed blocks was settled since the last time.
+const SETTLED_PART: u64 = 8;
 
 /// What a queue has in segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentRoom {
-    /// Bytes of blocks with messages that are not settled.
+    /// Bytes that blocks with messages that are not settled have when they are written anew.
     pub needed_bytes: u64,
-    /// Bytes of other blocks in segments of which less than half is needed: what [`Classic::compact`] frees, some of it at a time.
+    /// Other bytes of segments of which less than half is needed: what [`Classic::compact`] frees, some of it at a time.
     pub free_bytes: u64,
 }
 
-impl SegmentUse {
+/// A segment, and what of it is needed.
+struct Segment {
+    number: u64,
+    bytes: u64,
+    /// What is read to compact it, and what is written.
+    read_bytes: u64,
+    kept_bytes: u64,
+}
+
+impl Segment {
     /// Whether less than half of it is needed.
     fn is_sparse(&self) -> bool {
-        self.needed_bytes * 2 < self.bytes
+        self.kept_bytes * 2 < self.bytes
     }
 }
 
 impl Classic {
-    /// What it has in segments.
-    pub fn segment_room(&self) -> SegmentRoom {
+    /// What it has in segments. Unless at least so many bytes there are free, and as many as live besides, that is only told roughly, with
+    /// more than is free: to know better every block has to be looked at.
+    pub fn segment_room(&self, free_bytes_min: u64) -> SegmentRoom {
+        let live_bytes = self.in_segments.live_bytes;
+        let free_bytes = self.all_segment_bytes().saturating_sub(live_bytes);
+        if free_bytes_min > 0 && free_bytes < free_bytes_min + live_bytes {
+            return SegmentRoom { needed_bytes: live_bytes, free_bytes };
+        }
         let mut room = SegmentRoom::default();
-        for held in self.segments.values() {
-            room.needed_bytes += held.needed_bytes;
-            room.free_bytes += if held.is_sparse() { held.bytes - held.needed_bytes } else { 0 };
+        for segment in self.segments_in_use() {
+            room.needed_bytes += segment.kept_bytes;
+            room.free_bytes += if segment.is_sparse() { segment.bytes - segment.kept_bytes } else { 0 };
         }
         room
+    }
+
+    /// Bytes of all blocks ever written to its segments.
+    pub(super) fn all_segment_bytes(&self) -> u64 {
+        self.segments.values().map(|held| held.bytes).sum()
     }
 
     /// Whether [`Classic::segment_room`] may tell more that is free than when this was asked last.
     #[inline]
     pub fn take_may_be_sparse(&mut self) -> bool {
         std::mem::take(&mut self.may_be_sparse)
+    }
+
+    /// So many bytes of messages in blocks of segments are settled.
+    pub(super) fn note_settled_in_segments(&mut self, bytes: u64) {
+        self.in_segments.live_bytes -= bytes;
+        self.settled_unseen += bytes;
+        if self.settled_unseen * SETTLED_PART >= self.in_segments.bytes {
+            self.settled_unseen = 0;
+            self.may_be_sparse = true;
+        }
     }
 
     /// Moves what is needed of sparse segments to others, of the sparsest first and not of all at once, and gives those up; a state record
@@ -56,19 +98,48 @@ impl Classic {
         self.write_out(&[], &sparse, fx);
     }
 
+    /// What is counted of blocks on disk, counted anew; and whether each of them can have as many bytes that live.
+    #[cfg(test)]
+    pub(super) fn counted_on_disk(&self) -> (OnDisk, OnDisk, bool) {
+        let (mut in_segments, mut in_log, mut is_possible) = (OnDisk::default(), OnDisk::default(), true);
+        for block in self.levels.iter().flat_map(Level::blocks) {
+            let Some(place) = block.place() else { continue };
+            let counted = if let Place::Segment(_) = place { &mut in_segments } else { &mut in_log };
+            counted.add(place, block.live_bytes);
+            is_possible &= block.live_bytes <= place.bytes() && (block.live > 0 || block.live_bytes == 0);
+        }
+        (in_segments, in_log, is_possible)
+    }
+
+    /// Segments with blocks that are needed.
+    fn segments_in_use(&self) -> Vec<Segment> {
+        let mut kept_bytes: BTreeMap<u64, u64> = BTreeMap::new();
+        for block in self.levels.iter().flat_map(Level::blocks) {
+            if let Some(Place::Segment(place)) = block.place() {
+                *kept_bytes.entry(place.segment).or_default() += block.kept_bytes();
+            }
+        }
+        let of = |(number, held): (&u64, &SegmentUse)| {
+            let (bytes, read_bytes) = (held.bytes, held.needed_bytes);
+            Some(Segment { number: *number, bytes, read_bytes, kept_bytes: *kept_bytes.get(number)? })
+        };
+        self.segments.iter().filter_map(of).collect()
+    }
+
     /// Segments that give the most room for what is written.
     fn sparsest(&self) -> Vec<u64> {
-        let sparse = self.segments.iter().filter(|(_, held)| held.blocks > 0 && held.is_sparse());
-        let mut sparse: Vec<(u64, SegmentUse)> = sparse.map(|(segment, held)| (*segment, *held)).collect();
+        let mut sparse = self.segments_in_use();
+        sparse.retain(Segment::is_sparse);
         let parts = |a: u64, b: u64| u128::from(a) * u128::from(b);
-        sparse.sort_by(|(_, a), (_, b)| parts(a.needed_bytes, b.bytes).cmp(&parts(b.needed_bytes, a.bytes)));
-        let mut bytes = 0;
-        let fitting = sparse.into_iter().take_while(|(_, held)| {
-            let is_first = bytes == 0;
-            bytes += held.needed_bytes;
-            is_first || bytes <= MOVED_BYTES_MAX
+        sparse.sort_by(|a, b| parts(a.kept_bytes, b.bytes).cmp(&parts(b.kept_bytes, a.bytes)));
+        let (mut written, mut read) = (0, 0);
+        let fitting = sparse.into_iter().take_while(|segment| {
+            let is_first = read == 0;
+            written += segment.kept_bytes;
+            read += segment.read_bytes;
+            is_first || (written <= MOVED_BYTES_MAX && read <= READ_BYTES_MAX)
         });
-        fitting.map(|(segment, _)| segment).collect()
+        fitting.map(|segment| segment.number).collect()
     }
 
     /// A state record tells where everything is now: segments that only an earlier one referred to may go.

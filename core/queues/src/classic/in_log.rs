@@ -17,18 +17,30 @@ impl Classic {
         block.writing = true;
         block.put_at(Place::Log(range));
         fx.keep_in_log(token(at, block), range);
-        self.occupy(Place::Log(range));
+        let live_bytes = block.live_bytes;
+        self.occupy(Place::Log(range), live_bytes);
     }
 
     /// Bytes on disk that hold its blocks.
     pub(super) fn disk_bytes(&self) -> u64 {
-        self.segments.values().map(|held| held.needed_bytes).sum::<u64>() + self.log_bytes()
+        self.in_segments.bytes + self.log_bytes()
+    }
+
+    /// Of those, bytes of messages that are not settled.
+    pub(super) fn live_disk_bytes(&self) -> u64 {
+        self.in_segments.live_bytes + self.in_log.live_bytes
+    }
+
+    /// Blocks that have a place on disk.
+    #[inline]
+    pub(super) fn blocks_on_disk(&self) -> u64 {
+        self.in_segments.blocks + self.in_log.blocks
     }
 
     /// Those that are in the log. A record counts once: one that filled a block and began the next belongs to both, and with
     /// priorities to blocks of several levels.
     pub(super) fn log_bytes(&self) -> u64 {
-        if self.blocks_in_log == 0 {
+        if self.in_log.blocks == 0 {
             return 0;
         }
         let ranges = || self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
@@ -40,12 +52,14 @@ impl Classic {
         covered_bytes(sorted)
     }
 
-    /// A block has this place on disk from now on.
-    pub(super) fn occupy(&mut self, place: Place) {
-        self.blocks_on_disk += 1;
+    /// A block has this place on disk from now on, and so many bytes of messages that are not settled.
+    pub(super) fn occupy(&mut self, place: Place, live_bytes: u32) {
         match place {
-            Place::Segment(place) => self.segments.entry(place.segment).or_default().add(place.bytes),
-            Place::Log(_) => self.blocks_in_log += 1,
+            Place::Segment(at) => {
+                self.in_segments.add(place, live_bytes);
+                self.segments.entry(at.segment).or_default().add(at.bytes);
+            }
+            Place::Log(_) => self.in_log.add(place, live_bytes),
         }
     }
 
@@ -57,7 +71,7 @@ impl Classic {
     }
 
     /// A block is somewhere else now. Until the next state record is durable, a crash would bring it back where it was.
-    pub(super) fn leave(&mut self, before: Option<Place>) {
+    pub(super) fn leave(&mut self, before: Option<Place>, live_bytes: u32) {
         match before {
             Some(Place::Log(range)) => self.moved.push(range),
             Some(Place::Segment(place)) if !self.moved_from.contains(&place.segment) => {
@@ -65,27 +79,42 @@ impl Classic {
             }
             _ => {}
         }
-        before.into_iter().for_each(|place| self.vacate(place));
+        before.into_iter().for_each(|place| self.vacate(place, live_bytes));
     }
 
-    /// A block has this place no more.
-    pub(super) fn vacate(&mut self, place: Place) {
-        self.blocks_on_disk -= 1;
+    /// A block has this place no more; it has so many bytes of messages that are not settled.
+    pub(super) fn vacate(&mut self, place: Place, live_bytes: u32) {
         match place {
-            Place::Segment(place) => {
-                let held = self.segments.get_mut(&place.segment).expect("blocks are counted when written");
-                held.remove(place.bytes);
+            Place::Segment(at) => {
+                self.in_segments.remove(place, live_bytes);
+                let held = self.segments.get_mut(&at.segment).expect("blocks are counted when written");
+                held.remove(at.bytes);
                 (self.has_dead_segments, self.may_be_sparse) = (true, true);
             }
-            Place::Log(_) => self.blocks_in_log -= 1,
+            Place::Log(_) => self.in_log.remove(place, live_bytes),
         }
+    }
+
+    /// A block with a place on disk has other bytes of messages that are not settled than was thought: it was read.
+    pub(super) fn correct_live_bytes(&mut self, place: Place, before: u32, now: u32) {
+        let on_disk = match place {
+            Place::Segment(_) => &mut self.in_segments,
+            Place::Log(_) => &mut self.in_log,
+        };
+        on_disk.live_bytes = on_disk.live_bytes - u64::from(before) + u64::from(now);
     }
 
     /// Parts of the log that hold blocks of this queue: it needs them whatever [`Classic::oldest_log_position`] says, and besides what
     /// that says.
     pub fn log_ranges(&self) -> impl Iterator<Item = LogRange> + '_ {
-        let blocks = self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
-        blocks.chain(self.moved.iter().copied()).chain(self.dying_in_log.iter().copied())
+        self.log_uses().map(|(range, _)| range)
+    }
+
+    /// The same, each with the bytes that would be written if it had to leave the log.
+    pub fn log_uses(&self) -> impl Iterator<Item = (LogRange, u64)> + '_ {
+        let blocks = self.levels.iter().flat_map(Level::blocks);
+        let in_log = blocks.filter_map(|block| Some((block.log_range()?, block.kept_bytes())));
+        in_log.chain(self.moved.iter().chain(&self.dying_in_log).map(|range| (*range, 0)))
     }
 
     /// No state record since the start refers to blocks in the log from here on: parts beyond may go before the settlements of what

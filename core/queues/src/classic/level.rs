@@ -48,6 +48,10 @@ pub(crate) struct Freed {
     pub(crate) bytes: usize,
     /// Shared bodies that the queue has no use for any more.
     pub(crate) bodies: Vec<SharedBody>,
+    /// Bytes of messages, without shared bodies, that were settled in blocks of segments.
+    pub(crate) settled_in_segments: u64,
+    /// In blocks of the log.
+    pub(crate) settled_in_log: u64,
 }
 
 /// What is known of messages at the moment they are settled: consecutive ones of one block that are all persistent or all transient.
@@ -59,10 +63,23 @@ pub(crate) struct SettledMessages {
     pub(crate) count: u32,
     /// Body bytes of all.
     pub(crate) body_bytes: u64,
+    /// Those of the rest of the block, which goes with them, when they are only known together.
+    pub(crate) away_body_bytes: u64,
     /// Delivery mode 2.
     pub(crate) persistent: bool,
     /// The first is the first of its block.
     pub(crate) begins_block: bool,
+}
+
+impl Freed {
+    #[inline]
+    fn note_settled(&mut self, place: Option<Place>, bytes: u32) {
+        match place {
+            Some(Place::Segment(_)) => self.settled_in_segments += u64::from(bytes),
+            Some(Place::Log(_)) => self.settled_in_log += u64::from(bytes),
+            None => {}
+        }
+    }
 }
 
 impl Level {
@@ -465,14 +482,22 @@ impl Level {
                 continue;
             };
             let block = &mut self.blocks[at];
-            let stop = block.end().min(end);
+            let (stop, live_bytes) = (block.end().min(end), block.live_bytes);
             let all_are_out = self.returned.is_empty() && self.reserve.is_empty();
             let in_order = if all_are_out { block.settle_in_order(number..stop) } else { None };
             if let Some(body_bytes) = in_order {
                 let count = (stop - number) as u32;
                 block.unacked -= count;
                 let (persistent, begins_block) = (block.persistent > 0, number == block.first);
-                each(SettledMessages { first: number, count, body_bytes, persistent, begins_block });
+                let away_body_bytes = block.take_away_bytes(number);
+                each(SettledMessages {
+                    first: number,
+                    count,
+                    body_bytes,
+                    away_body_bytes,
+                    persistent,
+                    begins_block,
+                });
             } else {
                 for number in number..stop {
                     let is_back = !self.returned.is_empty() && self.returned.contains(&number);
@@ -488,12 +513,14 @@ impl Level {
                         first: number,
                         count: 1,
                         body_bytes: block.body_bytes(number),
+                        away_body_bytes: block.take_away_bytes(number),
                         persistent: block.is_persistent(number),
                         begins_block: number == block.first,
                     });
                 }
             }
             number = stop;
+            freed.note_settled(block.place(), live_bytes - block.live_bytes);
             if block.live == 0 && block.end() <= self.cursor {
                 self.free_block(at, freed);
             }

@@ -24,7 +24,8 @@ impl Classic {
             memory_bytes: self.heap_bytes() as u64,
             resident_bytes: self.memory_bytes as u64,
             disk_bytes: self.disk_bytes(),
-            segment_bytes: self.segments.values().map(|held| held.bytes).sum::<u64>() + self.log_bytes(),
+            live_disk_bytes: self.live_disk_bytes(),
+            segment_bytes: self.all_segment_bytes() + self.log_bytes(),
             head_timestamp_s: self.head_timestamp_s(),
             active_ms: self.active_ms,
             single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),
@@ -47,6 +48,7 @@ impl Classic {
             in_memory: self.in_memory(),
             memory_bytes: self.memory_bytes as u64,
             disk_bytes: self.disk_bytes(),
+            live_disk_bytes: self.live_disk_bytes(),
             head_timestamp_s: self.head_timestamp_s(),
             consumers: self.consumers.count(),
             totals: *self.tally.now(),
@@ -60,7 +62,7 @@ impl Classic {
 
     /// Counted message by message in the blocks that are in memory while others are on disk.
     fn in_memory(&self) -> InMemory {
-        if self.blocks_on_disk == 0 {
+        if self.blocks_on_disk() == 0 {
             let body_bytes = self.ready_bytes + self.unacked_bytes;
             return InMemory { ready: self.ready, unacked: self.unacked, body_bytes };
         }

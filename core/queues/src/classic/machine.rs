@@ -12,7 +12,7 @@ use super::spill::Checkpoint;
 use crate::arguments::{Order, Overflow, QueueConfig};
 use crate::body::{HeldBody, SharedBody};
 use crate::effects::{DeadReason, Effects, GetToken};
-use crate::logged::LogRange;
+use crate::logged::{LogRange, Place};
 use crate::message::{
     ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, SettleHow, SettleRun,
 };
@@ -64,15 +64,17 @@ pub struct Classic {
     pub(super) memory_bytes: usize,
     /// What [`Classic::share_memory`] leaves it of those.
     pub(super) share_bytes: usize,
-    /// Blocks that have a place on disk, and those of them that lie in the log.
-    pub(super) blocks_on_disk: u64,
-    pub(super) blocks_in_log: u64,
+    /// Blocks that have a place in segments, and in the log.
+    pub(super) in_segments: OnDisk,
+    pub(super) in_log: OnDisk,
+    /// Bytes of messages in blocks of segments that were settled since somebody was told of free room there.
+    pub(super) settled_unseen: u64,
     /// Blocks on their way to a segment whose place is not known yet.
     pub(super) writes: u32,
     /// The newest segment that an answer named. Writes under way go to it or to a later one.
     pub(super) segment_newest: u64,
     pub(super) has_dead_segments: bool,
-    /// A block in a segment was given up: others in it may be few.
+    /// A block in a segment was given up, or much in such blocks is settled: what lives there may be little.
     pub(super) may_be_sparse: bool,
     /// Segments that blocks left for others since the latest state record.
     pub(super) moved_from: Vec<u64>,
@@ -139,6 +141,33 @@ impl SegmentUse {
     }
 }
 
+/// Blocks of a queue with a place on disk, of one sort of places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OnDisk {
+    /// How many.
+    pub(super) blocks: u64,
+    /// Their bytes there; in the log, records that several blocks share for each of them.
+    pub(super) bytes: u64,
+    /// Of those, bytes of messages that are not settled.
+    pub(super) live_bytes: u64,
+}
+
+impl OnDisk {
+    /// One more block.
+    pub(super) fn add(&mut self, place: Place, live_bytes: u32) {
+        self.blocks += 1;
+        self.bytes += u64::from(place.bytes());
+        self.live_bytes += u64::from(live_bytes);
+    }
+
+    /// A block that is not there any more.
+    pub(super) fn remove(&mut self, place: Place, live_bytes: u32) {
+        self.blocks -= 1;
+        self.bytes -= u64::from(place.bytes());
+        self.live_bytes -= u64::from(live_bytes);
+    }
+}
+
 /// Size of a state record, and how many messages it told of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
@@ -172,8 +201,9 @@ impl Classic {
             persistent_bytes: 0,
             memory_bytes: 0,
             share_bytes: usize::MAX,
-            blocks_on_disk: 0,
-            blocks_in_log: 0,
+            in_segments: OnDisk::default(),
+            in_log: OnDisk::default(),
+            settled_unseen: 0,
             writes: 0,
             segment_newest: 0,
             has_dead_segments: false,
@@ -753,7 +783,8 @@ pub(super) fn extends((first, count): &mut (MessageSeq, u32), seq: MessageSeq) -
 
 /// Adds settled messages to the runs of a settle record: a run stays within a block.
 fn push_settled(runs: &mut Vec<SettledRun>, seq: MessageSeq, messages: &SettledMessages) {
-    let (count, body_bytes) = (messages.count, u32::try_from(messages.body_bytes).unwrap_or(u32::MAX));
+    let body_bytes = messages.body_bytes + messages.away_body_bytes;
+    let (count, body_bytes) = (messages.count, u32::try_from(body_bytes).unwrap_or(u32::MAX));
     match runs.last_mut() {
         Some(run) if run.first.0 + u64::from(run.count) == seq.0 && !messages.begins_block => {
             run.count += count;

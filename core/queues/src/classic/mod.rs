@@ -14,6 +14,7 @@ mod bodies;
 mod compact;
 mod consumers;
 mod expiry;
+mod holes;
 mod in_log;
 mod index;
 mod level;
@@ -32,6 +33,7 @@ mod model_tests;
 mod tests;
 
 pub use compact::SegmentRoom;
+pub use holes::Holes;
 pub use index::{Afterwards, TurnedAway};
 pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};

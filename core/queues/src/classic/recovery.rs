@@ -3,17 +3,17 @@
 //! State record (integers big-endian), see `docs/formats/queue-records.md`:
 //!
 //! ```text
-//! version u8 = 4 | levels u8 | per level: next number u64 | blocks u32 | per block:
+//! version u8 = 5 | levels u8 | per level: next number u64 | blocks u32 | per block:
 //!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | live body bytes u64
-//!     | words u32 | settled words u64...
+//!     | live bytes u32 | words u32 | settled words u64...
 //!   2 | messages u32 | per message: number u64, stored message
 //!   3 | first u64 | count u32 | expires u8 | log position u64 | bytes u32 | live body bytes u64
-//!     | words u32 | settled words u64...
+//!     | live bytes u32 | words u32 | settled words u64...
 //!   4 | as 1 | shared u32 | per message with a shared body: index u32 | body id u64 | body bytes u32
 //!   5 | as 3 | shared u32 | per message with a shared body, as 4
 //! ```
 //!
-//! Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
+//! Version 4 did not have the live bytes of blocks, and their segments no placeholders for several messages. Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,7 +30,9 @@ use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun, SharedRef};
 use RecordError::Damaged;
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
+/// The oldest version that tells the live bytes of blocks.
+const VERSION_LIVE_BYTES: u8 = 5;
 /// The oldest version that is read.
 const VERSION_MIN: u8 = 2;
 const PLACED: u8 = 1;
@@ -97,6 +99,7 @@ fn write_block(out: &mut Vec<u8>, block: &Block) {
         }
         out.extend_from_slice(&place.bytes().to_be_bytes());
         out.extend_from_slice(&block.live_persistent_body_bytes().to_be_bytes());
+        out.extend_from_slice(&block.live_persistent_bytes().to_be_bytes());
         out.extend_from_slice(&(gone.words().len() as u32).to_be_bytes());
         gone.words().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         if shared > 0 {
@@ -259,7 +262,7 @@ impl Recovering {
         for level in 0..reader.u8()? {
             let next = reader.u64()?;
             for _ in 0..reader.u32()? {
-                read_block(&mut reader, self.level(level))?;
+                read_block(&mut reader, version, self.level(level))?;
             }
             self.level(level).skip_to(next);
         }
@@ -292,9 +295,9 @@ impl Recovering {
             }
         }
         queue.persistent_bytes = queue.ready_bytes;
-        let placed = || self.levels.iter().flat_map(Level::blocks).filter_map(Block::place);
-        placed().for_each(|place| queue.occupy(place));
-        for place in placed() {
+        let placed = || self.levels.iter().flat_map(Level::blocks).filter_map(|it| Some((it.place()?, it)));
+        placed().for_each(|(place, block)| queue.occupy(place, block.live_bytes));
+        for (place, _) in placed() {
             match place {
                 Place::Log(range) => queue.stated_end = queue.stated_end.max(range.end()),
                 Place::Segment(place) => {
@@ -413,12 +416,13 @@ impl Recovering {
     }
 }
 
-fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordError> {
+fn read_block(reader: &mut Reader<'_>, version: u8, level: &mut Level) -> Result<(), RecordError> {
     match reader.u8()? {
         kind @ (PLACED | LOGGED | PLACED_SHARED | LOGGED_SHARED) => {
             let (first, count, expires) = (reader.u64()?, reader.u32()?, reader.u8()? != 0);
             let place = read_place(reader, kind)?;
             let body_bytes = reader.u64()?;
+            let live_bytes = if version < VERSION_LIVE_BYTES { None } else { Some(reader.u32()?) };
             let words = reader.u32()? as usize;
             let bytes = reader.bytes(words.checked_mul(8).ok_or(Damaged)?)?;
             let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("chunks of eight"));
@@ -429,7 +433,8 @@ fn read_block(reader: &mut Reader<'_>, level: &mut Level) -> Result<(), RecordEr
                 let index = reader.u32()?;
                 bodies.push((index, SharedBody::named(reader.u64()?, reader.u32()?)));
             }
-            let known = PlacedOnDisk { first, count, place, settled, expires, body_bytes, bodies };
+            let known =
+                PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, bodies };
             level.restore_block(Block::on_disk(known).ok_or(Damaged)?);
         }
         INLINE => {
@@ -495,6 +500,14 @@ mod tests {
         [&head[..], &block, place, &rest].concat()
     }
 
+    /// The same as the version of today has it, with 74 bytes that live.
+    fn state_of_today(kind: u8, place: &[u8]) -> Vec<u8> {
+        let mut state = state(5, kind, place);
+        let at = state.len() - 12;
+        state.splice(at..at, [0, 0, 0, 74]);
+        state
+    }
+
     const IN_SEGMENT: [u8; 16] = [0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 32];
     const IN_LOG: [u8; 8] = [0, 0, 0, 0, 0, 0, 1, 0];
 
@@ -503,7 +516,17 @@ mod tests {
         recovering.apply(RecordKind::State, bytes, &(0..9)).expect("it can be read");
         let mut written = Vec::new();
         recovering.write_state(&mut written);
-        assert_eq!(written, [&[4], &bytes[1..]].concat(), "the version of today, and nothing else changes");
+        let mut today = [&[5], &bytes[1..]].concat();
+        if bytes[0] < 5 {
+            // Two messages of three live: so much of 90 bytes.
+            let at = bytes
+                .windows(8)
+                .rposition(|body_bytes| body_bytes == [0, 0, 0, 0, 0, 0, 0, 70])
+                .expect("one block")
+                + 8;
+            today.splice(at..at, [0, 0, 0, 60]);
+        }
+        assert_eq!(written, today, "the version of today, and nothing else changes");
         recovering.placed_blocks().collect()
     }
 
@@ -522,6 +545,10 @@ mod tests {
         let shared = [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 60];
         assert_eq!(placed(&[state(4, PLACED_SHARED, &IN_SEGMENT), shared.to_vec()].concat()), [block]);
         assert_eq!(placed(&[state(4, LOGGED_SHARED, &IN_LOG), shared.to_vec()].concat()), [in_log]);
+        assert_eq!(placed(&state_of_today(PLACED, &IN_SEGMENT)), [block]);
+        assert_eq!(placed(&state_of_today(LOGGED, &IN_LOG)), [in_log]);
+        assert_eq!(placed(&[state_of_today(PLACED_SHARED, &IN_SEGMENT), shared.to_vec()].concat()), [block]);
+        assert_eq!(placed(&[state_of_today(LOGGED_SHARED, &IN_LOG), shared.to_vec()].concat()), [in_log]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Classic {
             && self.unacked == 0
             && self.consumers.count() == 0
             && self.oldest_log == 0
-            && self.blocks_on_disk == 0
+            && self.blocks_on_disk() == 0
             && self.memory_bytes == 0
             && self.writes == 0
             && self.dying == 0

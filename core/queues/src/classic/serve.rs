@@ -154,7 +154,7 @@ impl Classic {
 
     /// Asks for the next blocks on disk before the head reaches them.
     fn prefetch_blocks(&mut self, level: usize, fx: &mut impl Effects) {
-        if self.blocks_on_disk == 0 && !self.misses_bodies {
+        if self.blocks_on_disk() == 0 && !self.misses_bodies {
             return;
         }
         let Some(head) = self.levels[level].head() else { return };

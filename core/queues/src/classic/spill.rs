@@ -13,8 +13,8 @@ use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place};
 use crate::message::{Flow, MessageSeq};
 use crate::record::{BlockPlace, RecordKind};
 
-/// Live blocks smaller than this go into the state record itself; larger ones into a segment.
-const INLINE_BYTES_MAX: usize = 16 * 1024;
+/// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
+const INLINE_BYTES_MAX: u32 = 16 * 1024;
 
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ fn logged(level: usize, block: &Block, range: LogRange) -> LoggedBlock {
 impl Classic {
     /// How fast it takes and gives; a queue with consumers lags when half of its memory is used, or the disk.
     pub fn flow(&self) -> Flow {
-        let is_behind = self.memory_bytes > self.memory_bytes_max() / 2 || self.blocks_on_disk > 0;
+        let is_behind = self.memory_bytes > self.memory_bytes_max() / 2 || self.blocks_on_disk() > 0;
         Flow {
             published: self.tally.now().published,
             delivered: self.tally.now().deliveries.handed_out(),
@@ -144,7 +144,7 @@ impl Classic {
         let open = self.levels.iter().enumerate().filter_map(|(at, level)| {
             let newest = level.newest().filter(|block| block.live > 0 && block.is_resident())?;
             let bytes = newest.memory_bytes();
-            let may_go = bytes >= INLINE_BYTES_MAX || newest.place_in_log(oldest_log).is_some();
+            let may_go = bytes >= INLINE_BYTES_MAX as usize || newest.place_in_log(oldest_log).is_some();
             may_go.then_some((bytes, at, newest.first))
         });
         let mut open: SmallVec<[(usize, usize, u64); 16]> = open.collect();
@@ -205,11 +205,11 @@ impl Classic {
         {
             self.leave_in_log(at, first, range, fx);
         } else {
-            let Some(shared) = block.shared_bytes() else { return 0 };
+            let Some(written) = block.bytes_to_write() else { return 0 };
             block.writing = true;
             self.writes += 1;
             self.tally.totals().disk_writes += u64::from(block.live);
-            fx.write_block(token(at, block), shared);
+            fx.write_block(token(at, block), written);
         }
         bytes
     }
@@ -248,9 +248,10 @@ impl Classic {
             block.writing = false;
             // What left the log too late for the checkpoint is tried again with the next one.
             let is_late = self.checkpoint.is_closing() && block.place().is_some() && !block.has_data();
-            change = place.map(|place| (block.place(), Place::Segment(place), is_late));
-            if let Some((_, place, false)) = change {
-                block.put_at(place);
+            let (before, live_bytes) = (block.place(), block.live_bytes);
+            if let Some(place) = place.filter(|_| !is_late) {
+                block.put_at(Place::Segment(place));
+                block.learn_live_bytes();
                 block.synced = false;
                 let is_free = block.live > 0 && block.has_data() && !block.reading;
                 if may_go && is_free && !needed.has(block) {
@@ -258,10 +259,12 @@ impl Classic {
                     freed.bytes += level.evict(seq.number());
                 }
             }
+            let now = level.block(seq.number()).map_or(live_bytes, |block| block.live_bytes);
+            change = place.map(|place| (before, Place::Segment(place), is_late, (live_bytes, now)));
         }
-        if let Some((before, place, is_late)) = change {
-            self.occupy(place);
-            if is_late { self.vacate(place) } else { self.leave(before) }
+        if let Some((before, place, is_late, (live_before, live_now))) = change {
+            self.occupy(place, live_now);
+            if is_late { self.vacate(place, live_now) } else { self.leave(before, live_before) }
         }
         let level = &mut self.levels[usize::from(seq.level())];
         level.free_if_dead(seq.number(), &mut freed);
@@ -289,17 +292,22 @@ impl Classic {
         let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return true };
         let Some(block) = level.block_mut(seq.number()) else { return true };
         block.reading = false;
-        let mut freed = Freed::default();
+        let (mut freed, mut corrected) = (Freed::default(), None);
         if block.live > 0 && !block.is_resident() {
             self.tally.totals().disk_reads += u64::from(block.live);
-            let before = block.memory_bytes();
+            let (place, before) = (block.place(), (block.memory_bytes(), block.live_bytes));
             if !level.fill(seq.number(), bytes, bodies) {
                 return false;
             }
-            let after = level.block(seq.number()).map_or(before, Block::memory_bytes);
-            self.memory_bytes += after - before;
+            let after =
+                level.block(seq.number()).map_or(before, |block| (block.memory_bytes(), block.live_bytes));
+            self.memory_bytes += after.0 - before.0;
+            corrected = place.map(|place| (place, before.1, after.1));
         }
         level.free_if_dead(seq.number(), &mut freed);
+        if let Some((place, before, now)) = corrected {
+            self.correct_live_bytes(place, before, now);
+        }
         self.release_to(&freed, fx);
         self.retry_rejects(now_ms, fx);
         self.trim(0, now_ms, fx);
@@ -315,8 +323,12 @@ impl Classic {
     /// Accounts for what settling freed; segments are deleted at the next chance.
     pub(super) fn release(&mut self, freed: &Freed) {
         self.memory_bytes -= freed.bytes;
+        self.in_log.live_bytes -= freed.settled_in_log;
+        if freed.settled_in_segments > 0 {
+            self.note_settled_in_segments(freed.settled_in_segments);
+        }
         for place in &freed.places {
-            self.vacate(*place);
+            self.vacate(*place, 0);
             if let Place::Log(range) = place
                 && self.dying > 0
             {
@@ -375,7 +387,7 @@ impl Classic {
     /// state record follows.
     pub(super) fn write_out(&mut self, vacate: &[Range<u64>], sparse: &[u64], fx: &mut impl Effects) {
         let mut missing = 0;
-        let mut left_in_log: SmallVec<[Place; 16]> = SmallVec::new();
+        let mut left_in_log: SmallVec<[(Place, u32); 16]> = SmallVec::new();
         for at in 0..self.levels.len() {
             for block in self.levels[at].blocks_mut() {
                 let is_sparse = |place: BlockPlace| sparse.contains(&place.segment);
@@ -385,26 +397,26 @@ impl Classic {
                 }
                 match block.place() {
                     Some(Place::Segment(place)) if moves && !block.writing => {
-                        fx.move_block(token(at, block), place);
+                        fx.move_block(token(at, block), place, block.holes());
                     }
                     Some(Place::Log(range)) if range.touches(vacate) && !block.writing => {
-                        fx.move_logged(token(at, block), logged(at, block, range));
+                        fx.move_logged(token(at, block), logged(at, block, range), block.holes());
                     }
                     None if block.writing => {
                         missing += 1;
                         continue;
                     }
-                    None if block.data_bytes() > INLINE_BYTES_MAX => {
+                    None if block.live_bytes > INLINE_BYTES_MAX => {
                         block.close();
                         let range = block.place_in_log(self.oldest_log);
                         if let Some(range) = range.filter(|range| !range.touches(vacate)) {
                             block.writing = true;
                             block.put_at(Place::Log(range));
-                            left_in_log.push(Place::Log(range));
+                            left_in_log.push((Place::Log(range), block.live_bytes));
                             fx.keep_in_log(token(at, block), range);
                             continue;
                         }
-                        fx.write_block(token(at, block), block.shared_bytes().expect("just closed"));
+                        fx.write_block(token(at, block), block.bytes_to_write().expect("just closed"));
                     }
                     _ => continue,
                 }
@@ -414,7 +426,7 @@ impl Classic {
                 self.tally.totals().disk_writes += u64::from(block.live);
             }
         }
-        left_in_log.into_iter().for_each(|place| self.occupy(place));
+        left_in_log.into_iter().for_each(|(place, live_bytes)| self.occupy(place, live_bytes));
         if missing > 0 {
             self.checkpoint = Checkpoint::Writing(missing);
         } else {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use stdx::ConnectionId;
 
-use super::{Classic, Gone, Recovering};
+use super::{Classic, Gone, Holes, Recovering};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
@@ -40,9 +40,9 @@ struct World {
     is_sparse: bool,
     ranges: Vec<Range<u64>>,
     kept: Vec<(BlockToken, LogRange)>,
-    moves: Vec<(BlockToken, LoggedBlock)>,
+    moves: Vec<(BlockToken, LoggedBlock, Holes)>,
     /// Blocks to be written anew, and segments given up.
-    rewrites: Vec<(BlockToken, BlockPlace)>,
+    rewrites: Vec<(BlockToken, BlockPlace, Holes)>,
     deleted: Vec<u64>,
     writes: Vec<(BlockToken, Arc<Vec<u8>>)>,
     reads: Vec<(BlockToken, Option<OwnBytes>, Vec<SharedBody>)>,
@@ -104,12 +104,12 @@ impl Effects for World {
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.kept.push((token, range));
     }
-    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
-        self.moves.push((token, block));
+    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock, holes: Holes) {
+        self.moves.push((token, block, holes));
     }
     fn seal_segment(&mut self, _: u64) {}
-    fn move_block(&mut self, token: BlockToken, place: BlockPlace) {
-        self.rewrites.push((token, place));
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace, holes: Holes) {
+        self.rewrites.push((token, place, holes));
     }
     fn sync_blocks(&mut self) {
         self.syncs += 1;
@@ -215,13 +215,13 @@ impl Bench {
             for (token, _) in std::mem::take(&mut self.world.kept) {
                 self.queue.block_logged(token, true, &mut self.world);
             }
-            for (token, block) in std::mem::take(&mut self.world.moves) {
-                let bytes = self.world.fetch(&block);
+            for (token, block, holes) in std::mem::take(&mut self.world.moves) {
+                let bytes = holes.punch(self.world.fetch(&block)).expect("a block");
                 self.world.writes.push((token, Arc::new(bytes)));
             }
-            for (token, place) in std::mem::take(&mut self.world.rewrites) {
-                let place = BlockPlace { segment: self.segment, ..place };
-                self.queue.block_written(token, Some(place), &mut self.world);
+            for (token, place, holes) in std::mem::take(&mut self.world.rewrites) {
+                let bytes = holes.punch(self.disk[&place.offset].to_vec()).expect("a block");
+                self.world.writes.push((token, Arc::new(bytes)));
             }
             for (token, bytes) in std::mem::take(&mut self.world.writes) {
                 let seq = MessageSeq(token.0);

@@ -295,9 +295,10 @@ fn add_contents(
 
 fn add_tags_and_disk(json: &mut Map<String, Value>, stats: &QueueStats) {
     add_idle_since(json, stats.active_ms);
-    // Warren's own: segment files of the queue, and which part of them is of blocks that are needed.
+    // Warren's own: what the queue has on disk, and which part of that is of messages that are not settled.
     json.insert("disk_bytes".into(), stats.segment_bytes.into());
-    let ratio = (stats.segment_bytes > 0).then(|| stats.disk_bytes as f64 / stats.segment_bytes as f64);
+    let ratio = (stats.segment_bytes > 0)
+        .then(|| stats.live_disk_bytes.min(stats.segment_bytes) as f64 / stats.segment_bytes as f64);
     json.insert("disk_live_ratio".into(), ratio.into());
     let tag = |tag: &Option<Box<[u8]>>| tag.as_deref().map_or(Value::Null, text);
     json.insert("exclusive_consumer_tag".into(), tag(&stats.exclusive_tag));

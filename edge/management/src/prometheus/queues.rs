@@ -73,6 +73,9 @@ pub(crate) const LOSSES: &[Metric<QueueGlance>] = &[
         it.totals.dropped as f64
     }),
     gauge("queue_disk_bytes", "Bytes of messages in segments", |it| it.disk_bytes as f64),
+    gauge("queue_disk_live_bytes", "Of those, bytes of messages that are not settled", |it| {
+        it.live_disk_bytes as f64
+    }),
 ];
 
 fn labels_of(queue: &Queue) -> String {

@@ -40,6 +40,9 @@ pub trait BlockSource: Send {
     fn read(&self) -> Result<Vec<u8>, SegmentError>;
 }
 
+/// Makes of a block what is written in its place; nothing when it is not what it should be.
+pub type BlockChange = Box<dyn FnOnce(Vec<u8>) -> Option<Vec<u8>> + Send>;
+
 /// The I/O threads before [`Segments`].
 pub struct SegmentIo {
     shared: Arc<Shared>,
@@ -121,9 +124,10 @@ impl SegmentIo {
         self.queue_of(stream).push(Job::Move { stream, token, source });
     }
 
-    /// Adds a block of a segment to the stream anew; answered by [`SegmentListener::written`]. That segment is sealed before.
-    pub fn submit_rewrite(&self, stream: u64, token: u64, location: BlockLocation) {
-        self.queue_of(stream).push(Job::Rewrite { stream, token, location });
+    /// Adds a block of a segment to the stream anew, with other bytes; answered by [`SegmentListener::written`]. That segment is sealed
+    /// before.
+    pub fn submit_rewrite(&self, stream: u64, token: u64, location: BlockLocation, change: BlockChange) {
+        self.queue_of(stream).push(Job::Rewrite { stream, token, location, change });
     }
 
     /// Makes what was submitted before for these streams durable; answered once by [`SegmentListener::synced`].
@@ -219,9 +223,11 @@ impl Shared {
                 let result = source.read().and_then(|block| self.segments.write_block(stream, &block));
                 self.listener.written(stream, token, result);
             }
-            Job::Rewrite { stream, token, location } => {
+            Job::Rewrite { stream, token, location, change } => {
                 let read = self.segments.read_block(stream, location);
-                let result = read.and_then(|block| self.segments.write_block(stream, &block));
+                let changed = read
+                    .and_then(|block| change(block).ok_or_else(|| self.segments.damaged(stream, location)));
+                let result = changed.and_then(|block| self.segments.write_block(stream, &block));
                 self.listener.written(stream, token, result);
             }
             Job::Sync { streams, group } => self.sync(&streams, &group),

@@ -15,5 +15,5 @@ mod store;
 pub use error::SegmentError;
 pub use format::{BLOCK_BYTES_MAX, BlockLocation};
 pub use inspect::{SegmentFile, list_segments};
-pub use io::{BlockSource, SegmentIo, SegmentListener};
+pub use io::{BlockChange, BlockSource, SegmentIo, SegmentListener};
 pub use store::{ScanEnd, SegmentOptions, Segments, segments_exist};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{BlockLocation, BlockSource, SegmentError};
+use super::{BlockChange, BlockLocation, BlockSource, SegmentError};
 
 /// A block that is to be written, in whatever form the caller has it.
 pub(super) type Block = Box<dyn AsRef<[u8]> + Send>;
@@ -39,6 +39,7 @@ pub(super) enum Job {
         stream: u64,
         token: u64,
         location: BlockLocation,
+        change: BlockChange,
     },
     Sync {
         streams: Vec<u64>,

@@ -255,7 +255,7 @@ impl Segments {
             };
             self.open_segment(stream, segment)?
         };
-        let damaged = || SegmentError::Damaged { file: path.clone(), offset: u64::from(location.offset) };
+        let damaged = || self.damaged(stream, location);
         let mut header = [0; BLOCK_HEADER_BYTES];
         read_or_damaged(&*file, &path, u64::from(location.offset), &mut header)?;
         let (len, crc) = read_block_header(&header);
@@ -266,6 +266,12 @@ impl Segments {
         let start = u64::from(location.offset) + offset_of(BLOCK_HEADER_BYTES);
         read_or_damaged(&*file, &path, start, &mut block)?;
         if block_crc(stream, location, &block) != crc { Err(damaged()) } else { Ok(block) }
+    }
+
+    /// What is said of a block that is not as it was written.
+    pub(super) fn damaged(&self, stream: u64, location: BlockLocation) -> SegmentError {
+        let file = file_path(&self.dir, stream, location.segment);
+        SegmentError::Damaged { file, offset: u64::from(location.offset) }
     }
 
     /// Makes all blocks of the stream that were written in this life, before the call, durable. Blocks that an earlier life

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{DiskJob, Place, Referee, id_of};
-use crate::classic::Gone;
+use crate::classic::{Gone, Holes};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange, LoggedBlock,
@@ -131,18 +131,18 @@ impl Effects for Referee {
         self.jobs.push_back(DiskJob::Keep(token, range.end()));
     }
 
-    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock) {
+    fn move_logged(&mut self, token: BlockToken, block: LoggedBlock, holes: Holes) {
         self.left_in_log[2] += 1;
-        self.jobs.push_back(DiskJob::Move(token, block));
+        self.jobs.push_back(DiskJob::Move(token, block, holes));
     }
 
     fn seal_segment(&mut self, segment: u64) {
         self.jobs.push_back(DiskJob::Seal(segment));
     }
 
-    fn move_block(&mut self, token: BlockToken, place: BlockPlace) {
+    fn move_block(&mut self, token: BlockToken, place: BlockPlace, holes: Holes) {
         self.left_in_log[3] += 1;
-        self.jobs.push_back(DiskJob::Rewrite(token, place));
+        self.jobs.push_back(DiskJob::Rewrite(token, place, holes));
     }
 
     fn sync_blocks(&mut self) {

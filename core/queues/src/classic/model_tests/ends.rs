@@ -111,6 +111,9 @@ impl History {
         assert_eq!(stats.unacked_bytes, unacked().map(|kept| kept.bytes).sum::<u64>(), "unacked bytes");
         let persistent = unacked().chain(referee.ready()).filter(|kept| kept.persistent).count();
         assert_eq!(stats.persistent, persistent as u64, "persistent");
+        let (segments, log, on_disk) = self.queue.counted_on_disk();
+        assert_eq!((self.queue.in_segments, self.queue.in_log), (segments, log), "blocks on disk");
+        assert!(on_disk, "no block has more that lives than it has bytes");
         for consumer in &stats.consumers {
             let taker = &referee.takers[&consumer.spec.id.token];
             assert_eq!(consumer.unacked, taker.held, "unacked of a consumer");

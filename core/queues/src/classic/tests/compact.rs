@@ -24,7 +24,7 @@ fn sparse(config: &QueueConfig, persistent: bool) -> Bench {
 fn what_is_needed_of_a_sparse_segment_moves_and_the_segment_goes_after_the_state_record() {
     let mut bench = sparse(&durable(), true);
     assert!(bench.queue.take_may_be_sparse() && !bench.queue.take_may_be_sparse());
-    let room = bench.queue.segment_room();
+    let room = bench.queue.segment_room(0);
     assert!(room.free_bytes > room.needed_bytes, "{room:?}");
     bench.queue.compact(&mut bench.world);
     bench.run_disk();
@@ -32,10 +32,150 @@ fn what_is_needed_of_a_sparse_segment_moves_and_the_segment_goes_after_the_state
     assert!(bench.world.deleted.is_empty(), "the log still refers to it");
     bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
     assert_eq!((bench.world.checkpoints, &bench.world.deleted[..]), (1, &[1][..]));
-    assert_eq!(bench.queue.segment_room().free_bytes, 0);
+    assert_eq!(bench.queue.segment_room(0).free_bytes, 0);
     assert_eq!(bench.restarted().counts().ready, 14);
     bench.queue.compact(&mut bench.world);
     assert_eq!((bench.world.checkpoints, bench.world.rewrites.len()), (2, 0), "nothing is left to be done");
+}
+
+/// A queue with fifty blocks of 60 messages of 1 KB in one segment, or in the log, of which every message whose number is a multiple of
+/// `stays` is left, unacked.
+fn hollow(stays: u64, is_in_log: bool) -> Bench {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..durable() });
+    bench.world.is_sparse = !is_in_log;
+    for first in (0..3000).step_by(10) {
+        let bodies: Vec<[u8; 1000]> = (first..first + 10).map(|nth: u64| [(nth / 60) as u8; 1000]).collect();
+        bench.publish(&bodies.iter().map(|body| message(body)).collect::<Vec<_>>());
+        bench.run_disk();
+    }
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.world.delivered.len(), 3000);
+    for number in (0..3000).filter(|number| number % stays != 0) {
+        bench.settle(SettleHow::Ack, MessageSeq(number), 1);
+    }
+    bench.segment = 2;
+    bench
+}
+
+fn live_ratio(queue: &Classic) -> f64 {
+    let stats = queue.stats(0);
+    stats.live_disk_bytes as f64 / stats.segment_bytes as f64
+}
+
+fn compact(bench: &mut Bench) {
+    bench.queue.compact(&mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+}
+
+/// Every message that stays comes again, in order, after a restart.
+fn assert_stays(bench: &mut Bench, stays: u64) {
+    bench.queue = bench.restarted();
+    bench.world.delivered.clear();
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    let numbers: Vec<u64> = bench.world.delivered.iter().map(|(_, seq, ..)| seq.number()).collect();
+    assert_eq!(numbers, (0..3000).step_by(stays as usize).collect::<Vec<u64>>());
+    let is_right =
+        |(_, seq, _, body): &(u32, MessageSeq, bool, Vec<u8>)| body[..] == [(seq.number() / 60) as u8; 1000];
+    assert!(bench.world.delivered.iter().all(is_right));
+}
+
+#[test]
+fn what_is_settled_amid_blocks_goes_when_every_block_is_needed() {
+    let mut bench = hollow(60, false);
+    assert!(bench.queue.take_may_be_sparse());
+    let before = bench.queue.segment_room(0);
+    assert!(before.free_bytes > 2_500_000 && before.needed_bytes < 70_000, "{before:?}");
+    assert!((0.01..0.03).contains(&live_ratio(&bench.queue)), "{}", live_ratio(&bench.queue));
+    compact(&mut bench);
+    assert_eq!(bench.world.deleted, [1]);
+    let after = bench.queue.segment_room(0);
+    assert_eq!(after.free_bytes, 0);
+    assert!(after.needed_bytes <= before.needed_bytes && live_ratio(&bench.queue) > 0.9, "{after:?}");
+    bench.world.checkpoints = 0;
+    bench.queue.compact(&mut bench.world);
+    assert!(bench.world.is_disk_idle() && bench.world.checkpoints == 1, "once is enough");
+    // Consumers hold what has moved.
+    bench.settle(SettleHow::Requeue, MessageSeq(60), 1);
+    bench.run_disk();
+    let (_, seq, is_again, body) = bench.world.delivered.last().expect("it comes again");
+    assert_eq!((*seq, *is_again, &body[..]), (MessageSeq(60), true, &[1; 1000][..]));
+    assert_stays(&mut bench, 60);
+}
+
+#[test]
+fn a_block_of_which_one_message_of_three_stays_is_compacted_once_more_when_another_goes() {
+    let mut bench = hollow(3, false);
+    compact(&mut bench);
+    let first = bench.queue.segment_room(0);
+    assert_eq!((first.free_bytes, &bench.world.deleted[..]), (0, &[1][..]));
+    bench.segment = 3;
+    for number in (0..3000).step_by(3).filter(|number| number % 12 != 0) {
+        bench.settle(SettleHow::Ack, MessageSeq(number), 1);
+    }
+    compact(&mut bench);
+    let second = bench.queue.segment_room(0);
+    assert!(second.free_bytes == 0 && second.needed_bytes * 3 < first.needed_bytes, "{second:?}");
+    assert_eq!(bench.world.deleted, [1, 2]);
+    assert_stays(&mut bench, 12);
+}
+
+#[test]
+fn what_lives_of_a_restarted_queue_is_known_without_reading() {
+    let mut bench = hollow(60, false);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    let before = bench.queue.stats(0);
+    let mut restarted = bench.restarted();
+    assert_eq!(restarted.stats(0).live_disk_bytes, before.live_disk_bytes);
+    assert!(live_ratio(&restarted) < 0.03 && bench.world.reads.is_empty());
+    let mut compacting = World { is_sparse: true, ..World::default() };
+    restarted.compact(&mut compacting);
+    assert!(compacting.rewrites.len() > 40, "{}", compacting.rewrites.len());
+}
+
+#[test]
+fn small_messages_with_little_between_them_are_not_compacted_for_ever() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..durable() });
+    for _ in 0..300 {
+        bench.publish(&[const { [1, 2, 3] }; 40].each_ref().map(|body| message(body)));
+        bench.run_disk();
+    }
+    bench.queue.share_memory(1000);
+    bench.queue.relieve(&mut bench.world);
+    bench.run_disk();
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    for number in (0..12_000).filter(|number| number % 40 != 0) {
+        bench.settle(SettleHow::Ack, MessageSeq(number), 1);
+    }
+    bench.segment = 2;
+    compact(&mut bench);
+    bench.segment = 3;
+    compact(&mut bench);
+    assert_eq!((bench.queue.segment_room(0).free_bytes, &bench.world.deleted[..]), (0, &[1][..]));
+    assert!(live_ratio(&bench.queue) > 0.5, "{}", live_ratio(&bench.queue));
+}
+
+#[test]
+fn blocks_that_leave_the_log_take_with_them_only_what_lives() {
+    let mut bench = hollow(60, true);
+    let stats = bench.queue.stats(0);
+    assert!(bench.disk.is_empty() && stats.segment_bytes > 2_500_000, "{}", stats.segment_bytes);
+    assert!((0.01..0.03).contains(&live_ratio(&bench.queue)), "{}", live_ratio(&bench.queue));
+    let kept_bytes: u64 = bench.queue.log_uses().map(|(_, kept_bytes)| kept_bytes).sum();
+    assert!(kept_bytes < 70_000, "{kept_bytes}");
+    let end = bench.world.log_end;
+    bench.queue.checkpoint(u64::MAX, std::slice::from_ref(&(0..end)), &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert_eq!(bench.queue.log_ranges().count(), 0);
+    let written: usize = bench.disk.values().map(|block| block.len()).sum();
+    assert!(written < 70_000 && live_ratio(&bench.queue) > 0.9, "{written}");
+    assert_stays(&mut bench, 60);
 }
 
 #[test]
@@ -72,13 +212,13 @@ fn after_a_restart_what_is_free_in_a_segment_is_known_from_its_length() {
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
-    let before = bench.queue.segment_room();
+    let before = bench.queue.segment_room(0);
     let all_bytes = bench.disk.values().map(|block| block.len() as u64).sum();
     let mut restarted = bench.restarted_with(|recovering| recovering.note_segment_bytes(1, all_bytes));
     assert!(!restarted.take_may_be_sparse(), "a start alone writes nothing");
-    assert_eq!(restarted.segment_room(), before);
+    assert_eq!(restarted.segment_room(0), before);
     restarted = bench.restarted_with(|recovering| recovering.note_segment_bytes(1, before.needed_bytes));
-    assert_eq!(restarted.segment_room().free_bytes, 0, "all that is left in it is needed");
+    assert_eq!(restarted.segment_room(0).free_bytes, 0, "all that is left in it is needed");
 }
 
 #[test]

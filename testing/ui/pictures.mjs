@@ -17,14 +17,14 @@ for (const [queue, exchange, key, args] of [["billing", "orders", "order.*.creat
 await out.bindExchange("orders.eu", "orders", "order.eu.#");
 
 let wave = 0;
-const load = setInterval(() => {
+let load = setInterval(() => {
   wave += 1;
   const many = Math.round(400 + 250 * Math.sin(wave / 60));
   for (let i = 0; i < many; i += 1) out.publish("orders", i % 3 ? "order.us.created" : i % 2 ? "order.eu.created" : "order.us.paid", Buffer.alloc(300 + (i % 7) * 100, "x"), { persistent: true, contentType: "application/json" });
   for (let i = 0; i < many / 20; i += 1) out.publish("later", "order.us.created", Buffer.alloc(100), { headers: { "x-delay": 2000 } });
 }, 50);
 await into.prefetch(200);
-await into.consume("billing", (message) => setTimeout(() => into.ack(message), 20), { consumerTag: "billing-1" });
+await into.consume("billing", (message) => setTimeout(() => { if (load) into.ack(message); }, 20), { consumerTag: "billing-1" });
 await into.consume("shipping", (message) => into.ack(message), { consumerTag: "shipping-1" });
 const slow = await consumer.createChannel();
 await slow.prefetch(10);
@@ -74,6 +74,7 @@ await flame.waitForTimeout(500);
 await keep(flame, "flame");
 
 clearInterval(load);
+load = null;
 await browser.stop();
 await publisher.close();
 await consumer.close();

@@ -253,6 +253,17 @@ inBrowser("what a user may not do is not offered, and the page says what it woul
   await api("users/ui-reader", { method: "DELETE" });
 });
 
+inBrowser("an exclusive queue is its connection's: the page offers nothing that the broker would refuse", async (page) => {
+  const { queue } = await channel.assertQueue("", { exclusive: true });
+  await browser.go(page, `queues/${V}/${encodeURIComponent(queue)}`);
+  await page.getByText("only the connection that declared it").waitFor();
+  for (const deed of ["Purge", "Delete", "Bind", "Get messages"]) assert.equal(await page.getByRole("button", { name: deed, exact: true }).count(), 0, deed);
+  await page.getByText("Publish a message").click();
+  await page.getByRole("button", { name: "Publish message" }).click();
+  await page.getByText("Published and routed").waitFor();
+  await channel.deleteQueue(queue);
+});
+
 inBrowser("connections and channels lead to their details", async (page) => {
   await browser.go(page, "connections");
   await page.getByRole("link", { name: "ui-test" }).click();

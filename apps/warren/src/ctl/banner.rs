@@ -270,6 +270,13 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
     })
 }
 
+fn wait_for_quorum(given: Option<Duration>) -> String {
+    let seconds = given.unwrap_or(Duration::from_secs(120)).as_secs();
+    format!(
+        "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for {seconds} seconds..."
+    )
+}
+
 /// Of upkeep.
 fn of_upkeep(request: &Request, given: Option<Duration>) -> Option<String> {
     let first = request.args.first().map_or("", String::as_str);
@@ -315,12 +322,7 @@ fn of_upkeep(request: &Request, given: Option<Duration>) -> Option<String> {
         "activate_free_disk_space_monitoring" => {
             format!("[Re-]activating free disk space monitoring on node {node}...")
         }
-        "await_online_quorum_plus_one" => {
-            let seconds = given.unwrap_or(Duration::from_secs(120)).as_secs();
-            format!(
-                "Will wait for a quorum + 1 of nodes to be online for all quorum queues and streams for {seconds} seconds..."
-            )
-        }
+        "await_online_quorum_plus_one" => wait_for_quorum(given),
         "suspend_listeners" => format!(
             "Will suspend client connection listeners on node {node}. The node will no longer accept client connections!"
         ),

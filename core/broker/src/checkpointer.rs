@@ -23,6 +23,9 @@ use crate::services::{Motion, Services};
 /// Beyond them, files are emptied only when that makes room, see [`Room`].
 const FILES_KEPT: usize = 3;
 
+/// None are left alone either when none has been sealed for so long: what is in them is not about to be consumed.
+const QUIET_INTERVAL: Duration = Duration::from_secs(20);
+
 /// How long to wait before a checkpoint is tried again that could not be finished.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -45,6 +48,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct State {
     sealed: VecDeque<u64>,
+    /// The newest of those when somebody looked, and since when it is.
+    newest: (Option<u64>, u64),
+    /// No file has been sealed for a while.
+    is_quiet: bool,
     sparse: SparseQueues,
     disk_is_short: bool,
     stopping: bool,
@@ -207,14 +214,24 @@ impl Checkpointer {
 
     /// The end of the oldest file, when emptying it makes room. Queues are looked at without a lock: there may be many.
     fn next(&self, services: &Services) -> Option<u64> {
-        let newest = self.0.0.lock().newest_of_too_many()?;
+        let now_ns = services.clock.now().0;
+        let newest = {
+            let mut state = self.0.0.lock();
+            state.note_quiet(now_ns);
+            state.newest_of_too_many()?
+        };
         let room = Room {
             sealed_bytes: newest.saturating_sub(services.log.kept().0.0),
             alive_bytes: services.bodies.alive_log_bytes()
                 + services.all_queues().iter().map(|queue| queue.alive_log_bytes()).sum::<u64>(),
         };
         let mut state = self.0.0.lock();
-        if room.is_to_be_had(state.disk_is_short) { state.sealed.pop_front() } else { None }
+        if room.is_to_be_had(state.disk_is_short) {
+            return state.sealed.pop_front();
+        }
+        // Nothing changes soon where nothing happens.
+        (state.newest.1, state.is_quiet) = (now_ns, false);
+        None
     }
 
     /// Lets queues write anew what they need of the log up to `position`.
@@ -272,7 +289,11 @@ impl Checkpointer {
             return;
         }
         while !state.stopping && !has_more {
-            self.0.1.wait(&mut state);
+            if state.sealed.is_empty() {
+                self.0.1.wait(&mut state);
+            } else if self.0.1.wait_for(&mut state, QUIET_INTERVAL).timed_out() {
+                return;
+            }
             has_more = state.has_more();
         }
     }
@@ -292,7 +313,16 @@ impl State {
     }
 
     fn files_kept(&self) -> usize {
-        if self.disk_is_short { 0 } else { FILES_KEPT }
+        if self.disk_is_short || self.is_quiet { 0 } else { FILES_KEPT }
+    }
+
+    /// Looks whether a file has been sealed since the last look.
+    fn note_quiet(&mut self, now_ns: u64) {
+        let newest = self.sealed.back().copied();
+        if newest != self.newest.0 {
+            self.newest = (newest, now_ns);
+        }
+        self.is_quiet = newest.is_some() && now_ns.saturating_sub(self.newest.1) >= ns(QUIET_INTERVAL);
     }
 
     /// Where the newest sealed file ends, when there are more than are kept.
@@ -456,5 +486,22 @@ mod tests {
     fn while_the_disk_is_short_more_files_are_worth_it_and_few_are_emptied_at_once() {
         assert_eq!(emptied(&[80, 79, 100, 0], true), [1], "one at least");
         assert_eq!(emptied(&[20, 79, 10, 0, 3, 0], true), [5, 4, 2], "as many as are sure to find room");
+    }
+
+    #[test]
+    fn files_are_left_alone_while_others_are_sealed() {
+        let s = |seconds: u64| seconds * 1_000_000_000;
+        let mut state = State { sealed: [10, 20].into(), ..State::default() };
+        let mut newest_at = |state: &mut State, now_s| {
+            state.note_quiet(s(now_s));
+            state.newest_of_too_many()
+        };
+        assert_eq!([100, 119, 120].map(|now_s| newest_at(&mut state, now_s)), [None, None, Some(20)]);
+        state.sealed.pop_front();
+        assert_eq!(newest_at(&mut state, 121), Some(20), "the others follow");
+        state.sealed.push_back(30);
+        assert_eq!([122, 141, 142].map(|now_s| newest_at(&mut state, now_s)), [None, None, Some(30)]);
+        state.sealed.clear();
+        assert_eq!(newest_at(&mut state, 200), None);
     }
 }

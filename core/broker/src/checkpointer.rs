@@ -492,7 +492,7 @@ mod tests {
     fn files_are_left_alone_while_others_are_sealed() {
         let s = |seconds: u64| seconds * 1_000_000_000;
         let mut state = State { sealed: [10, 20].into(), ..State::default() };
-        let mut newest_at = |state: &mut State, now_s| {
+        let newest_at = |state: &mut State, now_s| {
             state.note_quiet(s(now_s));
             state.newest_of_too_many()
         };

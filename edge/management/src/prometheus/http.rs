@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use broker::Broker;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::families::{self, Asked};
 use super::page::{Kind, Page, labels};
@@ -20,8 +20,14 @@ use crate::http::body::{self, Coding};
 use crate::http::query::form;
 use crate::node::Node;
 
-/// Pages that are made at once; more wait for their turn.
+/// Pages of objects that are made, and read by their clients, at once; more wait for their turn.
 pub const SCRAPES_MAX: usize = 32;
+
+/// Pages of objects that wait for their turn; beyond, the answer is 503.
+const WAITING_MAX: usize = 64;
+
+/// Pages of sums that are made at once, beside all else: they are short, and nobody keeps one by not reading it.
+const SUMS_MAX: usize = 8;
 
 /// Type of the pages' text.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
@@ -150,7 +156,23 @@ struct Inner {
     options: PrometheusOptions,
     extra: Vec<Arc<dyn ExtraMetrics>>,
     scrapes: [Scrapes; Which::ALL.len()],
-    slots: Arc<Semaphore>,
+    sums: Arc<Semaphore>,
+    objects: Turns,
+}
+
+/// Turns of pages that may be long.
+struct Turns {
+    running: Arc<Semaphore>,
+    /// Those that run or wait.
+    places: Arc<Semaphore>,
+}
+
+impl Turns {
+    /// Waits for a turn; `None` when too many wait.
+    async fn take(&self) -> Option<[OwnedSemaphorePermit; 2]> {
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        Some([self.running.clone().acquire_owned().await.ok()?, place])
+    }
 }
 
 impl Prometheus {
@@ -162,8 +184,10 @@ impl Prometheus {
         options: PrometheusOptions,
         extra: Vec<Arc<dyn ExtraMetrics>>,
     ) -> Self {
-        let slots = Arc::new(Semaphore::new(SCRAPES_MAX));
-        Self(Arc::new(Inner { broker, node, options, extra, scrapes: Default::default(), slots }))
+        let [sums, running, places] = [SUMS_MAX, SCRAPES_MAX, SCRAPES_MAX + WAITING_MAX]
+            .map(|count_max| Arc::new(Semaphore::new(count_max)));
+        let objects = Turns { running, places };
+        Self(Arc::new(Inner { broker, node, options, extra, scrapes: Default::default(), sums, objects }))
     }
 
     /// The routes of the pages; nothing else is answered but 404.
@@ -232,12 +256,15 @@ impl Prometheus {
 
     /// Makes the page on a thread that may block, while it is sent.
     async fn stream(self, which: Which, query: String, coding: Coding) -> Response<Body> {
-        let Ok(slot) = self.0.slots.clone().acquire_owned().await else {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "");
+        let Some(turn) = self.turn(which).await else {
+            let why = "too many pages of metrics are on their way; ask again\n";
+            let mut response = text(StatusCode::SERVICE_UNAVAILABLE, why);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            return response;
         };
         let (mut writer, body) = body::channel(tokio::runtime::Handle::current(), coding);
         tokio::task::spawn_blocking(move || {
-            let _slot = slot;
+            let _turn = turn;
             match self.write(which, &query, &mut writer) {
                 Ok(()) => drop(writer.finish()),
                 Err(error) => {
@@ -254,6 +281,16 @@ impl Prometheus {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
         }
         response
+    }
+
+    /// Whoever does not read pages of objects keeps nobody from those of sums.
+    async fn turn(&self, which: Which) -> Option<Vec<OwnedSemaphorePermit>> {
+        match (which, self.0.options.first_page) {
+            (Which::First, FirstPage::Sums) | (Which::Memory, _) => {
+                Some(vec![self.0.sums.clone().acquire_owned().await.ok()?])
+            }
+            _ => Some(self.0.objects.take().await?.into()),
+        }
     }
 
     fn write(&self, which: Which, query: &str, out: &mut dyn io::Write) -> io::Result<()> {

@@ -12,7 +12,8 @@ from api import Api
 class Broker:
     def __init__(self, folder):
         self.binary, self.data = os.environ.get("WARREN_BIN", "warren"), str(folder / "data")
-        command = [self.binary, "server", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", self.data]
+        (folder / "conf").write_text("prometheus.tcp.port = 0\n")
+        command = [self.binary, "server", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", self.data, "--config", str(folder / "conf")]
         self.log = open(folder / "log", "w")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.pid = self.process.pid
@@ -29,6 +30,16 @@ class Broker:
 
     def ctl(self, *words):
         return subprocess.run([self.binary, "ctl", "--data-dir", self.data, *words], capture_output=True, text=True, check=True).stdout
+
+    def metrics(self):
+        """Address of the pages of metrics."""
+        return ("127.0.0.1", int(re.search(r"port: (\d+), protocol: http/prometheus", self.ctl("listeners"))[1]))
+
+    def log_text(self, begin=0):
+        self.log.flush()
+        with open(self.log.name) as log:
+            log.seek(begin)
+            return log.read()
 
     def stop(self):
         self.process.terminate()

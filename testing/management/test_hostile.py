@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from api import quoted
 from times import at_once
 
 LOGIN = "authorization: Basic " + base64.b64encode(b"guest:guest").decode()
@@ -221,6 +222,31 @@ def test_what_is_kept_is_bounded(api, method, path, body):
     assert api("GET", path).status in (404, 405) or method == "POST" or "permissions" in path, "it is there"
 
 
+BOMBS = [b'{"":0},', b"[0],", b"0,", b'"",', b'{"a":{"b":{}}},']
+
+
+@pytest.mark.parametrize("method,path", [it for it in WRITES if "definitions" not in it[1] and "publish" not in it[1]])
+def test_what_is_said_of_one_object_has_at_most_a_mebibyte(api, method, path):
+    answer = api(method, path, b'{"arguments": "' + b"x" * (2 << 20) + b'"}')
+    assert answer.status == 400 and "size limit of 1048576 bytes" in answer.json["reason"], answer
+
+
+def test_bodies_that_are_little_as_text_and_much_when_read_are_refused(api, broker):
+    """All turns are taken at once, by those who send what takes most memory for its length."""
+    before, most = broker.memory_kib(), 0
+    calls = [(method, path, head + bomb * (900_000 // len(bomb)) + b"0" + tail) for bomb in BOMBS for method, path, head, tail in [
+        ("PUT", "/api/queues/%2F/bomb", b'{"arguments":{"x":[', b"]}}"), ("POST", "/api/bindings/%2F/e/amq.topic/e/amq.fanout", b'{"arguments":{"x":[', b"]}}"),
+        ("PUT", "/api/parameters/shovel/%2F/bomb", b'{"value":[', b"]}"),
+        ("POST", "/api/exchanges/%2F/amq.default/publish", b'{"routing_key":"","payload":"","payload_encoding":"string","properties":{"headers":{"x":[', b"]}}}")]]
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        answers = [pool.submit(api, *call) for call in calls for _ in range(2)]
+        while not all(answer.done() for answer in answers):
+            most = max(most, broker.memory_kib())
+            time.sleep(0.01)
+    assert {answer.result().status for answer in answers} == {400}
+    assert most - before < 250_000, most - before
+
+
 def test_profiles_are_checked_before_they_are_taken(api):
     begin = time.monotonic()
     for path in ["/api/profile/cpu?as=bad", "/api/profile/threads?seconds=61", "/api/profile/threads?seconds=0", "/api/profile/heap?seconds=1&as=bad",
@@ -279,6 +305,85 @@ def test_who_has_to_make_room_while_asking_is_told_so(broker, api):
     assert head.startswith(b"HTTP/1.1 503 ") and b"retry-after: 1" in head and set(json.loads(body)) == {"error", "reason"}, answer
     for client in slow:
         client.close()
+
+
+@pytest.fixture(scope="module")
+def many(api):
+    """A vhost with many queues."""
+    api("PUT", "/api/vhosts/many", {})
+    queues = [{"name": f"orders-of-today-{nth:05}", "vhost": "many", "durable": False, "auto_delete": False, "arguments": {}} for nth in range(8_000)]
+    assert api("POST", "/api/definitions", {"queues": queues}).status == 204
+    yield "/api/queues/many"
+    api("DELETE", "/api/vhosts/many")
+
+
+def test_what_lists_are_sorted_and_cut_by_is_bounded(api, broker, many):
+    assert api("GET", f"{many}?page=1&sort=" + ",".join(["name"] * 1000)).status == 200, "one name, however often"
+    before = broker.memory_kib()
+    for query, what in [("sort=" + ",".join(f"a{nth}" for nth in range(1000)), "sort"), ("columns=" + ",".join(f"a{nth}" for nth in range(1000)), "columns")]:
+        answer = api("GET", f"{many}?page=1&{query}")
+        assert answer.status == 400 and answer.json["reason"].startswith(f"{what} has at most"), answer
+    answer = api("GET", f"{many}?page=1&sort=" + ",".join(["a"] * 30_000))
+    assert answer.status == 414 and set(answer.json) == {"error", "reason"}, answer
+    assert broker.memory_kib() - before < 50_000
+
+
+def test_a_pattern_that_takes_too_many_steps_is_refused_soon(api, many):
+    hard = "^(?!x)(.?)(.?)(.?)(.?)(.?)(.?)(.?)\\w*\\w*\\w*\\w*z\\1$"
+    begin = time.monotonic()
+    answer = api("GET", f"{many}?page=1&use_regex=true&name={quoted(hard)}")
+    assert answer.status == 400 and "simpler" in answer.json["reason"], answer
+    assert time.monotonic() - begin < 2
+    for pattern, count in [("^(?!orders)", 0), ("^(?!.*0$).*1$", 800), ("(?<=today)-0000", 10), ("(", 0)]:
+        assert api.get(f"{many}?page=1&use_regex=true&name={quoted(pattern)}")["filtered_count"] == count, pattern
+
+
+def test_who_does_not_read_pages_of_objects_keeps_nobody_from_the_small_one(broker, many):
+    def scrape(page="/metrics"):
+        client = http.client.HTTPConnection(*broker.metrics(), timeout=30)
+        client.request("GET", page)
+        answer = client.getresponse()
+        answer.read()
+        client.close()
+        return answer.status
+
+    assert scrape() == 200
+    slow = []
+    for _ in range(150):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(broker.metrics())
+        client.sendall(b"GET /metrics/per-object HTTP/1.1\r\nhost: x\r\n\r\n")
+        slow.append(client)
+    time.sleep(1)
+    begin = time.monotonic()
+    assert [scrape() for _ in range(5)] == [200] * 5
+    assert scrape("/metrics/per-object") in (200, 503), "who finds too many waiting is told so"
+    assert time.monotonic() - begin < 8
+    for client in slow:
+        client.close()
+
+
+def test_names_of_refused_logins_are_cut_and_do_not_fill_the_log(broker, api):
+    begin = len(broker.log_text())
+    client = http.client.HTTPConnection(*broker.address, timeout=30)
+    broker.ctl("enable_auth_attempt_source_tracking")
+    for nth in range(2000):
+        name = base64.b64encode(f"{nth:06}{'u' * 30_000}:p".encode()).decode()
+        client.request("GET", "/api/whoami", headers={"authorization": f"Basic {name}"})
+        answer = client.getresponse()
+        answer.read()
+        assert answer.status == 401
+    client.request("GET", "/api/whoami", headers={"authorization": "Basic " + base64.b64encode(b"guest:wrong").decode()})
+    assert client.getresponse().status == 401
+    client.close()
+    lines = broker.log_text(begin).splitlines()
+    assert 20 < len(lines) < 200 and max(map(len, lines)) < 500, (len(lines), max(map(len, lines)))
+    assert any("not all of them are written" in line for line in lines) and any("guest" in line and "wrong password" in line for line in lines)
+    sources = api.get(f"/api/auth/attempts/{api.get('/api/overview')['node']}/source")
+    assert max(len(it["username"]) for it in sources) <= 255
+    broker.ctl("disable_auth_attempt_source_tracking")
+    api("DELETE", f"/api/auth/attempts/{api.get('/api/overview')['node']}/source")
 
 
 def test_the_server_reports_no_failure_of_its_own(broker):

@@ -12,4 +12,4 @@ mod tests;
 
 pub use applied::{AppliedPolicies, RuntimePolicy, VhostPolicies};
 pub(crate) use pattern::Pattern;
-pub use pattern::{NamePattern, PatternProblem, policy_pattern_problem};
+pub use pattern::{NameSearch, PatternProblem, TooManySteps, policy_pattern_problem};

@@ -2,6 +2,7 @@
 //! know what they are matched for.
 
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 /// Longest pattern, bytes: names have 255.
 const PATTERN_BYTES_MAX: usize = 4096;
@@ -11,6 +12,15 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Steps back that deciding about one name may take: a fraction of a millisecond. Every queue declared is matched.
 const BACKTRACKS_MAX: usize = 10_000;
+
+/// Steps back that a search through all names may take, together: about a fifth of a second.
+const SEARCH_BACKTRACKS_MAX: usize = 20_000_000;
+
+/// Steps back that a search allows for a name at least, however many names there are.
+const NAME_BACKTRACKS_MIN: usize = 500;
+
+/// How long a search may take. Patterns without steps back are not all fast either.
+const SEARCH_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A pattern of names, unanchored.
 #[derive(Debug)]
@@ -26,6 +36,10 @@ pub(crate) enum Pattern {
 
 impl Pattern {
     pub(crate) fn new(text: &str) -> Pattern {
+        Self::with_steps(text, BACKTRACKS_MAX)
+    }
+
+    fn with_steps(text: &str, backtracks_max: usize) -> Pattern {
         if matches!(text, "" | ".*" | "^" | "^.*" | "^.*$" | ".*$") {
             return Pattern::Everything;
         }
@@ -36,43 +50,60 @@ impl Pattern {
         if let Ok(plain) = plain {
             return Pattern::Plain(Box::new(plain));
         }
-        fancy(text).map_or(Pattern::Broken, |regex| Pattern::Fancy(Box::new(regex)))
+        fancy(text, backtracks_max).map_or(Pattern::Broken, |regex| Pattern::Fancy(Box::new(regex)))
     }
 
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
+        self.decide(name).unwrap_or(false)
+    }
+
+    /// `None` when that takes too many steps.
+    fn decide(&self, name: &[u8]) -> Option<bool> {
         match self {
-            Pattern::Everything => true,
-            Pattern::Plain(regex) => regex.is_match(name),
+            Pattern::Everything => Some(true),
+            Pattern::Plain(regex) => Some(regex.is_match(name)),
             Pattern::Fancy(regex) => {
                 let name: Cow<'_, str> = String::from_utf8_lossy(name);
-                regex.is_match(&*name).unwrap_or(false)
+                regex.is_match(&*name).ok()
             }
-            Pattern::Broken => false,
+            Pattern::Broken => Some(false),
         }
     }
 }
 
-/// A pattern of names, as somebody looks for them: a policy's, but letters are the same in either case.
+/// A search for names by a pattern: a policy's, but letters are the same in either case. What all of it costs has a bound.
 #[derive(Debug)]
-pub struct NamePattern(Pattern);
+pub struct NameSearch {
+    pattern: Pattern,
+    began: Instant,
+}
 
-impl NamePattern {
-    /// At most 4096 bytes. What is no valid expression matches nothing.
+/// A search would cost too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManySteps;
+
+impl NameSearch {
+    /// Through so many names, which begins now; a pattern has at most 4096 bytes. What is no valid expression matches nothing.
     #[must_use]
-    pub fn of_any_case(text: &str) -> Self {
-        NamePattern(Pattern::new(&format!("(?i){text}")))
+    pub fn of_any_case(text: &str, name_count: usize) -> Self {
+        let each = SEARCH_BACKTRACKS_MAX / name_count.max(1);
+        let each = each.clamp(NAME_BACKTRACKS_MIN, BACKTRACKS_MAX);
+        Self { pattern: Pattern::with_steps(&format!("(?i){text}"), each), began: Instant::now() }
     }
 
-    /// Whether it is anywhere in a name.
-    #[must_use]
-    pub fn matches(&self, name: &[u8]) -> bool {
-        self.0.matches(name)
+    /// Whether the pattern is anywhere in a name.
+    ///
+    /// # Errors
+    /// It cannot be decided with the steps that there are for a name, or the search has taken two seconds.
+    pub fn matches(&self, name: &[u8]) -> Result<bool, TooManySteps> {
+        let is_late = self.began.elapsed() > SEARCH_TIME_MAX;
+        self.pattern.decide(name).filter(|_| !is_late).ok_or(TooManySteps)
     }
 }
 
-fn fancy(text: &str) -> Result<fancy_regex::Regex, fancy_regex::Error> {
+fn fancy(text: &str, backtracks_max: usize) -> Result<fancy_regex::Regex, fancy_regex::Error> {
     fancy_regex::RegexBuilder::new(text)
-        .backtrack_limit(BACKTRACKS_MAX)
+        .backtrack_limit(backtracks_max)
         .delegate_size_limit(COMPILED_BYTES_MAX)
         .build()
 }
@@ -99,7 +130,7 @@ pub fn policy_pattern_problem(pattern: &str) -> Option<PatternProblem> {
     if !matches!(Pattern::new(pattern), Pattern::Broken) {
         return None;
     }
-    let error = fancy(pattern).err()?;
+    let error = fancy(pattern, BACKTRACKS_MAX).err()?;
     let Error::ParseError(position, kind) = &error else {
         return Some(PatternProblem { text: error.to_string(), position: 0 });
     };
@@ -121,9 +152,24 @@ mod tests {
 
     #[test]
     fn names_are_looked_for_in_either_case_and_may_be_excluded() {
-        let without_b = NamePattern::of_any_case("^(?!b)");
-        assert!(without_b.matches(b"orders") && !without_b.matches(b"Billing"));
-        assert!(!NamePattern::of_any_case("(").matches(b"("));
+        let without_b = NameSearch::of_any_case("^(?!b)", 2);
+        assert_eq!([&b"orders"[..], b"Billing"].map(|name| without_b.matches(name)), [Ok(true), Ok(false)]);
+        assert_eq!(NameSearch::of_any_case("(", 1).matches(b"("), Ok(false));
+    }
+
+    #[test]
+    fn a_search_that_would_take_too_many_steps_ends_and_common_ones_go_through_many_names() {
+        let hard = "^(?!x)(.?)(.?)(.?)(.?)(.?)(.?)(.?)\\w*\\w*\\w*\\w*z\\1$";
+        let name = b"orders-of-today-00001";
+        assert_eq!(NameSearch::of_any_case(hard, 1).matches(name), Err(TooManySteps));
+        for common in
+            ["^(?!k1)k.*7$", "^(?!amq\\.)", "(?<!dead)-letters$", "^(?=.*today)(?!.*test).*1$", "^(\\w+)-\\1"]
+        {
+            let longest = "k-of-today.".repeat(23);
+            for name in [&name[..], longest.as_bytes()] {
+                assert!(NameSearch::of_any_case(common, 1_000_000).matches(name).is_ok(), "{common}");
+            }
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use broker::Broker;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::Coding;
-use super::listener::{BODIES_MAX, CALLS_MAX, CHECKS_MAX, STREAMS_MAX, WATCHES_MAX};
+use super::listener::{BODIES_KIB_MAX, CALLS_MAX, CHECKS_MAX, STREAMS_MAX, WATCHES_MAX};
 use super::problem::Problem;
 use super::rates;
 use super::reply::Kept;
@@ -91,7 +92,7 @@ impl Default for Headers {
 pub struct HttpOptions {
     /// Path below which all is served, without a slash at its end. Default empty.
     pub path_prefix: String,
-    /// Largest body of a request, bytes. Default 20 MiB.
+    /// Largest body of a request, bytes; of one that is no document and no message at most 1 MiB. Default 20 MiB.
     pub body_bytes_max: usize,
     /// Headers beside those of an answer.
     pub headers: Headers,
@@ -165,12 +166,16 @@ pub(crate) struct Inner {
     pub(crate) samples: Samples,
     /// Handlers that may run at once.
     pub(crate) turns: Turns,
-    /// Large bodies that may be received, and worked on, at once.
-    pub(crate) bodies: Arc<Semaphore>,
+    /// Memory for large bodies on their way, KiB.
+    pub(crate) received: Arc<Semaphore>,
+    /// Memory for what is made of them, KiB.
+    pub(crate) worked_on: Arc<Semaphore>,
     /// Long answers that clients may be reading at once.
     pub(crate) streams: Arc<Semaphore>,
     /// The API as a document, once somebody has asked for it.
     pub(crate) reference: OnceLock<Kept>,
+    /// Held while a very long list is sorted.
+    pub(crate) sorting: Mutex<()>,
 }
 
 /// Turns of handlers, lane by lane.
@@ -202,8 +207,8 @@ impl App {
     /// For one broker.
     #[must_use]
     pub fn new(broker: Broker, node: Node, options: HttpOptions) -> Self {
-        let bodies = Arc::new(Semaphore::new(BODIES_MAX));
-        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        let [received, worked_on, streams] = [BODIES_KIB_MAX, BODIES_KIB_MAX, STREAMS_MAX]
+            .map(|count_max| Arc::new(Semaphore::new(count_max)));
         let (samples, turns) = (Samples::default(), Turns::new());
         Self(Arc::new(Inner {
             broker,
@@ -211,9 +216,11 @@ impl App {
             options,
             samples,
             turns,
-            bodies,
+            received,
+            worked_on,
             streams,
             reference: OnceLock::new(),
+            sorting: Mutex::new(()),
         }))
     }
 

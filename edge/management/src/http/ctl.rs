@@ -27,7 +27,8 @@ pub(crate) const ROUTES: &[Route] = &[route(
      as `application/json`. Answers `{columns, rows}`, `{text, json}` or `{ok}`; 400 with `{error, exit}` when the command fails.",
     run,
 )
-.in_lane(Lane::Watches)];
+.in_lane(Lane::Watches)
+.with_document()];
 
 /// A page of another site can make a browser send a form with its user's login, but not JSON.
 fn check_type(call: &Call) -> Result<(), Problem> {

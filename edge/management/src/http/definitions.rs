@@ -22,7 +22,8 @@ pub(crate) const ROUTES: &[Route] = &[
         Access::Administrator,
         "Merges definitions with what is there; nothing is deleted.",
         import_all,
-    ),
+    )
+    .with_document(),
     route(
         Method::Get,
         "/api/all-configuration",
@@ -36,7 +37,8 @@ pub(crate) const ROUTES: &[Route] = &[
         Access::Administrator,
         "Merges definitions, by an older name.",
         import_all,
-    ),
+    )
+    .with_document(),
     route(
         Method::Get,
         "/api/definitions/{vhost}",
@@ -50,7 +52,8 @@ pub(crate) const ROUTES: &[Route] = &[
         Access::Administrator,
         "Merges definitions into one virtual host, whichever they name; what is not of a virtual host, such as users, is passed over.",
         import_vhost,
-    ),
+    )
+    .with_document(),
 ];
 
 /// A name for the browser to save it under, if it asked for one.

@@ -63,7 +63,8 @@ pub(crate) const ROUTES: &[Route] = &[
         Access::Vhost,
         "Publishes a message: `{\"properties\", \"routing_key\", \"payload\", \"payload_encoding\"}`.",
         messages::publish,
-    ),
+    )
+    .with_document(),
 ];
 
 /// How paths call the default exchange.

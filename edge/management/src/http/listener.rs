@@ -19,6 +19,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::problem::Problem;
+use super::router::refuse;
 use super::seats::{Busy, Seat, Seats};
 
 /// Connections of HTTP clients at once. A further one ends one that is idle; when none is, it waits in the kernel.
@@ -33,8 +34,8 @@ pub(crate) const CHECKS_MAX: usize = 4;
 /// Profiles that are taken and commands of `warren ctl` that run at once, beside all else: they may last for seconds.
 pub(crate) const WATCHES_MAX: usize = 4;
 
-/// Bodies above 64 KiB received at once; more wait for their turn.
-pub(crate) const BODIES_MAX: usize = 8;
+/// Memory for all bodies above 64 KiB on their way, KiB, and again for what is made of them; more wait for their turn.
+pub(crate) const BODIES_KIB_MAX: usize = 64 << 10;
 
 /// Answers written while they are made that clients may be reading at once; a further one is 503.
 pub(crate) const STREAMS_MAX: usize = 64;
@@ -44,6 +45,10 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a client that never sent a whole head may take for its first.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest path and query of a request, bytes: RabbitMQ's.
+const TARGET_BYTES_MAX: usize = 8_000;
+const TARGET_TOO_LONG: &str = "the path and the query have at most 8000 bytes";
 
 /// Largest head of a request, and bytes buffered of a connection.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
@@ -218,6 +223,10 @@ impl Service<Request<Incoming>> for FromRemote {
         request.extensions_mut().insert(self.remote);
         request.extensions_mut().insert(Seated(self.seat.clone()));
         let busy = self.seat.begin();
+        if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES_MAX) {
+            let answer = refuse(&Problem::new(414, "uri_too_long", TARGET_TOO_LONG));
+            return Box::pin(async move { Ok(answer.map(|body| Answering { body, _busy: busy })) });
+        }
         let answer = self.inner.call(request);
         Box::pin(async move { answer.await.map(|answer| answer.map(|body| Answering { body, _busy: busy })) })
     }

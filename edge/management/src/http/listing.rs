@@ -5,13 +5,14 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use broker::policies::NamePattern;
+use broker::policies::{NameSearch, TooManySteps};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::problem::Problem;
 use super::rates::Ranges;
 use super::reply::{About, Answer, Reply};
+use super::sort_key::Key;
 
 /// Items of a page without `page_size`.
 const PAGE_SIZE: usize = 100;
@@ -19,6 +20,12 @@ const PAGE_SIZE: usize = 100;
 const PAGE_SIZE_MAX: usize = 500;
 /// Items that are rendered together.
 const RENDERED: usize = 512;
+/// Most paths of `sort`.
+const SORT_PATHS_MAX: usize = 8;
+/// Most paths of `columns`.
+const COLUMNS_MAX: usize = 256;
+/// From so many items on, lists are sorted one at a time: what they are sorted by takes memory.
+const SORTED_TOGETHER_MAX: usize = 10_000;
 
 /// Which keys of an item are asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,8 +37,27 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    fn of(list: &str) -> Self {
-        Self::Only(list.split(',').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+    /// The paths of a list, each once.
+    ///
+    /// # Errors
+    /// 400 for more than that; `what` is the name of the list.
+    fn of(list: &str, what: &str, count_max: usize) -> Result<Self, Problem> {
+        let mut paths: Vec<String> = Vec::new();
+        for path in list.split(',').filter(|path| !path.is_empty()) {
+            if paths.iter().any(|known| known == path) {
+                continue;
+            }
+            if paths.len() == count_max {
+                return Err(Problem::bad(format!("{what} has at most {count_max} names")));
+            }
+            paths.push(path.to_owned());
+        }
+        Ok(Self::Only(paths))
+    }
+
+    /// The columns that are asked for.
+    fn columns(call: &Call) -> Result<Self, Problem> {
+        call.query("columns").map_or(Ok(Wanted::All), |list| Wanted::of(list, "columns", COLUMNS_MAX))
     }
 
     /// Whether a path has this in it.
@@ -153,14 +179,14 @@ fn paged<T: 'static>(call: &Call, mut listing: Listing<T>, page: Option<Page>) -
     if let Some(problem) = Ranges::problem(call) {
         return Err(Problem::new(400, "invalid_range_parameters", problem));
     }
-    let columns = call.query("columns").map_or(Wanted::All, Wanted::of);
+    let columns = Wanted::columns(call)?;
     let total = listing.items.len();
     if page.is_some() {
-        filter(call, &mut listing);
+        filter(call, &mut listing)?;
     }
     let filtered = listing.items.len();
     let Some(page) = page else {
-        arrange(call, &mut listing, 0, filtered);
+        arrange(call, &mut listing, 0, filtered)?;
         return Ok(stream(listing, columns));
     };
     let pages = filtered.div_ceil(page.size);
@@ -171,7 +197,7 @@ fn paged<T: 'static>(call: &Call, mut listing: Listing<T>, page: Option<Page>) -
     }
     let begin = (page.number - 1) * page.size;
     let end = (begin + page.size).min(filtered);
-    arrange(call, &mut listing, begin, end);
+    arrange(call, &mut listing, begin, end)?;
     let items = rendered(&listing, &listing.items[begin..end], &columns);
     Ok(Reply::Json(json!({
         "total_count": total,
@@ -186,39 +212,57 @@ fn paged<T: 'static>(call: &Call, mut listing: Listing<T>, page: Option<Page>) -
 
 /// Keeps items whose names contain `name`, or match it with `use_regex=true`; case does not matter. RabbitMQ finds nothing
 /// with a pattern that is none.
-fn filter<T>(call: &Call, listing: &mut Listing<T>) {
-    let Some(wanted) = call.query("name").filter(|name| !name.is_empty()) else { return };
+///
+/// # Errors
+/// 400 for a pattern that would take too long.
+fn filter<T>(call: &Call, listing: &mut Listing<T>) -> Result<(), Problem> {
+    let Some(wanted) = call.query("name").filter(|name| !name.is_empty()) else { return Ok(()) };
     let name = listing.name;
-    if call.flag("use_regex") {
-        let pattern = NamePattern::of_any_case(wanted);
-        listing.items.retain(|item| pattern.matches(name(item).as_bytes()));
-    } else {
+    if !call.flag("use_regex") {
         let wanted = wanted.to_lowercase();
         listing.items.retain(|item| name(item).to_lowercase().contains(&wanted));
+        return Ok(());
     }
+    let search = NameSearch::of_any_case(wanted, listing.items.len());
+    let mut found = Vec::new();
+    for item in listing.items.drain(..) {
+        let is_found = search.matches(name(&item).as_bytes()).map_err(|TooManySteps| {
+            Problem::bad(
+                "the regular expression takes too many steps to be matched with all names; use a simpler one",
+            )
+        })?;
+        found.extend(is_found.then_some(item));
+    }
+    listing.items = found;
+    Ok(())
 }
 
 /// Puts items where they belong, from `begin` to `end` at least: by the values at the paths in `sort`, and where those are the
 /// same, or there are none, in the order of the list.
-fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) {
-    let Some(wanted) = call.query("sort").filter(|by| !by.is_empty()).map(Wanted::of) else {
+///
+/// # Errors
+/// 400 for too many paths.
+fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) -> Result<(), Problem> {
+    let Some(by) = call.query("sort").filter(|by| !by.is_empty()) else {
         if let Some(order) = listing.order {
             place(&mut listing.items, begin, end, order);
         }
-        return;
+        return Ok(());
     };
-    let Wanted::Only(paths) = &wanted else { return };
-    let mut keys: Vec<Vec<Value>> = Vec::with_capacity(listing.items.len());
+    let wanted = Wanted::of(by, "sort", SORT_PATHS_MAX)?;
+    let Wanted::Only(paths) = &wanted else { return Ok(()) };
+    let _turn = (listing.items.len() > SORTED_TOGETHER_MAX).then(|| call.app.sorting.lock());
+    let mut keys: Vec<Box<[Key]>> = Vec::with_capacity(listing.items.len());
     for items in listing.items.chunks(RENDERED) {
         keys.extend(sort_keys(listing, items, paths, &wanted));
     }
     let reverse = call.flag("sort_reverse");
-    let by_keys = |one: &[Value], other: &[Value]| {
-        let order = one.iter().zip(other).map(|(one, other)| compare(one, other));
-        let order = order.fold(Ordering::Equal, Ordering::then);
+    let by_keys = |one: &[Key], other: &[Key]| {
+        let mut orders = one.iter().zip(other).map(|(one, other)| one.compare(other));
+        let order = orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal);
         if reverse { order.reverse() } else { order }
     };
-    let mut keyed: Vec<(Vec<Value>, T)> = keys.into_iter().zip(listing.items.drain(..)).collect();
+    let mut keyed: Vec<(Box<[Key]>, T)> = keys.into_iter().zip(listing.items.drain(..)).collect();
     match listing.order {
         Some(order) => place(&mut keyed, begin, end, |(one_keys, one), (other_keys, other)| {
             by_keys(one_keys, other_keys).then_with(|| order(one, other))
@@ -226,48 +270,25 @@ fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) {
         None => keyed.sort_by(|(one, _), (other, _)| by_keys(one, other)),
     }
     listing.items.extend(keyed.into_iter().map(|(_, item)| item));
+    Ok(())
 }
 
 /// The values to sort by; items are made only where one of them cannot be had otherwise.
-fn sort_keys<T>(listing: &Listing<T>, items: &[T], paths: &[String], wanted: &Wanted) -> Vec<Vec<Value>> {
-    let peeked = |item: &T| paths.iter().map(|path| (listing.peek)(item, path)).collect::<Option<Vec<_>>>();
-    let keys: Vec<Option<Vec<Value>>> = items.iter().map(peeked).collect();
+fn sort_keys<T>(listing: &Listing<T>, items: &[T], paths: &[String], wanted: &Wanted) -> Vec<Box<[Key]>> {
+    let peek = |item: &T, path: &str| (listing.peek)(item, path).map(|value| Key::of(&value));
+    let peeked = |item: &T| paths.iter().map(|path| peek(item, path)).collect::<Option<_>>();
+    let of_whole = |value: &Value| paths.iter().map(|path| Key::of(at(value, path))).collect();
+    let keys: Vec<Option<Box<[Key]>>> = items.iter().map(peeked).collect();
     if keys.iter().all(Option::is_none) {
-        let values = (listing.render)(items, wanted);
-        return values
-            .iter()
-            .map(|value| paths.iter().map(|path| at(value, path).clone()).collect())
-            .collect();
+        return (listing.render)(items, wanted).iter().map(of_whole).collect();
     }
-    let whole = |item: &T| {
-        let value = (listing.render)(std::slice::from_ref(item), wanted).pop().unwrap_or_default();
-        paths.iter().map(|path| at(&value, path).clone()).collect()
-    };
+    let whole =
+        |item: &T| of_whole(&(listing.render)(std::slice::from_ref(item), wanted).pop().unwrap_or_default());
     items.iter().zip(keys).map(|(item, key)| key.unwrap_or_else(|| whole(item))).collect()
 }
 
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(value, |value, key| value.get(key).unwrap_or(&Value::Null))
-}
-
-/// Erlang's order of terms: numbers, words (a missing value is one), objects, lists, texts.
-fn compare(one: &Value, other: &Value) -> Ordering {
-    let rank = |value: &Value| match value {
-        Value::Number(_) => 0,
-        Value::Null | Value::Bool(_) => 1,
-        Value::Object(_) => 2,
-        Value::Array(_) => 3,
-        Value::String(_) => 4,
-    };
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
-            (Some(one), Some(other)) => one.cmp(&other),
-            _ => one.as_f64().unwrap_or_default().total_cmp(&other.as_f64().unwrap_or_default()),
-        },
-        (Value::String(one), Value::String(other)) => one.cmp(other),
-        (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
-        _ => rank(one).cmp(&rank(other)),
-    }
 }
 
 fn rendered<T>(listing: &Listing<T>, items: &[T], columns: &Wanted) -> Vec<Value> {
@@ -297,7 +318,7 @@ pub(crate) fn one(call: &Call, value: Value) -> Answer {
     if let Some(problem) = Ranges::problem(call) {
         return Err(Problem::bad(problem));
     }
-    let columns = call.query("columns").map_or(Wanted::All, Wanted::of);
+    let columns = Wanted::columns(call)?;
     Ok(Reply::Json(prune(value, &columns)))
 }
 
@@ -329,10 +350,11 @@ mod tests {
     #[test]
     fn columns_keep_what_their_paths_lead_to() {
         let value = json!({"name": "q", "a": {"b": {"c": 1, "d": 2}, "e": 3}, "f": 4});
-        let columns = Wanted::of("name,a.b.c,a.e,none.x");
+        let columns = Wanted::of("name,a.b.c,a.e,none.x,name", "columns", 4).unwrap();
         assert_eq!(prune(value, &columns), json!({"name": "q", "a": {"b": {"c": 1}, "e": 3}}));
         assert!(columns.beyond(&["name"]));
         assert!(!columns.beyond(&["name", "a", "none"]) && Wanted::All.beyond(&["name"]));
+        assert!(Wanted::of("name,a,b", "columns", 2).is_err() && Wanted::of("a,a,,a", "sort", 1).is_ok());
     }
 
     #[test]
@@ -351,22 +373,11 @@ mod tests {
         let listing =
             Listing::new(vec![0, 1, 2], |_: &u64| Cow::Borrowed(""), render).of_many(u64::cmp, peek);
         let keys = |path: &str| {
-            let wanted = Wanted::of(path);
+            let wanted = Wanted::of(path, "sort", 1).unwrap();
             let Wanted::Only(paths) = &wanted else { panic!() };
             sort_keys(&listing, &listing.items, paths, &wanted)
         };
-        assert_eq!(keys("a"), [[json!(-1)], [json!(-1)], [json!(4)]]);
-        assert_eq!(keys("b"), [[Value::Null], [Value::Null], [Value::Null]]);
-    }
-
-    #[test]
-    fn values_are_in_the_order_of_erlangs_terms() {
-        let sorted =
-            [json!(-1), json!(1.5), json!(2), json!(null), json!({}), json!([]), json!("a"), json!("b")];
-        for (at, one) in sorted.iter().enumerate() {
-            for (other_at, other) in sorted.iter().enumerate() {
-                assert_eq!(compare(one, other), at.cmp(&other_at), "{one} {other}");
-            }
-        }
+        assert_eq!(keys("a").concat(), [json!(-1), json!(-1), json!(4)].map(|it| Key::of(&it)));
+        assert_eq!(keys("b").concat(), [(); 3].map(|()| Key::of(&Value::Null)));
     }
 }

@@ -53,6 +53,7 @@ mod schemas;
 mod seats;
 mod shapes;
 mod shovels;
+mod sort_key;
 mod table;
 mod users;
 mod vhosts;

@@ -10,13 +10,13 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, header};
 use broker::on_behalf_of;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::app::{App, Headers};
 use super::auth::{self, Access};
 use super::body::{self, Coding, Unread};
 use super::call::Call;
-use super::listener::{Remote, Seated};
+use super::listener::{BODIES_KIB_MAX, Remote, Seated};
 use super::problem::Problem;
 use super::query::form;
 use super::reply::{Answer, Reply};
@@ -24,6 +24,9 @@ use super::table::{self, Method, Route};
 
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;
+
+/// How often what a body says is in memory at most, beside the body: as it is read, encoded, and on its way to where it goes.
+const BODY_COPIES: u64 = 3;
 
 /// Longest name of anything, bytes: the protocol's.
 const NAME_BYTES_MAX: usize = 255;
@@ -202,7 +205,7 @@ fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
 /// Waits for a turn and lets the handler answer on a thread that may block.
 async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sent: Body) -> Response<Body> {
     let coding = Coding::asked(&head.headers);
-    let bytes_max = app.0.options.body_bytes_max;
+    let bytes_max = route.body_bytes_max(app.0.options.body_bytes_max);
     // Nothing that is open to all reads a body: nobody without a login takes up room for one.
     let mut sent = Some(sent).filter(|_| route.access != Access::Anyone);
     let is_small = sent
@@ -218,12 +221,15 @@ async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sen
     let mut large = None;
     if let Some(body) = sent {
         // Who sends a large body slowly keeps others with large bodies waiting, and nobody else.
-        let Ok(turn) = app.0.bodies.clone().acquire_owned().await else { return empty(503) };
-        large = Some(turn);
+        let Some(whole) = room(&app.0.received, announced(&body, bytes_max)).await else { return empty(503) };
         match received(head, body, bytes_max).await {
             Ok(bytes) => call.body = bytes,
             Err(refused) => return refused,
         }
+        let Some(more) = room(&app.0.worked_on, BODY_COPIES * call.body.len() as u64).await else {
+            return empty(503);
+        };
+        large = Some((whole, more));
     }
     let Some(slot) = app.0.turns.take(route.lane).await else { return empty(503) };
     let (answered, answer) = oneshot::channel();
@@ -252,6 +258,20 @@ async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sen
             ))
         }
     }
+}
+
+/// Bytes that may come of a body; none of one that is too large.
+fn announced(body: &Body, bytes_max: usize) -> u64 {
+    let hint = http_body::Body::size_hint(body);
+    let bytes_max = bytes_max as u64;
+    if hint.lower() > bytes_max { 0 } else { hint.upper().unwrap_or(bytes_max).min(bytes_max) }
+}
+
+/// Waits for so much room, or all there is; `None` when nothing is served any more.
+async fn room(rooms: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    let kib = bytes.div_ceil(1024).min(BODIES_KIB_MAX as u64);
+    let kib = u32::try_from(kib).expect("all the room there is fits");
+    rooms.clone().acquire_many_owned(kib).await.ok()
 }
 
 fn too_many_streams() -> Problem {

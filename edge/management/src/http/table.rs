@@ -42,6 +42,18 @@ pub(crate) enum Lane {
     Watches,
 }
 
+/// How large the body of a request may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodySize {
+    /// What is said of one object: [`OBJECT_BODY_BYTES_MAX`], or less where the API takes less.
+    Object,
+    /// A document or a message: as large as the API takes them.
+    Document,
+}
+
+/// Largest body that speaks of one object, bytes: several times what is kept of one.
+const OBJECT_BODY_BYTES_MAX: usize = 1 << 20;
+
 /// One route.
 pub(crate) struct Route {
     pub(crate) method: Method,
@@ -49,6 +61,7 @@ pub(crate) struct Route {
     pub(crate) path: &'static str,
     pub(crate) access: Access,
     pub(crate) lane: Lane,
+    pub(crate) body: BodySize,
     /// One sentence for the reference.
     pub(crate) about: &'static str,
     pub(crate) handler: fn(&Call) -> Answer,
@@ -62,13 +75,26 @@ pub(crate) const fn route(
     about: &'static str,
     handler: fn(&Call) -> Answer,
 ) -> Route {
-    Route { method, path, access, lane: Lane::Work, about, handler }
+    Route { method, path, access, lane: Lane::Work, body: BodySize::Object, about, handler }
 }
 
 impl Route {
     /// The same in another lane.
     pub(crate) const fn in_lane(self, lane: Lane) -> Route {
         Route { lane, ..self }
+    }
+
+    /// The same with bodies that are documents.
+    pub(crate) const fn with_document(self) -> Route {
+        Route { body: BodySize::Document, ..self }
+    }
+
+    /// Largest body, bytes, where the API takes that many.
+    pub(crate) fn body_bytes_max(&self, api_bytes_max: usize) -> usize {
+        match self.body {
+            BodySize::Object => api_bytes_max.min(OBJECT_BODY_BYTES_MAX),
+            BodySize::Document => api_bytes_max,
+        }
     }
 }
 

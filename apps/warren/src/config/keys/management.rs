@@ -98,7 +98,7 @@ const KEYS: &[Key] = &[
             set: |options, bytes| options.management.body_bytes_max = narrow(bytes),
         },
         default: "20971520",
-        doc: "Largest body of a request; definitions that are larger are imported with `warren ctl import_definitions`.",
+        doc: "Largest body of a request that brings definitions, a message or a command; definitions that are larger are imported with `warren ctl import_definitions`. Bodies of other requests have at most 1 MiB.",
         example: "management.http.max_body_size = 64MB",
     },
     Key {

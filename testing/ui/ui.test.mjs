@@ -7,6 +7,7 @@ import { AMQP, Browser, MANAGEMENT, amqp, api, until } from "./browser.mjs";
 
 const VHOST = "ui test/ü";
 const V = encodeURIComponent(VHOST);
+const LONG_VHOST = `ui-${"long-name-of-a-tenant-".repeat(4)}`, LONG_QUEUE = `long-${"x".repeat(250)}`; // as long as names may be
 let browser, connection, channel;
 /** Policies may be missing in a broker that is being built; what needs them is then left out, and says so. */
 const POLICIES = (await api("policies")).status === 200;
@@ -14,6 +15,7 @@ const POLICIES = (await api("policies")).status === 200;
 before(async () => {
   assert.equal((await fetch(`${MANAGEMENT}/`)).status, 200, "the web UI is served at all");
   assert.equal((await api(`vhosts/${V}`, { method: "PUT", body: {} })).status < 300, true);
+  await api(`vhosts/${LONG_VHOST}`, { method: "PUT", body: {} });
   await api(`permissions/${V}/guest`, { method: "PUT", body: { configure: ".*", write: ".*", read: ".*" } });
   connection = await amqp.connect(AMQP.replace(/\/[^/]*$/, `/${V}`), { clientProperties: { connection_name: "ui-test" } });
   channel = await connection.createChannel();
@@ -24,6 +26,8 @@ before(async () => {
   await channel.assertQueue("billing", { deadLetterExchange: "letters", messageTtl: 3600000 });
   await channel.assertQueue("shipping");
   await channel.assertQueue("dead");
+  await channel.assertQueue(LONG_QUEUE, { deadLetterExchange: "letters", messageTtl: 3600000, maxLength: 1000 });
+  await channel.bindQueue(LONG_QUEUE, "orders.eu", "k".repeat(255));
   await channel.bindQueue("billing", "orders", "order.*.created");
   await channel.bindQueue("shipping", "orders", "order.*.paid");
   await channel.bindQueue("dead", "letters", "billing");
@@ -38,7 +42,7 @@ before(async () => {
 after(async () => {
   await browser?.stop();
   await connection?.close();
-  await api(`vhosts/${V}`, { method: "DELETE" });
+  for (const name of [V, LONG_VHOST]) await api(`vhosts/${name}`, { method: "DELETE" });
 });
 
 /** Runs a test with a page of its own, and fails it for anything a console or a page complained of. */
@@ -76,7 +80,7 @@ inBrowser("a wrong password is refused in words, a right one lets in and stays o
 
 const PAGES = [
   ["overview", "Queued messages"], ["connections", "ui-test"], ["channels", "channel"], ["exchanges", "amq.topic"], ["queues", "billing"],
-  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
+  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`queues/${V}/${LONG_QUEUE}`, "Bindings to here"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/orders.eu`, "kkkkk"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
   [`topology/${V}`, "billing"], ["nodes", "Memory used"], ["users", "guest"], ["users/guest", "Permissions"], ["vhosts", VHOST], [`vhosts/${V}`, "Permissions"],
   ["consumers", "slow"], ["cluster", "Feature flags"], ["shovels", "Shovels"],
   ...(POLICIES ? [["policies", "ui-policy"]] : []), ["limits", "Virtual host limits"], ["definitions", "Download definitions"], ["profile", "Take a profile"], ["log", "Log"], ["nowhere", "There is no such page"],

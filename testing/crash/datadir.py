@@ -42,7 +42,7 @@ def fill(url):
     channel.tx_select()
     persistent = pika.BasicProperties(delivery_mode=2)
     for nth in range(MESSAGES):
-        channel.basic_publish("", f"q{nth % QUEUES}", BODY, persistent)
+        channel.basic_publish("", f"q{nth % QUEUES}", b"%06d" % nth + BODY, persistent)
         if nth % 200 == 199:
             channel.tx_commit()
     channel.tx_commit()
@@ -63,6 +63,28 @@ def flip(path, part):
         file.write(bytes([byte[0] ^ 16]))
 
 
+def overwrite(path, count):
+    """Changes so many of the last bytes that are not filling."""
+    with open(path, "r+b") as file:
+        data = file.read()
+        end = len(data.rstrip(b"\0"))
+        file.seek(end - count)
+        file.write(bytes(byte ^ 16 for byte in data[end - count:end]))
+
+
+def messages_in(segment):
+    """How many messages a segment file holds (docs/formats/queue-records.md)."""
+    with open(segment, "rb") as file:
+        data = file.read()
+    count, at = 0, 32
+    while at + 8 <= len(data):
+        end = at + 8 + int.from_bytes(data[at:at + 4])
+        at += 8
+        while at < end:
+            count, at = count + 1, at + 4 + int.from_bytes(data[at:at + 4])
+    return count
+
+
 def damages(folder):
     """Name, what to do to a copy, what the refusal names (None: it starts), messages at least and at most after a salvage."""
     logs = [name for name in files(folder) if name.startswith("log/")]
@@ -71,6 +93,8 @@ def damages(folder):
     remove = lambda name: lambda copy: os.remove(os.path.join(copy, name))
     tree = lambda name: lambda copy: shutil.rmtree(os.path.join(copy, name))
     inside = lambda name, part: lambda copy: flip(os.path.join(copy, name), part)
+    last = lambda name, count: lambda copy: overwrite(os.path.join(copy, name), count)
+    stored = sum(messages_in(os.path.join(folder, name)) for name in segments)
     cut = lambda name: lambda copy: os.truncate(os.path.join(copy, name), os.path.getsize(os.path.join(copy, name)) - 100)
     def exchange(copy):
         one, other = (os.path.join(copy, name) for name in (oldest, newest))
@@ -79,17 +103,19 @@ def damages(folder):
         os.rename(one + "x", other)
 
     rotten = lambda copy: open(next(os.path.join(copy, name) for name in files(copy) if "epoch-" in name), "wb").write(b"rotten")
-    some = (1, MESSAGES - 1)
+    some = (1, MESSAGES)
     return [
         ("nothing", lambda copy: None, None, (MESSAGES, MESSAGES)),
         ("oldest log file missing", remove(oldest), "files are missing", some),
         ("newest log file missing", remove(newest), "files are missing", some),
         ("end of the newest log file missing", cut(newest), os.path.basename(newest), some),
-        ("bit flipped in the oldest log file", inside(oldest, 0.4), os.path.basename(oldest), some),
-        ("bit flipped in the newest log file", inside(newest, 0.4), os.path.basename(newest), some),
+        ("bit flipped in the oldest log file", inside(oldest, 0.4), os.path.basename(oldest), (MESSAGES, MESSAGES)),
+        ("bit flipped in the newest log file", inside(newest, 0.4), os.path.basename(newest), (MESSAGES, MESSAGES)),
+        ("bit flipped in the last state record", last(newest, 1), os.path.basename(newest), (MESSAGES, MESSAGES)),
+        ("last state record overwritten", last(newest, 40), os.path.basename(newest), (MESSAGES, 2 * MESSAGES)),
         ("bit flipped in the header of a log file", inside(newest, 0.0), os.path.basename(newest), (MESSAGES, MESSAGES)),
         ("log files under each other's names", exchange, "name does not match", (MESSAGES, MESSAGES)),
-        ("log/ missing", tree("log"), "folder log/", (0, 0)),
+        ("log/ missing", tree("log"), "folder log/", (stored, stored)),
         ("meta/ missing", tree(meta), "folder meta/", (MESSAGES, MESSAGES)),
         ("segments/ missing", tree("segments"), "folder segments/", (MESSAGES, MESSAGES)),
         ("epoch file damaged", rotten, None, None),

@@ -74,9 +74,15 @@ fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
-    let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes, unread_messages_max } =
-        queue;
+    let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes, .. } = queue;
+    let QueueSurvey { unread_messages_max, returned_messages, .. } = queue;
     write!(out, "  '{name}' in vhost '{vhost}' (number {id}): {messages} messages, {body_bytes} bytes")?;
+    if *returned_messages > 0 {
+        write!(
+            out,
+            ", {returned_messages} of them FOUND in segments without their state: settled ones come again"
+        )?;
+    }
     if *lost_messages > 0 {
         write!(out, ", {lost_messages} messages of {lost_bytes} bytes LOST with their segments")?;
     }

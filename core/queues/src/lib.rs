@@ -18,7 +18,7 @@ pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig,
 pub use body::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
 pub use classic::{
     Afterwards, Classic, DeliveryView, Gone, Head, Holes, PlacedBlock, PublishOutcome, RecordError,
-    Recovering, Scheduled, SegmentRoom, Standing, TurnedAway,
+    Recovering, Scheduled, SegmentRoom, Standing, StrayBlock, TurnedAway, may_be_block,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place};
@@ -26,6 +26,6 @@ pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
-pub use record::{BlockPlace, RecordKind, SettledRun, SharedRef, enqueued, settled};
+pub use record::{BlockPlace, RecordKind, SettledRun, SharedRef, Stored, enqueued, settled};
 pub use totals::{DeliveryTotals, QueueTotals};
 pub use unique::UniqueKey;

@@ -65,6 +65,21 @@ impl BodiesFound {
         Ok(())
     }
 
+    /// Takes in a damaged record of places: those that can be read, of bodies of which no other record tells. Whether there is a whole
+    /// body at such a place is to be looked at.
+    pub(crate) fn apply_damaged(&mut self, payload: &[u8], told_at: u64) {
+        let mut alleged: HashMap<u64, Vec<BlockLocation>> = HashMap::new();
+        for (id, place) in each_place(payload).flatten() {
+            alleged.entry(id).or_default().push(place);
+        }
+        for (id, places) in alleged {
+            // Of two places of one body one may be another's.
+            if let ([place], false) = (&places[..], self.by_id.contains_key(&id)) {
+                self.note(id, FoundAt::Segment(*place), told_at);
+            }
+        }
+    }
+
     fn note(&mut self, id: u64, at: FoundAt, told_at: u64) {
         self.id_max = self.id_max.max(id);
         self.by_id.insert(id, Found { at, told_at });

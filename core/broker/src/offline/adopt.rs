@@ -63,12 +63,18 @@ fn id_of(fact: &Fact) -> Option<u64> {
 /// Names of the queues that [`adopt`] made.
 pub(super) type Adopted = HashMap<QueueId, Box<[u8]>>;
 
-/// Makes a durable queue `salvaged-NUMBER` for every number in the log of which the metadata never told.
-pub(super) fn adopt(disk: &dyn Disk, files: &[LogFile], known: &mut Known) -> Result<Adopted, LogError> {
-    let mut ids = BTreeSet::new();
+/// Makes a durable queue `salvaged-NUMBER` for every number in the log, or of a segment, of which the metadata never told.
+pub(super) fn adopt(
+    disk: &dyn Disk,
+    files: &[LogFile],
+    segments: &[(u64, u64)],
+    known: &mut Known,
+) -> Result<Adopted, LogError> {
+    let streams = segments.iter().map(|(stream, _)| *stream);
+    let mut ids: BTreeSet<u64> = streams.filter(|id| is_durable_id(*id) && !known.has(*id)).collect();
     for file in files {
         inspect_log_file(disk, file, |found| {
-            if let Found::Record(record) = found
+            if let Found::Record(record) | Found::Mended { record, .. } = found
                 && is_durable_id(record.stream)
                 && !known.has(record.stream)
             {

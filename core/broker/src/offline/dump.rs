@@ -73,7 +73,10 @@ fn dump_log<S: FnMut(String) -> std::io::Result<()>>(
 ) -> Result<(), OfflineError> {
     Ok(inspect_log_file(&RealDisk, file, |found| match found {
         Found::Record(record) => lines.add(|| line(log, &record)),
-        Found::Damaged { offset, bytes, damage } => {
+        Found::Mended { offset, record } => {
+            lines.add(|| format!("{} (byte {offset} put right by the checksum)", line(log, &record)));
+        }
+        Found::Damaged { offset, bytes, damage, .. } => {
             lines.add(|| format!("byte {offset}: {bytes} bytes are damaged: {damage}"));
         }
         Found::Unfinished { offset, bytes } => {

@@ -6,7 +6,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use commitlog::Record;
 use queues::{MessageSeq, RecordKind, Recovering, enqueued, settled};
+
+use crate::bodies::{BODY, PLACES, STREAM};
 
 /// Bytes that a message takes in a record at least (`docs/formats/queue-records.md`).
 const MESSAGE_BYTES_MIN: u64 = 24;
@@ -18,6 +21,10 @@ pub(super) struct Gaps {
     end: u64,
     /// Places that cannot be read.
     count: u64,
+    /// The last of them, counted from one, that may have held a state record.
+    stateful: u64,
+    /// The next place holds none, if it ends here.
+    stateless_end: u64,
     /// Bytes of them.
     bytes: u64,
     queues: HashMap<u64, QueueGaps>,
@@ -51,9 +58,40 @@ impl Gaps {
     pub(super) fn expect(&mut self, position: u64) {
         if position > self.end {
             self.count += 1;
+            if position != self.stateless_end {
+                self.stateful = self.count;
+            }
             self.bytes += position - self.end;
             self.end = position;
         }
+    }
+
+    /// What cannot be read next seems to be this record.
+    pub(super) fn alleged(&mut self, record: &Record<'_>) {
+        let begins = match RecordKind::from_code(record.kind) {
+            Some(RecordKind::State) => false,
+            Some(RecordKind::Enqueue | RecordKind::EnqueueShared) => {
+                enqueued(record.payload).next().flatten().is_some()
+            }
+            Some(RecordKind::Settle) => {
+                settled(record.payload).all(|run| run.is_some_and(|run| run.count > 0))
+            }
+            None => record.stream == STREAM && matches!(record.kind, BODY | PLACES),
+        };
+        if begins {
+            self.stateless_end = record.position.0;
+        }
+    }
+
+    /// No file is there, and nothing tells where they ended.
+    pub(super) fn all_is_missing(&mut self) {
+        self.count += 1;
+        self.stateful = self.count;
+    }
+
+    /// Whether the newest state record of a queue may be among what cannot be read.
+    pub(super) fn may_lack_state(&self, id: u64) -> bool {
+        self.queues.get(&id).map_or(0, |queue| queue.stated.0) < self.stateful
     }
 
     /// Bytes that cannot be read.

@@ -8,6 +8,7 @@ mod bodies;
 pub mod dump;
 mod gaps;
 mod salvage;
+mod strays;
 mod survey;
 #[cfg(test)]
 mod tests;

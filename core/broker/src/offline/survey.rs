@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use commitlog::{
-    ClosedLog, DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, Position, SegmentError,
+    ClosedLog, DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, Position, Record, SegmentError,
     SegmentFile, SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments,
     read_all_snapshots, read_manifest, segments_exist,
 };
@@ -16,7 +16,7 @@ use stdx::QueueId;
 
 use super::adopt::{Adopted, Known, adopt, drop_empty};
 use super::gaps::Gaps;
-use crate::bodies::{BodiesFound, STREAM};
+use crate::bodies::{BodiesFound, PLACES, STREAM};
 use crate::control::follow::{Contents, store_id};
 use crate::log_places::assemble;
 use crate::recovery::has_store;
@@ -106,6 +106,8 @@ pub struct QueueSurvey {
     /// Messages at most that were in records of the log that cannot be read, as far as later records of the queue tell: transient ones
     /// are among them.
     pub unread_messages_max: u64,
+    /// Those among the messages that blocks in segments hold of which no record tells: some may have been settled, or be there twice.
+    pub returned_messages: u64,
 }
 
 /// What is wrong, in words.
@@ -152,6 +154,28 @@ pub struct Offline {
     _lock: DataDirLock,
 }
 
+/// The files of the message log.
+pub(super) struct LogFiles {
+    pub(super) kept: Vec<LogFile>,
+    pub(super) files: Vec<LogFile>,
+}
+
+impl LogFiles {
+    /// In the order of the log.
+    pub(super) fn all(&self) -> Vec<LogFile> {
+        [&self.kept[..], &self.files[..]].concat()
+    }
+}
+
+/// A record met in a log.
+#[derive(Clone, Copy)]
+enum Shown<'a> {
+    /// As it was written.
+    Whole(Record<'a>),
+    /// A damaged one, by its header.
+    Alleged(Record<'a>),
+}
+
 /// All that could be read.
 pub(super) struct Reading {
     pub(super) survey: Survey,
@@ -188,16 +212,20 @@ impl Offline {
         let mut known = self.read_metadata(&mut survey)?;
         let files = self.log_files("log", &mut survey)?;
         let kept = list_kept_files(&self.disk, &self.dir.join("log"))?;
-        let mut adopted = adopt(&self.disk, &[kept, files.clone()].concat(), &mut known)?;
+        let files = LogFiles { kept, files };
+        let segments = list_segments(&self.disk, &self.dir.join("segments"))?;
+        let mut adopted = adopt(&self.disk, &files.all(), &segments, &mut known)?;
         let mut state = known.state;
-        let (mut contents, mut bodies, gaps) = self.read_messages(&state, &files, &mut survey)?;
+        let (mut contents, mut bodies, gaps) = self.read_messages(&state, &files.files, &mut survey)?;
+        let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
+        let returned = self.bring_back(&mut contents, &state, (&gaps, &files), segments)?;
         drop_empty(&mut state, &mut contents, &mut adopted);
         self.survey_kept(depth, &mut survey)?;
-        let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
         let mut needed = self.check_bodies(&mut contents, &mut bodies, (depth, &log), &mut survey);
         self.check_blocks(&state, &mut contents, (depth, &log), &mut survey, &mut needed)?;
         tell_adopted(&adopted, &mut survey);
         tell_gaps(&gaps, &mut survey);
+        returned.tell(&mut survey);
         Ok(Reading { survey, state, contents, log, bodies })
     }
 
@@ -217,8 +245,9 @@ impl Offline {
             survey.problems.add(format!("{}: no snapshot reaches to the log's beginning", dir.display()));
         }
         let (mut known, mut unusable) = (Known::from_snapshot(state), Problems::default());
-        self.each_record("meta", &files, survey, |record| {
-            if record.position.0 > from
+        self.each_record("meta", &files, survey, |met| {
+            if let Shown::Whole(record) = met
+                && record.position.0 > from
                 && let Err(error) = known.replay(record.payload)
             {
                 unusable.add(format!(
@@ -250,8 +279,17 @@ impl Offline {
         let mut bodies = BodiesFound::default();
         let mut contents: Contents =
             known(state).into_iter().map(|queue| (QueueId(queue.id), Recovering::default())).collect();
-        let (mut stray, mut unusable) = (0, Problems::default());
-        self.each_record("log", files, survey, |record| {
+        let (mut stray, mut unusable, mut damaged_places) = (0, Problems::default(), Vec::new());
+        self.each_record("log", files, survey, |met| {
+            let record = match met {
+                Shown::Whole(record) => record,
+                Shown::Alleged(record) => {
+                    if record.stream == STREAM && record.kind == PLACES {
+                        damaged_places.push((record.payload.to_vec(), record.position.0));
+                    }
+                    return gaps.alleged(&record);
+                }
+            };
             gaps.record(&record.range());
             if record.stream == STREAM {
                 if let Err(error) = bodies.apply(record.kind, record.payload, &record.range()) {
@@ -277,10 +315,14 @@ impl Offline {
                     .add(format!("a record of queue {stream} before position {position} of log: {error}"));
             }
         })?;
+        damaged_places.iter().for_each(|(payload, told_at)| bodies.apply_damaged(payload, *told_at));
         survey.stray_records = stray;
         unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
         if let Some(held) = held {
             gaps.expect(held.end.0);
+        }
+        if files.is_empty() {
+            gaps.all_is_missing();
         }
         Ok((contents, bodies, gaps))
     }
@@ -316,13 +358,15 @@ impl Offline {
         log: &'static str,
         files: &[LogFile],
         survey: &mut Survey,
-        mut show: impl FnMut(commitlog::Record<'_>),
+        mut show: impl FnMut(Shown<'_>),
     ) -> Result<(), OfflineError> {
         let mut end = files.first().map_or(0, |file| file.first.0);
         for file in files {
-            self.inspect(log, file, survey, |record| {
-                end = record.position.0;
-                show(record);
+            self.inspect(log, file, survey, |met| {
+                if let Shown::Whole(record) = met {
+                    end = record.position.0;
+                }
+                show(met);
             })?;
         }
         let held = read_manifest(&self.disk, &self.dir.join(log)).ok().flatten();
@@ -341,19 +385,29 @@ impl Offline {
         log: &'static str,
         file: &LogFile,
         survey: &mut Survey,
-        mut show: impl FnMut(commitlog::Record<'_>),
+        mut show: impl FnMut(Shown<'_>),
     ) -> Result<(), OfflineError> {
         let mut seen = FileSurvey::of(log, file);
         let problems = &mut survey.problems;
         inspect_log_file(&self.disk, file, |found| match found {
             Found::Record(record) => {
                 *seen.records.entry(record.kind).or_default() += 1;
-                show(record);
+                show(Shown::Whole(record));
             }
-            Found::Damaged { offset, bytes, damage } => {
+            Found::Mended { offset, record } => {
+                *seen.records.entry(record.kind).or_default() += 1;
+                seen.damaged_bytes += 1;
+                problems.add(format!(
+                    "{}: byte {offset} is not what was written. The checksum of its record tells what was: nothing is lost by it",
+                    file.path.display()
+                ));
+                show(Shown::Whole(record));
+            }
+            Found::Damaged { offset, bytes, damage, record } => {
                 seen.damaged_bytes += bytes;
                 let path = file.path.display();
                 problems.add(format!("{path}: {bytes} bytes at byte {offset} are damaged: {damage}"));
+                record.into_iter().for_each(|record| show(Shown::Alleged(record)));
             }
             Found::Unfinished { bytes, .. } => seen.unfinished_bytes = bytes,
         })?;
@@ -408,7 +462,7 @@ impl Offline {
                 body_bytes,
                 lost_messages,
                 lost_bytes,
-                unread_messages_max: 0,
+                ..QueueSurvey::default()
             });
         }
         let dir = self.dir.join("segments");
@@ -455,7 +509,7 @@ fn tell_adopted(adopted: &Adopted, survey: &mut Survey) {
         of.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.messages));
     if queues > 0 {
         survey.problems.add(format!(
-            "the metadata do not name {queues} queues of which log/ holds {messages} messages: meta/ is damaged, incomplete or older than \
+            "the metadata do not name {queues} queues of which log/ or segments/ hold {messages} messages: meta/ is damaged, incomplete or older than \
              log/. A salvage puts these messages into queues salvaged-NUMBER of the vhost '/'; a server would drop them"
         ));
     }

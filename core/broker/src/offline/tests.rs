@@ -40,6 +40,13 @@ fn flip(file: &Path, at: usize) {
     std::fs::write(file, bytes).unwrap();
 }
 
+/// More than the checksum of a record could put right.
+fn wreck(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[at..at + 8].iter_mut().for_each(|byte| *byte = !*byte);
+    std::fs::write(file, bytes).unwrap();
+}
+
 const ALL: u64 = PLACED_COUNT as u64;
 
 #[test]
@@ -118,6 +125,10 @@ fn a_damaged_or_missing_kept_file_costs_what_is_in_it() {
     filled_in_log(dir.path());
     let file = &kept_files(dir.path())[0];
     flip(file, 100);
+    assert_eq!(queues(&survey(dir.path())), [("a", ALL, 0)]);
+    assert_eq!(survey(dir.path()).problems.texts.len(), 1, "one byte is put right, and told");
+    assert_eq!(salvaged(dir.path()), [("a".to_owned(), ALL)]);
+    wreck(file, 80);
     assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
     assert_eq!(survey(dir.path()).problems.texts.len(), 2, "the file, and the queue");
     std::fs::remove_file(file).unwrap();
@@ -150,16 +161,39 @@ fn a_damaged_record_is_stepped_over_and_the_records_behind_it_are_read() {
     // The record of `a` lies in a file before that of `b`: each came with a start of its own.
     let logs = files_below(&dir.path().join("log"));
     let with_records: Vec<_> = logs.iter().filter(|file| file.metadata().unwrap().len() > 32).collect();
-    for at in [40, 70, 5] {
-        flip(with_records[0], at);
+    for at in [32, 40, 60, 70, 5] {
+        wreck(with_records[0], at);
         let survey = survey(dir.path());
         assert!(!survey.problems.is_empty(), "byte {at}");
-        assert_eq!(queues(&survey)[1], ("b", ALL, 0), "byte {at}");
-        flip(with_records[0], at);
+        assert_eq!(queues(&survey), [("a", ALL, 0), ("b", ALL, 0)], "byte {at}");
+        let returned = if at == 5 { 0 } else { ALL };
+        assert_eq!(survey.queues[0].returned_messages, returned, "byte {at}");
+        assert_eq!(survey.queues[1].returned_messages, 0, "byte {at}: its state comes later");
+        wreck(with_records[0], at);
     }
-    flip(with_records[0], 70);
+    wreck(with_records[0], 70);
     assert!(open(dir.path()).is_err());
-    assert_eq!(salvaged(dir.path()), both(0, ALL));
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+}
+
+#[test]
+fn one_wrong_byte_of_a_state_record_costs_nothing_and_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let logs = files_below(&dir.path().join("log"));
+    for file in logs.iter().filter(|file| file.metadata().unwrap().len() > 32) {
+        let records = records(&std::fs::read(file).unwrap());
+        let bytes = std::fs::read(file).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        for at in records[0]..=end {
+            flip(file, at);
+            let survey = survey(dir.path());
+            assert_eq!(queues(&survey), [("a", ALL, 0), ("b", ALL, 0)], "byte {at}");
+            let returned: u64 = survey.queues.iter().map(|queue| queue.returned_messages).sum();
+            assert_eq!((survey.problems.texts.len(), returned), (1, 0), "byte {at}: {survey:?}");
+            flip(file, at);
+        }
+    }
 }
 
 /// Exchanges the contents of two files.
@@ -227,8 +261,8 @@ fn messages_in_damaged_records_are_counted_by_those_behind_them() {
     assert_eq!(unread(dir.path()), (vec![(8, 0), (3, 0)], String::new()));
     let file = files_below(&dir.path().join("log")).pop().unwrap();
     let starts = records(&std::fs::read(&file).unwrap());
-    flip(&file, starts[1] + 40);
-    flip(&file, starts[2] + 40);
+    wreck(&file, starts[1] + 40);
+    wreck(&file, starts[2] + 40);
     let (queues, told) = unread(dir.path());
     assert_eq!(queues, [(6, 2), (3, 0)]);
     assert!(
@@ -282,11 +316,12 @@ fn messages_of_a_queue_whose_declaration_is_damaged_go_to_one_named_after_its_nu
     let dir = tempfile::tempdir().unwrap();
     let ids = filled(dir.path());
     let (file, of_a, _) = declarations(dir.path());
-    flip(&file, of_a + 40);
+    wreck(&file, of_a + 40);
     let salvaged_a = format!("salvaged-{}", ids[0].0);
     let survey = survey(dir.path());
     assert_eq!(queues(&survey), [("b", ALL, 0), (&*salvaged_a, ALL, 0)]);
-    let is_told = |text: &String| text.contains("do not name 1 queues of which log/ holds 3 messages");
+    let is_told =
+        |text: &String| text.contains("do not name 1 queues of which log/ or segments/ hold 3 messages");
     assert!(survey.problems.texts.iter().any(is_told), "{survey:?}");
     assert_eq!(salvaged(dir.path()), [("b".to_owned(), ALL), (salvaged_a, ALL)]);
 }
@@ -309,7 +344,7 @@ fn messages_of_a_queue_whose_declaration_a_killed_server_wrote_last_are_told_and
     store(dir.path(), ids[1]);
     assert_eq!(salvaged(dir.path()), both(0, ALL));
     damage_last_declaration(dir.path());
-    assert!(survey(dir.path()).problems.texts[0].contains("log/ holds 3 messages"));
+    assert!(survey(dir.path()).problems.texts[0].contains("log/ or segments/ hold 3 messages"));
     assert_eq!(salvaged(dir.path()), [("a".to_owned(), 0), (format!("salvaged-{}", ids[1].0), ALL)]);
 }
 
@@ -330,14 +365,23 @@ fn records_of_a_deleted_queue_are_not_salvaged() {
 }
 
 #[test]
-fn missing_log_files_are_told() {
+fn missing_log_files_are_told_and_what_segments_hold_is_salvaged() {
     let dir = tempfile::tempdir().unwrap();
-    filled(dir.path());
+    let ids = filled(dir.path());
     files_below(&dir.path().join("log")).iter().for_each(|file| std::fs::remove_file(file).unwrap());
     let survey = survey(dir.path());
     assert!(survey.problems.texts.iter().any(|text| text.contains("holds no log file")), "{survey:?}");
-    assert_eq!(queues(&survey), [("a", 0, 0), ("b", 0, 0)]);
-    assert_eq!(salvaged(dir.path()), both(0, 0));
+    assert_eq!(queues(&survey), [("a", ALL, 0), ("b", ALL, 0)], "segments hold the blocks");
+    assert!(survey.problems.texts.iter().any(|text| text.contains("3 messages in 1 blocks")), "{survey:?}");
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+    std::fs::remove_dir_all(dir.path().join("log")).unwrap();
+    let manifest = dir.path().join("log.manifest");
+    assert!(manifest.exists());
+    std::fs::remove_file(manifest).unwrap();
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+    std::fs::remove_dir_all(dir.path().join("meta")).unwrap();
+    let named = ids.iter().map(|id| (format!("salvaged-{}", id.0), ALL));
+    assert_eq!(salvaged(dir.path()), named.collect::<Vec<_>>());
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::{Broker, BrokerOptions, StartError};
 /// Messages in the block that [`store`] places in a segment.
 pub(crate) const PLACED_COUNT: u32 = 3;
 
-/// A stored message without any part.
-pub(crate) const STORED: [u8; 16] = [0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// A stored persistent message without any part.
+pub(crate) const STORED: [u8; 16] = [0, 0, 0, 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(crate) fn open(dir: &Path) -> Result<Broker, StartError> {
     Broker::open(dir, BrokerOptions { fsync: false, ..BrokerOptions::default() })
@@ -299,7 +299,7 @@ pub(crate) fn damage_last_declaration(dir: &Path) {
     let file = files_below(&dir.join("meta")).pop().unwrap();
     let mut bytes = std::fs::read(&file).unwrap();
     let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-    bytes[last] ^= 1;
+    bytes[last - 3..=last].iter_mut().for_each(|byte| *byte = !*byte);
     std::fs::write(file, bytes).unwrap();
 }
 

@@ -41,6 +41,7 @@ fn unfinished_bytes(disk: &dyn Disk, files: &[LogFile]) -> Result<u64, StartErro
     inspect_log_file(disk, newest, |found| match found {
         // With good records of the same write behind it.
         Found::Damaged { bytes, .. } | Found::Unfinished { bytes, .. } => unfinished += bytes,
+        Found::Mended { record, .. } => unfinished += record.range().end - record.range().start,
         Found::Record(_) => {}
     })
     .map_err(StartError::storage)?;
@@ -63,7 +64,7 @@ fn ids_end(disk: &dyn Disk, meta: &Path, files: &[LogFile]) -> Result<u64, Start
                 let _told_when_opened = state.replay_encoded(record.payload);
             }
             Found::Record(_) => {}
-            Found::Damaged { .. } | Found::Unfinished { .. } => is_whole = false,
+            Found::Mended { .. } | Found::Damaged { .. } | Found::Unfinished { .. } => is_whole = false,
         })
         .map_err(StartError::storage)?;
     }

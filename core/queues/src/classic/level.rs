@@ -326,6 +326,13 @@ impl Level {
         self.push_block(block);
     }
 
+    /// Recovery only: these blocks, which have the first `numbers` of numbers, come before all others, whose numbers move up.
+    pub(crate) fn put_in_front(&mut self, numbers: u64, blocks: Vec<Block>) {
+        self.blocks.iter_mut().for_each(|block| block.first += numbers);
+        self.next += numbers;
+        blocks.into_iter().rev().for_each(|block| self.blocks.push_front(block));
+    }
+
     /// Recovery only: forgets blocks.
     pub(crate) fn retain_blocks(&mut self, keep: impl FnMut(&Block) -> bool) {
         self.blocks.retain(keep);

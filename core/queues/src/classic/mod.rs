@@ -26,6 +26,7 @@ mod schedule;
 mod serve;
 mod spill;
 mod standing;
+mod stray;
 
 #[cfg(test)]
 mod model_tests;
@@ -39,3 +40,4 @@ pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};
 pub use schedule::Scheduled;
 pub use standing::{DeliveryView, Head, Standing};
+pub use stray::{StrayBlock, may_be_block};

@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
 pub struct PlacedBlock {
     /// Where it lies.
     pub place: Place,
-    /// Its first message, settled or not.
+    /// Its first message, settled or not, under the number that records have of it.
     pub first: MessageSeq,
     /// Messages in it, settled ones included.
     pub count: u32,
@@ -164,10 +164,10 @@ pub struct PlacedBlock {
 }
 
 impl PlacedBlock {
-    fn of(level: usize, block: &Block) -> Option<PlacedBlock> {
+    fn of((level, in_front): (usize, u64), block: &Block) -> Option<PlacedBlock> {
         Some(PlacedBlock {
             place: block.place()?,
-            first: MessageSeq::new(level as u8, block.first),
+            first: MessageSeq::new(level as u8, block.first.saturating_sub(in_front)),
             count: block.count,
             messages: block.live.into(),
             body_bytes: block.live_body_bytes(),
@@ -190,6 +190,8 @@ pub struct Recovering {
     body_id_max: u64,
     /// Bytes of blocks in segments, as far as somebody has looked.
     segment_bytes: BTreeMap<u64, u64>,
+    /// By level: so many numbers were put before those that records tell of.
+    in_front: Vec<u64>,
 }
 
 impl Default for Recovering {
@@ -200,6 +202,7 @@ impl Default for Recovering {
             state_bytes: 0,
             body_id_max: 0,
             segment_bytes: BTreeMap::new(),
+            in_front: Vec::new(),
         }
     }
 }
@@ -319,10 +322,42 @@ impl Recovering {
     /// Blocks that lie on disk and hold messages that are not settled.
     pub fn placed_blocks(&self) -> impl Iterator<Item = PlacedBlock> + '_ {
         let levels = self.levels.iter().enumerate();
-        levels.flat_map(|(level, blocks)| {
+        levels.flat_map(move |(level, blocks)| {
             let alive = blocks.blocks().filter(|block| block.live > 0);
-            alive.filter_map(move |block| PlacedBlock::of(level, block))
+            alive.filter_map(move |block| PlacedBlock::of(self.level_at(level), block))
         })
+    }
+
+    /// A level, and how many numbers were put before it.
+    fn level_at(&self, level: usize) -> (usize, u64) {
+        (level, self.in_front.get(level).copied().unwrap_or(0))
+    }
+
+    /// Puts blocks that have the first `numbers` of numbers before all others of a level; false when there are not so many left.
+    pub(super) fn make_way(&mut self, level: u8, numbers: u64, blocks: Vec<Block>) -> bool {
+        let at = usize::from(level);
+        if self.level(level).next_number().checked_add(numbers).is_none_or(|next| next >> 56 != 0) {
+            return false;
+        }
+        self.levels[at].put_in_front(numbers, blocks);
+        self.in_front.resize(self.in_front.len().max(at + 1), 0);
+        self.in_front[at] += numbers;
+        true
+    }
+
+    /// Lets messages that records brought leave memory, as far as the log has them together, and those that are settled. What comes
+    /// next begins new blocks: these do not reach over records that cannot be read.
+    pub fn leave_in_log(&mut self) {
+        for level in &mut self.levels {
+            level.retain_blocks(|block| block.live > 0);
+            for block in level.blocks_mut() {
+                block.close();
+                if let Some(range) = block.place_in_log(1).filter(|_| block.place().is_none()) {
+                    block.put_at(Place::Log(range));
+                    block.evict();
+                }
+            }
+        }
     }
 
     /// A segment has so many bytes of blocks, whether they are needed or not.
@@ -375,9 +410,10 @@ impl Recovering {
 
     /// Forgets settled blocks, and the blocks on disk for which `keep` is false with all that is in them.
     pub fn retain_placed(&mut self, mut keep: impl FnMut(&PlacedBlock) -> bool) {
-        for (nth, level) in self.levels.iter_mut().enumerate() {
-            level.retain_blocks(|block| {
-                block.live > 0 && PlacedBlock::of(nth, block).is_none_or(|placed| keep(&placed))
+        for nth in 0..self.levels.len() {
+            let at = self.level_at(nth);
+            self.levels[nth].retain_blocks(|block| {
+                block.live > 0 && PlacedBlock::of(at, block).is_none_or(|placed| keep(&placed))
             });
         }
     }
@@ -390,9 +426,10 @@ impl Recovering {
         &mut self,
         mut copy: impl FnMut(&LoggedBlock) -> Result<BlockPlace, E>,
     ) -> Result<(), E> {
-        for (nth, level) in self.levels.iter_mut().enumerate() {
-            for block in level.blocks_mut() {
-                if let Some(logged) = PlacedBlock::of(nth, block).and_then(|placed| placed.logged()) {
+        for nth in 0..self.levels.len() {
+            let at = self.level_at(nth);
+            for block in self.levels[nth].blocks_mut() {
+                if let Some(logged) = PlacedBlock::of(at, block).and_then(|placed| placed.logged()) {
                     block.put_at(Place::Segment(copy(&logged)?));
                 }
             }

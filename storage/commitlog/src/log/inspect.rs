@@ -10,9 +10,10 @@ use platform::{Disk, OpenMode};
 use super::file::first_of_name;
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
 use super::kept::first_of_kept_name;
+use super::mend::{Mended, mend};
 use super::reader::{FileReader, Met};
 use super::{Damage, LogError, Record};
-use crate::bytes::{offset_of, u64_at};
+use crate::bytes::{index_of, offset_of, u64_at};
 use crate::{IoFailure, Position};
 
 /// A file of a log, as its header, name and length tell.
@@ -33,6 +34,13 @@ pub struct LogFile {
 pub enum Found<'a> {
     /// A record as it was written.
     Record(Record<'a>),
+    /// A record of which one byte is not what was written: its checksum tells what was. An open log does not take it.
+    Mended {
+        /// The byte, from the file's start.
+        offset: u64,
+        /// The record as it was written.
+        record: Record<'a>,
+    },
     /// Bytes that are not what was written.
     Damaged {
         /// Bytes from the file's start.
@@ -41,6 +49,8 @@ pub enum Found<'a> {
         bytes: u64,
         /// What does not match.
         damage: Damage,
+        /// What they say if they are one record and its header is whole. Nothing in it is to be trusted.
+        record: Option<Record<'a>>,
     },
     /// The rest of a write that was never finished, at the end of the newest file: not damage.
     Unfinished {
@@ -102,7 +112,8 @@ pub fn inspect_log_file(
 ) -> Result<(), LogError> {
     let mut reader = match FileReader::open(disk, &file.path) {
         Err(LogError::Damaged { offset, damage, .. }) => {
-            show(Found::Damaged { offset, bytes: file.bytes.min(offset_of(FILE_HEADER_BYTES)), damage });
+            let bytes = file.bytes.min(offset_of(FILE_HEADER_BYTES));
+            show(Found::Damaged { offset, bytes, damage, record: None });
             if file.bytes <= offset_of(FILE_HEADER_BYTES) {
                 return Ok(());
             }
@@ -111,14 +122,15 @@ pub fn inspect_log_file(
         opened => opened?,
     };
     if is_misnamed(file) {
-        show(Found::Damaged { offset: 0, bytes: 0, damage: Damage::Name });
+        show(Found::Damaged { offset: 0, bytes: 0, damage: Damage::Name, record: None });
     }
     if let Some(next) = file.next_first {
         let len = offset_of(FILE_HEADER_BYTES) + next.0.saturating_sub(file.first.0);
         if reader.len() >= len {
             reader.limit(len);
         } else {
-            show(Found::Damaged { offset: reader.len(), bytes: 0, damage: Damage::Truncated });
+            let damage = Damage::Truncated;
+            show(Found::Damaged { offset: reader.len(), bytes: 0, damage, record: None });
         }
     }
     loop {
@@ -126,30 +138,52 @@ pub fn inspect_log_file(
             Met::Record => show(Found::Record(reader.record())),
             Met::End => return Ok(()),
             Met::Bad { offset, damage } => {
-                let rest = reader.rest(offset)?;
-                let Some(skipped) = next_record(&rest, reader.position_of(offset)) else {
+                let (rest, start) = (reader.rest(offset)?, reader.position_of(offset));
+                let next = next_record(&rest, start);
+                if let Some(Mended { record, at }) = mend(&rest, start, next) {
+                    show(Found::Mended { offset: offset + offset_of(at), record: whole(&record, start) });
+                    reader.seek(offset + offset_of(record.len()));
+                    continue;
+                }
+                let Some(skipped) = next else {
                     show_end(&rest, file.next_first.is_none(), (offset, damage), &mut show);
                     return Ok(());
                 };
-                show(Found::Damaged { offset, bytes: skipped, damage });
+                let record = alleged(&rest[..index_of(skipped)], start);
+                show(Found::Damaged { offset, bytes: skipped, damage, record });
                 reader.seek(offset + skipped);
             }
         }
     }
 }
 
+/// The one record that fills these bytes, by its header.
+fn alleged(bytes: &[u8], start: Position) -> Option<Record<'_>> {
+    let room = offset_of(bytes.len().checked_sub(RECORD_HEADER_BYTES)?);
+    let header = RecordHeader::decode(bytes, start, room).ok()?;
+    (header.record_bytes() == bytes.len()).then(|| whole(bytes, start))
+}
+
+/// A record whose header is known to be whole.
+fn whole(bytes: &[u8], start: Position) -> Record<'_> {
+    let room = offset_of(bytes.len() - RECORD_HEADER_BYTES);
+    let header = RecordHeader::decode(bytes, start, room).expect("it is whole");
+    let payload = &bytes[RECORD_HEADER_BYTES..];
+    Record { position: header.end(), stream: header.stream, kind: header.kind, payload }
+}
+
 /// Tells of bytes behind which nothing good follows.
 fn show_end(rest: &[u8], is_newest: bool, (offset, damage): (u64, Damage), show: &mut impl FnMut(Found<'_>)) {
     let bytes = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| offset_of(last) + 1);
     if !is_newest {
-        show(Found::Damaged { offset, bytes: offset_of(rest.len()), damage });
+        show(Found::Damaged { offset, bytes: offset_of(rest.len()), damage, record: None });
     } else if bytes > 0 {
         show(Found::Unfinished { offset, bytes });
     }
 }
 
 /// How far behind the start of `rest`, whose first byte has position `bad`, the next good record begins.
-fn next_record(rest: &[u8], bad: Position) -> Option<u64> {
+pub(super) fn next_record(rest: &[u8], bad: Position) -> Option<u64> {
     let last = rest.len().saturating_sub(RECORD_HEADER_BYTES - 1);
     let found = (1..last).find(|at| {
         let start = bad.plus(offset_of(*at));

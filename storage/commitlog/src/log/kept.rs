@@ -13,7 +13,8 @@ use platform::{Disk, OpenMode};
 
 use super::file::{SealedFile, first_of_name};
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
-use super::inspect::{LogFile, first_of_header, list_log_files};
+use super::inspect::{LogFile, first_of_header, list_log_files, next_record};
+use super::mend::mend;
 use super::{Damage, Log, LogError};
 use crate::bytes::{index_of, offset_of};
 use crate::{IoFailure, Position};
@@ -45,6 +46,15 @@ pub struct RangeBytes {
     pub bytes: Vec<u8>,
     /// The records, in order.
     pub records: Vec<RecordAt>,
+}
+
+/// What is done with a record that cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Damaged {
+    /// It is an error.
+    Refused,
+    /// It is put right if one byte of it is wrong and no more.
+    Mended,
 }
 
 /// Where the records of one file lie, and under which path.
@@ -160,12 +170,12 @@ impl ClosedLog {
         holds(first, bytes, |at| part_of(&self.parts, at).map(|part| part.end))
     }
 
-    /// As [`Log::read_range`].
+    /// As [`Log::read_range`]; records of which one byte is wrong are put right.
     ///
     /// # Errors
     /// As [`Log::read_range`].
     pub fn read_range(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
-        read(&self.dir, first, bytes, |at| {
+        read(&self.dir, (first, bytes), Damaged::Mended, |at| {
             let part = part_of(&self.parts, at).cloned();
             part.map(|part| Ok((open(&*self.disk, &part.path)?, part))).transpose()
         })
@@ -222,7 +232,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Damaged`] with file and offset, [`LogError::NotHeld`] when no file has it, [`LogError::Io`].
     pub fn read_range(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
-        read(&self.dir, first, bytes, |at| {
+        read(&self.dir, (first, bytes), Damaged::Refused, |at| {
             if let Some(part) = self.part_at(at)
                 && let Ok(file) = open(&*self.disk, &part.path)
             {
@@ -281,8 +291,8 @@ fn open(disk: &dyn Disk, path: &Path) -> Result<Arc<dyn platform::DiskFile>, IoF
 /// Reads a range file by file and checks its records. Each carries its position: a wrong file does not pass.
 fn read(
     dir: &Path,
-    first: Position,
-    bytes: u32,
+    (first, bytes): (Position, u32),
+    damaged: Damaged,
     open: impl Fn(Position) -> Result<Option<OpenedPart>, LogError>,
 ) -> Result<RangeBytes, LogError> {
     let end = first.plus(bytes.into());
@@ -300,17 +310,26 @@ fn read(
             }
             _ => IoFailure::of("read", &part.path)(error).into(),
         })?;
-        check(&mut read, first, span, &part)?;
+        check(&mut read, first, span, &part, damaged)?;
         at = stop;
     }
     Ok(read)
 }
 
 /// Notes the records in a part of the bytes, which must be whole.
-fn check(read: &mut RangeBytes, first: Position, span: Range<usize>, part: &Part) -> Result<(), LogError> {
+fn check(
+    read: &mut RangeBytes,
+    first: Position,
+    span: Range<usize>,
+    part: &Part,
+    how: Damaged,
+) -> Result<(), LogError> {
     let mut at = span.start;
     while at < span.end {
         let start = first.plus(offset_of(at));
+        if how == Damaged::Mended {
+            mend_at(&mut read.bytes[at..span.end], start);
+        }
         let damaged = |damage| LogError::Damaged {
             file: part.path.clone(),
             offset: offset_of(FILE_HEADER_BYTES) + start.bytes_since(part.first),
@@ -329,6 +348,20 @@ fn check(read: &mut RangeBytes, first: Position, span: Range<usize>, part: &Part
         at = record.end;
     }
     Ok(())
+}
+
+/// Puts the record right that these bytes begin with, if it can be.
+fn mend_at(bytes: &mut [u8], start: Position) {
+    let room = offset_of(bytes.len().saturating_sub(RECORD_HEADER_BYTES));
+    let is_whole = bytes.len() < RECORD_HEADER_BYTES
+        || RecordHeader::decode(bytes, start, room)
+            .is_ok_and(|header| record_crc(&bytes[..header.record_bytes()]) == header.crc);
+    if is_whole {
+        return;
+    }
+    if let Some(mended) = mend(bytes, start, next_record(bytes, start)) {
+        bytes[..mended.record.len()].copy_from_slice(&mended.record);
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod inspect;
 mod kept;
 mod listener;
 mod manifest;
+mod mend;
 mod options;
 mod reader;
 mod recovery;

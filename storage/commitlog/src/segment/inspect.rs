@@ -18,6 +18,9 @@ use crate::bytes::{index_of, offset_of};
 /// Bytes copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
+/// Behind damage so many bytes are checked in vain for each one, at most: messages may look like blocks on purpose.
+const SEARCH_BYTES_PER_BYTE_MAX: usize = 64;
+
 /// A segment's file, opened to be looked at.
 pub struct SegmentFile {
     file: Arc<dyn DiskFile>,
@@ -97,7 +100,51 @@ impl SegmentFile {
 
     /// The blocks up to the first that is not as it was written, and where that begins; the file's length when all are good.
     pub fn blocks(&self, mut show: impl FnMut(BlockLocation, &[u8])) -> u64 {
-        let mut offset = offset_of(FILE_HEADER_BYTES);
+        self.blocks_from(offset_of(FILE_HEADER_BYTES), &mut show)
+    }
+
+    /// All blocks that are as they were written, in order; bytes that belong to none of them are counted. `may_be_block` refuses most
+    /// bytes that are none: behind damage every place where one may begin is looked at.
+    pub fn whole_blocks(
+        &self,
+        may_be_block: impl Fn(&[u8]) -> bool,
+        mut show: impl FnMut(BlockLocation, &[u8]),
+    ) -> u64 {
+        let (mut offset, mut unreadable) = (offset_of(FILE_HEADER_BYTES), 0);
+        loop {
+            let end = self.blocks_from(offset, &mut show);
+            if end >= self.bytes {
+                return unreadable;
+            }
+            offset = self.next_block(end, &may_be_block).unwrap_or(self.bytes);
+            unreadable += offset - end;
+        }
+    }
+
+    /// Where the next whole block begins behind `bad`.
+    fn next_block(&self, bad: u64, may_be_block: &impl Fn(&[u8]) -> bool) -> Option<u64> {
+        let mut rest = vec![0; index_of(self.bytes - bad)];
+        self.file.read_exact_at(bad, &mut rest).ok()?;
+        let mut checks_left = rest.len().saturating_mul(SEARCH_BYTES_PER_BYTE_MAX);
+        for at in 1..rest.len().checked_sub(BLOCK_HEADER_BYTES)? {
+            let (header, behind) = rest[at..].split_first_chunk().expect("it has room");
+            let (len, crc) = read_block_header(header);
+            let Some(block) = behind.get(..index_of(len.into())) else { continue };
+            if block.is_empty() || block.len() > checks_left || !may_be_block(block) {
+                continue;
+            }
+            checks_left -= block.len();
+            let offset = bad + offset_of(at);
+            let place = BlockLocation { segment: self.segment, offset: u32::try_from(offset).ok()?, len };
+            if block_crc(self.stream, place, block) == crc {
+                return Some(offset);
+            }
+        }
+        None
+    }
+
+    fn blocks_from(&self, first: u64, show: &mut impl FnMut(BlockLocation, &[u8])) -> u64 {
+        let mut offset = first;
         while offset < self.bytes {
             let mut header = [0; BLOCK_HEADER_BYTES];
             if self.file.read_exact_at(offset, &mut header).is_err() {

@@ -1,0 +1,295 @@
+//! Queues whose newest state record is among what cannot be read of the message log: their messages from kept files, and from blocks in
+//! segments of which no readable record tells. Knows neither what of them was settled nor, of those in segments, their order beyond that
+//! of writing.
+//!
+//! While the log is whole nothing is looked at.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::BuildHasher;
+
+use commitlog::{Found, SegmentFile, inspect_log_file};
+use foldhash::fast::FixedState;
+use metadata::{QueueType, State};
+use queues::{
+    BlockPlace, Place, QueueConfig, RecordKind, Recovering, Stored, StrayBlock, enqueued, may_be_block,
+};
+use stdx::QueueId;
+use wire::amqp091::Properties;
+
+use super::gaps::Gaps;
+use super::survey::{LogFiles, Offline, OfflineError, Survey};
+use crate::control::follow::Contents;
+
+/// What came back, by queue.
+#[derive(Default)]
+pub(super) struct Returned {
+    queues: BTreeMap<u64, ReturnedTo>,
+}
+
+/// What came back to one queue.
+#[derive(Clone, Copy, Default)]
+struct ReturnedTo {
+    /// From segments.
+    blocks: u64,
+    messages: u64,
+    /// Messages that are left out: readable records or another block hold the same bytes.
+    copies: u64,
+}
+
+/// How often messages were met, by hashes of all their bytes.
+type Counts = HashMap<u64, u32, FixedState>;
+
+/// Whole blocks of a queue that no record names.
+#[derive(Default)]
+struct Unclaimed {
+    /// In the order of writing: which file, and where.
+    places: Vec<(usize, BlockPlace)>,
+    met: Counts,
+    /// Blocks with the same messages as one before, all of them different.
+    seen: HashSet<u64, FixedState>,
+    copies: u64,
+}
+
+/// Messages of a queue that records tell of.
+#[derive(Default)]
+struct Told {
+    logged: Counts,
+    placed: Counts,
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    FixedState::default().hash_one(bytes)
+}
+
+impl Offline {
+    /// Gives the queues whose newest state may be lost what of their messages can still be found. `segments` are all that there are.
+    pub(super) fn bring_back(
+        &self,
+        contents: &mut Contents,
+        state: &State,
+        (gaps, files): (&Gaps, &LogFiles),
+        segments: Vec<(u64, u64)>,
+    ) -> Result<Returned, OfflineError> {
+        let ids = contents.keys().map(|id| id.0);
+        let stateless: HashSet<u64> = ids.filter(|id| gaps.may_lack_state(*id)).collect();
+        let mut returned = Returned::default();
+        if stateless.is_empty() {
+            return Ok(returned);
+        }
+        self.read_kept(contents, &stateless, files)?;
+        let mut by_stream: BTreeMap<u64, Vec<SegmentFile>> = BTreeMap::new();
+        for (stream, segment) in segments.into_iter().filter(|(stream, _)| stateless.contains(stream)) {
+            by_stream.entry(stream).or_default().push(self.segment(stream, segment)?);
+        }
+        let mut found = BTreeMap::new();
+        for (stream, files) in &mut by_stream {
+            files.sort_by_key(|file| file.segment);
+            let unclaimed = Unclaimed::of(files, &contents[&QueueId(*stream)]);
+            if !unclaimed.places.is_empty() {
+                found.insert(*stream, unclaimed);
+            }
+        }
+        let mut told = self.logged_messages(&found, files)?;
+        let levels = levels(state);
+        for (stream, unclaimed) in found {
+            let queue = contents.get_mut(&QueueId(stream)).expect("it was asked for its blocks");
+            let (files, mut told) = (&by_stream[&stream], told.remove(&stream).unwrap_or_default());
+            told.count_placed(files, queue);
+            let level_max = levels.get(&stream).copied().unwrap_or(0);
+            returned.queues.insert(stream, unclaimed.put_back(files, queue, (&told, level_max)));
+        }
+        Ok(returned)
+    }
+
+    fn segment(&self, stream: u64, segment: u64) -> Result<SegmentFile, OfflineError> {
+        Ok(SegmentFile::open(&self.disk, &self.dir.join("segments"), stream, segment)?)
+    }
+
+    /// Rebuilds the queues of which kept files tell from these and the log: in records messages have numbers.
+    fn read_kept(
+        &self,
+        contents: &mut Contents,
+        stateless: &HashSet<u64>,
+        files: &LogFiles,
+    ) -> Result<(), OfflineError> {
+        let mut rebuilt: HashMap<u64, Recovering> = HashMap::new();
+        for file in &files.kept {
+            self.replay(file, &mut rebuilt, |id| stateless.contains(&id))?;
+            // A file has to be whole for what is left in it, and may not be followed by the next.
+            rebuilt.values_mut().for_each(Recovering::leave_in_log);
+        }
+        let ids: HashSet<u64> = rebuilt.keys().copied().collect();
+        for file in files.files.iter().filter(|_| !ids.is_empty()) {
+            self.replay(file, &mut rebuilt, |id| ids.contains(&id))?;
+        }
+        contents.extend(rebuilt.into_iter().map(|(id, queue)| (QueueId(id), queue)));
+        Ok(())
+    }
+
+    fn replay(
+        &self,
+        file: &commitlog::LogFile,
+        rebuilt: &mut HashMap<u64, Recovering>,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Result<(), OfflineError> {
+        Ok(inspect_log_file(&self.disk, file, |found| match found {
+            Found::Record(record) | Found::Mended { record, .. } => {
+                if let Some(kind) = RecordKind::from_code(record.kind).filter(|_| is_wanted(record.stream)) {
+                    let queue = rebuilt.entry(record.stream).or_default();
+                    let _told_when_it_was_read_first = queue.apply(kind, record.payload, &record.range());
+                }
+            }
+            Found::Damaged { .. } => rebuilt.values_mut().for_each(Recovering::leave_in_log),
+            Found::Unfinished { .. } => {}
+        })?)
+    }
+
+    /// The messages in all readable records of these queues.
+    fn logged_messages(
+        &self,
+        of: &BTreeMap<u64, Unclaimed>,
+        files: &LogFiles,
+    ) -> Result<HashMap<u64, Told>, OfflineError> {
+        let mut told: HashMap<u64, Told> = HashMap::new();
+        for file in files.all().iter().filter(|_| !of.is_empty()) {
+            inspect_log_file(&self.disk, file, |found| {
+                let (Found::Record(record) | Found::Mended { record, .. }) = found else { return };
+                let is_enqueue = RecordKind::from_code(record.kind).is_some_and(RecordKind::is_enqueue);
+                if is_enqueue && of.contains_key(&record.stream) {
+                    let counts = &mut told.entry(record.stream).or_default().logged;
+                    let messages = enqueued(record.payload).map_while(|entry| entry);
+                    messages.for_each(|(_, stored)| *counts.entry(hash(stored)).or_default() += 1);
+                }
+            })?;
+        }
+        Ok(told)
+    }
+}
+
+impl Unclaimed {
+    /// The whole blocks in these segments that no record of their queue names.
+    fn of(files: &[SegmentFile], queue: &Recovering) -> Unclaimed {
+        let claimed: HashSet<(u64, u64)> = segment_places(queue).map(|at| (at.segment, at.offset)).collect();
+        let mut found = Unclaimed::default();
+        for (nth, file) in files.iter().enumerate() {
+            file.whole_blocks(may_be_block, |at, bytes| {
+                let place = BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len };
+                if !claimed.contains(&(place.segment, place.offset)) {
+                    found.add((nth, place), bytes);
+                }
+            });
+        }
+        found
+    }
+
+    /// A block that was moved is there twice until its segment goes: messages that are all different are not the same ones by chance.
+    fn add(&mut self, at: (usize, BlockPlace), bytes: &[u8]) {
+        let mut hashes = Vec::new();
+        let read = StrayBlock::read(at.1, bytes, |_, stored| {
+            hashes.push(hash(stored));
+            true
+        });
+        if read.is_none() {
+            return;
+        }
+        let different: HashSet<u64> = hashes.iter().copied().collect();
+        if different.len() == hashes.len() && hashes.len() > 1 && !self.seen.insert(hash(bytes)) {
+            self.copies += hashes.len() as u64;
+            return;
+        }
+        self.places.push(at);
+        hashes.into_iter().for_each(|hash| *self.met.entry(hash).or_default() += 1);
+    }
+
+    /// Puts the blocks before what records tell of the queue, each into the level of its messages.
+    fn put_back(self, files: &[SegmentFile], queue: &mut Recovering, known: (&Told, u8)) -> ReturnedTo {
+        let (told, level_max) = known;
+        let mut returned = ReturnedTo { copies: self.copies, ..ReturnedTo::default() };
+        let mut levels: BTreeMap<u8, Vec<StrayBlock>> = BTreeMap::new();
+        for (nth, place) in &self.places {
+            let Some(bytes) = files[*nth].block(place.offset, place.bytes) else { continue };
+            let mut level = None;
+            let stray = StrayBlock::read(*place, &bytes, |message, stored| {
+                level.get_or_insert_with(|| priority_of(message).min(level_max));
+                let hash = hash(stored);
+                let is_copy = self.met.get(&hash) == Some(&1) && told.has_once(hash);
+                returned.copies += u64::from(is_copy);
+                !is_copy
+            });
+            if let Some(stray) = stray.filter(|stray| stray.messages() > 0) {
+                returned.blocks += 1;
+                levels.entry(level.unwrap_or(0)).or_default().push(stray);
+            }
+        }
+        for (level, strays) in levels {
+            returned.messages += queue.put_in_front(level, strays);
+        }
+        returned
+    }
+}
+
+impl Told {
+    /// Counts the messages of the blocks in segments that records name.
+    fn count_placed(&mut self, files: &[SegmentFile], queue: &Recovering) {
+        for place in segment_places(queue) {
+            let file = files.iter().find(|file| file.segment == place.segment);
+            let Some(bytes) = file.and_then(|file| file.block(place.offset, place.bytes)) else { continue };
+            StrayBlock::read(place, &bytes, |_, stored| {
+                *self.placed.entry(hash(stored)).or_default() += 1;
+                true
+            });
+        }
+    }
+
+    /// Whether records tell of one message with these bytes. Where there are several, one more may be another.
+    fn has_once(&self, hash: u64) -> bool {
+        let count = |counts: &Counts| counts.get(&hash).copied().unwrap_or(0);
+        count(&self.logged).max(count(&self.placed)) == 1
+    }
+}
+
+impl Returned {
+    /// Tells what came back.
+    pub(super) fn tell(&self, survey: &mut Survey) {
+        let queues = survey.queues.iter_mut();
+        for (queue, to) in queues.filter_map(|queue| Some((self.queues.get(&queue.id)?, queue))) {
+            let ReturnedTo { blocks, messages, copies } = *queue;
+            to.returned_messages = messages;
+            if messages == 0 {
+                continue;
+            }
+            let left_out = match copies {
+                0 => String::new(),
+                _ => format!(" ({copies} more are copies of messages that are there)"),
+            };
+            survey.problems.add(format!(
+                "queue '{}' in vhost '{}': its newest state record may be among what cannot be read. {messages} messages in {blocks} blocks of \
+                 its segments of which no record tells are put before the others, in the order in which they were written{left_out}: those \
+                 that were settled come again",
+                to.name, to.vhost
+            ));
+        }
+    }
+}
+
+fn segment_places(queue: &Recovering) -> impl Iterator<Item = BlockPlace> + '_ {
+    queue.placed_blocks().filter_map(|block| match block.place {
+        Place::Segment(place) => Some(place),
+        Place::Log(_) => None,
+    })
+}
+
+fn priority_of(message: &Stored<'_>) -> u8 {
+    Properties::new(message.message.properties).priority().unwrap_or(0)
+}
+
+/// The highest priority level of each queue that has several.
+fn levels(state: &State) -> HashMap<u64, u8> {
+    let queues = state.vhosts().flat_map(metadata::Vhost::queues);
+    let levels = queues.filter_map(|queue| {
+        let arguments = queue.arguments.as_table();
+        let config = QueueConfig::from_arguments(arguments, QueueType::Classic.arguments()).ok()?;
+        Some((queue.id.0, config.max_priority))
+    });
+    levels.filter(|(_, level)| *level > 0).collect()
+}

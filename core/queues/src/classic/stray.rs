@@ -1,0 +1,154 @@
+//! Blocks in segments of which no record tells: what can be known of one from its bytes alone, and its way back into a queue. Knows
+//! neither their numbers nor what of them was settled.
+
+use super::bitmap::Bitmap;
+use super::block::{Block, PlacedOnDisk};
+use super::recovery::Recovering;
+use crate::body::SharedBody;
+use crate::logged::Place;
+use crate::record::{self, BlockPlace, Stored};
+
+/// A block in a segment that no record names.
+#[derive(Clone, Debug)]
+pub struct StrayBlock {
+    place: BlockPlace,
+    count: u32,
+    gone: Bitmap,
+    live: u32,
+    expires: bool,
+    body_bytes: u64,
+    bodies: Vec<(u32, SharedBody)>,
+}
+
+/// Whether these may be the bytes of a block, by its first message alone.
+pub fn may_be_block(bytes: &[u8]) -> bool {
+    record::parse(bytes).is_some()
+}
+
+impl StrayBlock {
+    /// Reads the whole bytes of the block at `place`; `None` when they are not messages. Those that are not persistent are left out
+    /// as a restart would leave them out, and those for which `keep`, told of all others in order, is false.
+    pub fn read(
+        place: BlockPlace,
+        bytes: &[u8],
+        mut keep: impl FnMut(&Stored<'_>, &[u8]) -> bool,
+    ) -> Option<StrayBlock> {
+        let (count, live, body_bytes, expires) = (0, 0, 0, false);
+        let (gone, bodies) = (Bitmap::EMPTY, Vec::new());
+        let mut block = StrayBlock { place, count, gone, live, expires, body_bytes, bodies };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (stored, taken) = record::parse(rest)?;
+            block.add(&stored, stored.persistent && keep(&stored, &rest[..taken]));
+            rest = &rest[taken..];
+        }
+        Some(block)
+    }
+
+    fn add(&mut self, stored: &Stored<'_>, is_kept: bool) {
+        let index = self.count;
+        self.count += 1;
+        if !is_kept {
+            self.gone.insert(index);
+            return;
+        }
+        self.live += 1;
+        self.expires |= stored.expiry_ms.is_some();
+        self.body_bytes += stored.body_bytes() as u64;
+        self.bodies.extend(stored.shared.map(|body| (index, SharedBody::named(body.id, body.bytes))));
+    }
+
+    /// Messages of it that come back.
+    pub fn messages(&self) -> u64 {
+        self.live.into()
+    }
+
+    fn into_block(self, first: u64) -> Option<Block> {
+        let StrayBlock { place, count, gone: settled, expires, body_bytes, bodies, .. } = self;
+        let place = Place::Segment(place);
+        Block::on_disk(PlacedOnDisk { first, count, place, settled, expires, body_bytes, bodies })
+    }
+}
+
+impl Recovering {
+    /// The messages of these blocks come before all others of the priority level, in this order. Returns how many came: none when there are
+    /// no numbers left for them.
+    pub fn put_in_front(&mut self, level: u8, strays: Vec<StrayBlock>) -> u64 {
+        let (mut numbers, mut messages, mut blocks) = (0, 0, Vec::new());
+        for stray in strays.into_iter().filter(|stray| stray.live > 0) {
+            let live = stray.messages();
+            if let Some(block) = stray.into_block(numbers) {
+                numbers = block.end();
+                messages += live;
+                blocks.push(block);
+            }
+        }
+        if self.make_way(level, numbers, blocks) { messages } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IncomingMessage, MessageSeq, MessageView, RecordKind};
+
+    const PLACE: BlockPlace = BlockPlace { segment: 1 << 32, offset: 32, bytes: 100 };
+
+    fn stored(body: &[u8], persistent: bool, expiry_ms: Option<u64>) -> Vec<u8> {
+        let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
+        let annotations = &[];
+        let incoming =
+            IncomingMessage { message, persistent, priority: 0, ttl_ms: None, annotations, shared: None };
+        let mut out = Vec::new();
+        record::store(&mut out, &incoming, expiry_ms);
+        out
+    }
+
+    #[test]
+    fn a_block_is_read_without_what_a_restart_would_not_bring_back() {
+        let mut bytes =
+            [stored(b"one", true, None), stored(b"transient", false, None), stored(b"three", true, Some(7))]
+                .concat();
+        record::store_hole(&mut bytes);
+        let mut seen = Vec::new();
+        let block = StrayBlock::read(PLACE, &bytes, |stored, _| {
+            seen.push(stored.message.body.to_vec());
+            stored.message.body != b"one"
+        });
+        let block = block.expect("it is whole");
+        assert_eq!((block.count, block.messages(), block.expires, block.body_bytes), (4, 1, true, 5));
+        assert_eq!(seen, [b"one".to_vec(), b"three".to_vec()]);
+        assert!(StrayBlock::read(PLACE, &bytes[1..], |_, _| true).is_none());
+    }
+
+    #[test]
+    fn stray_messages_come_before_those_of_records_which_are_still_found_in_the_log() {
+        let mut queue = Recovering::default();
+        let mut payload = Vec::new();
+        for number in 0..3 {
+            record::write_enqueued(&mut payload, MessageSeq(number), &stored(b"logged", true, None));
+        }
+        let end = 32 + payload.len() as u64;
+        queue.apply(RecordKind::Enqueue, &payload, &(0..end)).expect("it can be read");
+        queue.leave_in_log();
+        let bytes = [stored(b"one", true, None), stored(b"two", true, None)].concat();
+        let stray = StrayBlock::read(PLACE, &bytes, |_, _| true).expect("it is whole");
+        assert_eq!(queue.put_in_front(0, vec![stray]), 2);
+        assert_eq!(queue.contents(), (5, 24));
+        let firsts: Vec<_> = queue.placed_blocks().map(|block| (block.first.0, block.place)).collect();
+        assert_eq!(firsts[0], (0, Place::Segment(PLACE)));
+        assert_eq!(firsts[1].0, 0, "the log has it under this number");
+        queue
+            .move_logged(|block| {
+                assert_eq!((block.first.0, block.count, block.range.end()), (0, 3, end));
+                Ok::<_, ()>(BlockPlace { segment: 2 << 32, ..PLACE })
+            })
+            .expect("it is copied");
+        let mut state = Vec::new();
+        queue.write_state(&mut state);
+        let mut again = Recovering::default();
+        again.apply(RecordKind::State, &state, &(0..9)).expect("it can be read");
+        let blocks: Vec<_> = again.placed_blocks().map(|block| (block.first.0, block.count)).collect();
+        assert_eq!((blocks, again.next_number(0)), (vec![(0, 2), (2, 3)], 5));
+    }
+}

@@ -6,7 +6,7 @@ use super::block::{Block, PlacedOnDisk};
 use super::recovery::Recovering;
 use crate::body::SharedBody;
 use crate::logged::Place;
-use crate::record::{self, BlockPlace, Stored};
+use crate::record::{self, BlockPlace, InBlock, Stored};
 
 /// A block in a segment that no record names.
 #[derive(Clone, Debug)]
@@ -15,14 +15,18 @@ pub struct StrayBlock {
     count: u32,
     gone: Bitmap,
     live: u32,
+    live_bytes: u32,
     expires: bool,
     body_bytes: u64,
     bodies: Vec<(u32, SharedBody)>,
 }
 
+/// More messages than a block has, however many of them were taken out of it.
+const COUNT_MAX: u32 = 1 << 22;
+
 /// Whether these may be the bytes of a block, by its first message alone.
 pub fn may_be_block(bytes: &[u8]) -> bool {
-    record::parse(bytes).is_some()
+    record::parse_in_block(bytes).is_some()
 }
 
 impl StrayBlock {
@@ -33,19 +37,35 @@ impl StrayBlock {
         bytes: &[u8],
         mut keep: impl FnMut(&Stored<'_>, &[u8]) -> bool,
     ) -> Option<StrayBlock> {
-        let (count, live, body_bytes, expires) = (0, 0, 0, false);
+        let (count, live, live_bytes, body_bytes, expires) = (0, 0, 0, 0, false);
         let (gone, bodies) = (Bitmap::EMPTY, Vec::new());
-        let mut block = StrayBlock { place, count, gone, live, expires, body_bytes, bodies };
+        let mut block = StrayBlock { place, count, gone, live, live_bytes, expires, body_bytes, bodies };
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (stored, taken) = record::parse(rest)?;
-            block.add(&stored, stored.persistent && keep(&stored, &rest[..taken]));
+            let (found, taken) = record::parse_in_block(rest)?;
+            match found {
+                InBlock::Message(stored) => {
+                    let is_kept = stored.persistent && keep(&stored, &rest[..taken]);
+                    block.add(&stored, taken, is_kept);
+                }
+                InBlock::Holes(count) => block.add_holes(count)?,
+            }
             rest = &rest[taken..];
         }
         Some(block)
     }
 
-    fn add(&mut self, stored: &Stored<'_>, is_kept: bool) {
+    /// `None` when there cannot be so many.
+    fn add_holes(&mut self, count: u32) -> Option<()> {
+        let end = self.count.checked_add(count).filter(|end| *end <= COUNT_MAX)?;
+        for index in self.count..end {
+            self.gone.insert(index);
+        }
+        self.count = end;
+        Some(())
+    }
+
+    fn add(&mut self, stored: &Stored<'_>, stored_bytes: usize, is_kept: bool) {
         let index = self.count;
         self.count += 1;
         if !is_kept {
@@ -53,6 +73,7 @@ impl StrayBlock {
             return;
         }
         self.live += 1;
+        self.live_bytes += stored_bytes as u32;
         self.expires |= stored.expiry_ms.is_some();
         self.body_bytes += stored.body_bytes() as u64;
         self.bodies.extend(stored.shared.map(|body| (index, SharedBody::named(body.id, body.bytes))));
@@ -64,9 +85,9 @@ impl StrayBlock {
     }
 
     fn into_block(self, first: u64) -> Option<Block> {
-        let StrayBlock { place, count, gone: settled, expires, body_bytes, bodies, .. } = self;
-        let place = Place::Segment(place);
-        Block::on_disk(PlacedOnDisk { first, count, place, settled, expires, body_bytes, bodies })
+        let StrayBlock { place, count, gone: settled, live_bytes, expires, body_bytes, bodies, .. } = self;
+        let (place, live_bytes) = (Place::Segment(place), Some(live_bytes));
+        Block::on_disk(PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, bodies })
     }
 }
 
@@ -110,13 +131,18 @@ mod tests {
             [stored(b"one", true, None), stored(b"transient", false, None), stored(b"three", true, Some(7))]
                 .concat();
         record::store_hole(&mut bytes);
+        record::store_holes(&mut bytes, 2);
         let mut seen = Vec::new();
         let block = StrayBlock::read(PLACE, &bytes, |stored, _| {
             seen.push(stored.message.body.to_vec());
             stored.message.body != b"one"
         });
         let block = block.expect("it is whole");
-        assert_eq!((block.count, block.messages(), block.expires, block.body_bytes), (4, 1, true, 5));
+        assert_eq!((block.count, block.messages(), block.expires, block.body_bytes), (6, 1, true, 5));
+        assert_eq!(block.live_bytes as usize, stored(b"three", true, Some(7)).len());
+        let mut far_too_many = bytes.clone();
+        record::store_holes(&mut far_too_many, COUNT_MAX);
+        assert!(StrayBlock::read(PLACE, &far_too_many, |_, _| true).is_none());
         assert_eq!(seen, [b"one".to_vec(), b"three".to_vec()]);
         assert!(StrayBlock::read(PLACE, &bytes[1..], |_, _| true).is_none());
     }

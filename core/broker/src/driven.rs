@@ -174,12 +174,17 @@ impl Driver {
         }
     }
 
-    /// Steps the message log until a sync of it has nothing to wait for; false while it finds no room.
+    /// Steps the message log, and the other where this one waits for it, until a sync has nothing to wait for; false while they find
+    /// no room.
     fn has_all_synced(&mut self) -> bool {
         let log = &self.inner.services.log;
         let goal = log.begin_sync();
         while log.is_synced(goal).is_ok_and(|is_synced| !is_synced) {
-            if self.message_log.step() != Step::Worked {
+            let has_worked = match self.message_log.step() {
+                Step::WaitsForNames => self.metadata_log.step() == Step::Worked,
+                step => step == Step::Worked,
+            };
+            if !has_worked {
                 return false;
             }
         }
@@ -217,7 +222,7 @@ fn written(step: Step) -> Driven {
     match step {
         Step::Worked => Driven::Worked,
         Step::Idle => Driven::Idle,
-        Step::WaitsForRoom => Driven::Waits(ROOM_RETRY_INTERVAL),
+        Step::WaitsForRoom | Step::WaitsForNames => Driven::Waits(ROOM_RETRY_INTERVAL),
         Step::Ended => Driven::Ended,
     }
 }

@@ -124,6 +124,7 @@ fn recover(
     let log_options = LogOptions { sync, ..foundation.sizes.log_options() };
     let (log, message_log, recovered) =
         Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
+    log.write_after(writer.names());
     missing::check_known(is_known, recovered.end().0)?;
     let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
     let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));

@@ -223,6 +223,14 @@ impl DurableListener for Waiting {
         self.alarms.log_goes_on();
     }
 
+    fn waits_for_names(&self, waited: Duration) {
+        tracing::error!(
+            seconds = waited.as_secs(),
+            "a sync of the metadata log does not end: persistent messages for queues that were declared just before, and their confirms, \
+             wait for it"
+        );
+    }
+
     fn failed(&self, error: &LogError) {
         if matches!(error, LogError::Io(failure) if failure.is_out_of_room()) {
             tracing::warn!(%error, "stopped while the disk was full; what waited for room was not confirmed and is gone");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 type Kind = fn(u64, Option<fn(&str)>) -> Result<sim::Summary, String>;
 
-/// A history of random work, and one of tenants: each seed stands for both.
-const KINDS: [Kind; 2] = [sim::run, sim::run_house];
+/// A history of random work, one of tenants, and one of queues that are used at once: each seed stands for all.
+const KINDS: [Kind; 3] = [sim::run, sim::run_house, sim::run_newborn];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

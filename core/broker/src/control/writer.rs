@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use commitlog::{Log, LogWriter, Position, read_latest_snapshot, write_snapshot};
+use commitlog::{Log, LogWriter, Names, Position, read_latest_snapshot, write_snapshot};
 use metadata::{Applied, Command, Outcome, State};
 use platform::Disk;
 
@@ -20,6 +20,8 @@ const FACTS: u8 = 1;
 pub(crate) struct Writer {
     pub(crate) state: State,
     log: Log,
+    /// What of the log the message log must find on the disk before it holds messages.
+    names: Arc<Names>,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     snapshot_at: u64,
@@ -69,9 +71,11 @@ impl Writer {
         state.begin_incarnation(incarnation);
         log.set_listener(committing.clone());
         commitlog::DurableListener::durable(&**committing, log.durable());
+        let names = log.names(state.durable_ids_end());
         let writer = Writer {
             state,
             log,
+            names,
             disk,
             dir: dir.to_owned(),
             // Not where the log ends: lives of a few changes each would never see one.
@@ -80,6 +84,11 @@ impl Writer {
             applied: Applied::default(),
         };
         Ok((writer, log_writer, known))
+    }
+
+    /// Which queues and exchanges have durable declarations.
+    pub(crate) fn names(&self) -> Arc<Names> {
+        self.names.clone()
     }
 
     /// Has a thread write the log.
@@ -96,12 +105,17 @@ impl Writer {
     ) -> Result<(Outcome, Vec<metadata::Change>, u64), Refused> {
         self.snapshot_if_due();
         self.applied.clear();
+        let ids_end = self.state.durable_ids_end();
         let outcome =
             self.state.apply_by(command, Some(by.as_bytes()), &mut self.applied).map_err(refused)?;
         let mut position = 0;
         if self.applied.is_durable() {
             let facts = &self.applied.facts;
-            position = self.log.append(0, FACTS, |out| facts.iter().for_each(|fact| fact.encode(out))).0;
+            let logged = self.log.append(0, FACTS, |out| facts.iter().for_each(|fact| fact.encode(out)));
+            if self.state.durable_ids_end() > ids_end {
+                self.names.add(logged, self.state.durable_ids_end());
+            }
+            position = logged.0;
             if position == Position::NEVER.0 {
                 // A failed log is told by who waits for the position. A snapshot here would hide all that comes after a restart.
                 return if self.log.failure().is_some() {
@@ -111,9 +125,24 @@ impl Writer {
                 };
             }
         } else if self.applied.changes.is_empty() {
-            position = self.log.end().0;
+            position = self.position_of_found(&outcome);
         }
         Ok(self.outcome(outcome, position))
+    }
+
+    /// When what a command found is durable. After a failure of the log that is known of queues and exchanges: those that were declared
+    /// before may be declared again, those whose declaration was lost must not seem to be there.
+    fn position_of_found(&self, outcome: &Outcome) -> u64 {
+        let id = match outcome {
+            Outcome::QueueExists(record) => Some(record.id.0),
+            Outcome::ExchangeExists(record) => Some(record.id.0),
+            _ => None,
+        };
+        match (self.log.goal(), id) {
+            (Position::NEVER, Some(id)) if !self.names.has(id) => Position::NEVER.0,
+            (Position::NEVER, _) => self.log.end().0,
+            (goal, _) => goal.0,
+        }
     }
 
     fn outcome(&mut self, outcome: Outcome, position: u64) -> (Outcome, Vec<metadata::Change>, u64) {
@@ -173,6 +202,36 @@ mod tests {
         let (writer, log, _) = Writer::open(&foundation, Path::new("/meta"), &committing, 1).unwrap();
         writer.start(log).unwrap();
         writer
+    }
+
+    #[test]
+    fn after_a_failure_only_what_is_durable_is_found_again() {
+        let disk = Arc::new(SimDisk::new());
+        let mut writer = open(&disk);
+        let declare = |name: &str| {
+            Command::DeclareExchange(metadata::DeclareExchange {
+                vhost: b"/".as_slice().into(),
+                name: name.as_bytes().into(),
+                kind: "direct".into(),
+                durable: true,
+                auto_delete: false,
+                internal: false,
+                arguments: metadata::Arguments::default(),
+            })
+        };
+        let vhost = metadata::AddVhost {
+            name: b"/".as_slice().into(),
+            metadata: crate::control::users::new_vhost_metadata(),
+        };
+        writer.apply(&Command::AddVhost(vhost), "u").unwrap();
+        writer.apply(&declare("kept"), "u").unwrap();
+        writer.log.sync_barrier().unwrap();
+        disk.fail_nth_sync(1);
+        writer.apply(&declare("lost"), "u").unwrap();
+        assert!(writer.log.sync_barrier().is_err());
+        let durable = writer.log.durable().0;
+        assert_eq!(writer.apply(&declare("kept"), "u").unwrap().2, durable);
+        assert_eq!(writer.apply(&declare("lost"), "u").unwrap().2, u64::MAX);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::file::{ActiveFile, FileRules, SealedFile};
 use super::format::begin_record;
 use super::kept::{Afterlife, find_kept, kept_path};
 use super::manifest::{Held, Manifest};
+use super::names::{NAMED_STREAMS_END, Names};
 use super::recovery::recover;
 use super::shared::{Mode, Pending, Shared};
 use super::{DurableListener, LogError, LogOptions, LogWriter, Recovered, SyncPolicy};
@@ -97,6 +98,18 @@ impl Log {
         self.shared.listener.set(Some(listener));
     }
 
+    /// The streams that records of this log name, for [`Self::write_after`] of another. All below `streams_end` are named by what is
+    /// synced now.
+    pub fn names(&self, streams_end: u64) -> Arc<Names> {
+        Arc::new(Names::new(self.shared.clone(), streams_end))
+    }
+
+    /// From now on a record of a stream below [`NAMED_STREAMS_END`] is not written, not even to the operating system, before what
+    /// names the stream is synced, whatever the policy of this log. If that fails, this log fails, too. The first call counts.
+    pub fn write_after(&self, names: Arc<Names>) {
+        let _is_first = self.shared.names.set(names);
+    }
+
     /// Appends a record whose payload `write` appends to the buffer it is given, at most
     /// [`crate::PAYLOAD_BYTES_MAX`] bytes. Never waits for the disk: the record is durable once [`Self::durable`] has
     /// reached the position returned. Records are ordered as the calls are.
@@ -133,6 +146,9 @@ impl Log {
             return Position::NEVER;
         }
         begin_record(&mut pending.bytes, stream, kind, write);
+        if stream < NAMED_STREAMS_END {
+            pending.newest_stream = pending.newest_stream.max(stream);
+        }
         pending.awaited |= waiting == Waiting::Somebody;
         let end = pending.end();
         self.shared.end.store(end.0, Ordering::Release);
@@ -372,5 +388,7 @@ impl Drop for Log {
         if self.writer.lock().is_some() {
             let _already_told_to_the_listener = self.close();
         }
+        // Another log may know this one, and who listens may know that log.
+        self.shared.listener.set(None);
     }
 }

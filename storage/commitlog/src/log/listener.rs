@@ -29,6 +29,9 @@ pub trait DurableListener: Send + Sync {
     /// The write that found no room is made.
     fn goes_on(&self);
 
+    /// For so long a write has been waiting for another log, see [`crate::Log::write_after`]. Comes at most once for each write.
+    fn waits_for_names(&self, _waited: std::time::Duration) {}
+
     /// The log has failed: nothing beyond [`crate::Log::durable`] will ever become durable. Comes once.
     fn failed(&self, error: &LogError);
 }

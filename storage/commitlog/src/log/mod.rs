@@ -1,7 +1,8 @@
 //! The log: many appenders, one writer, one `fdatasync` for all that has gathered. Does not know what a record means.
 //!
 //! Reading order: `format` (bytes), `append` (the handle that callers hold), `writer` (the thread behind it), `file` (one file
-//! being written), `reader` and `recovery` (the way back), `kept` (files that outlive their part in the log).
+//! being written), `names` (what it waits for before it writes), `reader` and `recovery` (the way back), `kept` (files that outlive
+//! their part in the log).
 
 mod append;
 mod error;
@@ -12,6 +13,7 @@ mod kept;
 mod listener;
 mod manifest;
 mod mend;
+mod names;
 mod options;
 mod reader;
 mod recovery;
@@ -25,6 +27,7 @@ pub use inspect::{Found, LogFile, inspect_log_file, list_log_files};
 pub use kept::{Afterlife, ClosedLog, RangeBytes, RecordAt, list_kept_files};
 pub use listener::{DurableListener, WriteTimes};
 pub use manifest::{Held, read_manifest};
+pub use names::{NAMED_STREAMS_END, Names};
 pub use options::{LogOptions, SyncPolicy};
 pub use reader::Record;
 pub use recovery::{Recovered, log_exists};

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::file::SealedFile;
 use super::listener::ListenerSlot;
 use super::manifest::Manifest;
+use super::names::Names;
 use super::{LogError, LogOptions};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
@@ -48,6 +50,8 @@ pub(super) struct Pending {
     spare_capacity: usize,
     /// The position of the first of `bytes`.
     pub(super) start: Position,
+    /// The highest stream that a record is of and that needs a name.
+    pub(super) newest_stream: u64,
     /// Somebody waits for one of the records to be durable.
     pub(super) awaited: bool,
     /// A barrier waits for a sync that the policy would not make.
@@ -73,6 +77,8 @@ pub(super) struct Shared {
     /// The end of what was synced.
     pub(super) synced: AtomicU64,
     pub(super) listener: ListenerSlot,
+    /// What must be synced elsewhere before records are written.
+    pub(super) names: OnceLock<Arc<Names>>,
     /// Oldest first; the last is the one being written, whose end is not kept up to date.
     pub(super) files: Mutex<VecDeque<SealedFile>>,
     /// Sealed files that are no part of the log any more, oldest first.
@@ -95,6 +101,7 @@ impl Shared {
             most_bytes: 0,
             spare_capacity: 0,
             start: end,
+            newest_stream: 0,
             awaited: false,
             sync_wanted: false,
             writer: WriterIs::Busy,
@@ -110,6 +117,7 @@ impl Shared {
             durable: AtomicU64::new(end.0),
             synced: AtomicU64::new(end.0),
             listener: ListenerSlot::default(),
+            names: OnceLock::new(),
             files: Mutex::new(files.into()),
             kept: Mutex::new(kept),
             manifest: Mutex::new(manifest),
@@ -180,8 +188,8 @@ impl Pending {
         must
     }
 
-    /// Takes what has gathered and leaves `spare`, emptied, in its place. Returns its first position.
-    pub(super) fn swap(&mut self, spare: &mut Vec<u8>) -> Position {
+    /// Takes what has gathered and leaves `spare`, emptied, in its place. Returns its first position and its newest stream.
+    pub(super) fn swap(&mut self, spare: &mut Vec<u8>) -> (Position, u64) {
         spare.clear();
         if spare.capacity() > BUFFER_BYTES_KEPT && self.bytes.len() < spare.capacity() / 4 {
             *spare = Vec::with_capacity(BUFFER_BYTES);
@@ -192,7 +200,7 @@ impl Pending {
         self.most_bytes = self.most_bytes.max(self.bytes.len());
         std::mem::swap(&mut self.bytes, spare);
         self.spare_capacity = spare.capacity();
-        first
+        (first, std::mem::take(&mut self.newest_stream))
     }
 
     /// Bytes of memory that both buffers occupy.
@@ -225,6 +233,7 @@ mod tests {
             spare_capacity: 0,
             bytes: Vec::new(),
             start: Position(0),
+            newest_stream: 0,
             awaited: false,
             sync_wanted: false,
             writer,

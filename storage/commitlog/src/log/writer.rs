@@ -11,6 +11,7 @@ use super::SyncPolicy;
 use super::file::{ActiveFile, FileRules};
 use super::format::seal_batch;
 use super::listener::WriteTimes;
+use super::names::{Names, Naming};
 use super::shared::{Mode, Pending, Shared, WriterIs};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
@@ -20,6 +21,8 @@ const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long a record that nobody waits for may wait for one that somebody waits for, to be written with it.
 pub const UNAWAITED_DELAY_MAX: Duration = Duration::from_millis(10);
+/// For how long a write waits for another log before somebody is told.
+const NAMES_PATIENCE: Duration = Duration::from_secs(5);
 /// After so long without work the writer gives up large buffers.
 const REST_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -30,18 +33,29 @@ pub enum Step {
     Worked,
     /// There was nothing to do.
     Idle,
-    /// There was no room for what has gathered; the next step tries again.
+    /// There was no room for what has gathered, or for what another log has to write first; the next step tries again.
     WaitsForRoom,
+    /// Another log has to sync something first, see [`crate::Log::write_after`]; the next step looks again.
+    WaitsForNames,
     /// The log is closed or has failed; no step will do anything again.
     Ended,
 }
 
 /// What the writer has to do next.
 enum Task {
-    Write { first: Position, sync: SyncPolicy },
+    Write(Write),
     Close,
     Wait,
     End,
+}
+
+/// One write.
+#[derive(Clone, Copy)]
+struct Write {
+    first: Position,
+    sync: SyncPolicy,
+    /// The highest stream in it that needs a name.
+    newest_stream: u64,
 }
 
 /// The writing side of a log. [`crate::Log::open`] runs it on a thread; [`crate::Log::open_driven`] leaves it to the caller,
@@ -53,8 +67,8 @@ pub struct LogWriter {
     file: ActiveFile,
     /// What is being written; swapped with the appenders' buffer.
     batch: Vec<u8>,
-    /// The batch has still to be written: there was no room.
-    unwritten: Option<(Position, SyncPolicy)>,
+    /// The batch has still to be written: there was no room, or another log is not so far.
+    unwritten: Option<Write>,
 }
 
 impl LogWriter {
@@ -76,6 +90,7 @@ impl LogWriter {
             match self.perform(&task) {
                 Step::Worked | Step::Idle => {}
                 Step::WaitsForRoom => self.pause(),
+                Step::WaitsForNames => self.await_names(),
                 Step::Ended => return,
             }
         }
@@ -118,27 +133,55 @@ impl LogWriter {
         }
     }
 
+    /// Waits until the other log has named what is to be written, or never will.
+    fn await_names(&self) {
+        let Some((names, position)) = self.unwritten.as_ref().and_then(|write| self.names_before(write))
+        else {
+            return;
+        };
+        if !names.wait(position, NAMES_PATIENCE) {
+            self.shared.listener.tell(|listener| listener.waits_for_names(NAMES_PATIENCE));
+            while !names.wait(position, NAMES_PATIENCE) {}
+        }
+    }
+
+    /// What another log must have synced before a write.
+    fn names_before(&self, write: &Write) -> Option<(&Arc<Names>, Position)> {
+        let names = self.shared.names.get()?;
+        Some((names, names.awaited(write.newest_stream)?))
+    }
+
     fn next_task(&mut self) -> Task {
         let mut pending = self.shared.pending.lock();
         if matches!(pending.mode, Mode::Closed | Mode::Failed(_)) {
             return Task::End;
         }
-        if let Some((first, sync)) = self.unwritten {
-            return Task::Write { first, sync };
+        if let Some(write) = self.unwritten {
+            return Task::Write(write);
         }
         if pending.bytes.is_empty() && !pending.sync_wanted {
             return if matches!(pending.mode, Mode::Closing) { Task::Close } else { Task::Wait };
         }
         let asked = std::mem::take(&mut pending.sync_wanted);
         let sync = if asked { SyncPolicy::Fsync } else { self.shared.options.sync };
-        Task::Write { first: pending.swap(&mut self.batch), sync }
+        let (first, newest_stream) = pending.swap(&mut self.batch);
+        drop(pending);
+        seal_batch(&mut self.batch, first);
+        Task::Write(Write { first, sync, newest_stream })
     }
 
     fn perform(&mut self, task: &Task) -> Step {
         let result = match task {
             Task::Wait => return Step::Idle,
             Task::End => return Step::Ended,
-            Task::Write { first, sync } => self.write(*first, *sync),
+            Task::Write(write) => match self.naming(write) {
+                Naming::Synced => self.write(write),
+                Naming::Waits => {
+                    self.unwritten = Some(*write);
+                    return Step::WaitsForNames;
+                }
+                Naming::NoRoom(failure) | Naming::Never(failure) => Err(failure),
+            },
             Task::Close => self.close(),
         };
         match (result, task) {
@@ -149,8 +192,8 @@ impl LogWriter {
                 }
                 Step::Worked
             }
-            (Err(failure), Task::Write { first, sync }) if self.may_wait(&failure) => {
-                self.unwritten = Some((*first, *sync));
+            (Err(failure), Task::Write(write)) if self.may_wait(&failure) => {
+                self.unwritten = Some(*write);
                 self.shared.wait_for_room(&failure);
                 Step::WaitsForRoom
             }
@@ -161,6 +204,11 @@ impl LogWriter {
         }
     }
 
+    /// Whether all streams in a write are named.
+    fn naming(&self, write: &Write) -> Naming {
+        self.names_before(write).map_or(Naming::Synced, |(names, position)| names.look(position))
+    }
+
     /// Whether a failed write is tried again: nothing of it counts yet, and the same bytes go to the same place. Not when the
     /// log is being closed, or that would last until somebody makes room.
     fn may_wait(&self, failure: &IoFailure) -> bool {
@@ -168,14 +216,11 @@ impl LogWriter {
     }
 
     /// One write and, as `sync` says, one sync.
-    fn write(&mut self, first: Position, sync: SyncPolicy) -> Result<(), IoFailure> {
+    fn write(&mut self, &Write { first, sync, .. }: &Write) -> Result<(), IoFailure> {
         let bytes = offset_of(self.batch.len());
         let end = first.plus(bytes);
         let began_ns = self.shared.listener.now_ns();
         if bytes > 0 {
-            if self.unwritten.is_none() {
-                seal_batch(&mut self.batch, first);
-            }
             if self.file.is_full_for(bytes) {
                 self.roll(first)?;
             }
@@ -234,11 +279,12 @@ impl LogWriter {
         if sync == SyncPolicy::Fsync {
             self.shared.synced.store(end.0, Ordering::Release);
         }
+        // Taking the lock between the stores and the wake-up lets no barrier fall asleep after having seen the old values. Another log
+        // may wait: it need not wait for all who are told here.
+        drop(self.shared.pending.lock());
+        self.shared.settled.notify_all();
         if before < end.0 {
             self.shared.listener.tell(|listener| listener.durable(end));
         }
-        // Taking the lock between the stores and the wake-up lets no barrier fall asleep after having seen the old values.
-        drop(self.shared.pending.lock());
-        self.shared.settled.notify_all();
     }
 }

@@ -9,6 +9,7 @@ mod crash;
 mod fixtures;
 mod golden;
 mod log_kept;
+mod log_names;
 mod log_recovery;
 mod log_room;
 mod log_writing;

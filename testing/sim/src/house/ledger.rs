@@ -64,9 +64,9 @@ impl Entry {
         self
     }
 
-    /// Whether its confirm says that it is on disk.
+    /// Whether its confirm says that it is on disk; not when its queue went, and it with it.
     pub(crate) fn is_durable(&self) -> bool {
-        self.durable
+        self.durable && self.known != Known::Left
     }
 
     /// From that time on it need not be there, if that is not known of an earlier time.

@@ -9,6 +9,7 @@ use super::bulk::Bulk;
 use super::delayed::Delayed;
 use super::fleeting::Fleeting;
 use super::ledger::{Entry, Ledger};
+use super::newborn::Newborn;
 use super::ring::Ring;
 use super::site::{Site, Weather};
 use super::transactions::Transactions;
@@ -17,6 +18,12 @@ use crate::life::{Life, World};
 
 /// How long a history runs, in lives.
 const LIVES: u64 = 5;
+
+/// How long a history of queues that are used at once runs, in lives: what matters happens at their ends.
+const NEWBORN_LIVES: u64 = 12;
+
+/// Calls to the disk before a process ends in the middle of one, at most.
+const LAST_CALLS_MAX: u64 = 10;
 
 /// What tenants do in a life, at most.
 const ACTS_MAX: u64 = 150;
@@ -77,7 +84,17 @@ struct House {
     looked_ms: u64,
     /// The number of the latest publish when the message log began to stall.
     stalled_from: u64,
+    kind: Kind,
     summary: Summary,
+}
+
+/// What a history is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// All that tenants do.
+    Tenants,
+    /// What happens around declarations that are not answered: the process ends in the middle of them, and they stall.
+    Newborn,
 }
 
 /// Plays the tenants' history of a seed; `tell` hears what happens, line by line.
@@ -93,28 +110,45 @@ pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
         Box::new(Bulk::default()),
         Box::new(Transactions::default()),
     ];
-    let mut house = House {
-        world,
-        tenants,
-        next_id: 1,
-        weather: Weather::Calm,
-        turns: 0,
-        looked_ms: 0,
-        stalled_from: u64::MAX,
-        summary: Summary::default(),
-    };
-    for _ in 0..LIVES {
-        house.live()?;
-    }
-    let mut life = house.open()?;
-    house.each(&mut life, |tenant, site| tenant.begin(site))?;
-    house.audit(&mut life)?;
-    drop(life);
-    house.summary.messages = house.next_id - 1;
-    Ok(house.summary)
+    House::new(world, tenants, Kind::Tenants).run(LIVES)
+}
+
+/// Plays a history of queues that are used before their declaration is answered.
+///
+/// # Errors
+/// What the broker did that it must not do.
+pub fn run_newborn(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
+    let world = World::new(seed ^ 0x0b04_0022, tell);
+    House::new(world, vec![Box::new(Newborn::default())], Kind::Newborn).run(NEWBORN_LIVES)
 }
 
 impl House {
+    fn new(world: World, tenants: Vec<Box<dyn Tenant>>, kind: Kind) -> House {
+        House {
+            world,
+            tenants,
+            kind,
+            next_id: 1,
+            weather: Weather::Calm,
+            turns: 0,
+            looked_ms: 0,
+            stalled_from: u64::MAX,
+            summary: Summary::default(),
+        }
+    }
+
+    fn run(mut self, lives: u64) -> Result<Summary, String> {
+        for _ in 0..lives {
+            self.live()?;
+        }
+        let mut life = self.open()?;
+        self.each(&mut life, |tenant, site| tenant.begin(site))?;
+        self.audit(&mut life)?;
+        drop(life);
+        self.summary.messages = self.next_id - 1;
+        Ok(self.summary)
+    }
+
     fn tell(&self, what: &dyn Fn() -> String) {
         self.world.tell(what);
     }
@@ -254,6 +288,7 @@ impl House {
         }
         self.turns += 1;
         self.weather = match self.world.below(6) {
+            5 if self.kind == Kind::Newborn => Weather::Stalled(Engine::MetadataLog),
             0 => Weather::Full,
             4 | 5 => Weather::Broken,
             1 => Weather::Stalled(Engine::Segments),
@@ -288,7 +323,11 @@ impl House {
                 Ok(())
             })?;
             self.look(life)?;
-            if self.weather != Weather::Stalled(Engine::MessageLog) && !life.unconfirmed.is_empty() {
+            let waits_for_log = matches!(
+                self.weather,
+                Weather::Stalled(Engine::MessageLog) | Weather::Stalled(Engine::MetadataLog)
+            );
+            if !waits_for_log && !life.unconfirmed.is_empty() {
                 return Err(format!("{:?}: nothing is confirmed: {:?}", self.weather, life.unconfirmed));
             }
         }
@@ -346,7 +385,25 @@ impl House {
         self.each(life, |tenant, site| tenant.audit(site))
     }
 
-    fn end(&mut self, life: Life) -> Result<(), String> {
+    /// The process is about to end in the middle of what tenants do: from some call on nothing reaches the disk.
+    fn end_busily(&mut self, life: &mut Life) -> Result<(), String> {
+        self.tell(&|| "the last moments".into());
+        (self.weather, self.stalled_from) = (Weather::Broken, u64::MAX);
+        self.world.disk.set_space_bytes(None);
+        self.tenants.iter_mut().for_each(|tenant| tenant.ledger().doubt());
+        self.world.faults.end_at(1 + self.world.below(LAST_CALLS_MAX));
+        for _ in 0..self.world.below(6) {
+            self.each(life, |tenant, site| tenant.act(site))?;
+            self.step(life);
+            self.look(life)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, mut life: Life) -> Result<(), String> {
+        if self.kind == Kind::Newborn && self.world.random.chance(1, 2) {
+            self.end_busily(&mut life)?;
+        }
         let (remains, in_order) = (life.driver.remains(), self.world.random.chance(1, 4));
         if in_order && self.weather != Weather::Broken {
             return self.stop(life);

@@ -4,7 +4,8 @@
 //! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `hands` (what it has fetched), `life` (what
 //! happens to all of them), then the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
 //! themselves), `bulk` (large messages, policies),
-//! `transactions` (over a real session, by `client`).
+//! `transactions` (over a real session, by `client`); alone in histories of its own: `newborn` (queues that are used before their
+//! declaration is answered).
 
 mod bulk;
 mod client;
@@ -13,8 +14,9 @@ mod fleeting;
 mod hands;
 mod ledger;
 mod life;
+mod newborn;
 mod ring;
 mod site;
 mod transactions;
 
-pub use life::run;
+pub use life::{run, run_newborn};

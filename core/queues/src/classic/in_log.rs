@@ -1,5 +1,5 @@
-//! Blocks that leave memory without being written again: the log has their messages together. And what of the log the queue needs for
-//! them, beside what it needs to be recovered.
+//! How messages come into the log, and blocks that leave memory without being written again: it has their messages together. And
+//! what of the log the queue needs for them, beside what it needs to be recovered.
 
 use super::block::Block;
 use super::level::{Freed, Level};
@@ -8,9 +8,64 @@ use super::spill::token;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{LogRange, Place};
 use crate::message::MessageSeq;
-use crate::record::BlockPlace;
+use crate::record::{self, BlockPlace, RecordKind};
 
 impl Classic {
+    /// Log records for all persistent messages of the batch: one, and another where a block begins. Whoever reads a block from the log
+    /// reads its records; in one of half a MiB two blocks would be much for each other.
+    pub(super) fn log_enqueued(&mut self, fx: &mut impl Effects) -> u64 {
+        if self.logged.is_empty() {
+            return 0;
+        }
+        self.tally.totals().disk_writes += self.logged.len() as u64;
+        let kind =
+            if self.logged_bodies.is_empty() { RecordKind::Enqueue } else { RecordKind::EnqueueShared };
+        self.logged_bodies.drain(..).for_each(|held| fx.log_body(&held));
+        let logged = std::mem::take(&mut self.logged);
+        let (mut rest, mut position) = (&logged[..], 0);
+        while !rest.is_empty() {
+            (rest, position) = self.log_some(kind, rest, fx);
+            if self.oldest_log == 0 {
+                self.oldest_log = position;
+            }
+        }
+        if let Some(present) = &mut self.present {
+            present.logged = position;
+        }
+        self.logged = logged;
+        self.logged.clear();
+        position
+    }
+
+    /// One record: of the first of these messages, and of those behind it that begin no block. Returns the others and its end.
+    fn log_some<'a>(
+        &mut self,
+        kind: RecordKind,
+        logged: &'a [MessageSeq],
+        fx: &mut impl Effects,
+    ) -> (&'a [MessageSeq], u64) {
+        let (levels, mut count) = (&self.levels, 0);
+        let record = fx.append(kind, &mut |out| {
+            for seq in logged {
+                let block = levels[usize::from(seq.level())].block(seq.number()).expect("just enqueued");
+                if count > 0 && block.first == seq.number() {
+                    return;
+                }
+                let stored = block.stored_bytes(seq.number()).expect("the newest blocks are in memory");
+                record::write_enqueued(out, *seq, stored);
+                count += 1;
+            }
+        });
+        // A log that has failed takes nothing of any of them.
+        let (here, rest) = logged.split_at(if count == 0 { logged.len() } else { count });
+        for seq in here {
+            if let Some(block) = self.levels[usize::from(seq.level())].block_mut(seq.number()) {
+                block.note_logged(&record);
+            }
+        }
+        (rest, record.end)
+    }
+
     /// A closed block stays where it was logged. It leaves memory when it can be read there.
     pub(super) fn leave_in_log(&mut self, at: usize, first: u64, range: LogRange, fx: &mut impl Effects) {
         let Some(block) = self.levels[at].block_mut(first) else { return };
@@ -154,4 +209,15 @@ fn covered_bytes(ranges: impl IntoIterator<Item = LogRange>) -> u64 {
         end = range.end().max(end);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ranges_share_counts_once() {
+        let range = |(position, bytes)| LogRange { position, bytes };
+        assert_eq!(covered_bytes([(10, 30), (20, 10), (35, 15), (100, 1)].map(range)), 41);
+    }
 }

@@ -104,9 +104,9 @@ pub struct Classic {
     letters_wait: bool,
     pub(super) had_consumer: bool,
     pub(super) tally: Tally,
-    logged: Vec<MessageSeq>,
+    pub(super) logged: Vec<MessageSeq>,
     /// Shared bodies of these.
-    logged_bodies: Vec<HeldBody>,
+    pub(super) logged_bodies: Vec<HeldBody>,
     /// Blocks on disk of which nobody has read since the restart what the machine must know of their messages.
     pub(super) unread: BTreeSet<MessageSeq>,
     /// What its messages are duplicates of, in a queue that drops them.
@@ -364,39 +364,6 @@ impl Classic {
                 self.logged_bodies.extend(incoming.shared.cloned());
             }
         }
-    }
-
-    /// One log record for all persistent messages of the batch.
-    fn log_enqueued(&mut self, fx: &mut impl Effects) -> u64 {
-        if self.logged.is_empty() {
-            return 0;
-        }
-        self.tally.totals().disk_writes += self.logged.len() as u64;
-        let (levels, logged) = (&self.levels, &self.logged);
-        let kind =
-            if self.logged_bodies.is_empty() { RecordKind::Enqueue } else { RecordKind::EnqueueShared };
-        self.logged_bodies.drain(..).for_each(|held| fx.log_body(&held));
-        let record = fx.append(kind, &mut |out| {
-            for seq in logged {
-                let block = levels[usize::from(seq.level())].block(seq.number()).expect("just enqueued");
-                let stored = block.stored_bytes(seq.number()).expect("the newest blocks are in memory");
-                record::write_enqueued(out, *seq, stored);
-            }
-        });
-        for seq in &self.logged {
-            if let Some(block) = self.levels[usize::from(seq.level())].block_mut(seq.number()) {
-                block.note_logged(&record);
-            }
-        }
-        let position = record.end;
-        if self.oldest_log == 0 {
-            self.oldest_log = position;
-        }
-        if let Some(present) = &mut self.present {
-            present.logged = position;
-        }
-        self.logged.clear();
-        position
     }
 
     /// Settles deliveries. Runs that were never handed out are passed over.

@@ -68,3 +68,15 @@ def test_changes_may_be_forbidden_over_http(server):
         assert (answer.status, answer.json["reason"]) == (405, "Broker settings disallow editing of operator policies.")
     server.do("set_operator_policy", "p", "x", '{"max-length":1}')
     assert api.get(policy)["name"] == "p"
+
+
+def test_all_of_it_may_be_below_a_path(server):
+    """As behind a reverse proxy. Files of the web UI are named from its page on, so the page's address ends with a slash."""
+    server = server("management.tcp.port = 0\nmanagement.path_prefix = /rabbit\n")
+    api = api_of(server)
+    assert api.get("/rabbit/api/overview")["node"] and api("GET", "/api/overview").status == 404
+    page = api("GET", "/rabbit/")
+    assert page.status == 200 and b"<html" in page.body and page.body == api("GET", "/rabbit/index.html").body
+    assert api("GET", "/rabbit").body == page.body, "which the client was sent on to"
+    assert api("GET", "/rabbit/ui.js").status == 200 and api("GET", "/ui.js").status == 404 == api("GET", "/").status
+    assert api("POST", "/rabbit/", b"x" * 100_000).status == 404

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri, header};
 use broker::on_behalf_of;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -65,8 +65,37 @@ pub fn router(app: App) -> Router {
             unread(&head, body, file(&app, &request))
         }
     };
-    let router = router.fallback(files);
-    if prefix.is_empty() { router } else { Router::new().nest(&prefix, router) }
+    let router = router.fallback(files.clone());
+    if prefix.is_empty() { router } else { below(&prefix, router, files) }
+}
+
+/// Everything below a path. Files of a page are named from the page on, so its address ends with a slash.
+fn below<F>(
+    prefix: &str,
+    router: Router,
+    files: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+) -> Router
+where
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let home = format!("{prefix}/");
+    let to_home = {
+        let home = home.clone();
+        move || async move {
+            let mut response = empty(301);
+            set(response.headers_mut(), header::LOCATION, &home);
+            response
+        }
+    };
+    let first_page = move |mut request: Request<Body>| {
+        *request.uri_mut() = Uri::from_static("/");
+        files(request)
+    };
+    let nested = Router::new().nest(prefix, router);
+    Router::new()
+        .route(prefix, axum::routing::any(to_home))
+        .route(&home, axum::routing::any(first_page))
+        .fallback_service(nested)
 }
 
 async fn serve(

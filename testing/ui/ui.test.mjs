@@ -26,8 +26,8 @@ before(async () => {
   await channel.assertQueue("billing", { deadLetterExchange: "letters", messageTtl: 3600000 });
   await channel.assertQueue("shipping");
   await channel.assertQueue("dead");
-  await channel.assertQueue(LONG_QUEUE, { deadLetterExchange: "letters", messageTtl: 3600000, maxLength: 1000 });
-  await channel.bindQueue(LONG_QUEUE, "orders.eu", "k".repeat(255));
+  await channel.assertQueue(LONG_QUEUE, { messageTtl: 3600000, maxLength: 1000 });
+  await channel.bindQueue(LONG_QUEUE, "letters", "k".repeat(255));
   await channel.bindQueue("billing", "orders", "order.*.created");
   await channel.bindQueue("shipping", "orders", "order.*.paid");
   await channel.bindQueue("dead", "letters", "billing");
@@ -80,7 +80,7 @@ inBrowser("a wrong password is refused in words, a right one lets in and stays o
 
 const PAGES = [
   ["overview", "Queued messages"], ["connections", "ui-test"], ["channels", "channel"], ["exchanges", "amq.topic"], ["queues", "billing"],
-  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`queues/${V}/${LONG_QUEUE}`, "Bindings to here"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/orders.eu`, "kkkkk"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
+  [`queues/${V}/billing`, "Consumers"], [`queues/${V}/dead`, "Messages stay here until a consumer comes"], [`queues/${V}/${LONG_QUEUE}`, "Bindings to here"], [`exchanges/${V}/orders`, "order.*.created"], [`exchanges/${V}/letters`, "kkkkk"], [`exchanges/${V}/amq.default`, "The default exchange is bound to every queue"],
   [`topology/${V}`, "billing"], ["nodes", "Memory used"], ["users", "guest"], ["users/guest", "Permissions"], ["vhosts", VHOST], [`vhosts/${V}`, "Permissions"],
   ["consumers", "slow"], ["cluster", "Feature flags"], ["shovels", "Shovels"],
   ...(POLICIES ? [["policies", "ui-policy"]] : []), ["limits", "Virtual host limits"], ["definitions", "Download definitions"], ["profile", "Take a profile"], ["log", "Log"], ["nowhere", "There is no such page"],

@@ -116,7 +116,7 @@ step_conformance() {
 alarms_alone() {
   local state=$work/alarms.state data=$work/alarms-data broker=$root/testing/crash/broker.py code=0
   "$python" "$broker" start --state "$state" --log "$logs/alarms-broker.log" -- \
-    "$WARREN_BIN" server --listen '127.0.0.1:{port}' --data-dir "$data" || return 1
+    "$WARREN_BIN" server --config "$root/testing/conformance/warren.conf" --listen '127.0.0.1:{port}' --data-dir "$data" || return 1
   "$python" -m pytest -n 0 -m alone "--url=$("$python" "$broker" url --state "$state")" "--flavor=$flavor" \
     "--ctl=$WARREN_BIN ctl --data-dir $data" . || code=1
   "$python" "$broker" stop --state "$state" || code=1
@@ -235,7 +235,7 @@ testing/setup.sh "${need[@]}" || exit 1
 
 if [ -z "$against_url" ]; then
   WARREN_TEST_RUN=$mark "$python" testing/crash/broker.py start --state "$work/broker.state" --log "$logs/broker.log" -- \
-    "$WARREN_BIN" server --listen '127.0.0.1:{port}' --data-dir "$work/data" || exit 1
+    "$WARREN_BIN" server --config "$root/testing/conformance/warren.conf" --listen '127.0.0.1:{port}' --data-dir "$work/data" || exit 1
   AMQP_URL=$("$python" testing/crash/broker.py url --state "$work/broker.state")
   export CTL="$WARREN_BIN ctl --data-dir $work/data"
 else

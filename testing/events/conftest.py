@@ -16,7 +16,7 @@ from stage import Stage  # noqa: E402
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory):
     binary = os.environ.get("WARREN_BIN", "warren")
-    server = Warren(binary, tmp_path_factory.mktemp("events"), "disk_free_limit.absolute = 50MB\n").start()
+    server = Warren(binary, tmp_path_factory.mktemp("events"), "disk_free_limit.absolute = 50MB\nwarren.event_exchange = true\n").start()
     stage = Stage(server.url, server.api.base, [binary, "ctl", "--data-dir", str(server.data)], "warren@localhost")
     stage.prepare()
     yield stage

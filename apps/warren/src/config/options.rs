@@ -552,16 +552,23 @@ pub struct NodeOptions {
     pub profile_continuous: Switch,
     /// Milliseconds from which on a stage is slow. Default 250.
     pub profile_slow_ms: u64,
-    /// Whether events are published. Default on.
-    pub event_exchange: Switch,
+    /// Whether events are published. Default: when it is said where.
+    pub event_exchange: Option<Switch>,
     /// Where. Default `/`.
-    pub event_exchange_vhost: String,
+    pub event_exchange_vhost: Option<String>,
 }
 
 impl NodeOptions {
     /// Whether definitions are imported at every start.
     pub fn imports_definitions(&self) -> bool {
         self.definitions_file().is_some()
+    }
+
+    /// The virtual host that events are published in, if they are.
+    pub fn events_vhost(&self) -> Option<&str> {
+        let vhost = self.event_exchange_vhost.as_deref();
+        let default = if vhost.is_some() { Switch::On } else { Switch::Off };
+        (self.event_exchange.unwrap_or(default) == Switch::On).then_some(vhost.unwrap_or("/"))
     }
 
     /// The file or folder to import at every start.
@@ -583,8 +590,8 @@ impl Default for NodeOptions {
             definitions_unsupported: Permit::Denied,
             profile_continuous: Switch::Off,
             profile_slow_ms: 250,
-            event_exchange: Switch::On,
-            event_exchange_vhost: "/".to_owned(),
+            event_exchange: None,
+            event_exchange_vhost: None,
         }
     }
 }

@@ -167,12 +167,13 @@ const KEYS: &[Key] = &[
     Key {
         name: "warren.event_exchange",
         alias: None,
-        take: Take::Boolean { set: |options, on| options.node.event_exchange = on.into() },
-        default: "true",
+        take: Take::Boolean { set: |options, on| options.node.event_exchange = Some(on.into()) },
+        default: "false",
         doc: "Declares the topic exchange `amq.rabbitmq.event` at start and publishes events there, such as `queue.created` \
               and `connection.closed`, as RabbitMQ's plugin `rabbitmq_event_exchange` does. Costs nothing while nothing is \
-              bound to it.",
-        example: "warren.event_exchange = false",
+              bound to it. Whoever may bind queues to it reads of all virtual hosts, and of parameters with the passwords in \
+              them. `true` also when `event_exchange.vhost` is set.",
+        example: "warren.event_exchange = true",
     },
     Key {
         name: "event_exchange.vhost",
@@ -180,7 +181,7 @@ const KEYS: &[Key] = &[
         take: Take::Text {
             shape: "virtual host",
             set: |options, value| {
-                options.node.event_exchange_vhost = value.to_owned();
+                options.node.event_exchange_vhost = Some(value.to_owned());
                 Ok(())
             },
         },

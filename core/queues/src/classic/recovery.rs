@@ -431,6 +431,8 @@ impl Recovering {
             for block in self.levels[nth].blocks_mut() {
                 if let Some(logged) = PlacedBlock::of(at, block).and_then(|placed| placed.logged()) {
                     block.put_at(Place::Segment(copy(&logged)?));
+                    // A block that was left in the log was never in a segment before.
+                    block.synced = true;
                 }
             }
         }

@@ -99,7 +99,7 @@ pub(crate) fn tell(ids: &BTreeSet<u64>) {
     tracing::error!(
         queues = ids.len(),
         first,
-        "the message log holds records of queues, by number, whose declarations never became durable; they are dropped. A power cut leaves \
-         this behind. If there was none, meta/ is older than log/: stop, restore it from a copy, or run `warren diag salvage`"
+        "the message log holds records of queues, by number, of which the metadata do not tell; they are dropped. No power cut leaves this \
+         behind: meta/ is older than log/. Stop, restore it from a copy, or run `warren diag salvage`"
     );
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use commitlog::{
-    DataDir, DataDirError, DataDirLock, Log, LogOptions, LogWriter, Recovered, SegmentIo, Segments,
+    DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, SegmentIo, Segments,
     SyncPolicy,
 };
 use metadata::{ExchangeRecord, VhostMetadata};
@@ -120,10 +120,8 @@ fn recover(
     } else {
         options.check_first_passwords().map_err(StartError::FirstPassword)?;
     }
-    let sync = if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os };
-    let log_options = LogOptions { sync, ..foundation.sizes.log_options() };
     let (log, message_log, recovered) =
-        Log::open_driven(disk.clone(), &data_dir.join("log"), log_options).map_err(StartError::storage)?;
+        open_log(foundation, &data_dir.join("log"), &options).map_err(StartError::storage)?;
     log.write_after(writer.names());
     missing::check_known(is_known, recovered.end().0)?;
     let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
@@ -162,6 +160,16 @@ fn recover(
     start_all_clocks(&queues);
     inner.services.seen_files.remove_unknown();
     Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
+}
+
+fn open_log(
+    foundation: &Foundation,
+    dir: &Path,
+    options: &BrokerOptions,
+) -> Result<(Log, LogWriter, Recovered), LogError> {
+    let sync = if options.fsync { SyncPolicy::Fsync } else { SyncPolicy::Os };
+    let log_options = LogOptions { sync, ..foundation.sizes.log_options() };
+    Log::open_driven(foundation.disk.clone(), dir, log_options)
 }
 
 fn lock_folder(disk: &dyn Disk, data_dir: &Path) -> Result<DataDirLock, StartError> {

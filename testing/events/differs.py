@@ -1,5 +1,8 @@
 """Where Warren tells something else than RabbitMQ 4.3.6 on purpose. Knows no broker."""
 
+import json
+import re
+
 CONSUMER_GONE = ["consumer.deleted", {
     "channel": ["S", "PID"], "consumer_tag": ["S", "one"], "queue": ["S", "ev-q"], "timestamp_in_ms": ["l", "TIME"],
     "user_who_performed_action": ["S", "guest"], "vhost": ["S", "events"],
@@ -10,7 +13,7 @@ AGAIN = {("queues_and_exchanges", "the same once more"), ("definitions", "once m
 
 def expected(scene, step):
     """A recorded step as Warren is to tell it."""
-    name, events = step["step"], [event for event in step["events"] if is_told(scene, event)]
+    name, events = step["step"], [event for event in without_logins(step["events"]) if is_told(scene, event)]
     if (scene, name) in AGAIN:
         events = []
     if scene == "consumers":
@@ -24,6 +27,11 @@ def expected(scene, step):
     if (scene, name) == ("shovels", "a shovel"):
         events = [event for event in events if event[0] != "shovel.worker.removed"]     # of one of that name before, perhaps
     return {"step": name, "events": [mended(scene, name, event) for event in events]}
+
+
+def without_logins(events):
+    """RabbitMQ tells passwords in URIs of shovels to whoever may read events."""
+    return json.loads(re.sub(r'://[^@/" ]*@', "://", json.dumps(events)))
 
 
 def told(scene, step):

@@ -149,12 +149,35 @@ pub(crate) fn iso_time(at_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
 }
 
+/// Takes logins out of all texts that are URIs.
+fn hide_logins(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = without_login(text).unwrap_or_else(|| std::mem::take(text)),
+        Value::Array(list) => list.iter_mut().for_each(hide_logins),
+        Value::Object(object) => object.values_mut().for_each(hide_logins),
+        _ => {}
+    }
+}
+
+/// A URI without the login in it; `None` when there is none.
+fn without_login(uri: &str) -> Option<String> {
+    let (scheme, rest) = uri.split_once("://")?;
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (_, host) = authority.rsplit_once('@')?;
+    Some(format!("{scheme}://{host}{tail}"))
+}
+
 /// The value of a runtime parameter as RabbitMQ's events have it (B176), under the name `value`: an object becomes a table, an object
-/// in it the text of an Erlang term. What is no JSON stays a text.
+/// in it the text of an Erlang term. What is no JSON stays a text. Logins in URIs are left out: who may read events is not asked whether he
+/// may see the shovels of other vhosts.
 #[must_use]
 pub fn of_event(text: &str) -> TableBuf {
     let mut out = TableBuf::new();
-    match serde_json::from_str(text) {
+    let read = serde_json::from_str(text).map(|mut value| {
+        hide_logins(&mut value);
+        value
+    });
+    match read {
         Ok(Value::Object(object)) if !object.is_empty() => {
             let mut inner = TableBuf::new();
             for (name, value) in object.iter().filter(|(name, _)| name.len() <= FIELD_NAME_BYTES_MAX) {
@@ -171,7 +194,7 @@ pub fn of_event(text: &str) -> TableBuf {
             out.push("value", field);
         }),
         Err(_) => {
-            out.push_str("value", text);
+            out.push_str("value", without_login(text).as_deref().unwrap_or(text));
         }
     }
     out
@@ -242,6 +265,20 @@ mod tests {
         let read = raw_table(object.as_object().unwrap()).unwrap();
         assert_eq!(read.as_table().get("d"), Some(Field::LongStr(b"text")));
         assert_eq!(table(&read.into_raw()), object);
+    }
+
+    #[test]
+    fn events_show_parameters_without_logins() {
+        let told = of_event(
+            r#"{"src-uri": ["amqp://u:se@cret@h/v?heartbeat=1", "amqp://"], "dest-uri": "amqp://u:secret@h", "src-queue": "a@b"}"#,
+        );
+        let text = table(told.as_table().raw()).to_string();
+        assert!(
+            !text.contains("cret") && text.contains("amqp://h/v?heartbeat=1") && text.contains("a@b"),
+            "{text}"
+        );
+        assert_eq!(without_login("amqp://h/a@b"), None);
+        assert_eq!(without_login("http://u@[::1]:5/x").as_deref(), Some("http://[::1]:5/x"));
     }
 
     #[test]

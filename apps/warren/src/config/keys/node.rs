@@ -171,8 +171,7 @@ const KEYS: &[Key] = &[
         default: "false",
         doc: "Declares the topic exchange `amq.rabbitmq.event` at start and publishes events there, such as `queue.created` \
               and `connection.closed`, as RabbitMQ's plugin `rabbitmq_event_exchange` does. Costs nothing while nothing is \
-              bound to it. Whoever may bind queues to it reads of all virtual hosts, and of parameters with the passwords in \
-              them. `true` also when `event_exchange.vhost` is set.",
+              bound to it. Whoever may bind queues to it learns what happens in all virtual hosts. `true` also when `event_exchange.vhost` is set.",
         example: "warren.event_exchange = true",
     },
     Key {

@@ -64,7 +64,7 @@ fn operation(route: &Route) -> Value {
 
 /// Parameters of the query: name, whether it must be there, what it says.
 fn query(route: &Route) -> Vec<schemas::Parameter> {
-    match schemas::parameters(route.path) {
+    match schemas::parameters(route.method, route.path) {
         Some(own) => own.to_vec(),
         None if route.method == Method::Get => {
             LIST_PARAMETERS.iter().map(|(name, about)| (*name, false, *about)).collect()

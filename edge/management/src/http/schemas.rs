@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::table::Method;
+
 /// Parameters of the query that are not those of lists: name, whether it must be there, what it says.
 pub(super) type Parameter = (&'static str, bool, &'static str);
 
@@ -16,11 +18,51 @@ const ROUTE: [Parameter; 5] = [
 const DELIVERY: [Parameter; 2] =
     [("vhost", false, "Virtual host; `/` by default"), ("queue", true, "The queue")];
 
+const LOGS: [Parameter; 2] = [
+    ("after", false, "Number of the line behind which to begin; 0 by default"),
+    ("limit", false, "How many lines at most; 200 by default"),
+];
+
+const WHOAMI: [Parameter; 1] =
+    [("permissions", false, "`true`: also what the user may do in which virtual host")];
+
+const NODE: [Parameter; 2] = [
+    ("memory", false, "`true`: also where its memory is"),
+    ("columns", false, "Paths of the values wanted, between commas"),
+];
+
+const EXPORT: [Parameter; 1] = [("download", false, "Name of the file under which a browser is to keep it")];
+
+const IMPORT: [Parameter; 1] = [(
+    "skip_unsupported",
+    false,
+    "`true`: what Warren does not have yet is left out and logged; else it refuses all",
+)];
+
+const DELETE_EXCHANGE: [Parameter; 1] =
+    [("if-unused", false, "`true`: only if nothing is bound to it as a source")];
+
+const DELETE_QUEUE: [Parameter; 2] = [
+    ("if-unused", false, "`true`: only if it has no consumers"),
+    ("if-empty", false, "`true`: only if it has no messages"),
+];
+
 /// Parameters of the query of a route that is no list.
-pub(super) fn parameters(path: &str) -> Option<&'static [Parameter]> {
-    match path {
-        "/api/explain/route" => Some(&ROUTE),
-        "/api/explain/delivery" => Some(&DELIVERY),
+pub(super) fn parameters(method: Method, path: &str) -> Option<&'static [Parameter]> {
+    match (method, path) {
+        (_, "/api/explain/route") => Some(&ROUTE),
+        (_, "/api/explain/delivery") => Some(&DELIVERY),
+        (_, "/api/logs") => Some(&LOGS),
+        (_, "/api/whoami") => Some(&WHOAMI),
+        (Method::Get, "/api/nodes/{node}") => Some(&NODE),
+        (Method::Get, "/api/definitions" | "/api/definitions/{vhost}" | "/api/all-configuration") => {
+            Some(&EXPORT)
+        }
+        (Method::Post, "/api/definitions" | "/api/definitions/{vhost}" | "/api/all-configuration") => {
+            Some(&IMPORT)
+        }
+        (Method::Delete, "/api/exchanges/{vhost}/{name}") => Some(&DELETE_EXCHANGE),
+        (Method::Delete, "/api/queues/{vhost}/{name}") => Some(&DELETE_QUEUE),
         _ => None,
     }
 }

@@ -17,12 +17,17 @@ pub(crate) fn unmarked(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// What values of an ordinary request may take, bytes of memory.
-pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 20;
+/// What values may take beside their texts, bytes of memory: those of any object that is small enough to be kept.
+const VALUES_BYTES_MAX: usize = 4 << 20;
 
-/// What values of a document of so many bytes may take: several times what objects of one or two entries do.
+/// What values of an ordinary request of so many bytes may take, bytes of memory.
+const fn request_bytes_max(text_bytes: usize) -> usize {
+    VALUES_BYTES_MAX + text_bytes
+}
+
+/// What values of a document of so many bytes may take: more than those of queues with an argument each do.
 pub(crate) const fn document_bytes_max(text_bytes: usize) -> usize {
-    REQUEST_BYTES_MAX + 8 * text_bytes
+    VALUES_BYTES_MAX + 16 * text_bytes
 }
 
 /// Memory of an object with an entry: room for some more comes with the first.
@@ -51,7 +56,11 @@ impl Drop for Former {
     }
 }
 
-fn take<E: serde::de::Error>(bytes: usize) -> Result<(), E> {
+/// Takes memory for what is read.
+///
+/// # Errors
+/// There is none left of what [`within`] gave.
+pub(crate) fn take<E: serde::de::Error>(bytes: usize) -> Result<(), E> {
     let left = LEFT.get().checked_sub(bytes);
     left.map(|left| LEFT.set(left)).ok_or_else(|| E::custom("its values take too much memory"))
 }
@@ -59,9 +68,9 @@ fn take<E: serde::de::Error>(bytes: usize) -> Result<(), E> {
 /// The value that a text of an ordinary request is.
 ///
 /// # Errors
-/// It is none, is nested deeper than 128 levels, or would take more than [`REQUEST_BYTES_MAX`].
+/// It is none, is nested deeper than 128 levels, or would take far more memory than its text.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
-    within(REQUEST_BYTES_MAX, || parse_bounded(text))
+    within(request_bytes_max(text.len()), || parse_bounded(text))
 }
 
 /// The value that a text is, as large as the caller has bounded it.
@@ -173,6 +182,8 @@ mod tests {
         }
         let payload = format!(r#"{{"payload": "{}"}}"#, "x".repeat(20 * million));
         assert!(parse(payload.as_bytes()).is_ok());
+        let arguments = format!("[{}0]", "true,".repeat(60_000));
+        assert!(parse(arguments.as_bytes()).is_ok(), "as many as an object can have");
         assert!(within(10, || parse_bounded(b"[1]")).is_err() && parse_bounded(b"[1]").is_ok());
     }
 }

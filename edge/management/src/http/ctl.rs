@@ -11,7 +11,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
-use super::table::{Lane, Method, Route, route};
+use super::table::{BodySize, Lane, Method, Route, route};
 use crate::commands;
 use crate::policies::OPERATOR_POLICY;
 use crate::protocol::{Answer as Outcome, Exit, Failure, Request};
@@ -28,7 +28,7 @@ pub(crate) const ROUTES: &[Route] = &[route(
     run,
 )
 .in_lane(Lane::Watches)
-.with_document()];
+.with_body(BodySize::Definitions)];
 
 /// A page of another site can make a browser send a form with its user's login, but not JSON.
 fn check_type(call: &Call) -> Result<(), Problem> {

@@ -9,7 +9,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
-use super::table::{Method, Route, route};
+use super::table::{BodySize, Method, Route, route};
 use crate::definitions::{write_document, write_vhost_document};
 use crate::imports::{Importer, Scope, Unsupported, import};
 use crate::json;
@@ -23,7 +23,7 @@ pub(crate) const ROUTES: &[Route] = &[
         "Merges definitions with what is there; nothing is deleted.",
         import_all,
     )
-    .with_document(),
+    .with_body(BodySize::Definitions),
     route(
         Method::Get,
         "/api/all-configuration",
@@ -38,7 +38,7 @@ pub(crate) const ROUTES: &[Route] = &[
         "Merges definitions, by an older name.",
         import_all,
     )
-    .with_document(),
+    .with_body(BodySize::Definitions),
     route(
         Method::Get,
         "/api/definitions/{vhost}",
@@ -53,7 +53,7 @@ pub(crate) const ROUTES: &[Route] = &[
         "Merges definitions into one virtual host, whichever they name; what is not of a virtual host, such as users, is passed over.",
         import_vhost,
     )
-    .with_document(),
+    .with_body(BodySize::Definitions),
 ];
 
 /// A name for the browser to save it under, if it asked for one.

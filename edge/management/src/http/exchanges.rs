@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::shapes::{lossy, object};
-use super::table::{Method, Route, route};
+use super::table::{BodySize, Method, Route, route};
 use crate::values::{self, raw_table, table};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -64,7 +64,7 @@ pub(crate) const ROUTES: &[Route] = &[
         "Publishes a message: `{\"properties\", \"routing_key\", \"payload\", \"payload_encoding\"}`.",
         messages::publish,
     )
-    .with_document(),
+    .with_body(BodySize::Message),
 ];
 
 /// How paths call the default exchange.

@@ -10,6 +10,7 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri, header};
 use broker::on_behalf_of;
+use platform::{Memory as _, RealMemory};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::app::{App, Headers};
@@ -20,13 +21,10 @@ use super::listener::{BODIES_KIB_MAX, Remote, Seated};
 use super::problem::Problem;
 use super::query::form;
 use super::reply::{Answer, Reply};
-use super::table::{self, Method, Route};
+use super::table::{self, BodySize, Method, Route};
 
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;
-
-/// How often what a body says is in memory at most, beside the body: as it is read, encoded, and on its way to where it goes.
-const BODY_COPIES: u64 = 3;
 
 /// Longest name of anything, bytes: the protocol's.
 const NAME_BYTES_MAX: usize = 255;
@@ -255,7 +253,7 @@ async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sen
             Ok(bytes) => call.body = bytes,
             Err(refused) => return refused,
         }
-        let Some(more) = room(&app.0.worked_on, BODY_COPIES * call.body.len() as u64).await else {
+        let Some(more) = room(&app.0.worked_on, route.body.copies() * call.body.len() as u64).await else {
             return empty(503);
         };
         large = Some((whole, more));
@@ -265,11 +263,16 @@ async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sen
     let handle = tokio::runtime::Handle::current();
     let streams = app.0.streams.clone();
     let running = tokio::task::spawn_blocking(move || {
-        let _large = large;
         let reply = on_behalf_of(&call.user.name, || (route.handler)(&call));
         // Who reads slowly keeps a stream, and no turn of others.
         let stream = matches!(reply, Ok(Reply::Stream(..))).then(|| streams.try_acquire_owned());
         drop(slot);
+        drop(call);
+        if large.is_some() && route.body == BodySize::Definitions {
+            // The next one may be read by another thread, which cannot use what the allocator keeps for this one.
+            RealMemory::new().release();
+        }
+        drop(large);
         match stream {
             Some(Err(_)) => send(Err(too_many_streams()), answered, handle, coding),
             _ => send(reply, answered, handle, coding),

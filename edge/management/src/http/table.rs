@@ -47,8 +47,23 @@ pub(crate) enum Lane {
 pub(crate) enum BodySize {
     /// What is said of one object: [`OBJECT_BODY_BYTES_MAX`], or less where the API takes less.
     Object,
-    /// A document or a message: as large as the API takes them.
-    Document,
+    /// A message: as large as the API takes bodies.
+    Message,
+    /// Definitions: as large as the API takes bodies.
+    Definitions,
+}
+
+impl BodySize {
+    /// How much memory is made of a body, in lengths of it.
+    pub(crate) const fn copies(self) -> u64 {
+        match self {
+            BodySize::Object => 4,
+            // As it is read, decoded, and on its way to the queue.
+            BodySize::Message => 3,
+            // See `json::document_bytes_max`.
+            BodySize::Definitions => 16,
+        }
+    }
 }
 
 /// Largest body that speaks of one object, bytes: several times what is kept of one.
@@ -84,16 +99,16 @@ impl Route {
         Route { lane, ..self }
     }
 
-    /// The same with bodies that are documents.
-    pub(crate) const fn with_document(self) -> Route {
-        Route { body: BodySize::Document, ..self }
+    /// The same with such bodies.
+    pub(crate) const fn with_body(self, body: BodySize) -> Route {
+        Route { body, ..self }
     }
 
     /// Largest body, bytes, where the API takes that many.
     pub(crate) fn body_bytes_max(&self, api_bytes_max: usize) -> usize {
         match self.body {
             BodySize::Object => api_bytes_max.min(OBJECT_BODY_BYTES_MAX),
-            BodySize::Document => api_bytes_max,
+            BodySize::Message | BodySize::Definitions => api_bytes_max,
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The shape of RabbitMQ's definitions document (B171). Refuses to know what its entries mean; keys that are not named
 //! here are passed over.
 
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -9,15 +13,25 @@ use crate::json::{self, FirstCounts};
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Document {
+    #[serde(deserialize_with = "entries")]
     pub(super) users: Vec<User>,
+    #[serde(deserialize_with = "entries")]
     pub(super) vhosts: Vec<Vhost>,
+    #[serde(deserialize_with = "entries")]
     pub(super) permissions: Vec<Permission>,
+    #[serde(deserialize_with = "entries")]
     pub(super) topic_permissions: Vec<Permission>,
+    #[serde(deserialize_with = "entries")]
     pub(super) parameters: Vec<Parameter>,
+    #[serde(deserialize_with = "entries")]
     pub(super) global_parameters: Vec<Parameter>,
+    #[serde(deserialize_with = "entries")]
     pub(super) policies: Vec<Policy>,
+    #[serde(deserialize_with = "entries")]
     pub(super) queues: Vec<Queue>,
+    #[serde(deserialize_with = "entries")]
     pub(super) exchanges: Vec<Exchange>,
+    #[serde(deserialize_with = "entries")]
     pub(super) bindings: Vec<Binding>,
 }
 
@@ -33,7 +47,8 @@ impl Document {
         match serde_json::from_str(text) {
             // Names that stand twice in an object, of which the first counts, are too rare to keep every document twice in memory.
             Err(error) if error.is_data() && error.to_string().starts_with("duplicate field") => {
-                serde_json::from_value(json::parse_bounded(text.as_bytes())?)
+                let bytes_max = json::document_bytes_max(text.len());
+                from_counted(json::within(bytes_max, || json::parse_bounded(text.as_bytes()))?)
             }
             read => read,
         }
@@ -50,8 +65,13 @@ impl Document {
         sections.retain(|name, _| OF_VHOST.contains(&&**name));
         let entries = sections.values_mut().filter_map(Value::as_array_mut).flatten();
         entries.filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("vhost")));
-        serde_json::from_value(Value::Object(sections))
+        from_counted(Value::Object(sections))
     }
+}
+
+/// A document from values that are counted already, and take more memory than what is made of them.
+fn from_counted(value: Value) -> Result<Document, serde_json::Error> {
+    json::within(usize::MAX, || serde_json::from_value(value))
 }
 
 /// A list, or in old documents words between commas.
@@ -216,6 +236,30 @@ pub(super) struct Binding {
 /// What entries written by hand leave out is as RabbitMQ has it: durable, and not deleted by itself.
 const fn yes() -> bool {
     true
+}
+
+/// Entries of a section. They are counted as they come: an entry of a few bytes of text takes hundreds of memory.
+fn entries<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(Entries(PhantomData))
+}
+
+struct Entries<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of entries")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(entry) = from.next_element()? {
+            json::take(2 * size_of::<T>())?;
+            all.push(entry);
+        }
+        Ok(all)
+    }
 }
 
 /// Any value.

@@ -6,6 +6,8 @@
 mod adopt;
 mod bodies;
 pub mod dump;
+#[cfg(test)]
+mod fuzz;
 mod gaps;
 mod salvage;
 mod strays;

@@ -42,12 +42,15 @@ type Counts = HashMap<u64, u32, FixedState>;
 /// Whole blocks of a queue that no record names.
 #[derive(Default)]
 struct Unclaimed {
-    /// In the order of writing: which file, and where.
-    places: Vec<(usize, BlockPlace)>,
+    /// In the order of writing.
+    blocks: Vec<UnclaimedBlock>,
     met: Counts,
-    /// Blocks with the same messages as one before, all of them different.
-    seen: HashSet<u64, FixedState>,
-    copies: u64,
+}
+
+struct UnclaimedBlock {
+    place: BlockPlace,
+    /// It holds messages of an earlier one: it was moved, perhaps without those that were settled.
+    repeats: bool,
 }
 
 /// Messages of a queue that records tell of.
@@ -55,6 +58,30 @@ struct Unclaimed {
 struct Told {
     logged: Counts,
     placed: Counts,
+    /// In memory: from these records, and from state records.
+    resident: Counts,
+}
+
+/// Blocks in segments of one stream, of which one is open at a time.
+struct Blocks<'a> {
+    offline: &'a Offline,
+    stream: u64,
+    open: Option<SegmentFile>,
+}
+
+impl Blocks<'_> {
+    /// The file of a segment; nothing when it cannot be read.
+    fn file(&mut self, segment: u64) -> Option<&SegmentFile> {
+        if self.open.as_ref().is_none_or(|open| open.segment != segment) {
+            let Offline { dir, disk, .. } = self.offline;
+            self.open = SegmentFile::open(disk, &dir.join("segments"), self.stream, segment).ok();
+        }
+        self.open.as_ref()
+    }
+
+    fn read(&mut self, place: BlockPlace) -> Option<Vec<u8>> {
+        self.file(place.segment)?.block(place.offset, place.bytes)
+    }
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -77,32 +104,34 @@ impl Offline {
             return Ok(returned);
         }
         self.read_kept(contents, &stateless, files)?;
-        let mut by_stream: BTreeMap<u64, Vec<SegmentFile>> = BTreeMap::new();
+        let mut by_stream: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for (stream, segment) in segments.into_iter().filter(|(stream, _)| stateless.contains(stream)) {
-            by_stream.entry(stream).or_default().push(self.segment(stream, segment)?);
+            by_stream.entry(stream).or_default().push(segment);
         }
         let mut found = BTreeMap::new();
-        for (stream, files) in &mut by_stream {
-            files.sort_by_key(|file| file.segment);
-            let unclaimed = Unclaimed::of(files, &contents[&QueueId(*stream)]);
-            if !unclaimed.places.is_empty() {
-                found.insert(*stream, unclaimed);
+        for (stream, mut segments) in by_stream {
+            segments.sort_unstable();
+            let unclaimed =
+                Unclaimed::of(&mut self.blocks_of(stream), &segments, &contents[&QueueId(stream)]);
+            if !unclaimed.blocks.is_empty() {
+                found.insert(stream, unclaimed);
             }
         }
         let mut told = self.logged_messages(&found, files)?;
         let levels = levels(state);
         for (stream, unclaimed) in found {
             let queue = contents.get_mut(&QueueId(stream)).expect("it was asked for its blocks");
-            let (files, mut told) = (&by_stream[&stream], told.remove(&stream).unwrap_or_default());
-            told.count_placed(files, queue);
+            let (mut blocks, mut told) = (self.blocks_of(stream), told.remove(&stream).unwrap_or_default());
+            told.count_placed(&mut blocks, queue);
+            queue.each_resident(|stored| *told.resident.entry(hash(stored)).or_default() += 1);
             let level_max = levels.get(&stream).copied().unwrap_or(0);
-            returned.queues.insert(stream, unclaimed.put_back(files, queue, (&told, level_max)));
+            returned.queues.insert(stream, unclaimed.put_back(&mut blocks, queue, (&told, level_max)));
         }
         Ok(returned)
     }
 
-    fn segment(&self, stream: u64, segment: u64) -> Result<SegmentFile, OfflineError> {
-        Ok(SegmentFile::open(&self.disk, &self.dir.join("segments"), stream, segment)?)
+    fn blocks_of(&self, stream: u64) -> Blocks<'_> {
+        Blocks { offline: self, stream, open: None }
     }
 
     /// Rebuilds the queues of which kept files tell from these and the log: in records messages have numbers.
@@ -168,24 +197,26 @@ impl Offline {
 
 impl Unclaimed {
     /// The whole blocks in these segments that no record of their queue names.
-    fn of(files: &[SegmentFile], queue: &Recovering) -> Unclaimed {
+    fn of(blocks: &mut Blocks<'_>, segments: &[u64], queue: &Recovering) -> Unclaimed {
         let claimed: HashSet<(u64, u64)> = segment_places(queue).map(|at| (at.segment, at.offset)).collect();
         let mut found = Unclaimed::default();
-        for (nth, file) in files.iter().enumerate() {
+        for file in segments {
+            let Some(file) = blocks.file(*file) else { continue };
             file.whole_blocks(may_be_block, |at, bytes| {
                 let place = BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len };
                 if !claimed.contains(&(place.segment, place.offset)) {
-                    found.add((nth, place), bytes);
+                    found.add(place, bytes);
                 }
             });
         }
         found
     }
 
-    /// A block that was moved is there twice until its segment goes: messages that are all different are not the same ones by chance.
-    fn add(&mut self, at: (usize, BlockPlace), bytes: &[u8]) {
+    /// A block that was moved is there twice until its segment goes. Several messages that are all different are not the same as those of
+    /// another block by chance.
+    fn add(&mut self, place: BlockPlace, bytes: &[u8]) {
         let mut hashes = Vec::new();
-        let read = StrayBlock::read(at.1, bytes, |_, stored| {
+        let read = StrayBlock::read(place, bytes, |_, stored| {
             hashes.push(hash(stored));
             true
         });
@@ -193,26 +224,29 @@ impl Unclaimed {
             return;
         }
         let different: HashSet<u64> = hashes.iter().copied().collect();
-        if different.len() == hashes.len() && hashes.len() > 1 && !self.seen.insert(hash(bytes)) {
-            self.copies += hashes.len() as u64;
-            return;
+        let again = different.iter().filter(|hash| self.met.contains_key(hash)).count();
+        let repeats = again > 1 && different.len() == hashes.len();
+        self.blocks.push(UnclaimedBlock { place, repeats });
+        for hash in hashes {
+            let count = self.met.entry(hash).or_default();
+            *count = if repeats { (*count).max(1) } else { *count + 1 };
         }
-        self.places.push(at);
-        hashes.into_iter().for_each(|hash| *self.met.entry(hash).or_default() += 1);
     }
 
     /// Puts the blocks before what records tell of the queue, each into the level of its messages.
-    fn put_back(self, files: &[SegmentFile], queue: &mut Recovering, known: (&Told, u8)) -> ReturnedTo {
+    fn put_back(self, blocks: &mut Blocks<'_>, queue: &mut Recovering, known: (&Told, u8)) -> ReturnedTo {
         let (told, level_max) = known;
-        let mut returned = ReturnedTo { copies: self.copies, ..ReturnedTo::default() };
+        let mut returned = ReturnedTo::default();
         let mut levels: BTreeMap<u8, Vec<StrayBlock>> = BTreeMap::new();
-        for (nth, place) in &self.places {
-            let Some(bytes) = files[*nth].block(place.offset, place.bytes) else { continue };
+        let mut passed: HashSet<u64, FixedState> = HashSet::default();
+        for UnclaimedBlock { place, repeats } in &self.blocks {
+            let Some(bytes) = blocks.read(*place) else { continue };
             let mut level = None;
             let stray = StrayBlock::read(*place, &bytes, |message, stored| {
                 level.get_or_insert_with(|| priority_of(message).min(level_max));
                 let hash = hash(stored);
-                let is_copy = self.met.get(&hash) == Some(&1) && told.has_once(hash);
+                let is_told = self.met.get(&hash) == Some(&1) && told.has_once(hash);
+                let is_copy = is_told || (!passed.insert(hash) && *repeats);
                 returned.copies += u64::from(is_copy);
                 !is_copy
             });
@@ -230,10 +264,9 @@ impl Unclaimed {
 
 impl Told {
     /// Counts the messages of the blocks in segments that records name.
-    fn count_placed(&mut self, files: &[SegmentFile], queue: &Recovering) {
+    fn count_placed(&mut self, blocks: &mut Blocks<'_>, queue: &Recovering) {
         for place in segment_places(queue) {
-            let file = files.iter().find(|file| file.segment == place.segment);
-            let Some(bytes) = file.and_then(|file| file.block(place.offset, place.bytes)) else { continue };
+            let Some(bytes) = blocks.read(place) else { continue };
             StrayBlock::read(place, &bytes, |_, stored| {
                 *self.placed.entry(hash(stored)).or_default() += 1;
                 true
@@ -244,7 +277,7 @@ impl Told {
     /// Whether records tell of one message with these bytes. Where there are several, one more may be another.
     fn has_once(&self, hash: u64) -> bool {
         let count = |counts: &Counts| counts.get(&hash).copied().unwrap_or(0);
-        count(&self.logged).max(count(&self.placed)) == 1
+        count(&self.logged).max(count(&self.placed)).max(count(&self.resident)) == 1
     }
 }
 

@@ -328,6 +328,10 @@ impl Recovering {
         })
     }
 
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.levels.iter().flat_map(Level::blocks)
+    }
+
     /// A level, and how many numbers were put before it.
     fn level_at(&self, level: usize) -> (usize, u64) {
         (level, self.in_front.get(level).copied().unwrap_or(0))

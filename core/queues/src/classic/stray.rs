@@ -92,6 +92,14 @@ impl StrayBlock {
 }
 
 impl Recovering {
+    /// Shows the bytes of all messages in memory that are not settled.
+    pub fn each_resident(&self, mut show: impl FnMut(&[u8])) {
+        for block in self.blocks().filter(|block| block.has_data()) {
+            let live = (block.first..block.end()).filter(|number| !block.is_settled(*number));
+            live.filter_map(|number| block.stored_bytes(number)).for_each(&mut show);
+        }
+    }
+
     /// The messages of these blocks come before all others of the priority level, in this order. Returns how many came: none when there are
     /// no numbers left for them.
     pub fn put_in_front(&mut self, level: u8, strays: Vec<StrayBlock>) -> u64 {

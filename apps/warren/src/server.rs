@@ -301,7 +301,8 @@ fn broker_options(options: &Options) -> BrokerOptions {
         disk_limit: options.alarms.disk,
         channels_max: options.limits.channels_max,
         log_exchange_vhost: (options.log.exchange.switch == Switch::On).then(|| access.default_vhost.clone()),
-        event_exchange_vhost: options.node.events_vhost().map(str::to_owned),
+        event_exchange_vhost: (options.node.event_exchange == Switch::On)
+            .then(|| options.node.event_exchange_vhost.clone()),
         ..BrokerOptions::default()
     }
 }

@@ -552,23 +552,16 @@ pub struct NodeOptions {
     pub profile_continuous: Switch,
     /// Milliseconds from which on a stage is slow. Default 250.
     pub profile_slow_ms: u64,
-    /// Whether events are published. Default: when it is said where.
-    pub event_exchange: Option<Switch>,
+    /// Whether events are published. Default off.
+    pub event_exchange: Switch,
     /// Where. Default `/`.
-    pub event_exchange_vhost: Option<String>,
+    pub event_exchange_vhost: String,
 }
 
 impl NodeOptions {
     /// Whether definitions are imported at every start.
     pub fn imports_definitions(&self) -> bool {
         self.definitions_file().is_some()
-    }
-
-    /// The virtual host that events are published in, if they are.
-    pub fn events_vhost(&self) -> Option<&str> {
-        let vhost = self.event_exchange_vhost.as_deref();
-        let default = if vhost.is_some() { Switch::On } else { Switch::Off };
-        (self.event_exchange.unwrap_or(default) == Switch::On).then_some(vhost.unwrap_or("/"))
     }
 
     /// The file or folder to import at every start.
@@ -590,8 +583,8 @@ impl Default for NodeOptions {
             definitions_unsupported: Permit::Denied,
             profile_continuous: Switch::Off,
             profile_slow_ms: 250,
-            event_exchange: None,
-            event_exchange_vhost: None,
+            event_exchange: Switch::Off,
+            event_exchange_vhost: "/".to_owned(),
         }
     }
 }

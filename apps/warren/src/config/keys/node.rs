@@ -167,11 +167,12 @@ const KEYS: &[Key] = &[
     Key {
         name: "warren.event_exchange",
         alias: None,
-        take: Take::Boolean { set: |options, on| options.node.event_exchange = Some(on.into()) },
+        take: Take::Boolean { set: |options, on| options.node.event_exchange = on.into() },
         default: "false",
         doc: "Declares the topic exchange `amq.rabbitmq.event` at start and publishes events there, such as `queue.created` \
               and `connection.closed`, as RabbitMQ's plugin `rabbitmq_event_exchange` does. Costs nothing while nothing is \
-              bound to it. Whoever may bind queues to it learns what happens in all virtual hosts. `true` also when `event_exchange.vhost` is set.",
+              bound to it. Whoever may bind queues to it learns what \
+              happens in all virtual hosts.",
         example: "warren.event_exchange = true",
     },
     Key {
@@ -180,7 +181,7 @@ const KEYS: &[Key] = &[
         take: Take::Text {
             shape: "virtual host",
             set: |options, value| {
-                options.node.event_exchange_vhost = Some(value.to_owned());
+                options.node.event_exchange_vhost = value.to_owned();
                 Ok(())
             },
         },

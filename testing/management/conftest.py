@@ -12,9 +12,8 @@ from api import Api
 class Broker:
     def __init__(self, folder):
         self.binary, self.data = os.environ.get("WARREN_BIN", "warren"), str(folder / "data")
-        (folder / "conf").write_text("prometheus.tcp.port = 0\n")
-        (folder / "conf").write_text("warren.event_exchange = true\n")
-        command = [self.binary, "server", "--config", str(folder / "conf"), "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", self.data, "--config", str(folder / "conf")]
+        (folder / "conf").write_text("prometheus.tcp.port = 0\nwarren.event_exchange = true\n")
+        command = [self.binary, "server", "--config", str(folder / "conf"), "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", self.data]
         self.log = open(folder / "log", "w")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.pid = self.process.pid

@@ -128,6 +128,20 @@ fn queues(bench: &mut Bench) {
     bench.cost("binding of a queue to a direct exchange, key of 11 bytes", count, None, |_| {
         client.bind_many("idle-", "amq.direct", 0..count);
     });
+    // So few that no table doubles by them. What is on top of the plain queue is its argument, and the time when it is to be woken.
+    let few = count / 50;
+    for argument in ["x-expires", "x-message-ttl"] {
+        let mut day = TableBuf::new();
+        day.push_i64(argument, 86_400_000);
+        let what = format!(
+            "idle queue with {argument}, its argument of {} bytes with it",
+            day.as_table().raw().len()
+        );
+        bench.cost(&what, few, Some(512.0), |_| {
+            client.declare_many(argument, 0..few, &day);
+            std::thread::sleep(REST);
+        });
+    }
     let few = count / 10;
     client.declare_many("used-", 0..few, &TableBuf::new());
     bench.cost(

@@ -191,16 +191,14 @@ def test_b064_the_default_type_of_a_vhost_stands_in_the_arguments(server):
     channel.queue("q", durable=True, arguments={"zz": "a", "aa": "b"})
 
 
-def test_b064_only_plain_durable_queues_get_another_default_type(server):
+def test_b064_a_default_type_that_is_not_there_yet_is_refused(server):
     server = server()
-    server.do("add_vhost", "v", "--default-queue-type", "quorum")
-    server.do("set_permissions", "-p", "v", "guest", ".*", ".*", ".*")
-    connection = server.connect(vhost="v")
-    channel = connection.channel()
-    channel.queue("e", exclusive=True)
-    channel.queue("a", durable=True, auto_delete=True)
-    with channel.closes(406, re.compile("PRECONDITION_FAILED - invalid arg 'x-queue-type' for queue 'q'.*"), "queue.declare"):
-        channel.queue("q", durable=True)
+    server.do("add_vhost", "v")
+    for command in ("add_vhost w", "update_vhost_metadata v"):
+        code, _, error = server.ctl(*command.split(), "--default-queue-type", "quorum")
+        assert code == 65 and "queue type 'quorum' is not available yet" in error, error
+    assert "w" not in [line["name"] for line in server.listed("list_vhosts")]
+    server.do("update_vhost_metadata", "v", "--default-queue-type", "classic")
 
 
 # ------------------------------------------------------------------------------------------ what is there at the start

@@ -490,9 +490,11 @@ fn tell_gaps(gaps: &Gaps, survey: &mut Survey) {
             ". No record of {open} of the queues follows: what these lost there cannot be known, {most} messages at most"
         ),
     };
-    survey.problems.add(format!(
-        "log/: {bytes} bytes of records cannot be read: by what comes behind them, up to {known} messages are lost{rest}"
-    ));
+    let counted = match (known, open) {
+        (0, 1..) => String::new(),
+        _ => format!(": by what comes behind them, up to {known} messages are lost"),
+    };
+    survey.problems.add(format!("log/: {bytes} bytes of records cannot be read{counted}{rest}"));
     let unneeded = survey.segments_unneeded;
     if unneeded > 0 {
         survey.problems.add(format!(

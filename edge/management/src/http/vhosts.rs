@@ -16,7 +16,7 @@ use super::reply::{Answer, Reply, put};
 use super::shapes::object;
 use super::table::{Method, Route, route};
 use crate::node::{NODE_NAME, is_this_node};
-use crate::vhosts::metadata_object;
+use crate::vhosts::{default_type_missing, metadata_object};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/vhosts", Access::Management, "Virtual hosts that the user may see.", list),
@@ -129,6 +129,9 @@ impl Said {
         let kind = kind.filter(|kind| *kind != "undefined");
         if let Some(other) = kind.filter(|kind| !matches!(*kind, "classic" | "quorum" | "stream")) {
             return Err(Problem::bad(format!("{other} is not a valid queue type")));
+        }
+        if let Some(kind) = kind.filter(|kind| *kind != "classic") {
+            return Err(Problem::bad(default_type_missing(kind)));
         }
         let key = "protected_from_deletion";
         Ok(Self {

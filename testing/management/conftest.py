@@ -54,6 +54,16 @@ def broker(tmp_path_factory):
     broker.stop()
 
 
+@pytest.fixture(scope="module")
+def vhost_with_q(api, request):
+    """The vhost that the module calls V, with a durable queue `q`."""
+    vhost = request.module.V
+    api("PUT", f"/api/vhosts/{vhost}")
+    assert api("PUT", f"/api/queues/{vhost}/q", {"durable": True}).status == 201
+    yield
+    api("DELETE", f"/api/vhosts/{vhost}")
+
+
 @pytest.fixture(scope="session")
 def api(broker):
     return Api(broker.http)

@@ -7,12 +7,7 @@ V = "messages"
 PUBLISH, GET = f"/api/exchanges/{V}/amq.default/publish", f"/api/queues/{V}/q/get"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def queue(api):
-    api("PUT", f"/api/vhosts/{V}")
-    assert api("PUT", f"/api/queues/{V}/q", {"durable": True}).status == 201
-    yield
-    api("DELETE", f"/api/vhosts/{V}")
+pytestmark = pytest.mark.usefixtures("vhost_with_q")
 
 
 def publish(api, payload, encoding="string", **properties):

@@ -52,12 +52,7 @@ SEEN = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def queue(api):
-    api("PUT", f"/api/vhosts/{V}")
-    assert api("PUT", f"/api/queues/{V}/q", {"durable": True}).status == 201
-    yield
-    api("DELETE", f"/api/vhosts/{V}")
+pytestmark = pytest.mark.usefixtures("vhost_with_q")
 
 
 def named(value, node):

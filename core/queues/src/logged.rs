@@ -151,21 +151,9 @@ impl Logged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IncomingMessage, MessageView};
 
     fn stored(body: &[u8]) -> Vec<u8> {
-        let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
-        let incoming = IncomingMessage {
-            message,
-            persistent: true,
-            priority: 0,
-            ttl_ms: None,
-            annotations: &[],
-            shared: None,
-        };
-        let mut out = Vec::new();
-        record::store(&mut out, &incoming, None);
-        out
+        record::stored(body, true, None)
     }
 
     /// Records of (number, body), with a header of five bytes each.

@@ -294,6 +294,18 @@ pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<SettledRun>> + '_ 
     })
 }
 
+/// A message as it is stored, for tests.
+#[cfg(test)]
+pub(crate) fn stored(body: &[u8], persistent: bool, expiry_ms: Option<u64>) -> Vec<u8> {
+    let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
+    let annotations = &[];
+    let incoming =
+        IncomingMessage { message, persistent, priority: 0, ttl_ms: None, annotations, shared: None };
+    let mut out = Vec::new();
+    store(&mut out, &incoming, expiry_ms);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -96,19 +96,10 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IncomingMessage, MessageView};
 
     fn push(block: &mut Block, body: &[u8]) {
-        let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
-        let incoming = IncomingMessage {
-            message,
-            persistent: true,
-            priority: 0,
-            ttl_ms: None,
-            annotations: &[],
-            shared: None,
-        };
-        block.push(true, false, body.len(), None, |out| record::store(out, &incoming, None));
+        let stored = record::stored(body, true, None);
+        block.push(true, false, body.len(), None, |out| out.extend_from_slice(&stored));
     }
 
     fn block(messages: u8) -> Block {

@@ -119,19 +119,10 @@ impl Recovering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IncomingMessage, MessageSeq, MessageView, RecordKind};
+    use crate::record::stored;
+    use crate::{MessageSeq, RecordKind};
 
     const PLACE: BlockPlace = BlockPlace { segment: 1 << 32, offset: 32, bytes: 100 };
-
-    fn stored(body: &[u8], persistent: bool, expiry_ms: Option<u64>) -> Vec<u8> {
-        let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
-        let annotations = &[];
-        let incoming =
-            IncomingMessage { message, persistent, priority: 0, ttl_ms: None, annotations, shared: None };
-        let mut out = Vec::new();
-        record::store(&mut out, &incoming, expiry_ms);
-        out
-    }
 
     #[test]
     fn a_block_is_read_without_what_a_restart_would_not_bring_back() {

@@ -141,12 +141,8 @@ impl Inner {
             let services = Arc::downgrade(&self.services);
             let delete = move |done: Result<(), Refused>| {
                 let Some(services) = services.upgrade() else { return };
-                match done {
-                    Ok(()) => deleted.into_iter().for_each(|queue| {
-                        services.log_places.forget(queue.id());
-                        services.background.submit(Job::DeleteSegments(queue));
-                    }),
-                    Err(_) => deleted.into_iter().for_each(|queue| services.keep_undeleted(queue)),
+                if done.is_ok() {
+                    deleted.into_iter().for_each(|queue| services.departed(queue));
                 }
             };
             self.committing.when_durable(position, Box::new(delete));

@@ -367,6 +367,11 @@ impl Queue {
         self.oldest_log.load(Ordering::Acquire)
     }
 
+    /// Its deletion is durable: nothing of it is needed any more.
+    pub(crate) fn forget_log(&self) {
+        self.oldest_log.store(0, Ordering::Release);
+    }
+
     /// Bytes that its part of a checkpoint takes up in the log, about; 0 when the log holds nothing of it.
     pub(crate) fn alive_log_bytes(&self) -> u64 {
         if self.oldest_log_position() == 0 {

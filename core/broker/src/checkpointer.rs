@@ -1,6 +1,8 @@
 //! Keeps the message log short: when files are sealed, queues write anew what they still need from the oldest. Blocks that lie together
 //! in it stay there, in kept files; those go when nothing in them is needed, and are emptied when little is.
 
+#[cfg(test)]
+mod deletion_tests;
 mod segments;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +17,7 @@ use segments::{Looks, SparseQueues};
 
 use crate::bodies::Moved;
 use crate::call::Call;
+use crate::cell::crash::Condition;
 use crate::cell::{Event, Queue};
 use crate::log_places::Pins;
 use crate::services::{Motion, Services};
@@ -78,6 +81,8 @@ enum Phase {
 /// What can go once all that was appended before is durable.
 struct Free {
     pins: Pins,
+    /// Deleted queues that need the log until their deletion is durable.
+    departing: Vec<Arc<Queue>>,
     /// Nobody needs the log up to the position but for the pins.
     is_log_free: bool,
 }
@@ -198,7 +203,7 @@ impl Checkpointer {
             return Some((Phase::Asked { position: 0, answers, bodies: Moved::Done }, Turn::Worked));
         }
         let has_free = pins.files().any(|(_, need)| need.bytes == 0);
-        let free = Free { pins, is_log_free: true };
+        let free = Free { pins, departing: Vec::new(), is_log_free: true };
         has_free.then(|| (Phase::Syncing { position: 0, goal: log.begin_sync(), free }, Turn::Worked))
     }
 
@@ -247,8 +252,13 @@ impl Checkpointer {
 
     /// What the queues wrote anew must be durable before the old goes.
     fn synced(&self, services: &Services, position: u64, goal: Position, free: Free) -> (Phase, Turn) {
+        let do_deleted_need = free.departing.iter().any(|queue| is_needed(queue, position));
+        let later = Turn::Later(ANSWER_LOOK_INTERVAL);
         let done = match services.log.is_synced(goal) {
-            Ok(false) => return (Phase::Syncing { position, goal, free }, Turn::Later(ANSWER_LOOK_INTERVAL)),
+            Ok(false) => return (Phase::Syncing { position, goal, free }, later),
+            // A power cut would bring them back.
+            Ok(true) if do_deleted_need && services.alarms.storage_failure().is_some() => Err(RETRY_INTERVAL),
+            Ok(true) if do_deleted_need => return (Phase::Syncing { position, goal, free }, later),
             Ok(true) if !free.is_log_free => {
                 tracing::warn!(position, "old log files are kept: not every queue could move its messages");
                 Err(RETRY_INTERVAL)
@@ -350,10 +360,14 @@ fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>, mut bod
         return (Phase::Asked { position, answers, bodies }, turn);
     }
     // In this order: what is not needed now is told by records that are appended by now.
-    let do_queues_need = services.all_queues().iter().any(|queue| is_needed(queue, position));
+    let needing = queues_needing(services, position);
+    let (departing, staying): (Vec<_>, Vec<_>) =
+        needing.into_iter().partition(|queue| queue.condition() == Condition::Deleted);
+    let do_queues_need = !staying.is_empty();
     let do_bodies_need = services.bodies.need_log(position, services.log.durable().0);
     let free = Free {
         is_log_free: !do_queues_need && !do_bodies_need,
+        departing,
         pins: services.log_places.pins(files_below(services, position)),
     };
     (Phase::Syncing { position, goal: services.log.begin_sync(), free }, Turn::Worked)
@@ -405,9 +419,11 @@ fn ns(duration: Duration) -> u64 {
 fn drop_settled(services: &Services, position: u64) -> Result<usize, Duration> {
     let durable = services.log.durable().0;
     let is_free = |oldest: u64| oldest == 0 || (oldest > position && oldest <= durable);
-    let queues = services.all_queues();
     let is_queue_free = |queue: &Arc<Queue>| is_free(queue.oldest_log_position());
-    if !services.bodies.is_free_of(position, durable) || !queues.iter().all(is_queue_free) {
+    // In this order: a queue that is deleted meanwhile is among the second.
+    let is_every_queue_free =
+        services.all_queues().iter().all(is_queue_free) && services.departing().iter().all(is_queue_free);
+    if !services.bodies.is_free_of(position, durable) || !is_every_queue_free {
         return Err(ROOM_RETRY_INTERVAL);
     }
     let pins = services.log_places.pins(files_below(services, position));
@@ -444,6 +460,15 @@ fn not_removed(services: &Services, error: &LogError) -> Duration {
         services.alarms.storage_failed(&error.to_string());
     }
     RETRY_INTERVAL
+}
+
+/// Queues that need what the log holds up to `position`, deleted ones too as long as their deletion is not durable.
+fn queues_needing(services: &Services, position: u64) -> Vec<Arc<Queue>> {
+    let mut needing = services.all_queues();
+    // After the others: a queue that is deleted meanwhile is here.
+    needing.extend(services.departing());
+    needing.retain(|queue| is_needed(queue, position));
+    needing
 }
 
 /// Whether a queue, a crashed one perhaps, still needs what the log holds up to `position`.

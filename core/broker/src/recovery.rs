@@ -333,7 +333,7 @@ fn start_services(
         waiting,
         by_id,
         unregistered: Mutex::default(),
-        undeleted: Mutex::default(),
+        departing: Mutex::default(),
         control: OnceLock::new(),
         parameter_watch: OnceLock::new(),
         voice,

@@ -67,8 +67,9 @@ pub(crate) struct Services {
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) by_id: QueuesById,
     pub(crate) unregistered: Mutex<Vec<Arc<Queue>>>,
-    /// Queues whose deletion never becomes durable: the next start finds them, and must find the bodies that they share.
-    pub(crate) undeleted: Mutex<Vec<Arc<Queue>>>,
+    /// Deleted queues whose deletion is not durable, and perhaps never will be: a start may find them, and must find their records and the
+    /// bodies that they share.
+    pub(crate) departing: Mutex<HashMap<QueueId, Arc<Queue>>>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) log_places: LogPlaces,
     /// Bytes of blocks on their way to or from segments above which publishers wait.
@@ -343,8 +344,9 @@ impl Services {
     pub(crate) fn abandon(&self) {
         self.waiting.abandon();
         self.background.abandon();
-        let gone = [&self.unregistered, &self.undeleted].map(|queues| std::mem::take(&mut *queues.lock()));
-        drop(gone);
+        let unregistered = std::mem::take(&mut *self.unregistered.lock());
+        let departing = std::mem::take(&mut *self.departing.lock());
+        drop((unregistered, departing));
         self.all_queues().iter().for_each(|queue| queue.abandon());
         // What was in the inboxes may have asked for more while it was dropped.
         self.waiting.abandon();
@@ -384,6 +386,8 @@ impl Services {
     /// Forgets a deleted queue. What it had on disk goes with [`Services::take_unregistered`], when its deletion is durable:
     /// a crash before that brings the queue back.
     pub(crate) fn unregister(&self, queue: &Arc<Queue>) {
+        // In this order: whoever looks for queues first there and then here finds it.
+        self.departing.lock().insert(queue.id, queue.clone());
         self.by_id.0.write().remove(&queue.id);
         self.unregistered.lock().push(queue.clone());
         self.memory_shares().leave(queue.id);
@@ -394,9 +398,17 @@ impl Services {
         std::mem::take(&mut *self.unregistered.lock())
     }
 
-    /// The deletion of a queue will not be durable.
-    pub(crate) fn keep_undeleted(&self, queue: Arc<Queue>) {
-        self.undeleted.lock().push(queue);
+    /// The deletion of a queue is durable: what it had on disk goes.
+    pub(crate) fn departed(&self, queue: Arc<Queue>) {
+        queue.forget_log();
+        self.departing.lock().remove(&queue.id);
+        self.log_places.forget(queue.id);
+        self.background.submit(Job::DeleteSegments(queue));
+    }
+
+    /// Deleted queues whose deletion is not durable yet.
+    pub(crate) fn departing(&self) -> Vec<Arc<Queue>> {
+        self.departing.lock().values().cloned().collect()
     }
 
     pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<Vec<u8>>) {

@@ -16,16 +16,26 @@ pub(crate) fn connect(broker: &Broker) -> Result<Principal, OpenError> {
 /// A broker on a simulated disk whose engines move when they are told to, and a connection to it.
 pub(crate) fn driven() -> (Broker, Driver, Principal, Arc<SimClock>) {
     let clock = Arc::new(SimClock::new(1_000_000));
+    let (broker, driver, principal) = driven_on(&SimDisk::new(), &clock, FileSizes::default());
+    (broker, driver, principal, clock)
+}
+
+/// The same with what is on that disk.
+pub(crate) fn driven_on(
+    disk: &SimDisk,
+    clock: &Arc<SimClock>,
+    sizes: FileSizes,
+) -> (Broker, Driver, Principal) {
     let foundation = Foundation {
-        disk: Arc::new(SimDisk::new()),
+        disk: Arc::new(disk.clone()),
         clock: clock.clone(),
         random: Arc::new(SeededRandom::new(1)),
         memory: Arc::new(SimMemory::new(1 << 30)),
-        sizes: FileSizes::default(),
+        sizes,
     };
     let opened = Broker::open_driven(&foundation, Path::new("/data"), BrokerOptions::default());
     let (broker, mut driver) = opened.expect("a disk without faults");
     driver.run_until_idle();
     let principal = connect(&broker).expect("the default vhost");
-    (broker, driver, principal, clock)
+    (broker, driver, principal)
 }

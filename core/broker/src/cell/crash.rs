@@ -149,7 +149,6 @@ impl Queue {
             Event::Delete { if_empty: true, reply, .. } => reply.send(Err(refused())),
             Event::Delete { .. } => {
                 self.condition.set(Condition::Deleted);
-                self.oldest_log.store(0, Ordering::Release);
                 if let Event::Delete { reply, by, .. } = std::mem::replace(event, Event::Handled) {
                     aftermath.deleted = Some((0, reply, by));
                 }
@@ -157,7 +156,6 @@ impl Queue {
             }
             Event::Close => {
                 self.condition.set(Condition::Deleted);
-                self.oldest_log.store(0, Ordering::Release);
                 self.take_held_letters(state, now_ms, aftermath);
             }
             Event::Handled

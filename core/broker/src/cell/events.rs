@@ -162,9 +162,12 @@ impl Queue {
         if !stranded.is_empty() {
             machine.settle(SettleHow::Requeue, &stranded, now_ms, fx);
         }
-        // A queue deleted on the way needs nothing, and hears no answers of the disk any more.
-        if std::mem::take(&mut fx.aftermath.checkpointed) || self.is_closed() {
-            self.oldest_log.store(machine.oldest_log_position(), Ordering::Release);
+        // A queue deleted on the way hears no answers of the disk any more. What it needs of the log is needed until that is durable.
+        let is_closed = self.is_closed();
+        if std::mem::take(&mut fx.aftermath.checkpointed) || is_closed {
+            if !is_closed {
+                self.oldest_log.store(machine.oldest_log_position(), Ordering::Release);
+            }
             checkpoints.drain(..).for_each(|reply| reply.send(()));
         }
     }

@@ -40,6 +40,7 @@ use crate::data::batch::Handover;
 use crate::data::consume::ConsumerSink;
 use crate::pacing::{Hold, Pacing};
 use crate::refused::{Refused, Resource};
+use crate::segment_room::CountedRoom;
 use crate::services::Services;
 use crate::stages::{Began, QueueKind};
 use crash::{Condition, ConditionCell, HeldLetters};
@@ -92,6 +93,8 @@ pub(crate) struct CellState {
     pub(crate) machine: Classic,
     /// Events of the latest turn for which there was no time: they stand before those in the inbox.
     left: std::vec::IntoIter<Event>,
+    /// What of it is counted of the node's segments.
+    pub(crate) room: Option<CountedRoom>,
     /// Has joined the node's [`crate::memory_shares::MemoryShares`].
     pub(crate) is_holder: bool,
     /// Whether it is empty, and since when.
@@ -192,6 +195,7 @@ impl CellState {
     fn new(machine: Classic) -> CellState {
         CellState {
             machine,
+            room: None,
             left: Vec::new().into_iter(),
             is_holder: false,
             rest: Rest::Awake,

@@ -34,6 +34,9 @@ pub struct FileSizes {
     /// So many bytes of a queue's segments, beside as many as are needed, may be free before it compacts them: a queue that is drained
     /// slowly has a segment of which little is needed, all the time. Default: that of a segment.
     pub segment_free_bytes_max: u64,
+    /// So many bytes of all queues' segments together, or as many as are needed, may be free before queues compact theirs that have less free
+    /// than the bound for each. Default 256 MiB.
+    pub node_free_bytes_max: u64,
     /// Bytes on their way to the message log, and as many on theirs to segments: beyond that publishers are not read. Default 64 MiB.
     pub waiting_bytes_max: u64,
     /// Bytes of metadata log after which a snapshot replaces it. Default 32 MiB.
@@ -65,6 +68,7 @@ impl Default for FileSizes {
             log_file_bytes_max: LogOptions::default().file_bytes_max,
             segment_bytes_max: SegmentOptions::default().segment_bytes_max,
             segment_free_bytes_max: SegmentOptions::default().segment_bytes_max.into(),
+            node_free_bytes_max: 256 << 20,
             waiting_bytes_max: LogOptions::default().pending_bytes_max,
             snapshot_every_bytes: SNAPSHOT_EVERY_BYTES,
             bodies: SharedBodySizes::default(),

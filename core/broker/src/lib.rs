@@ -33,6 +33,7 @@ pub mod policies;
 mod recovery;
 mod refused;
 mod seen_files;
+mod segment_room;
 mod services;
 pub mod stages;
 pub mod stats;

@@ -345,6 +345,8 @@ fn start_services(
         motion,
         segment_waiting_bytes_max: foundation.sizes.waiting_bytes_max,
         segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
+        node_free_bytes_max: foundation.sizes.node_free_bytes_max,
+        segment_totals: Arc::default(),
     });
     services.bodies.belong_to(&services);
     Ok(services)

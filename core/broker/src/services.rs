@@ -29,6 +29,7 @@ use crate::log_places::LogPlaces;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
+use crate::segment_room::SegmentTotals;
 use crate::stages::{Stage, Stages};
 use crate::stats::NodeCounters;
 use crate::voice::events::Voice;
@@ -76,6 +77,9 @@ pub(crate) struct Services {
     pub(crate) segment_waiting_bytes_max: u64,
     /// See [`crate::FileSizes::segment_free_bytes_max`].
     pub(crate) segment_free_bytes_max: u64,
+    /// See [`crate::FileSizes::node_free_bytes_max`].
+    pub(crate) node_free_bytes_max: u64,
+    pub(crate) segment_totals: Arc<SegmentTotals>,
     pub(crate) alarms: Arc<Alarms>,
     pub(crate) seen_files: SeenFiles,
     /// There is or was a queue that drops duplicates.
@@ -381,6 +385,7 @@ impl Services {
         self.by_id.0.write().insert(queue.id, Arc::downgrade(queue));
         queue.note_held_at_start();
         queue.note_logged_at_start();
+        queue.count_segment_room_at_start();
     }
 
     /// Forgets a deleted queue. What it had on disk goes with [`Services::take_unregistered`], when its deletion is durable:

@@ -15,6 +15,10 @@ pub struct StorageState {
     pub holds_publishers: bool,
     /// Bytes of backlogs on their way to or from disk.
     pub segment_pending_bytes: u64,
+    /// Bytes of messages in queues' segments that are not settled, ...
+    pub segment_live_bytes: u64,
+    /// ... and other bytes there. Bodies that queues share are in neither.
+    pub segment_dead_bytes: u64,
     /// Why the log has to try its latest write again; `None` while there is room.
     pub waits_for_room: Option<String>,
     /// Why storage has failed; nothing durable is accepted any more. `None` while it works.
@@ -30,6 +34,8 @@ impl Broker {
             log_pending_bytes: services.log.pending_bytes(),
             holds_publishers: services.is_pressed(),
             segment_pending_bytes: services.segments.queued_bytes(),
+            segment_live_bytes: services.segment_totals.live_bytes(),
+            segment_dead_bytes: services.segment_totals.dead_bytes(),
             waits_for_room: services.log.waits_for_room().map(|failure| failure.to_string()),
             failure: self.alarms().storage_failure(),
         }

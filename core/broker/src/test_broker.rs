@@ -26,6 +26,16 @@ pub(crate) fn driven_on(
     clock: &Arc<SimClock>,
     sizes: FileSizes,
 ) -> (Broker, Driver, Principal) {
+    driven_with(disk, clock, sizes, BrokerOptions::default())
+}
+
+/// The same with options.
+pub(crate) fn driven_with(
+    disk: &SimDisk,
+    clock: &Arc<SimClock>,
+    sizes: FileSizes,
+    options: BrokerOptions,
+) -> (Broker, Driver, Principal) {
     let foundation = Foundation {
         disk: Arc::new(disk.clone()),
         clock: clock.clone(),
@@ -33,7 +43,7 @@ pub(crate) fn driven_on(
         memory: Arc::new(SimMemory::new(1 << 30)),
         sizes,
     };
-    let opened = Broker::open_driven(&foundation, Path::new("/data"), BrokerOptions::default());
+    let opened = Broker::open_driven(&foundation, Path::new("/data"), options);
     let (broker, mut driver) = opened.expect("a disk without faults");
     driver.run_until_idle();
     let principal = connect(&broker).expect("the default vhost");

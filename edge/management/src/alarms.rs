@@ -123,29 +123,36 @@ fn size(value: &str) -> Result<u64, Failure> {
 /// The sections `Alarms`, `Memory` and `Free Disk Space` of `status`.
 pub(crate) fn status(broker: &Broker) -> String {
     let levels = broker.alarms().levels();
-    let lines = lines(broker);
+    let (lines, storage) = (lines(broker), broker.storage_state());
     let alarms = if lines.is_empty() { "(none)".into() } else { lines.join("\n") };
     format!(
         "Alarms\n\n{alarms}\n\nMemory\n\nTotal memory used: {}\nCalculation strategy: rss\n\
          Memory high watermark setting: {}, computed to: {}\n\nFree Disk Space\n\n\
-         Low free disk space watermark: {}\nFree disk space: {}",
+         Low free disk space watermark: {}\nFree disk space: {}\n\
+         Segments of queues: {} of messages that are not settled, {} besides",
         levels.memory_used_bytes.map_or_else(unknown, gigabytes),
         watermark(&levels),
         gigabytes(levels.memory_limit_bytes()),
         gigabytes(levels.disk_limit_bytes()),
         levels.disk_free_bytes.map_or_else(unknown, gigabytes),
+        gigabytes(storage.segment_live_bytes),
+        gigabytes(storage.segment_dead_bytes),
     )
 }
 
 /// The same for programs.
-pub(crate) fn status_entries(broker: &Broker) -> [(&'static str, Value); 5] {
-    let levels = broker.alarms().levels();
+pub(crate) fn status_entries(broker: &Broker) -> [(&'static str, Value); 6] {
+    let (levels, storage) = (broker.alarms().levels(), broker.storage_state());
     [
         ("alarms", json!(lines(broker))),
         ("memory", json!({"total": {"rss": levels.memory_used_bytes}, "strategy": "rss"})),
         ("vm_memory_high_watermark_limit", json!(levels.memory_limit_bytes())),
         ("disk_free_limit", json!(levels.disk_limit_bytes())),
         ("disk_free", json!(levels.disk_free_bytes)),
+        (
+            "segments",
+            json!({"live_bytes": storage.segment_live_bytes, "dead_bytes": storage.segment_dead_bytes}),
+        ),
     ]
 }
 

@@ -135,6 +135,7 @@ impl Queue {
             }
         }
         self.note_held_bytes(state);
+        self.count_segment_room(state);
         self.pace(state);
         self.watch(state, now_ms);
         self.let_rest(&mut held);

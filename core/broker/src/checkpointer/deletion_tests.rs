@@ -58,7 +58,7 @@ fn messages_after_power_cut(is_deletion_synced: bool) -> Option<u64> {
         (0..4).for_each(|_| publish(&broker, &principal, b"other"));
         run_but_metadata(&mut driver);
         for _ in 0..4 {
-            drop(broker.get(&principal, b"other", true).expect("it is there"));
+            drop(broker.get(&principal, b"other", false).expect("it is there"));
         }
         clock.advance(Duration::from_secs(30));
         run_but_metadata(&mut driver);

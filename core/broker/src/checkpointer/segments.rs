@@ -1,7 +1,7 @@
 //! Queues that have much in segments that nobody needs: which to look at, and how many of them move the rest at once. Knows nothing
 //! of what is in a segment.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use queues::SegmentRoom;
@@ -23,9 +23,20 @@ const COMPACTED_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct SparseQueues {
     /// To be looked at.
     new: BTreeMap<QueueId, Weak<Queue>>,
-    /// What they would free was not worth the work.
-    passed_over: BTreeMap<QueueId, Weak<Queue>>,
+    /// What they would free was not worth the work when they were looked at.
+    passed_over: BTreeMap<QueueId, PassedOver>,
+    /// Those among them that have not been found to free nothing, by the part of their bytes that is free.
+    by_part: BTreeSet<(FreePart, QueueId)>,
 }
+
+struct PassedOver {
+    queue: Weak<Queue>,
+    /// As in the other table; `None` if it is not there.
+    part: Option<FreePart>,
+}
+
+/// Thousandths.
+type FreePart = u16;
 
 /// When to look at segments next.
 #[derive(Default)]
@@ -39,13 +50,16 @@ impl SparseQueues {
     /// One more is to be looked at; whether it is the first.
     pub(super) fn note(&mut self, queue: &Arc<Queue>) -> bool {
         let is_first = self.new.is_empty();
+        self.forget(queue.id);
         self.new.entry(queue.id).or_insert_with(|| Arc::downgrade(queue));
         is_first
     }
 
     /// Those that were not worth the work are to be looked at again.
     pub(super) fn look_again(&mut self) {
-        self.new.append(&mut self.passed_over);
+        self.by_part.clear();
+        let passed_over = std::mem::take(&mut self.passed_over);
+        self.new.extend(passed_over.into_iter().map(|(id, passed)| (id, passed.queue)));
     }
 
     /// Whether there are some to be looked at.
@@ -57,12 +71,40 @@ impl SparseQueues {
         std::iter::from_fn(|| self.new.pop_first()).find_map(|(_, queue)| queue.upgrade())
     }
 
-    fn pass_over(&mut self, queue: &Arc<Queue>) {
-        self.passed_over.insert(queue.id, Arc::downgrade(queue));
+    /// It is not worth the work. With a free part it may be, for the node's sake.
+    fn pass_over(&mut self, queue: &Arc<Queue>, part: Option<FreePart>) {
+        self.forget(queue.id);
+        self.by_part.extend(part.map(|part| (part, queue.id)));
+        self.passed_over.insert(queue.id, PassedOver { queue: Arc::downgrade(queue), part });
+    }
+
+    /// The one of which the largest part is free.
+    fn sparsest(&mut self) -> Option<Arc<Queue>> {
+        while let Some((_, id)) = self.by_part.last().copied() {
+            if let Some(queue) = self.forget(id).and_then(|queue| queue.upgrade()) {
+                return Some(queue);
+            }
+        }
+        None
+    }
+
+    fn forget(&mut self, id: QueueId) -> Option<Weak<Queue>> {
+        let PassedOver { queue, part } = self.passed_over.remove(&id)?;
+        if let Some(part) = part {
+            self.by_part.remove(&(part, id));
+        }
+        Some(queue)
     }
 
     fn forget_dropped(&mut self) {
-        self.passed_over.retain(|_, queue| queue.strong_count() > 0);
+        let by_part = &mut self.by_part;
+        self.passed_over.retain(|id, passed| {
+            let is_there = passed.queue.strong_count() > 0;
+            if let Some(part) = passed.part.filter(|_| !is_there) {
+                by_part.remove(&(part, *id));
+            }
+            is_there
+        });
     }
 }
 
@@ -84,7 +126,14 @@ impl super::Checkpointer {
         }
         looks.next_ns = now_ns + ns(LOOK_INTERVAL);
         self.note_asked(looks, now_ns);
-        let queues = self.worth_compacting(services.segment_free_bytes_max);
+        let mut queues = self.worth_compacting(services.segment_free_bytes_max);
+        if queues.is_empty() {
+            queues = self.compacted_for_node(services);
+            if !queues.is_empty() {
+                // There may be many more, each with little.
+                looks.next_ns = now_ns;
+            }
+        }
         let again_ns = now_ns + ns(RETRY_INTERVAL);
         looks.asked.extend(queues.iter().map(|queue| (again_ns, Arc::downgrade(queue))));
         queues.iter().map(compact).collect()
@@ -113,11 +162,39 @@ impl super::Checkpointer {
                 bytes += room.free_bytes;
                 queues.push(queue);
             } else if room.free_bytes > 0 {
-                self.0.0.lock().sparse.pass_over(&queue);
+                self.0.0.lock().sparse.pass_over(&queue, Some(free_part(room)));
             }
         }
         queues
     }
+
+    /// Queues that have less free than is worth the work, but all of them together have too much: those of which the largest part is free.
+    fn compacted_for_node(&self, services: &Services) -> Vec<Arc<Queue>> {
+        let totals = &services.segment_totals;
+        let bound = totals.live_bytes().max(services.node_free_bytes_max);
+        let (mut queues, mut bytes) = (Vec::new(), 0);
+        while queues.len() < COMPACTED_MAX
+            && bytes < COMPACTED_BYTES_MAX
+            && totals.dead_bytes() > bound.saturating_add(bytes)
+        {
+            let Some(queue) = self.0.0.lock().sparse.sparsest() else { break };
+            let room = queue.read_used(|machine, _| machine.segment_room(0)).unwrap_or_default();
+            if room.free_bytes > 0 {
+                bytes += room.free_bytes;
+                queues.push(queue);
+            } else {
+                // What is dead lies beside as much that lives: until more of it dies.
+                self.0.0.lock().sparse.pass_over(&queue, None);
+            }
+        }
+        queues
+    }
+}
+
+/// The part of the queue's bytes that is free.
+fn free_part(room: SegmentRoom) -> FreePart {
+    let all = u128::from(room.free_bytes) + u128::from(room.needed_bytes);
+    FreePart::try_from(u128::from(room.free_bytes) * 1000 / all.max(1)).expect("a part is at most a thousand")
 }
 
 fn compact(queue: &Arc<Queue>) -> Call<()> {
@@ -130,4 +207,87 @@ fn compact(queue: &Arc<Queue>) -> Call<()> {
 fn is_worth_it(room: SegmentRoom, free_bytes_max: u64) -> bool {
     let free_bytes_min = if free_bytes_max == 0 { 0 } else { free_bytes_max + room.needed_bytes };
     room.free_bytes > free_bytes_min
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::{SimClock, SimDisk};
+    use wire::amqp091::TableBuf;
+
+    use super::*;
+    use crate::data::publish::{Incoming, PublishChannel, Publisher};
+    use crate::test_broker::driven_with;
+    use crate::{Broker, BrokerOptions, FileSizes, Principal, QueueDeclare};
+
+    const QUEUES: usize = 12;
+    const MESSAGES: usize = 400;
+    /// One of so many stays.
+    const KEPT: usize = 50;
+
+    fn name(nth: usize) -> String {
+        format!("q{nth}")
+    }
+
+    fn declare_and_fill(broker: &Broker, principal: &Principal) {
+        let arguments = TableBuf::new();
+        for nth in 0..QUEUES {
+            let (name, arguments) = (name(nth), arguments.as_table());
+            let name = name.as_bytes();
+            let declare =
+                QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
+            broker.declare_queue(principal, declare).expect("it can be declared");
+            let mut publisher = Publisher::new(broker, principal);
+            for _ in 0..MESSAGES {
+                let (routing_key, properties, body) = (name, &[0, 0][..], &[1; 1000][..]);
+                let message = Incoming { mandatory: false, exchange: b"", routing_key, properties, body };
+                publisher.publish(&mut PublishChannel::new(), message).expect("it is routed");
+            }
+            publisher.flush();
+        }
+    }
+
+    /// Bytes of queues in segments, live and dead, when all but a few messages of each were settled.
+    fn bytes_left(node_free_bytes_max: u64) -> (u64, u64) {
+        let (disk, clock) = (SimDisk::new(), Arc::new(SimClock::new(1_000_000)));
+        let sizes = FileSizes {
+            segment_bytes_max: 64 << 10,
+            segment_free_bytes_max: 1 << 20,
+            node_free_bytes_max,
+            ..FileSizes::default()
+        };
+        let options = BrokerOptions { queue_memory_bytes_max: 16 << 10, ..BrokerOptions::default() };
+        let (broker, mut driver, principal) = driven_with(&disk, &clock, sizes, options);
+        declare_and_fill(&broker, &principal);
+        driver.run_until_idle();
+        for nth in 0..QUEUES * MESSAGES {
+            let (queue, is_kept) = (name(nth / MESSAGES), nth % KEPT == 0);
+            let (_, mut got) = broker.get(&principal, queue.as_bytes(), is_kept).expect("it is there");
+            driver.run_until_idle();
+            assert!(got.try_take().expect("it is answered").expect("it is in service").is_some());
+        }
+        clock.advance(RETRY_INTERVAL);
+        driver.run_until_idle();
+        let (live, dead) =
+            (broker.storage_state().segment_live_bytes, broker.storage_state().segment_dead_bytes);
+        for nth in 0..QUEUES {
+            let queue = broker.check_queue(&principal, name(nth).as_bytes()).expect("it is there").queue;
+            let room = queue.read_used(|machine, _| machine.segment_room(0)).expect("it has messages");
+            let stats = queue.stats().wait();
+            assert_eq!(stats.unacked, (MESSAGES / KEPT) as u64);
+            assert!(room.free_bytes < 1 << 20, "it is below the bound for each");
+        }
+        (live, dead)
+    }
+
+    #[test]
+    fn queues_with_less_free_than_the_bound_for_each_compact_when_all_of_them_have_too_much() {
+        const BOUND: u64 = 1 << 19;
+        let (live, dead) = bytes_left(u64::MAX);
+        let kept = (QUEUES * MESSAGES / KEPT) as u64;
+        assert!((1000 * kept..1100 * kept).contains(&live), "{live}");
+        assert!(dead > 2 * BOUND, "{dead}");
+        let (live_after, dead_after) = bytes_left(BOUND);
+        assert_eq!(live_after, live);
+        assert!(dead_after <= BOUND, "{dead_after}");
+    }
 }

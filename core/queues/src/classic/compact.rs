@@ -49,8 +49,7 @@ impl Classic {
     /// What it has in segments. Unless at least so many bytes there are free, and as many as live besides, that is only told roughly, with
     /// more than is free: to know better every block has to be looked at.
     pub fn segment_room(&self, free_bytes_min: u64) -> SegmentRoom {
-        let live_bytes = self.in_segments.live_bytes;
-        let free_bytes = self.all_segment_bytes().saturating_sub(live_bytes);
+        let (live_bytes, free_bytes) = self.segment_bytes();
         if free_bytes_min > 0 && free_bytes < free_bytes_min + live_bytes {
             return SegmentRoom { needed_bytes: live_bytes, free_bytes };
         }
@@ -62,9 +61,11 @@ impl Classic {
         room
     }
 
-    /// Bytes of all blocks ever written to its segments.
-    pub(super) fn all_segment_bytes(&self) -> u64 {
-        self.segments.values().map(|held| held.bytes).sum()
+    /// Bytes in its segments: of messages that are not settled, and others.
+    #[inline]
+    pub fn segment_bytes(&self) -> (u64, u64) {
+        let live_bytes = self.in_segments.live_bytes;
+        (live_bytes, self.all_segment_bytes.saturating_sub(live_bytes))
     }
 
     /// Whether [`Classic::segment_room`] may tell more that is free than when this was asked last.
@@ -108,6 +109,7 @@ impl Classic {
             counted.add(place, block.live_bytes);
             is_possible &= block.live_bytes <= place.bytes() && (block.live > 0 || block.live_bytes == 0);
         }
+        is_possible &= self.all_segment_bytes == self.segments.values().map(|held| held.bytes).sum::<u64>();
         (in_segments, in_log, is_possible)
     }
 

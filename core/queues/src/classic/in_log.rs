@@ -113,6 +113,7 @@ impl Classic {
             Place::Segment(at) => {
                 self.in_segments.add(place, live_bytes);
                 self.segments.entry(at.segment).or_default().add(at.bytes);
+                self.all_segment_bytes += u64::from(at.bytes);
             }
             Place::Log(_) => self.in_log.add(place, live_bytes),
         }
@@ -121,7 +122,9 @@ impl Classic {
     /// The segment of this block has so many bytes of blocks; when that is not known, at least those up to the end of this one.
     pub(super) fn note_segment_bytes(&mut self, place: BlockPlace, bytes: Option<u64>) {
         if let Some(held) = self.segments.get_mut(&place.segment) {
-            held.bytes = held.bytes.max(bytes.unwrap_or(place.offset + u64::from(place.bytes)));
+            let known = held.bytes;
+            held.bytes = known.max(bytes.unwrap_or(place.offset + u64::from(place.bytes)));
+            self.all_segment_bytes += held.bytes - known;
         }
     }
 

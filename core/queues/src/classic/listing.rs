@@ -25,7 +25,7 @@ impl Classic {
             resident_bytes: self.memory_bytes as u64,
             disk_bytes: self.disk_bytes(),
             live_disk_bytes: self.live_disk_bytes(),
-            segment_bytes: self.all_segment_bytes() + self.log_bytes(),
+            segment_bytes: self.all_segment_bytes + self.log_bytes(),
             head_timestamp_s: self.head_timestamp_s(),
             active_ms: self.active_ms,
             single_active_tag: active.map(|consumer| consumer.spec.tag.clone()),

@@ -66,6 +66,8 @@ pub struct Classic {
     pub(super) share_bytes: usize,
     /// Blocks that have a place in segments, and in the log.
     pub(super) in_segments: OnDisk,
+    /// Bytes of all blocks ever written to its segments.
+    pub(super) all_segment_bytes: u64,
     pub(super) in_log: OnDisk,
     /// Bytes of messages in blocks of segments that were settled since somebody was told of free room there.
     pub(super) settled_unseen: u64,
@@ -202,6 +204,7 @@ impl Classic {
             memory_bytes: 0,
             share_bytes: usize::MAX,
             in_segments: OnDisk::default(),
+            all_segment_bytes: 0,
             in_log: OnDisk::default(),
             settled_unseen: 0,
             writes: 0,

@@ -362,6 +362,7 @@ impl Classic {
             if may_be_written {
                 self.has_dead_segments = true;
             } else {
+                self.all_segment_bytes -= held.bytes;
                 fx.delete_segment(*segment);
             }
             may_be_written

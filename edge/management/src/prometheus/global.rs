@@ -200,6 +200,11 @@ pub(crate) fn alarms(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let help =
         "Times a queue delivered nothing for long though messages were ready and a consumer could take them";
     page.single("delivery_stalls_total", Kind::Counter, help, asked.broker.delivery_stalls() as f64)?;
+    let storage = asked.broker.storage_state();
+    let help = "Bytes of messages in segments of all queues that are not settled";
+    page.single("segments_live_bytes", Kind::Gauge, help, storage.segment_live_bytes as f64)?;
+    let help = "Other bytes there: they go when they are too many";
+    page.single("segments_dead_bytes", Kind::Gauge, help, storage.segment_dead_bytes as f64)?;
     page.set_prefix("");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let started_s = now.saturating_sub(asked.node.started.elapsed()).as_secs();

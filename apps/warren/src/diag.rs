@@ -55,7 +55,8 @@ fn show(survey: &Survey, out: &mut impl Write) -> anyhow::Result<()> {
     writeln!(out, "  segments: {segments} files, {unneeded} of them not needed")?;
     writeln!(out, "  records of queues that are not there any more: {}", survey.stray_records)?;
     writeln!(out, "\nqueues")?;
-    survey.queues.iter().try_for_each(|queue| show_queue(queue, out))
+    survey.queues.iter().try_for_each(|queue| show_queue(queue, out))?;
+    show_notes(&survey.notes, out)
 }
 
 fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
@@ -75,7 +76,7 @@ fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
 
 fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
     let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes, .. } = queue;
-    let QueueSurvey { unread_messages_max, returned_messages, .. } = queue;
+    let QueueSurvey { unread_messages_max, returned_messages, doubtful_messages, .. } = queue;
     write!(out, "  '{name}' in vhost '{vhost}' (number {id}): {messages} messages, {body_bytes} bytes")?;
     if *returned_messages > 0 {
         write!(
@@ -86,10 +87,23 @@ fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
     if *lost_messages > 0 {
         write!(out, ", {lost_messages} messages of {lost_bytes} bytes LOST with their segments")?;
     }
+    if *doubtful_messages > 0 {
+        write!(
+            out,
+            ", {doubtful_messages} messages LOST with their segments, or settled in records of log/ that cannot be read"
+        )?;
+    }
     if *unread_messages_max > 0 {
         write!(out, ", up to {unread_messages_max} messages LOST with records of log/ that cannot be read")?;
     }
     Ok(writeln!(out)?)
+}
+
+fn show_notes(notes: &[String], out: &mut impl Write) -> anyhow::Result<()> {
+    if !notes.is_empty() {
+        writeln!(out, "\nnotes")?;
+    }
+    Ok(notes.iter().try_for_each(|text| writeln!(out, "  {text}"))?)
 }
 
 fn show_problems(problems: &Problems, out: &mut impl Write) -> anyhow::Result<u64> {
@@ -109,6 +123,7 @@ fn salvage(dir: &Path, to: &Path, out: &mut impl Write) -> anyhow::Result<u64> {
     let salvaged = Offline::open(dir)?.salvage(to)?;
     writeln!(out, "queues")?;
     salvaged.survey.queues.iter().try_for_each(|queue| show_queue(queue, out))?;
+    show_notes(&salvaged.survey.notes, out)?;
     let count = show_problems(&salvaged.survey.problems, out)?;
     let (messages, segments) = (salvaged.messages, salvaged.segments);
     writeln!(out, "\n{}: {messages} messages, {segments} segment files", to.display())?;

@@ -6,30 +6,33 @@ use std::collections::{HashMap, HashSet};
 use commitlog::{ClosedLog, Position, SegmentError, SegmentFile};
 use queues::{BlockPlace, LogRange, Recovering, SharedRef};
 
-use super::survey::{Depth, Needed, Offline, OfflineError, Readable, Segment, Survey};
+use super::presence::{Losses, Needed, Presence, Readable, Reader, Segment};
+use super::survey::{Offline, OfflineError, Survey};
 use crate::bodies::{BodiesFound, FoundAt, STREAM, body_of};
 use crate::control::follow::Contents;
 
-/// Tells which bodies can be read.
+/// Looks for bodies.
 struct WholeBodies<'a> {
     bodies: &'a BodiesFound,
+    reader: Reader<'a>,
     readable: Readable<'a>,
     /// Those in segments that were looked at.
-    known: HashMap<u64, bool>,
+    known: HashMap<u64, Presence>,
 }
 
 impl WholeBodies<'_> {
-    fn has(&mut self, body: SharedRef) -> bool {
-        match self.bodies.get(body.id) {
-            None => false,
-            Some(FoundAt::Log(logged)) => logged.bytes == body.bytes,
+    fn look_for(&mut self, body: SharedRef) -> Presence {
+        let (presence, bytes) = match self.bodies.get(body.id) {
+            None if self.reader.gaps.may_hide_bodies() => return Presence::Damaged,
+            None => return Presence::Gone,
+            Some(FoundAt::Log(logged)) => (Presence::Whole, logged.bytes),
             Some(FoundAt::Segment(at)) => {
                 let place = BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len };
-                let is_good =
-                    *self.known.entry(body.id).or_insert_with(|| self.readable.has_in_segment(place));
-                is_good && at.len == body.bytes
+                let look = || self.readable.look_in_segment(place);
+                (*self.known.entry(body.id).or_insert_with(look), at.len)
             }
-        }
+        };
+        if presence == Presence::Whole && bytes != body.bytes { Presence::Damaged } else { presence }
     }
 }
 
@@ -39,28 +42,33 @@ impl Offline {
         &self,
         contents: &mut Contents,
         bodies: &mut BodiesFound,
-        (depth, log): (Depth, &ClosedLog),
+        reader: Reader<'_>,
         survey: &mut Survey,
     ) -> Needed {
         let named: HashSet<u64> =
             contents.values().flat_map(Recovering::bodies).map(|body| body.id).collect();
         bodies.retain(|id| named.contains(&id));
-        let readable = Readable::new(self, log, STREAM, depth);
-        let mut whole = WholeBodies { bodies, readable, known: HashMap::new() };
-        let (mut needed, mut lost) = (Needed::default(), HashSet::new());
+        let readable = Readable::new(reader, STREAM);
+        let mut whole = WholeBodies { bodies, reader, readable, known: HashMap::new() };
+        let (mut needed, mut lost, mut is_missing_damage) = (Needed::default(), HashSet::new(), false);
         for (id, queue) in contents {
-            needed.contents.insert(id.0, queue.contents());
+            let mut losses = Losses::default();
+            let is_sure = !reader.gaps.may_lack_settlements(id.0);
             queue.retain_bodies(|body| {
-                let is_whole = whole.has(body);
-                if !is_whole {
+                let presence = whole.look_for(body);
+                losses.add(presence, 1, body.bytes.into());
+                if presence == Presence::Damaged || (presence == Presence::Gone && is_sure) {
                     lost.insert(body.id);
+                    is_missing_damage |= is_sure;
                 }
-                is_whole
+                presence == Presence::Whole
             });
+            needed.losses.insert(id.0, losses);
         }
         needed.segments = whole.readable.segment_count();
         for (segment, found) in whole.readable.found {
-            if found != Segment::Whole {
+            // One that nobody is sure to need has gone as it should.
+            if found != Segment::Whole && (found != Segment::Missing || is_missing_damage) {
                 survey.problems.add(format!("shared bodies: segment {segment:016x} {}", found.words()));
             }
         }

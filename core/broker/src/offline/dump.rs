@@ -79,7 +79,7 @@ fn dump_log<S: FnMut(String) -> std::io::Result<()>>(
         Found::Damaged { offset, bytes, damage, .. } => {
             lines.add(|| format!("byte {offset}: {bytes} bytes are damaged: {damage}"));
         }
-        Found::Unfinished { offset, bytes } => {
+        Found::Unfinished { offset, bytes, .. } => {
             lines.add(|| format!("byte {offset}: {bytes} bytes of an unfinished write"));
         }
     })?)

@@ -27,9 +27,9 @@ const SETTLED: usize = 60;
 const BODY_BYTES: usize = 400;
 
 /// Bodies in the order of delivery, by queue.
-type Held = BTreeMap<String, Vec<String>>;
+pub(super) type Held = BTreeMap<String, Vec<String>>;
 
-fn open(folder: &Path) -> (Broker, Principal) {
+pub(super) fn open(folder: &Path) -> (Broker, Principal) {
     let sizes = FileSizes {
         log_file_bytes_max: 64 << 10,
         segment_bytes_max: 64 << 10,
@@ -44,11 +44,11 @@ fn open(folder: &Path) -> (Broker, Principal) {
     (broker, principal)
 }
 
-fn body(queue: &str, nth: usize) -> String {
+pub(super) fn body(queue: &str, nth: usize) -> String {
     format!("{:.<BODY_BYTES$}", format!("{queue}:{nth:04}:"))
 }
 
-fn declare(broker: &Broker, principal: &Principal, name: &str) {
+pub(super) fn declare(broker: &Broker, principal: &Principal, name: &str) {
     let mut arguments = TableBuf::new();
     match name {
         "prio" => drop(arguments.push_i64("x-max-priority", 3)),
@@ -68,7 +68,7 @@ fn declare(broker: &Broker, principal: &Principal, name: &str) {
     }
 }
 
-fn publish(broker: &Broker, principal: &Principal, nth: usize, queues: &[&str]) {
+pub(super) fn publish(broker: &Broker, principal: &Principal, nth: usize, queues: &[&str]) {
     let mut publisher = Publisher::new(broker, principal);
     for queue in queues {
         let (exchange, routing_key) = if *queue == "fan" { ("amq.fanout", "") } else { ("", *queue) };
@@ -87,9 +87,9 @@ fn publish(broker: &Broker, principal: &Principal, nth: usize, queues: &[&str]) 
     publisher.flush();
 }
 
-fn take(broker: &Broker, principal: &Principal, queue: &str, count: usize) -> Vec<String> {
+pub(super) fn take(broker: &Broker, principal: &Principal, queue: &str, count: usize) -> Vec<String> {
     let get = || {
-        let (_, call) = broker.get(principal, queue.as_bytes(), true).expect("the queue is there");
+        let (_, call) = broker.get(principal, queue.as_bytes(), false).expect("the queue is there");
         call.wait().expect("it is in service").map(|got| String::from_utf8(got.body.to_vec()).expect("text"))
     };
     std::iter::from_fn(get).take(count).collect()
@@ -126,7 +126,7 @@ fn held(folder: &Path) -> Held {
 }
 
 /// Copies the folder of a broker that runs: at a moment in which it writes and removes nothing.
-fn copy_alive(from: &Path, to: &Path) {
+pub(super) fn copy_alive(from: &Path, to: &Path) {
     let sizes = || -> Option<Vec<_>> {
         let all = crate::recovery::tests::files_below(from).into_iter();
         all.map(|file| std::fs::metadata(&file).ok().map(|it| (file, it.len()))).collect()
@@ -144,7 +144,7 @@ fn copy_alive(from: &Path, to: &Path) {
     panic!("it never rests");
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     try_copy(from, to).expect("it can be copied");
 }
 
@@ -197,7 +197,7 @@ fn salvaged(folder: &Path) -> (Survey, Held) {
 
 /// What is done to a file.
 #[derive(Clone, Copy, Debug)]
-enum Harm {
+pub(super) enum Harm {
     Flip,
     Wreck(usize),
     Zeros(usize),
@@ -205,7 +205,7 @@ enum Harm {
     Gone,
 }
 
-fn harm(file: &Path, harm: Harm, random: &SeededRandom) -> String {
+pub(super) fn harm(file: &Path, harm: Harm, random: &SeededRandom) -> String {
     let mut bytes = std::fs::read(file).expect("it is there");
     // The end of the newest file is filling.
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -231,7 +231,7 @@ fn harm(file: &Path, harm: Harm, random: &SeededRandom) -> String {
     format!("{harm:?} at byte {at} of {}", file.display())
 }
 
-fn one_of<'a, T>(all: &'a [T], random: &SeededRandom) -> &'a T {
+pub(super) fn one_of<'a, T>(all: &'a [T], random: &SeededRandom) -> &'a T {
     &all[random.below(all.len() as u64) as usize]
 }
 
@@ -275,11 +275,7 @@ fn no_message_is_lost_whose_bytes_are_whole_in_a_segment() {
                 Harm::Cut,
                 Harm::Gone,
             ];
-            let mut found = files(damaged.path(), part);
-            // What is broken at the end of the log is taken for a write that was never finished, and the record before it counts.
-            let newest =
-                found.iter().filter(|file| file.extension().is_some_and(|it| it == "log")).max().cloned();
-            found.retain(|file| Some(file) != newest.as_ref());
+            let found = files(damaged.path(), part);
             if !found.is_empty() {
                 done.push(harm(one_of::<PathBuf>(&found, &random), *one_of(&harms, &random), &random));
             }

@@ -3,7 +3,7 @@
 //!
 //! Only a bound: transient messages have numbers, too, and no records.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use commitlog::Record;
@@ -17,6 +17,8 @@ const MESSAGE_BYTES_MIN: u64 = 24;
 /// What is known of one log, fed with its good records in order.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
+    /// Where the log begins.
+    start: u64,
     /// Where the next record begins if nothing is missing.
     end: u64,
     /// Places that cannot be read.
@@ -25,9 +27,30 @@ pub(super) struct Gaps {
     stateful: u64,
     /// The next place holds none, if it ends here.
     stateless_end: u64,
+    /// One of them may have held records of shared bodies.
+    has_hidden_bodies: bool,
+    /// The next place holds none, if it ends here.
+    bodiless_end: u64,
+    /// What cannot be read next seems to bring this queue messages, if it ends here.
+    enqueue_end: Option<(u64, u64)>,
+    /// Queues whose messages are among what cannot be read.
+    unread: HashSet<u64>,
+    /// What follows the last good record.
+    tail: Option<Tail>,
+    /// Streams of good records.
+    told: HashSet<u64>,
+    /// Those of good state records.
+    stated: HashSet<u64>,
     /// Bytes of them.
     bytes: u64,
     queues: HashMap<u64, QueueGaps>,
+}
+
+/// The end of the newest file, which cannot be read: a write that a crash interrupted, or damage of the last one.
+#[derive(Clone, Copy, Debug)]
+struct Tail {
+    /// Stream and kind of the only record in it, if its header says so.
+    header: Option<(u64, u8)>,
 }
 
 #[derive(Debug, Default)]
@@ -45,13 +68,21 @@ struct QueueGaps {
 impl Gaps {
     /// Of a log of which the files from this position on should be there.
     pub(super) fn from(start: u64) -> Gaps {
-        Gaps { end: start, ..Gaps::default() }
+        Gaps { start, end: start, ..Gaps::default() }
     }
 
-    /// The next good record lies here.
-    pub(super) fn record(&mut self, range: &Range<u64>) {
+    /// This is the next good record.
+    pub(super) fn record(&mut self, record: &Record<'_>) {
+        let range = record.range();
         self.expect(range.start);
         self.end = self.end.max(range.end);
+        self.told.insert(record.stream);
+    }
+
+    /// The rest of the newest file cannot be read.
+    pub(super) fn unfinished(&mut self, header: Option<(u64, u8)>) {
+        self.tail = Some(Tail { header });
+        self.has_hidden_bodies |= header.is_none_or(|(stream, _)| stream == STREAM);
     }
 
     /// There should be records up to here.
@@ -61,6 +92,9 @@ impl Gaps {
             if position != self.stateless_end {
                 self.stateful = self.count;
             }
+            self.has_hidden_bodies |= position != self.bodiless_end;
+            let enqueue = self.enqueue_end.take().filter(|(_, end)| *end == position);
+            self.unread.extend(enqueue.map(|(stream, _)| stream));
             self.bytes += position - self.end;
             self.end = position;
         }
@@ -68,9 +102,13 @@ impl Gaps {
 
     /// What cannot be read next seems to be this record.
     pub(super) fn alleged(&mut self, record: &Record<'_>) {
+        if record.stream != STREAM && RecordKind::from_code(record.kind).is_some() {
+            self.bodiless_end = record.position.0;
+        }
         let begins = match RecordKind::from_code(record.kind) {
             Some(RecordKind::State) => false,
             Some(RecordKind::Enqueue | RecordKind::EnqueueShared) => {
+                self.enqueue_end = Some((record.stream, record.position.0));
                 enqueued(record.payload).next().flatten().is_some()
             }
             Some(RecordKind::Settle) => {
@@ -87,11 +125,45 @@ impl Gaps {
     pub(super) fn all_is_missing(&mut self) {
         self.count += 1;
         self.stateful = self.count;
+        self.has_hidden_bodies = true;
     }
 
-    /// Whether the newest state record of a queue may be among what cannot be read.
+    /// Whether the newest state record of a queue may be among what cannot be read. Of the end of the log that is not believed: see
+    /// [`Gaps::has_tail`].
     pub(super) fn may_lack_state(&self, id: u64) -> bool {
-        self.queues.get(&id).map_or(0, |queue| queue.stated.0) < self.stateful
+        let is_tail = |tail: Tail| tail.header == Some((id, RecordKind::State as u8));
+        self.gaps_before_state(id) < self.stateful || self.tail.is_some_and(is_tail)
+    }
+
+    /// Whether what follows the last good record cannot be read. If it was a state record that was ever durable, what was there before may be gone
+    /// because of it: as long as nothing is, nothing is missing.
+    pub(super) fn has_tail(&self) -> bool {
+        self.tail.is_some()
+    }
+
+    /// Queues whose messages are in records that cannot be read: blocks in segments may have them, too.
+    pub(super) fn unread(&self) -> impl Iterator<Item = u64> + '_ {
+        self.unread.iter().copied()
+    }
+
+    /// Whether any good record is of this stream.
+    pub(super) fn is_told(&self, id: u64) -> bool {
+        self.told.contains(&id)
+    }
+
+    /// Whether messages of the queue that cannot be read may have been settled by what cannot be read of the log.
+    pub(super) fn may_lack_settlements(&self, id: u64) -> bool {
+        self.gaps_before_state(id) < self.count || self.has_tail()
+    }
+
+    /// Whether what cannot be read of the log may tell of shared bodies.
+    pub(super) fn may_hide_bodies(&self) -> bool {
+        self.has_hidden_bodies
+    }
+
+    /// Places that cannot be read before the queue's last state record.
+    fn gaps_before_state(&self, id: u64) -> u64 {
+        self.queues.get(&id).map_or(0, |queue| queue.stated.0)
     }
 
     /// Bytes that cannot be read.
@@ -102,6 +174,9 @@ impl Gaps {
     /// To be told of each record of a queue before it is applied.
     pub(super) fn before(&mut self, id: u64, queue: &Recovering, kind: RecordKind, payload: &[u8]) {
         let (count, bytes) = (self.count, self.bytes);
+        if kind == RecordKind::State {
+            self.stated.insert(id);
+        }
         if count == 0 {
             return;
         }
@@ -125,11 +200,16 @@ impl Gaps {
         self.queues.get(&id).map_or(0, QueueGaps::messages)
     }
 
-    /// Whether no record of the queue follows the last gap.
-    pub(super) fn ends_in_gap(&self, id: u64) -> bool {
+    /// Whether nothing that follows tells how many messages of the queue were in what cannot be read. `has_levels`: what follows may be of
+    /// others of its levels.
+    pub(super) fn is_open(&self, id: u64, has_levels: bool) -> bool {
         let last = |queue: &QueueGaps| queue.seen.values().map(|(count, _)| *count).max().unwrap_or(0);
         let seen = self.queues.get(&id).map_or(0, |queue| queue.stated.0.max(last(queue)));
-        seen < self.count
+        // A lost state record told of messages whose records are gone, unless an earlier one is there, or the beginning of the log.
+        let is_begin_lost = self.start > 0 && !self.stated.contains(&id) && self.may_lack_state(id);
+        let is_level_lost =
+            has_levels && (self.gaps_before_state(id) < self.stateful || self.unread.contains(&id));
+        seen < self.count || is_begin_lost || is_level_lost
     }
 
     /// Messages at most that any queue can have had in what cannot be read.

@@ -9,6 +9,9 @@ pub mod dump;
 #[cfg(test)]
 mod fuzz;
 mod gaps;
+mod presence;
+#[cfg(test)]
+mod report_fuzz;
 mod salvage;
 mod strays;
 mod survey;

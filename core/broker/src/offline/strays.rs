@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
 
-use commitlog::{Found, SegmentFile, inspect_log_file};
+use commitlog::{ClosedLog, Found, Position, SegmentFile, inspect_log_file};
 use foldhash::fast::FixedState;
 use metadata::{QueueType, State};
 use queues::{
@@ -32,8 +32,10 @@ struct ReturnedTo {
     /// From segments.
     blocks: u64,
     messages: u64,
-    /// Messages that are left out: readable records or another block hold the same bytes.
+    /// Messages that are left out: readable records, or another block, hold the same bytes, and position tells nothing.
     copies: u64,
+    /// Messages with the bytes of others that are there.
+    twins: u64,
 }
 
 /// How often messages were met, by hashes of all their bytes.
@@ -94,16 +96,30 @@ impl Offline {
         &self,
         contents: &mut Contents,
         state: &State,
-        (gaps, files): (&Gaps, &LogFiles),
+        (gaps, files, log): (&Gaps, &LogFiles, &ClosedLog),
         segments: Vec<(u64, u64)>,
     ) -> Result<Returned, OfflineError> {
         let ids = contents.keys().map(|id| id.0);
-        let stateless: HashSet<u64> = ids.filter(|id| gaps.may_lack_state(*id)).collect();
+        let mut stateless: HashSet<u64> = ids.filter(|id| gaps.may_lack_state(*id)).collect();
+        if gaps.has_tail() {
+            let has: HashSet<(u64, u64)> = segments.iter().copied().collect();
+            let misses = contents.iter().filter(|(id, queue)| names_gone(id.0, queue, log, &has));
+            stateless.extend(misses.map(|(id, _)| id.0));
+        }
         let mut returned = Returned::default();
+        if !stateless.is_empty() {
+            self.read_kept(contents, &stateless, files)?;
+        }
+        let rebuilt = stateless.clone();
+        stateless.extend(gaps.unread().filter(|id| contents.contains_key(&QueueId(*id))));
+        if gaps.has_tail() {
+            // Segments of a queue that is empty go before its last record does.
+            let untold = contents.keys().map(|id| id.0).filter(|id| !gaps.is_told(*id));
+            stateless.extend(untold);
+        }
         if stateless.is_empty() {
             return Ok(returned);
         }
-        self.read_kept(contents, &stateless, files)?;
         let mut by_stream: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for (stream, segment) in segments.into_iter().filter(|(stream, _)| stateless.contains(stream)) {
             by_stream.entry(stream).or_default().push(segment);
@@ -117,7 +133,7 @@ impl Offline {
                 found.insert(stream, unclaimed);
             }
         }
-        let mut told = self.logged_messages(&found, files)?;
+        let mut told = self.logged_messages(&found, &rebuilt, files)?;
         let levels = levels(state);
         for (stream, unclaimed) in found {
             let queue = contents.get_mut(&QueueId(stream)).expect("it was asked for its blocks");
@@ -173,18 +189,22 @@ impl Offline {
         })?)
     }
 
-    /// The messages in all readable records of these queues.
+    /// The messages in all readable records of these queues, those in kept files only of queues that were rebuilt from these.
     fn logged_messages(
         &self,
         of: &BTreeMap<u64, Unclaimed>,
+        rebuilt: &HashSet<u64>,
         files: &LogFiles,
     ) -> Result<HashMap<u64, Told>, OfflineError> {
         let mut told: HashMap<u64, Told> = HashMap::new();
-        for file in files.all().iter().filter(|_| !of.is_empty()) {
+        let kept = files.kept.iter().map(|file| (file, true));
+        let all = kept.chain(files.files.iter().map(|file| (file, false)));
+        for (file, is_kept) in all.filter(|_| !of.is_empty()) {
             inspect_log_file(&self.disk, file, |found| {
                 let (Found::Record(record) | Found::Mended { record, .. }) = found else { return };
                 let is_enqueue = RecordKind::from_code(record.kind).is_some_and(RecordKind::is_enqueue);
-                if is_enqueue && of.contains_key(&record.stream) {
+                let counts_here = !is_kept || rebuilt.contains(&record.stream);
+                if is_enqueue && counts_here && of.contains_key(&record.stream) {
                     let counts = &mut told.entry(record.stream).or_default().logged;
                     let messages = enqueued(record.payload).map_while(|entry| entry);
                     messages.for_each(|(_, stored)| *counts.entry(hash(stored)).or_default() += 1);
@@ -248,6 +268,8 @@ impl Unclaimed {
                 let is_told = self.met.get(&hash) == Some(&1) && told.has_once(hash);
                 let is_copy = is_told || (!passed.insert(hash) && *repeats);
                 returned.copies += u64::from(is_copy);
+                let has_twin = self.met.get(&hash) != Some(&1) || told.has(hash);
+                returned.twins += u64::from(!is_copy && has_twin);
                 !is_copy
             });
             if let Some(stray) = stray.filter(|stray| stray.messages() > 0) {
@@ -276,8 +298,16 @@ impl Told {
 
     /// Whether records tell of one message with these bytes. Where there are several, one more may be another.
     fn has_once(&self, hash: u64) -> bool {
+        self.count(hash) == 1
+    }
+
+    fn has(&self, hash: u64) -> bool {
+        self.count(hash) > 0
+    }
+
+    fn count(&self, hash: u64) -> u32 {
         let count = |counts: &Counts| counts.get(&hash).copied().unwrap_or(0);
-        count(&self.logged).max(count(&self.placed)).max(count(&self.resident)) == 1
+        count(&self.logged).max(count(&self.placed)).max(count(&self.resident))
     }
 }
 
@@ -286,23 +316,38 @@ impl Returned {
     pub(super) fn tell(&self, survey: &mut Survey) {
         let queues = survey.queues.iter_mut();
         for (queue, to) in queues.filter_map(|queue| Some((self.queues.get(&queue.id)?, queue))) {
-            let ReturnedTo { blocks, messages, copies } = *queue;
-            to.returned_messages = messages;
+            let ReturnedTo { blocks, messages, copies, twins } = *queue;
+            (to.returned_messages, to.returned_twins, to.left_out_messages) = (messages, twins, copies);
+            if copies > 0 {
+                survey.problems.add(format!(
+                    "queue '{}' in vhost '{}': {copies} messages in blocks of its segments of which no record tells are taken for those with the same \
+                     bytes of which records or other blocks tell",
+                    to.name, to.vhost
+                ));
+            }
             if messages == 0 {
                 continue;
             }
-            let left_out = match copies {
+            let twice = match twins {
                 0 => String::new(),
-                _ => format!(" ({copies} more are copies of messages that are there)"),
+                _ => format!(", and {twins} with the bytes of others may be there twice"),
             };
             survey.problems.add(format!(
                 "queue '{}' in vhost '{}': its newest state record may be among what cannot be read. {messages} messages in {blocks} blocks of \
-                 its segments of which no record tells are put before the others, in the order in which they were written{left_out}: those \
-                 that were settled come again",
+                 its segments of which no record tells are put before the others, in the order in which they were written: those that were \
+                 settled come again{twice}",
                 to.name, to.vhost
             ));
         }
     }
+}
+
+/// Whether what records say of a queue cannot have been its newest state: something is gone that it names.
+fn names_gone(id: u64, queue: &Recovering, log: &ClosedLog, segments: &HashSet<(u64, u64)>) -> bool {
+    queue.placed_blocks().any(|block| match block.place {
+        Place::Segment(place) => !segments.contains(&(id, place.segment)),
+        Place::Log(range) => !log.holds(Position(range.position), range.bytes),
+    })
 }
 
 fn segment_places(queue: &Recovering) -> impl Iterator<Item = BlockPlace> + '_ {
@@ -317,7 +362,7 @@ fn priority_of(message: &Stored<'_>) -> u8 {
 }
 
 /// The highest priority level of each queue that has several.
-fn levels(state: &State) -> HashMap<u64, u8> {
+pub(super) fn levels(state: &State) -> HashMap<u64, u8> {
     let queues = state.vhosts().flat_map(metadata::Vhost::queues);
     let levels = queues.filter_map(|queue| {
         let arguments = queue.arguments.as_table();

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use commitlog::{
     ClosedLog, DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, Position, Record, SegmentError,
-    SegmentFile, SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments,
-    read_all_snapshots, read_manifest, segments_exist,
+    SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments, read_all_snapshots,
+    read_manifest, segments_exist,
 };
 use metadata::State;
-use platform::{Disk, RealDisk};
-use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock, RecordKind, Recovering};
+use platform::RealDisk;
+use queues::{LoggedBlock, RecordKind, Recovering};
 use stdx::QueueId;
 
 use super::adopt::{Adopted, Known, adopt, drop_empty};
 use super::gaps::Gaps;
+use super::presence::{Needed, Presence, Readable, Reader};
+use super::strays::levels;
 use crate::bodies::{BodiesFound, PLACES, STREAM};
 use crate::control::follow::{Contents, store_id};
 use crate::log_places::assemble;
@@ -99,15 +101,24 @@ pub struct QueueSurvey {
     pub messages: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
-    /// Messages whose blocks in segments, or in the log, cannot be read.
+    /// Messages that are lost: their blocks in segments, or in the log, or their shared bodies cannot be read.
     pub lost_messages: u64,
     /// Bytes of their bodies.
     pub lost_bytes: u64,
+    /// Messages that cannot be read either, and may have been settled by records of the log that cannot be read.
+    pub doubtful_messages: u64,
+    /// Those of which nothing is left, neither file nor record, and which may have been settled the same way: that is what is left when all is
+    /// settled.
+    pub gone_messages: u64,
     /// Messages at most that were in records of the log that cannot be read, as far as later records of the queue tell: transient ones
     /// are among them.
     pub unread_messages_max: u64,
-    /// Those among the messages that blocks in segments hold of which no record tells: some may have been settled, or be there twice.
+    /// Those among the messages that blocks in segments hold of which no record tells: some may have been settled.
     pub returned_messages: u64,
+    /// Those among these that have the bytes of another message that is there: they may be there twice.
+    pub returned_twins: u64,
+    /// Messages in such blocks that were left out because one with the same bytes is there.
+    pub left_out_messages: u64,
 }
 
 /// What is wrong, in words.
@@ -145,6 +156,8 @@ pub struct Survey {
     pub stray_records: u64,
     /// What is wrong.
     pub problems: Problems,
+    /// What need not be wrong, in words: a server that was killed leaves the like.
+    pub notes: Vec<String>,
 }
 
 /// A data directory that no server has open.
@@ -174,6 +187,8 @@ enum Shown<'a> {
     Whole(Record<'a>),
     /// A damaged one, by its header.
     Alleged(Record<'a>),
+    /// The end of the newest file cannot be read: stream and kind of what seems to be the one record in it.
+    End(Option<(u64, u8)>),
 }
 
 /// All that could be read.
@@ -218,13 +233,15 @@ impl Offline {
         let mut state = known.state;
         let (mut contents, mut bodies, gaps) = self.read_messages(&state, &files.files, &mut survey)?;
         let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
-        let returned = self.bring_back(&mut contents, &state, (&gaps, &files), segments)?;
+        let returned = self.bring_back(&mut contents, &state, (&gaps, &files, &log), segments)?;
         drop_empty(&mut state, &mut contents, &mut adopted);
         self.survey_kept(depth, &mut survey)?;
-        let mut needed = self.check_bodies(&mut contents, &mut bodies, (depth, &log), &mut survey);
-        self.check_blocks(&state, &mut contents, (depth, &log), &mut survey, &mut needed)?;
+        let reader = Reader { offline: self, log: &log, depth, gaps: &gaps };
+        let mut needed = self.check_bodies(&mut contents, &mut bodies, reader, &mut survey);
+        self.check_blocks(&state, &mut contents, reader, &mut survey, &mut needed)?;
+        tell_ends(&mut survey);
         tell_adopted(&adopted, &mut survey);
-        tell_gaps(&gaps, &mut survey);
+        tell_gaps(&gaps, &levels(&state), &mut survey);
         returned.tell(&mut survey);
         Ok(Reading { survey, state, contents, log, bodies })
     }
@@ -289,8 +306,9 @@ impl Offline {
                     }
                     return gaps.alleged(&record);
                 }
+                Shown::End(header) => return gaps.unfinished(header),
             };
-            gaps.record(&record.range());
+            gaps.record(&record);
             if record.stream == STREAM {
                 if let Err(error) = bodies.apply(record.kind, record.payload, &record.range()) {
                     let position = record.position;
@@ -409,7 +427,10 @@ impl Offline {
                 problems.add(format!("{path}: {bytes} bytes at byte {offset} are damaged: {damage}"));
                 record.into_iter().for_each(|record| show(Shown::Alleged(record)));
             }
-            Found::Unfinished { bytes, .. } => seen.unfinished_bytes = bytes,
+            Found::Unfinished { bytes, header, .. } => {
+                seen.unfinished_bytes = bytes;
+                show(Shown::End(header));
+            }
         })?;
         survey.files.push(seen);
         Ok(())
@@ -431,39 +452,24 @@ impl Offline {
         &self,
         state: &State,
         contents: &mut Contents,
-        (depth, log): (Depth, &ClosedLog),
+        reader: Reader<'_>,
         survey: &mut Survey,
         needed: &mut Needed,
     ) -> Result<(), OfflineError> {
-        for QueueSurvey { vhost, name, id, .. } in known(state) {
-            let Some(recovering) = contents.get_mut(&QueueId(id)) else { continue };
-            let mut readable = Readable::new(self, log, id, depth);
-            let (all, all_bytes) = needed.contents.remove(&id).unwrap_or_default();
-            recovering.retain_placed(|block| readable.has(block));
-            let (messages, body_bytes) = recovering.contents();
-            needed.segments += readable.segment_count();
-            if let Some(why) = readable.unreadable {
-                survey.problems.add(format!("queue '{name}' in vhost '{vhost}': {why}"));
-            }
-            for (segment, found) in readable.found {
-                if found != Segment::Whole {
-                    survey.problems.add(format!(
-                        "queue '{name}' in vhost '{vhost}': segment {segment:016x} {}",
-                        found.words()
-                    ));
-                }
-            }
-            let (lost_messages, lost_bytes) = (all - messages, all_bytes.saturating_sub(body_bytes));
-            survey.queues.push(QueueSurvey {
-                vhost,
-                name,
-                id,
-                messages,
-                body_bytes,
-                lost_messages,
-                lost_bytes,
-                ..QueueSurvey::default()
+        for mut queue in known(state) {
+            let Some(recovering) = contents.get_mut(&QueueId(queue.id)) else { continue };
+            let mut readable = Readable::new(reader, queue.id);
+            let mut losses = needed.losses.remove(&queue.id).unwrap_or_default();
+            recovering.retain_placed(|block| {
+                let presence = readable.look_for(block);
+                losses.add(presence, block.messages.into(), block.body_bytes);
+                presence == Presence::Whole
             });
+            (queue.messages, queue.body_bytes) = recovering.contents();
+            needed.segments += readable.segment_count();
+            losses.tell(reader.gaps, &mut queue);
+            readable.tell(&queue, &mut survey.problems);
+            survey.queues.push(queue);
         }
         let dir = self.dir.join("segments");
         if state.vhosts().len() > 0 && !segments_exist(&self.disk, &dir).map_err(SegmentError::Io)? {
@@ -476,18 +482,19 @@ impl Offline {
 }
 
 /// Tells of messages in records that cannot be read.
-fn tell_gaps(gaps: &Gaps, survey: &mut Survey) {
+fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, u8>, survey: &mut Survey) {
     if gaps.bytes() == 0 {
         return;
     }
     survey.queues.iter_mut().for_each(|queue| queue.unread_messages_max = gaps.messages_max(queue.id));
     let known: u64 = survey.queues.iter().map(|queue| queue.unread_messages_max).sum();
-    let open = survey.queues.iter().filter(|queue| gaps.ends_in_gap(queue.id)).count();
+    let open =
+        survey.queues.iter().filter(|queue| gaps.is_open(queue.id, levels.contains_key(&queue.id))).count();
     let (bytes, most) = (gaps.bytes(), gaps.any_messages_max());
     let rest = match open {
         0 => String::new(),
         _ => format!(
-            ". No record of {open} of the queues follows: what these lost there cannot be known, {most} messages at most"
+            ". Of {open} of the queues nothing follows that tells what was there: what these lost cannot be known, {most} messages at most"
         ),
     };
     let counted = match (known, open) {
@@ -504,6 +511,20 @@ fn tell_gaps(gaps: &Gaps, survey: &mut Survey) {
     }
 }
 
+/// Tells of the ends of logs that cannot be read.
+fn tell_ends(survey: &mut Survey) {
+    let unfinished = survey.files.iter().filter(|file| file.unfinished_bytes > 0);
+    let notes = unfinished.map(|file| {
+        let what = if file.log == "meta" { "declarations, deletions or bindings" } else { "messages, settlements or states of queues" };
+        format!(
+            "{}: the last {} bytes cannot be read: a write that a crash interrupted, of which nobody had been told, or damage of the last one. \
+             Then the {what} in it are lost, and nothing tells which",
+            file.path.display(), file.unfinished_bytes
+        )
+    });
+    survey.notes = notes.collect();
+}
+
 /// Tells of messages in queues that the metadata do not name.
 fn tell_adopted(adopted: &Adopted, survey: &mut Survey) {
     let of = survey.queues.iter().filter(|queue| adopted.contains_key(&QueueId(queue.id)));
@@ -515,15 +536,6 @@ fn tell_adopted(adopted: &Adopted, survey: &mut Survey) {
              log/. A salvage puts these messages into queues salvaged-NUMBER of the vhost '/'; a server would drop them"
         ));
     }
-}
-
-/// What queues should hold, and what they need for it.
-#[derive(Default)]
-pub(super) struct Needed {
-    /// Segment files that are there and needed.
-    pub(super) segments: u64,
-    /// Messages and bytes of bodies of each queue, with those that cannot be read.
-    pub(super) contents: HashMap<u64, (u64, u64)>,
 }
 
 /// The queues that the metadata name, and the stores of delayed exchanges, with nothing in them yet.
@@ -545,102 +557,6 @@ fn known(state: &State) -> Vec<QueueSurvey> {
         );
     }
     known
-}
-
-/// The state of a segment that a queue needs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Segment {
-    Whole,
-    HeaderDamaged,
-    BlocksDamaged,
-    Missing,
-}
-
-impl Segment {
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Segment::Whole => "is whole",
-            Segment::HeaderDamaged => "has a damaged header",
-            Segment::BlocksDamaged => "is too short, or blocks in it are damaged",
-            Segment::Missing => "is missing",
-        }
-    }
-}
-
-/// Tells which blocks of one stream can be read: those of a queue, or shared bodies.
-pub(super) struct Readable<'a> {
-    disk: &'a dyn Disk,
-    dir: PathBuf,
-    log: &'a ClosedLog,
-    stream: u64,
-    depth: Depth,
-    /// Blocks of one segment come one after the other, as a rule.
-    open: Option<SegmentFile>,
-    pub(super) found: HashMap<u64, Segment>,
-    /// Why the first block was given up that should be in the log.
-    unreadable: Option<String>,
-}
-
-impl<'a> Readable<'a> {
-    pub(super) fn new(offline: &'a Offline, log: &'a ClosedLog, stream: u64, depth: Depth) -> Readable<'a> {
-        Readable {
-            disk: &offline.disk,
-            dir: offline.dir.join("segments"),
-            log,
-            stream,
-            depth,
-            open: None,
-            found: HashMap::new(),
-            unreadable: None,
-        }
-    }
-
-    /// Segment files that are there.
-    pub(super) fn segment_count(&self) -> u64 {
-        self.found.values().filter(|found| **found != Segment::Missing).count() as u64
-    }
-
-    fn has(&mut self, block: &PlacedBlock) -> bool {
-        match (block.place, block.logged()) {
-            (Place::Segment(place), _) => self.has_in_segment(place),
-            (Place::Log(_), Some(logged)) => self.has_logged(&logged),
-            (Place::Log(_), None) => false,
-        }
-    }
-
-    fn has_logged(&mut self, block: &LoggedBlock) -> bool {
-        let (position, bytes) = (Position(block.range.position), block.range.bytes);
-        let read = match self.depth {
-            Depth::Lengths if self.log.holds(position, bytes) => Ok(()),
-            Depth::Lengths => Err(format!("no file of log/ holds the records at position {position}")),
-            Depth::Blocks => {
-                read_logged(self.log, self.stream, block).map(drop).map_err(|error| error.to_string())
-            }
-        };
-        read.map_err(|why| self.unreadable.get_or_insert(why)).is_ok()
-    }
-
-    pub(super) fn has_in_segment(&mut self, place: BlockPlace) -> bool {
-        if self.open.as_ref().is_none_or(|open| open.segment != place.segment) {
-            self.open = SegmentFile::open(self.disk, &self.dir, self.stream, place.segment).ok();
-        }
-        let Some(open) = &self.open else {
-            self.found.insert(place.segment, Segment::Missing);
-            return false;
-        };
-        let header = if open.header_is_whole() { Segment::Whole } else { Segment::HeaderDamaged };
-        let state = self.found.entry(place.segment).or_insert(header);
-        // 8 bytes of the block's own header (docs/formats/segment.md).
-        let end = place.offset + 8 + u64::from(place.bytes);
-        let is_good = match self.depth {
-            Depth::Lengths => end <= open.bytes,
-            Depth::Blocks => open.block(place.offset, place.bytes).is_some(),
-        };
-        if !is_good {
-            *state = Segment::BlocksDamaged;
-        }
-        is_good
-    }
 }
 
 /// A block that stays in the log.

@@ -419,3 +419,56 @@ fn a_dump_shows_records_up_to_its_bound() {
     assert!(lines.iter().any(|line| line.contains("block at byte 32: 48 bytes")), "{lines:?}");
     assert!(dump(&dir.path().join("warren.lock"), 1, |_| Ok(())).is_err());
 }
+
+/// The newest file of the log that has records.
+fn newest_log(dir: &Path) -> std::path::PathBuf {
+    let files = files_below(&dir.join("log"));
+    let used = |file: &std::path::PathBuf| std::fs::read(file).unwrap()[32..].iter().any(|byte| *byte != 0);
+    files.into_iter().rfind(used).unwrap()
+}
+
+#[test]
+fn what_only_a_wrecked_last_record_named_is_found_though_it_may_have_been_an_unfinished_write() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    // Nothing says how far the log was synced, as after a crash.
+    std::fs::remove_file(dir.path().join("log.manifest")).unwrap();
+    let file = newest_log(dir.path());
+    let starts = records(&std::fs::read(&file).unwrap());
+    wreck(&file, starts.last().unwrap() + 40);
+    let survey = survey(dir.path());
+    assert_eq!(queues(&survey), [("a", ALL, 0), ("b", ALL, 0)]);
+    assert_eq!(survey.queues[1].returned_messages, ALL, "of which the record told");
+    assert!(survey.notes[0].contains("bytes cannot be read: a write that a crash interrupted"), "{survey:?}");
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+}
+
+#[test]
+fn an_unfinished_write_is_a_note_and_brings_nothing_back_that_was_settled() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let disk = std::sync::Arc::new(platform::RealDisk);
+    let stray = |id: u64| {
+        let options = commitlog::SegmentOptions::default();
+        let segments =
+            commitlog::Segments::open(disk.clone(), &dir.path().join("segments"), options).unwrap();
+        segments.write_block(id, &STORED).unwrap();
+        segments.sync(id).unwrap();
+    };
+    // As one of which all is settled, before its segment goes.
+    survey(dir.path()).queues.iter().for_each(|queue| stray(queue.id));
+    std::fs::remove_file(dir.path().join("log.manifest")).unwrap();
+    let file = newest_log(dir.path());
+    let mut bytes = std::fs::read(&file).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let start = *records(&bytes).last().unwrap();
+    let end = start + 32 + u32::from_be_bytes(bytes[start..start + 4].try_into().unwrap()) as usize;
+    assert!(end >= used);
+    bytes.resize(end + 4096, 0);
+    bytes[end + 100..end + 200].fill(7);
+    std::fs::write(&file, bytes).unwrap();
+    let survey = survey(dir.path());
+    assert_eq!((survey.problems.texts.len(), survey.notes.len()), (0, 1), "{survey:?}");
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+    open(dir.path()).unwrap().shutdown();
+}

@@ -52,12 +52,14 @@ pub enum Found<'a> {
         /// What they say if they are one record and its header is whole. Nothing in it is to be trusted.
         record: Option<Record<'a>>,
     },
-    /// The rest of a write that was never finished, at the end of the newest file: not damage.
+    /// The rest of a write that was never finished, at the end of the newest file: not damage. Damage of the last write looks the same.
     Unfinished {
         /// Bytes from the file's start.
         offset: u64,
         /// How many.
         bytes: u64,
+        /// Stream and kind of the one record in it, if its header is whole.
+        header: Option<(u64, u8)>,
     },
 }
 
@@ -146,7 +148,8 @@ pub fn inspect_log_file(
                     continue;
                 }
                 let Some(skipped) = next else {
-                    show_end(&rest, file.next_first.is_none(), (offset, damage), &mut show);
+                    let header = alleged_header(&rest, start);
+                    show_end(&rest, file.next_first.is_none(), (offset, damage, header), &mut show);
                     return Ok(());
                 };
                 let record = alleged(&rest[..index_of(skipped)], start);
@@ -164,6 +167,14 @@ fn alleged(bytes: &[u8], start: Position) -> Option<Record<'_>> {
     (header.record_bytes() == bytes.len()).then(|| whole(bytes, start))
 }
 
+/// What seems to be the header of a record of which the rest may not be there.
+fn alleged_header(bytes: &[u8], start: Position) -> Option<RecordHeader> {
+    if bytes.len() < RECORD_HEADER_BYTES {
+        return None;
+    }
+    RecordHeader::decode(bytes, start, u64::MAX).ok()
+}
+
 /// A record whose header is known to be whole.
 fn whole(bytes: &[u8], start: Position) -> Record<'_> {
     let room = offset_of(bytes.len() - RECORD_HEADER_BYTES);
@@ -173,12 +184,18 @@ fn whole(bytes: &[u8], start: Position) -> Record<'_> {
 }
 
 /// Tells of bytes behind which nothing good follows.
-fn show_end(rest: &[u8], is_newest: bool, (offset, damage): (u64, Damage), show: &mut impl FnMut(Found<'_>)) {
+fn show_end(
+    rest: &[u8],
+    is_newest: bool,
+    (offset, damage, header): (u64, Damage, Option<RecordHeader>),
+    show: &mut impl FnMut(Found<'_>),
+) {
     let bytes = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| offset_of(last) + 1);
     if !is_newest {
         show(Found::Damaged { offset, bytes: offset_of(rest.len()), damage, record: None });
     } else if bytes > 0 {
-        show(Found::Unfinished { offset, bytes });
+        let only = header.filter(|header| offset_of(header.record_bytes()) >= bytes);
+        show(Found::Unfinished { offset, bytes, header: only.map(|header| (header.stream, header.kind)) });
     }
 }
 

@@ -1,0 +1,199 @@
+//! Whether the blocks and shared bodies that queues name are there, and what of the queues is lost with those that are not. Refuses to
+//! know why a queue names them.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use commitlog::{ClosedLog, Position, SegmentFile};
+use platform::Disk;
+use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock};
+
+use super::gaps::Gaps;
+use super::survey::{Depth, Offline, Problems, QueueSurvey, read_logged};
+
+/// Whether something is where a queue says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Whole,
+    /// There is something else.
+    Damaged,
+    /// There is no file that could hold it. Such files go when all in them is settled.
+    Gone,
+}
+
+/// Messages that cannot be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    damaged: Amount,
+    gone: Amount,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    messages: u64,
+    bytes: u64,
+}
+
+/// What queues need.
+#[derive(Default)]
+pub(super) struct Needed {
+    /// Segment files that are there and needed.
+    pub(super) segments: u64,
+    /// What is lost of each queue with shared bodies.
+    pub(super) losses: HashMap<u64, Losses>,
+}
+
+/// Where a folder is read, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub(super) offline: &'a Offline,
+    pub(super) log: &'a ClosedLog,
+    pub(super) depth: Depth,
+    pub(super) gaps: &'a Gaps,
+}
+
+/// The state of a segment that a queue needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Segment {
+    Whole,
+    HeaderDamaged,
+    BlocksDamaged,
+    Missing,
+}
+
+impl Segment {
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Segment::Whole => "is whole",
+            Segment::HeaderDamaged => "has a damaged header",
+            Segment::BlocksDamaged => "is too short, or blocks in it are damaged",
+            Segment::Missing => "is missing",
+        }
+    }
+}
+
+impl Losses {
+    /// So many messages, and bytes of their bodies, are in something.
+    pub(super) fn add(&mut self, presence: Presence, messages: u64, bytes: u64) {
+        let amount = match presence {
+            Presence::Whole => return,
+            Presence::Damaged => &mut self.damaged,
+            Presence::Gone => &mut self.gone,
+        };
+        amount.messages += messages;
+        amount.bytes += bytes;
+    }
+
+    /// Says how sure it is that they are lost.
+    pub(super) fn tell(&self, gaps: &Gaps, queue: &mut QueueSurvey) {
+        let Losses { damaged, gone } = self;
+        if gaps.may_lack_settlements(queue.id) {
+            (queue.doubtful_messages, queue.gone_messages) = (damaged.messages, gone.messages);
+        } else {
+            (queue.lost_messages, queue.lost_bytes) =
+                (damaged.messages + gone.messages, damaged.bytes + gone.bytes);
+        }
+    }
+}
+
+/// Looks for the blocks of one stream: those of a queue, or shared bodies.
+pub(super) struct Readable<'a> {
+    reader: Reader<'a>,
+    dir: PathBuf,
+    stream: u64,
+    /// Blocks of one segment come one after the other, as a rule.
+    open: Option<SegmentFile>,
+    pub(super) found: HashMap<u64, Segment>,
+    /// Why the first block was given up that should be in the log.
+    unreadable: Option<String>,
+}
+
+impl<'a> Readable<'a> {
+    pub(super) fn new(reader: Reader<'a>, stream: u64) -> Readable<'a> {
+        let dir = reader.offline.dir.join("segments");
+        Readable { reader, dir, stream, open: None, found: HashMap::new(), unreadable: None }
+    }
+
+    /// Segment files that are there.
+    pub(super) fn segment_count(&self) -> u64 {
+        self.found.values().filter(|found| **found != Segment::Missing).count() as u64
+    }
+
+    pub(super) fn look_for(&mut self, block: &PlacedBlock) -> Presence {
+        match (block.place, block.logged()) {
+            (Place::Segment(place), _) => self.look_in_segment(place),
+            (Place::Log(_), Some(logged)) => self.look_in_log(&logged),
+            (Place::Log(_), None) => Presence::Damaged,
+        }
+    }
+
+    fn look_in_log(&mut self, block: &LoggedBlock) -> Presence {
+        let Reader { log, depth, gaps, .. } = self.reader;
+        let (position, bytes) = (Position(block.range.position), block.range.bytes);
+        if !log.holds(position, bytes) {
+            if !gaps.may_lack_settlements(self.stream) {
+                let why = || format!("no file of log/ holds the records at position {position}");
+                self.unreadable.get_or_insert_with(why);
+            }
+            return Presence::Gone;
+        }
+        let read = match depth {
+            Depth::Lengths => return Presence::Whole,
+            Depth::Blocks => read_logged(log, self.stream, block),
+        };
+        match read {
+            Ok(_) => Presence::Whole,
+            Err(error) => {
+                self.unreadable.get_or_insert_with(|| error.to_string());
+                Presence::Damaged
+            }
+        }
+    }
+
+    pub(super) fn look_in_segment(&mut self, place: BlockPlace) -> Presence {
+        let Reader { offline, depth, .. } = self.reader;
+        let disk: &dyn Disk = &offline.disk;
+        if self.open.as_ref().is_none_or(|open| open.segment != place.segment) {
+            self.open = SegmentFile::open(disk, &self.dir, self.stream, place.segment).ok();
+        }
+        let Some(open) = &self.open else {
+            self.found.insert(place.segment, Segment::Missing);
+            return Presence::Gone;
+        };
+        let header = if open.header_is_whole() { Segment::Whole } else { Segment::HeaderDamaged };
+        let state = self.found.entry(place.segment).or_insert(header);
+        // 8 bytes of the block's own header (docs/formats/segment.md).
+        let end = place.offset + 8 + u64::from(place.bytes);
+        let is_good = match depth {
+            Depth::Lengths => end <= open.bytes,
+            Depth::Blocks => open.block(place.offset, place.bytes).is_some(),
+        };
+        if is_good {
+            return Presence::Whole;
+        }
+        *state = Segment::BlocksDamaged;
+        Presence::Damaged
+    }
+
+    /// Tells what is wrong with a queue's files, and what of it is missing for whatever reason.
+    pub(super) fn tell(self, queue: &QueueSurvey, problems: &mut Problems) {
+        let QueueSurvey { name, vhost, gone_messages, .. } = queue;
+        let is_doubtful = self.reader.gaps.may_lack_settlements(queue.id);
+        if let Some(why) = self.unreadable {
+            problems.add(format!("queue '{name}' in vhost '{vhost}': {why}"));
+        }
+        for (segment, found) in self.found {
+            let is_wrong = found != Segment::Whole && !(is_doubtful && found == Segment::Missing);
+            if is_wrong {
+                let words = found.words();
+                problems.add(format!("queue '{name}' in vhost '{vhost}': segment {segment:016x} {words}"));
+            }
+        }
+        if *gone_messages > 0 {
+            problems.add(format!(
+                "queue '{name}' in vhost '{vhost}': {gone_messages} messages that readable records tell of are nowhere, neither blocks nor bodies. What \
+                 cannot be read of log/ will have told that they were settled or moved: nothing is lost by it, unless somebody took files away"
+            ));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a salvage reports, compared with what is there: folders of queues with fanouts whose messages were settled now and then, damaged at
+//! one place anywhere. The report never tells of a message as lost that is there, and is never silent about one that is not.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use commitlog::{Found, inspect_log_file, list_log_files};
+use platform::{RealDisk, SeededRandom};
+use queues::RecordKind;
+
+use super::fuzz::{Harm, Held, body, copy, copy_alive, declare, harm, one_of, open, publish, take};
+use super::{Depth, Offline, QueueSurvey, Survey};
+
+const FANS: [&str; 2] = ["fan0", "fan1"];
+const QUEUES: [&str; 4] = ["fan0", "fan1", "alone", "prio"];
+const HARMS: [Harm; 6] =
+    [Harm::Flip, Harm::Wreck(2), Harm::Wreck(60), Harm::Zeros(512), Harm::Zeros(4096), Harm::Cut];
+
+/// A folder, and what was sent to each queue and not settled until the end.
+struct Base {
+    folder: tempfile::TempDir,
+    sent: Held,
+    live: Held,
+}
+
+fn drain(folder: &Path, names: impl Iterator<Item = String>) -> Held {
+    let (broker, principal) = open(folder);
+    let held =
+        names.map(|name| (name.clone(), take(&broker, &principal, &name, usize::MAX))).collect::<Held>();
+    broker.shutdown();
+    held
+}
+
+/// Queues in which much was settled while the log went on; as a killed server leaves them, or one that was stopped.
+fn base(seed: u64) -> Base {
+    let random = SeededRandom::new(seed);
+    let folder = tempfile::tempdir().expect("a folder");
+    let killed = tempfile::tempdir().expect("a folder");
+    let mut nth = 0;
+    let mut sent: Held = QUEUES.iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
+    let lives = 1 + random.below(2);
+    for life in 0..=lives {
+        let (broker, principal) = open(folder.path());
+        if life == 0 {
+            QUEUES.iter().for_each(|name| declare(&broker, &principal, name));
+        }
+        for _ in 0..4 {
+            for _ in 0..random.below(120) {
+                let to: &[&str] = if random.below(3) > 0 { &["fan"] } else { &["alone", "prio"] };
+                publish(&broker, &principal, nth, to);
+                let is_sent = |name: &&str| to.contains(name) || (to == ["fan"] && FANS.contains(name));
+                for name in QUEUES.iter().filter(|name| is_sent(name)) {
+                    let own = if FANS.contains(name) { "fan" } else { name };
+                    sent.get_mut(*name).expect("all are there").push(body(own, nth));
+                }
+                nth += 1;
+            }
+            broker.services().settle_all();
+            for name in QUEUES {
+                // Some are nearly drained, others hardly touched.
+                let count = random.below(1 + random.below(120)) as usize;
+                take(&broker, &principal, name, count);
+            }
+            broker.services().settle_all();
+        }
+        if life == lives {
+            copy_alive(folder.path(), killed.path());
+        }
+        broker.shutdown();
+    }
+    let folder = if random.below(2) == 0 { folder } else { killed };
+    let reading = tempfile::tempdir().expect("a folder");
+    copy(folder.path(), reading.path());
+    let live = drain(reading.path(), QUEUES.iter().map(|name| (*name).to_owned()));
+    Base { folder, sent, live }
+}
+
+/// Salvages; gives the report and what the new folder holds.
+fn salvaged(folder: &Path) -> (Survey, Held) {
+    let new = tempfile::tempdir().expect("a folder");
+    let to = new.path().join("new");
+    let salvaged = Offline::open(folder).expect("nobody has it").salvage(&to).expect("it can be read");
+    let clean = Offline::open(&to).expect("nobody has it").survey(Depth::Blocks).expect("it can be read");
+    assert_eq!(clean.problems.texts, [""; 0]);
+    let held = drain(&to, salvaged.survey.queues.iter().map(|queue| queue.name.clone()));
+    (salvaged.survey, held)
+}
+
+/// What is wrong with what is told of one queue.
+fn judge(queue: &QueueSurvey, base: &Base, held: &[String], survey: &Survey) -> Vec<String> {
+    let set = |bodies: &'_ [String]| bodies.iter().cloned().collect::<BTreeSet<String>>();
+    let (live, sent, there) = (set(&base.live[&queue.name]), set(&base.sent[&queue.name]), set(held));
+    let missing = live.difference(&there).count() as u64;
+    let not_there = sent.difference(&there).count() as u64;
+    let twice = (held.len() - there.len()) as u64;
+    let QueueSurvey { name, messages, lost_messages, doubtful_messages, .. } = queue;
+    let mut wrong = Vec::new();
+    let mut check = |is_right: bool, what: String| {
+        if !is_right {
+            wrong.push(format!("{name}: {what}"));
+        }
+    };
+    check(*messages == held.len() as u64, format!("{messages} are told, {} there", held.len()));
+    check(there.is_subset(&sent), "something is there that nobody sent".to_owned());
+    check(twice <= queue.returned_twins, format!("{twice} are there twice"));
+    check(*lost_messages <= missing, format!("{lost_messages} are told to be lost, {missing} are not there"));
+    check(
+        *doubtful_messages <= not_there,
+        format!("{doubtful_messages} are told to be lost or settled, {not_there} are not there"),
+    );
+    let known = lost_messages + doubtful_messages + queue.gone_messages + queue.left_out_messages;
+    let told = known + queue.unread_messages_max;
+    let is_open = |text: &String| text.contains("cannot be known") || text.contains("are not counted");
+    let is_told = told >= missing || survey.problems.texts.iter().any(is_open) || !survey.notes.is_empty();
+    check(is_told, format!("{missing} are not there, {told} are told"));
+    wrong
+}
+
+/// A record of a log file: the file, and where its payload begins and ends there.
+type RecordOf = (PathBuf, u64, u64);
+
+/// State records in the log.
+fn states(folder: &Path) -> Vec<RecordOf> {
+    let mut states = Vec::new();
+    for file in list_log_files(&RealDisk, &folder.join("log")).expect("it is there") {
+        let path = file.path.clone();
+        let note = |found: Found<'_>| {
+            if let Found::Record(record) = found
+                && record.kind == RecordKind::State as u8
+            {
+                // Behind the file's header.
+                let end = record.position.0 - file.first.0 + 32;
+                states.push((path.clone(), end - record.payload.len() as u64, end));
+            }
+        };
+        inspect_log_file(&RealDisk, &file, note).expect("it can be read");
+    }
+    states
+}
+
+/// More than the record's checksum could put right.
+fn wreck_record((path, first, end): &RecordOf, random: &SeededRandom) -> String {
+    let at = (first + random.below(end - first - 1)) as usize;
+    let mut bytes = std::fs::read(path).expect("it is there");
+    bytes[at..at + 2].iter_mut().for_each(|byte| *byte ^= 1 + random.below(255) as u8);
+    std::fs::write(path, bytes).expect("it can be written");
+    format!("a state record wrecked at byte {at} of {}", path.display())
+}
+
+/// Damages a copy, and says what of the report is wrong.
+fn trial(base: &Base, seed: u64) -> Vec<String> {
+    let random = SeededRandom::new(seed);
+    let damaged = tempfile::tempdir().expect("a folder");
+    copy(base.folder.path(), damaged.path());
+    let mut files: Vec<PathBuf> = crate::recovery::tests::files_below(damaged.path());
+    // Without users nobody could look into the new folder.
+    files.retain(|file| {
+        file.starts_with(damaged.path().join("log")) || file.starts_with(damaged.path().join("segments"))
+    });
+    let states = states(damaged.path());
+    let what = if states.is_empty() || random.below(2) == 0 {
+        harm(one_of::<PathBuf>(&files, &random), *one_of(&HARMS, &random), &random)
+    } else {
+        wreck_record(one_of(&states, &random), &random)
+    };
+    let (survey, held) = salvaged(damaged.path());
+    let nothing = Vec::new();
+    let names: HashMap<&str, &QueueSurvey> = survey.queues.iter().map(|it| (&*it.name, it)).collect();
+    let mut wrong = Vec::new();
+    for (name, live) in &base.live {
+        if let Some(queue) = names.get(&**name) {
+            wrong.extend(judge(queue, base, held.get(name).unwrap_or(&nothing), &survey));
+        } else if !live.is_empty() && survey.problems.is_empty() {
+            wrong.push(format!("nothing is told of {name}, which is gone"));
+        }
+    }
+    if !wrong.is_empty() {
+        wrong.push(what);
+        wrong.extend(survey.queues.iter().map(|queue| format!("    {queue:?}")));
+        wrong.extend(survey.problems.texts.iter().map(|text| format!("    {text}")));
+    }
+    wrong
+}
+
+#[test]
+fn what_is_reported_is_what_is_there() {
+    let range = std::env::var("TEST_SEED").unwrap_or_default();
+    let parsed = range.split_once('-').and_then(|(from, to)| Some(from.parse().ok()?..=to.parse().ok()?));
+    let mut wrong = Vec::new();
+    for seed in parsed.unwrap_or(1..=3) {
+        let base = base(seed);
+        for nth in 0..20 {
+            let found = trial(&base, seed * 1000 + nth);
+            if !found.is_empty() {
+                wrong.push(format!("seed {seed}, damage {nth}:\n{}", found.join("\n")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -12,5 +12,6 @@ mod policies;
 pub mod queues;
 pub(crate) mod seeds;
 pub(crate) mod translate;
+mod unsynced;
 pub mod users;
 pub(crate) mod writer;

@@ -196,7 +196,7 @@ impl Broker {
         Ok(DeclaredQueue { name, counts: queue.counts(), queue })
     }
 
-    /// Deletes a queue; a missing one is fine (B78). Answered when it is gone and that is durable.
+    /// Deletes a queue; a missing one is fine (B78). Answered when it is gone and that is durable, whoever deleted it.
     pub fn delete_queue(
         &self,
         principal: &Principal,
@@ -208,7 +208,7 @@ impl Broker {
         principal.check_queue(Permission::Configure, &name)?;
         let queue = match principal.usable_queue(&name) {
             Ok(queue) => queue,
-            Err(Refused::NotFound(_)) => return Ok(Call::ready(Ok(DeletedQueue { ready: 0 }))),
+            Err(Refused::NotFound(_)) => return Ok(self.gone(principal, &name)),
             Err(refused) => return Err(refused),
         };
         if queue.is_durable() && self.alarms().storage_failure().is_some() {
@@ -218,6 +218,15 @@ impl Broker {
         let by = principal.user.name.clone();
         queue.submit(Event::Delete { if_unused, if_empty, reply, by });
         Ok(call)
+    }
+
+    /// Answers when the absence of a queue is durable.
+    fn gone(&self, principal: &Principal, name: &[u8]) -> Call<Result<DeletedQueue, Refused>> {
+        let position = self.0.writer.lock().position_of_absence(principal.vhost.name().as_bytes(), name);
+        let (reply, call) = Call::pair();
+        let answer = move |done: Result<(), Refused>| reply.send(done.map(|()| DeletedQueue { ready: 0 }));
+        self.0.committing.when_durable(position, Box::new(answer));
+        call
     }
 
     /// Removes all ready messages; answers how many (B80).

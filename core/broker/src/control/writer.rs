@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use commitlog::{Log, LogWriter, Names, Position, read_latest_snapshot, write_snapshot};
-use metadata::{Applied, Command, Outcome, State};
+use metadata::{Applied, Command, DeleteQueue, Outcome, State};
 use platform::Disk;
 
 use super::committing::Committing;
 use super::translate::refused;
+use super::unsynced::Unsynced;
 use crate::broker::StartError;
 use crate::foundation::Foundation;
 use crate::refused::Refused;
@@ -27,6 +28,7 @@ pub(crate) struct Writer {
     snapshot_at: u64,
     snapshot_every_bytes: u64,
     applied: Applied,
+    unsynced: Unsynced,
 }
 
 impl Writer {
@@ -82,6 +84,7 @@ impl Writer {
             snapshot_at: from,
             snapshot_every_bytes: sizes.snapshot_every_bytes,
             applied: Applied::default(),
+            unsynced: Unsynced::default(),
         };
         Ok((writer, log_writer, known))
     }
@@ -116,6 +119,7 @@ impl Writer {
                 self.names.add(logged, self.state.durable_ids_end());
             }
             position = logged.0;
+            self.unsynced.note(position, &self.applied.changes, self.log.durable().0);
             if position == Position::NEVER.0 {
                 // A failed log is told by who waits for the position. A snapshot here would hide all that comes after a restart.
                 return if self.log.failure().is_some() {
@@ -125,24 +129,30 @@ impl Writer {
                 };
             }
         } else if self.applied.changes.is_empty() {
-            position = self.position_of_found(&outcome);
+            position = self.position_of_found(command, &outcome);
         }
         Ok(self.outcome(outcome, position))
     }
 
-    /// When what a command found is durable. After a failure of the log that is known of queues and exchanges: those that were declared
-    /// before may be declared again, those whose declaration was lost must not seem to be there.
-    fn position_of_found(&self, outcome: &Outcome) -> u64 {
-        let id = match outcome {
-            Outcome::QueueExists(record) => Some(record.id.0),
-            Outcome::ExchangeExists(record) => Some(record.id.0),
-            _ => None,
-        };
-        match (self.log.goal(), id) {
-            (Position::NEVER, Some(id)) if !self.names.has(id) => Position::NEVER.0,
-            (Position::NEVER, _) => self.log.end().0,
-            (goal, _) => goal.0,
+    /// When it is durable that there is no such queue.
+    pub(crate) fn position_of_absence(&self, vhost: &[u8], name: &[u8]) -> u64 {
+        let delete = DeleteQueue { vhost: vhost.into(), name: name.into(), id: None };
+        self.position_of_found(&Command::DeleteQueue(delete), &Outcome::Unchanged)
+    }
+
+    /// When what a command found is durable. After a failure of the log what was on its way is lost: things that were declared before may be
+    /// declared again, those whose declaration was lost must not seem to be there, nor bindings, nor deletions.
+    fn position_of_found(&self, command: &Command, outcome: &Outcome) -> u64 {
+        let goal = self.log.goal();
+        if goal != Position::NEVER {
+            return goal.0;
         }
+        let is_lost = match outcome {
+            Outcome::QueueExists(record) => !self.names.has(record.id.0),
+            Outcome::ExchangeExists(record) => !self.names.has(record.id.0),
+            _ => self.unsynced.explain(command, self.log.durable().0),
+        };
+        if is_lost { Position::NEVER.0 } else { self.log.end().0 }
     }
 
     fn outcome(&mut self, outcome: Outcome, position: u64) -> (Outcome, Vec<metadata::Change>, u64) {
@@ -232,6 +242,68 @@ mod tests {
         let durable = writer.log.durable().0;
         assert_eq!(writer.apply(&declare("kept"), "u").unwrap().2, durable);
         assert_eq!(writer.apply(&declare("lost"), "u").unwrap().2, u64::MAX);
+    }
+
+    #[test]
+    fn after_a_failure_only_what_is_durable_is_bound_or_deleted_again() {
+        let disk = Arc::new(SimDisk::new());
+        let mut writer = open(&disk);
+        let (vhost, name) = (b"/".as_slice(), |name: &str| name.as_bytes().into());
+        let declare = |queue: &str| {
+            Command::DeclareQueue(metadata::DeclareQueue {
+                vhost: vhost.into(),
+                name: name(queue),
+                durable: true,
+                auto_delete: false,
+                exclusive_owner: None,
+                arguments: metadata::Arguments::default(),
+                queue_type: metadata::QueueType::Classic,
+            })
+        };
+        let destination = || metadata::DestinationName::Queue(name("q"));
+        let source = || name("amq.direct");
+        let bind = |key: &str| {
+            let (vhost, key, arguments) = (vhost.into(), name(key), metadata::Arguments::default());
+            Command::Bind(metadata::Bind {
+                vhost,
+                source: source(),
+                destination: destination(),
+                key,
+                arguments,
+            })
+        };
+        let unbind = |key: &str| {
+            let (vhost, key, arguments) = (vhost.into(), name(key), metadata::Arguments::default());
+            let (source, destination) = (source(), destination());
+            Command::Unbind(metadata::Unbind { vhost, source, destination, key, arguments })
+        };
+        let delete = |queue: &str| {
+            Command::DeleteQueue(DeleteQueue { vhost: vhost.into(), name: name(queue), id: None })
+        };
+        let made = crate::control::users::new_vhost_metadata();
+        writer
+            .apply(&Command::AddVhost(metadata::AddVhost { name: vhost.into(), metadata: made }), "u")
+            .unwrap();
+        for command in [declare("q"), declare("deleted"), bind("kept"), bind("unbound")] {
+            writer.apply(&command, "u").unwrap();
+        }
+        writer.log.sync_barrier().unwrap();
+        assert_eq!(writer.apply(&bind("kept"), "u").unwrap().2, writer.log.durable().0);
+        disk.fail_nth_sync(1);
+        for command in [bind("lost"), unbind("unbound"), delete("deleted")] {
+            writer.apply(&command, "u").unwrap();
+        }
+        assert!(writer.log.sync_barrier().is_err());
+        let durable = writer.log.durable().0;
+        let mut position = |command: &Command| writer.apply(command, "u").unwrap().2;
+        for found in [bind("kept"), unbind("never"), delete("never")] {
+            assert_eq!(position(&found), durable, "{found:?}");
+        }
+        for lost in [bind("lost"), unbind("unbound"), delete("deleted")] {
+            assert_eq!(position(&lost), u64::MAX, "{lost:?}");
+        }
+        let absence = |queue: &str| writer.position_of_absence(vhost, queue.as_bytes());
+        assert_eq!((absence("never"), absence("deleted")), (durable, u64::MAX));
     }
 
     #[test]

@@ -114,16 +114,20 @@ impl World {
     }
 
     fn foundation(&self, disk: Arc<dyn Disk>) -> Foundation {
+        let seed = self.random.next_u64();
+        // In half of the lives queues compact their segments only because all of them together have too much that is dead.
+        let segment_free_bytes_max = if seed.is_multiple_of(2) { 0 } else { 1 << 30 };
         Foundation {
             disk,
             clock: self.clock.clone(),
-            random: Arc::new(SeededRandom::new(self.random.next_u64())),
+            random: Arc::new(SeededRandom::new(seed)),
             memory: Arc::new(SimMemory::new(1 << 30)),
             sizes: FileSizes {
                 // Small files roll often; what lives may need more than one.
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
-                segment_free_bytes_max: 0,
+                segment_free_bytes_max,
+                node_free_bytes_max: 4 << 10,
                 waiting_bytes_max: FileSizes::default().waiting_bytes_max,
                 snapshot_every_bytes: 2 << 10,
                 bodies: SharedBodySizes {

@@ -181,7 +181,7 @@ inBrowser("when the broker goes, the page says so, and goes on when it is back",
   assert.equal(await page.getByText("The broker does not answer").count(), 0);
 });
 
-for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["Definitions", "Nodes", "Log", "Profiling", "Users", "Policies", "Shovels"]], ["policymaker", ["Policies", "Limits"], ["Nodes", "Users", "Profiling"]], ["monitoring", ["Nodes", "Log", "Shovels"], ["Users", "Profiling", "Policies"]]]) {
+for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["Definitions", "Nodes", "Log", "Profiling", "Users", "Policies", "Shovels"]], ["policymaker", ["Policies", "Limits", "Shovels"], ["Nodes", "Users", "Profiling"]], ["monitoring", ["Nodes", "Log", "Shovels"], ["Users", "Profiling", "Policies"]]]) {
   inBrowser(`a user with the tag ${tag} sees the pages for it and nothing that fails`, { login: false }, async (page) => {
     const name = `ui-${tag}`;
     await api(`users/${name}`, { method: "PUT", body: { password: "look", tags: tag } });
@@ -249,12 +249,60 @@ inBrowser("what a user may not do is not offered, and the page says what it woul
   await browser.go(page, `queues/${V}/billing`);
   await page.getByText("deleting (needs the permission “configure” on this queue)").waitFor();
   assert.deepEqual([await page.getByRole("button", { name: "Purge" }).count(), await page.getByRole("button", { name: "Delete", exact: true }).count()], [1, 0]);
+  await browser.go(page, `exchanges/${V}/letters`); // nothing may be written to, so there is nothing to bind it to
+  await page.getByText("binding from here (needs the permission “write” on what it leads to)").waitFor();
+  assert.deepEqual([await page.getByRole("button", { name: "Bind", exact: true }).count(), await page.getByRole("button", { name: "Unbind" }).count()], [0, 0]);
   await browser.go(page, `vhosts/${V}`); // the route of one vhost is for administrators
   await page.getByText("Default queue type").waitFor();
   await browser.go(page, "connections");
   await page.getByRole("link", { name: "ui-test" }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Close" }).count(), 0, "monitors look only");
   await api("users/ui-reader", { method: "DELETE" });
+});
+
+inBrowser("monitors find as many queues and exchanges counted beside the pages as are on them", { login: false }, async (page) => {
+  await channel.assertQueue("counted");
+  await api("queues/%2F/ui-elsewhere", { method: "PUT", body: {} });
+  await api("users/ui-counter", { method: "PUT", body: { password: "look", tags: "monitoring" } });
+  await api(`permissions/${V}/ui-counter`, { method: "PUT", body: { configure: "", write: "", read: ".*" } });
+  await browser.login(page, "ui-counter", "look");
+  const nav = page.getByRole("navigation", { name: "Pages" });
+  for (const [kind, label] of [["queues", "Queues"], ["exchanges", "Exchanges"]]) {
+    const here = (await api(`${kind}/${V}`)).body.length, all = (await api(kind)).body.length;
+    assert.ok(here < all);
+    await nav.getByRole("link", { name: new RegExp(`^${label}\\s*${here}$`) }).waitFor();
+    await page.locator("a.tile").filter({ hasText: new RegExp(`^${label}\\s*${here}$`) }).waitFor();
+  }
+  await page.getByText("those of the whole broker").waitFor();
+  for (const [address, method] of [["users/ui-counter", "DELETE"], ["queues/%2F/ui-elsewhere", "DELETE"]]) await api(address, { method });
+  await channel.deleteQueue("counted");
+});
+
+inBrowser("policymakers see what shovels are told to do, without passwords, and add and delete them", { login: false }, async (page) => {
+  if ((await api("shovels")).status !== 200) return; // a broker without shovels
+  await channel.assertQueue("policed");
+  await api("users/ui-policer", { method: "PUT", body: { password: "look", tags: "policymaker" } });
+  await api(`permissions/${V}/ui-policer`, { method: "PUT", body: { configure: ".*", write: ".*", read: ".*" } });
+  const value = { "src-uri": `${AMQP.replace(/\/[^/]*$/, "")}/${V}`, "src-queue": "policed", "dest-uri": `amqp:///${V}`, "dest-exchange": "letters", "dest-exchange-key": "k" };
+  await api(`parameters/shovel/${V}/kept`, { method: "PUT", body: { value } });
+  await browser.login(page, "ui-policer", "look");
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Shovels" }).click();
+  const row = page.getByRole("row").filter({ hasText: "kept" });
+  await row.getByText("queue policed").waitFor();
+  await row.getByText("exchange letters, key k").waitFor();
+  assert.doesNotMatch(await row.innerText(), /guest/);
+  await page.getByText("Add a shovel").click();
+  await page.getByLabel("Name of the shovel").fill("made");
+  for (const side of ["From", "To"]) await page.getByRole("group", { name: side }).getByLabel("Its name").fill("policed");
+  await page.getByRole("button", { name: "Add shovel" }).click();
+  await page.getByRole("row").filter({ hasText: "made" }).waitFor();
+  for (const name of ["made", "kept"]) {
+    await page.getByRole("row").filter({ hasText: name }).getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByText(`Shovel ${name} is gone`).waitFor();
+  }
+  await api("users/ui-policer", { method: "DELETE" });
+  await channel.deleteQueue("policed");
 });
 
 inBrowser("an exclusive queue is its connection's: the page offers nothing that the broker would refuse", async (page) => {

@@ -26,6 +26,7 @@ class Session {
   everyMs = $state(5000);
   theme = $state("auto");
   columns = $state.raw({}); // by what a list holds: which columns were chosen or left out
+  counts = $state.raw({}); // by page: how much is on its list
 
   constructor() {
     const kept = remembered();
@@ -81,11 +82,13 @@ class Session {
     const tags = this.user?.tags ?? [];
     return typeof tags === "string" ? tags.split(",") : tags;
   }
-  /** administrator may all; monitoring and policymaker what RabbitMQ lets them. */
-  may(tag) {
+  /** administrator may all; monitoring and policymaker what RabbitMQ lets them. Several `among` may be enough, with blanks between them. */
+  may(among) {
     const tags = this.tags();
-    return tags.includes("administrator") || tags.includes(tag);
+    return tags.includes("administrator") || among.split(" ").some((tag) => tags.includes(tag));
   }
+  /** Whether the user may `write` or `read` anything in a vhost. */
+  touches(kind, vhost) { return !this.permissions || this.places(kind).includes(vhost); }
 
   async start() {
     let header = null;

@@ -43,7 +43,7 @@ export const pages = {
   vhosts: both("Virtual hosts", Vhosts, Vhost),
   policies: { title: "Policies", is: Policies },
   limits: { title: "Limits", is: Limits },
-  shovels: { title: "Shovels", is: Shovels, tag: "monitoring" },
+  shovels: { title: "Shovels", is: Shovels, tag: "monitoring policymaker" },
   cluster: { title: "Cluster", is: Cluster },
   definitions: { title: "Definitions", is: Definitions, tag: "administrator" },
   missing: { title: "No such page", is: Missing },

@@ -16,6 +16,7 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "crash"))
 
 import broker  # noqa: E402
+import dashboards  # noqa: E402
 import families  # noqa: E402
 import traffic  # noqa: E402
 
@@ -119,25 +120,31 @@ def test_objects_are_told_apart(pages):
     assert value(pages, "metrics/detailed?family=exchange_bindings", "rabbitmq_cluster_exchange_bindings", *exchange, 'type="direct"') == 1
 
 
-def test_the_queries_of_the_overview_dashboard_have_their_metrics(pages):
-    """What RabbitMQ-Overview asks for."""
-    metrics = families.parse(pages["metrics"])
-    channel = ["published", "confirmed", "unroutable_returned", "unroutable_dropped", "redelivered", "delivered_ack", "delivered", "acked"]
-    for name in [*(f"channel_messages_{it}_total" for it in channel), "channel_get_total", "channel_get_ack_total", "channel_get_empty_total",
-                 "queue_messages_ready", "queue_messages_unacked", "queue_messages_published_total", "channel_consumers", "consumers",
-                 "connections", "channels", "queues", "channel_messages_unconfirmed", "resident_memory_limit_bytes", "process_resident_memory_bytes",
-                 "disk_space_available_bytes", "process_max_fds", "process_open_fds", "queues_declared_total", "queues_created_total",
-                 "queues_deleted_total", "channels_opened_total", "channels_closed_total", "connections_opened_total", "connections_closed_total"]:
-        assert metrics[f"rabbitmq_{name}"]["samples"], name
-    # Newer versions of it ask for sums per protocol instead, and its table of nodes for these labels.
-    published = ["received", "received_confirm", "confirmed", "routed", "unroutable_returned", "unroutable_dropped"]
-    delivered = ["redelivered", "delivered", "delivered_consume_auto_ack", "delivered_consume_manual_ack", "delivered_get_auto_ack",
-                 "delivered_get_manual_ack", "get_empty", "acknowledged"]
-    for name in [*(f"messages_{it}_total" for it in published + delivered), "publishers", "consumers"]:
-        assert metrics[f"rabbitmq_global_{name}"]["samples"], name
-        assert "protocol" in metrics[f"rabbitmq_global_{name}"]["labels"], name
-    assert metrics["rabbitmq_build_info"]["labels"] >= {"rabbitmq_version", "erlang_version", "prometheus_client_version", "prometheus_plugin_version"}
-    assert metrics["rabbitmq_identity_info"]["labels"] >= {"rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"}
+@pytest.mark.parametrize("page", ["metrics", "metrics/per-object"])
+@pytest.mark.parametrize("metric", sorted(dashboards.OVERVIEW))
+def test_a_panel_of_the_overview_dashboard_has_its_metric(pages, page, metric):
+    """Whichever version of the dashboard somebody has imported, and whichever page is scraped."""
+    found = families.parse(pages[page])[metric]
+    assert found["samples"], metric
+    assert (found["type"] == "counter") == metric.endswith("_total"), metric
+    assert found["labels"] >= dashboards.OVERVIEW[metric], metric
+
+
+def test_a_label_that_a_join_adds_is_on_no_metric_before(pages):
+    """PromQL refuses `group_left(rabbitmq_node)` where the metric has a label of that name already, and a sum of what is told twice lies."""
+    for name, metric in families.parse(pages["metrics"]).items():
+        if name != "rabbitmq_identity_info":
+            assert not metric["labels"] & {"rabbitmq_cluster", "rabbitmq_node", "instance", "job", "namespace"}, name
+
+
+def test_what_dashboards_of_erlang_raft_and_streams_ask_for_is_documented_as_missing(pages):
+    """Nothing has a name of theirs and another meaning, and the page for operators says so."""
+    told = (HERE.parent.parent / "docs" / "monitoring.md").read_text()
+    shown = {name for page in pages.values() for name in families.parse(page)}
+    for dashboard, prefixes in dashboards.NOT_HERE.items():
+        assert dashboard in told, dashboard
+        for prefix in prefixes:
+            assert not [name for name in shown if name.startswith(prefix)], prefix
 
 
 def test_b181_the_dashboard_finds_its_node(pages):

@@ -27,6 +27,9 @@ pub(crate) fn coarse(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let files = process::open_files();
     let disk = levels.disk_free_bytes;
     optional(page, "process_open_fds", "Open files and sockets", files)?;
+    // RabbitMQ 4 dropped this one and its maximum; dashboards made for RabbitMQ 3 show how far they are apart.
+    let sockets = asked.broker.connections().count() as u64;
+    optional(page, "process_open_tcp_sockets", "Connections of clients", Some(sockets))?;
     optional(page, "process_resident_memory_bytes", "Memory of the process", Some(resident_bytes()))?;
     optional(page, "disk_space_available_bytes", "Space free for the data directory", disk)
 }
@@ -36,6 +39,7 @@ pub(crate) fn limits(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let levels = asked.broker.alarms().levels();
     let files = process::open_files_max();
     optional(page, "process_max_fds", "Files and sockets that may be open", files)?;
+    optional(page, "process_max_tcp_sockets", "Connections that files and sockets suffice for", files)?;
     let (memory, disk) = (levels.memory_limit_bytes() as f64, levels.disk_limit_bytes() as f64);
     page.single("resident_memory_limit_bytes", Kind::Gauge, "Memory above which publishers wait", memory)?;
     let help = "Free space below which publishers wait";

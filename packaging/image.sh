@@ -16,7 +16,7 @@ TARGET=${CARGO_TARGET_DIR:-target}
 BIN=${WARREN_BIN:-$TARGET/release/warren}
 OUT=${1:-$TARGET/image}
 IMAGE=${IMAGE:-warren}
-NAMES="rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins"
+NAMES="rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins rabbitmq-streams"
 ID=65532 # the user of images without root
 
 [ -x "$BIN" ] || { echo "no binary $BIN: run \`make build\`, or say which with WARREN_BIN" >&2; exit 1; }

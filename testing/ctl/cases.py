@@ -667,6 +667,64 @@ rabbitmq-diagnostics -n rabbit@nosuchhost check_running
 list_queues -n rabbit@nosuchhost
 """
 
+# Byte for byte: what there is to see of nothing. A vhost without anything in it, a user without rights.
+NOTHING = r"""
+add_vhost bare -q
+add_user barely rights -q
+list_queues -p bare
+list_queues -p bare -q
+list_queues -p bare -s
+list_queues -p bare --no-table-headers
+list_queues -p bare --formatter json
+list_queues -p bare --formatter csv
+list_bindings -p bare
+list_bindings -p bare -q
+list_bindings -p bare --formatter json
+list_bindings -p bare --formatter csv
+list_bindings -p bare --formatter pretty_table
+list_bindings -p bare --formatter erlang
+list_consumers -p bare
+list_consumers -p bare --formatter json
+list_policies -p bare
+list_policies -p bare -q
+list_policies -p bare -s
+list_policies -p bare --no-table-headers
+list_policies -p bare --formatter json
+list_policies -p bare --formatter erlang
+list_operator_policies -p bare
+list_operator_policies -p bare --formatter json
+list_parameters -p bare
+list_parameters -p bare --formatter json
+list_permissions -p bare
+list_permissions -p bare --formatter json
+list_user_permissions barely
+list_user_permissions barely -q --formatter json
+list_topic_permissions -p bare
+list_topic_permissions -p bare --formatter json
+list_user_topic_permissions barely
+list_vhost_limits -p bare
+list_vhost_limits -p bare --formatter json
+list_vhost_limits -p bare --formatter erlang
+list_user_limits --user barely
+list_user_limits --user barely --formatter json
+rabbitmq-diagnostics alarms -q
+rabbitmq-diagnostics alarms --formatter json
+rabbitmq-diagnostics check_alarms -s
+rabbitmq-diagnostics check_alarms --formatter json
+list_deprecated_features --used --formatter json
+wait
+wait -t 1 {dir}/nosuch.pid
+wait -q -t 1 {dir}/nosuch.pid
+wait --pid nonsense
+wait --pid 1 {dir}/nosuch.pid
+wait a b
+rabbitmq-streams stream_status nonsense
+rabbitmq-streams add_replica a
+rabbitmq-streams nonsense
+delete_user barely -q
+delete_vhost bare -q
+"""
+
 WITHOUT_BROKER = r"""
 list_users
 list_users -q
@@ -700,7 +758,10 @@ version
 """
 
 GROUPS = {"users": USERS, "permissions": PERMISSIONS, "vhosts": VHOSTS, "listings": LISTINGS, "queues": QUEUES, "node": NODE, "policies": POLICIES, "matching": MATCHING, "tools": TOOLS,
-          "maintenance": MAINTENANCE, "given": GIVEN}
+          "maintenance": MAINTENANCE, "given": GIVEN, "nothing": NOTHING}
+
+# What these print is compared with its line ends.
+EXACT = {"nothing"}
 
 
 def cases(text):

@@ -71,6 +71,8 @@ differ("readable in a drawn table, too", [
 differ("one list of rows as for every other listing", [
     "list_consumers -p shop queue_name consumer_tag ack_required prefetch_count active activity_status arguments --formatter erlang"],
     exit=0, out=has("[[{queue_name,<<\"orders\">>}", "{activity_status,up}", "{<<\"x-priority\">>,signedint,3}"))
+differ("a list of something as in 3.10, as 4.3 dies of it, and of nothing as in 4.3", ["list_bindings -p shop --formatter csv"], exit=0, err="",
+       out=has('"late","exchange","orders","queue","order.#",""', '"[{""kind"",""a""},{""n"",1},{""x-match"",""all""}]"'))
 differ("a column more", [
     "list_queues -p shop name single_active_consumer_tag", "list_queues -p shop vhost name", "list_bindings -p shop source_name routing_key vhost",
     "list_exchanges -p shop name user_who_performed_action", "list_connections user user_provided_name",
@@ -117,6 +119,9 @@ differ("what is built in is not implied by anything", ["rabbitmq-plugins list ma
        out=has("'name': 'rabbitmq_management_agent'", "'running': True"))
 differ("nothing lies in directories", ["rabbitmq-plugins directories"], exit=0, out=has("built in"))
 differ("the guide is Warren's own", ["rabbitmq-plugins nonsense"], exit=64, out="", err=has("Command 'nonsense' not found.", "is_enabled"))
+differ("there are no streams yet", ["rabbitmq-streams stream_status nonsense", "rabbitmq-streams add_replica a"], exit=69,
+       err=has("Warren has no '", "streams are not there yet"))
+differ("the guide is Warren's own", ["rabbitmq-streams nonsense"], exit=64, out="", err=has("Command 'nonsense' not found.", "version"))
 differ("the node and its process are one", ["stop_app extra"], exit=69, err=has("Warren has no 'stop_app'"))
 differ("no values are encrypted", ["encode", "encode a b"], exit=69, err=has("Warren has no 'encode'"))
 differ("there are fewer listeners", [

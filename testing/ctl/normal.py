@@ -7,8 +7,8 @@ import re
 LINES = str.maketrans("lqwktnuxmvj", "┌─┬┐├┼┤│└┴┘")      # DEC line drawing, as RabbitMQ draws tables
 
 
-def text(words, node):
-    """One output stream in comparable form."""
+def text(words, node, exact=False):
+    """One output stream in comparable form; empty lines at its ends count only where they are looked for."""
     words = re.sub(r"\x1b\(0(.*?)\x1b\(B", lambda drawn: drawn.group(1).translate(LINES), words)
     words = re.sub(r"\x1b\[\d*m", "", words)
     words = re.sub(r'#PID<[\d.]+>|"Pid\(#PID<[\d.]+>\)"|<\d+\.\d+\.\d+>(?!\.)', "PID", words)
@@ -21,7 +21,8 @@ def text(words, node):
     words = re.sub(r"\b1[78]\d{11}\b", "TIME", words)
     words = re.sub(r"^(\$|)\d\d:\d\d:\d\d\.\d{3} \[.*\n", "", words, flags=re.M)
     words = re.sub(r"[ \t]+$", "", words, flags=re.M)
-    return squeezed(words).strip("\n")
+    words = squeezed(words)
+    return words if exact else words.strip("\n")
 
 
 def squeezed(words):
@@ -50,9 +51,13 @@ def parsed(words):
     return sorted(value, key=lambda row: json.dumps(row, sort_keys=True)) if isinstance(value, list) else value
 
 
-def comparable(answer, unordered=True):
+def comparable(answer, unordered=True, exact=False):
     """Exit code and streams of an answer to `line` by a broker called `node`."""
-    out, err = text(answer["out"], answer["node"]), text(answer["err"], answer["node"])
+    out, err = text(answer["out"], answer["node"], exact), text(answer["err"], answer["node"])
+    if exact:
+        if "json" in answer["line"] and out.startswith("{"):
+            out = parsed(out)
+        return {"exit": answer["exit"], "out": out, "err": err}
     if unordered:
         out = rows(out)
     if "json" in answer["line"]:

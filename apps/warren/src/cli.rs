@@ -35,7 +35,7 @@ pub enum Command {
     version,
     about = "A message broker that RabbitMQ's applications use unchanged",
     after_help = "Start a broker with built-in defaults:  warren server\n\
-                  Called as `rabbitmqctl`, `rabbitmq-diagnostics`, `-queues`, `-upgrade` or `-plugins`, this program behaves as \
+                  Called as `rabbitmqctl`, `rabbitmq-diagnostics`, `-queues`, `-upgrade`, `-plugins` or `-streams`, this program behaves as \
                   `warren ctl`.",
     arg_required_else_help = true,
     propagate_version = true

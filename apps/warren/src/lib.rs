@@ -10,6 +10,7 @@ pub mod diag;
 mod http;
 pub mod logging;
 mod node;
+mod pid_file;
 mod prometheus;
 mod readiness;
 pub mod server;

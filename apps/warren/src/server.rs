@@ -18,6 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Durability, NodeOptions, Options, Permit, Switch};
+use crate::pid_file::PidFile;
 use crate::{http, logging, node, prometheus, readiness};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
@@ -28,6 +29,7 @@ const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a broker until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    let _pid_file = PidFile::write_if_wanted()?;
     platform::memory::merge_freed_at_once();
     tracing::info!(limit = platform::open_files::allow_most(), "open files, connections included");
     let runtime = tokio::runtime::Builder::new_multi_thread()

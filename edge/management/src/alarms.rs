@@ -29,8 +29,13 @@ pub(crate) fn lines(broker: &Broker) -> Vec<String> {
 /// What is on; always succeeds.
 pub(crate) fn alarms(broker: &Broker) -> Answer {
     let lines = lines(broker);
-    let none = || format!("Node {NODE} reported no alarms, local or clusterwide");
-    Answer::Done { ok: if lines.is_empty() { none() } else { lines.join("\n") } }
+    if lines.is_empty() {
+        let text = format!("Node {NODE} reported no alarms, local or clusterwide");
+        return Answer::Facts { text, json: json!({"node": NODE, "result": "ok", "alarms": []}) };
+    }
+    let message = format!("Node {NODE} reported alarms");
+    let json = json!({"global": [], "local": lines, "message": message, "result": "ok"});
+    Answer::Facts { text: lines.join("\n"), json }
 }
 
 /// Fails when something is on.
@@ -46,7 +51,8 @@ pub(crate) fn check_local_alarms(broker: &Broker) -> Outcome {
 fn check(broker: &Broker, what: &str) -> Outcome {
     let lines = lines(broker);
     if lines.is_empty() {
-        return Ok(Answer::Done { ok: format!("Node {NODE} reported no {what}") });
+        let text = format!("Node {NODE} reported no {what}");
+        return Ok(Answer::Facts { text, json: json!({"result": "ok"}) });
     }
     Err(Failure::new(Exit::UNAVAILABLE, lines.join("\n")))
 }
@@ -196,14 +202,16 @@ mod tests {
         set_vm_memory_high_watermark(&broker, &request(&["x", "0"])).unwrap();
         set_disk_free_limit(&broker, &request(&["x", "1000000GB"])).unwrap();
         let both = "Free disk space alarm on node warren@localhost\nMemory alarm on node warren@localhost";
-        assert_eq!(alarms(&broker), Answer::Done { ok: both.into() });
+        let Answer::Facts { text, json } = alarms(&broker) else { panic!() };
+        assert_eq!((text.as_str(), json["local"].as_array().map(Vec::len)), (both, Some(2)));
         assert_eq!(check_alarms(&broker), Err(Failure::new(69, both)));
         assert_eq!(check_local_alarms(&broker), Err(Failure::new(69, both)));
         assert!(check_running(&broker).is_ok());
         set_vm_memory_high_watermark(&broker, &request(&["x", "absolute", "900GiB"])).unwrap();
         set_disk_free_limit(&broker, &request(&["x", "mem_relative", "0.0"])).unwrap();
         let none = "Node warren@localhost reported no alarms, local or clusterwide";
-        assert_eq!(alarms(&broker), Answer::Done { ok: none.into() });
+        let Answer::Facts { text, json } = alarms(&broker) else { panic!() };
+        assert_eq!((text.as_str(), &json["alarms"]), (none, &json!([])));
         let status = status(&broker);
         assert!(status.contains("Memory high watermark setting: 966.3676 gb, computed to: 966.3676 gb"));
         assert!(status.contains("Low free disk space watermark: 0.0 gb"), "{status}");

@@ -87,12 +87,16 @@ fn table(rows: &Rows, headers: Headers) -> String {
     lines(rows, headers, plain, str::to_owned, "\t")
 }
 
-/// Everything between quotes, as RabbitMQ does it; `-s` leaves the names of columns there.
+/// Everything between quotes, as RabbitMQ does it; `-s` leaves the names of columns there, and a list of nothing is nothing.
 fn csv(rows: &Rows) -> String {
     fn quoted(text: &str) -> String {
         format!("\"{}\"", text.replace('"', "\"\""))
     }
-    lines(rows, Headers::Shown, |value, kind| quoted(&plain(value, kind)), quoted, ",")
+    fn cell(value: &Value, kind: Kind) -> String {
+        let is_nothing = value.as_array().is_some_and(Vec::is_empty);
+        quoted(&if is_nothing { String::new() } else { plain(value, kind) })
+    }
+    lines(rows, Headers::Shown, cell, quoted, ",")
 }
 
 /// A value in a table: no tabs, line ends or terminal controls whatever a client named things.
@@ -244,10 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_everything() {
+    fn csv_quotes_everything_and_a_list_of_nothing_is_nothing() {
         let text = render(&sample(), Format::Csv, Headers::Hidden);
         assert!(text.starts_with("\"name\",\"messages\","), "{text}");
         assert!(text.contains("\n\"a\\tb\",\"2\",\"[{\"\"x-max-length\"\",5}"), "{text}");
+        let nothing = Rows { columns: vec!["arguments".into()], rows: vec![vec![json!([])]] };
+        assert_eq!(render(&nothing, Format::Csv, Headers::Shown), "\"arguments\"\n\"\"\n");
+        assert_eq!(render(&nothing, Format::Table, Headers::Hidden), "[]\n");
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub(crate) fn list_vhost_limits(broker: &Broker, request: &Request) -> Outcome {
         broker.read_metadata(|state| state.vhost(vhost.as_bytes()).map(|vhost| vhost.limits().clone()));
     let limits = found.ok_or_else(|| no_such_vhost(vhost))?;
     if limits.is_empty() {
-        return Ok(Answer::Facts { text: String::new(), json: Value::Array(Vec::new()) });
+        return Ok(listing("vhost", Vec::new()));
     }
     Ok(Answer::Done { ok: shown(&limits).to_string() })
 }

@@ -263,8 +263,10 @@ fn arguments(read: Words) -> Result<Arguments, String> {
     if let (Some(text), None) = (seconds, timeout) {
         invalid.push(format!("--timeout : {text}"));
     }
-    if let Some(text) = options.get("priority").filter(|text| text.parse::<i64>().is_err()) {
-        invalid.push(format!("--priority : {text}"));
+    for name in ["priority", "pid"] {
+        if let Some(text) = options.get(name).filter(|text| text.parse::<i64>().is_err()) {
+            invalid.push(format!("--{name} : {text}"));
+        }
     }
     let asks_help = options.contains_key("help") || options.contains_key("version");
     if let Some(entry) = catalogue::find(&command).filter(|_| !asks_help) {

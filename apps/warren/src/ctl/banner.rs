@@ -221,7 +221,7 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
         "cluster_status" => format!("Cluster status of node {node} ..."),
         "environment" => format!("Application environment of node {node} ..."),
         "report" => format!("Reporting server status of node {node} ..."),
-        "stop" | "shutdown" => format!("Stopping and halting node {node} ..."),
+        "stop" | "shutdown" => stopping(first),
         "is_running" => format!("Asking node {node} for its status ..."),
         "is_booting" => format!("Asking node {node} for its boot status ..."),
         "check_running" => format!("Checking if RabbitMQ is running on node {node} ..."),
@@ -270,6 +270,12 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
     })
 }
 
+fn stopping(pid_file: &str) -> String {
+    let monitored =
+        if pid_file.is_empty() { String::new() } else { format!("(will monitor pid file {pid_file}) ") };
+    format!("Stopping and halting node {NODE_NAME} {monitored}...")
+}
+
 fn wait_for_quorum(given: Option<Duration>) -> String {
     let seconds = given.unwrap_or(Duration::from_secs(120)).as_secs();
     format!(
@@ -307,6 +313,7 @@ fn of_upkeep(request: &Request, given: Option<Duration>) -> Option<String> {
             let family = request.options.get("address-family").map_or("IPv4", String::as_str);
             format!("Asking node {node} to resolve hostname {first} to {family} addresses...")
         }
+        "list_deprecated_features" if request.has("used") => "Listing deprecated features in use ...".into(),
         "list_deprecated_features" => "Listing deprecated features ...".into(),
         "has_reached_target_cluster_size" => {
             format!("Checking if target cluster size has been reached on node {node} ...")

@@ -18,6 +18,8 @@ pub enum Called {
     RabbitmqUpgrade,
     /// `rabbitmq-plugins`, or `warren plugins`.
     RabbitmqPlugins,
+    /// `rabbitmq-streams`.
+    RabbitmqStreams,
 }
 
 /// What stands before the names of commands of `rabbitmq-plugins`, which are everyday words, among all others.
@@ -34,6 +36,7 @@ impl Called {
             Self::RabbitmqQueues,
             Self::RabbitmqUpgrade,
             Self::RabbitmqPlugins,
+            Self::RabbitmqStreams,
         ];
         all.into_iter().find(|called| name == called.name())
     }
@@ -58,7 +61,11 @@ impl Called {
 
     /// Whether its guide and its completions show a section: those that are about what the tool is for.
     pub(super) fn shows(self, section: &str) -> bool {
-        self != Self::RabbitmqPlugins || matches!(section, "Help" | "Plugins")
+        match self {
+            Self::RabbitmqPlugins => matches!(section, "Help" | "Plugins"),
+            Self::RabbitmqStreams => section == "Help",
+            _ => true,
+        }
     }
 
     /// How it stands in usage lines.
@@ -71,6 +78,7 @@ impl Called {
             Self::RabbitmqQueues => "rabbitmq-queues",
             Self::RabbitmqUpgrade => "rabbitmq-upgrade",
             Self::RabbitmqPlugins => "rabbitmq-plugins",
+            Self::RabbitmqStreams => "rabbitmq-streams",
         }
     }
 }

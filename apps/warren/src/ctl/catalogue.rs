@@ -56,7 +56,8 @@ const ABSENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it needs a node that is stopped, and here node and process are one: `stop` it, and delete or move its data directory",
+        "it needs a node that is stopped, and here node and process are one: `stop` it, and delete or move its data directory; \
+         the next start makes a new one, and what `export_definitions` wrote before can be imported there",
         &["reset", "force_reset"],
     ),
     ("the node and its process are one: use `stop`, and start the process again", &["start_app", "stop_app"]),
@@ -218,5 +219,15 @@ mod tests {
         assert_eq!(nearest("feature_flags"), Some("list_feature_flags"));
         assert_eq!((nearest("nonsense"), nearest("list")), (None, None));
         assert!(absent("eval").unwrap().contains("Erlang"));
+    }
+
+    #[test]
+    fn the_page_about_compatibility_names_every_command_that_is_not_here() {
+        let page = include_str!("../../../../docs/compatibility.md");
+        let section = page.split("## Commands that are refused").nth(1).unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        for name in ABSENT.iter().flat_map(|(_, names)| names.iter()) {
+            assert!(section.contains(&format!("`{name}`")), "{name}");
+        }
     }
 }

@@ -23,7 +23,7 @@ Options of every command:
    --url URL                server elsewhere, by its HTTP API [default: $WARREN_URL]: http://USER@HOST:15672
    --password-file FILE     first line: the password for the URL [default: the terminal is asked]
    --dry-run                check the command line, do nothing
-   -n, --node and -l        accepted and not used: the data folder or the URL says which server is meant
+   -n, --node NODE          another host is refused [default: $RABBITMQ_NODENAME]; the folder or URL names the server
 ";
 
 /// How one command is used, in one line.
@@ -52,6 +52,7 @@ pub(super) fn all(called: Called) -> String {
     let name = called.name();
     let start = match called {
         Called::RabbitmqPlugins => format!("{name} list · {name} is_enabled rabbitmq_prometheus"),
+        Called::RabbitmqStreams => "there are no streams yet, each of its commands says so".to_owned(),
         _ => format!(
             "{name} status · {name} list_queues name messages consumers · {name} add_user NAME PASSWORD"
         ),

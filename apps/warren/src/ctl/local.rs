@@ -39,6 +39,9 @@ fn version(called: Called) -> Answer {
 }
 
 fn help(called: Called, command: Option<&str>) -> Result<Answer, Failure> {
+    if let Some((why, absent)) = command.and_then(|it| Some((catalogue::absent(it)?, it))) {
+        return Ok(refused(why, absent));
+    }
     let ok = match command {
         None => guide::all(called),
         Some(command) => match catalogue::find(&called.command(command)) {
@@ -123,6 +126,7 @@ mod tests {
             "\nCommand 'list_user' not found. \nDid you mean 'list_users'? "
         );
         assert_eq!(refusal(&["help", "nonsense"]).0, Exit::USAGE);
+        assert_eq!(refusal(&["help", "eval"]), refusal(&["eval"]));
         assert_eq!(run(&["list_users"]), None);
     }
 }

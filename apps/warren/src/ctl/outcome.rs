@@ -1,6 +1,6 @@
 //! An answer as text, by format. Refuses to know where the text goes.
 
-use management::{Answer, Failure, Format, NODE_NAME, Request, render};
+use management::{Answer, Failure, Format, NODE_NAME, Request, Rows, render};
 use serde_json::json;
 
 use super::arguments::{Arguments, Banner};
@@ -13,6 +13,10 @@ pub(super) fn text(answer: Answer, arguments: &Arguments) -> Result<String, Fail
     let json = arguments.format == Format::Json;
     match answer {
         Answer::Failed(failure) => Err(failure),
+        _ if is_silent_check(&arguments.request) => Ok(String::new()),
+        Answer::Rows(rows) if rows.rows.is_empty() && comes_whole(&arguments.request) => {
+            Ok(none(&rows, arguments))
+        }
         Answer::Rows(rows) => Ok(render(&rows, arguments.format, arguments.headers)),
         Answer::Facts { json: facts, .. } if json => Ok(format!("{facts}\n")),
         Answer::Facts { text, .. } => Ok(line(text)),
@@ -21,6 +25,37 @@ pub(super) fn text(answer: Answer, arguments: &Arguments) -> Result<String, Fail
             Ok(String::new())
         }
         Answer::Done { ok } => Ok(line(ok)),
+    }
+}
+
+/// Of a check that says by its exit code alone that all is well, when nothing else is asked for.
+fn is_silent_check(request: &Request) -> bool {
+    request.command == "check_alarms" && request.has("silent")
+}
+
+/// Whether RabbitMQ shows a list when it has all of it, rather than row by row: that it is empty is a line then.
+fn comes_whole(request: &Request) -> bool {
+    const LISTS: [&str; 10] = [
+        "list_permissions",
+        "list_user_permissions",
+        "list_topic_permissions",
+        "list_user_topic_permissions",
+        "list_policies",
+        "list_operator_policies",
+        "list_parameters",
+        "list_vhost_limits",
+        "list_user_limits",
+        "list_deprecated_features",
+    ];
+    LISTS.contains(&request.command.as_str())
+}
+
+/// Such a list without rows.
+fn none(rows: &Rows, arguments: &Arguments) -> String {
+    match arguments.format {
+        Format::Json => "[]\n".into(),
+        Format::Table => "\n".into(),
+        format => render(rows, format, arguments.headers),
     }
 }
 

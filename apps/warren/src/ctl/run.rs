@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use management::{Answer, Exit, Failure, Format};
+use management::{Answer, Exit, Failure, Format, Rows};
 
 use super::arguments::{Arguments, Banner, Mistake, Run, parse};
 use super::banner::{banner, comes_first};
 use super::following::Ended;
 use super::server::{Asking, Server, timed_out};
-use super::waiting::Gone;
+use super::waiting::{Gone, Waited};
 use super::{Called, catalogue, completing, documents, following, guide, local, outcome, profiles, waiting};
 
 /// How every refusal of arguments begins.
@@ -94,6 +94,9 @@ fn ask(
             waited => Ok(waited),
         };
     }
+    if arguments.request.command == "wait" {
+        return wait_for_process(arguments, server);
+    }
     if following::follows(&arguments.request.command) {
         return follow(arguments, server, banner);
     }
@@ -109,6 +112,7 @@ fn ask(
     }
     let gone = match arguments.request.command.as_str() {
         "shutdown" if !arguments.request.has("no-wait") => Gone::of(server),
+        "stop" => arguments.request.args.first().and_then(|file| Gone::named_by(Path::new(file))),
         _ => None,
     };
     let timeout = arguments.timeout.unwrap_or(if arguments.request.command.ends_with("_definitions") {
@@ -119,7 +123,14 @@ fn ask(
     match server.call(&arguments.request, timeout) {
         Ok(answer) => {
             let finished = finish(arguments, answer, target.as_deref(), banner)?;
-            Ok(finished.and_then(|()| wait_for_end(arguments, gone)))
+            let ended = finished.and_then(|()| wait_for_end(arguments, gone.as_ref()));
+            if let (Ok(()), Some(Gone::Process(number)), "stop", Banner::Shown) =
+                (&ended, &gone, arguments.request.command.as_str(), arguments.banner)
+            {
+                let file = &arguments.request.args[0];
+                say(&format!("process {number} (take from pid file {file}) is no longer running\n"))?;
+            }
+            Ok(ended)
         }
         Err(error) => Ok(Err(server.unanswered(&arguments.request.command, &error, timeout))),
     }
@@ -199,7 +210,33 @@ fn wait_for_start(arguments: &Arguments, server: &Server) -> Result<(), Failure>
     }
 }
 
-fn wait_for_end(arguments: &Arguments, gone: Option<Gone>) -> Result<(), Failure> {
+/// Each step is told when it is taken, or all of them in the end where programs read.
+fn wait_for_process(arguments: &Arguments, server: &Server) -> anyhow::Result<Result<(), Failure>> {
+    let waited = match Waited::of(&arguments.request) {
+        Ok(waited) => waited,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    let timeout = arguments.timeout.unwrap_or(waiting::DEFAULT);
+    let (mut steps, mut said) = (Vec::new(), Ok(()));
+    let answered = waited.wait(server, timeout, |step| {
+        if arguments.banner == Banner::Shown && said.is_ok() {
+            said = say(&format!("{step}\n"));
+        }
+        steps.push(vec![step.into()]);
+    });
+    said?;
+    match answered {
+        Ok(Some(())) if arguments.format == Format::Json => {
+            let rows = Rows { columns: vec!["message".into()], rows: steps };
+            finish(arguments, Answer::Rows(rows), None, None)
+        }
+        Ok(Some(())) => Ok(Ok(())),
+        Ok(None) => Ok(Err(timed_out("wait", timeout))),
+        Err(failure) => Ok(Err(failure)),
+    }
+}
+
+fn wait_for_end(arguments: &Arguments, gone: Option<&Gone>) -> Result<(), Failure> {
     let timeout = arguments.timeout.unwrap_or(waiting::DEFAULT);
     match gone {
         Some(gone) if !gone.wait(timeout) => Err(timed_out(&arguments.request.command, timeout)),

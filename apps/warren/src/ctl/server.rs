@@ -16,6 +16,9 @@ use super::arguments::Arguments;
 /// The environment variable that names the server when the command line does not: a URL as for `--url`.
 pub const URL_VARIABLE: &str = "WARREN_URL";
 
+/// The environment variable that names the node for RabbitMQ's tools when `-n` does not.
+const NODE_VARIABLE: &str = "RABBITMQ_NODENAME";
+
 /// Whether the terminal may be asked for a password that is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
@@ -49,9 +52,9 @@ impl Server {
         };
         let Some((text, from)) = arguments.url.clone().map(|text| (text, "--url")).or_else(from_environment)
         else {
-            let node = arguments.request.options.get("node");
+            let (node, from) = node_meant(arguments);
             return match node.filter(|node| is_elsewhere(node, &host_name())) {
-                Some(node) => Err(another_node(node, &arguments.request.command)),
+                Some(node) => Err(another_node(&node, from, &arguments.request.command)),
                 None => Ok(Self::Here(socket(arguments.data_dir.clone()))),
             };
         };
@@ -175,6 +178,16 @@ fn here(socket: &Path, error: &CallError) -> Failure {
     Failure::new(Exit::UNAVAILABLE, text)
 }
 
+/// The name of the node that is asked for, if one is, and where it comes from: as with RabbitMQ's tools `-n`, or else the environment,
+/// which says less than a folder on the command line.
+fn node_meant(arguments: &Arguments) -> (Option<String>, &'static str) {
+    if let Some(node) = arguments.request.options.get("node") {
+        return (Some(node.clone()), "--node");
+    }
+    let named = std::env::var(NODE_VARIABLE).ok();
+    (named.filter(|node| !node.is_empty() && arguments.data_dir.is_none()), NODE_VARIABLE)
+}
+
 /// Of this machine, or nothing when nobody knows.
 fn host_name() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
@@ -188,7 +201,7 @@ fn is_elsewhere(node: &str, host_name: &str) -> bool {
 }
 
 /// A check of another node must not be answered by the one that is here.
-fn another_node(node: &str, command: &str) -> Failure {
+fn another_node(node: &str, from: &str, command: &str) -> Failure {
     let problem = if command == "ping" {
         format!("Error:\nFailed to connect and authenticate to {node}")
     } else {
@@ -198,7 +211,7 @@ fn another_node(node: &str, command: &str) -> Failure {
     };
     let text = format!(
         "{problem}\n\n\
-         * names with another host do not mean the server of this machine, which is '{NODE_NAME}': leave --node out to reach it\n\
+         * names with another host do not mean the server of this machine, which is '{NODE_NAME}': leave {from} out to reach it\n\
          * is it on another machine? --url http://USER@HOST:15672 reaches it over HTTP"
     );
     Failure::new(Exit::UNAVAILABLE, text)

@@ -1,9 +1,10 @@
 //! Commands that wait for a server to come or to go. Refuses to know what else it answers.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use management::{Answer, CallError, Request};
+use management::{Answer, CallError, Exit, Failure, NODE_NAME, Request};
 
 use super::server::Server;
 
@@ -18,7 +19,97 @@ pub(super) const DEFAULT: Duration = Duration::from_secs(300);
 
 /// Whether this command waits for the server to answer.
 pub(super) fn waits_for_start(command: &str) -> bool {
-    matches!(command, "await_startup" | "wait" | "await_online_nodes")
+    matches!(command, "await_startup" | "await_online_nodes")
+}
+
+/// The process whose server is waited for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// By the file that the server writes its number to.
+    File(PathBuf),
+    /// By its number.
+    Process(u64),
+}
+
+impl Waited {
+    /// What a command line names.
+    ///
+    /// # Errors
+    /// Neither of both, or both, in RabbitMQ's words.
+    pub(super) fn of(request: &Request) -> Result<Self, Failure> {
+        let problem = match (request.args.first(), request.options.get("pid")) {
+            (Some(file), None) => return Ok(Self::File(file.into())),
+            (None, Some(number)) => return Ok(Self::Process(number.parse().unwrap_or(0))),
+            (None, None) => "No pid or pidfile specified",
+            (Some(_), Some(_)) => "Cannot specify both pid and pidfile",
+        };
+        Err(Failure::new(Exit::USAGE, format!("Error (argument validation): \"{problem}\"")))
+    }
+
+    /// Waits until the process runs and its server answers, telling each step in RabbitMQ's words; `None` is a timeout.
+    ///
+    /// # Errors
+    /// No number in the file; the process has ended; an answer that waiting will not change.
+    pub(super) fn wait(
+        &self,
+        server: &Server,
+        timeout: Duration,
+        mut tell: impl FnMut(String),
+    ) -> Result<Option<()>, Failure> {
+        let end = Instant::now() + timeout;
+        let number = match self {
+            Self::Process(number) => *number,
+            Self::File(file) => {
+                tell(format!("Waiting for pid file '{}' to appear", file.display()));
+                let Some(number) = number_in(file, timeout)? else { return Ok(None) };
+                tell(format!("pid is {number}"));
+                number
+            }
+        };
+        tell(format!(
+            "Waiting for erlang distribution on node '{NODE_NAME}' while OS process '{number}' is running"
+        ));
+        loop {
+            if !runs(number) {
+                return Err(Failure::new(Exit::UNAVAILABLE, "Error:\nprocess_not_running"));
+            }
+            match for_start(server, ATTEMPT.min(end.saturating_duration_since(Instant::now()))) {
+                Ok(()) => break,
+                Err(None) if Instant::now() >= end => return Ok(None),
+                Err(None) => {}
+                Err(Some(error)) => return Err(server.unanswered("wait", &error, timeout)),
+            }
+        }
+        tell(format!("Waiting for applications 'rabbit_and_plugins' to start on node '{NODE_NAME}'"));
+        tell(format!("Applications 'rabbit_and_plugins' are running on node '{NODE_NAME}'"));
+        Ok(Some(()))
+    }
+}
+
+/// The number of a running process that a file holds or will hold; `None` when it does not in time.
+fn number_in(file: &Path, timeout: Duration) -> Result<Option<u64>, Failure> {
+    let mut found = Ok(None);
+    until(timeout, || {
+        // A file that is not there, or is about to be written.
+        let Some(text) = fs::read_to_string(file).ok().filter(|text| !text.trim().is_empty()) else {
+            return false;
+        };
+        found = match text.trim().parse() {
+            Ok(number) => Ok(Some(number).filter(|number| runs(*number))),
+            Err(_) => {
+                let text = format!("Error:\n{{:garbage_in_pid_file, {:?}}}", file.display().to_string());
+                Err(Failure::new(Exit::UNAVAILABLE, text))
+            }
+        };
+        !matches!(found, Ok(None))
+    });
+    found
+}
+
+/// Whether a process of this machine runs; one that has ended and that nobody has asked about yet does not.
+fn runs(process: u64) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    status.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
 /// Waits until the server answers; an error is none in time, or an answer that waiting will not change.
@@ -48,6 +139,11 @@ pub(super) enum Gone {
 }
 
 impl Gone {
+    /// The process that a file names, before it is asked to end; `None` when it names none.
+    pub(super) fn named_by(file: &Path) -> Option<Self> {
+        fs::read_to_string(file).ok()?.trim().parse().ok().map(Self::Process)
+    }
+
     /// Before a server is asked to end; `None` when it does not say which process it is.
     pub(super) fn of(server: &Server) -> Option<Self> {
         if matches!(server, Server::There(_)) {
@@ -63,10 +159,7 @@ impl Gone {
     /// Waits until it has ended; `false` when it did not in time.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         match self {
-            Self::Process(process) => {
-                let there = PathBuf::from(format!("/proc/{process}"));
-                until(timeout, || !there.exists())
-            }
+            Self::Process(process) => until(timeout, || !runs(*process)),
             Self::Silence(server) => {
                 let ping = Request { command: "ping".into(), ..Request::default() };
                 until(timeout, || matches!(server.call(&ping, ATTEMPT), Err(CallError::Unreachable(_))))
@@ -85,5 +178,47 @@ fn until(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
             return false;
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(args: &[&str], pid: Option<&str>) -> Request {
+        let args = args.iter().map(|word| (*word).into()).collect();
+        let options = pid.map(|pid| ("pid".into(), pid.into())).into_iter().collect();
+        Request { command: "wait".into(), args, options }
+    }
+
+    #[test]
+    fn a_file_or_a_process_is_waited_for_and_not_both() {
+        assert_eq!(Waited::of(&request(&["/run/pid"], None)), Ok(Waited::File("/run/pid".into())));
+        assert_eq!(Waited::of(&request(&[], Some("7"))), Ok(Waited::Process(7)));
+        assert!(Waited::of(&request(&[], None)).is_err());
+        assert!(Waited::of(&request(&["/run/pid"], Some("7"))).is_err());
+    }
+
+    #[test]
+    fn the_number_in_a_file_is_that_of_a_process_that_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let own = u64::from(std::process::id());
+        assert_eq!(number_in(&file, Duration::ZERO), Ok(None));
+        for (text, found) in [("", Ok(None)), ("0\n", Ok(None)), (&format!("{own}\n"), Ok(Some(own)))] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(number_in(&file, Duration::ZERO), found, "{text:?}");
+        }
+        fs::write(&file, "garbage").unwrap();
+        assert!(number_in(&file, Duration::ZERO).unwrap_err().error.contains("garbage_in_pid_file"));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_waited_for() {
+        let server = Server::Here("/nowhere/ctl.sock".into());
+        let mut told = Vec::new();
+        let waited = Waited::Process(0).wait(&server, DEFAULT, |line| told.push(line));
+        assert_eq!(waited.unwrap_err().error, "Error:\nprocess_not_running");
+        assert_eq!(told.len(), 1);
     }
 }

@@ -24,4 +24,4 @@ _warren() {
   local kept=${word%"${word##*[:=]}"} at
   [ -z "$kept" ] || for at in "${!COMPREPLY[@]}"; do COMPREPLY[at]=${COMPREPLY[at]#"$kept"}; done
 }
-complete -o default -F _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins
+complete -o default -F _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins rabbitmq-streams

@@ -11,6 +11,6 @@ function __warren_words
 end
 complete -c warren -n __fish_use_subcommand -f -a "server ctl plugins perf bench config diag null-broker help"
 complete -c warren -n "__fish_seen_subcommand_from ctl" -a "(__warren_words)"
-for name in rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins
+for name in rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins rabbitmq-streams
     complete -c $name -a "(__warren_words)"
 end

@@ -1,4 +1,4 @@
-#compdef warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins
+#compdef warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins rabbitmq-streams
 # Completes `warren ctl`, `rabbitmqctl` and RabbitMQ's other names of it: commands, options, names of queues, vhosts, users.
 #   source <(warren ctl completion zsh)
 _warren() {
@@ -17,5 +17,5 @@ _warren() {
 if [[ ${funcstack[1]} == _warren ]]; then
   _warren "$@"
 else
-  compdef _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins
+  compdef _warren warren rabbitmqctl rabbitmq-diagnostics rabbitmq-queues rabbitmq-upgrade rabbitmq-plugins rabbitmq-streams
 fi

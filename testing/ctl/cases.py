@@ -718,6 +718,9 @@ wait -q -t 1 {dir}/nosuch.pid
 wait --pid nonsense
 wait --pid 1 {dir}/nosuch.pid
 wait a b
+rabbitmq-plugins list nonsense
+rabbitmq-plugins list -q nonsense
+rabbitmq-plugins list -s nonsense
 rabbitmq-streams stream_status nonsense
 rabbitmq-streams add_replica a
 rabbitmq-streams nonsense

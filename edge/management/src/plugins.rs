@@ -131,20 +131,22 @@ fn list(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     } else {
         "normal"
     };
+    let legend = if format == "normal" && !request.has("quiet") && !request.has("silent") {
+        format!("{LEGEND}\n | Status: * = running on {NODE_NAME}\n |/\n")
+    } else {
+        String::new()
+    };
     let json = json!({"status": "running", "format": format, "plugins": shown.iter().map(object).collect::<Vec<_>>()});
-    Ok(Answer::Facts { text: listing(&shown, format, version), json })
+    let text = legend + &listing(&shown, format, version);
+    Ok(Answer::Facts { text: text.trim_end_matches('\n').into(), json })
 }
+
+/// What the first letter of each line means.
+const LEGEND: &str = " Configured: E = explicitly enabled; e = implicitly enabled";
 
 fn listing(shown: &[(&Plugin, bool)], format: &str, version: &str) -> String {
     let widest = shown.iter().map(|(plugin, _)| plugin.name.len()).max().unwrap_or(0);
     let mut lines = Vec::new();
-    if format == "normal" {
-        lines.extend([
-            " Configured: E = explicitly enabled; e = implicitly enabled".to_owned(),
-            format!(" | Status: * = running on {NODE_NAME}"),
-            " |/".to_owned(),
-        ]);
-    }
     for (plugin, is_on) in shown {
         let mark = if *is_on { "[E*]" } else { "[  ]" };
         match format {

@@ -42,7 +42,7 @@ use crate::log_places::{LogPlaces, Pins};
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
-use crate::services::{Motion, QueuesById, SegmentAnswers, Services, Waiting};
+use crate::services::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
 use crate::stages::Stages;
 use crate::voice::events::{INTERNAL, Voice};
 use crate::voice::outlet::THREAD_NAME;
@@ -303,7 +303,7 @@ fn start_services(
     options: &BrokerOptions,
 ) -> Result<Arc<Services>, StartError> {
     let stages = Arc::new(Stages::new(foundation.clock.clone(), options.stages));
-    let waiting = Arc::new(Waiting::new(checkpointer.clone(), alarms.clone(), stages.clone()));
+    let waiting = Arc::new(LogWaiters::new(checkpointer.clone(), alarms.clone(), stages.clone()));
     log.set_listener(waiting.clone());
     let by_id = QueuesById::default();
     let answers = SegmentAnswers {

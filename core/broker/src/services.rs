@@ -1,15 +1,16 @@
 //! What queue cells share: the log, segments, confirms waiting for the disk, timers, the background thread.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+mod log_waiters;
+mod segment_answers;
+
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use commitlog::{DurableListener, IoFailure, Log, LogError, Position, SegmentIo, WriteTimes};
-use parking_lot::{Mutex, RwLock};
+use commitlog::{Log, Position, SegmentIo};
+use parking_lot::Mutex;
 use platform::{Clock, Random};
 use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
@@ -19,8 +20,8 @@ use crate::background::{Background, Job};
 use crate::bodies::{self, Bodies};
 use crate::broker::{ControlPlane, Inner, ParameterWatch};
 use crate::call::{Call, Reply};
+use crate::cell::Queue;
 use crate::cell::place::Configs;
-use crate::cell::{Event, Queue};
 use crate::checkpointer::Checkpointer;
 use crate::control::queues::DeletedQueue;
 use crate::data::batch::BatchConfirms;
@@ -30,9 +31,11 @@ use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 use crate::seen_files::SeenFiles;
 use crate::segment_room::SegmentTotals;
-use crate::stages::{Stage, Stages};
+use crate::stages::Stages;
 use crate::stats::NodeCounters;
 use crate::voice::events::Voice;
+pub(crate) use log_waiters::LogWaiters;
+pub(crate) use segment_answers::{QueuesById, SegmentAnswers};
 
 /// How long a node that stops waits for dead letters on their way.
 const LETTERS_WAIT_MAX_MS: u32 = 3000;
@@ -65,7 +68,7 @@ pub(crate) struct Services {
     pub(crate) letters_out: AtomicU64,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) background: Background,
-    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) waiting: Arc<LogWaiters>,
     pub(crate) by_id: QueuesById,
     pub(crate) unregistered: Mutex<Vec<Arc<Queue>>>,
     /// Deleted queues whose deletion is not durable, and perhaps never will be: a start may find them, and must find their records and the
@@ -106,147 +109,6 @@ pub(crate) enum Motion {
     Threads,
     /// Whoever drives it, step by step.
     Steps,
-}
-
-/// What waits for positions of the message log to become durable.
-pub(crate) struct Waiting {
-    confirms: Mutex<BinaryHeap<Reverse<ByPosition>>>,
-    /// Publishers that wait for the log or the segments to take more.
-    pressed: Mutex<Vec<Waker>>,
-    failed: AtomicBool,
-    /// Threads that are telling whoever waited.
-    telling: AtomicUsize,
-    checkpointer: Checkpointer,
-    alarms: Arc<Alarms>,
-    stages: Arc<Stages>,
-}
-
-struct ByPosition {
-    position: u64,
-    confirms: Arc<BatchConfirms>,
-}
-
-impl PartialEq for ByPosition {
-    fn eq(&self, other: &Self) -> bool {
-        self.position == other.position
-    }
-}
-
-impl Eq for ByPosition {}
-
-impl PartialOrd for ByPosition {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ByPosition {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.position.cmp(&other.position)
-    }
-}
-
-impl Waiting {
-    /// Nothing waits yet.
-    pub(crate) fn new(checkpointer: Checkpointer, alarms: Arc<Alarms>, stages: Arc<Stages>) -> Waiting {
-        Waiting {
-            confirms: Mutex::default(),
-            pressed: Mutex::default(),
-            failed: AtomicBool::new(false),
-            telling: AtomicUsize::new(0),
-            checkpointer,
-            alarms,
-            stages,
-        }
-    }
-
-    /// Completes everything up to a durable position.
-    fn settle(&self, durable: u64) {
-        let mut done = Vec::new();
-        self.telling.fetch_add(1, Ordering::AcqRel);
-        {
-            let mut waiting = self.confirms.lock();
-            while waiting.peek().is_some_and(|Reverse(first)| first.position <= durable) {
-                done.extend(waiting.pop());
-            }
-        }
-        for Reverse(entry) in done {
-            entry.confirms.complete(&self.stages);
-        }
-        self.telling.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// After a failure nobody answers for what waits: the channels are told so.
-    fn fail_if_failed(&self) {
-        if !self.failed.load(Ordering::Acquire) {
-            return;
-        }
-        let waiting = std::mem::take(&mut *self.confirms.lock());
-        waiting.into_iter().for_each(|Reverse(entry)| entry.confirms.fail());
-    }
-
-    /// Forgets who waits: dead letters on their way hold the services, which lead here.
-    fn abandon(&self) {
-        let left = (std::mem::take(&mut *self.confirms.lock()), std::mem::take(&mut *self.pressed.lock()));
-        drop(left);
-    }
-
-    fn wake_pressed(&self) {
-        let pressed = std::mem::take(&mut *self.pressed.lock());
-        pressed.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl DurableListener for Waiting {
-    fn durable(&self, up_to: Position) {
-        self.settle(up_to.0);
-        self.wake_pressed();
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.stages.now_ns()
-    }
-
-    fn wrote(&self, took: WriteTimes) {
-        self.stages.record(Stage::Log, took.write_ns);
-        if let Some(sync_ns) = took.sync_ns {
-            self.stages.record(Stage::Fsync, sync_ns);
-        }
-    }
-
-    fn file_sealed(&self, up_to: Position) {
-        self.checkpointer.sealed(up_to.0);
-    }
-
-    fn waits_for_room(&self, failure: &IoFailure) {
-        tracing::error!(%failure, "the disk is full: persistent messages and their confirms wait for room");
-        self.alarms.log_waits();
-    }
-
-    fn goes_on(&self) {
-        tracing::info!("there was room for the message log again");
-        self.alarms.log_goes_on();
-    }
-
-    fn waits_for_names(&self, waited: Duration) {
-        tracing::error!(
-            seconds = waited.as_secs(),
-            "a sync of the metadata log does not end: persistent messages for queues that were declared just before, and their confirms, \
-             wait for it"
-        );
-    }
-
-    fn failed(&self, error: &LogError) {
-        if matches!(error, LogError::Io(failure) if failure.is_out_of_room()) {
-            tracing::warn!(%error, "stopped while the disk was full; what waited for room was not confirmed and is gone");
-            return;
-        }
-        tracing::error!(%error, "the message log has failed; nothing persistent is accepted any more, restart the node once the disk is healthy");
-        self.alarms.storage_failed(&error.to_string());
-        self.failed.store(true, Ordering::Release);
-        self.fail_if_failed();
-        self.wake_pressed();
-    }
 }
 
 impl Services {
@@ -309,24 +171,17 @@ impl Services {
 
     /// Tells the channels of a batch as soon as what it logged is durable.
     pub(crate) fn confirm_when_durable(&self, confirms: &Arc<BatchConfirms>) {
-        let position = confirms.position();
-        if position <= self.log.durable().0 {
+        if confirms.position() <= self.log.durable().0 {
             confirms.complete(&self.stages);
             return;
         }
-        self.waiting.confirms.lock().push(Reverse(ByPosition { position, confirms: confirms.clone() }));
-        // The writer may have passed the position, or failed, between the look and the push.
-        self.waiting.settle(self.log.durable().0);
-        self.waiting.fail_if_failed();
+        self.waiting.add(&self.log, confirms);
     }
 
     /// Waits until everything logged is durable, or never will be, and tells whoever waits for that.
     pub(crate) fn settle_all(&self) {
         if let Ok(durable) = self.log.sync_barrier() {
-            self.waiting.settle(durable.0);
-            while self.waiting.telling.load(Ordering::Acquire) > 0 {
-                std::thread::yield_now();
-            }
+            self.waiting.settle_and_wait(durable.0);
         }
     }
 
@@ -335,7 +190,7 @@ impl Services {
         if !self.is_pressed() {
             return true;
         }
-        self.waiting.pressed.lock().push(waker.clone());
+        self.waiting.add_publisher(waker.clone());
         // It may have eased meanwhile; a spurious wake is harmless.
         !self.is_pressed()
     }
@@ -369,7 +224,7 @@ impl Services {
 
     /// Ready when log and segments have little to store. In any case wakes when they have stored something.
     pub(crate) fn poll_light(&self, waker: Waker) -> Poll<()> {
-        self.waiting.pressed.lock().push(waker);
+        self.waiting.add_publisher(waker);
         // They may have done so meanwhile; a spurious wake is harmless.
         if self.storage_load() == Load::Light { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -382,7 +237,7 @@ impl Services {
 
     /// Adds a queue for answers of the disk.
     pub(crate) fn register(&self, queue: &Arc<Queue>) {
-        self.by_id.0.write().insert(queue.id, Arc::downgrade(queue));
+        self.by_id.add(queue);
         queue.note_held_at_start();
         queue.note_logged_at_start();
         queue.count_segment_room_at_start();
@@ -393,7 +248,7 @@ impl Services {
     pub(crate) fn unregister(&self, queue: &Arc<Queue>) {
         // In this order: whoever looks for queues first there and then here finds it.
         self.departing.lock().insert(queue.id, queue.clone());
-        self.by_id.0.write().remove(&queue.id);
+        self.by_id.remove(queue.id);
         self.unregistered.lock().push(queue.clone());
         self.memory_shares().leave(queue.id);
     }
@@ -477,9 +332,7 @@ impl Services {
 
     /// All queues that exist, in the order of their ids: what is done with them is the same every time.
     pub(crate) fn all_queues(&self) -> Vec<Arc<Queue>> {
-        let mut all: Vec<_> = self.by_id.0.read().values().filter_map(Weak::upgrade).collect();
-        all.sort_unstable_by_key(|queue| queue.id);
-        all
+        self.by_id.all()
     }
 
     /// A cell has agreed to its deletion: the metadata follow, then the answer.
@@ -531,93 +384,5 @@ impl ConfirmSink for UnneededSegment {
         if range.rejected.is_empty() {
             self.background.submit(Job::DeleteSegment(self.queue, self.segment));
         }
-    }
-}
-
-/// Queues by id: where answers of the disk find them.
-#[derive(Clone, Default)]
-pub(crate) struct QueuesById(Arc<RwLock<HashMap<QueueId, Weak<Queue>, foldhash::fast::RandomState>>>);
-
-impl QueuesById {
-    fn submit(&self, stream: u64, event: Event) {
-        let queue = self.0.read().get(&QueueId(stream)).and_then(Weak::upgrade);
-        if let Some(queue) = queue {
-            queue.submit(event);
-        }
-    }
-}
-
-/// Answers of the segment threads, passed to the cells.
-pub(crate) struct SegmentAnswers {
-    pub(crate) queues: QueuesById,
-    pub(crate) bodies: Arc<Bodies>,
-    pub(crate) waiting: Arc<Waiting>,
-    pub(crate) alarms: Arc<Alarms>,
-}
-
-impl commitlog::SegmentListener for SegmentAnswers {
-    fn written(
-        &self,
-        stream: u64,
-        token: u64,
-        result: Result<commitlog::BlockLocation, commitlog::SegmentError>,
-    ) {
-        let location = result.as_ref().ok().copied();
-        let place = match result {
-            Ok(at) => Some(BlockPlace { segment: at.segment, offset: u64::from(at.offset), bytes: at.len }),
-            Err(error) if error.is_out_of_room() => {
-                // The alarm tells of it, once.
-                tracing::debug!(%error, queue = stream, "no room for a block of messages; it stays in memory");
-                self.alarms.disk_full();
-                None
-            }
-            Err(error) => {
-                tracing::error!(%error, queue = stream, "a block of messages cannot be written; it stays in memory");
-                None
-            }
-        };
-        if stream == bodies::STREAM {
-            self.bodies.was_written(token, location);
-        } else {
-            self.queues.submit(stream, Event::BlockWritten(BlockToken(token), place));
-        }
-        self.waiting.wake_pressed();
-    }
-
-    fn read(&self, stream: u64, token: u64, result: Result<Vec<u8>, commitlog::SegmentError>) {
-        let bytes = match result {
-            Ok(bytes) => Some(bytes),
-            Err(error) => {
-                tracing::error!(%error, queue = stream, "a block of messages cannot be read");
-                None
-            }
-        };
-        if stream == bodies::STREAM {
-            let bytes = bytes.map(|bytes| self.bodies.hold(bytes));
-            for reader in self.bodies.was_read(token, bytes.as_ref()) {
-                self.queues.submit(reader.0, Event::BodyRead(token, bytes.clone()));
-            }
-        } else {
-            self.queues.submit(stream, Event::BlockRead(BlockToken(token), bytes));
-        }
-        self.waiting.wake_pressed();
-    }
-
-    fn synced(&self, token: u64, result: Result<(), Vec<(u64, commitlog::SegmentError)>>) {
-        if token == bodies::STREAM {
-            self.bodies.was_synced(result.is_ok());
-        } else {
-            self.queues.submit(token, Event::BlocksSynced(result.is_ok()));
-        }
-        for (stream, error) in result.err().into_iter().flatten() {
-            tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");
-            if let commitlog::SegmentError::Poisoned(failure) = &error {
-                self.alarms.storage_failed(&failure.to_string());
-            }
-        }
-    }
-
-    fn delete_failed(&self, stream: u64, error: &commitlog::SegmentError) {
-        tracing::warn!(%error, queue = stream, "a segment could not be deleted; it goes at the next start");
     }
 }

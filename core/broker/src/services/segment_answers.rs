@@ -1,0 +1,117 @@
+//! Answers of the segment threads, brought to the queues and shared bodies that asked. Refuses to know what they do with them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::RwLock;
+use queues::{BlockPlace, BlockToken};
+use stdx::QueueId;
+
+use super::LogWaiters;
+use crate::alarms::Alarms;
+use crate::bodies::{self, Bodies};
+use crate::cell::{Event, Queue};
+
+/// Queues by id: where answers of the disk find them.
+#[derive(Clone, Default)]
+pub(crate) struct QueuesById(Arc<RwLock<HashMap<QueueId, Weak<Queue>, foldhash::fast::RandomState>>>);
+
+impl QueuesById {
+    /// A queue that can be found from now on, as long as somebody else holds it.
+    pub(super) fn add(&self, queue: &Arc<Queue>) {
+        self.0.write().insert(queue.id, Arc::downgrade(queue));
+    }
+
+    pub(super) fn remove(&self, queue: QueueId) {
+        self.0.write().remove(&queue);
+    }
+
+    /// All that exist, in the order of their ids.
+    pub(super) fn all(&self) -> Vec<Arc<Queue>> {
+        let mut all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
+        all.sort_unstable_by_key(|queue| queue.id);
+        all
+    }
+
+    fn submit(&self, stream: u64, event: Event) {
+        let queue = self.0.read().get(&QueueId(stream)).and_then(Weak::upgrade);
+        if let Some(queue) = queue {
+            queue.submit(event);
+        }
+    }
+}
+
+/// Answers of the segment threads, passed to the cells.
+pub(crate) struct SegmentAnswers {
+    pub(crate) queues: QueuesById,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) waiting: Arc<LogWaiters>,
+    pub(crate) alarms: Arc<Alarms>,
+}
+
+impl commitlog::SegmentListener for SegmentAnswers {
+    fn written(
+        &self,
+        stream: u64,
+        token: u64,
+        result: Result<commitlog::BlockLocation, commitlog::SegmentError>,
+    ) {
+        let location = result.as_ref().ok().copied();
+        let place = match result {
+            Ok(at) => Some(BlockPlace { segment: at.segment, offset: u64::from(at.offset), bytes: at.len }),
+            Err(error) if error.is_out_of_room() => {
+                // The alarm tells of it, once.
+                tracing::debug!(%error, queue = stream, "no room for a block of messages; it stays in memory");
+                self.alarms.disk_full();
+                None
+            }
+            Err(error) => {
+                tracing::error!(%error, queue = stream, "a block of messages cannot be written; it stays in memory");
+                None
+            }
+        };
+        if stream == bodies::STREAM {
+            self.bodies.was_written(token, location);
+        } else {
+            self.queues.submit(stream, Event::BlockWritten(BlockToken(token), place));
+        }
+        self.waiting.wake_pressed();
+    }
+
+    fn read(&self, stream: u64, token: u64, result: Result<Vec<u8>, commitlog::SegmentError>) {
+        let bytes = match result {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                tracing::error!(%error, queue = stream, "a block of messages cannot be read");
+                None
+            }
+        };
+        if stream == bodies::STREAM {
+            let bytes = bytes.map(|bytes| self.bodies.hold(bytes));
+            for reader in self.bodies.was_read(token, bytes.as_ref()) {
+                self.queues.submit(reader.0, Event::BodyRead(token, bytes.clone()));
+            }
+        } else {
+            self.queues.submit(stream, Event::BlockRead(BlockToken(token), bytes));
+        }
+        self.waiting.wake_pressed();
+    }
+
+    fn synced(&self, token: u64, result: Result<(), Vec<(u64, commitlog::SegmentError)>>) {
+        if token == bodies::STREAM {
+            self.bodies.was_synced(result.is_ok());
+        } else {
+            self.queues.submit(token, Event::BlocksSynced(result.is_ok()));
+        }
+        for (stream, error) in result.err().into_iter().flatten() {
+            tracing::error!(%error, queue = stream, "segments cannot be synced; the log is kept");
+            if let commitlog::SegmentError::Poisoned(failure) = &error {
+                self.alarms.storage_failed(&failure.to_string());
+            }
+        }
+    }
+
+    fn delete_failed(&self, stream: u64, error: &commitlog::SegmentError) {
+        tracing::warn!(%error, queue = stream, "a segment could not be deleted; it goes at the next start");
+    }
+}

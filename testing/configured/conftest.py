@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -12,8 +11,9 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "crash"), str(HERE.parent / "conformance")]
 
-import broker as process  # noqa: E402  (the broker as a process, from testing/crash)
+import broker as process  # noqa: E402  (a broker as a process, from testing/crash)
 import client  # noqa: E402  (the frame-level client, from testing/conformance)
+from warren import LISTEN, Warren  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -24,14 +24,11 @@ class Server:
     """One server: its data folder, its configuration file, clients and control commands of it."""
 
     def __init__(self, warren, folder, config):
-        self.warren, self.folder, self.data = warren, folder, folder / "data"
-        self.config = folder / "warren.conf"
-        self.config.write_text(config)
-        listen = [] if "listeners.tcp" in config else ["--listen", "127.0.0.1:{port}"]
-        command = [warren, "server", *listen, "--config", str(self.config), "--data-dir", str(self.data)]
-        if "management.tcp" in config:
-            command = ["env", "-u", "WARREN_MANAGEMENT_LISTEN", *command]   # the file says where the API is, whatever the suites' runner wants
-        self.process = process.Broker(command, str(folder / "log"))
+        flags = [] if "listeners.tcp" in config else LISTEN
+        self.process = Warren(warren, folder, config, flags)
+        if "management.tcp" in config:   # the file says where the API is, whatever the suites' runner wants
+            self.process.command[:0] = ["env", "-u", "WARREN_MANAGEMENT_LISTEN"]
+        self.warren, self.folder, self.data, self.config = warren, folder, self.process.data, self.process.config
         self.clients = []
 
     def start(self):
@@ -50,9 +47,7 @@ class Server:
 
     def ctl(self, *words):
         """Exit code, standard output and standard error of a control command."""
-        command = [self.warren, "ctl", "--data-dir", str(self.data), "-q", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        return done.returncode, done.stdout, done.stderr
+        return self.process.ctl("-q", *words, timeout_s=30)
 
     def do(self, *words):
         """A control command that must succeed; its output."""

@@ -17,7 +17,7 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "crash"))
 
-import broker  # noqa: E402
+from warren import Warren  # noqa: E402
 
 QUEUES = ("orders", "orders:new", "with'quote", "a=b", "täglich")
 DEADLINE_S = 20
@@ -27,20 +27,17 @@ DEADLINE_S = 20
 def path(tmp_path_factory):
     """A folder with `warren` and `rabbitmqctl`, for a server that has queues."""
     folder = tmp_path_factory.mktemp("completions")
-    binary, data = os.path.realpath(os.environ["WARREN_BIN"]), folder / "data"
+    binary = os.path.realpath(os.environ["WARREN_BIN"])
     (folder / "bin").mkdir()
     for name in ("warren", "rabbitmqctl"):
         (folder / "bin" / name).symlink_to(binary)
-    command = [binary, "server", "--listen", "127.0.0.1:{port}", "--management-listen", "127.0.0.1:0", "--data-dir", str(data)]
-    config = folder / "conf"
-    config.write_text("prometheus.tcp.listener = none\n")
-    server = broker.Broker([*command, "--config", str(config)], str(folder / "log"))
+    server = Warren(binary, folder, "prometheus.tcp.listener = none\n")
     server.start()
-    connection = pika.BlockingConnection(pika.URLParameters(f"amqp://guest:guest@127.0.0.1:{server.port}/%2F"))
+    connection = pika.BlockingConnection(pika.URLParameters(server.url))
     for name in QUEUES:
         connection.channel().queue_declare(name, durable=True)
     connection.close()
-    os.environ["WARREN_DATA_DIR"] = str(data)
+    os.environ["WARREN_DATA_DIR"] = str(server.data)
     yield folder / "bin"
     del os.environ["WARREN_DATA_DIR"]
     server.stop()

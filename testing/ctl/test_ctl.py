@@ -8,7 +8,6 @@ Each line is run twice: through the socket in the data folder, and with the URL 
 import json
 import os
 import pathlib
-import re
 import shlex
 import subprocess
 import sys
@@ -19,11 +18,11 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "crash"))
 
-import broker  # noqa: E402
 import cases  # noqa: E402
 import client  # noqa: E402
 import differs  # noqa: E402
 import normal  # noqa: E402
+from warren import LISTEN, MANAGEMENT, Warren  # noqa: E402
 
 NODE = "warren@localhost"
 SEEN = [{(one["group"], one["at"]): one for one in json.loads((HERE / "seen" / f"rabbitmq-{version}.json").read_text())} for version in ("4.3", "3.10")]
@@ -52,10 +51,9 @@ class Tools:
                 "err": done.stderr.replace(f"{self.folder}/empty/", "/tmp/")}
 
 
-def start(tools, binary, options):
-    """A broker with the first objects; its log goes to `log` in the folder."""
-    folder = tools.folder
-    server = broker.Broker([binary, "server", "--listen", "127.0.0.1:{port}", "--data-dir", str(folder / "data"), *options], str(folder / "log"))
+def start(tools, config, flags=(*LISTEN, *MANAGEMENT)):
+    """A broker with the first objects, in the folder of the tools."""
+    server = Warren(binary_under_test(), tools.folder, config, flags)
     server.start()
     tools.port = server.port
     return server
@@ -88,8 +86,7 @@ def by_socket(tmp_path_factory):
     for at, (line, stdin, _) in enumerate(cases.cases(cases.WITHOUT_BROKER)):
         given["without", at] = tools.run(line, stdin, data="none")
     # What listens is the same whichever ports others have taken.
-    (folder / "conf").write_text("warren.management = off\nprometheus.tcp.listener = none\n")
-    server = start(tools, str(binary_under_test()), ["--config", str(folder / "conf")])
+    server = start(tools, "warren.management = off\nprometheus.tcp.listener = none\n", LISTEN)
     try:
         return play(tools, given)
     finally:
@@ -99,13 +96,10 @@ def by_socket(tmp_path_factory):
 @pytest.fixture(scope="session")
 def by_url(tmp_path_factory):
     """The same over HTTP, without the data folder."""
-    folder = tmp_path_factory.mktemp("url")
-    tools = Tools(binary_under_test(), folder)
-    (folder / "conf").write_text("prometheus.tcp.listener = none\n")
-    server = start(tools, str(binary_under_test()), ["--config", str(folder / "conf"), "--management-listen", "127.0.0.1:0"])
+    tools = Tools(binary_under_test(), tmp_path_factory.mktemp("url"))
+    server = start(tools, "prometheus.tcp.listener = none\n")
     try:
-        ready = re.search(r"^ready .* http=(\S+)", (folder / "log").read_text(), flags=re.M)
-        tools.url = f"http://guest:guest@{ready.group(1)}"
+        tools.url = f"http://guest:guest@{server.http}"
         return play(tools, {})
     finally:
         server.stop()

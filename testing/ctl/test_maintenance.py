@@ -1,7 +1,6 @@
 """Listeners that are suspended, maintenance mode, and the stream of events: what the commands do, besides what they say."""
 
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -18,9 +17,8 @@ import test_ctl
 def tools(tmp_path_factory):
     folder = tmp_path_factory.mktemp("maintenance")
     tools = test_ctl.Tools(test_ctl.binary_under_test(), folder)
-    (folder / "conf").write_text("prometheus.tcp.listener = none\n")
-    server = test_ctl.start(tools, str(test_ctl.binary_under_test()), ["--config", str(folder / "conf"), "--management-listen", "127.0.0.1:0"])
-    tools.http = re.search(r"^ready .* http=(\S+)", (folder / "log").read_text(), flags=re.M).group(1)
+    server = test_ctl.start(tools, "prometheus.tcp.listener = none\n")
+    tools.http = server.http
     try:
         yield tools
     finally:

@@ -3,7 +3,6 @@
 import base64
 import http.client
 import json
-import re
 import subprocess
 
 import pytest
@@ -15,8 +14,8 @@ def there(tmp_path_factory):
     """Tools, HOST:PORT of the HTTP API and the server's process."""
     folder = tmp_path_factory.mktemp("url")
     tools = Tools(binary_under_test(), folder)
-    server = start(tools, str(binary_under_test()), ["--management-listen", "127.0.0.1:0"])
-    place = re.search(r"^ready .* http=(\S+)", (folder / "log").read_text(), flags=re.M).group(1)
+    server = start(tools, "prometheus.tcp.port = 0\n")
+    place = server.http
     tools.url = f"http://guest:guest@{place}"
     for line in ("add_user watcher secret", "set_user_tags watcher monitoring", "add_user nobody secret"):
         assert tools.run(line, None)["exit"] == 0
@@ -94,9 +93,9 @@ def test_the_door_takes_json_only_and_says_what_is_wrong(there):
 def test_shutdown_waits_until_nobody_answers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shutdown")
     tools = Tools(binary_under_test(), folder)
-    server = start(tools, str(binary_under_test()), ["--management-listen", "127.0.0.1:0"])
+    server = start(tools, "prometheus.tcp.port = 0\n")
     try:
-        place = re.search(r"^ready .* http=(\S+)", (folder / "log").read_text(), flags=re.M).group(1)
+        place = server.http
         tools.url = f"http://guest:guest@{place}"
         assert tools.run("shutdown -q -t 30", None)["exit"] == 0
         assert tools.run("ping -q", None)["exit"] == 69

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import urllib.error
 
@@ -15,10 +14,10 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "crash"))
 
-import broker  # noqa: E402
 import dashboards  # noqa: E402
 import families  # noqa: E402
 import traffic  # noqa: E402
+from warren import Warren  # noqa: E402
 
 SEEN = json.loads((HERE / "seen" / "rabbitmq-4.3.json").read_text())
 
@@ -56,15 +55,12 @@ def pages(tmp_path_factory):
     """Every page while there is traffic."""
     binary = os.environ.get("WARREN_BIN") or pytest.exit("WARREN_BIN names the binary to test", 2)
     folder = tmp_path_factory.mktemp("prometheus")
-    (folder / "conf").write_text("prometheus.tcp.port = 0\nmanagement.tcp.port = 0\n")
-    command = [binary, "server", "--listen", "127.0.0.1:{port}", "--data-dir", str(folder / "data"), "--config", str(folder / "conf")]
-    server = broker.Broker(command, str(folder / "log"))
+    server = Warren(binary, folder, "prometheus.tcp.port = 0\n")
     server.start()
     try:
-        told = subprocess.run([binary, "ctl", "--data-dir", str(folder / "data"), "listeners"], capture_output=True, text=True, check=True).stdout
-        port = re.search(r"port: (\d+), protocol: http/prometheus", told)[1]
+        port = re.search(r"port: (\d+), protocol: http/prometheus", server.ctl("listeners")[1])[1]
         base = f"http://127.0.0.1:{port}"
-        with traffic.traffic(f"amqp://guest:guest@127.0.0.1:{server.port}/%2F"):
+        with traffic.traffic(server.url):
             texts = {page: families.fetch(base, page) for page in families.PAGES}
         for bad in ("metrics/nonsense", ""):
             with pytest.raises(urllib.error.HTTPError):

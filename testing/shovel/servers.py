@@ -4,16 +4,14 @@ Knows a Warren that is killed and comes back on its port, and a RabbitMQ that so
 """
 
 import asyncio
-import re
 import socket
-import subprocess
 import time
 import urllib.parse
 
 import aio_pika
 import pika
 
-import broker as process
+import warren
 from api import Api, quoted
 
 DEADLINE_S = 40
@@ -116,17 +114,12 @@ class Amqp:
 
 class Warren(Amqp):
     def __init__(self, binary, folder, config):
-        self.binary, self.data, self.log = binary, folder / "data", folder / "log"
-        conf = folder / "warren.conf"
-        conf.write_text("prometheus.tcp.listener = none\n" + config)
-        command = [binary, "server", "--listen", "127.0.0.1:{port}", "--management-listen", "127.0.0.1:0"]
-        self.process = process.Broker([*command, "--config", str(conf), "--data-dir", str(self.data)], str(self.log))
+        self.process = warren.Warren(binary, folder, "prometheus.tcp.listener = none\n" + config)
+        self.data, self.log, self.ctl = self.process.data, folder / "log", self.process.ctl
 
     def start(self):
         self.process.start()
-        self.url = f"amqp://guest:guest@127.0.0.1:{self.process.port}/%2F"
-        http = re.findall(r"^ready amqp=\S+ http=(\S+)", self.log.read_text(), re.MULTILINE)[-1]
-        self.api = Api(f"http://{http}")
+        self.url, self.api = self.process.url, Api(f"http://{self.process.http}")
         return self
 
     def kill(self):
@@ -135,12 +128,6 @@ class Warren(Amqp):
     def end(self):
         if self.process.child.poll() is None:
             self.process.stop()
-
-    def ctl(self, *words):
-        """Exit code and both outputs of a control command."""
-        command = [self.binary, "ctl", "--data-dir", str(self.data), *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        return done.returncode, done.stdout, done.stderr
 
 
 class RabbitMQ(Amqp):

@@ -4,17 +4,16 @@ RabbitMQ 4.3 (seen.json, made by record.py). RABBITMQADMIN and WARREN_BIN name t
 import json
 import os
 import pathlib
-import re
-import subprocess
 import sys
 
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "crash")]
 
 import cases  # noqa: E402
 import play  # noqa: E402
+from warren import Warren  # noqa: E402
 
 # What is different on purpose: the beginning of the command line, and why.
 DIFFERS = {}
@@ -25,16 +24,12 @@ KEYS = {"show memory_breakdown": MEMORY, "nodes memory_breakdown": MEMORY}
 
 @pytest.fixture(scope="session")
 def answers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rabbitmqadmin")
-    command = [os.environ["WARREN_BIN"], "server", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
-    with open(folder / "log", "w") as log:
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            ready = re.match(r"ready amqp=\S+:(\d+) http=\S+:(\d+)", server.stdout.readline())
-            yield play.play(os.environ["RABBITMQADMIN"], int(ready[1]), int(ready[2]))
-        finally:
-            server.terminate()
-            assert server.wait(30) == 0
+    server = Warren(os.environ["WARREN_BIN"], tmp_path_factory.mktemp("rabbitmqadmin"), "prometheus.tcp.port = 0\n")
+    server.start()
+    try:
+        yield play.play(os.environ["RABBITMQADMIN"], server.port, int(server.http.rsplit(":", 1)[1]))
+    finally:
+        server.stop()
 
 
 SEEN = json.loads((HERE / "seen.json").read_text())

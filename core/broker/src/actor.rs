@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::voice::events::CLI;
+use crate::announcements::events::CLI;
 
 thread_local! {
     static ACTOR: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };

@@ -13,11 +13,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use platform::{Clock, Disk, Memory, profile};
 
+use crate::announcements::events::Announcer;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
-use crate::voice::events::Voice;
 
 mod limits;
 mod thrift;
@@ -124,7 +124,7 @@ pub struct Alarms {
     wake: Condvar,
     sources: Sources,
     connections: Arc<Connections>,
-    voice: Arc<Voice>,
+    announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
     /// Follow the memory threshold.
     pub(crate) shares: MemoryShares,
@@ -162,7 +162,7 @@ impl Alarms {
     pub(crate) fn new(
         limits: (MemoryLimit, DiskLimit),
         sources: Sources,
-        (connections, voice): (Arc<Connections>, Arc<Voice>),
+        (connections, announcer): (Arc<Connections>, Arc<Announcer>),
         checkpointer: Checkpointer,
     ) -> Alarms {
         let levels = Levels {
@@ -179,7 +179,7 @@ impl Alarms {
             wake: Condvar::new(),
             sources,
             connections,
-            voice,
+            announcer,
             checkpointer,
             shares: MemoryShares::default(),
             follower: OnceLock::new(),
@@ -193,7 +193,7 @@ impl Alarms {
         let disk = Arc::new(platform::SimDisk::new());
         let sources = Sources { memory, disk, data_dir: "/".into() };
         let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
-        let told = (Arc::default(), Voice::silent());
+        let told = (Arc::default(), Announcer::silent());
         Arc::new(Alarms::new(limits, sources, told, Checkpointer::default()))
     }
 
@@ -331,7 +331,7 @@ impl Alarms {
             return;
         }
         self.log(before, after);
-        self.voice.alarm_changed(before, after);
+        self.announcer.alarm_changed(before, after);
         self.checkpointer.spare_disk(after.has(Raised::DISK));
         self.connections.wake_all();
     }

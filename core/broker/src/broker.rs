@@ -15,6 +15,8 @@ use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
 use crate::alarms::Alarms;
+use crate::announcements::changes::Done;
+use crate::announcements::events::{EVENT_EXCHANGE, INTERNAL};
 use crate::background::Job;
 use crate::call::{Call, Commit};
 use crate::cell::QueueRef;
@@ -31,8 +33,6 @@ use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::services::Services;
 use crate::vhost::Vhost;
-use crate::voice::changes::Done;
-use crate::voice::events::{EVENT_EXCHANGE, INTERNAL};
 
 /// A running broker. Cheap to clone.
 #[derive(Clone)]
@@ -126,11 +126,11 @@ impl Inner {
         {
             return Err(refused);
         }
-        let before = self.services.voice.look(&writer.state, command);
+        let before = self.services.announcer.look(&writer.state, command);
         let (outcome, changes, position) = writer.apply(command, by)?;
         let ruled = self.follow(&writer.state, &changes);
         let done = Done { command, changes: &changes, before: &before, by };
-        self.services.voice.changed(&writer.state, &done);
+        self.services.announcer.changed(&writer.state, &done);
         let deleted = self.services.take_unregistered();
         drop(writer);
         self.settle_policies(&ruled, command, by);
@@ -318,7 +318,7 @@ impl Broker {
         let vhost = match found {
             Some(vhost) => vhost,
             None => {
-                self.services().voice.connection_closed(connection, &control.info());
+                self.services().announcer.connection_closed(connection, &control.info());
                 self.0.connections.check_node(node_max)?;
                 return Err(OpenError::VhostNotFound(vhost.into()));
             }
@@ -327,12 +327,12 @@ impl Broker {
         let connection_name = info.name.as_str().into();
         let principal = Principal { user, vhost, connection, connection_name };
         if let Err(refused) = self.0.connections.admit(&principal, control, node_max) {
-            self.services().voice.connection_closed(connection, &info);
+            self.services().announcer.connection_closed(connection, &info);
             return Err(refused);
         }
         self.services().counters.connections_created.count();
         let (vhost, user) = (principal.vhost.name(), &principal.user.name);
-        self.services().voice.connection_created(connection, &info, vhost, user);
+        self.services().announcer.connection_created(connection, &info, vhost, user);
         Ok(principal)
     }
 
@@ -340,9 +340,9 @@ impl Broker {
     /// deliveries are the session's to release (cancel, settle with requeue) before this.
     pub fn close_connection(&self, principal: &Principal) {
         if let Some(control) = self.0.connections.remove(principal.connection, &self.services().counters)
-            && self.services().voice.is_heard()
+            && self.services().announcer.is_heard()
         {
-            self.services().voice.connection_closed(principal.connection, &control.info());
+            self.services().announcer.connection_closed(principal.connection, &control.info());
         }
         let owner = principal.connection;
         let delete = move |inner: &Inner| {
@@ -368,7 +368,7 @@ impl Broker {
         } else {
             self.0.services.settle_letters();
         }
-        self.0.services.voice.outlet.stop();
+        self.0.services.announcer.outlet.stop();
         self.0.deletions.stop();
         self.0.services.background.submit(Job::Stop);
         self.0.services.checkpointer.stop();

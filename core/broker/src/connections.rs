@@ -9,10 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
+use crate::announcements::events::Announcer;
 use crate::broker::{Broker, OpenError};
 use crate::stats::{ConnectionTotals, NodeCounters, TrafficTotals};
 use crate::vhost::Vhost;
-use crate::voice::events::Voice;
 
 /// Why the broker closes a connection; the protocol makes its own close of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -298,7 +298,7 @@ pub struct ChannelPermit {
     node: Arc<AtomicU64>,
     connection: ConnectionId,
     number: u16,
-    voice: Arc<Voice>,
+    announcer: Arc<Announcer>,
     counters: Arc<NodeCounters>,
     /// Consumers on the channel, for the event of its end.
     pub consumers: u32,
@@ -309,7 +309,7 @@ impl Drop for ChannelPermit {
         self.user.channels().fetch_sub(1, Ordering::Relaxed);
         self.node.fetch_sub(1, Ordering::Relaxed);
         self.counters.channels_closed.count();
-        self.voice.channel_closed(self.connection, self.number, self.consumers, &self.user.name);
+        self.announcer.channel_closed(self.connection, self.number, self.consumers, &self.user.name);
     }
 }
 
@@ -339,11 +339,11 @@ impl Broker {
             user.channels().fetch_sub(1, Ordering::Relaxed);
             return Err(ChannelRefused::NodeLimit(max));
         }
-        let (voice, counters) = (self.services().voice.clone(), self.services().counters.clone());
+        let (announcer, counters) = (self.services().announcer.clone(), self.services().counters.clone());
         counters.channels_created.count();
-        voice.channel_created(principal, number);
+        announcer.channel_created(principal, number);
         let (user, node, connection) = (user.clone(), node.clone(), principal.connection);
-        Ok(ChannelPermit { user, node, connection, number, voice, counters, consumers: 0 })
+        Ok(ChannelPermit { user, node, connection, number, announcer, counters, consumers: 0 })
     }
 }
 

@@ -169,7 +169,7 @@ impl Driver {
             }
             Engine::Outlet => {
                 let vhosts = &self.inner.vhosts;
-                worked(services.voice.outlet.step(|name| vhosts.read().get(name).cloned()))
+                worked(services.announcer.outlet.step(|name| vhosts.read().get(name).cloned()))
             }
         }
     }

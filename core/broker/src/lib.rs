@@ -7,6 +7,7 @@
 pub mod access;
 mod actor;
 pub mod alarms;
+mod announcements;
 mod background;
 mod bodies;
 mod broker;
@@ -41,11 +42,16 @@ mod storage;
 #[cfg(test)]
 mod test_broker;
 mod vhost;
-mod voice;
 
 pub use access::{Permission, Principal, User};
 pub use actor::on_behalf_of;
 pub use alarms::{Alarms, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
+pub use announcements::events::ReadParameter;
+pub use announcements::log::LogExchange;
+pub use announcements::sessions::LoginOutcome;
+pub use announcements::shovels::ShovelNews;
+pub use announcements::tap::{Told, ToldEvent};
+pub use announcements::trace::Tracing;
 pub use broker::{Broker, OpenError, StartError};
 pub use call::{Call, Commit};
 pub use cell::crash::Condition;
@@ -77,12 +83,6 @@ pub use stats::{
 };
 pub use storage::StorageState;
 pub use vhost::Vhost;
-pub use voice::events::ReadParameter;
-pub use voice::log::LogExchange;
-pub use voice::sessions::LoginOutcome;
-pub use voice::shovels::ShovelNews;
-pub use voice::tap::{Told, ToldEvent};
-pub use voice::trace::Tracing;
 
 // What sessions need from the layers below, under one roof.
 pub use queues::{

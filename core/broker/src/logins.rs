@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::Broker;
+use crate::announcements::sessions::LoginOutcome;
 use crate::stats::Tick;
-use crate::voice::sessions::LoginOutcome;
 
 /// Sources that are told apart at most; logins from others are counted by protocol only.
 pub const LOGIN_SOURCES_MAX: usize = 10_000;

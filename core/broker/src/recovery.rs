@@ -23,6 +23,8 @@ use stdx::QueueId;
 
 use crate::actor::on_behalf_of;
 use crate::alarms::{Alarms, Sources};
+use crate::announcements::events::{Announcer, INTERNAL};
+use crate::announcements::outlet::THREAD_NAME;
 use crate::background::Background;
 use crate::bodies::{self, Bodies, BodiesFound};
 use crate::broker::{Broker, Inner, StartError};
@@ -44,8 +46,6 @@ use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
 use crate::services::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
 use crate::stages::Stages;
-use crate::voice::events::{INTERNAL, Voice};
-use crate::voice::outlet::THREAD_NAME;
 
 /// Threads that read and write segments.
 const SEGMENT_THREADS: usize = 2;
@@ -102,10 +102,11 @@ fn recover(
     let lock = lock_folder(&**disk, data_dir)?;
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
-    let voice = Arc::new(Voice::new(&options, clock.clone()));
+    let announcer = Arc::new(Announcer::new(&options, clock.clone()));
     let sources =
         Sources { memory: foundation.memory.clone(), disk: disk.clone(), data_dir: data_dir.to_owned() };
-    let (limits, told) = ((options.memory_limit, options.disk_limit), (connections.clone(), voice.clone()));
+    let (limits, told) =
+        ((options.memory_limit, options.disk_limit), (connections.clone(), announcer.clone()));
     let alarms = Arc::new(Alarms::new(limits, sources, told, checkpointer.clone()));
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
@@ -134,7 +135,8 @@ fn recover(
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
     writer.state.pass_over_ids(highest_logged.max(highest_stored));
     let storage = (log, Arc::new(segments), Bodies::new(foundation.sizes.bodies, bodies), motion);
-    let services = start_services(storage, foundation, (alarms, checkpointer, seen_files, voice), &options)?;
+    let services =
+        start_services(storage, foundation, (alarms, checkpointer, seen_files, announcer), &options)?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
@@ -299,7 +301,7 @@ fn drop_unread(log: &Log, contents: &Contents) -> Result<(), StartError> {
 fn start_services(
     (log, segments, bodies, motion): (Log, Arc<Segments>, Arc<Bodies>, Motion),
     foundation: &Foundation,
-    (alarms, checkpointer, seen_files, voice): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Voice>),
+    (alarms, checkpointer, seen_files, announcer): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Announcer>),
     options: &BrokerOptions,
 ) -> Result<Arc<Services>, StartError> {
     let stages = Arc::new(Stages::new(foundation.clock.clone(), options.stages));
@@ -336,7 +338,7 @@ fn start_services(
         departing: Mutex::default(),
         control: OnceLock::new(),
         parameter_watch: OnceLock::new(),
-        voice,
+        announcer,
         counters: Arc::default(),
         stall_ms: options.stall_ms,
         stalls: AtomicU64::new(0),
@@ -384,7 +386,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     })?;
     let (weak, services) = (Arc::downgrade(inner), inner.services.clone());
     let outlet = platform::thread::spawn_or_abort(THREAD_NAME, move || {
-        services.voice.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());
+        services.announcer.outlet.run(|name| weak.upgrade()?.vhosts.read().get(name).cloned());
     })?;
     inner.threads.lock().extend([background, deleting, checkpointer, seen_files, alarms, outlet]);
     Ok(())

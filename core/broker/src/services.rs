@@ -16,6 +16,7 @@ use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::Alarms;
+use crate::announcements::events::Announcer;
 use crate::background::{Background, Job};
 use crate::bodies::{self, Bodies};
 use crate::broker::{ControlPlane, Inner, ParameterWatch};
@@ -33,7 +34,6 @@ use crate::seen_files::SeenFiles;
 use crate::segment_room::SegmentTotals;
 use crate::stages::Stages;
 use crate::stats::NodeCounters;
-use crate::voice::events::Voice;
 pub(crate) use log_waiters::LogWaiters;
 pub(crate) use segment_answers::{QueuesById, SegmentAnswers};
 
@@ -89,7 +89,7 @@ pub(crate) struct Services {
     pub(crate) has_unique_queues: AtomicBool,
     pub(crate) control: ControlPlane,
     pub(crate) parameter_watch: ParameterWatch,
-    pub(crate) voice: Arc<Voice>,
+    pub(crate) announcer: Arc<Announcer>,
     pub(crate) counters: Arc<NodeCounters>,
     /// See [`crate::BrokerOptions::stall_ms`].
     pub(crate) stall_ms: u64,

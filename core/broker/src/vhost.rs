@@ -12,6 +12,7 @@ use queues::MessageView;
 use routing::{Duty, Exchange, RoutesBy, Scratch};
 use wire::amqp091::Properties;
 
+use crate::announcements::trace::TraceSwitch;
 use crate::cell::place::Place;
 use crate::cell::{Queue, QueueRef};
 use crate::data::batch::Facts;
@@ -21,7 +22,6 @@ use crate::name_table::{HasName, NameTable};
 use crate::policies::VhostPolicies;
 use crate::services::Services;
 use crate::stats::ConnectionTotals;
-use crate::voice::trace::TraceSwitch;
 
 /// An exchange, its entry and its current table, without bindings.
 const EXCHANGE_ENTRY_BYTES: usize = 400;

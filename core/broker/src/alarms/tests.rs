@@ -21,7 +21,7 @@ fn world() -> World {
     disk.set_space_bytes(Some(100_000_000));
     let sources = Sources { memory: memory.clone(), disk: Arc::new(disk.clone()), data_dir: DIR.into() };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(50_000_000));
-    let alarms = Alarms::new(limits, sources, (Arc::default(), Voice::silent()), Checkpointer::default());
+    let alarms = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
     World { memory, disk, alarms }
 }
 
@@ -130,7 +130,7 @@ fn what_cannot_be_measured_raises_nothing() {
     memory.set_used_bytes(5);
     let sources = Sources { memory, disk: Arc::new(world.disk.clone()), data_dir: DIR.into() };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(1));
-    let alarms = Alarms::new(limits, sources, (Arc::default(), Voice::silent()), Checkpointer::default());
+    let alarms = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
     alarms.look();
     assert_eq!(alarms.raised(), Raised::default());
 }

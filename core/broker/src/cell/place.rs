@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use queues::QueueConfig;
 
+use crate::announcements::trace::TraceSwitch;
 use crate::services::Services;
 use crate::vhost::Vhost;
-use crate::voice::trace::TraceSwitch;
 
 /// Configurations kept before those that no queue has any more are looked for.
 const CONFIGS_KEPT_MIN: usize = 64;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::examine::ConsumerHold;
 use super::{CellState, Condition, Queue};
-use crate::voice::stalls::Stall;
+use crate::announcements::stalls::Stall;
 
 /// What one who runs a queue knows of its deliveries.
 #[derive(Debug, Default)]

@@ -35,7 +35,7 @@ pub struct BindRequest<'a> {
 
 /// B89: `type signedint (value 1)`.
 fn invalid_match_type(value: &Value<'_>) -> Refused {
-    let shown = crate::voice::erlang::value(value);
+    let shown = crate::announcements::erlang::value(value);
     Refused::InvalidMatch { received: format!("type {} (value {shown})", value.type_name()).into() }
 }
 

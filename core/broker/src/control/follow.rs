@@ -283,7 +283,7 @@ impl Inner {
                 if matches!(destination, routing::Destination::Exchange(_)) {
                     vhost.count_exchange_binding(is_added);
                 }
-                self.services.voice.count_binding(&record.vhost, &record.name, is_added);
+                self.services.announcer.count_binding(&record.vhost, &record.name, is_added);
                 if is_added && history.is_some() {
                     newly_bound.push(destination.clone());
                 }

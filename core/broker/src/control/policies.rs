@@ -44,16 +44,16 @@ impl Inner {
     /// their time. Each looks at the policies that are there when it is its turn, so that of several changes at once the last
     /// wins everywhere.
     pub(crate) fn settle_policies(&self, vhosts: &[Arc<Vhost>], command: &Command, by: &str) {
-        let voice = &self.services.voice;
+        let announcer = &self.services.announcer;
         for vhost in vhosts {
             for queue in vhost.queues() {
                 let policies = || vhost.policies().of_queue(queue.name(), queue.record.queue_type);
                 if queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew
                 {
                     queue.reconfigure();
-                    if voice.is_heard() {
+                    if announcer.is_heard() {
                         let of = (vhost.name(), queue.name(), queue.record.queue_type);
-                        voice.queue_ruled(of, command, &queue.policies(), by);
+                        announcer.queue_ruled(of, command, &queue.policies(), by);
                     }
                 }
             }

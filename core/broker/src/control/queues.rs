@@ -11,11 +11,11 @@ use wire::amqp091::{Table, TableBuf, Value};
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::translate::sorted;
 use crate::access::Permission;
+use crate::announcements::events::INTERNAL;
 use crate::call::{Call, Reply};
 use crate::cell::crash::Condition;
 use crate::cell::{Event, Queue};
 use crate::refused::{LimitScope, Refused, Resource};
-use crate::voice::events::INTERNAL;
 use crate::{Broker, Principal};
 
 /// queue.declare with passive=false.

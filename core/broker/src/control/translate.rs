@@ -35,7 +35,7 @@ fn rendered(value: &wire::amqp091::Value<'_>) -> String {
         Value::LongStr(bytes) | Value::Bytes(bytes) => text(bytes),
         Value::F32(number) => number.to_string(),
         Value::F64(number) => number.to_string(),
-        other => crate::voice::erlang::value(other),
+        other => crate::announcements::erlang::value(other),
     }
 }
 

@@ -17,11 +17,11 @@ use super::routes::{CarbonCopies, ChannelRoutes, Route, keys_of};
 use crate::Broker;
 use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
+use crate::announcements::trace;
 use crate::cell::{Queue, QueueRef};
 use crate::refused::{Refused, Resource};
 use crate::stages::Stage;
 use crate::stats::{MessageSizes, PublishCounters, Sizes, Stray};
-use crate::voice::trace;
 
 /// Bytes of publishes gathered before they are handed over without waiting for the end of the read.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
@@ -283,7 +283,7 @@ impl Publisher {
         routed.dedup();
         let vhost = self.principal.vhost.shared_name();
         let place = self.broker.place(&self.principal, &vhost, channel.number);
-        let outlet = &self.broker.services().voice.outlet;
+        let outlet = &self.broker.services().announcer.outlet;
         trace::published(place, message, &keys, &routed).into_iter().for_each(|copy| outlet.say(copy));
     }
 

@@ -8,7 +8,7 @@ use wire::amqp091::{TableBuf, Value};
 
 use super::before::{Before, Ending};
 use super::erlang;
-use super::events::{Headers, INTERNAL, Voice};
+use super::events::{Announcer, Headers, INTERNAL};
 
 /// A command that was applied, and what came of it.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ pub(crate) struct Done<'a> {
     pub(crate) by: &'a str,
 }
 
-impl Voice {
+impl Announcer {
     /// Tells of everything that a command has brought about.
     pub(crate) fn changed(&self, state: &State, done: &Done<'_>) {
         if !self.is_heard() || done.changes.is_empty() {

@@ -18,7 +18,7 @@ pub(crate) struct Stall {
 impl Queue {
     /// Messages wait, consumers could take them, and nothing has moved for long.
     pub(crate) fn tell_delivery_stalled(&self, stall: &Stall) {
-        self.services().voice.tell("queue.delivery.stalled", |headers| {
+        self.services().announcer.tell("queue.delivery.stalled", |headers| {
             headers
                 .number("consumers", stall.consumers as u64)
                 .text("name", self.name())
@@ -30,7 +30,7 @@ impl Queue {
 
     /// It delivers again, or nobody wants what it has any more.
     pub(crate) fn tell_delivery_resumed(&self, stalled_ms: u64) {
-        self.services().voice.tell("queue.delivery.resumed", |headers| {
+        self.services().announcer.tell("queue.delivery.resumed", |headers| {
             headers
                 .text("name", self.name())
                 .number("stalled_ms", stalled_ms)

@@ -58,8 +58,8 @@ impl Audience {
     }
 }
 
-/// The broker's own voice: what it says, and whether anybody listens.
-pub(crate) struct Voice {
+/// Says what the broker says by itself, where anybody listens.
+pub(crate) struct Announcer {
     pub(crate) outlet: Outlet,
     pub(crate) node: Box<str>,
     events: Audience,
@@ -74,12 +74,12 @@ pub(crate) struct Voice {
 /// Reads the text of a runtime parameter's value: a table whose only entry is the value as events have it, of any name.
 pub type ReadParameter = fn(&str) -> TableBuf;
 
-impl Voice {
+impl Announcer {
     /// Nobody listens yet.
-    pub(crate) fn new(options: &BrokerOptions, clock: Arc<dyn Clock>) -> Voice {
+    pub(crate) fn new(options: &BrokerOptions, clock: Arc<dyn Clock>) -> Announcer {
         let events = Audience::new(EVENT_EXCHANGE, options.event_exchange_vhost.as_deref());
         let logs = Audience::new(LOG_EXCHANGE, options.log_exchange_vhost.as_deref());
-        Voice {
+        Announcer {
             outlet: Outlet::default(),
             node: options.node_name.as_str().into(),
             events,
@@ -106,8 +106,8 @@ impl Voice {
 
     /// For tests of others: says nothing.
     #[cfg(test)]
-    pub(crate) fn silent() -> Arc<Voice> {
-        Arc::new(Voice::new(&BrokerOptions::default(), Arc::new(platform::RealClock::new())))
+    pub(crate) fn silent() -> Arc<Announcer> {
+        Arc::new(Announcer::new(&BrokerOptions::default(), Arc::new(platform::RealClock::new())))
     }
 
     /// A binding of an exchange has come or gone.
@@ -181,13 +181,13 @@ impl Broker {
     /// to ask with. When nobody has asked for a minute they are only counted, and after ten not even that; [`Told`] says what was missed.
     #[must_use]
     pub fn events_after(&self, seq: Option<u64>) -> Told {
-        let voice = &self.services().voice;
-        voice.tap.after(seq, voice.now_ms())
+        let announcer = &self.services().announcer;
+        announcer.tap.after(seq, announcer.now_ms())
     }
 
     /// Values of runtime parameters are told of as this reads them; without it, as the texts that they are. Once.
     pub fn read_parameters_with(&self, read: ReadParameter) {
-        let _already = self.services().voice.parameters.set(read);
+        let _already = self.services().announcer.parameters.set(read);
     }
 
     /// Declares a durable, internal topic exchange, if it is not there and its vhost is.

@@ -5,7 +5,7 @@ use stdx::ConnectionId;
 use wire::amqp091::Table;
 
 use super::erlang;
-use super::events::{Headers, INTERNAL, Voice};
+use super::events::{Announcer, Headers, INTERNAL};
 use crate::alarms::Raised;
 use crate::cell::Queue;
 use crate::connections::ConnectionInfo;
@@ -27,7 +27,7 @@ fn protocol(name: &str) -> &str {
     if name == "AMQP 0-9-1" { "{0,9,1}" } else { name }
 }
 
-impl Voice {
+impl Announcer {
     /// A connection is open.
     pub(crate) fn connection_created(
         &self,
@@ -147,12 +147,12 @@ impl Services {
 impl Queue {
     /// A consumer has been added.
     pub(crate) fn tell_consumer_created(&self, spec: &ConsumerSpec) {
-        let (voice, id) = (&self.services().voice, spec.id.connection);
-        voice.tell("consumer.created", |headers| {
+        let (announcer, id) = (&self.services().announcer, spec.id.connection);
+        announcer.tell("consumer.created", |headers| {
             headers
                 .flag("ack_required", spec.ack_required)
                 .arguments("arguments", Table::from_raw(&spec.arguments))
-                .text("channel", voice.pid_of_channel(id, spec.channel))
+                .text("channel", announcer.pid_of_channel(id, spec.channel))
                 .text("consumer_tag", &spec.tag)
                 .flag("exclusive", spec.exclusive)
                 .number("prefetch_count", spec.prefetch.into())
@@ -164,10 +164,10 @@ impl Queue {
 
     /// A consumer has gone.
     pub(crate) fn tell_consumer_deleted(&self, id: ConsumerId, channel: u16, tag: &[u8]) {
-        let voice = &self.services().voice;
-        voice.tell("consumer.deleted", |headers| {
+        let announcer = &self.services().announcer;
+        announcer.tell("consumer.deleted", |headers| {
             headers
-                .text("channel", voice.pid_of_channel(id.connection, channel))
+                .text("channel", announcer.pid_of_channel(id.connection, channel))
                 .text("consumer_tag", tag)
                 .text("queue", self.name())
                 .text("vhost", self.vhost_name())
@@ -184,7 +184,7 @@ impl Broker {
             LoginOutcome::Refused => "user.authentication.failure",
         };
         self.services().counters.logins.count(LoginProtocol::Amqp091, &info.peer_host, user, outcome);
-        self.services().voice.tell(key, |headers| {
+        self.services().announcer.tell(key, |headers| {
             headers
                 .text("auth_mechanism", mechanism)
                 .text("connection_name", &info.name)
@@ -196,7 +196,7 @@ impl Broker {
             }
         });
         if outcome == LoginOutcome::Refused {
-            self.services().voice.connection_closed(self.next_connection_id(), info);
+            self.services().announcer.connection_closed(self.next_connection_id(), info);
         }
     }
 }

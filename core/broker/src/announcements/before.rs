@@ -2,7 +2,7 @@
 
 use metadata::{Command, Limits, Name, PolicyKind, SetUserLimits, State, Vhost};
 
-use super::events::Voice;
+use super::events::Announcer;
 
 /// What was there before a command.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Before {
     }
 }
 
-impl Voice {
+impl Announcer {
     /// To be asked before a command is applied.
     pub(crate) fn look(&self, state: &State, command: &Command) -> Before {
         let mut before = Before::default();

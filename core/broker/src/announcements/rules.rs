@@ -6,7 +6,7 @@ use metadata::{
 use wire::amqp091::{TableBuf, Value};
 
 use super::changes::module;
-use super::events::{Headers, Voice};
+use super::events::{Announcer, Headers};
 use crate::policies::AppliedPolicies;
 
 /// Component of operator policies, which RabbitMQ keeps as parameters.
@@ -46,7 +46,7 @@ impl<'a> Rule<'a> {
     }
 }
 
-impl Voice {
+impl Announcer {
     /// A policy was set.
     pub(super) fn policy_set(&self, kind: PolicyKind, set: &SetPolicy, by: &str) {
         if kind == PolicyKind::Operator {

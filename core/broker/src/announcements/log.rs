@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wire::amqp091::{PropertiesBuf, TableBuf};
 
-use super::events::Voice;
+use super::events::Announcer;
 use super::outlet::{Announcement, THREAD_NAME};
 use crate::Broker;
 use crate::refused::Refused;
@@ -16,27 +16,27 @@ pub(crate) const LOG_EXCHANGE: &[u8] = b"amq.rabbitmq.log";
 
 /// Where the logging of the process hands lines over; outlives the broker and is then silent.
 #[derive(Clone)]
-pub struct LogExchange(Arc<Voice>);
+pub struct LogExchange(Arc<Announcer>);
 
 impl LogExchange {
     /// Publishes a line if anybody listens. Never waits and never logs; a line that does not fit is dropped and counted.
     pub fn say(&self, level: &str, line: &[u8]) {
-        let voice = &self.0;
-        let Some(vhost) = voice.logs.heard_in() else { return };
+        let announcer = &self.0;
+        let Some(vhost) = announcer.logs.heard_in() else { return };
         if std::thread::current().name() == Some(THREAD_NAME) {
             return;
         }
         let mut headers = TableBuf::new();
-        headers.push_str("node", &*voice.node);
+        headers.push_str("node", &*announcer.node);
         let properties = PropertiesBuf {
             content_type: Some(b"text/plain".to_vec()),
             headers: Some(headers),
-            timestamp: Some(voice.now_ms() / 1000),
+            timestamp: Some(announcer.now_ms() / 1000),
             ..PropertiesBuf::default()
         };
         let mut raw = Vec::new();
         properties.encode(&mut raw).expect("the only string among them is short");
-        voice.outlet.say(Announcement {
+        announcer.outlet.say(Announcement {
             vhost,
             exchange: LOG_EXCHANGE,
             key: level.into(),
@@ -55,6 +55,6 @@ impl Broker {
     pub fn declare_log_exchange(&self) -> Result<Option<LogExchange>, Refused> {
         let Some(vhost) = &self.options().log_exchange_vhost else { return Ok(None) };
         self.declare_own(vhost, LOG_EXCHANGE)?;
-        Ok(Some(LogExchange(self.services().voice.clone())))
+        Ok(Some(LogExchange(self.services().announcer.clone())))
     }
 }

@@ -172,7 +172,7 @@ impl Queue {
         for delivery in run {
             delivered(place, self, delivery.message, delivery.annotations, delivery.redelivered)
                 .into_iter()
-                .for_each(|copy| self.services().voice.outlet.say(copy));
+                .for_each(|copy| self.services().announcer.outlet.say(copy));
         }
     }
 }
@@ -205,7 +205,7 @@ impl Broker {
         let place = self.place(principal, &vhost, channel);
         delivered(place, queue, message, &got.annotations, got.redelivered)
             .into_iter()
-            .for_each(|copy| self.services().voice.outlet.say(copy));
+            .for_each(|copy| self.services().announcer.outlet.say(copy));
     }
 
     /// Where a channel of a connection stands.

@@ -1,6 +1,6 @@
 //! Events of shovels (B176). Refuses to know what a shovel does.
 
-use super::events::Voice;
+use super::events::Announcer;
 use crate::Broker;
 
 /// What is told of a shovel.
@@ -17,7 +17,7 @@ pub enum ShovelNews<'a> {
     Removed,
 }
 
-impl Voice {
+impl Announcer {
     fn shovel_told(&self, vhost: &str, name: &str, news: ShovelNews<'_>) {
         let key = match news {
             ShovelNews::Status { .. } => "shovel.worker.status",
@@ -41,6 +41,6 @@ impl Voice {
 impl Broker {
     /// Tells of a shovel on the exchange of events.
     pub fn tell_of_shovel(&self, vhost: &str, name: &str, news: ShovelNews<'_>) {
-        self.services().voice.shovel_told(vhost, name, news);
+        self.services().announcer.shovel_told(vhost, name, news);
     }
 }

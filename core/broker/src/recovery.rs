@@ -7,12 +7,11 @@ mod unnamed;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use commitlog::{
-    DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, SegmentIo, Segments,
-    SyncPolicy,
+    DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, Segments, SyncPolicy,
 };
 use metadata::{ExchangeRecord, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
@@ -25,12 +24,10 @@ use crate::actor::on_behalf_of;
 use crate::alarms::{Alarms, Sources};
 use crate::announcements::events::{Announcer, INTERNAL};
 use crate::announcements::outlet::THREAD_NAME;
-use crate::background::Background;
 use crate::bodies::{self, Bodies, BodiesFound};
 use crate::broker::{Broker, Inner, StartError};
 use crate::call::{Call, Commit};
 use crate::cell::Queue;
-use crate::cell::place::Configs;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
 use crate::control::committing::Committing;
@@ -40,15 +37,11 @@ use crate::control::users::new_vhost_metadata;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
 use crate::foundation::Foundation;
-use crate::log_places::{LogPlaces, Pins};
+use crate::log_places::Pins;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
 use crate::seen_files::{self, SeenFiles};
-use crate::services::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
-use crate::stages::Stages;
-
-/// Threads that read and write segments.
-const SEGMENT_THREADS: usize = 2;
+use crate::services::{Motion, Parts};
 
 /// A recovered broker in which nothing moves yet.
 struct Opened {
@@ -111,13 +104,13 @@ fn recover(
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
     let incarnation = (clock.wall_ms() / 1000) as u32;
-    let parts = missing::Parts::look(&**disk, data_dir)?;
-    parts.check_metadata()?;
+    let folders = missing::Parts::look(&**disk, data_dir)?;
+    folders.check_metadata()?;
     unnamed::check(&**disk, data_dir)?;
     let (mut writer, metadata_log, is_known) =
         Writer::open(foundation, &data_dir.join("meta"), &committing, incarnation)?;
     if is_known {
-        parts.check_messages()?;
+        folders.check_messages()?;
     } else {
         options.check_first_passwords().map_err(StartError::FirstPassword)?;
     }
@@ -134,9 +127,17 @@ fn recover(
     let highest_stored = drop_unneeded(&segments, &log, &contents, &bodies)?;
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
     writer.state.pass_over_ids(highest_logged.max(highest_stored));
-    let storage = (log, Arc::new(segments), Bodies::new(foundation.sizes.bodies, bodies), motion);
-    let services =
-        start_services(storage, foundation, (alarms, checkpointer, seen_files, announcer), &options)?;
+    let parts = Parts {
+        log,
+        segments: Arc::new(segments),
+        bodies: Bodies::new(foundation.sizes.bodies, bodies),
+        alarms,
+        checkpointer,
+        seen_files,
+        announcer,
+        motion,
+    };
+    let services = parts.start(foundation, &options).map_err(StartError::storage)?;
     let cluster_name = options.cluster_name.as_str().into();
     let inner = Arc::new(Inner {
         options,
@@ -296,62 +297,6 @@ fn drop_unread(log: &Log, contents: &Contents) -> Result<(), StartError> {
     contents.values().flat_map(|queue| queue.log_ranges()).for_each(|range| pins.add(range.into()));
     let mut unread = pins.files().filter(|(_, need)| need.bytes == 0);
     unread.try_for_each(|(file, _)| log.remove_kept(file.start)).map_err(StartError::storage)
-}
-
-fn start_services(
-    (log, segments, bodies, motion): (Log, Arc<Segments>, Arc<Bodies>, Motion),
-    foundation: &Foundation,
-    (alarms, checkpointer, seen_files, announcer): (Arc<Alarms>, Checkpointer, SeenFiles, Arc<Announcer>),
-    options: &BrokerOptions,
-) -> Result<Arc<Services>, StartError> {
-    let stages = Arc::new(Stages::new(foundation.clock.clone(), options.stages));
-    let waiting = Arc::new(LogWaiters::new(checkpointer.clone(), alarms.clone(), stages.clone()));
-    log.set_listener(waiting.clone());
-    let by_id = QueuesById::default();
-    let answers = SegmentAnswers {
-        queues: by_id.clone(),
-        bodies: bodies.clone(),
-        waiting: waiting.clone(),
-        alarms: alarms.clone(),
-    };
-    let io = match motion {
-        Motion::Threads => SegmentIo::start(segments, Arc::new(answers), SEGMENT_THREADS),
-        Motion::Steps => Ok(SegmentIo::driven(segments, Arc::new(answers))),
-    };
-    let services = Arc::new(Services {
-        log,
-        segments: io.map_err(StartError::storage)?,
-        bodies,
-        clock: foundation.clock.clone(),
-        stopped_ms: AtomicU64::new(0),
-        letters_out: AtomicU64::new(0),
-        random: foundation.random.clone(),
-        background: Background::default(),
-        checkpointer,
-        log_places: LogPlaces::default(),
-        alarms,
-        seen_files,
-        has_unique_queues: AtomicBool::new(false),
-        waiting,
-        by_id,
-        unregistered: Mutex::default(),
-        departing: Mutex::default(),
-        control: OnceLock::new(),
-        parameter_watch: OnceLock::new(),
-        announcer,
-        counters: Arc::default(),
-        stall_ms: options.stall_ms,
-        stalls: AtomicU64::new(0),
-        configs: Configs::default(),
-        stages,
-        motion,
-        segment_waiting_bytes_max: foundation.sizes.waiting_bytes_max,
-        segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
-        node_free_bytes_max: foundation.sizes.node_free_bytes_max,
-        segment_totals: Arc::default(),
-    });
-    services.bodies.belong_to(&services);
-    Ok(services)
 }
 
 fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {

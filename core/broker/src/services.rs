@@ -1,6 +1,7 @@
 //! What queue cells share: the log, segments, confirms waiting for the disk, timers, the background thread.
 
 mod log_waiters;
+mod parts;
 mod segment_answers;
 
 use std::ops::Range;
@@ -34,8 +35,9 @@ use crate::seen_files::SeenFiles;
 use crate::segment_room::SegmentTotals;
 use crate::stages::Stages;
 use crate::stats::NodeCounters;
-pub(crate) use log_waiters::LogWaiters;
-pub(crate) use segment_answers::{QueuesById, SegmentAnswers};
+use log_waiters::LogWaiters;
+pub(crate) use parts::Parts;
+use segment_answers::{QueuesById, SegmentAnswers};
 
 /// How long a node that stops waits for dead letters on their way.
 const LETTERS_WAIT_MAX_MS: u32 = 3000;

@@ -1,0 +1,97 @@
+//! What services are made of, and how they begin: who answers for the log and the segments is connected to them here.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+use commitlog::{Log, SegmentIo, Segments};
+use parking_lot::Mutex;
+
+use super::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
+use crate::BrokerOptions;
+use crate::alarms::Alarms;
+use crate::announcements::events::Announcer;
+use crate::background::Background;
+use crate::bodies::Bodies;
+use crate::cell::place::Configs;
+use crate::checkpointer::Checkpointer;
+use crate::foundation::Foundation;
+use crate::log_places::LogPlaces;
+use crate::seen_files::SeenFiles;
+use crate::stages::Stages;
+
+/// Threads that read and write segments.
+const SEGMENT_THREADS: usize = 2;
+
+/// What was opened, and what others know already.
+pub(crate) struct Parts {
+    pub(crate) log: Log,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) alarms: Arc<Alarms>,
+    pub(crate) checkpointer: Checkpointer,
+    pub(crate) seen_files: SeenFiles,
+    pub(crate) announcer: Arc<Announcer>,
+    pub(crate) motion: Motion,
+}
+
+impl Parts {
+    /// Services without queues.
+    ///
+    /// # Errors
+    /// No thread can be started for the segments.
+    pub(crate) fn start(
+        self,
+        foundation: &Foundation,
+        options: &BrokerOptions,
+    ) -> std::io::Result<Arc<Services>> {
+        let Parts { log, segments, bodies, alarms, checkpointer, seen_files, announcer, motion } = self;
+        let stages = Arc::new(Stages::new(foundation.clock.clone(), options.stages));
+        let waiting = Arc::new(LogWaiters::new(checkpointer.clone(), alarms.clone(), stages.clone()));
+        log.set_listener(waiting.clone());
+        let by_id = QueuesById::default();
+        let answers = Arc::new(SegmentAnswers {
+            queues: by_id.clone(),
+            bodies: bodies.clone(),
+            waiting: waiting.clone(),
+            alarms: alarms.clone(),
+        });
+        let segments = match motion {
+            Motion::Threads => SegmentIo::start(segments, answers, SEGMENT_THREADS)?,
+            Motion::Steps => SegmentIo::driven(segments, answers),
+        };
+        let services = Arc::new(Services {
+            log,
+            segments,
+            bodies,
+            clock: foundation.clock.clone(),
+            stopped_ms: AtomicU64::new(0),
+            letters_out: AtomicU64::new(0),
+            random: foundation.random.clone(),
+            background: Background::default(),
+            checkpointer,
+            log_places: LogPlaces::default(),
+            alarms,
+            seen_files,
+            has_unique_queues: AtomicBool::new(false),
+            waiting,
+            by_id,
+            unregistered: Mutex::default(),
+            departing: Mutex::default(),
+            control: OnceLock::new(),
+            parameter_watch: OnceLock::new(),
+            announcer,
+            counters: Arc::default(),
+            stall_ms: options.stall_ms,
+            stalls: AtomicU64::new(0),
+            configs: Configs::default(),
+            stages,
+            motion,
+            segment_waiting_bytes_max: foundation.sizes.waiting_bytes_max,
+            segment_free_bytes_max: foundation.sizes.segment_free_bytes_max,
+            node_free_bytes_max: foundation.sizes.node_free_bytes_max,
+            segment_totals: Arc::default(),
+        });
+        services.bodies.belong_to(&services);
+        Ok(services)
+    }
+}

@@ -1,13 +1,13 @@
 //! From a command's name to what does it. Knows RabbitMQ's names and texts; blocks until changes are durable.
 
 use broker::{Broker, Commit, Refused, Tracing};
+use protocols::amqp091::reply_of;
 
 use crate::node::{self, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::{
-    access, alarms, connections, definitions, delayed, delivery, events, limits, maintenance, objects,
-    parameters, plugins, policies, profile, queues, report, routes, shovels, stages, topology, upkeep,
-    vhosts,
+    access, alarms, connections, definitions, delayed, delivery, events, limits, maintenance, parameters,
+    plugins, policies, profile, queues, report, routes, shovels, stages, topology, upkeep, vhosts,
 };
 
 /// What every command gives.
@@ -33,7 +33,6 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
     match request.command.as_str() {
         "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),
         "stop" | "shutdown" => Ok(Answer::done()),
-        "status" => Ok(objects::status(broker, node)),
         "profile" => profile::command(broker, request),
         "consume_event_stream" => events::consume(broker, request),
         "stages" => Ok(stages::stages(broker)),
@@ -69,8 +68,8 @@ fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
         "consistent_hash_exchange_ring_state" => routes::ring_state(broker, request),
         "list_delayed_messages" => delayed::list_delayed_messages(broker, request),
         "cancel_delayed_message" => delayed::cancel_delayed_message(broker, request),
-        "delete_queue" => objects::delete_queue(broker, request),
-        "purge_queue" => objects::purge_queue(broker, request),
+        "delete_queue" => queues::delete_queue(broker, request),
+        "purge_queue" => queues::purge_queue(broker, request),
         "list_connections" => connections::list_connections(broker, request),
         "list_channels" => connections::list_channels(broker, request),
         "export_definitions" => definitions::export_definitions(broker, request),
@@ -165,7 +164,7 @@ pub(crate) fn refused(refused: Refused) -> Failure {
         Refused::Crashed(_) => (Exit::UNAVAILABLE, "The queue has crashed; see the server's log".into()),
         Refused::NotFound(_) => (Exit::DATA, "Object (queue, stream, exchange, etc) was not found".into()),
         Refused::Storage(why) => (Exit::UNAVAILABLE, why.into()),
-        other => (Exit::SOFTWARE, format!("{other:?}")),
+        other => (Exit::SOFTWARE, reply_of(other).text),
     };
     Failure::new(exit, format!("Error:\n{text}"))
 }

@@ -29,7 +29,6 @@ mod json;
 mod limits;
 mod maintenance;
 mod node;
-mod objects;
 mod parameters;
 mod passwords;
 mod plugins;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Largest line either side accepts, bytes.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -143,6 +143,16 @@ impl Answer {
     #[must_use]
     pub fn done() -> Self {
         Self::Done { ok: String::new() }
+    }
+
+    /// What the node says of itself.
+    pub(crate) fn facts(text: String, json: Value) -> Self {
+        Self::Facts { text, json }
+    }
+
+    /// That something is as it should be, in the form that RabbitMQ's tools give it for programs.
+    pub(crate) fn message(text: &str) -> Self {
+        Self::facts(text.into(), json!({"message": text, "result": "ok"}))
     }
 }
 

@@ -1,17 +1,18 @@
-//! Lists of queues and of their consumers. Refuses to know how queues hold messages.
+//! Queues and their consumers: listed, emptied, deleted. Refuses to know how queues hold messages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{Broker, Condition, Queue, QueueStats};
+use broker::control::operator::DeleteConditions;
+use broker::{Broker, Condition, Queue, QueueStats, Refused};
 use serde_json::Value;
 
 use crate::columns::{Column, chosen, rows};
-use crate::commands::{Outcome, usage};
+use crate::commands::{Outcome, arguments, refused, usage};
 use crate::connections::pid;
 use crate::node::NODE_NAME;
 use crate::policies::definition_object;
-use crate::protocol::Request;
+use crate::protocol::{Answer, Exit, Failure, Request};
 use crate::values::{text, typed};
 
 /// Queues asked for their contents before the first answer is awaited.
@@ -221,4 +222,41 @@ pub(crate) fn list_consumers(broker: &Broker, request: &Request) -> Outcome {
         (0..stats.consumers.len()).map(move |at| Consumer { queue: queue.clone(), stats: stats.clone(), at })
     });
     Ok(rows(&columns, consumers))
+}
+
+fn find(broker: &Broker, vhost: &str, queue: &str) -> Option<Arc<Queue>> {
+    broker.vhost(vhost)?.queue(queue.as_bytes())
+}
+
+/// `--if-unused` and `--if-empty` as with queue.delete (B78).
+pub(crate) fn delete_queue(broker: &Broker, request: &Request) -> Outcome {
+    let [queue] = arguments(request)?;
+    let missing = || Failure::new(Exit::USAGE, "Error:\nNo such queue was found");
+    let queue = find(broker, request.vhost(), queue).ok_or_else(missing)?;
+    let when = DeleteConditions { if_unused: request.has("if-unused"), if_empty: request.has("if-empty") };
+    let deleted = queue.delete_by_operator(when).wait().map_err(|problem| not_deleted(problem, request))?;
+    Ok(Answer::Done { ok: format!("Queue was successfully deleted with {} ready messages", deleted.ready) })
+}
+
+/// As the broker would tell a client (B78).
+fn not_deleted(problem: Refused, request: &Request) -> Failure {
+    let why = match &problem {
+        Refused::InUse(_) => "in use",
+        Refused::NotEmpty(_) => "not empty",
+        _ => return refused(problem),
+    };
+    let (queue, vhost) = (request.args.first().map_or("", String::as_str), request.vhost());
+    let text = format!(
+        "Error:\n{{:amqp_error, :precondition_failed, ~c\"queue '{queue}' in vhost '{vhost}' {why}\", :none}}"
+    );
+    Failure::new(Exit::UNAVAILABLE, text)
+}
+
+/// Ready messages only (B80).
+pub(crate) fn purge_queue(broker: &Broker, request: &Request) -> Outcome {
+    let [queue] = arguments(request)?;
+    let missing = || Failure::new(Exit::DATA, "Object (queue, stream, exchange, etc) was not found");
+    let queue = find(broker, request.vhost(), queue).ok_or_else(missing)?;
+    queue.purge_by_operator().wait();
+    Ok(Answer::done())
 }

@@ -14,23 +14,23 @@ use crate::protocol::{Answer, Exit, Failure, Request};
 /// Runs a command of upkeep; `None` if it is none of these.
 pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Outcome> {
     Some(match request.command.as_str() {
-        "check_if_metadata_store_is_initialized" | "check_if_metadata_store_is_initialized_with_data" => {
-            Ok(told(&format!("Metadata store on node {NODE_NAME} has completed its initialization")))
-        }
-        "check_if_node_is_mirror_sync_critical" => Ok(told("ok")),
+        "check_if_metadata_store_is_initialized" | "check_if_metadata_store_is_initialized_with_data" => Ok(
+            Answer::message(&format!("Metadata store on node {NODE_NAME} has completed its initialization")),
+        ),
+        "check_if_node_is_mirror_sync_critical" => Ok(Answer::message("ok")),
         "check_if_new_quorum_queue_replicas_have_finished_initial_sync" => {
-            Ok(told(&format!("Node {NODE_NAME} reported no queues with promotable replicas")))
+            Ok(Answer::message(&format!("Node {NODE_NAME} reported no queues with promotable replicas")))
         }
-        "check_for_quorum_queues_without_an_elected_leader" => Ok(told(&format!(
+        "check_for_quorum_queues_without_an_elected_leader" => Ok(Answer::message(&format!(
             "Node {NODE_NAME} reported all quorum queues matching the pattern have an elected leader"
         ))),
         "has_reached_target_cluster_size" => {
-            Ok(told(&format!("Target cluster size has been reached on node {NODE_NAME}")))
+            Ok(Answer::message(&format!("Target cluster size has been reached on node {NODE_NAME}")))
         }
-        "await_online_quorum_plus_one" => Ok(told(
+        "await_online_quorum_plus_one" => Ok(Answer::message(
             "Target node seems to be the only one in a single node cluster, the command does not apply",
         )),
-        "discover_peers" => Ok(facts(format!("[:\"{NODE_NAME}\"]"), json!([NODE_NAME]))),
+        "discover_peers" => Ok(Answer::facts(format!("[:\"{NODE_NAME}\"]"), json!([NODE_NAME]))),
         "rebalance" => rebalance(request),
         "message_size_stats" => Ok(message_sizes(broker)),
         "list_node_auth_attempt_stats" => Ok(logins(broker)),
@@ -60,14 +60,6 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Out
     })
 }
 
-fn facts(text: String, json: Value) -> Answer {
-    Answer::Facts { text, json }
-}
-
-fn told(text: &str) -> Answer {
-    facts(text.into(), json!({"message": text, "result": "ok"}))
-}
-
 /// Only queue types with replicas have leaders to move; the words are RabbitMQ's.
 fn rebalance(request: &Request) -> Outcome {
     let [kind] = arguments(request)?;
@@ -75,7 +67,7 @@ fn rebalance(request: &Request) -> Outcome {
         let text = format!("Error:\ntype {kind} is not supported. Try one of all, quorum, stream.");
         return Err(Failure::new(Exit::UNAVAILABLE, text));
     }
-    Ok(facts("No queue has leaders to move".into(), json!([])))
+    Ok(Answer::facts("No queue has leaders to move".into(), json!([])))
 }
 
 /// Names of the classes of sizes.
@@ -117,7 +109,7 @@ fn logins(broker: &Broker) -> Answer {
         let keys = ["protocol", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"];
         text.push_str(&format!("\n{}", keys.map(word).join("\t")));
     }
-    facts(text, json!({"node": NODE_NAME, "result": "ok", "attempts": attempts}))
+    Answer::facts(text, json!({"node": NODE_NAME, "result": "ok", "attempts": attempts}))
 }
 
 /// Logins as RabbitMQ shows them; protocols over which nobody tried are left out, but for the first.
@@ -170,7 +162,7 @@ fn resolve(request: &Request) -> Outcome {
         let text = format!("Error:\n{name} has no address of that family on {NODE_NAME}");
         return Err(Failure::new(Exit::UNAVAILABLE, text));
     }
-    Ok(facts(addresses.join("\n"), json!(addresses)))
+    Ok(Answer::facts(addresses.join("\n"), json!(addresses)))
 }
 
 /// Nothing that works here is going to be taken away; the columns are RabbitMQ's.

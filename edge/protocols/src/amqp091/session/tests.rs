@@ -73,11 +73,25 @@ impl World {
         }
     }
 
-    /// An open connection.
-    fn open(&self) -> Client {
+    /// A connection that is asked to log in.
+    fn starting(&self) -> Client {
         let mut client = self.connect();
         client.send(&PROTOCOL_HEADER);
         client.wait("connection.start");
+        client
+    }
+
+    /// A connection of a client without capabilities that has logged in.
+    fn tuning(&self) -> Client {
+        let mut client = self.starting();
+        client.login(&[], "guest");
+        client.wait("connection.tune");
+        client
+    }
+
+    /// An open connection.
+    fn open(&self) -> Client {
+        let mut client = self.starting();
         client.login(
             &["consumer_cancel_notify", "connection.blocked", "authentication_failure_close"],
             "guest",

@@ -105,11 +105,7 @@ fn a_message_in_pieces_is_stopped_at_its_header() {
 #[test]
 fn a_client_that_cannot_be_told_is_held_without_a_word() {
     let world = World::new();
-    let mut client = world.connect();
-    client.send(&PROTOCOL_HEADER);
-    client.wait("connection.start");
-    client.login(&[], "guest");
-    client.wait("connection.tune");
+    let mut client = world.tuning();
     client.tune_and_open(131_072);
     client.wait("connection.open-ok");
     client.open_channel(1);

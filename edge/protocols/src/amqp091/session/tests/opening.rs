@@ -45,9 +45,7 @@ fn half_a_handshake_ends_without_a_word() {
 #[test]
 fn a_failed_login_is_told_to_those_who_asked() {
     let world = World::new();
-    let mut client = world.connect();
-    client.send(&PROTOCOL_HEADER);
-    client.wait("connection.start");
+    let mut client = world.starting();
     client.login(&["authentication_failure_close"], "wrong");
     let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the broker logfile.";
     assert_eq!(client.wait("connection.close").close(), (403, text.into(), (0, 0)));
@@ -57,9 +55,7 @@ fn a_failed_login_is_told_to_those_who_asked() {
 #[test]
 fn a_failed_login_of_others_just_ends() {
     let world = World::new();
-    let mut client = world.connect();
-    client.send(&PROTOCOL_HEADER);
-    client.wait("connection.start");
+    let mut client = world.starting();
     client.login(&[], "wrong");
     assert_eq!(client.names(), [""; 0]);
     assert_eq!(client.session.state(), State::Closed);
@@ -68,11 +64,7 @@ fn a_failed_login_of_others_just_ends() {
 #[test]
 fn an_unknown_vhost_is_not_allowed() {
     let world = World::new();
-    let mut client = world.connect();
-    client.send(&PROTOCOL_HEADER);
-    client.wait("connection.start");
-    client.login(&[], "guest");
-    client.wait("connection.tune");
+    let mut client = world.tuning();
     client.method(0, connection::TuneOk { channel_max: 1, frame_max: 4096, heartbeat: 0 });
     client.method(
         0,
@@ -85,9 +77,7 @@ fn an_unknown_vhost_is_not_allowed() {
 #[test]
 fn a_lying_frame_size_is_refused_before_its_payload() {
     let world = World::new();
-    let mut client = world.connect();
-    client.send(&PROTOCOL_HEADER);
-    client.wait("connection.start");
+    let mut client = world.starting();
     client.send(&[1, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF]);
     let (code, text, _) = client.wait("connection.close").close();
     assert_eq!(
@@ -100,11 +90,7 @@ fn a_lying_frame_size_is_refused_before_its_payload() {
 #[test]
 fn methods_before_their_time_are_named_with_the_state() {
     let world = World::new();
-    let mut client = world.connect();
-    client.send(&PROTOCOL_HEADER);
-    client.wait("connection.start");
-    client.login(&[], "guest");
-    client.wait("connection.tune");
+    let mut client = world.tuning();
     client.method(0, connection::TuneOk { channel_max: 1, frame_max: 4096, heartbeat: 0 });
     client.method(0, connection::TuneOk { channel_max: 1, frame_max: 4096, heartbeat: 0 });
     let close = client.wait("connection.close").close();

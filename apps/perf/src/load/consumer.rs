@@ -7,7 +7,7 @@
 use super::figures::{Batch, Figures};
 use super::link::Closed;
 use super::publisher::beat;
-use super::receiver::{Habit, Outlet, Receiver, Settle, Source};
+use super::receiver::{Outlet, Receiver, ReceiverSettings, Settle, Source};
 use super::recovery::{Ended, Recovery, may_pass};
 use super::seats::Seat;
 use super::stamp::{Stamp, header_latency_ns};
@@ -45,7 +45,7 @@ pub(crate) struct ConsumerPlan {
     /// When it starts, in nanoseconds after the thread.
     pub(crate) delay_ns: u64,
     /// How it behaves.
-    pub(crate) habit: Habit,
+    pub(crate) settings: ReceiverSettings,
 }
 
 #[derive(Debug)]
@@ -121,12 +121,12 @@ impl<'a> ConsumerThread<'a> {
         for (token, Seat { number, socket, plans }) in seats.into_iter().enumerate() {
             let mut timed = false;
             for (channel, plan) in (1..).zip(&plans) {
-                timed |= plan.habit.is_paced() || plan.habit.source != Source::Consume;
+                timed |= plan.settings.is_paced() || plan.settings.source != Source::Consume;
                 let at_ns = begun_ns + plan.delay_ns;
                 starts.push(Start { at_ns, token, channel, bytes: start(channel, plan)? });
             }
             poller.add(socket.stream(), token, Want::Read)?;
-            let consumers = plans.into_iter().map(|plan| Receiver::new(plan.habit)).collect();
+            let consumers = plans.into_iter().map(|plan| Receiver::new(plan.settings)).collect();
             let (want, wakes_ns, lost) = (Want::Read, u64::MAX, false);
             connections.push(Connection { seat: number, socket, lost, consumers, want, timed, wakes_ns });
         }
@@ -197,7 +197,7 @@ impl<'a> ConsumerThread<'a> {
             let at_ns = monotonic_ns();
             for (channel, plan) in (1..).zip(seat.plans) {
                 let bytes = start(channel, &plan)?;
-                connection.consumers[usize::from(channel) - 1].begin_anew(plan.habit);
+                connection.consumers[usize::from(channel) - 1].begin_anew(plan.settings);
                 self.starts.push(Start { at_ns, token, channel, bytes });
             }
         }
@@ -211,7 +211,7 @@ impl<'a> ConsumerThread<'a> {
             let connection = &mut self.connections[token];
             self.acks.extend_from_slice(&bytes);
             let consumer = &mut connection.consumers[usize::from(channel) - 1];
-            if consumer.habit.source != Source::Consume {
+            if consumer.settings.source != Source::Consume {
                 consumer.poll_first(channel, &mut self.acks);
                 self.figures.consumers_ready.fetch_add(1, Relaxed);
             }
@@ -303,10 +303,10 @@ impl<'a> ConsumerThread<'a> {
 /// What a consumer says to start; nothing if it fetches its messages.
 fn start(channel: u16, plan: &ConsumerPlan) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    if plan.habit.source == Source::Consume {
+    if plan.settings.source == Source::Consume {
         for queue in &plan.queues {
             let queue = ShortStr::new(queue.as_bytes()).context("a queue's name is too long")?;
-            let no_ack = plan.habit.settle == Settle::Auto;
+            let no_ack = plan.settings.settle == Settle::Auto;
             let arguments = plan.arguments.as_table();
             basic::Consume { queue, no_ack, arguments, ..Default::default() }
                 .encode_frame(channel, &mut bytes);
@@ -386,10 +386,10 @@ impl Reading<'_, '_> {
                 let header = ContentHeader::decode(frame.payload)?;
                 consumer.body_left = header.body_size;
                 consumer.stamp = Stamp::for_body(header.body_size);
-                if consumer.habit.stamp_in_header {
+                if consumer.settings.stamp_in_header {
                     consumer.stamp = Stamp::None;
                     consumer.latency_ns =
-                        header_latency_ns(header.properties, consumer.habit.clock, self.now_ns);
+                        header_latency_ns(header.properties, consumer.settings.clock, self.now_ns);
                 }
                 if header.body_size == 0 {
                     self.complete(frame.channel);
@@ -398,7 +398,8 @@ impl Reading<'_, '_> {
             FRAME_BODY => {
                 let stamp = std::mem::replace(&mut consumer.stamp, Stamp::None);
                 if stamp != Stamp::None {
-                    consumer.latency_ns = stamp.latency_ns(frame.payload, consumer.habit.clock, self.now_ns);
+                    consumer.latency_ns =
+                        stamp.latency_ns(frame.payload, consumer.settings.clock, self.now_ns);
                 }
                 let left = consumer.body_left.checked_sub(frame.payload.len() as u64);
                 consumer.body_left = left.context("a body is longer than its header said")?;
@@ -466,11 +467,11 @@ mod tests {
     use super::*;
     use crate::load::receiver::Answer;
     use crate::load::stamp::Clock;
-    use crate::load::voice::Voice;
+    use crate::load::verbosity::Verbosity;
     use wire::amqp091::{Parsed, encode_deliver, parse_frame};
 
     fn consumer(settle: Settle) -> Receiver {
-        Receiver::new(Habit {
+        Receiver::new(ReceiverSettings {
             number: 0,
             settle,
             answer: Answer::Ack,
@@ -481,7 +482,7 @@ mod tests {
             count_max: u64::MAX,
             clock: Clock::Monotonic,
             stamp_in_header: false,
-            voice: Voice::Silent,
+            verbosity: Verbosity::Silent,
         })
     }
 

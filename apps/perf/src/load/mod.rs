@@ -31,7 +31,7 @@ mod sender;
 mod stamp;
 mod topology;
 mod uri;
-mod voice;
+mod verbosity;
 mod window;
 
 pub(crate) use options::Options;

@@ -9,9 +9,9 @@ use super::figures::{Batch, Figures};
 use super::link::Closed;
 use super::recovery::{Ended, Recovery, may_pass};
 use super::seats::Seat;
-use super::sender::{Commit, Manner, Sender};
+use super::sender::{Commit, Sender, SenderSettings};
 use super::stamp::Clock;
-use super::voice::{self, Voice};
+use super::verbosity::{self, Verbosity};
 use super::window::Reach;
 use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Want, monotonic_ns, whole_frames};
 use anyhow::{Context, Result, ensure};
@@ -33,12 +33,12 @@ pub(crate) struct PublisherPlan {
     /// What it sends: one shape for each size.
     pub(crate) shapes: Vec<Shape>,
     /// How.
-    pub(crate) manner: Manner,
+    pub(crate) settings: SenderSettings,
 }
 
 /// What all connections of a thread have in common.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Habits {
+pub(crate) struct ThreadSettings {
     /// What times in messages mean.
     pub(crate) clock: Clock,
     /// Time between two heartbeats, in nanoseconds; 0 without.
@@ -81,7 +81,7 @@ struct Connection {
 #[derive(Debug)]
 pub(crate) struct PublisherThread<'a> {
     figures: &'a Figures,
-    habits: Habits,
+    thread_settings: ThreadSettings,
     recovery: Option<Recovery<Seat<PublisherPlan>>>,
     poller: Poller,
     connections: Vec<Connection>,
@@ -104,7 +104,7 @@ impl<'a> PublisherThread<'a> {
     /// The process has no file descriptors left.
     pub(crate) fn new(
         seats: Vec<Seat<PublisherPlan>>,
-        habits: Habits,
+        thread_settings: ThreadSettings,
         recovery: Option<Recovery<Seat<PublisherPlan>>>,
         figures: &'a Figures,
     ) -> Result<Self> {
@@ -116,12 +116,12 @@ impl<'a> PublisherThread<'a> {
             poller.add(socket.stream(), token, Want::Read)?;
             let mut place = |shape| {
                 *shapes.entry(shape).or_insert_with_key(|shape| {
-                    blocks.push(Block::new(shape, habits.clock));
+                    blocks.push(Block::new(shape, thread_settings.clock));
                     blocks.len() - 1
                 })
             };
-            let publishers = plans.into_iter().map(|PublisherPlan { shapes, manner }| {
-                Sender::new(manner, shapes.into_iter().map(&mut place).collect())
+            let publishers = plans.into_iter().map(|PublisherPlan { shapes, settings }| {
+                Sender::new(settings, shapes.into_iter().map(&mut place).collect())
             });
             let publishers = publishers.collect();
             let waiting = Waiting::Turn;
@@ -132,7 +132,7 @@ impl<'a> PublisherThread<'a> {
         let (start_ns, looked_ns, beat_ns) = (0, 0, 0);
         Ok(Self {
             figures,
-            habits,
+            thread_settings,
             recovery,
             poller,
             connections,
@@ -214,7 +214,7 @@ impl<'a> PublisherThread<'a> {
             return Ok(());
         }
         self.looked_ns = now_ns;
-        let Habits { heartbeat_ns, confirm_timeout_ns, .. } = self.habits;
+        let ThreadSettings { heartbeat_ns, confirm_timeout_ns, .. } = self.thread_settings;
         let waits_ns = self.connections.iter().flat_map(|connection| &connection.publishers);
         let waits_ns = waits_ns.map(|publisher| publisher.waits_ns(now_ns)).max().unwrap_or(0);
         ensure!(
@@ -303,7 +303,7 @@ impl Connection {
             let publisher = &mut self.publishers[index];
             let elapsed_ns = now_ns.saturating_sub(start_ns);
             let block = &mut blocks[publisher.block(elapsed_ns)];
-            let told = publisher.voice() != Voice::Silent;
+            let told = publisher.verbosity() != Verbosity::Silent;
             let count_max = if told { 1 } else { block.count_max() };
             let count = publisher.allowed(count_max, elapsed_ns);
             if count == 0 {
@@ -314,7 +314,7 @@ impl Connection {
             let mut all_out = self.socket.send(bytes)?;
             if told {
                 let (number, sent) = publisher.numbers();
-                voice::published(publisher.voice(), number, sent, now_ns, block.last_message());
+                verbosity::published(publisher.verbosity(), number, sent, now_ns, block.last_message());
             }
             if publisher.note_sent(count, figures) == Commit::Now {
                 let channel = u16::try_from(index + 1).expect("a connection has at most 2047 channels");

@@ -6,7 +6,7 @@
 use super::figures::{Batch, Figures};
 use super::phases::Cycle;
 use super::stamp::{Clock, Stamp};
-use super::voice::{self, Voice};
+use super::verbosity::{self, Verbosity};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,7 +51,7 @@ pub(crate) enum Source {
 
 /// How a consumer behaves.
 #[derive(Clone, Debug)]
-pub(crate) struct Habit {
+pub(crate) struct ReceiverSettings {
     /// Its number in the run, from 0.
     pub(crate) number: usize,
     /// When it settles.
@@ -73,10 +73,10 @@ pub(crate) struct Habit {
     /// Whether the time stands in a header.
     pub(crate) stamp_in_header: bool,
     /// Whether each message is told.
-    pub(crate) voice: Voice,
+    pub(crate) verbosity: Verbosity,
 }
 
-impl Habit {
+impl ReceiverSettings {
     /// Whether it takes its time over messages.
     pub(crate) const fn is_paced(&self) -> bool {
         self.interval_ns > 0 || self.work.is_some()
@@ -86,7 +86,7 @@ impl Habit {
 /// A consumer and the message that is arriving on its channel.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    pub(crate) habit: Habit,
+    pub(crate) settings: ReceiverSettings,
     received: u64,
     /// Tag of the delivery that is arriving or arrived last.
     pub(crate) delivery_tag: u64,
@@ -137,9 +137,9 @@ pub(crate) struct Outlet<'o, 'a> {
 }
 
 impl Receiver {
-    pub(crate) fn new(habit: Habit) -> Self {
+    pub(crate) fn new(settings: ReceiverSettings) -> Self {
         Self {
-            habit,
+            settings,
             received: 0,
             delivery_tag: 0,
             unsettled: 0,
@@ -153,23 +153,23 @@ impl Receiver {
         }
     }
 
-    /// Its connection is gone, with everything that was on its way or unsettled; the next one has this habit.
-    pub(crate) fn begin_anew(&mut self, habit: Habit) {
+    /// Its connection is gone, with everything that was on its way or unsettled; the next one has these settings.
+    pub(crate) fn begin_anew(&mut self, settings: ReceiverSettings) {
         let received = self.received;
-        *self = Self { received, ..Self::new(habit) };
+        *self = Self { received, ..Self::new(settings) };
     }
 
     /// The message that was arriving is there in full.
     #[inline]
     pub(crate) fn complete(&mut self, out: &mut Outlet<'_, '_>) {
-        if self.habit.is_paced() {
+        if self.settings.is_paced() {
             let (delivery_tag, arrived_ns) = (self.delivery_tag, out.now_ns);
             let latency_ns = self.latency_ns.take();
             self.desk.waiting.push_back(Waiting { delivery_tag, arrived_ns, latency_ns });
             self.work(out);
             return;
         }
-        if self.received == self.habit.count_max {
+        if self.received == self.settings.count_max {
             return;
         }
         if let Some(latency_ns) = self.latency_ns.take() {
@@ -185,8 +185,8 @@ impl Receiver {
     fn take(&mut self, out: &mut Outlet<'_, '_>, delivery_tag: u64) {
         *out.received += 1;
         self.received += 1;
-        if self.habit.voice != Voice::Silent {
-            voice::received(self.habit.number, delivery_tag, out.now_ns);
+        if self.settings.verbosity != Verbosity::Silent {
+            verbosity::received(self.settings.number, delivery_tag, out.now_ns);
         }
     }
 
@@ -203,7 +203,7 @@ impl Receiver {
             }
             let Some(next) = self.desk.waiting.front() else { return };
             let begin_ns = self.desk.free_ns.max(next.arrived_ns);
-            if begin_ns > out.now_ns || self.received == self.habit.count_max {
+            if begin_ns > out.now_ns || self.received == self.settings.count_max {
                 return;
             }
             if let Some(latency_ns) = next.latency_ns {
@@ -211,9 +211,9 @@ impl Receiver {
             }
             let delivery_tag = next.delivery_tag;
             self.desk.waiting.pop_front();
-            let work = self.habit.work.as_ref().map_or(0, |work| work.value_at(out.elapsed_ns));
+            let work = self.settings.work.as_ref().map_or(0, |work| work.value_at(out.elapsed_ns));
             let done_ns = begin_ns + u64::from(work) * 1000;
-            self.desk.free_ns = done_ns.max(begin_ns + self.habit.interval_ns);
+            self.desk.free_ns = done_ns.max(begin_ns + self.settings.interval_ns);
             self.desk.in_work = Some((delivery_tag, done_ns));
             self.take(out, delivery_tag);
         }
@@ -223,7 +223,7 @@ impl Receiver {
     pub(crate) fn wakes_ns(&self) -> Option<u64> {
         let work_ns = match (self.desk.in_work, self.desk.waiting.front()) {
             (Some((_, done_ns)), _) => Some(done_ns),
-            (None, Some(next)) if self.received < self.habit.count_max => {
+            (None, Some(next)) if self.received < self.settings.count_max => {
                 Some(self.desk.free_ns.max(next.arrived_ns))
             }
             _ => None,
@@ -240,8 +240,8 @@ impl Receiver {
     #[inline]
     fn settle(&mut self, out: &mut Outlet<'_, '_>, delivery_tag: u64) {
         self.worked_tag = delivery_tag;
-        let done = self.received == self.habit.count_max;
-        let settled = match self.habit.settle {
+        let done = self.received == self.settings.count_max;
+        let settled = match self.settings.settle {
             Settle::Auto => 0,
             Settle::Each => {
                 self.answer(out, delivery_tag, false);
@@ -257,12 +257,12 @@ impl Receiver {
                 }
             }
         };
-        if self.habit.voice != Voice::Silent && settled > 0 {
-            voice::settled(self.habit.number, delivery_tag, self.habit.answer.word(), settled);
+        if self.settings.verbosity != Verbosity::Silent && settled > 0 {
+            verbosity::settled(self.settings.number, delivery_tag, self.settings.answer.word(), settled);
         }
-        if self.habit.tx_size > 0 && settled > 0 {
+        if self.settings.tx_size > 0 && settled > 0 {
             self.tx_open += settled;
-            if self.tx_open >= self.habit.tx_size || done {
+            if self.tx_open >= self.settings.tx_size || done {
                 self.tx_open = 0;
                 tx::Commit::default().encode_frame(out.channel, out.acks);
             }
@@ -274,7 +274,7 @@ impl Receiver {
 
     #[inline]
     fn answer(&self, out: &mut Outlet<'_, '_>, delivery_tag: u64, multiple: bool) {
-        match self.habit.answer {
+        match self.settings.answer {
             Answer::Ack => encode_ack(out.acks, out.channel, delivery_tag, multiple),
             Answer::Drop => encode_nack(out.acks, out.channel, delivery_tag, multiple, false),
             Answer::Requeue => encode_nack(out.acks, out.channel, delivery_tag, multiple, true),
@@ -284,8 +284,8 @@ impl Receiver {
     /// Asks for the next message, now or later, if that is how it gets them.
     #[inline]
     fn poll_next(&mut self, out: &mut Outlet<'_, '_>) {
-        let Source::Poll { interval_ns, .. } = self.habit.source else { return };
-        if self.received == self.habit.count_max {
+        let Source::Poll { interval_ns, .. } = self.settings.source else { return };
+        if self.received == self.settings.count_max {
             return;
         }
         self.poll_at_ns = Some(out.now_ns + interval_ns);
@@ -296,17 +296,17 @@ impl Receiver {
     pub(crate) fn note_empty(&mut self, now_ns: u64) {
         /// An empty queue is not asked without a pause.
         const EMPTY_PAUSE_NS: u64 = 100_000;
-        if let Source::Poll { interval_ns, .. } = self.habit.source {
+        if let Source::Poll { interval_ns, .. } = self.settings.source {
             self.poll_at_ns = Some(now_ns + interval_ns.max(EMPTY_PAUSE_NS));
         }
     }
 
     /// Asks for the next message if it is time.
     pub(crate) fn poll_if_due(&mut self, channel: u16, now_ns: u64, out: &mut Vec<u8>) {
-        let Source::Poll { queue, .. } = &self.habit.source else { return };
+        let Source::Poll { queue, .. } = &self.settings.source else { return };
         if self.poll_at_ns.is_some_and(|at_ns| at_ns <= now_ns) {
             self.poll_at_ns = None;
-            let (queue, no_ack) = (ShortStr::bounded(queue.as_bytes()), self.habit.settle == Settle::Auto);
+            let (queue, no_ack) = (ShortStr::bounded(queue.as_bytes()), self.settings.settle == Settle::Auto);
             basic::Get { queue, no_ack, ..Default::default() }.encode_frame(channel, out);
         }
     }
@@ -320,13 +320,13 @@ impl Receiver {
     /// Settles what was worked on, so that the broker does not deliver it again.
     pub(crate) fn finish(&mut self, channel: u16, out: &mut Vec<u8>) {
         if self.unsettled > 0 {
-            match self.habit.answer {
+            match self.settings.answer {
                 Answer::Ack => encode_ack(out, channel, self.worked_tag, true),
                 Answer::Drop => encode_nack(out, channel, self.worked_tag, true, false),
                 Answer::Requeue => encode_nack(out, channel, self.worked_tag, true, true),
             }
         }
-        if self.habit.tx_size > 0 && self.unsettled + self.tx_open > 0 {
+        if self.settings.tx_size > 0 && self.unsettled + self.tx_open > 0 {
             tx::Commit::default().encode_frame(channel, out);
         }
     }

@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
         }
         for connections in publishers {
             let recovery = self.reopener(scope, figures, "publishing connections", |n| seats.publisher(n));
-            let thread = PublisherThread::new(connections, seats.habits(), recovery, figures)?;
+            let thread = PublisherThread::new(connections, seats.thread_settings(), recovery, figures)?;
             handles.push(scope.spawn(move || thread.run()));
         }
         Ok(handles)

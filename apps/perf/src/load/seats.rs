@@ -8,14 +8,14 @@ use super::moment::timestamp_s;
 use super::options::{Flag, Options};
 use super::pairs::{self, Stamped};
 use super::phases::{Cycle, Phase};
-use super::publisher::{Habits, PublisherPlan};
+use super::publisher::{PublisherPlan, ThreadSettings};
 use super::random::Random;
-use super::receiver::{Answer, Habit, Settle, Source};
+use super::receiver::{Answer, ReceiverSettings, Settle, Source};
 use super::schedule::Schedule;
-use super::sender::Manner;
+use super::sender::SenderSettings;
 use super::stamp::Clock;
 use super::topology::Topology;
-use super::voice::Voice;
+use super::verbosity::Verbosity;
 use crate::io::Socket;
 use anyhow::{Context, Result};
 use std::sync::Arc;
@@ -93,9 +93,9 @@ impl<'a> Seats<'a> {
     }
 
     /// What publishing threads do beside publishing.
-    pub(crate) fn habits(&self) -> Habits {
+    pub(crate) fn thread_settings(&self) -> ThreadSettings {
         let confirm_timeout_ns = self.options.publishing.confirm_timeout.saturating_mul(SECOND_NS);
-        Habits { clock: self.clock, heartbeat_ns: self.heartbeat_ns(), confirm_timeout_ns }
+        ThreadSettings { clock: self.clock, heartbeat_ns: self.heartbeat_ns(), confirm_timeout_ns }
     }
 
     /// How often a heartbeat is sent: twice in the time that was asked for.
@@ -154,7 +154,7 @@ impl<'a> Seats<'a> {
         };
         let seed = n as u64 ^ crate::io::monotonic_ns();
         let delay_ns = Random::new(seed).below(options.producer_random_start_delay.saturating_mul(SECOND_NS));
-        let manner = Manner {
+        let settings = SenderSettings {
             number: n,
             sizes: self.sizes.clone(),
             window: options.window(),
@@ -163,9 +163,9 @@ impl<'a> Seats<'a> {
             delay_ns,
             count_max: options.count_max().unwrap_or(u64::MAX),
             latency_from: options.latency_from,
-            voice: self.voice(),
+            verbosity: self.verbosity(),
         };
-        PublisherPlan { shapes: self.bodies.iter().map(shape).collect(), manner }
+        PublisherPlan { shapes: self.bodies.iter().map(shape).collect(), settings }
     }
 
     /// When the n-th publisher sends; publishers are spread over the time between two messages.
@@ -246,7 +246,7 @@ impl<'a> Seats<'a> {
             _ => Source::Consume,
         };
         let rate = options.consumer_rate.filter(|rate| *rate > 0.0);
-        let habit = Habit {
+        let settings = ReceiverSettings {
             number: n,
             settle,
             answer,
@@ -257,18 +257,18 @@ impl<'a> Seats<'a> {
             count_max: options.count_max().unwrap_or(u64::MAX),
             clock: self.clock,
             stamp_in_header: self.stamped == Stamped::InHeader,
-            voice: self.voice(),
+            verbosity: self.verbosity(),
         };
         let slow_s = if options.slow_start { n as u64 } else { 0 };
         let delay_ns = slow_s.saturating_add(options.consumer_start_delay).saturating_mul(SECOND_NS);
-        ConsumerPlan { queues, arguments: self.consumer_arguments.clone(), delay_ns, habit }
+        ConsumerPlan { queues, arguments: self.consumer_arguments.clone(), delay_ns, settings }
     }
 
-    fn voice(&self) -> Voice {
+    fn verbosity(&self) -> Verbosity {
         match (self.options.running.verbose_full, self.options.running.verbose) {
-            (true, _) => Voice::Full,
-            (false, true) => Voice::Line,
-            (false, false) => Voice::Silent,
+            (true, _) => Verbosity::Full,
+            (false, true) => Verbosity::Line,
+            (false, false) => Verbosity::Silent,
         }
     }
 }

@@ -8,14 +8,14 @@ use super::figures::{Batch, Figures};
 use super::options::LatencyFrom;
 use super::phases::Cycle;
 use super::schedule::Schedule;
-use super::voice::Voice;
+use super::verbosity::Verbosity;
 use super::window::{NotOutstanding, Reach, Window};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// How a publisher behaves, whatever it sends.
 #[derive(Clone, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct SenderSettings {
     /// Its number in the run, from 0.
     pub(crate) number: usize,
     /// Which of its shapes is sent changes with time, if there are several.
@@ -33,13 +33,13 @@ pub(crate) struct Manner {
     /// What latency counts from, with a schedule.
     pub(crate) latency_from: LatencyFrom,
     /// Whether each message is told.
-    pub(crate) voice: Voice,
+    pub(crate) verbosity: Verbosity,
 }
 
 /// A publisher at work.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    manner: Manner,
+    settings: SenderSettings,
     /// Places of its blocks, one for each size.
     blocks: Vec<usize>,
     window: Option<Window>,
@@ -54,16 +54,16 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// One that sends the blocks at these places.
-    pub(crate) fn new(manner: Manner, blocks: Vec<usize>) -> Self {
-        let window = manner.window.map(Window::new);
+    pub(crate) fn new(settings: SenderSettings, blocks: Vec<usize>) -> Self {
+        let window = settings.window.map(Window::new);
         let (tx_open, committing, sent, done, progress_ns) = (0, false, 0, false, 0);
-        Self { manner, blocks, window, tx_open, committing, sent, done, progress_ns }
+        Self { settings, blocks, window, tx_open, committing, sent, done, progress_ns }
     }
 
     /// The place of the block to send from, this long after the start.
     #[inline]
     pub(crate) fn block(&self, elapsed_ns: u64) -> usize {
-        match &self.manner.sizes {
+        match &self.settings.sizes {
             None => self.blocks[0],
             Some(sizes) => self.blocks[sizes.index_at(elapsed_ns)],
         }
@@ -72,23 +72,23 @@ impl Sender {
     /// How many messages may be sent now, at most `count_max`.
     #[inline]
     pub(crate) fn allowed(&self, count_max: usize, elapsed_ns: u64) -> usize {
-        if elapsed_ns < self.manner.delay_ns || self.is_held_up() {
+        if elapsed_ns < self.settings.delay_ns || self.is_held_up() {
             return 0;
         }
-        let left = usize::try_from(self.manner.count_max - self.sent).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.settings.count_max - self.sent).unwrap_or(usize::MAX);
         let room = self.window.as_ref().map_or(usize::MAX, Window::room);
-        let tx_left = match self.manner.tx_size {
+        let tx_left = match self.settings.tx_size {
             0 => usize::MAX,
             size => (size - self.tx_open) as usize,
         };
-        let schedule = self.manner.schedule.as_ref();
+        let schedule = self.settings.schedule.as_ref();
         let due = schedule.map_or(usize::MAX, |schedule| schedule.due_count(elapsed_ns, self.sent));
         count_max.min(left).min(room).min(tx_left).min(due)
     }
 
     /// Whether only the broker can let it go on, or it is done.
     fn is_held_up(&self) -> bool {
-        self.sent == self.manner.count_max
+        self.sent == self.settings.count_max
             || self.committing
             || self.window.as_ref().is_some_and(|window| window.room() == 0)
     }
@@ -98,8 +98,8 @@ impl Sender {
         if self.is_held_up() {
             return None;
         }
-        let due_ns = self.manner.schedule.as_ref().map(|schedule| schedule.due_ns(self.sent));
-        Some(due_ns.unwrap_or(0).max(self.manner.delay_ns))
+        let due_ns = self.settings.schedule.as_ref().map(|schedule| schedule.due_ns(self.sent));
+        Some(due_ns.unwrap_or(0).max(self.settings.delay_ns))
     }
 
     /// The next messages in wire form. How late those with a due time are is noted.
@@ -111,7 +111,7 @@ impl Sender {
         (start_ns, now_ns): (u64, u64),
         figures: &Figures,
     ) -> &'b [u8] {
-        let Some(schedule) = &self.manner.schedule else {
+        let Some(schedule) = &self.settings.schedule else {
             self.note_window(count, now_ns, |_| now_ns);
             return block.stamped(count, self.sent, |_| now_ns);
         };
@@ -120,7 +120,7 @@ impl Sender {
         let mut lateness = Batch::new(&figures.lateness);
         (0..count as u64).for_each(|n| lateness.record(now_ns.saturating_sub(due_ns(n))));
         let sent = self.sent;
-        match self.manner.latency_from {
+        match self.settings.latency_from {
             LatencyFrom::Send => {
                 self.note_window(count, now_ns, |_| now_ns);
                 block.stamped(count, sent, |_| now_ns)
@@ -140,7 +140,7 @@ impl Sender {
         if window.is_empty() {
             self.progress_ns = now_ns;
         }
-        if self.manner.schedule.is_none() {
+        if self.settings.schedule.is_none() {
             window.send(count, now_ns);
         } else {
             (0..count as u64).for_each(|n| window.send(1, at_ns(n)));
@@ -152,9 +152,9 @@ impl Sender {
     pub(crate) fn note_sent(&mut self, count: usize, figures: &Figures) -> Commit {
         self.sent += count as u64;
         figures.sent.fetch_add(count as u64, Relaxed);
-        if self.manner.tx_size > 0 {
+        if self.settings.tx_size > 0 {
             self.tx_open += u32::try_from(count).expect("a transaction's messages were bounded by its size");
-            if self.tx_open == self.manner.tx_size || self.sent == self.manner.count_max {
+            if self.tx_open == self.settings.tx_size || self.sent == self.settings.count_max {
                 self.tx_open = 0;
                 self.committing = true;
                 return Commit::Now;
@@ -188,7 +188,7 @@ impl Sender {
 
     /// Its connection is gone: what was not confirmed or committed will not be.
     pub(crate) fn begin_anew(&mut self, figures: &Figures) {
-        self.window = self.manner.window.map(Window::new);
+        self.window = self.settings.window.map(Window::new);
         (self.tx_open, self.committing, self.progress_ns) = (0, false, 0);
         self.note_done(figures);
     }
@@ -196,7 +196,7 @@ impl Sender {
     /// Counts it among those that are done, once.
     pub(crate) fn note_done(&mut self, figures: &Figures) {
         let settled = self.window.as_ref().is_none_or(Window::is_empty) && !self.committing;
-        if !self.done && self.sent == self.manner.count_max && settled {
+        if !self.done && self.sent == self.settings.count_max && settled {
             self.done = true;
             figures.publishers_done.fetch_add(1, Relaxed);
         }
@@ -210,13 +210,13 @@ impl Sender {
 
     /// How each message is told.
     #[inline]
-    pub(crate) const fn voice(&self) -> Voice {
-        self.manner.voice
+    pub(crate) const fn verbosity(&self) -> Verbosity {
+        self.settings.verbosity
     }
 
     /// Its number in the run, and how many messages it has sent.
     pub(crate) const fn numbers(&self) -> (usize, u64) {
-        (self.manner.number, self.sent)
+        (self.settings.number, self.sent)
     }
 }
 
@@ -233,8 +233,8 @@ pub(crate) enum Commit {
 mod tests {
     use super::*;
 
-    fn manner() -> Manner {
-        Manner {
+    fn settings() -> SenderSettings {
+        SenderSettings {
             number: 0,
             sizes: None,
             window: None,
@@ -243,14 +243,14 @@ mod tests {
             delay_ns: 0,
             count_max: u64::MAX,
             latency_from: LatencyFrom::Due,
-            voice: Voice::Silent,
+            verbosity: Verbosity::Silent,
         }
     }
 
     #[test]
     fn a_transaction_is_sent_committed_and_only_then_followed_by_the_next() {
         let figures = Figures::default();
-        let mut sender = Sender::new(Manner { tx_size: 3, count_max: 5, ..manner() }, vec![0]);
+        let mut sender = Sender::new(SenderSettings { tx_size: 3, count_max: 5, ..settings() }, vec![0]);
         assert_eq!(sender.allowed(100, 0), 3);
         assert_eq!(sender.note_sent(2, &figures), Commit::Later);
         assert_eq!(sender.allowed(100, 0), 1);
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_delayed_publisher_sleeps_until_its_time() {
-        let sender = Sender::new(Manner { delay_ns: 500, ..manner() }, vec![0]);
+        let sender = Sender::new(SenderSettings { delay_ns: 500, ..settings() }, vec![0]);
         assert_eq!((sender.allowed(9, 499), sender.wakes_ns()), (0, Some(500)));
         assert_eq!(sender.allowed(9, 500), 9);
     }
@@ -275,13 +275,13 @@ mod tests {
     fn sizes_change_with_time() {
         let phases = ["10:1", "20:1"].map(|text| text.parse().unwrap());
         let sizes = Cycle::new(&phases).map(Arc::new);
-        let sender = Sender::new(Manner { sizes, ..manner() }, vec![7, 8]);
+        let sender = Sender::new(SenderSettings { sizes, ..settings() }, vec![7, 8]);
         assert_eq!([0, 999_999_999, 1_000_000_000, 2_000_000_000].map(|ns| sender.block(ns)), [7, 7, 8, 7]);
     }
 
     #[test]
     fn waiting_in_vain_is_counted_from_the_last_progress() {
-        let mut sender = Sender::new(Manner { window: Some(2), ..manner() }, vec![0]);
+        let mut sender = Sender::new(SenderSettings { window: Some(2), ..settings() }, vec![0]);
         sender.note_window(2, 100, |_| 100);
         assert_eq!((sender.allowed(5, 0), sender.waits_ns(150)), (0, 50));
         assert_eq!(sender.settle(1, Reach::One, 200, |_, at_ns| assert_eq!(at_ns, 100)), Ok(Some(1)));
@@ -308,7 +308,7 @@ mod tests {
         let (mut block, figures) = (Block::new(&shape, Clock::Monotonic), Figures::default());
         let schedule = Some(Schedule::constant(1e6, 0));
         let mut sender =
-            Sender::new(Manner { schedule, latency_from, window: Some(200), ..manner() }, vec![0]);
+            Sender::new(SenderSettings { schedule, latency_from, window: Some(200), ..settings() }, vec![0]);
         let (start_ns, now_ns) = (5_000_000_000, 5_100_000_000);
         let count = sender.allowed(1000, now_ns - start_ns);
         let mut bytes = sender.stamped(&mut block, count, (start_ns, now_ns), &figures).to_vec();

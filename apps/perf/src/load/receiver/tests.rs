@@ -3,8 +3,8 @@
 use super::*;
 use wire::amqp091::{Method, Parsed, parse_frame};
 
-pub(crate) fn habit(settle: Settle, count_max: u64) -> Habit {
-    Habit {
+pub(crate) fn settings(settle: Settle, count_max: u64) -> ReceiverSettings {
+    ReceiverSettings {
         number: 0,
         settle,
         answer: Answer::Ack,
@@ -15,7 +15,7 @@ pub(crate) fn habit(settle: Settle, count_max: u64) -> Habit {
         count_max,
         clock: Clock::Monotonic,
         stamp_in_header: false,
-        voice: Voice::Silent,
+        verbosity: Verbosity::Silent,
     }
 }
 
@@ -67,17 +67,17 @@ fn deliver(receiver: &mut Receiver, tag: u64, now_ns: u64, figures: &Figures) ->
 #[test]
 fn deliveries_are_settled_as_asked_and_none_after_the_last() {
     let figures = Figures::default();
-    let all = |habit: Habit| {
-        let mut receiver = Receiver::new(habit);
+    let all = |settings: ReceiverSettings| {
+        let mut receiver = Receiver::new(settings);
         (1..=5).flat_map(|tag| deliver(&mut receiver, tag, 0, &figures).0).collect::<Vec<_>>()
     };
-    assert_eq!(all(habit(Settle::Auto, u64::MAX)), [""; 0]);
-    assert_eq!(all(habit(Settle::Each, 2)), ["ack 1 false", "ack 2 false"]);
-    assert_eq!(all(habit(Settle::Every(2), u64::MAX)), ["ack 2 true", "ack 4 true"]);
-    assert_eq!(all(habit(Settle::Every(2), 3)), ["ack 2 true", "ack 3 true"]);
-    let refused = Habit { answer: Answer::Requeue, ..habit(Settle::Every(3), u64::MAX) };
+    assert_eq!(all(settings(Settle::Auto, u64::MAX)), [""; 0]);
+    assert_eq!(all(settings(Settle::Each, 2)), ["ack 1 false", "ack 2 false"]);
+    assert_eq!(all(settings(Settle::Every(2), u64::MAX)), ["ack 2 true", "ack 4 true"]);
+    assert_eq!(all(settings(Settle::Every(2), 3)), ["ack 2 true", "ack 3 true"]);
+    let refused = ReceiverSettings { answer: Answer::Requeue, ..settings(Settle::Every(3), u64::MAX) };
     assert_eq!(all(refused), ["nack 3 true true"]);
-    let in_tx = Habit { tx_size: 2, answer: Answer::Drop, ..habit(Settle::Each, 3) };
+    let in_tx = ReceiverSettings { tx_size: 2, answer: Answer::Drop, ..settings(Settle::Each, 3) };
     assert_eq!(
         all(in_tx),
         ["nack 1 false false", "nack 2 false false", "tx.commit", "nack 3 false false", "tx.commit"]
@@ -87,7 +87,7 @@ fn deliveries_are_settled_as_asked_and_none_after_the_last() {
 #[test]
 fn what_is_unsettled_at_the_end_is_settled() {
     let figures = Figures::default();
-    let mut receiver = Receiver::new(Habit { tx_size: 9, ..habit(Settle::Every(4), u64::MAX) });
+    let mut receiver = Receiver::new(ReceiverSettings { tx_size: 9, ..settings(Settle::Every(4), u64::MAX) });
     (1..=6).for_each(|tag| drop(deliver(&mut receiver, tag, 0, &figures)));
     let mut bytes = Vec::new();
     receiver.finish(1, &mut bytes);
@@ -98,7 +98,7 @@ fn what_is_unsettled_at_the_end_is_settled() {
 fn a_consumer_with_latency_works_on_one_message_at_a_time() {
     let figures = Figures::default();
     let work = Cycle::new(&["5:1".parse().unwrap()]).map(Arc::new);
-    let mut receiver = Receiver::new(Habit { work, ..habit(Settle::Each, u64::MAX) });
+    let mut receiver = Receiver::new(ReceiverSettings { work, ..settings(Settle::Each, u64::MAX) });
     assert_eq!(deliver(&mut receiver, 1, 10_000, &figures), (vec![], 1));
     assert_eq!(deliver(&mut receiver, 2, 11_000, &figures), (vec![], 0));
     assert_eq!(receiver.wakes_ns(), Some(15_000));
@@ -115,7 +115,7 @@ fn a_consumer_with_latency_works_on_one_message_at_a_time() {
 #[test]
 fn a_rate_is_kept_even_if_it_is_woken_late() {
     let figures = Figures::default();
-    let mut receiver = Receiver::new(Habit { interval_ns: 100, ..habit(Settle::Auto, 3) });
+    let mut receiver = Receiver::new(ReceiverSettings { interval_ns: 100, ..settings(Settle::Auto, 3) });
     let received: u64 = (1..=5).map(|tag| deliver(&mut receiver, tag, 1000, &figures).1).sum();
     assert_eq!((received, receiver.wakes_ns()), (1, Some(1100)));
     assert_eq!(at(1250, &mut receiver, &figures, Receiver::work).1, 2);
@@ -127,7 +127,7 @@ fn a_rate_is_kept_even_if_it_is_woken_late() {
 fn a_polling_consumer_asks_after_each_message_and_after_a_pause_when_there_is_none() {
     let figures = Figures::default();
     let source = Source::Poll { queue: "q".to_owned(), interval_ns: 0 };
-    let mut receiver = Receiver::new(Habit { source, ..habit(Settle::Each, 2) });
+    let mut receiver = Receiver::new(ReceiverSettings { source, ..settings(Settle::Each, 2) });
     let mut bytes = Vec::new();
     receiver.poll_first(1, &mut bytes);
     assert_eq!(words(&bytes), ["basic.get"]);

@@ -7,7 +7,7 @@ use wire::amqp091::{FRAME_BODY, FRAME_HEADER, Parsed, Properties, parse_frame};
 
 /// Whether each message is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum Verbosity {
     /// No.
     Silent,
     /// Yes.
@@ -18,8 +18,8 @@ pub(crate) enum Voice {
 
 /// Tells that a message was published; `message` are its frames.
 #[cold]
-pub(crate) fn published(voice: Voice, publisher: usize, number: u64, sent_ns: u64, message: &[u8]) {
-    let more = if voice == Voice::Full { content(message) } else { String::new() };
+pub(crate) fn published(verbosity: Verbosity, publisher: usize, number: u64, sent_ns: u64, message: &[u8]) {
+    let more = if verbosity == Verbosity::Full { content(message) } else { String::new() };
     say(&format!(
         "publisher {publisher}: message published, timestamp = {sent_ns}, publishing ID = {number}{more}"
     ));

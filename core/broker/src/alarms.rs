@@ -20,10 +20,10 @@ use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 
 mod limits;
-mod thrift;
+mod release;
 
 pub use limits::{DiskLimit, MemoryLimit, size_bytes};
-use thrift::Thrift;
+use release::MemoryRelease;
 
 /// How often memory and disk are looked at.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -355,11 +355,11 @@ impl Alarms {
 
     /// The life of the thread that looks: until [`Self::stop`]. After each look it calls `looked`.
     pub(crate) fn run(&self, clock: &dyn Clock, looked: impl Fn()) {
-        let mut thrift = Thrift::default();
+        let mut release = MemoryRelease::default();
         loop {
             self.look();
             looked();
-            self.save(&mut thrift, clock);
+            self.release_unused(&mut release, clock);
             if self.rest() == Next::Stop {
                 return;
             }
@@ -405,19 +405,19 @@ impl Alarms {
     }
 
     /// Gives memory back that was freed and is not used, if it is worth it and time for it.
-    fn save(&self, thrift: &mut Thrift, clock: &dyn Clock) {
+    fn release_unused(&self, release: &mut MemoryRelease, clock: &dyn Clock) {
         let memory = self.memory();
         let Some(used) = self.levels().memory_used_bytes else { return };
-        if !thrift.is_due(clock.now(), profile::cpu_time_ns(), used) {
+        if !release.is_due(clock.now(), profile::cpu_time_ns(), used) {
             return;
         }
-        if !memory.heap().is_some_and(|heap| thrift.is_worth_it(used, heap)) {
+        if !memory.heap().is_some_and(|heap| release.is_worth_it(used, heap)) {
             return;
         }
         memory.release();
         if let (Ok(left), Some(heap)) = (memory.used_bytes(), memory.heap()) {
             tracing::debug!(before = used, left, "memory that was freed went back to the system");
-            thrift.given_back(left, heap);
+            release.given_back(left, heap);
         }
     }
 

@@ -30,7 +30,7 @@ const INTERVAL_BUSY: Duration = Duration::from_secs(300);
 
 /// What is remembered from look to look.
 #[derive(Debug, Default)]
-pub(super) struct Thrift {
+pub(super) struct MemoryRelease {
     /// When it was thought about last.
     thought: Option<Monotonic>,
     looked: Monotonic,
@@ -40,7 +40,7 @@ pub(super) struct Thrift {
     kept_bytes: u64,
 }
 
-impl Thrift {
+impl MemoryRelease {
     /// At every look: whether it is time to ask how much is unused, which takes a while itself.
     pub(super) fn is_due(&mut self, now: Monotonic, cpu_ns: u64, used_bytes: u64) -> bool {
         let passed = now.since(std::mem::replace(&mut self.looked, now));
@@ -90,42 +90,45 @@ mod tests {
 
     #[test]
     fn a_quiet_node_thinks_every_ten_seconds_and_a_busy_one_every_five_minutes() {
-        let mut thrift = Thrift { thought: Some(at(0)), ..Thrift::default() };
-        let due: Vec<u64> = (1..=30).filter(|second| thrift.is_due(at(*second), 0, 100 * MIB)).collect();
+        let mut release = MemoryRelease { thought: Some(at(0)), ..MemoryRelease::default() };
+        let due: Vec<u64> = (1..=30).filter(|second| release.is_due(at(*second), 0, 100 * MIB)).collect();
         assert_eq!(due, [10, 20, 30]);
         let busy = |second: u64| second * 500_000_000;
         let due: Vec<u64> =
-            (31..=700).filter(|second| thrift.is_due(at(*second), busy(*second), 100 * MIB)).collect();
+            (31..=700).filter(|second| release.is_due(at(*second), busy(*second), 100 * MIB)).collect();
         assert_eq!(due, [330, 630]);
-        assert!(!Thrift::default().is_due(at(1000), 0, 20 * MIB), "a small process has nothing to give");
+        assert!(
+            !MemoryRelease::default().is_due(at(1000), 0, 20 * MIB),
+            "a small process has nothing to give"
+        );
     }
 
     #[test]
     fn what_the_start_left_goes_when_the_start_is_over() {
-        let mut thrift = Thrift::default();
-        assert!(!thrift.is_due(at(1), 900_000_000, 100 * MIB), "it has much to do");
-        assert!(thrift.is_due(at(2), 910_000_000, 100 * MIB));
-        assert!(!thrift.is_due(at(3), 920_000_000, 100 * MIB));
-        let mut thrift = Thrift::default();
+        let mut release = MemoryRelease::default();
+        assert!(!release.is_due(at(1), 900_000_000, 100 * MIB), "it has much to do");
+        assert!(release.is_due(at(2), 910_000_000, 100 * MIB));
+        assert!(!release.is_due(at(3), 920_000_000, 100 * MIB));
+        let mut release = MemoryRelease::default();
         let busy = |second: u64| second * 500_000_000;
         let due: Vec<u64> =
-            (1..=400).filter(|second| thrift.is_due(at(*second), busy(*second), 100 * MIB)).collect();
+            (1..=400).filter(|second| release.is_due(at(*second), busy(*second), 100 * MIB)).collect();
         assert_eq!(due, [10, 310]);
     }
 
     #[test]
     fn what_is_worth_it_is_much_and_was_not_tried_in_vain() {
-        let mut thrift = Thrift::default();
+        let mut release = MemoryRelease::default();
         let heap = |used: u64, free: u64| HeapBytes { used: used * MIB, mapped: 0, free: free * MIB };
-        assert!(thrift.is_worth_it(100 * MIB, heap(50, 50)));
-        assert!(!thrift.is_worth_it(100 * MIB, heap(80, 20)), "too little");
-        assert!(!thrift.is_worth_it(1000 * MIB, heap(900, 100)), "too small a part");
-        assert!(!thrift.is_worth_it(60 * MIB, heap(50, 500)), "it went back before");
-        thrift.given_back(90 * MIB, heap(50, 50));
-        assert!(!thrift.is_worth_it(100 * MIB, heap(50, 50)), "most of it does not go back");
-        assert!(thrift.is_worth_it(200 * MIB, heap(50, 150)));
-        thrift.is_busy = true;
-        assert!(!thrift.is_worth_it(200 * MIB, heap(90, 110)), "too little to hold up a busy node");
-        assert!(thrift.is_worth_it(400 * MIB, heap(50, 350)));
+        assert!(release.is_worth_it(100 * MIB, heap(50, 50)));
+        assert!(!release.is_worth_it(100 * MIB, heap(80, 20)), "too little");
+        assert!(!release.is_worth_it(1000 * MIB, heap(900, 100)), "too small a part");
+        assert!(!release.is_worth_it(60 * MIB, heap(50, 500)), "it went back before");
+        release.given_back(90 * MIB, heap(50, 50));
+        assert!(!release.is_worth_it(100 * MIB, heap(50, 50)), "most of it does not go back");
+        assert!(release.is_worth_it(200 * MIB, heap(50, 150)));
+        release.is_busy = true;
+        assert!(!release.is_worth_it(200 * MIB, heap(90, 110)), "too little to hold up a busy node");
+        assert!(release.is_worth_it(400 * MIB, heap(50, 350)));
     }
 }

@@ -4,6 +4,7 @@ mod log_waiters;
 mod parts;
 mod segment_answers;
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

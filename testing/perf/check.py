@@ -65,6 +65,17 @@ def counted(options):
     print(f"{len(COUNTED)} command lines counted")
 
 
+def own_queues(options):
+    """Consumers without a named queue have one each, as with PerfTest, and an exchange that PerfTest declared is no obstacle."""
+    name = f"perf.{RUN}.own"
+    with pika.BlockingConnection(pika.URLParameters(options.url)) as connection:
+        connection.channel().exchange_declare(name, "direct", durable=True)
+    out, _ = warren(options, "perf", "-h", options.url, "-e", name, *"-y 2 -Y 2 -C 100 -D 100 -ad false --clean-up --json".split())
+    figures = json.loads(out)
+    assert (figures["sent"], figures["received"]) == (100, 400), figures
+    print("consumers without a named queue have one each")
+
+
 def lines(options):
     """The words of PerfTest, for those who read its output with programs."""
     name = f"perf.{RUN}.lines"
@@ -226,6 +237,7 @@ def main():
     options = parser.parse_args()
     began = time.monotonic()
     counted(options)
+    own_queues(options)
     lines(options)
     ended_by_a_signal(options)
     from_the_environment(options)

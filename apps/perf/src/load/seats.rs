@@ -207,17 +207,12 @@ impl<'a> Seats<'a> {
         }
         let channels = options.consumer_channel_count;
         let mut link = self.open(n, "consumer", channels, &before)?;
-        let own = if self.topology.is_exclusive() {
-            vec![self.topology.declare_exclusive(&mut link, n)?]
-        } else {
-            Vec::new()
-        };
-        let numbers = (n * usize::from(channels)..).take(usize::from(channels));
-        let plans = numbers.map(|n| {
-            let queues = if own.is_empty() { self.topology.queues_of(n).to_vec() } else { own.clone() };
-            self.consumer_plan(n, queues)
+        let numbers = (1..=channels).zip(n * usize::from(channels)..);
+        let plans = numbers.map(|(channel, n)| {
+            let queues = self.topology.queues_for(&mut link, channel, n)?;
+            Ok(self.consumer_plan(n, queues))
         });
-        let plans = plans.collect();
+        let plans = plans.collect::<Result<Vec<_>>>()?;
         Ok(Seat { number: n, socket: link.into_socket()?, plans })
     }
 

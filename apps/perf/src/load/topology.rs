@@ -1,6 +1,7 @@
 //! Which queues and exchange a run uses, who uses which, and declaring and deleting them.
 //!
-//! Queues are declared durable, unlike PerfTest's: RabbitMQ 4.3 refuses transient ones that are not exclusive, and for
+//! As with PerfTest, consumers without a named queue have one of their own each, and the exchange is durable. Queues are
+//! durable, unlike PerfTest's without `-f persistent`: RabbitMQ 4.3 refuses transient ones that are not exclusive, and for
 //! transient messages a durable classic queue costs the same. What already existed (with `--predeclared`) stays, and so do
 //! queues that do not go with their last consumer, as with PerfTest.
 
@@ -9,6 +10,7 @@ use super::moment::duration_s;
 use super::options::{LeaderLocator, Objects};
 use super::pairs;
 use anyhow::{Context, Result, bail, ensure};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::amqp091::methods::{exchange, queue};
 use wire::amqp091::{Method, ShortStr, TableBuf};
 
@@ -23,10 +25,7 @@ pub(crate) struct Topology {
     pub(crate) exchange: String,
     exchange_type: String,
     queues: Vec<String>,
-    /// Whether each consumer reads one of the queues, not all.
-    spread: bool,
-    /// Whether each consuming connection has a queue of its own.
-    exclusive: bool,
+    reading: Reading,
     /// The key of everything, if it is not each queue's own name.
     key: Option<String>,
     arguments: TableBuf,
@@ -37,6 +36,19 @@ pub(crate) struct Topology {
     /// What existed before and must stay.
     kept_queues: Vec<String>,
     keep_exchange: bool,
+    /// Queues of consumers that may outlive their connection.
+    own: Arc<Mutex<Vec<String>>>,
+}
+
+/// Which queues a consumer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// All of a list.
+    List,
+    /// One of a pattern, in turn.
+    Pattern,
+    /// One of its own, with a name from the server: what PerfTest does when no queue is named.
+    Own { exclusive: bool },
 }
 
 impl Topology {
@@ -45,7 +57,7 @@ impl Topology {
     /// # Errors
     /// A name of more than 255 bytes, a pattern without `%d`, an argument without `=`, a file that cannot be read.
     pub(crate) fn new(options: &Objects, id: &str) -> Result<Self> {
-        let queues = names(options, id)?;
+        let queues = names(options)?;
         let exchange = options.exchange.clone();
         let own_names = exchange.is_empty() || options.queue_pattern.is_some();
         let key = options.routing_key.clone().or_else(|| (!own_names).then(|| id.to_owned()));
@@ -58,9 +70,13 @@ impl Topology {
             bind: !exchange.is_empty() && !options.skip_binding_queues,
             exchange,
             exchange_type: options.exchange_type.clone(),
-            spread: options.queue_pattern.is_some(),
-            exclusive: options.exclusive,
+            reading: match (&options.queue_pattern, queues.is_empty()) {
+                (Some(_), _) => Reading::Pattern,
+                (None, false) => Reading::List,
+                (None, true) => Reading::Own { exclusive: options.exclusive },
+            },
             queues,
+            own: Arc::default(),
             key,
             arguments: arguments(options)?,
             auto_delete: options.auto_delete.unwrap_or(true) && !replicated,
@@ -73,9 +89,12 @@ impl Topology {
 
     /// The queues that the n-th consumer reads: one of a pattern, all of a list, none if it has one of its own.
     pub(crate) fn queues_of(&self, n: usize) -> &[String] {
-        match (self.spread, self.queues.len()) {
-            (true, count) => &self.queues[n % count..=n % count],
-            (false, _) => &self.queues,
+        match self.reading {
+            Reading::Pattern => {
+                let n = n % self.queues.len();
+                &self.queues[n..=n]
+            }
+            Reading::List | Reading::Own { .. } => &self.queues,
         }
     }
 
@@ -88,19 +107,26 @@ impl Topology {
         }
     }
 
-    /// Declares the queue of a consumer that has one of its own, with its binding; gives the name from the server.
+    /// The queues that the n-th consumer reads. One of its own is declared on this channel first, with its binding.
     ///
     /// # Errors
     /// The broker refuses something.
-    pub(crate) fn declare_exclusive(&self, link: &mut Link, n: usize) -> Result<String> {
-        let arguments = self.arguments.as_table();
+    pub(crate) fn queues_for(&self, link: &mut Link, channel: u16, n: usize) -> Result<Vec<String>> {
+        match self.reading {
+            Reading::Own { exclusive } => Ok(vec![self.declare_own(link, channel, n, exclusive)?]),
+            Reading::List | Reading::Pattern => Ok(self.queues_of(n).to_vec()),
+        }
+    }
+
+    fn declare_own(&self, link: &mut Link, channel: u16, n: usize, exclusive: bool) -> Result<String> {
         let declare = queue::Declare {
-            exclusive: true,
+            durable: !exclusive,
+            exclusive,
             auto_delete: self.auto_delete,
-            arguments,
+            arguments: self.arguments.as_table(),
             ..Default::default()
         };
-        link.send(1, &[declare.into()])?;
+        link.send(channel, &[declare.into()])?;
         let name = match link.answer()?.1 {
             Method::QueueDeclareOk(answer) => answer.queue.str_lossy().into_owned(),
             method => bail!("{} instead of queue.declare-ok", method.name()),
@@ -108,15 +134,17 @@ impl Topology {
         if self.bind {
             let (queue, exchange) = (short(&name), short(&self.exchange));
             let routing_key = short(self.routing_key(n));
-            link.send(1, &[queue::Bind { queue, exchange, routing_key, ..Default::default() }.into()])?;
-            link.expect(1, "queue.bind-ok")?;
+            link.send(channel, &[queue::Bind { queue, exchange, routing_key, ..Default::default() }.into()])?;
+            link.expect(channel, "queue.bind-ok")?;
+        }
+        if !exclusive {
+            self.own().push(name.clone());
         }
         Ok(name)
     }
 
-    /// Whether each consumer has a queue of its own.
-    pub(crate) const fn is_exclusive(&self) -> bool {
-        self.exclusive
+    fn own(&self) -> MutexGuard<'_, Vec<String>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many messages wait in all queues.
@@ -125,7 +153,8 @@ impl Topology {
     /// The broker refuses something.
     pub(crate) fn ready_count(&self, link: &mut Link) -> Result<u64> {
         let mut ready = 0;
-        for name in &self.queues {
+        let own = self.own().clone();
+        for name in self.queues.iter().chain(&own) {
             let declare = queue::Declare { queue: short(name), passive: true, ..Default::default() };
             link.send(1, &[declare.into()])?;
             match link.answer()?.1 {
@@ -156,7 +185,8 @@ impl Topology {
         link.open_channels(1)?;
         if !self.keep_exchange {
             let (exchange, exchange_type) = (short(&self.exchange), short(&self.exchange_type));
-            link.send(1, &[exchange::Declare { exchange, exchange_type, ..Default::default() }.into()])?;
+            let declare = exchange::Declare { exchange, exchange_type, durable: true, ..Default::default() };
+            link.send(1, &[declare.into()])?;
             link.expect(1, "exchange.declare-ok")
                 .with_context(|| format!("declaring exchange {}", self.exchange))?;
         }
@@ -196,8 +226,10 @@ impl Topology {
         }
         let mut link = connect()?;
         link.open_channels(1)?;
+        let own = self.own().clone();
         let deletions: Vec<Method<'_>> = self
             .fresh_queues()
+            .chain(&own)
             .map(|name| queue::Delete { queue: short(name), ..Default::default() }.into())
             .collect();
         pipelined(&mut link, &deletions, "queue.delete-ok")?;
@@ -274,8 +306,8 @@ fn expand(pattern: &str, number: u32) -> Result<String> {
     expanded.with_context(|| format!("the pattern {pattern} has no %d"))
 }
 
-/// Names of the queues; none if they come from the server.
-fn names(options: &Objects, id: &str) -> Result<Vec<String>> {
+/// Names of the queues; none if consumers have queues of their own.
+fn names(options: &Objects) -> Result<Vec<String>> {
     if options.exclusive {
         return Ok(Vec::new());
     }
@@ -292,7 +324,6 @@ fn names(options: &Objects, id: &str) -> Result<Vec<String>> {
             let numbers = options.queue_pattern_from..=to;
             numbers.map(|number| expand(pattern, number)).collect()
         }
-        _ if options.queue.is_empty() => Ok(vec![id.to_owned()]),
         _ => Ok(options.queue.clone()),
     }
 }
@@ -342,6 +373,15 @@ mod tests {
         let topology = topology("-qp q-%03d -qpf 9 -qpt 10").unwrap();
         assert_eq!([0, 1, 2].map(|n| topology.queues_of(n)[0].as_str()), ["q-009", "q-010", "q-009"]);
         assert_eq!(topology.routing_key(3), "q-010");
+    }
+
+    #[test]
+    fn consumers_without_a_named_queue_have_one_of_their_own() {
+        let reading = |line: &str| topology(line).unwrap().reading;
+        assert_eq!(reading("-y 3"), Reading::Own { exclusive: false });
+        assert_eq!(reading("-E"), Reading::Own { exclusive: true });
+        assert_eq!(reading("-u a"), Reading::List);
+        assert_eq!(topology("-y 3").unwrap().routing_key(2), "id");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) enum LeaderLocator {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Queues and exchange")]
 pub(crate) struct Objects {
-    /// Queue, or several separated by commas: each consumer reads all of them [default: the id]
+    /// Queue, or several separated by commas: each consumer reads all of them [default: one of its own for each consumer, with a name from the server]
     #[arg(short = 'u', long, value_delimiter = ',', conflicts_with_all = ["queue_pattern", "queue_file"])]
     pub(crate) queue: Vec<String>,
     /// File with names of queues, one a line; each consumer reads all of them (also -qf)
@@ -58,7 +58,7 @@ pub(crate) struct Objects {
     /// Delete queues and exchange at the end even with --auto-delete false
     #[arg(long)]
     pub(crate) clean_up: bool,
-    /// Exclusive queues with names from the server, one per consuming connection
+    /// The queues with names from the server that consumers have are exclusive
     #[arg(short = 'E', long, conflicts_with_all = ["queue", "queue_pattern", "queue_file"])]
     pub(crate) exclusive: bool,
     /// Exchange; '' is the default exchange

@@ -35,6 +35,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("arc-swap", &["core"]),
     ("axum", &["edge/management"]),
     ("atomic-waker", &["core", "edge", "base/stdx"]),
+    ("addr2line", &["edge/management"]),
     ("backtrace", &["edge/management"]),
     ("base64", &["core/metadata", "core/broker", "edge", "apps"]),
     ("bytes", &[]),

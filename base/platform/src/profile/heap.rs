@@ -24,6 +24,8 @@ const PLACES: usize = 1 << 16;
 pub struct Allocation {
     /// How many bytes in use it stands for.
     pub weight_bytes: u64,
+    /// Greater than that of all that were made before it.
+    number: u64,
     /// Its own size.
     pub bytes: u64,
     /// What its thread worked for.
@@ -35,6 +37,7 @@ pub struct Allocation {
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// How many remembered allocations may have each hash: freeing anything else costs one look here. 255 stays for ever.
 static FILTER: [AtomicU8; PLACES] = [const { AtomicU8::new(0) }; PLACES];
@@ -106,6 +109,7 @@ fn remember(address: usize, bytes: usize) {
         let depth = stack::walk_here(&mut addresses);
         let allocation = Allocation {
             weight_bytes: bytes.max(INTERVAL_BYTES) as u64,
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             bytes: bytes as u64,
             labels: labels::current(),
             stack: addresses[..depth].to_vec(),
@@ -160,10 +164,25 @@ pub fn is_heap_watched() -> bool {
     IS_ON.load(Ordering::Acquire)
 }
 
-/// What is remembered and in use, and how many allocations found no room.
-pub fn heap() -> (Vec<Allocation>, u64) {
-    let all = unwatched(|| table().iter().flat_map(HashMap::values).cloned().collect::<Vec<_>>());
-    (all.unwrap_or_default(), LOST.load(Ordering::Relaxed))
+/// A moment of the watch; the default is its beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeapMark {
+    /// The least number of allocations since.
+    number: u64,
+    lost: u64,
+}
+
+/// This moment.
+pub fn heap_mark() -> HeapMark {
+    HeapMark { number: NUMBER.load(Ordering::Relaxed), lost: LOST.load(Ordering::Relaxed) }
+}
+
+/// What was remembered since a moment and is in use, and how many allocations found no room since.
+pub fn heap(since: HeapMark) -> (Vec<Allocation>, u64) {
+    let is_since = |it: &&Allocation| it.number >= since.number;
+    let all =
+        unwatched(|| table().iter().flat_map(HashMap::values).filter(is_since).cloned().collect::<Vec<_>>());
+    (all.unwrap_or_default(), LOST.load(Ordering::Relaxed) - since.lost)
 }
 
 #[cfg(test)]
@@ -178,7 +197,7 @@ mod tests {
         let count = |address: usize| table().as_ref().is_some_and(|known| known.contains_key(&address));
         note_allocated(0x10, 10 * INTERVAL_BYTES);
         assert!(count(0x10));
-        let (all, _) = heap();
+        let (all, _) = heap(HeapMark::default());
         let one = all.iter().find(|it| it.bytes == 10 * INTERVAL_BYTES as u64).expect("it is in use");
         assert_eq!(one.weight_bytes, one.bytes);
         assert!(one.stack.len() > 1, "its callers are known");
@@ -186,6 +205,12 @@ mod tests {
         assert!(count(0x10));
         note_freed(0x10);
         assert!(!count(0x10));
+        // What was there before a moment is not of the time since.
+        note_allocated(0x10, 10 * INTERVAL_BYTES);
+        let mark = heap_mark();
+        assert!(heap(mark).0.iter().all(|it| it.bytes != 10 * INTERVAL_BYTES as u64));
+        note_allocated(0x30, 10 * INTERVAL_BYTES);
+        assert!(heap(mark).0.iter().any(|it| it.bytes == 10 * INTERVAL_BYTES as u64));
         // Small ones: about one in so many.
         let small = 1 << 10;
         (1..=1000).for_each(|at| note_allocated(at << 20, small));
@@ -193,6 +218,6 @@ mod tests {
         assert!((4..=16).contains(&seen), "{seen} of 1000 KiB");
         stop_heap();
         note_allocated(0x10, 10 * INTERVAL_BYTES);
-        assert!(!count(0x10) && heap().0.is_empty());
+        assert!(!count(0x10) && heap(HeapMark::default()).0.is_empty());
     }
 }

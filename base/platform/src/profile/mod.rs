@@ -17,10 +17,12 @@ mod waiting;
 
 pub use allocator::WatchedAllocator;
 pub use faults::{FAULTS_EVERY_MAX, FaultWatch};
-pub use heap::{Allocation, INTERVAL_BYTES, heap, is_heap_watched, start_heap, stop_heap};
+pub use heap::{
+    Allocation, HeapMark, INTERVAL_BYTES, heap, heap_mark, is_heap_watched, start_heap, stop_heap,
+};
 pub use labels::{Labels, QueueScope, SessionScope, enter_queue, enter_session, set_exchange};
 pub use names::{FAULT, NameId, intern, name_of};
 pub use ring::{DEPTH_MAX, Sample};
 pub use signal::{HZ_MAX, cpu_time_ns, drain, dropped, probe, set_rate};
-pub use stack::register_thread;
+pub use stack::{program_mapping, register_thread};
 pub use waiting::{Waiting, waiting_threads};

@@ -67,16 +67,28 @@ fn bounds() -> Option<(usize, usize)> {
 /// Finds out where this program's code lies. Before the first walk; not in a signal handler.
 pub(super) fn learn_code() {
     CODE.get_or_init(|| {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        let program = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
-        code_in(&maps, &program)
+        let (maps, program) = maps();
+        mapping_in(&maps, &program, " r-xp ")
     });
 }
 
-/// The span of executable mappings of a program in the text of `/proc/self/maps`.
-fn code_in(maps: &str, program: &str) -> std::ops::Range<usize> {
+/// Where this program's file lies in memory, from its first byte on; empty where nobody tells.
+pub fn program_mapping() -> std::ops::Range<usize> {
+    let (maps, program) = maps();
+    mapping_in(&maps, &program, " ")
+}
+
+/// The text of `/proc/self/maps`, and what this program is called there. A program whose file is gone is called so in both.
+fn maps() -> (String, String) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let program = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
+    (maps, program)
+}
+
+/// The span of a program's mappings of a kind in the text of `/proc/self/maps`.
+fn mapping_in(maps: &str, program: &str, kind: &str) -> std::ops::Range<usize> {
     let ranges =
-        maps.lines().filter(|line| line.ends_with(program) && line.contains(" r-xp ")).filter_map(|line| {
+        maps.lines().filter(|line| line.ends_with(program) && line.contains(kind)).filter_map(|line| {
             let (from, to) = line.split_whitespace().next()?.split_once('-')?;
             Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
         });
@@ -167,8 +179,8 @@ mod tests {
     #[test]
     fn the_code_of_a_program_spans_its_executable_mappings() {
         let maps = "10-20 r--p 0 00:00 1 /bin/p\n20-30 r-xp 0 00:00 1 /bin/p\n50-60 r-xp 0 00:00 1 /bin/p\n70-80 r-xp 0 00:00 1 /lib/c\n";
-        assert_eq!(code_in(maps, "/bin/p"), 0x20..0x60);
-        assert_eq!(code_in("", "/bin/p"), 0..0);
+        assert_eq!(mapping_in(maps, "/bin/p", " r-xp "), 0x20..0x60);
+        assert_eq!(mapping_in("", "/bin/p", " "), 0..0);
     }
 
     #[test]

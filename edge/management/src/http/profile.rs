@@ -75,12 +75,14 @@ fn refused(error: ProfileError) -> Problem {
 
 fn switch(call: &Call) -> Answer {
     let wanted = call.object()?;
-    if wanted.contains_key("continuous") {
-        let to = if flag(&wanted, "continuous")? { Continuous::On } else { Continuous::Off };
+    let given = |name: &str| wanted.contains_key(name).then(|| flag(&wanted, name)).transpose();
+    let (continuous, heap) = (given("continuous")?, given("heap")?);
+    if let Some(on) = continuous {
+        let to = if on { Continuous::On } else { Continuous::Off };
         set_continuous(call.broker(), to).map_err(refused)?;
     }
-    if wanted.contains_key("heap") {
-        watch_heap(if flag(&wanted, "heap")? { HeapWatch::On } else { HeapWatch::Off });
+    if let Some(on) = heap {
+        watch_heap(if on { HeapWatch::On } else { HeapWatch::Off });
     }
     Ok(Reply::NoContent)
 }

@@ -53,6 +53,17 @@ impl LabelKey {
         }
     }
 
+    /// What stacks with these labels stand below. Queues and exchanges of the same name are told apart by their vhosts, except
+    /// those in `/`.
+    fn heading(self, labels: &[Option<Arc<str>>; LabelKey::ALL.len()]) -> String {
+        let Some(value) = &labels[self as usize] else { return format!("(no {})", self.name()) };
+        let is_in_vhost = matches!(self, LabelKey::Queue | LabelKey::Exchange);
+        match labels[LabelKey::Vhost as usize].as_deref().filter(|vhost| is_in_vhost && *vhost != "/") {
+            Some(vhost) => format!("{} {value} in {vhost}", self.name()),
+            None => format!("{} {value}", self.name()),
+        }
+    }
+
     /// The label of that name.
     ///
     /// # Errors
@@ -107,10 +118,7 @@ impl Cut {
         let mut frames = Frames::default();
         let old: Vec<u32> = profile.frames.iter().map(|frame| frames.index(frame.clone())).collect();
         for stack in &mut profile.stacks {
-            let name = match &stack.labels[by as usize] {
-                Some(value) => format!("{} {value}", by.name()),
-                None => format!("(no {})", by.name()),
-            };
+            let name = by.heading(&stack.labels);
             let root = frames.index(Frame { name: name.into(), file: "".into() });
             stack.frames =
                 std::iter::once(root).chain(stack.frames.iter().map(|at| old[*at as usize])).collect();
@@ -200,6 +208,16 @@ mod tests {
         );
         let only = Cut::parse(None, Some("queue=bills")).unwrap().apply(profile);
         assert_eq!((folded(&only).as_str(), only.total(), only.samples), ("a;c 7\n", 7, 1));
+    }
+
+    #[test]
+    fn queues_of_the_same_name_are_told_apart_by_their_vhosts() {
+        let mut profile = sample(&[("orders:a", 5), ("orders:b", 7), ("orders:c", 1)]);
+        for (stack, vhost) in profile.stacks.iter_mut().zip(["/", "shop", "test"]) {
+            stack.labels[LabelKey::Vhost as usize] = Some(vhost.into());
+        }
+        let by = Cut::parse(Some("queue"), None).unwrap().apply(profile);
+        assert_eq!(folded(&by), "queue orders in shop;b 7\nqueue orders in test;c 1\nqueue orders;a 5\n");
     }
 
     #[test]

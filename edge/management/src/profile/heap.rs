@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use broker::Broker;
+use parking_lot::Mutex;
+use platform::profile::{Allocation, HeapMark};
 use platform::{Clock, RealClock, profile};
 
 use super::cut::{Cut, Names};
@@ -20,40 +22,92 @@ pub enum HeapWatch {
     Off,
 }
 
-/// Begins or ends watching allocations.
-pub fn watch_heap(to: HeapWatch) {
-    match to {
-        HeapWatch::On => profile::start_heap(),
-        HeapWatch::Off => profile::stop_heap(),
+/// Who wants allocations to be watched.
+struct Watchers {
+    /// [`watch_heap`] asked for it.
+    asked: bool,
+    /// Profiles of a time that are being taken.
+    timed: usize,
+}
+
+static WATCHERS: Mutex<Watchers> = Mutex::new(Watchers { asked: false, timed: 0 });
+
+impl Watchers {
+    /// Lets the watch follow what is wanted.
+    fn change(change: impl FnOnce(&mut Watchers)) {
+        let mut watchers = WATCHERS.lock();
+        change(&mut watchers);
+        match watchers.asked || watchers.timed > 0 {
+            true => profile::start_heap(),
+            false => profile::stop_heap(),
+        }
     }
 }
 
-/// What is in use of all that was allocated since [`watch_heap`]; with `seconds`, since this call, which takes as long and stops
-/// watching at its end unless it went on before.
+/// A profile of a time that is being taken.
+struct Timed;
+
+impl Timed {
+    fn begin() -> Timed {
+        Watchers::change(|watchers| watchers.timed += 1);
+        Timed
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        Watchers::change(|watchers| watchers.timed -= 1);
+    }
+}
+
+/// Begins or ends watching allocations. Profiles of a time that are being taken go on.
+pub fn watch_heap(to: HeapWatch) {
+    Watchers::change(|watchers| watchers.asked = to == HeapWatch::On);
+}
+
+/// What is in use of all that was allocated since [`watch_heap`]; with `seconds`, since this call, which takes as long. Several at
+/// once do not disturb each other.
 ///
 /// # Errors
 /// Nothing is watched and no time is given, or it is too long.
 pub fn heap(broker: &Broker, seconds: Option<u64>, cut: &Cut) -> Result<Profile, ProfileError> {
-    let was_watched = profile::is_heap_watched();
-    match seconds {
-        None if !was_watched => {
+    let (all, lost) = match seconds {
+        None if !WATCHERS.lock().asked => {
             let problem = "allocations are not watched: `profile heap on` begins it, `profile heap --seconds N` watches for a time. What was allocated before is not seen";
             return Err(ProfileError::Asked(problem.into()));
         }
-        None => {}
+        None => profile::heap(HeapMark::default()),
         Some(0) => return Err(ProfileError::Asked("0 seconds are too few".into())),
         Some(long) if long > SECONDS_MAX => {
             return Err(ProfileError::Asked(format!("a profile takes at most {SECONDS_MAX} seconds")));
         }
-        Some(seconds) => {
-            profile::start_heap();
-            std::thread::sleep(Duration::from_secs(seconds));
-        }
-    }
-    let (all, lost) = profile::heap();
-    if seconds.is_some() && !was_watched {
-        profile::stop_heap();
-    }
+        Some(seconds) => of_a_time(Duration::from_secs(seconds)),
+    };
     let names = Names::of(broker, all.iter().map(|it| &it.labels));
     Ok(cut.apply(Profile::of_heap(&all, lost, &names, RealClock::new().wall_ms())))
+}
+
+/// What is allocated in a time from now on and in use at its end.
+fn of_a_time(time: Duration) -> (Vec<Allocation>, u64) {
+    let _watched = Timed::begin();
+    let mark = profile::heap_mark();
+    std::thread::sleep(time);
+    profile::heap(mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_one_watch_does_not_end_another() {
+        let one = Timed::begin();
+        let other = Timed::begin();
+        watch_heap(HeapWatch::On);
+        watch_heap(HeapWatch::Off);
+        drop(one);
+        assert!(profile::is_heap_watched());
+        drop(other);
+        assert!(!profile::is_heap_watched());
+    }
 }

@@ -54,9 +54,8 @@ fn message(profile: &Profile) -> Vec<u8> {
         field(&mut out, 4, &location);
         let mut function = Vec::new();
         number(&mut function, 1, at);
-        let name = strings.index(&frame.name);
-        number(&mut function, 2, name);
-        number(&mut function, 3, name);
+        // Without a name of the linker's: `go tool pprof` takes those to be of C++ and drops what is in brackets.
+        number(&mut function, 2, strings.index(&frame.name));
         number(&mut function, 4, strings.index(&frame.file));
         field(&mut out, 5, &function);
     }

@@ -2,9 +2,15 @@
 //! nothing of samples.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use platform::{Memory, RealMemory};
+use addr2line::Loader;
+use platform::{Memory, RealMemory, profile};
+
+/// The file that runs, also when another one stands in its place since (proc_pid_exe(5)): after an upgrade of the package the
+/// names are still those of the program that runs.
+const PROGRAM: &str = "/proc/self/exe";
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,9 +20,15 @@ pub(super) struct Function {
 }
 
 /// Functions at each address, looked up once. What the lookup keeps of debugging information is freed with it.
-#[derive(Default)]
 pub(super) struct Symbols {
     known: HashMap<usize, Arc<[Function]>>,
+    program: Option<Program>,
+}
+
+impl Default for Symbols {
+    fn default() -> Self {
+        Self { known: HashMap::new(), program: Program::open() }
+    }
 }
 
 impl Symbols {
@@ -34,7 +46,12 @@ impl Symbols {
 
     /// Functions at an address, innermost first.
     fn at(&mut self, address: usize) -> Arc<[Function]> {
-        self.known.entry(address).or_insert_with(|| resolve(address).into()).clone()
+        let program = self.program.as_ref().filter(|program| program.mapping.contains(&address));
+        let resolve = || match program {
+            Some(program) => program.resolve(address),
+            None => resolve(address),
+        };
+        self.known.entry(address).or_insert_with(|| resolve().into()).clone()
     }
 }
 
@@ -46,13 +63,54 @@ impl Drop for Symbols {
     }
 }
 
+/// Debugging information of the program itself.
+struct Program {
+    loader: Loader,
+    mapping: Range<usize>,
+}
+
+impl Program {
+    fn open() -> Option<Program> {
+        let mapping = profile::program_mapping();
+        // Without the file, or with one that cannot be read, the libraries' way is tried.
+        let loader = Loader::new(PROGRAM).ok().filter(|_| !mapping.is_empty())?;
+        Some(Program { loader, mapping })
+    }
+
+    /// Functions at an address in the mapping, innermost first.
+    fn resolve(&self, address: usize) -> Vec<Function> {
+        let place = (address - self.mapping.start) as u64 + self.loader.relative_address_base();
+        let place = place.saturating_sub(1);
+        let mut found = Vec::new();
+        if let Ok(mut frames) = self.loader.find_frames(place) {
+            while let Ok(Some(frame)) = frames.next() {
+                let Some(name) = frame.function.as_ref().and_then(|it| it.demangle().ok()) else { continue };
+                let file = frame.location.and_then(|it| it.file).unwrap_or_default();
+                found.push(Function::new(&name, file));
+            }
+        }
+        if found.is_empty()
+            && let Some(name) = self.loader.find_symbol(place)
+        {
+            found.push(Function::new(&addr2line::demangle_auto(name.into(), None), ""));
+        }
+        found
+    }
+}
+
+impl Function {
+    fn new(name: &str, file: &str) -> Function {
+        Function { name: qualified(&readable(name), file).into(), file: file.into() }
+    }
+}
+
+/// Functions at an address of a library, innermost first.
 fn resolve(address: usize) -> Vec<Function> {
     let mut found = Vec::new();
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         if let Some(name) = symbol.name() {
             let file = symbol.filename().map(|file| file.display().to_string()).unwrap_or_default();
-            let name = qualified(&readable(&format!("{name:#}")), &file);
-            found.push(Function { name: name.into(), file: file.into() });
+            found.push(Function::new(&format!("{name:#}"), &file));
         }
     });
     found
@@ -134,6 +192,10 @@ mod tests {
         assert!(innermost.name.ends_with("symbols::resolve"), "{functions:?}");
         assert!(innermost.file.ends_with("symbols.rs"));
         assert_eq!(symbols.stack(&[1]), []);
+        // What the program's file says, and what libraries are asked for, agree.
+        let names = |functions: Vec<Function>| functions.into_iter().map(|it| it.name).collect::<Vec<_>>();
+        assert_eq!(names(super::resolve(here + 1)), names(symbols.at(here + 1).to_vec()));
+        assert!(symbols.program.is_some());
     }
 
     #[test]

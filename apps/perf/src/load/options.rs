@@ -110,6 +110,10 @@ impl Options {
         let arguments = environment::without_addresses(args, &Self::command()).into_iter();
         options.arguments = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
         options.from_environment = from_environment;
+        let replicated = options.objects.quorum_queue || options.objects.stream_queue;
+        if replicated && !options.publishing.has(Flag::Persistent) {
+            options.publishing.flag.push(Flag::Persistent);
+        }
         if options.objects.stream_queue && options.consuming.qos == 0 {
             options.consuming.qos = 200;
         }
@@ -210,6 +214,8 @@ mod tests {
         assert_eq!((none.publishing.count_max(), none.publishing.window()), (None, None));
         assert_eq!((none.consuming.count_max(), none.running.seconds()), (None, None));
         assert_eq!(parse("-sq").unwrap().consuming.qos, 200);
+        assert!(parse("-qq").unwrap().publishing.has(Flag::Persistent));
+        assert!(parse("-x 99999999999").is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::seats::{Seat, Seats};
 use super::topology::Topology;
 use crate::io::{Socket, WatchedProcess, WatchedUse, is_interrupted, watch_interrupts};
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
@@ -45,6 +46,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         writeln!(std::io::stderr(), "note: taken from the environment: {names}")?;
     }
     watch_interrupts()?;
+    if options.running.end_with_parent {
+        set_parent_process_death_signal(Some(Signal::TERM)).context("watching the parent")?;
+    }
     // Where that is not enough, opening the connection that is one too many says so.
     let _ = platform::open_files::allow_most();
     let mut topology = Topology::new(&options.objects, &id)?;

@@ -1,7 +1,7 @@
 //! Which queues and exchange a run uses, who uses which, and declaring and deleting them.
 //!
 //! As with PerfTest, consumers without a named queue have one of their own each, and the exchange is durable. Queues are
-//! durable, unlike PerfTest's without `-f persistent`: RabbitMQ 4.3 refuses transient ones that are not exclusive, and for
+//! durable, unlike PerfTest's without `-f persistent`: transient ones that are not exclusive are deprecated in RabbitMQ, and for
 //! transient messages a durable classic queue costs the same. What already existed (with `--predeclared`) stays, and so do
 //! queues that do not go with their last consumer, as with PerfTest.
 

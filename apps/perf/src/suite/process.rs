@@ -80,9 +80,9 @@ pub(crate) fn output_of(command: &mut Command, limit: Duration) -> Result<String
 }
 
 /// Waits for a child to end; `None` if the time was over first, then it is killed. When somebody wants this process to end,
-/// the child is asked to end in its own order.
+/// the child is asked to end in its own order. Who wanted it before means what was done until then, not this child, which tidies up.
 fn wait_or_stop(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
-    let (began, mut asked) = (Instant::now(), false);
+    let (began, mut asked) = (Instant::now(), is_interrupted());
     loop {
         if let Some(ended) = wait(child, LOOK)? {
             return Ok(Some(ended));

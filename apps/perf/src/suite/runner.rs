@@ -296,7 +296,10 @@ impl<'a> Suite<'a> {
     /// The load generator, which takes no options from the environment: the suite's commands are what the report says.
     fn perf(&self) -> Command {
         let mut command = Command::new(&self.perf);
-        command.arg("perf").env("RABBITMQ_PERF_TEST_ENV_PREFIX", "WARREN_BENCH_SUITE_HAS_NONE");
+        // A suite that is killed leaves no load behind.
+        command
+            .args(["perf", "--end-with-parent"])
+            .env("RABBITMQ_PERF_TEST_ENV_PREFIX", "WARREN_BENCH_SUITE_HAS_NONE");
         command
     }
 

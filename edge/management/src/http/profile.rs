@@ -8,7 +8,7 @@ use super::call::{Call, flag};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Lane, Method, Route, route};
-use crate::profile::{Continuous, HeapWatch, Page, ProfileError, page, set_continuous, watch_heap};
+use crate::profile::{Continuous, HeapWatch, Page, ProfileError, SVG, page, set_continuous, watch_heap};
 
 /// Options that pages know.
 const OPTIONS: [&str; 7] = ["seconds", "hz", "every", "minutes", "by", "only", "as"];
@@ -63,7 +63,7 @@ fn get(call: &Call) -> Answer {
     let query: BTreeMap<String, String> = OPTIONS.iter().filter_map(given).collect();
     let Page { content_type, body } =
         page(call.broker(), &path, &query).ok_or_else(Problem::missing)?.map_err(refused)?;
-    Ok(Reply::Bytes(content_type, body))
+    Ok(if content_type == SVG { Reply::Picture(body) } else { Reply::Bytes(content_type, body) })
 }
 
 fn refused(error: ProfileError) -> Problem {

@@ -27,6 +27,8 @@ pub(crate) enum Reply {
     Text(&'static str, String),
     /// 200 with something else than JSON that is no text.
     Bytes(&'static str, Vec<u8>),
+    /// 200 with a picture (SVG) that has a script of its own.
+    Picture(Vec<u8>),
     /// 201, with a `Location` if it has one.
     Created(Option<String>),
     /// 204.

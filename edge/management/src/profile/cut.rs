@@ -86,20 +86,25 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// From options: a label's name, and `label=value` separated by commas.
+    /// From options: a label's name, and `label=value` separated by commas. A part without `=` goes on with the value before, which has
+    /// a comma in it.
     ///
     /// # Errors
     /// There is no such label, or a part has no `=`.
     pub fn parse(by: Option<&str>, only: Option<&str>) -> Result<Cut, ProfileError> {
         let by = by.filter(|name| !name.is_empty()).map(LabelKey::from_name).transpose()?;
-        let pair = |part: &str| {
-            let (name, value) = part.split_once('=').ok_or_else(|| {
-                ProfileError::Asked(format!("'{part}' is no LABEL=VALUE, such as queue=orders"))
-            })?;
-            Ok((LabelKey::from_name(name)?, value.to_owned()))
-        };
-        let only = only.unwrap_or_default().split(',').filter(|part| !part.is_empty()).map(pair);
-        Ok(Cut { by, only: only.collect::<Result<_, ProfileError>>()? })
+        let mut pairs: Vec<(LabelKey, String)> = Vec::new();
+        for part in only.filter(|only| !only.is_empty()).iter().flat_map(|only| only.split(',')) {
+            match (part.split_once('='), pairs.last_mut()) {
+                (Some((name, value)), _) => pairs.push((LabelKey::from_name(name)?, value.to_owned())),
+                (None, Some((_, value))) => value.extend([",", part]),
+                (None, None) => {
+                    let problem = format!("'{part}' is no LABEL=VALUE, such as queue=orders");
+                    return Err(ProfileError::Asked(problem));
+                }
+            }
+        }
+        Ok(Cut { by, only: pairs })
     }
 
     /// The part of a profile that is asked for.
@@ -225,5 +230,7 @@ mod tests {
         let problem = Cut::parse(Some("tenant"), None).unwrap_err().to_string();
         assert!(problem.contains("vhost") && problem.contains("tenant"), "{problem}");
         assert!(Cut::parse(None, Some("queue")).unwrap_err().to_string().contains("LABEL=VALUE"));
+        let only = Cut::parse(None, Some("queue=a,b,vhost=c")).unwrap().only;
+        assert_eq!(only, [(LabelKey::Queue, "a,b".to_owned()), (LabelKey::Vhost, "c".to_owned())]);
     }
 }

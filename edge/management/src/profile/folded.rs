@@ -10,7 +10,9 @@ use super::report::Profile;
 pub(super) fn folded(profile: &Profile) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for stack in &profile.stacks {
-        let path: Vec<&str> = stack.frames.iter().map(|frame| profile.name(*frame)).collect();
+        // Queues may be called anything.
+        let name = |frame: &u32| profile.name(*frame).replace([';', '\n'], ",");
+        let path: Vec<String> = stack.frames.iter().map(name).collect();
         *lines.entry(path.join(";")).or_default() += stack.value;
     }
     lines.iter().map(|(path, value)| format!("{path} {value}\n")).collect()

@@ -38,7 +38,7 @@ pub use diff::{Difference, diff};
 pub use document::{Document, DocumentStack};
 pub use faults::{FaultsRequest, faults};
 pub use heap::{HeapWatch, heap, watch_heap};
-pub use page::{PATHS, Page, page};
+pub use page::{PATHS, Page, SVG, page};
 pub use raw::ProfileError;
 pub use recorder::{Continuous, CpuRequest, cpu, history, set_continuous};
 pub use report::{Frame, Profile, Stack, Unit, Watched};

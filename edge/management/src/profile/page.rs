@@ -21,7 +21,8 @@ pub struct Page {
 }
 
 const JSON: &str = "application/json";
-const SVG: &str = "image/svg+xml";
+/// The type of pictures, which have a script of their own.
+pub const SVG: &str = "image/svg+xml";
 const BINARY: &str = "application/octet-stream";
 
 /// Longest watch of threads, seconds: nobody waits longer for an answer.

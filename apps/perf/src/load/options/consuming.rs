@@ -1,5 +1,6 @@
 //! Options of consumers.
 
+use super::publishing::{CONNECTIONS_MAX, counted};
 use crate::load::phases::Phase;
 use clap::{ArgAction, Args};
 
@@ -8,7 +9,7 @@ use clap::{ArgAction, Args};
 #[command(next_help_heading = "Consuming")]
 pub(crate) struct Consuming {
     /// Consuming connections; 0 only publishes
-    #[arg(short = 'y', long, default_value_t = 1)]
+    #[arg(short = 'y', long, default_value_t = 1, value_parser = counted(CONNECTIONS_MAX))]
     pub(crate) consumers: usize,
     /// Channels per consuming connection, each a consumer of its own
     #[arg(short = 'Y', long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=2047))]

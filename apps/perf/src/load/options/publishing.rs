@@ -1,6 +1,7 @@
 //! Options of publishers.
 
 use crate::load::phases::Phase;
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -22,12 +23,20 @@ pub(crate) enum LatencyFrom {
     Send,
 }
 
+/// Connections of a kind at most: more than a machine has ports for a few addresses.
+pub(crate) const CONNECTIONS_MAX: u64 = 1_000_000;
+
+/// A number up to `most`.
+pub(crate) fn counted(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(0..=most)
+}
+
 /// Who publishes what, and how fast.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Publishing")]
 pub(crate) struct Publishing {
     /// Publishing connections; 0 only consumes
-    #[arg(short = 'x', long, default_value_t = 1)]
+    #[arg(short = 'x', long, default_value_t = 1, value_parser = counted(CONNECTIONS_MAX))]
     pub(crate) producers: usize,
     /// Channels per publishing connection, each a publisher of its own
     #[arg(short = 'X', long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=2047))]

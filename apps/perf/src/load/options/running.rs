@@ -64,6 +64,9 @@ pub(crate) struct Running {
     /// Write the latency histogram to this file, in HdrHistogram's percentile format
     #[arg(long, value_name = "FILE")]
     pub(crate) histogram: Option<PathBuf>,
+    /// End, in order, when the process that started this one ends
+    #[arg(long, hide = true)]
+    pub(crate) end_with_parent: bool,
     /// No line per interval
     #[arg(long)]
     pub(crate) quiet: bool,

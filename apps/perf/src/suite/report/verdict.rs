@@ -99,11 +99,17 @@ fn duels(results: &Results, own: &str, peer: &str) -> Vec<Duel> {
             let Some((mine, theirs)) = both else { continue };
             let figure = main_figure(test, mine).zip(main_figure(test, theirs));
             let figure = figure.and_then(|(mine, theirs)| factor(test.figure, mine, theirs));
-            let cpu = cpu(mine).zip(cpu(theirs)).filter(|(mine, theirs)| *mine > 0.0 && *theirs > 0.0);
+            // A microsecond per message sent is none per message received.
+            let cpu = cpu(mine).zip(cpu(theirs)).filter(|_| has_received(mine) == has_received(theirs));
+            let cpu = cpu.filter(|(mine, theirs)| *mine > 0.0 && *theirs > 0.0);
             duels.push(Duel { test, size, figure, cpu: cpu.map(|(mine, theirs)| theirs / mine) });
         }
     }
     duels
+}
+
+fn has_received(found: &Measurement) -> bool {
+    found.figures.as_ref().is_some_and(|figures| figures.received > 0)
 }
 
 fn cpu(found: &Measurement) -> Option<f64> {

@@ -462,7 +462,7 @@ impl Offline {
             let mut losses = needed.losses.remove(&queue.id).unwrap_or_default();
             recovering.retain_placed(|block| {
                 let presence = readable.look_for(block);
-                losses.add(presence, block.messages.into(), block.body_bytes);
+                losses.add(presence, block.messages, block.body_bytes);
                 presence == Presence::Whole
             });
             (queue.messages, queue.body_bytes) = recovering.contents();

@@ -168,3 +168,15 @@ pub(crate) fn refused(refused: Refused) -> Failure {
     };
     Failure::new(exit, format!("Error:\n{text}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_without_words_of_its_own_has_those_of_amqp() {
+        let failure = refused(Refused::DefaultExchange);
+        assert_eq!(failure.exit, Exit::SOFTWARE);
+        assert_eq!(failure.error, "Error:\noperation not permitted on the default exchange");
+    }
+}

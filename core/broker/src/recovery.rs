@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use commitlog::{
-    DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, Segments, SyncPolicy,
+    DataDir, DataDirError, DataDirLock, Log, LogError, LogOptions, LogWriter, Recovered, SegmentError,
+    Segments, SyncPolicy,
 };
 use metadata::{ExchangeRecord, VhostMetadata};
 use parking_lot::{Mutex, RwLock};
@@ -96,11 +97,7 @@ fn recover(
     let connections = Arc::new(Connections::default());
     let checkpointer = Checkpointer::default();
     let announcer = Arc::new(Announcer::new(&options, clock.clone()));
-    let sources =
-        Sources { memory: foundation.memory.clone(), disk: disk.clone(), data_dir: data_dir.to_owned() };
-    let (limits, told) =
-        ((options.memory_limit, options.disk_limit), (connections.clone(), announcer.clone()));
-    let alarms = Arc::new(Alarms::new(limits, sources, told, checkpointer.clone()));
+    let alarms = alarms(foundation, data_dir, &options, &connections, &announcer, &checkpointer);
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
     let incarnation = (clock.wall_ms() / 1000) as u32;
@@ -120,9 +117,7 @@ fn recover(
     missing::check_known(is_known, recovered.end().0)?;
     let (mut contents, bodies, highest_logged) = read_messages(recovered, &writer)?;
     let seen_files = SeenFiles::new(disk.clone(), seen_files::dir_in(data_dir));
-    let sizes = foundation.sizes.segment_options();
-    let segments =
-        Segments::open(disk.clone(), &data_dir.join("segments"), sizes).map_err(StartError::storage)?;
+    let segments = open_segments(foundation, &data_dir.join("segments")).map_err(StartError::storage)?;
     let lost = missing::lost_blocks(&segments, &log, &mut contents, &bodies).map_err(StartError::storage)?;
     let highest_stored = drop_unneeded(&segments, &log, &contents, &bodies)?;
     // A power cut may have taken a declaration and left messages: they are not for the next queue that is declared.
@@ -157,12 +152,40 @@ fn recover(
     });
     let is_first = inner.services.control.set(Arc::downgrade(&inner)).is_ok();
     assert!(is_first, "services belong to one broker");
+    bring_up_queues(&inner, contents, &lost);
+    Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
+}
+
+/// Nothing is measured yet.
+fn alarms(
+    foundation: &Foundation,
+    data_dir: &Path,
+    options: &BrokerOptions,
+    connections: &Arc<Connections>,
+    announcer: &Arc<Announcer>,
+    checkpointer: &Checkpointer,
+) -> Arc<Alarms> {
+    let sources = Sources {
+        memory: foundation.memory.clone(),
+        disk: foundation.disk.clone(),
+        data_dir: data_dir.to_owned(),
+    };
+    let limits = (options.memory_limit, options.disk_limit);
+    let told = (connections.clone(), announcer.clone());
+    Arc::new(Alarms::new(limits, sources, told, checkpointer.clone()))
+}
+
+/// All that the metadata tell of, with what was read for each queue; those of which blocks are lost are out of service.
+fn bring_up_queues(inner: &Inner, contents: Contents, lost: &HashMap<QueueId, missing::Lost>) {
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
-    missing::close_queues(&queues, &lost);
+    missing::close_queues(&queues, lost);
     inner.services.bodies.recovered();
     start_all_clocks(&queues);
     inner.services.seen_files.remove_unknown();
-    Ok(Opened { broker: Broker(inner), metadata_log, message_log, is_known })
+}
+
+fn open_segments(foundation: &Foundation, dir: &Path) -> Result<Segments, SegmentError> {
+    Segments::open(foundation.disk.clone(), dir, foundation.sizes.segment_options())
 }
 
 fn open_log(

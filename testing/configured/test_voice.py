@@ -61,3 +61,20 @@ def test_b176_without_an_event_exchange(server, config):
         with channel.closes(404, f"NOT_FOUND - no exchange '{name}' in vhost '/'", "exchange.declare"):
             channel.call("exchange.declare", exchange=name, type="topic", passive=True)
         channel = channel.connection.channel()
+
+
+def test_exchanges_of_events_that_are_silent_by_a_new_configuration_are_told_of_at_start(prepared):
+    """Their bindings stay, as in RabbitMQ with the plugin off: what waits for messages there would wait without a word."""
+    server = prepared("warren.event_exchange = true\nlog.exchange = true\n").start()
+    channel = server.connect().channel()
+    channel.call("queue.declare", queue="waits", durable=True)
+    for exchange in (EVENT, LOG):
+        channel.bind("waits", exchange, "#")
+    silent = lambda: re.findall(r"exchange '(\S+)' in vhost '/' has 1 binding\(s\).*: (\S+) is off", (server.folder / "log").read_text())
+    assert silent() == []
+    server.config.write_text("log.exchange = true\n")
+    server.restart()
+    assert silent() == [(EVENT, "warren.event_exchange")]
+    server.config.write_text("warren.event_exchange = true\nevent_exchange.vhost = elsewhere\n")
+    server.restart()
+    assert silent()[1:] == [(EVENT, "warren.event_exchange"), (LOG, "log.exchange")]

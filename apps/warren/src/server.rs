@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, StartError};
+use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
 use management::profile::Continuous;
 use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
@@ -166,6 +166,12 @@ fn announce_itself(broker: &Broker) {
     match broker.declare_log_exchange() {
         Ok(exchange) => exchange.into_iter().for_each(logging::publish_on),
         Err(refused) => tracing::warn!(?refused, "no exchange of log lines"),
+    }
+    for SilentExchange { vhost, exchange, bindings, key } in broker.silent_exchanges() {
+        tracing::warn!(
+            "exchange '{exchange}' in vhost '{vhost}' has {bindings} binding(s) from an earlier configuration, and nothing is published \
+             there: {key} is off, or for another vhost"
+        );
     }
 }
 

@@ -305,7 +305,12 @@ fn subject(command: &Command) -> String {
 fn reason(refusal: &Refusal) -> String {
     match refusal {
         Refusal::NotFound { kind, name, .. } => {
-            format!("{} '{}' does not exist", format!("{kind:?}").to_lowercase(), lossy(name))
+            let key = match &**name {
+                b"amq.rabbitmq.event" => ": `warren.event_exchange = true` declares it at start",
+                b"amq.rabbitmq.log" => ": `log.exchange = true` declares it at start",
+                _ => "",
+            };
+            format!("{} '{}' does not exist{key}", format!("{kind:?}").to_lowercase(), lossy(name))
         }
         Refusal::Locked { .. } => "it belongs to a connection".into(),
         Refusal::TooLarge { bytes, bytes_max } => {

@@ -71,6 +71,19 @@ pub(crate) struct Announcer {
     clock: Arc<dyn Clock>,
 }
 
+/// An exchange of the broker's own voice in which it says nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilentExchange {
+    /// Its vhost.
+    pub vhost: String,
+    /// Its name.
+    pub exchange: String,
+    /// How many bindings it has.
+    pub bindings: usize,
+    /// The key of the configuration that makes the broker speak there.
+    pub key: &'static str,
+}
+
 /// Reads the text of a runtime parameter's value: a table whose only entry is the value as events have it, of any name.
 pub type ReadParameter = fn(&str) -> TableBuf;
 
@@ -175,6 +188,33 @@ impl Broker {
             Some(vhost) => self.declare_own(vhost, EVENT_EXCHANGE),
             None => Ok(()),
         }
+    }
+
+    /// Exchanges of events or log lines with bindings, in which the broker says nothing: an earlier start did, as it was configured
+    /// then. What is bound to them waits for nothing.
+    #[must_use]
+    pub fn silent_exchanges(&self) -> Vec<SilentExchange> {
+        let options = self.options();
+        let own = [
+            (EVENT_EXCHANGE, options.event_exchange_vhost.as_deref(), "warren.event_exchange"),
+            (LOG_EXCHANGE, options.log_exchange_vhost.as_deref(), "log.exchange"),
+        ];
+        self.read_metadata(|state| {
+            let of_vhost = |vhost: &metadata::Vhost| {
+                own.map(|(exchange, spoken_in, key)| {
+                    let name = String::from_utf8_lossy(vhost.name());
+                    let bindings = vhost.binding_count_from(exchange);
+                    let exchange = String::from_utf8_lossy(exchange);
+                    (bindings > 0 && spoken_in != Some(&*name)).then(|| SilentExchange {
+                        vhost: name.into_owned(),
+                        exchange: exchange.into_owned(),
+                        bindings,
+                        key,
+                    })
+                })
+            };
+            state.vhosts().flat_map(of_vhost).flatten().collect()
+        })
     }
 
     /// What has happened behind an event's number, at most the last 10,000 events and 8 MiB of them; without a number only the number

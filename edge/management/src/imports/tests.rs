@@ -242,6 +242,23 @@ fn entries_about_things_that_are_not_there_are_told() {
 }
 
 #[test]
+fn whoever_brings_bindings_from_the_exchange_of_events_learns_which_key_makes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    for (exchange, key) in
+        [("amq.rabbitmq.event", "warren.event_exchange = true"), ("amq.rabbitmq.log", "log.exchange = true")]
+    {
+        let mut document = sample();
+        document["bindings"][0]["source"] = exchange.into();
+        let import =
+            import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node);
+        let told = import.unwrap_err();
+        assert!(told.contains(&format!("exchange '{exchange}' does not exist: `{key}`")), "{told}");
+    }
+    broker.shutdown();
+}
+
+#[test]
 fn more_vhosts_than_there_may_be_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = BrokerOptions { vhosts_max: Some(1), ..BrokerOptions::default() };

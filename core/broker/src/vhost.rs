@@ -110,7 +110,8 @@ impl Vhost {
 
     /// Takes over what was recorded of policies. Who they apply to is told by the caller.
     pub(crate) fn refresh_policies(&self, record: &metadata::Vhost) {
-        *self.policies.write() = Arc::new(VhostPolicies::of(record));
+        let former = self.policies();
+        *self.policies.write() = Arc::new(former.then(record));
     }
 
     /// How many queues there may be; `None` is no limit.

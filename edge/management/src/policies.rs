@@ -109,6 +109,11 @@ pub fn put_policy(
     let there = there.ok_or_else(|| PolicyProblem::NoVhost(vhost.into()))?;
     let set = checked(kind, vhost, name, new)
         .map_err(|problems| PolicyProblem::Invalid(validation_failed(&problems)))?;
+    if broker.vhost(vhost).is_some_and(|vhost| vhost.is_too_slow(&set.pattern)) {
+        let problem =
+            "pattern takes too long to be matched with the names in this vhost, a simpler one may not";
+        return Err(PolicyProblem::Invalid(validation_failed(&[problem.to_owned()])));
+    }
     apply(broker, &set_command(kind, set))?;
     Ok(if there { Put::Updated } else { Put::Created })
 }

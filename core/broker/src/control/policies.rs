@@ -10,8 +10,11 @@ use wire::amqp091::{Table, Value};
 use crate::broker::Inner;
 use crate::cell::QueueRef;
 use crate::cell::settings::Settled;
-use crate::policies::AppliedPolicies;
+use crate::policies::{AppliedPolicies, is_too_slow};
 use crate::vhost::Vhost;
+
+/// With how many queues a pattern is tried before it is set.
+const QUEUES_TRIED_MAX: usize = 10_000;
 
 /// The alternate exchange of the arguments, else that of a policy (B143).
 pub(super) fn set_alternate(exchange: &Exchange<QueueRef>, arguments: Table<'_>, policies: &AppliedPolicies) {
@@ -44,19 +47,40 @@ impl Inner {
     /// their time. Each looks at the policies that are there when it is its turn, so that of several changes at once the last
     /// wins everywhere.
     pub(crate) fn settle_policies(&self, vhosts: &[Arc<Vhost>], command: &Command, by: &str) {
-        let announcer = &self.services.announcer;
         for vhost in vhosts {
-            for queue in vhost.queues() {
-                let policies = || vhost.policies().of_queue(queue.name(), queue.record.queue_type);
-                if queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew
-                {
-                    queue.reconfigure();
-                    if announcer.is_heard() {
-                        let of = (vhost.name(), queue.name(), queue.record.queue_type);
-                        announcer.queue_ruled(of, command, &queue.policies(), by);
-                    }
+            loop {
+                let given_up = vhost.policies().given_up_count();
+                self.settle_queues(vhost, command, by);
+                // Queues that were matched before a pattern was given up are to be as those behind it.
+                if vhost.policies().given_up_count() == given_up {
+                    break;
                 }
             }
         }
+    }
+
+    fn settle_queues(&self, vhost: &Arc<Vhost>, command: &Command, by: &str) {
+        let announcer = &self.services.announcer;
+        for queue in vhost.queues() {
+            let policies = || vhost.policies().of_queue(queue.name(), queue.record.queue_type);
+            if queue.set_terms(policies, |policies| self.terms(&queue.record, policies)) == Settled::Anew {
+                queue.reconfigure();
+                if announcer.is_heard() {
+                    let of = (vhost.name(), queue.name(), queue.record.queue_type);
+                    announcer.queue_ruled(of, command, &queue.policies(), by);
+                }
+            }
+        }
+    }
+}
+
+impl Vhost {
+    /// Whether a pattern would take too long to be matched with the names of what there is: all exchanges, which a change of policies
+    /// keeps waiting, and many queues. For before it is set, on a thread that may block.
+    #[must_use]
+    pub fn is_too_slow(&self, pattern: &str) -> bool {
+        let exchanges = self.exchanges().into_iter().map(|exchange| exchange.name.to_vec());
+        let queues = self.queues().into_iter().take(QUEUES_TRIED_MAX);
+        is_too_slow(pattern, exchanges.chain(queues.map(|queue| queue.name().to_vec())))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use metadata::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue, QueueType};
 
 use super::keys::{Merge, policy_key};
-use super::pattern::Pattern;
+use super::patience::{Excess, PatientPattern};
 
 /// A policy with its pattern ready for use.
 #[derive(Debug)]
@@ -17,19 +17,19 @@ pub struct RuntimePolicy {
     pub definition: PolicyDefinition,
     priority: i64,
     apply_to: ApplyTo,
-    pattern: Pattern,
+    pattern: Arc<PatientPattern>,
     is_for_classic: bool,
 }
 
 impl RuntimePolicy {
-    fn new(name: &str, policy: &metadata::Policy) -> RuntimePolicy {
+    fn new(name: &str, policy: &metadata::Policy, pattern: Arc<PatientPattern>) -> RuntimePolicy {
         let known = |name| policy_key(name).is_none_or(|key| key.is_for_classic);
         RuntimePolicy {
             name: name.into(),
             definition: policy.definition.clone(),
             priority: policy.priority,
             apply_to: policy.apply_to,
-            pattern: Pattern::new(&policy.pattern),
+            pattern,
             is_for_classic: policy.definition.iter().all(|(name, _)| known(name)),
         }
     }
@@ -55,21 +55,53 @@ impl RuntimePolicy {
 pub struct VhostPolicies {
     of_users: Vec<Arc<RuntimePolicy>>,
     of_operators: Vec<Arc<RuntimePolicy>>,
+    /// Time that their patterns took beyond what they may take.
+    excess: Arc<Excess>,
 }
 
 impl VhostPolicies {
     /// Those that the metadata have.
     #[must_use]
     pub fn of(vhost: &metadata::Vhost) -> VhostPolicies {
+        VhostPolicies::default().then(vhost)
+    }
+
+    /// Those that the metadata have now. Patterns that are as before stay what they are: compiled, or given up.
+    #[must_use]
+    pub fn then(&self, vhost: &metadata::Vhost) -> VhostPolicies {
         let sorted = |kind| {
-            let policies =
-                vhost.policies(kind).map(|(name, policy)| Arc::new(RuntimePolicy::new(name, policy)));
+            let (former, what) = match kind {
+                PolicyKind::User => (&self.of_users, "policy"),
+                PolicyKind::Operator => (&self.of_operators, "operator policy"),
+            };
+            let pattern = |name: &str, text: &str| {
+                let former = former.iter().find(|it| *it.name == *name && *it.pattern.text == *text);
+                former.map_or_else(
+                    || {
+                        let policy =
+                            format!("{what} '{name}' in vhost '{}'", String::from_utf8_lossy(vhost.name()));
+                        Arc::new(PatientPattern::new(text, &policy, &self.excess))
+                    },
+                    |former| former.pattern.clone(),
+                )
+            };
+            let policies = vhost.policies(kind);
+            let policies = policies.map(|(name, policy)| {
+                Arc::new(RuntimePolicy::new(name, policy, pattern(name, &policy.pattern)))
+            });
             let mut policies: Vec<_> = policies.collect();
             // Stable: among equals the first by name stays first. RabbitMQ takes any of them.
             policies.sort_by_key(|policy| std::cmp::Reverse(policy.priority));
             policies
         };
-        VhostPolicies { of_users: sorted(PolicyKind::User), of_operators: sorted(PolicyKind::Operator) }
+        let (of_users, of_operators) = (sorted(PolicyKind::User), sorted(PolicyKind::Operator));
+        VhostPolicies { of_users, of_operators, excess: self.excess.clone() }
+    }
+
+    /// How many of them match nothing because that took too long.
+    pub(crate) fn given_up_count(&self) -> usize {
+        let all = self.of_users.iter().chain(&self.of_operators);
+        all.filter(|policy| policy.pattern.is_given_up()).count()
     }
 
     /// Whether there are none.
@@ -203,7 +235,8 @@ mod tests {
     fn policy(name: &str, priority: i64, apply_to: ApplyTo, json: &str) -> Arc<RuntimePolicy> {
         let definition = PolicyDefinition::from_json(json).expect("it is one");
         let record = metadata::Policy { pattern: "^q".into(), apply_to, priority, definition };
-        Arc::new(RuntimePolicy::new(name, &record))
+        let pattern = PatientPattern::new(&record.pattern, name, &Arc::default());
+        Arc::new(RuntimePolicy::new(name, &record, Arc::new(pattern)))
     }
 
     fn applied(user: &str, operator: &str) -> AppliedPolicies {

@@ -6,10 +6,12 @@
 
 mod applied;
 pub mod keys;
+mod patience;
 mod pattern;
 #[cfg(test)]
 mod tests;
 
 pub use applied::{AppliedPolicies, RuntimePolicy, VhostPolicies};
+pub(crate) use patience::is_too_slow;
 pub(crate) use pattern::Pattern;
 pub use pattern::{NameSearch, PatternProblem, TooManySteps, policy_pattern_problem};

@@ -68,6 +68,24 @@ def test_changes_may_be_forbidden_over_http(server):
         assert (answer.status, answer.json["reason"]) == (405, "Broker settings disallow editing of operator policies.")
     server.do("set_operator_policy", "p", "x", '{"max-length":1}')
     assert api.get(policy)["name"] == "p"
+    value = {"pattern": "x", "definition": {"max-length": 1}, "apply-to": "queues", "priority": 0}
+    parameter = lambda name: {"vhost": "/", "component": "operator_policy", "name": name, "value": value}
+    for path, name in [("", "by-document"), ("/%2F", "into-vhost")]:
+        assert api("POST", f"/api/definitions{path}", {"parameters": [parameter(name)]}).status == 204
+        assert api.get(f"/api/operator-policies/%2F/{name}")["name"] == name, "whoever may import definitions may bring them, as in RabbitMQ"
+
+
+def test_files_of_definitions_may_have_to_be_named_json(server):
+    """In the words of RabbitMQ 4.3.6, which takes a document that is no form as ever."""
+    api = api_of(server("management.tcp.port = 0\nmanagement.definitions.require_json_extension = true\n"))
+    assert api.get("/api/overview")["require_definition_json_extension"] is True
+    refused = {"error": "bad_request", "reason": "unsupported_file_extension"}
+    for file_name, status, problem in [("d.json", 204, None), ("D.JSON", 204, None), ("d.txt", 400, {**refused, "filename": "d.txt"}), (None, 400, refused)]:
+        file_name = f'; filename="{file_name}"' if file_name else ""
+        body = f'--B\r\nContent-Disposition: form-data; name="file"{file_name}\r\n\r\n{{}}\r\n--B--'.encode()
+        answer = api("POST", "/api/definitions", body, headers={"content-type": "multipart/form-data; boundary=B"})
+        assert (answer.status, answer.json if answer.body else None) == (status, problem), file_name
+    assert api("POST", "/api/definitions", {}).status == 204
 
 
 def test_all_of_it_may_be_below_a_path(server):

@@ -30,7 +30,7 @@ class Api:
         request = urllib.request.Request(self.base + path, method=method, data=data, headers=headers or {})
         if self.login is not None:
             request.add_header("authorization", "Basic " + base64.b64encode(self.login.encode()).decode())
-        if data is not None:
+        if data is not None and not request.has_header("Content-type"):
             request.add_header("content-type", "application/json")
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:

@@ -1,5 +1,7 @@
 """Who may ask for what."""
 
+import base64
+
 import pytest
 
 V = "access"
@@ -156,3 +158,26 @@ def test_policies_are_parameters_for_who_asks_for_them(api):
     assert user.get(f"/api/parameters/policy/{V}/asked") == shown and shown not in user.get("/api/parameters")
     assert api("DELETE", f"/api/parameters/policy/{V}/asked").status == 400
     assert api("DELETE", f"/api/policies/{V}/asked").status == 204
+
+
+def login(api, body, **headers):
+    return api.as_user(None)("POST", "/api/login", body, headers={"content-type": "application/x-www-form-urlencoded", **headers})
+
+
+def test_a_login_is_a_form_with_name_and_password(api):
+    """Compared with 4.3.6 by hand: it sends no cookie either, and a header alone is none."""
+    answer = login(api, b"username=u-management&password=pw")
+    user = {"name": "u-management", "tags": ["management"], "is_internal_user": True}
+    token = base64.b64encode(b"u-management:pw").decode()
+    assert (answer.status, answer.json) == (200, {"user": user, "token": {"type": "basic", "value": token}})
+    assert "set-cookie" not in answer.headers
+    assert login(api, b"password=pw&username=u-monitoring&username=nobody", authorization="Basic eDp5").json["user"]["name"] == "u-monitoring"
+    refused = {"error": "not_authorized", "reason": "Not_Authorized"}
+    for body in [b"username=u-management&password=no", b"username=u-management", b"password=pw", b"", b'{"username": "u-management", "password": "pw"}']:
+        answer = login(api, body)
+        assert (answer.status, answer.json) == (401, refused), body
+    answer = api.as_user("u-management:pw")("POST", "/api/login", b"")
+    assert (answer.status, answer.json) == (401, refused), "the header says nothing here"
+    assert login(api, b"username=u-&password=pw").json == {"error": "not_authorised", "reason": "Not management user"}
+    assert login(api, b"username=" + b"x" * 5000).status == 400
+    assert api("GET", "/api/login").status == 405

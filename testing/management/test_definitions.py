@@ -1,5 +1,6 @@
 """What an import of definitions touches, what it takes as said and what it refuses. Compared with 4.3 by hand."""
 
+import http.client
 import json
 
 import pytest
@@ -62,6 +63,7 @@ def test_what_is_left_out_of_a_file_written_by_hand_is_as_in_rabbitmq(api):
     assert (queue["durable"], queue["auto_delete"], queue["arguments"]) == (True, False, {"x-queue-type": "classic"})
     assert (exchange["durable"], exchange["auto_delete"], exchange["internal"], exchange["arguments"]) == (True, False, False, {})
     assert sorted((it["source"], it["routing_key"]) for it in api.get(f"/api/queues/{V}/q/bindings")) == [("", "q"), ("x", "k"), ("x", "l")]
+    assert api("POST", "/api/definitions", b"").status == 204, "nothing at all is a document without anything"
     for queues in [[{"name": "n", "vhost": V, "arguments": None}], [{"name": "n", "vhost": V, "durable": None}], [{"vhost": V}]]:
         assert api("POST", "/api/definitions", {"queues": queues}).status == 400, queues
     for bindings in [{**binding, "routing_key": None}, {key: binding[key] for key in binding if key != "routing_key"}]:
@@ -128,3 +130,71 @@ def test_limits_that_a_document_brings_hold_for_its_queues(api):
     assert api("PUT", f"/api/vhost-limits/{V}/max-queues", {"value": -1}).status == 204
     raised = {**document, "parameters": [{**limits, "value": {"max-queues": 3}}]}
     assert api("POST", "/api/definitions", raised).status == 204 and names(api, f"/api/queues/{V}") == ["q1", "q2", "q3"]
+
+
+@pytest.mark.parametrize("kind", ["users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters", "policies"])
+def test_entries_that_are_null_are_passed_over_and_lists_that_are_null_are_refused(api, kind):
+    assert api("POST", "/api/definitions", {kind: [None], "queues": [queue("q")]}).status == 204 and names(api, f"/api/queues/{V}") == ["q"]
+    assert api("POST", "/api/definitions", {kind: None}).status == 400
+
+
+@pytest.mark.parametrize("field,value", [("metadata", None), ("metadata", "x"), ("metadata", []), ("tags", None), ("description", None), ("default_queue_type", None)])
+def test_null_in_a_vhost_says_nothing(api, field, value):
+    assert api("POST", "/api/definitions", {"vhosts": [{"name": V, field: value}]}).status == 204
+    vhost = api.get(f"/api/vhosts/{V}")
+    assert (vhost["tags"], vhost["description"], vhost["default_queue_type"]) == ([], "", "classic")
+
+
+def test_null_in_flags_is_taken_for_exchanges_and_refused_for_queues(api):
+    exchange = {"name": "x", "vhost": V, "type": "topic", "durable": None, "auto_delete": None, "internal": None}
+    assert api("POST", "/api/definitions", {"exchanges": [exchange]}).status == 204
+    made = api.get(f"/api/exchanges/{V}/x")
+    assert (made["durable"], made["auto_delete"], made["internal"]) == (True, False, False)
+    for kind, entry in [("queues", {"auto_delete": None}), ("queues", {"arguments": None}), ("exchanges", {"type": "topic", "arguments": None})]:
+        assert api("POST", "/api/definitions", {kind: [{"name": "n", "vhost": V, **entry}]}).status == 400, (kind, entry)
+
+
+def form(*fields, boundary="----form"):
+    """A body of a browser's form, and its media type: fields are (name, file name or None, content)."""
+    lines = []
+    for name, file_name, content in fields:
+        file_name = f'; filename="{file_name}"\r\nContent-Type: application/json' if file_name else ""
+        lines.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file_name}\r\n\r\n{content}\r\n')
+    return "".join([*lines, f"--{boundary}--\r\n"]).encode(), f"multipart/form-data; boundary={boundary}"
+
+
+def post(api, path, body, media_type):
+    return api("POST", path, body, headers={"content-type": media_type})
+
+
+def test_definitions_come_as_the_file_of_a_form(api, broker):
+    """As `curl -F file=@definitions.json` and the import of RabbitMQ's page send them."""
+    document = lambda *queues: json.dumps({"queues": list(queues)})
+    assert post(api, "/api/definitions", *form(("file", "d.json", document(queue("one", W))))).status == 204
+    assert post(api, f"/api/definitions/{V}", *form(("vhost", None, W), ("file", "d.txt", document(queue("two", W))))).status == 204
+    assert (names(api, f"/api/queues/{W}"), names(api, f"/api/queues/{V}")) == (["one"], ["two"])
+    body, media_type = form(("file", "d.json", document(queue("three"))), ("redirect", None, "../#/import-succeeded"))
+    connection = http.client.HTTPConnection(*broker.address)
+    connection.request("POST", "/api/definitions", body, {"content-type": media_type, "authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["location"]) == (303, "../#/import-succeeded")
+    connection.close()
+    twice = form(("file", None, document(queue("first"))), ("file", None, document(queue("last"))))
+    assert post(api, "/api/definitions", *twice).status == 204
+    assert names(api, f"/api/queues/{V}") == ["last", "three", "two"]
+    assert post(api, "/api/definitions", *form(("file", None, ""))).status == 204
+    assert post(api, "/api/definitions/nope", *form(("file", None, "{}"))).json == {"error": "not_found", "reason": "vhost_not_found"}
+
+
+def test_forms_without_a_document_are_refused(api):
+    unread = {"error": "bad_request", "reason": "failed_to_parse_json"}
+    for fields in [[("other", "d.json", "{}")], [("file", None, "[]")], [("file", "d.json", "{bad"), ("redirect", None, "x")], []]:
+        answer = post(api, "/api/definitions", *form(*fields))
+        assert (answer.status, answer.json) == (400, unread), fields
+    body, media_type = form(("file", "d.json", json.dumps({"queues": [queue("never")]})))
+    for body, media_type in [(body, "multipart/form-data"), (body, "multipart/form-data; boundary=other"), (body[:-10], media_type), (b"", media_type), (b"{}", media_type)]:
+        answer = post(api, "/api/definitions", body, media_type)
+        assert answer.status == 400 and set(answer.json) == {"error", "reason"}, (body, answer)
+    large, media_type = form(("file", "d.json", " " * (21 << 20)))
+    assert "size limit" in post(api, "/api/definitions", large, media_type).json["reason"]
+    assert names(api, f"/api/queues/{V}") == []

@@ -19,10 +19,12 @@ def channel(api, broker):
 
 @pytest.fixture(scope="module")
 def schema(api):
-    route = api.get("/api/openapi.json")["paths"]["/api/explain/route"]["get"]
+    described = api.get("/api/openapi.json")
+    route = described["paths"]["/api/explain/route"]["get"]
     assert [(it["name"], it["required"]) for it in route["parameters"]] == [
         ("vhost", False), ("exchange", True), ("routing_key", False), ("headers", False), ("body_bytes", False)]
-    return route["responses"]["200"]["content"]["application/json"]["schema"]
+    assert route["responses"]["200"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/ExplainedRoute"}
+    return described["components"]["schemas"]["ExplainedRoute"]
 
 
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "null": type(None)}

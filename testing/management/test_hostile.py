@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import http.client
 import json
+import random
 import resource
 import socket
 import time
@@ -108,6 +109,23 @@ def test_who_sends_on_after_a_refusal_has_the_answer_and_keeps_nobody_out(broker
     assert answer.startswith(b"HTTP/1.1 4"), answer
     for client in slow:
         client.close()
+
+
+def test_logins_that_never_come_to_an_end_keep_nobody_out(broker, api):
+    """No login is needed for this either: forms that are not finished."""
+    slow = []
+    for _ in range(1100):                    # more than all places
+        client = socket.create_connection(broker.address)
+        client.sendall(b"POST /api/login HTTP/1.1\r\nhost: x\r\ncontent-length: 40\r\n\r\nusername=")
+        slow.append(client)
+    assert api.get("/api/whoami")["name"] == "guest"
+    slow[-1].settimeout(20)
+    assert slow[-1].recv(4096).startswith((b"HTTP/1.1 503", b"HTTP/1.1 408"))
+    slow[0].settimeout(20)
+    assert slow[0].recv(4096)[:12] in (b"HTTP/1.1 408", b"HTTP/1.1 503", b"")
+    for client in slow:
+        client.close()
+    assert api("POST", "/api/login", b"username=guest&password=guest").status == 200
 
 
 def test_a_body_after_its_refusal_is_no_request(broker):
@@ -432,3 +450,20 @@ def test_a_small_body_does_not_become_gigabytes(api, broker):
         refused = api("POST", "/api/definitions", b'{"queues":[{"name":"bomb","vhost":"/",' + body[1:] + b"]}")
         assert refused.status == 400, refused
     assert broker.memory_kib() - before < 200_000
+
+
+def test_patterns_of_policies_that_take_too_long_are_refused(api):
+    """Within the bound of steps for one name this one takes milliseconds for each; RabbitMQ takes it, and matches no name within its own bound."""
+    vhost, hostile = "patterns", "^(?:(?=[ab]*a[ab]{120}$|).)*(.)\\1z"
+    assert api("PUT", f"/api/vhosts/{vhost}", {}).status == 201
+    letters = random.Random(7)
+    names = ["".join(letters.choices("ab", k=255)) for _ in range(60)]
+    for name in names:
+        assert api("PUT", f"/api/queues/{vhost}/{name}", {"durable": True}).status == 201
+    for kind in ("policies", "operator-policies"):
+        answer = api("PUT", f"/api/{kind}/{vhost}/p", {"pattern": hostile, "definition": {"max-length": 1}})
+        assert answer.status == 400 and "takes too long" in answer.json["reason"], answer
+        assert api("GET", f"/api/{kind}/{vhost}/p").status == 404
+    assert api("PUT", f"/api/policies/{vhost}/p", {"pattern": "^(?!x)[ab]+$", "definition": {"max-length": 1}}).status == 201
+    assert {queue["policy"] for queue in api.get(f"/api/queues/{vhost}")} == {"p"}
+    assert api("DELETE", f"/api/vhosts/{vhost}").status == 204

@@ -1,5 +1,7 @@
 """Lists: pages, names, columns, orders; and many queues."""
 
+import gzip
+import json
 import time
 
 import pytest
@@ -117,3 +119,19 @@ def test_ranges_that_make_no_sense_are_refused_in_rabbitmqs_words(api, query, te
 def test_ranges_that_are_none_are_none(api):
     for query in ["lengths_age=x&lengths_incr=5", "lengths_age=60", "lengths_incr=5", "lengths_age=500&lengths_incr=1", "lengths_age=5&lengths_incr=60", "foo_age=-1&foo_incr=1"]:
         assert api("GET", f"/api/queues?{query}").status == 200, query
+
+
+def test_a_long_page_comes_whole_with_its_length_or_compressed(api):
+    """Above 64 KiB it is sent piece by piece."""
+    vhost, text = "long-pages", "x" * 100_000
+    assert api("PUT", f"/api/vhosts/{vhost}", {}).status == 201
+    for nth in range(40):
+        assert api("PUT", f"/api/queues/{vhost}/q{nth:02}", {"durable": True, "arguments": {"text": text}}).status == 201
+    path = f"/api/queues/{vhost}?page=1&page_size=500"
+    answer = api("GET", path)
+    assert int(answer.headers["content-length"]) == len(answer.body) > 40 * len(text)
+    assert [queue["arguments"]["text"] == text for queue in answer.json["items"]] == [True] * 40 and answer.json["item_count"] == 40
+    packed = api("GET", path, headers={"accept-encoding": "gzip"})
+    assert "content-length" not in packed.headers and json.loads(gzip.decompress(packed.body))["items"] == answer.json["items"]
+    assert [queue["name"] for queue in api.get(f"/api/queues/{vhost}")] == [f"q{nth:02}" for nth in range(40)]
+    assert api("DELETE", f"/api/vhosts/{vhost}").status == 204

@@ -10,10 +10,11 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::Coding;
-use super::listener::{BODIES_KIB_MAX, CALLS_MAX, CHECKS_MAX, STREAMS_MAX, WATCHES_MAX};
+use super::listener::{BODIES_KIB_MAX, CALLS_MAX, CHECKS_MAX, FORMS_MAX, STREAMS_MAX, WATCHES_MAX};
 use super::problem::Problem;
 use super::rates;
 use super::reply::Kept;
+use super::room::ANSWERS_KIB_MAX;
 use super::samples::{INTERVAL_MS, Samples};
 use super::table::Lane;
 use crate::node::Node;
@@ -98,7 +99,7 @@ pub struct HttpOptions {
     pub headers: Headers,
     /// Files for browsers; `None`, the default, has none.
     pub assets: Option<Assets>,
-    /// Whether operator policies can be changed over HTTP. Default yes.
+    /// Whether operator policies can be changed over HTTP, other than by definitions. Default yes.
     pub operator_policies: Change,
     /// Whether replicas of quorum queues can be changed over HTTP. Default yes.
     pub replicas: Change,
@@ -106,7 +107,7 @@ pub struct HttpOptions {
     pub hides_statistics: bool,
     /// As if every request said `enable_queue_totals=true`. Default false.
     pub shows_queue_totals: bool,
-    /// Told in the overview: pages take definitions from files named `.json` only. Default false.
+    /// Forms with definitions need a file named `.json`. Default false.
     pub json_definitions_only: bool,
     /// The description of the API asks for a login, too. Default false.
     pub reference_needs_login: bool,
@@ -170,12 +171,23 @@ pub(crate) struct Inner {
     pub(crate) received: Arc<Semaphore>,
     /// Memory for what is made of them, KiB.
     pub(crate) worked_on: Arc<Semaphore>,
+    /// Memory for long answers that are there as a whole and for messages in answers, KiB.
+    pub(crate) answers: Arc<Semaphore>,
     /// Long answers that clients may be reading at once.
     pub(crate) streams: Arc<Semaphore>,
     /// The API as a document, once somebody has asked for it.
     pub(crate) reference: OnceLock<Kept>,
+    /// Forms with a name and a password that may be on their way at once.
+    pub(crate) forms: Semaphore,
     /// Held while a very long list is sorted.
     pub(crate) sorting: Mutex<()>,
+}
+
+impl Inner {
+    /// Body of the largest message that a queue can have, bytes.
+    pub(crate) fn largest_message(&self) -> usize {
+        usize::try_from(self.broker.options().message_size_max).unwrap_or(usize::MAX)
+    }
 }
 
 /// Turns of handlers, lane by lane.
@@ -207,8 +219,9 @@ impl App {
     /// For one broker.
     #[must_use]
     pub fn new(broker: Broker, node: Node, options: HttpOptions) -> Self {
-        let [received, worked_on, streams] = [BODIES_KIB_MAX, BODIES_KIB_MAX, STREAMS_MAX]
-            .map(|count_max| Arc::new(Semaphore::new(count_max)));
+        let [received, worked_on, answers, streams] =
+            [BODIES_KIB_MAX, BODIES_KIB_MAX, ANSWERS_KIB_MAX, STREAMS_MAX]
+                .map(|count_max| Arc::new(Semaphore::new(count_max)));
         let (samples, turns) = (Samples::default(), Turns::new());
         Self(Arc::new(Inner {
             broker,
@@ -218,7 +231,9 @@ impl App {
             turns,
             received,
             worked_on,
+            answers,
             streams,
+            forms: Semaphore::new(FORMS_MAX),
             reference: OnceLock::new(),
             sorting: Mutex::new(()),
         }))

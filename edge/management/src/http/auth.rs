@@ -8,12 +8,15 @@ use base64::engine::general_purpose::STANDARD;
 use broker::{Broker, LoginOutcome, User};
 
 use super::problem::Problem;
+use super::query::form;
 
 /// What a route asks of the user who calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Anybody, without a password.
     Anyone,
+    /// As `Management`, with the name and the password in a form, which is the body.
+    Form,
     /// Any of the tags that open the API; the handler shows what the user may see.
     Management,
     /// As `Management`, and may look into the vhost in the path.
@@ -35,6 +38,7 @@ impl Access {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Access::Anyone => "anyone",
+            Access::Form => "management, with `username` and `password` in the form",
             Access::Management => "management",
             Access::Vhost | Access::VhostIfAny => "management, access to the vhost",
             Access::VhostSeen => "monitoring, or management and access to the vhost",
@@ -80,6 +84,21 @@ pub(crate) fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
     let plain = STANDARD.decode(encoded.trim()).ok()?;
     let colon = plain.iter().position(|byte| *byte == b':')?;
     Some((String::from_utf8(plain[..colon].to_vec()).ok()?, plain[colon + 1..].to_vec()))
+}
+
+/// The header that a form with name and password stands for.
+///
+/// # Errors
+/// 401 without one of them.
+pub(crate) fn header_of_form(body: &[u8]) -> Result<String, Problem> {
+    let fields = form(&String::from_utf8_lossy(body));
+    let field = |wanted: &str| fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    match (field("username"), field("password")) {
+        (Some(name), Some(password)) => {
+            Ok(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))
+        }
+        _ => Err(Problem::new(401, "not_authorized", "Not_Authorized")),
+    }
 }
 
 /// The user with that header.
@@ -133,6 +152,17 @@ pub(crate) fn check(access: Access, user: &User) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_form_stands_for_the_header_that_its_first_name_and_password_would_be() {
+        let header = header_of_form(b"password=a+b%26c:d%25%c3%a4&username=gu%65st&username=other").unwrap();
+        assert_eq!(credentials(&header), Some(("guest".into(), "a b&c:d%\u{e4}".into())));
+        for bad in
+            [&b""[..], b"username=guest", b"password=guest", b"{\"username\": \"guest\"}", b"\xff=\xff"]
+        {
+            assert!(header_of_form(bad).is_err_and(|problem| problem.status == 401));
+        }
+    }
 
     #[test]
     fn a_password_may_hold_colons_and_any_bytes() {

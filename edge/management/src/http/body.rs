@@ -18,6 +18,12 @@ use super::problem::Problem;
 /// How long a client may take to send a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Longest form with a name and a password, bytes.
+pub(crate) const FORM_BYTES_MAX: usize = 4 << 10;
+
+/// How long a client may take to send one: most come with their heads.
+const FORM_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long a client may take to send a body that nobody wants, after the answer.
 const THROW_AWAY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -68,6 +74,17 @@ pub(crate) async fn read(body: &mut Body, bytes_max: usize) -> Result<Vec<u8>, U
         return Err(Unread::Announced);
     }
     tokio::time::timeout(READ_TIMEOUT, gather(body, bytes_max)).await.unwrap_or(Err(Unread::Late))
+}
+
+/// All of a short body of somebody whom nobody knows yet.
+///
+/// # Errors
+/// See [`Unread`].
+pub(crate) async fn read_form(body: &mut Body) -> Result<Vec<u8>, Unread> {
+    if body.size_hint().lower() > FORM_BYTES_MAX as u64 {
+        return Err(Unread::Announced);
+    }
+    tokio::time::timeout(FORM_TIMEOUT, gather(body, FORM_BYTES_MAX)).await.unwrap_or(Err(Unread::Late))
 }
 
 async fn gather(body: &mut Body, bytes_max: usize) -> Result<Vec<u8>, Unread> {

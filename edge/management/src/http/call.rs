@@ -1,5 +1,6 @@
 //! One request as its handler sees it. Refuses to know sockets and routes.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use broker::{Broker, Principal, Queue, User, Vhost};
@@ -8,6 +9,7 @@ use serde_json::{Map, Value};
 use super::app::Inner;
 use super::auth;
 use super::problem::Problem;
+use super::room::Room;
 use crate::json;
 use crate::node::Node;
 
@@ -28,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) known: Option<String>,
     /// What the client says the body is (`Content-Type`).
     pub(crate) content_type: Option<String>,
+    /// Room for a message, where the route asks for it.
+    pub(crate) room: RefCell<Option<Room>>,
 }
 
 impl Call {

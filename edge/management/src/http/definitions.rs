@@ -4,15 +4,17 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
 
 use metadata::Definitions;
+use serde_json::json;
 
 use super::auth::Access;
 use super::call::Call;
+use super::multipart;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::table::{BodySize, Method, Route, route};
 use crate::definitions::{write_document, write_vhost_document};
 use crate::imports::{Importer, Scope, Unsupported, import};
-use crate::json;
+use crate::json::{is_object, unmarked};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/definitions", Access::Administrator, "All definitions.", export),
@@ -88,7 +90,7 @@ fn tagged(call: &Call, write: impl Fn(&mut dyn Write) -> std::io::Result<()> + '
     if call.known.as_ref().is_some_and(is_known) {
         return Ok(Reply::Known(etag));
     }
-    let about = About { disposition: disposition(call), etag: Some(etag) };
+    let about = About { disposition: disposition(call), etag: Some(etag), ..About::default() };
     Ok(Reply::Stream(Box::new(write), about))
 }
 
@@ -113,12 +115,38 @@ fn export_vhost(call: &Call) -> Answer {
     })
 }
 
-/// The document: the body itself, or the file of a browser's form.
-fn document(call: &Call) -> Result<&str, Problem> {
-    let text = std::str::from_utf8(&call.body).map_err(|_| Problem::bad("failed_to_parse_json"))?;
-    match json::is_object(json::unmarked(text).as_bytes()) {
-        true => Ok(text),
-        false => Err(Problem::bad("failed_to_parse_json")),
+/// What was posted.
+struct Posted<'a> {
+    document: &'a [u8],
+    /// The file's name, of a form that has one.
+    file_name: Option<String>,
+    is_form: bool,
+    /// Where a browser goes afterwards.
+    redirect: Option<String>,
+}
+
+/// The body itself, or of a browser's form the field `file`: the last of them, as in RabbitMQ.
+fn posted(call: &Call) -> Result<Posted<'_>, Problem> {
+    let content_type = call.content_type.as_deref().filter(|it| multipart::is_form(it));
+    let Some(content_type) = content_type else {
+        return Ok(Posted { document: &call.body, file_name: None, is_form: false, redirect: None });
+    };
+    let mut parts = multipart::parts(content_type, &call.body).map_err(Problem::bad)?;
+    let mut last = |name| parts.iter().rposition(|part| part.name == name).map(|at| parts.swap_remove(at));
+    let redirect = last("redirect").map(|part| String::from_utf8_lossy(part.content).into_owned());
+    // Without one there is nothing that could be a document.
+    let (document, file_name) = last("file").map_or((&b"-"[..], None), |part| (part.content, part.file_name));
+    Ok(Posted { document, file_name, is_form: true, redirect })
+}
+
+/// The text of a document; nothing at all is one in which there is nothing.
+fn text(document: &[u8]) -> Result<&str, Problem> {
+    let bad = || Problem::bad("failed_to_parse_json");
+    let text = std::str::from_utf8(document).map_err(|_| bad())?;
+    match text {
+        "" => Ok("{}"),
+        text if is_object(unmarked(text).as_bytes()) => Ok(text),
+        _ => Err(bad()),
     }
 }
 
@@ -136,10 +164,19 @@ fn import_vhost(call: &Call) -> Answer {
 }
 
 fn take(call: &Call, scope: Scope<'_>) -> Answer {
-    let document = document(call)?;
+    let posted = posted(call)?;
+    if posted.is_form && call.app.options.json_definitions_only && !is_named_json(posted.file_name.as_deref())
+    {
+        let mut problem = json!({"error": "bad_request", "reason": "unsupported_file_extension"});
+        posted.file_name.into_iter().for_each(|name| problem["filename"] = name.into());
+        return Ok(Reply::Status(400, problem));
+    }
     let importer = Importer::User(&call.user.name);
-    let skipped =
-        import(call.broker(), document, scope, unsupported(call), importer).map_err(Problem::bad)?;
-    skipped.iter().for_each(|line| tracing::warn!("{line}"));
-    Ok(Reply::NoContent)
+    let imported = import(call.broker(), text(posted.document)?, scope, unsupported(call), importer);
+    imported.map_err(Problem::bad)?.iter().for_each(|line| tracing::warn!("{line}"));
+    Ok(posted.redirect.map_or(Reply::NoContent, Reply::SeeOther))
+}
+
+fn is_named_json(file_name: Option<&str>) -> bool {
+    file_name.is_some_and(|name| name.to_ascii_lowercase().ends_with(".json"))
 }

@@ -40,6 +40,9 @@ pub(crate) const BODIES_KIB_MAX: usize = 64 << 10;
 /// Answers written while they are made that clients may be reading at once; a further one is 503.
 pub(crate) const STREAMS_MAX: usize = 64;
 
+/// Forms with a name and a password that are read at once, from clients that nobody knows yet; a further one is 503.
+pub(crate) const FORMS_MAX: usize = 64;
+
 /// How long a client may take to send a request's head, and be idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 

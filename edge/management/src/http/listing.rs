@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::io::Write;
 
 use broker::policies::{NameSearch, TooManySteps};
 use serde_json::{Map, Value, json};
@@ -12,14 +13,18 @@ use super::call::Call;
 use super::problem::Problem;
 use super::rates::Ranges;
 use super::reply::{About, Answer, Reply};
+use super::room::{Full, LongText};
 use super::sort_key::Key;
 
 /// Items of a page without `page_size`.
 const PAGE_SIZE: usize = 100;
 /// Most items of a page.
 const PAGE_SIZE_MAX: usize = 500;
-/// Items that are rendered together.
-const RENDERED: usize = 512;
+/// Items that are rendered together at first, and at most.
+const RENDERED_FIRST: usize = 32;
+const RENDERED_MAX: usize = 512;
+/// About how many bytes of text they are to have.
+const RENDERED_BYTES: usize = 1 << 20;
 /// Most paths of `sort`.
 const SORT_PATHS_MAX: usize = 8;
 /// Most paths of `columns`.
@@ -198,16 +203,24 @@ fn paged<T: 'static>(call: &Call, mut listing: Listing<T>, page: Option<Page>) -
     let begin = (page.number - 1) * page.size;
     let end = (begin + page.size).min(filtered);
     arrange(call, &mut listing, begin, end)?;
-    let items = rendered(&listing, &listing.items[begin..end], &columns);
-    Ok(Reply::Json(json!({
+    let about = json!({
         "total_count": total,
-        "item_count": items.len(),
+        "item_count": end - begin,
         "filtered_count": filtered,
         "page": page.number,
         "page_size": page.size,
         "page_count": pages,
-        "items": items,
-    })))
+    });
+    let mut text = LongText::new(&call.app.answers);
+    let write = |out: &mut LongText| {
+        // All of the object but its end.
+        out.write_all(about.to_string().strip_suffix('}').unwrap_or_default().as_bytes())?;
+        out.write_all(b",\"items\":")?;
+        write_items(&listing, &listing.items[begin..end], &columns, out)?;
+        out.write_all(b"}")
+    };
+    write(&mut text).map_err(|_| Full)?;
+    Ok(Reply::Written(text))
 }
 
 /// Keeps items whose names contain `name`, or match it with `use_regex=true`; case does not matter. RabbitMQ finds nothing
@@ -253,7 +266,7 @@ fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) -
     let Wanted::Only(paths) = &wanted else { return Ok(()) };
     let _turn = (listing.items.len() > SORTED_TOGETHER_MAX).then(|| call.app.sorting.lock());
     let mut keys: Vec<Box<[Key]>> = Vec::with_capacity(listing.items.len());
-    for items in listing.items.chunks(RENDERED) {
+    for items in listing.items.chunks(RENDERED_MAX) {
         keys.extend(sort_keys(listing, items, paths, &wanted));
     }
     let reverse = call.flag("sort_reverse");
@@ -297,20 +310,62 @@ fn rendered<T>(listing: &Listing<T>, items: &[T], columns: &Wanted) -> Vec<Value
 }
 
 fn stream<T: 'static>(listing: Listing<T>, columns: Wanted) -> Reply {
-    let write = move |out: &mut dyn std::io::Write| {
-        out.write_all(b"[")?;
-        let mut is_first = true;
-        for items in listing.items.chunks(RENDERED) {
-            for value in rendered(&listing, items, &columns) {
-                if !std::mem::take(&mut is_first) {
-                    out.write_all(b",")?;
-                }
-                serde_json::to_writer(&mut *out, &value)?;
-            }
-        }
-        out.write_all(b"]")
-    };
+    let write = move |mut out: &mut dyn Write| write_items(&listing, &listing.items, &columns, &mut out);
     Reply::Stream(Box::new(write), About::default())
+}
+
+/// Items as a list. As many are rendered together as seems good by those before: items with very long arguments few at a time.
+fn write_items<T>(
+    listing: &Listing<T>,
+    mut items: &[T],
+    columns: &Wanted,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    out.write_all(b"[")?;
+    let (mut is_first, mut together) = (true, RENDERED_FIRST);
+    while !items.is_empty() {
+        let (now, later) = items.split_at(together.min(items.len()));
+        let mut counted = Counted { out: &mut *out, bytes: 0 };
+        for value in rendered(listing, now, columns) {
+            if !std::mem::take(&mut is_first) {
+                counted.write_all(b",")?;
+            }
+            serde_json::to_writer(&mut counted, &value)?;
+        }
+        together = next_together(together, counted.bytes);
+        items = later;
+    }
+    out.write_all(b"]")
+}
+
+/// How many items to render together after so many took so many bytes.
+const fn next_together(together: usize, bytes: usize) -> usize {
+    let fitting = RENDERED_BYTES * together / if bytes == 0 { 1 } else { bytes };
+    let most = if RENDERED_MAX < 2 * together { RENDERED_MAX } else { 2 * together };
+    if fitting == 0 {
+        1
+    } else if fitting < most {
+        fitting
+    } else {
+        most
+    }
+}
+
+/// Counts what is written.
+struct Counted<'a, W> {
+    out: &'a mut W,
+    bytes: usize,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes += bytes.len();
+        self.out.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// One thing, with the columns asked for.
@@ -364,6 +419,28 @@ mod tests {
             place(&mut numbers, begin, end, usize::cmp);
             assert!(numbers[begin..end].iter().copied().eq(begin..end), "{begin} {end}");
         }
+    }
+
+    #[test]
+    fn items_are_written_whole_however_many_are_rendered_together() {
+        let render = |items: &[usize], _: &Wanted| {
+            let item =
+                |it: &usize| json!({"n": it, "text": "x".repeat(if *it % 1000 > 500 { 100_000 } else { 1 })});
+            items.iter().map(item).collect()
+        };
+        let listing = Listing::new((0..2000).collect(), |_: &usize| Cow::Borrowed(""), render);
+        let mut text = Vec::new();
+        write_items(&listing, &listing.items, &Wanted::Only(vec!["n".into()]), &mut text).unwrap();
+        let numbers: Vec<Value> = serde_json::from_slice(&text).unwrap();
+        assert!(numbers.iter().enumerate().all(|(at, it)| *it == json!({"n": at})) && numbers.len() == 2000);
+        assert_eq!(
+            (next_together(32, 32 << 10), next_together(400, 4), next_together(512, 0)),
+            (64, 512, 512)
+        );
+        assert_eq!(
+            (next_together(32, 4 << 20), next_together(1, 9 << 20), next_together(512, 2 << 20)),
+            (8, 1, 256)
+        );
     }
 
     #[test]

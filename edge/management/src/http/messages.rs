@@ -1,14 +1,17 @@
 //! Messages published and taken over HTTP: for a look, not for traffic.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use broker::{
     ConfirmRange, ConfirmSink, GotMessage, Incoming, Principal, PublishChannel, Publisher, Queue, Refused,
     Routed, SettleHow, SettleRun,
 };
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use wire::amqp091::{Properties, PropertiesBuf};
@@ -16,7 +19,8 @@ use wire::amqp091::{Properties, PropertiesBuf};
 use super::call::{Call, nested, number, text};
 use super::exchanges;
 use super::problem::Problem;
-use super::reply::{Answer, Reply};
+use super::reply::{About, Answer, Reply};
+use super::room::{Full, LongText, Room, SHORT_BYTES_MAX};
 use crate::values::{self, raw_table, table};
 
 /// How long a publish may wait for its confirm.
@@ -25,7 +29,10 @@ const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most messages of one answer.
 const COUNT_MAX: i64 = 10_000;
 
-/// Bytes of bodies of one answer after which no more messages are taken.
+/// What a message takes beside its texts, bytes.
+const MESSAGE_BYTES: usize = 256;
+
+/// Bytes of messages of one answer after which no more messages are taken.
 const TAKEN_BYTES_MAX: usize = 64 << 20;
 
 /// Largest properties of a message, bytes: what a frame of RabbitMQ's default size holds beside what else is in it. More could
@@ -220,24 +227,62 @@ pub(crate) fn get(call: &Call) -> Answer {
     }
     let truncate = number(&object, "truncate")?.and_then(|bytes| usize::try_from(bytes).ok());
     let principal = call.principal()?;
-    let shown =
-        take(call, &principal, mode, count.min(COUNT_MAX), |message| shown(message, encoding, truncate))?;
-    Ok(Reply::Json(shown.into()))
+    let room = call.room.take().unwrap_or_else(|| Room::of(&call.app.answers));
+    let (messages, room) = take(call, &principal, mode, count.min(COUNT_MAX), room, truncate)?;
+    let mut text = LongText::new(&call.app.answers);
+    if messages.iter().map(Taken::bytes).sum::<usize>() > SHORT_BYTES_MAX {
+        // Written while it is sent: as JSON a body may be six times as long.
+        let write = move |out: &mut dyn Write| {
+            let _until_sent = room;
+            Ok(serde_json::to_writer(out, &Shown(&messages, encoding))?)
+        };
+        return Ok(Reply::Stream(Box::new(write), About::default()));
+    }
+    serde_json::to_writer(&mut text, &Shown(&messages, encoding)).map_err(|_| Full)?;
+    Ok(Reply::Written(text))
 }
 
-/// Takes messages one by one; all of them go back or away at the end, whatever happens on the way.
+/// A message as far as it is shown.
+struct Taken {
+    message: GotMessage,
+    body_bytes: usize,
+}
+
+impl Taken {
+    /// Keeps no more of the body than is shown.
+    fn new(mut message: GotMessage, truncate: Option<usize>) -> Self {
+        let body_bytes = message.body.len();
+        if let Some(kept) = truncate.filter(|kept| *kept < body_bytes) {
+            message.body = message.body[..kept].into();
+        }
+        Self { message, body_bytes }
+    }
+
+    fn bytes(&self) -> usize {
+        let GotMessage { exchange, routing_key, properties, body, .. } = &self.message;
+        MESSAGE_BYTES + exchange.len() + routing_key.len() + properties.len() + body.len()
+    }
+}
+
+/// Takes messages one by one, for each of which there is room before it is taken; all of them go back or away at the end, whatever
+/// happens on the way. The room that they have comes with them.
 fn take(
     call: &Call,
     principal: &Principal,
     mode: AckMode,
     count: i64,
-    show: impl Fn(&GotMessage) -> Value,
-) -> Result<Vec<Value>, Problem> {
+    mut room: Room,
+    truncate: Option<usize>,
+) -> Result<(Vec<Taken>, Room), Problem> {
     let name = call.part("name").as_bytes();
-    let (mut values, mut bytes) = (Vec::new(), 0);
+    let largest = call.app.largest_message();
+    let (mut messages, mut bytes) = (Vec::new(), 0);
     let mut held: Option<(Arc<Queue>, Vec<SettleRun>)> = None;
     let mut problem = None;
     for _ in 0..count {
+        if !messages.is_empty() && room.take(largest).is_err() {
+            break;
+        }
         let got = call.broker().get(principal, name, mode != AckMode::Take);
         let (queue, got) = match got.and_then(|(queue, got)| Ok((queue, got.wait()?))) {
             Ok(got) => got,
@@ -248,10 +293,12 @@ fn take(
         };
         let Some(message) = got else { break };
         call.broker().trace_got(principal, CHANNEL, &queue, &message);
-        values.push(show(&message));
-        bytes += message.body.len();
         let run = SettleRun { consumer: None, first: message.seq, count: 1 };
         held.get_or_insert_with(|| (queue, Vec::new())).1.push(run);
+        let message = Taken::new(message, truncate);
+        bytes += message.bytes();
+        messages.push(message);
+        room.keep(bytes);
         if bytes > TAKEN_BYTES_MAX {
             break;
         }
@@ -261,26 +308,48 @@ fn take(
         (AckMode::Reject, Some((queue, runs))) => queue.settle(SettleHow::Reject, runs),
         _ => {}
     }
-    problem.map_or(Ok(values), Err)
+    room.keep(bytes);
+    problem.map_or(Ok((messages, room)), Err)
 }
 
-fn shown(message: &GotMessage, encoding: Encoding, truncate: Option<usize>) -> Value {
-    let kept = &message.body[..truncate.unwrap_or(usize::MAX).min(message.body.len())];
-    let plain = std::str::from_utf8(kept).ok().filter(|_| encoding == Encoding::Auto);
-    let (payload, name) = match plain {
-        Some(text) => (text.to_owned(), "string"),
-        None => (STANDARD.encode(kept), "base64"),
-    };
-    json!({
-        "payload_bytes": message.body.len(),
-        "redelivered": message.redelivered,
-        "exchange": values::text(&message.exchange),
-        "routing_key": values::text(&message.routing_key),
-        "message_count": message.ready_left,
-        "properties": properties_object(&message.properties),
-        "payload": payload,
-        "payload_encoding": name,
-    })
+/// Messages as JSON, one by one.
+struct Shown<'a>(&'a [Taken], Encoding);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.iter().map(|taken| ShownOne(taken, self.1)))
+    }
+}
+
+struct ShownOne<'a>(&'a Taken, Encoding);
+
+impl Serialize for ShownOne<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let ShownOne(Taken { message, body_bytes }, encoding) = self;
+        let plain = std::str::from_utf8(&message.body).ok().filter(|_| *encoding == Encoding::Auto);
+        let mut map = to.serialize_map(Some(8))?;
+        map.serialize_entry("payload_bytes", body_bytes)?;
+        map.serialize_entry("redelivered", &message.redelivered)?;
+        map.serialize_entry("exchange", &values::text(&message.exchange))?;
+        map.serialize_entry("routing_key", &values::text(&message.routing_key))?;
+        map.serialize_entry("message_count", &message.ready_left)?;
+        map.serialize_entry("properties", &properties_object(&message.properties))?;
+        match plain {
+            Some(text) => map.serialize_entry("payload", text)?,
+            None => map.serialize_entry("payload", &InBase64(&message.body))?,
+        }
+        map.serialize_entry("payload_encoding", if plain.is_some() { "string" } else { "base64" })?;
+        map.end()
+    }
+}
+
+/// Encoded while it is written.
+struct InBase64<'a>(&'a [u8]);
+
+impl Serialize for InBase64<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&Base64Display::new(self.0, &STANDARD))
+    }
 }
 
 /// Properties that are there, by RabbitMQ's names; none at all is an empty list, as with RabbitMQ.

@@ -13,6 +13,7 @@
 //! Shapes, status codes and texts are those of RabbitMQ 4.3.6, compared by `testing/management`. Refuses to know AMQP
 //! sessions and files; what a browser gets beside `/api` comes from whoever made the [`App`].
 
+mod answers;
 mod app;
 mod attempts;
 pub(crate) mod auth;
@@ -33,8 +34,10 @@ mod limits;
 mod listener;
 mod listing;
 mod messages;
+mod multipart;
 mod node_facts;
 mod nodes;
+mod notation;
 mod openapi;
 mod overview;
 mod parameters;
@@ -47,6 +50,7 @@ mod queues;
 mod rates;
 mod replicas;
 mod reply;
+mod room;
 mod router;
 mod samples;
 mod schemas;

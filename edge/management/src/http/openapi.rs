@@ -3,11 +3,12 @@
 use serde_json::{Map, Value, json};
 use stdx::markup::escaped;
 
+use super::answers;
 use super::auth::Access;
 use super::call::Call;
 use super::reply::{Answer, Kept, Reply};
 use super::schemas;
-use super::table::{self, Method, Route, route};
+use super::table::{self, BodySize, Method, Route, route};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/openapi.json", Access::Anyone, "This API as an OpenAPI document.", document),
@@ -53,11 +54,21 @@ fn operation(route: &Route) -> Value {
         "parameters": of_path.chain(of_query).collect::<Vec<_>>(),
         "responses": responses(route),
     });
-    if route.access == Access::Anyone {
+    if matches!(route.access, Access::Anyone | Access::Form) {
         operation["security"] = json!([]);
     }
     if matches!(route.method, Method::Put | Method::Post) {
-        operation["requestBody"] = json!({"content": {"application/json": {"schema": {"type": "object"}}}});
+        let object = json!({"schema": {"type": "object"}});
+        let mut content = json!({});
+        if route.access == Access::Form {
+            content["application/x-www-form-urlencoded"] = object;
+        } else {
+            content["application/json"] = object.clone();
+            if route.body == BodySize::Definitions && route.path != "/api/ctl" {
+                content["multipart/form-data"] = object;
+            }
+        }
+        operation["requestBody"] = json!({ "content": content });
     }
     operation
 }
@@ -81,17 +92,19 @@ fn responses(route: &Route) -> Value {
         })
     };
     let mut responses = Map::new();
+    let told = answers::of(route);
     let done = match route.method {
         Method::Get => &[("200", "What was asked for")][..],
         Method::Put => &[("201", "Made"), ("204", "It was there; changed, or so already")],
-        Method::Post => &[("200", "Done, with an answer"), ("201", "Made"), ("204", "Done")],
+        Method::Post if told.is_some() => &[("200", "Done")],
+        Method::Post => &[("201", "Made"), ("204", "Done")],
         Method::Delete => &[("204", "Gone")],
     };
     for (status, about) in done {
         responses.insert((*status).into(), json!({"description": about}));
     }
-    if let Some(schema) = schemas::answer(route.path) {
-        responses["200"]["content"] = json!({"application/json": {"schema": schema}});
+    if let Some(told) = told {
+        responses["200"]["content"] = answers::content(told);
     }
     if route.access != Access::Anyone {
         responses.insert("401".into(), refused("No login, or one that may not do this"));
@@ -129,11 +142,7 @@ fn made(call: &Call) -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
-            "schemas": {"Problem": {
-                "type": "object",
-                "required": ["error", "reason"],
-                "properties": {"error": {"type": "string"}, "reason": {"description": "A text, or a list"}},
-            }},
+            "schemas": answers::shapes(),
         },
     })
 }

@@ -3,7 +3,7 @@
 use broker::Broker;
 use serde_json::{Value, json};
 
-use super::auth::{Access, is_monitor, sees_vhost};
+use super::auth::{self, Access, is_monitor, sees_vhost};
 use super::call::{Call, text};
 use super::node_facts;
 use super::permissions;
@@ -56,9 +56,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(
         Method::Post,
         "/api/login",
-        Access::Management,
-        "Checks a login; answers as `/api/whoami`.",
-        whoami,
+        Access::Form,
+        "Checks the name and the password of a form, and answers who that is and what to send as `Authorization`.",
+        login,
     ),
     route(
         Method::Get,
@@ -160,14 +160,28 @@ fn set_cluster_name(call: &Call) -> Answer {
     Ok(Reply::NoContent)
 }
 
-fn whoami(call: &Call) -> Answer {
+fn who(call: &Call) -> Value {
     let tags: Vec<String> = call.user.tags().iter().map(|tag| tag.to_string()).collect();
-    let mut json = json!({"name": *call.user.name, "tags": tags, "is_internal_user": true});
+    json!({"name": *call.user.name, "tags": tags, "is_internal_user": true})
+}
+
+fn whoami(call: &Call) -> Answer {
+    let mut json = who(call);
     // Warren's own: pages then offer only what will not be refused. Anything but this list is for administrators.
     if call.flag("permissions") {
         json["permissions"] = permissions::granted(call.broker(), None, Some(&call.user.name)).into();
     }
     Ok(Reply::Json(json))
+}
+
+/// No cookie comes with it, as in RabbitMQ 4.3.
+fn login(call: &Call) -> Answer {
+    let header = auth::header_of_form(&call.body)?;
+    let (kind, value) = header.split_once(' ').unwrap_or_default();
+    Ok(Reply::Json(json!({
+        "user": who(call),
+        "token": {"type": kind.to_ascii_lowercase(), "value": value},
+    })))
 }
 
 fn version(call: &Call) -> Answer {

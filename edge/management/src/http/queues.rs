@@ -79,7 +79,8 @@ pub(crate) const ROUTES: &[Route] = &[
         Access::Vhost,
         "Takes messages: `{\"count\", \"ackmode\", \"encoding\", \"truncate\"}`.",
         messages::get,
-    ),
+    )
+    .with_messages(),
 ];
 
 /// How much of a queue is shown.

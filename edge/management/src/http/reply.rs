@@ -1,12 +1,15 @@
 //! What handlers answer, and how answers become bytes. Refuses to know what is in them.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::body;
 use super::problem::Problem;
+use super::room::{Full, LongText};
 
 /// Writes a body as it is made.
 pub(crate) type Producer = Box<dyn FnOnce(&mut dyn Write) -> std::io::Result<()>>;
@@ -17,6 +20,8 @@ pub(crate) enum Reply {
     Json(Value),
     /// 200 with JSON that is written as it is made.
     Stream(Producer, About),
+    /// 200 with JSON that is written already.
+    Written(LongText),
     /// 200 with JSON that was made before.
     Kept(Kept),
     /// 304: the client has what this entity tag names.
@@ -33,6 +38,8 @@ pub(crate) enum Reply {
     Created(Option<String>),
     /// 204.
     NoContent,
+    /// 303: done, and there is something to look at.
+    SeeOther(String),
 }
 
 /// A body that is the same as long as the process lives, plain and compressed. Cheap to clone.
@@ -52,10 +59,34 @@ impl Kept {
 /// What the head of a streamed answer says.
 #[derive(Default)]
 pub(crate) struct About {
+    /// `Content-Length`, where it is known and nothing is compressed.
+    pub(crate) length: Option<usize>,
     /// `Content-Disposition`.
     pub(crate) disposition: Option<String>,
     /// `ETag`.
     pub(crate) etag: Option<String>,
+}
+
+impl Reply {
+    /// The same, where it was JSON as text: of a long one no more is kept than that.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(crate) fn written(self, all: &Arc<Semaphore>) -> Result<Self, Problem> {
+        let Reply::Json(value) = self else { return Ok(self) };
+        let mut text = LongText::new(all);
+        serde_json::to_writer(&mut text, &value).map_err(|_| Full)?;
+        Ok(Reply::Written(text))
+    }
+
+    /// Whether it is sent piece by piece.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Reply::Stream(..) => true,
+            Reply::Written(text) => text.is_long(),
+            _ => false,
+        }
+    }
 }
 
 /// What handlers give.

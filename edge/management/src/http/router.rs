@@ -1,6 +1,8 @@
 //! From a request to its route and back to bytes: paths, methods, logins, headers. Refuses to know resources.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::Arc;
 
 use axum::Router;
@@ -15,12 +17,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::app::{App, Headers};
 use super::auth::{self, Access};
-use super::body::{self, Coding, Unread};
+use super::body::{self, Coding, FORM_BYTES_MAX, Unread};
 use super::call::Call;
 use super::listener::{BODIES_KIB_MAX, Remote, Seated};
 use super::problem::Problem;
 use super::query::form;
-use super::reply::{Answer, Reply};
+use super::reply::{About, Answer, Producer, Reply};
+use super::room::{Full, Room};
 use super::table::{self, BodySize, Method, Route};
 use crate::profile::SVG;
 
@@ -31,7 +34,7 @@ const BODY_BYTES_EARLY: usize = 64 << 10;
 const NAME_BYTES_MAX: usize = 255;
 
 /// Answers below this size are not compressed, bytes: RabbitMQ's.
-const PACKED_BYTES_MIN: u64 = 300;
+const PACKED_BYTES_MIN: usize = 300;
 
 /// What a picture may do: run its own script, and nothing else.
 const PICTURE_CSP: &str =
@@ -107,14 +110,15 @@ async fn serve(
     parts: Result<RawPathParams, RawPathParamsRejection>,
     request: Request<Body>,
 ) -> Response<Body> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let asked = if head.method == HttpMethod::HEAD { HttpMethod::GET } else { head.method.clone() };
     let found = routes.iter().find(|route| route.method.name() == asked.as_str());
     let mut response = match found {
-        Some(route) => match prepare(app, route, parts, &head) {
-            Ok(call) => run(app, route, call, &head, body).await,
-            Err(refused) => unread(&head, body, refused),
+        Some(route) if route.access == Access::Form => match read_login(app, &mut head, body).await {
+            Ok(form) => answered(app, route, parts, &head, form).await,
+            Err(refused) => refused,
         },
+        Some(route) => answered(app, route, parts, &head, body).await,
         None if asked == HttpMethod::OPTIONS => empty(200),
         None => unread(&head, body, empty(405)),
     };
@@ -125,6 +129,34 @@ async fn serve(
     }
     decorate(headers, &app.0.options.headers, &head.headers, asked == HttpMethod::OPTIONS);
     response
+}
+
+/// What the handler of a route answers, or why it is not asked.
+async fn answered(
+    app: &App,
+    route: &'static Route,
+    parts: Result<RawPathParams, RawPathParamsRejection>,
+    head: &Parts,
+    body: Body,
+) -> Response<Body> {
+    match prepare(app, route, parts, head) {
+        Ok(call) => run(app, route, call, head, body).await,
+        Err(refused) => unread(head, body, refused),
+    }
+}
+
+/// Takes the login out of a form, into the head. It is read before anybody knows who sends it: few at a time, short and soon.
+async fn read_login(app: &App, head: &mut Parts, mut body: Body) -> Result<Body, Response<Body>> {
+    let Ok(_place) = app.0.forms.try_acquire() else {
+        let reason = "too many logins are on their way; try again";
+        return Err(unread(head, body, refuse(&Problem::new(503, "service_unavailable", reason))));
+    };
+    let form = body::read_form(&mut body).await;
+    let form = form.map_err(|problem| unread(head, body, refuse(&problem.problem(FORM_BYTES_MAX))))?;
+    let login = auth::header_of_form(&form).map_err(|problem| refuse(&problem))?;
+    let login = HeaderValue::from_str(&login).expect("base64 can stand in a header");
+    head.headers.insert(header::AUTHORIZATION, login);
+    Ok(Body::from(form))
 }
 
 /// An answer for which the body does not matter. Who waits to be asked for it is not.
@@ -195,6 +227,7 @@ fn prepare(
         reason,
         known,
         content_type,
+        room: RefCell::default(),
     };
     let is_open =
         route.access == Access::Anyone && !(route.describes() && app.0.options.reference_needs_login);
@@ -234,34 +267,59 @@ fn check_vhost(call: &Call, route: &Route) -> Result<(), Problem> {
     }
 }
 
+/// Memory for a large body and for what is made of it, until dropped.
+type BodyRoom = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+/// Reads the body of a request, a large one when there is room for it.
+async fn take_body(
+    app: &App,
+    route: &Route,
+    call: &mut Call,
+    head: &Parts,
+    sent: Body,
+) -> Result<Option<BodyRoom>, Response<Body>> {
+    // Nothing that is open to all reads a body: nobody without a login takes up room for one.
+    if route.access == Access::Anyone {
+        return Ok(None);
+    }
+    let bytes_max = route.body_bytes_max(app.0.options.body_bytes_max);
+    let exact = http_body::Body::size_hint(&sent).exact();
+    if exact.is_some_and(|bytes| bytes <= BODY_BYTES_EARLY as u64) {
+        call.body = received(head, sent, bytes_max).await?;
+        return Ok(None);
+    }
+    // Who sends a large body slowly keeps others with large bodies waiting, and nobody else.
+    let Some(whole) = room(&app.0.received, announced(&sent, bytes_max)).await else {
+        return Err(empty(503));
+    };
+    call.body = received(head, sent, bytes_max).await?;
+    let more = room(&app.0.worked_on, route.body.copies() * call.body.len() as u64).await;
+    Ok(Some((whole, more.ok_or_else(|| empty(503))?)))
+}
+
+/// What an answer with messages needs before one of them is taken: room for the largest, and a place among the long answers.
+async fn room_for_messages(app: &App) -> Result<(Room, OwnedSemaphorePermit), Problem> {
+    let stream = app.0.streams.clone().try_acquire_owned().map_err(|_| Full)?;
+    let room = Room::wait(&app.0.answers, app.0.largest_message()).await?;
+    Ok((room, stream))
+}
+
 /// Waits for a turn and lets the handler answer on a thread that may block.
 async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sent: Body) -> Response<Body> {
     let coding = Coding::asked(&head.headers);
-    let bytes_max = route.body_bytes_max(app.0.options.body_bytes_max);
-    // Nothing that is open to all reads a body: nobody without a login takes up room for one.
-    let mut sent = Some(sent).filter(|_| route.access != Access::Anyone);
-    let is_small = sent
-        .as_ref()
-        .and_then(|body| http_body::Body::size_hint(body).exact())
-        .is_some_and(|bytes| bytes <= BODY_BYTES_EARLY as u64);
-    if let Some(body) = sent.take_if(|_| is_small) {
-        match received(head, body, bytes_max).await {
-            Ok(bytes) => call.body = bytes,
-            Err(refused) => return refused,
+    let large = match take_body(app, route, &mut call, head, sent).await {
+        Ok(large) => large,
+        Err(refused) => return refused,
+    };
+    let mut stream = None;
+    if route.has_messages {
+        match room_for_messages(app).await {
+            Ok((room, place)) => {
+                call.room = RefCell::new(Some(room));
+                stream = Some(place);
+            }
+            Err(problem) => return refuse(&problem),
         }
-    }
-    let mut large = None;
-    if let Some(body) = sent {
-        // Who sends a large body slowly keeps others with large bodies waiting, and nobody else.
-        let Some(whole) = room(&app.0.received, announced(&body, bytes_max)).await else { return empty(503) };
-        match received(head, body, bytes_max).await {
-            Ok(bytes) => call.body = bytes,
-            Err(refused) => return refused,
-        }
-        let Some(more) = room(&app.0.worked_on, route.body.copies() * call.body.len() as u64).await else {
-            return empty(503);
-        };
-        large = Some((whole, more));
     }
     let Some(slot) = app.0.turns.take(route.lane).await else { return empty(503) };
     let (answered, answer) = oneshot::channel();
@@ -269,8 +327,12 @@ async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sen
     let streams = app.0.streams.clone();
     let running = tokio::task::spawn_blocking(move || {
         let reply = on_behalf_of(&call.user.name, || (route.handler)(&call));
-        // Who reads slowly keeps a stream, and no turn of others.
-        let stream = matches!(reply, Ok(Reply::Stream(..))).then(|| streams.try_acquire_owned());
+        let reply = reply.and_then(|reply| reply.written(&call.app.answers));
+        // Who reads slowly keeps a place among the long answers, and no turn of others.
+        let stream = match &reply {
+            Ok(long) if long.is_long() => stream.or_else(|| streams.try_acquire_owned().ok()).ok_or(Full),
+            _ => Err(Full),
+        };
         drop(slot);
         drop(call);
         if large.is_some() && route.body == BodySize::Definitions {
@@ -278,10 +340,9 @@ async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sen
             RealMemory::new().release();
         }
         drop(large);
-        match stream {
-            Some(Err(_)) => send(Err(too_many_streams()), answered, handle, coding),
-            _ => send(reply, answered, handle, coding),
-        }
+        let reply = reply
+            .and_then(|reply| if reply.is_long() && stream.is_err() { Err(Full.into()) } else { Ok(reply) });
+        send(reply, answered, handle, coding);
     });
     match answer.await {
         Ok(response) => response,
@@ -311,14 +372,6 @@ async fn room(rooms: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit
     rooms.clone().acquire_many_owned(kib).await.ok()
 }
 
-fn too_many_streams() -> Problem {
-    Problem::new(
-        503,
-        "service_unavailable",
-        "too many long answers are on their way to slow readers; try again",
-    )
-}
-
 /// Sends the answer, and what a streamed one writes behind its head.
 fn send(
     reply: Answer,
@@ -326,13 +379,16 @@ fn send(
     handle: tokio::runtime::Handle,
     coding: Coding,
 ) {
-    let reply = match reply {
-        Err(problem) => return drop(answered.send(refuse(&problem))),
-        Ok(reply) => reply,
-    };
     let (produce, about) = match reply {
-        Reply::Stream(produce, about) => (produce, about),
-        whole => return drop(answered.send(respond(whole, coding))),
+        Err(problem) => return drop(answered.send(refuse(&problem))),
+        Ok(Reply::Stream(produce, about)) => (produce, about),
+        Ok(Reply::Written(text)) if text.is_long() => {
+            // Its length is known, and old clients like to know it.
+            let length = (coding == Coding::Plain).then(|| text.bytes().len());
+            let about = About { length, ..About::default() };
+            (Box::new(move |out: &mut dyn Write| out.write_all(text.bytes())) as Producer, about)
+        }
+        Ok(whole) => return drop(answered.send(respond(whole, coding))),
     };
     let (mut writer, body) = body::channel(handle, coding);
     let mut response = Response::new(body);
@@ -340,6 +396,7 @@ fn send(
     set(headers, header::CONTENT_TYPE, "application/json");
     set(headers, header::CACHE_CONTROL, "no-cache");
     coding.name().iter().for_each(|name| set(headers, header::CONTENT_ENCODING, name));
+    about.length.iter().for_each(|length| set(headers, header::CONTENT_LENGTH, &length.to_string()));
     about.disposition.iter().for_each(|text| set(headers, header::CONTENT_DISPOSITION, text));
     about.etag.iter().for_each(|tag| set(headers, header::ETAG, tag));
     if answered.send(response).is_err() {
@@ -353,7 +410,7 @@ fn send(
 
 fn respond(reply: Reply, coding: Coding) -> Response<Body> {
     match reply {
-        Reply::Json(value) => packed(json(200, &value), &value, coding),
+        Reply::Written(text) => written(text.into_bytes(), coding),
         Reply::Status(status, value) => json(status, &value),
         Reply::Kept(kept) => {
             let mut response = empty(200);
@@ -392,18 +449,27 @@ fn respond(reply: Reply, coding: Coding) -> Response<Body> {
             response
         }
         Reply::NoContent => empty(204),
-        Reply::Stream(..) => unreachable!("streams are sent by their own way"),
+        Reply::SeeOther(to) => {
+            let mut response = empty(303);
+            set(response.headers_mut(), header::LOCATION, &to);
+            response
+        }
+        Reply::Json(_) | Reply::Stream(..) => {
+            unreachable!("JSON is written before, and streams are sent by their own way")
+        }
     }
 }
 
-/// Compressed, where the client takes that and it is worth it.
-fn packed(response: Response<Body>, value: &serde_json::Value, coding: Coding) -> Response<Body> {
-    use http_body::Body as _;
-    let is_long = response.body().size_hint().lower() >= PACKED_BYTES_MIN;
-    let Some(name) = coding.name().filter(|_| is_long) else { return response };
-    let mut response = response;
-    *response.body_mut() = Body::from(body::packed(value.to_string().as_bytes()));
-    set(response.headers_mut(), header::CONTENT_ENCODING, name);
+/// JSON, compressed where the client takes that and it is worth it.
+fn written(text: Vec<u8>, coding: Coding) -> Response<Body> {
+    let is_long = text.len() >= PACKED_BYTES_MIN;
+    let name = coding.name().filter(|_| is_long);
+    let mut response = empty(200);
+    *response.body_mut() = Body::from(if name.is_some() { body::packed(&text) } else { text });
+    let headers = response.headers_mut();
+    set(headers, header::CONTENT_TYPE, "application/json");
+    set(headers, header::CACHE_CONTROL, "no-cache");
+    name.iter().for_each(|name| set(headers, header::CONTENT_ENCODING, name));
     response
 }
 

@@ -1,4 +1,4 @@
-//! Parameters and answers of Warren's own routes, for the description of the API. Refuses to know how they are made.
+//! Parameters of routes, and the answer of one of Warren's own, for the description of the API. Refuses to know how they are made.
 
 use serde_json::{Value, json};
 
@@ -67,14 +67,6 @@ pub(super) fn parameters(method: Method, path: &str) -> Option<&'static [Paramet
     }
 }
 
-/// What a route answers, where it is described.
-pub(super) fn answer(path: &str) -> Option<Value> {
-    match path {
-        "/api/explain/route" => Some(route()),
-        _ => None,
-    }
-}
-
 /// An object with exactly these members, all of them there.
 fn object(members: &[(&str, Value)]) -> Value {
     let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
@@ -99,7 +91,8 @@ fn list(items: &Value, about: &str) -> Value {
     json!({"type": "array", "items": items, "description": about})
 }
 
-fn route() -> Value {
+/// What `/api/explain/route` answers.
+pub(super) fn route() -> Value {
     let name = json!({"type": "string"});
     let turned_away = object(&[
         ("queue", of("string", "The queue")),
@@ -130,7 +123,10 @@ fn step() -> Value {
     let binding = |why: Option<Value>| {
         let mut members = vec![
             ("routing_key", of("string", "Its routing key")),
-            ("arguments", of("object", "Its arguments")),
+            (
+                "arguments",
+                json!({"type": "object", "description": "Its arguments", "additionalProperties": true}),
+            ),
             ("destination", of("string", "Where it leads")),
             ("destination_type", one_of(&["queue", "exchange"], "What that is")),
         ];

@@ -77,6 +77,8 @@ pub(crate) struct Route {
     pub(crate) access: Access,
     pub(crate) lane: Lane,
     pub(crate) body: BodySize,
+    /// Whether its answer has messages, for which there must be room before one is taken.
+    pub(crate) has_messages: bool,
     /// One sentence for the reference.
     pub(crate) about: &'static str,
     pub(crate) handler: fn(&Call) -> Answer,
@@ -90,7 +92,16 @@ pub(crate) const fn route(
     about: &'static str,
     handler: fn(&Call) -> Answer,
 ) -> Route {
-    Route { method, path, access, lane: Lane::Work, body: BodySize::Object, about, handler }
+    Route {
+        method,
+        path,
+        access,
+        lane: Lane::Work,
+        body: BodySize::Object,
+        has_messages: false,
+        about,
+        handler,
+    }
 }
 
 impl Route {
@@ -102,6 +113,11 @@ impl Route {
     /// The same with such bodies.
     pub(crate) const fn with_body(self, body: BodySize) -> Route {
         Route { body, ..self }
+    }
+
+    /// The same with messages in its answer.
+    pub(crate) const fn with_messages(self) -> Route {
+        Route { has_messages: true, ..self }
     }
 
     /// Largest body, bytes, where the API takes that many.

@@ -132,7 +132,7 @@ pub(super) struct Vhost {
     pub(super) description: Option<String>,
     pub(super) tags: Option<Words>,
     pub(super) default_queue_type: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "metadata")]
     pub(super) metadata: Metadata,
 }
 
@@ -212,12 +212,9 @@ pub(super) struct Exchange {
     pub(super) name: String,
     #[serde(rename = "type")]
     pub(super) kind: String,
-    #[serde(default = "yes")]
-    pub(super) durable: bool,
-    #[serde(default)]
-    pub(super) auto_delete: bool,
-    #[serde(default)]
-    pub(super) internal: bool,
+    pub(super) durable: Option<bool>,
+    pub(super) auto_delete: Option<bool>,
+    pub(super) internal: Option<bool>,
     #[serde(default, deserialize_with = "object")]
     pub(super) arguments: Map<String, Value>,
 }
@@ -254,9 +251,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<T>, A::Error> {
         let mut all = Vec::new();
-        while let Some(entry) = from.next_element()? {
+        // Entries that are null are nobody's: RabbitMQ passes them over.
+        while let Some(entry) = from.next_element::<Option<T>>()? {
             json::take(2 * size_of::<T>())?;
-            all.push(entry);
+            all.extend(entry);
         }
         Ok(all)
     }
@@ -265,6 +263,14 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
 /// Any value.
 fn value<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
     FirstCounts::deserialize(from).map(|it| it.0)
+}
+
+/// What is said of a vhost. What is no object says nothing, as in RabbitMQ, whatever else it is.
+fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::Error> {
+    match value(from)? {
+        object @ Value::Object(_) => Metadata::deserialize(object).map_err(serde::de::Error::custom),
+        _ => Ok(Metadata::default()),
+    }
 }
 
 /// An object; an empty list is an empty one, as RabbitMQ's older exports have it.

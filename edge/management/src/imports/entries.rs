@@ -273,9 +273,10 @@ pub(super) fn exchange(it: Exchange, vhost: &str) -> Result<Entry<DeclareExchang
         name: named("exchange", &it.name)?,
         arguments,
         kind: it.kind.into(),
-        durable: it.durable,
-        auto_delete: it.auto_delete,
-        internal: it.internal,
+        // RabbitMQ takes null for these, which it refuses for queues.
+        durable: it.durable.unwrap_or(true),
+        auto_delete: it.auto_delete.unwrap_or(false),
+        internal: it.internal.unwrap_or(false),
     }))
 }
 

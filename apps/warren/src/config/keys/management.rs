@@ -186,7 +186,7 @@ const KEYS: &[Key] = &[
             set: |options, disabled| options.management.operator_policies = (!disabled).into(),
         },
         default: "false",
-        doc: "Refuses changes of operator policies over HTTP; `warren ctl` still makes them.",
+        doc: "Refuses changes of operator policies over HTTP; `warren ctl` and imports of definitions still make them, as in RabbitMQ.",
         example: "management.restrictions.operator_policy_changes.disabled = true",
     },
     Key {
@@ -254,7 +254,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, required| options.management.json_definitions_only = required },
         default: "false",
-        doc: "Shown in the overview, for pages that import definitions from files.",
+        doc: "Definitions that are posted as a form, as pages do that import them from files, need a file whose name ends with `.json`.",
         example: "management.definitions.require_json_extension = true",
     },
     Key {

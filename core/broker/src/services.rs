@@ -44,7 +44,7 @@ use segment_answers::{QueuesById, SegmentAnswers};
 const LETTERS_WAIT_MAX_MS: u32 = 3000;
 
 /// Bytes on their way to the log, or to or from segments, above which messages that are to become dead letters wait: what a
-/// publisher's message has to wait for when a million of them die at once.
+/// publisher's message has to wait for when a million of them die at once. Not more than a quarter of what stops publishers.
 const LIGHT_BYTES_MAX: u64 = 16 << 20;
 
 /// How much log and segments have to store.
@@ -219,7 +219,8 @@ impl Services {
     pub(crate) fn storage_load(&self) -> Load {
         let most = self.log.pending_bytes().max(self.segments.queued_bytes());
         // A log that has failed never stores anything.
-        if most <= LIGHT_BYTES_MAX || self.log.failure().is_some() {
+        let light_bytes_max = LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4);
+        if most <= light_bytes_max || self.log.failure().is_some() {
             return Load::Light;
         }
         if self.is_pressed() { Load::Full } else { Load::Heavy }

@@ -62,7 +62,10 @@ impl Classic {
         self.release_due(now_ms, fx);
         self.read_unread(fx);
         self.watch_expires(fx);
-        self.relieve(fx);
+        // Of a write that failed drivers tell with a tick when others wait for room: both would go on for ever.
+        if !self.write_failed {
+            self.relieve(fx);
+        }
     }
 
     /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
@@ -137,6 +140,13 @@ impl Classic {
             portion.take(block.body_bytes(number));
             self.drop_head(level, DeadReason::MaxLength, fx);
         }
+    }
+
+    /// Whether more is ready than a limit lets stay: the head is about to be dropped.
+    pub(super) fn is_too_long(&self) -> bool {
+        let is_over = self.config.max_length.is_some_and(|max| self.ready > max)
+            || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes > max);
+        is_over && self.config.overflow == Overflow::DropHead
     }
 
     /// Drops the head of a level, which is in memory.

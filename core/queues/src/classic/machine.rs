@@ -104,6 +104,8 @@ pub struct Classic {
     pub(super) dying: u64,
     /// So many letters wait to be sent that messages which are to die wait, too.
     letters_wait: bool,
+    /// The latest block could not be written: time alone is no reason to try again.
+    pub(super) write_failed: bool,
     pub(super) had_consumer: bool,
     pub(super) tally: Tally,
     pub(super) logged: Vec<MessageSeq>,
@@ -225,6 +227,7 @@ impl Classic {
             checkpoint: Checkpoint::default(),
             dying: 0,
             letters_wait: false,
+            write_failed: false,
             had_consumer: false,
             tally: Tally::default(),
             logged: Vec::new(),

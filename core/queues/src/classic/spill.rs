@@ -54,11 +54,16 @@ pub(super) struct Needed {
     soon: Range<u64>,
     /// While nobody is being served, a block with more bytes goes all the same.
     bytes_max: usize,
+    /// The first rejected message that waits for letters, or for its block: read back again and again it would never die.
+    dying: Option<u64>,
 }
 
 impl Needed {
     /// Messages that expire are looked at with every event: to read them each time would cost more than to keep them.
     pub(super) fn has(&self, block: &Block) -> bool {
+        if self.dying.is_some_and(|number| (block.first..block.end()).contains(&number)) {
+            return true;
+        }
         let is_soon = block.end() > self.soon.start && block.first < self.soon.end;
         is_soon && (block.memory_bytes() <= self.bytes_max || block.expires)
     }
@@ -174,13 +179,15 @@ impl Classic {
     pub(super) fn needed(&self, at: usize, lowest: usize) -> Needed {
         let head = self.levels[at].head().filter(|_| at >= lowest);
         let soon = head.map_or(u64::MAX..u64::MAX, |head| head..self.read_ahead_end(at, head));
-        let waits = self.gets.is_empty() && self.consumers.next().is_none();
+        let waits = self.gets.is_empty() && self.consumers.next().is_none() && !self.is_too_long();
+        let reject = self.rejects.front().map(|(first, _)| first);
         let bytes_max = match waits {
             false => usize::MAX,
             true if self.is_tight() => 0,
             true => LARGE_BYTES_MIN,
         };
-        Needed { soon, bytes_max }
+        let dying = reject.filter(|first| usize::from(first.level()) == at).map(|first| first.number());
+        Needed { soon, bytes_max, dying }
     }
 
     /// Drops a block from memory when it is on disk, else writes it, unless the log has it together anyway; returns the bytes that are
@@ -235,6 +242,7 @@ impl Classic {
     pub fn block_written(&mut self, token: BlockToken, place: Option<BlockPlace>, fx: &mut impl Effects) {
         let seq = MessageSeq(token.0);
         self.writes -= 1;
+        self.write_failed = place.is_none();
         self.segment_newest = self.segment_newest.max(place.map_or(0, |place| place.segment));
         let may_go = self.memory_bytes > self.memory_bytes_max() && !self.checkpoint.is_closing();
         if usize::from(seq.level()) >= self.levels.len() {

@@ -1,7 +1,7 @@
 //! What a queue keeps in memory: with very many levels, and when the node is short of memory.
 
 use super::{Bench, consumer, durable, message};
-use crate::{GetToken, IncomingMessage, QueueConfig};
+use crate::{GetToken, IncomingMessage, MessageSeq, QueueConfig, SettleHow};
 
 /// 8,000 messages of 500 bytes on 256 levels, a block or two on each.
 fn many_levels() -> Bench {
@@ -66,4 +66,63 @@ fn a_node_short_of_memory_leaves_short_queues_nothing_that_the_log_has() {
         }
         assert_eq!(bench.world.got, [Some(body.to_vec()), Some(body.to_vec())]);
     }
+}
+
+/// A queue short of memory that lets nothing die for now, with its first message on disk and rejected, or over its limit. How often it is
+/// read back until it has died: each time something is stored one turn of it may let messages die, and what was asked for comes later.
+fn reads_until_it_dies(reject: bool) -> usize {
+    let mut bench = Bench::new(QueueConfig { dead_letters: true, ..durable() });
+    for _ in 0..4 {
+        bench.publish(&[message(&[1; 50_000])]);
+    }
+    if reject {
+        bench.queue.get(GetToken(0), bench.now_ms, &mut bench.world);
+    }
+    bench.queue.share_memory(4 << 10);
+    bench.queue.relieve(&mut bench.world);
+    bench.run_disk();
+    bench.queue.let_letters_wait(true);
+    if reject {
+        bench.settle(SettleHow::Reject, MessageSeq(0), 1);
+    } else {
+        let limited = QueueConfig { max_length: Some(3), ..(**bench.queue.config()).clone() };
+        bench.queue.reconfigure(limited.into(), bench.now_ms, &mut bench.world);
+    }
+    let mut reads = 0;
+    for _ in 0..10 {
+        reads += bench.world.reads.len();
+        bench.queue.let_letters_wait(true);
+        bench.run_disk();
+        bench.queue.let_letters_wait(false);
+        bench.queue.tick(bench.now_ms, &mut bench.world);
+    }
+    assert_eq!(bench.world.dead.len(), 1);
+    reads
+}
+
+#[test]
+fn what_is_read_back_to_die_stays_in_memory_until_it_does_however_little_there_is() {
+    assert_eq!(reads_until_it_dies(true), 1);
+    assert_eq!(reads_until_it_dies(false), 1);
+}
+
+#[test]
+fn a_block_that_found_no_room_is_not_tried_again_by_time_but_when_something_happens() {
+    let mut bench = Bench::new(durable());
+    bench.queue.share_memory(4 << 10);
+    // What the log has need not be written.
+    let transient = IncomingMessage { persistent: false, ..message(&[1; 50_000]) };
+    (0..4).for_each(|_| drop(bench.publish(&[transient])));
+    let fail = |bench: &mut Bench| {
+        let writes = std::mem::take(&mut bench.world.writes);
+        for (token, _) in &writes {
+            bench.queue.block_written(*token, None, &mut bench.world);
+        }
+        writes.len()
+    };
+    assert!(fail(&mut bench) > 0);
+    bench.queue.tick(bench.now_ms, &mut bench.world);
+    assert_eq!(fail(&mut bench), 0);
+    bench.publish(&[transient]);
+    assert!(fail(&mut bench) > 0);
 }

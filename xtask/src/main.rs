@@ -15,7 +15,8 @@ cargo xtask COMMAND
   tidy --tighten     the same, and lower the numbers in xtask/ratchet.txt to what they are now
   config-reference   write docs/configuration.md and packaging/rabbitmq.conf from the table of configuration keys
   sim                histories of the broker's core on a simulated disk, from seed 1 on until one fails:
-                     --minutes N (default: one seed), --seed S, --kind 0 (random work) or 1 (tenants), --tell (say what happens)
+                     --minutes N, --seeds N (default: one seed), --seed S (the first), --tell (say what happens),
+                     --kind 0 (random work), 1 (tenants), 2 (queues used before they are declared) or 3 (little memory)
   test               everything that CI runs, in order, with the time each step took
 ";
 

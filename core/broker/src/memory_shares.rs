@@ -139,17 +139,20 @@ impl MemoryShares {
 
 impl Services {
     /// While the node is short of memory all queues give up what they can, also those that are too short to be holders: of very many
-    /// short ones together, each with a message or two, nobody else would know.
-    pub(crate) fn relieve_queues(&self) {
+    /// short ones together, each with a message or two, nobody else would know. Whether any was asked to.
+    pub(crate) fn relieve_queues(&self) -> bool {
+        let mut is_any_asked = false;
         if self.memory_shares().bytes() > SHORT_SHARE_BYTES {
-            return;
+            return false;
         }
         let held_bytes = |queue: &Queue| Some(queue.state.try_lock()?.used()?.machine.resident_bytes());
         for queue in self.all_queues() {
             if held_bytes(&queue).is_some_and(|bytes| bytes > SHORT_SHARE_BYTES) {
                 queue.submit(Event::ShareMemory);
+                is_any_asked = true;
             }
         }
+        is_any_asked
     }
 }
 

@@ -350,7 +350,9 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let services = inner.services.clone();
     services.alarms.look();
     let alarms = platform::thread::spawn_or_abort("alarms", move || {
-        services.alarms.run(&*services.clock, || services.relieve_queues());
+        services.alarms.run(&*services.clock, || {
+            services.relieve_queues();
+        });
     })?;
     let (weak, services) = (Arc::downgrade(inner), inner.services.clone());
     let outlet = platform::thread::spawn_or_abort(THREAD_NAME, move || {

@@ -54,6 +54,9 @@ impl World {
             faults: Arc::default(),
             clock: Arc::new(SimClock::new(self.clock.wall_ms())),
             random: Arc::new(SeededRandom::new(seed)),
+            memory: self.memory.clone(),
+            queue_memory_bytes_max: self.queue_memory_bytes_max,
+            waiting_bytes_max: self.waiting_bytes_max,
             tell: self.tell,
         }
     }

@@ -44,6 +44,10 @@ const LIVES: u64 = 6;
 pub(crate) struct History {
     pub(crate) world: World,
     pub(crate) model: Model,
+    /// Whether its lives are short of memory.
+    pub(crate) is_short: bool,
+    /// Whether messages have times to live of their own.
+    pub(crate) are_mortal: bool,
     pub(crate) now: u64,
     next_id: u64,
     /// The time at the latest look for what has expired.
@@ -56,17 +60,28 @@ pub(crate) struct History {
 /// # Errors
 /// What the broker did that it must not do.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
-    let world = World::new(seed, tell);
+    play(World::new(seed, tell), seed % 8 < 2, false)
+}
+
+/// As [`run`], in lives that are short of memory.
+pub(crate) fn run_short(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
+    play(World::new(seed ^ 0x5409_0031, tell), seed % 8 < 4, true)
+}
+
+fn play(world: World, is_bulk: bool, is_short: bool) -> Result<Summary, String> {
     let mut kinds = kinds::choose(&world.random);
-    if seed % 8 < 2 {
+    if is_bulk {
         kinds::bulk(&mut kinds);
     }
-    if let Some(tell) = tell {
+    if let Some(tell) = world.tell {
         kinds.iter().enumerate().for_each(|(slot, kind)| tell(&format!("q{slot}: {kind:?}")));
     }
+    let are_mortal = !is_short || world.random.chance(1, 2);
     let mut history = History {
         world,
         model: Model::new(kinds),
+        is_short,
+        are_mortal,
         now: 0,
         next_id: 1,
         looked_ms: 0,
@@ -147,7 +162,9 @@ impl History {
             self.rot()?;
         }
         self.start_again()?;
+        self.choose_sizes();
         let mut life = self.open()?;
+        self.begin_shortage(&mut life)?;
         if self.world.random.chance(1, 6) {
             self.world.faults.slow_down(self.world.below(20_000));
         }
@@ -159,9 +176,11 @@ impl History {
         for _ in 0..self.world.below(OPERATIONS_PER_LIFE_MAX) {
             self.now += 1;
             self.operate(&mut life)?;
+            self.weigh(&life);
             let steps = self.world.below(6);
             life.step(&self.world.random, steps);
             self.look(&mut life)?;
+            self.feel_shortage(&mut life)?;
         }
         self.end(life)
     }
@@ -361,6 +380,9 @@ impl History {
     }
 
     fn publish(&mut self, life: &mut Life) -> Result<(), String> {
+        if self.is_blocked(life) {
+            return Ok(());
+        }
         let slot = self.slot();
         let to_all = self.world.random.chance(1, 6);
         let mut slots: Vec<usize> =
@@ -378,7 +400,7 @@ impl History {
             let random = &self.world.random;
             let persistent = is_bulk || random.chance(3, 4);
             let priority = u8::try_from(random.below(6)).expect("below 6");
-            let ttl_ms = random.chance(1, 12).then(|| random.below(4000));
+            let ttl_ms = (self.are_mortal && random.chance(1, 12)).then(|| random.below(4000));
             let is_large = random.chance(1, 10) || is_bulk;
             let filler_bytes = if is_large { random.below(6000) } else { random.below(300) };
             let body = model::body(id, usize::try_from(filler_bytes).expect("small"));
@@ -409,6 +431,7 @@ impl History {
             self.note_published(life, id, &copy, &slots);
         }
         publisher.flush();
+        self.wait_for_room(life, &mut publisher)?;
         drop(publisher);
         slots.iter().for_each(|slot| self.model.may_overflow(*slot));
         self.model.expire(self.now_ms());

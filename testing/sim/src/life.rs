@@ -15,6 +15,12 @@ use crate::kinds;
 use crate::model::{Key, Seen};
 use crate::session::Session;
 
+/// The memory there is, bytes.
+pub(crate) const MEMORY_BYTES: u64 = 1 << 30;
+
+/// What a queue keeps in memory, bytes, unless a history says otherwise.
+const QUEUE_MEMORY_BYTES_MAX: usize = 8 << 10;
+
 /// What outlives a broker.
 pub(crate) struct World {
     pub(crate) disk: SimDisk,
@@ -22,6 +28,12 @@ pub(crate) struct World {
     pub(crate) faults: Arc<Faults>,
     pub(crate) clock: Arc<SimClock>,
     pub(crate) random: Arc<SeededRandom>,
+    /// What the node uses of what there is.
+    pub(crate) memory: Arc<SimMemory>,
+    /// What each queue keeps in memory while there is enough.
+    pub(crate) queue_memory_bytes_max: usize,
+    /// Of what is on its way to log and segments, before publishers wait.
+    pub(crate) waiting_bytes_max: u64,
     /// Who wants to hear what happens.
     pub(crate) tell: Option<fn(&str)>,
 }
@@ -69,6 +81,9 @@ impl World {
             faults: Arc::default(),
             clock: Arc::new(SimClock::new(1_700_000_000_000)),
             random: Arc::new(SeededRandom::new(seed)),
+            memory: Arc::new(SimMemory::new(MEMORY_BYTES)),
+            queue_memory_bytes_max: QUEUE_MEMORY_BYTES_MAX,
+            waiting_bytes_max: FileSizes::default().waiting_bytes_max,
             tell,
         }
     }
@@ -121,14 +136,14 @@ impl World {
             disk,
             clock: self.clock.clone(),
             random: Arc::new(SeededRandom::new(seed)),
-            memory: Arc::new(SimMemory::new(1 << 30)),
+            memory: self.memory.clone(),
             sizes: FileSizes {
                 // Small files roll often; what lives may need more than one.
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
                 segment_free_bytes_max,
                 node_free_bytes_max: 4 << 10,
-                waiting_bytes_max: FileSizes::default().waiting_bytes_max,
+                waiting_bytes_max: self.waiting_bytes_max,
                 snapshot_every_bytes: 2 << 10,
                 bodies: SharedBodySizes {
                     bytes_min: 100,
@@ -158,7 +173,7 @@ impl World {
     /// As [`World::open`], on another disk.
     pub(crate) fn open_on(&self, disk: Arc<dyn Disk>) -> Result<Life, StartError> {
         let options = BrokerOptions {
-            queue_memory_bytes_max: 8 << 10,
+            queue_memory_bytes_max: self.queue_memory_bytes_max,
             disk_limit: DiskLimit::Bytes(4 << 10),
             ..BrokerOptions::default()
         };

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: histories from consecutive seeds until the time is over; the first that fails ends it and says its seed.
+//! `cargo xtask sim`: histories from consecutive seeds, so many or until the time is over; the first that fails ends it and says its seed.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 type Kind = fn(u64, Option<fn(&str)>) -> Result<sim::Summary, String>;
 
-/// A history of random work, one of tenants, and one of queues that are used at once: each seed stands for all.
-const KINDS: [Kind; 3] = [sim::run, sim::run_house, sim::run_newborn];
+/// A history of random work, one of tenants, one of queues that are used at once, and one that is short of memory: each seed stands for
+/// all.
+const KINDS: [Kind; 4] = [sim::run, sim::run_house, sim::run_newborn, sim::run_short];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,7 +16,7 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
-    let (minutes, only) = (number("--minutes"), number("--kind"));
+    let (minutes, only, seeds) = (number("--minutes"), number("--kind"), number("--seeds").unwrap_or(1));
     let first = number("--seed").unwrap_or(1);
     let tell: Option<fn(&str)> =
         if arguments.iter().any(|argument| argument == "--tell") { Some(say) } else { None };
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
             }
         }
         seed += 1;
-        if started.elapsed() >= budget {
+        if started.elapsed() >= budget && seed - first >= seeds {
             break;
         }
     }

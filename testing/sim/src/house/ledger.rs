@@ -111,6 +111,15 @@ impl Ledger {
         }
     }
 
+    /// It has left, if it was heard that it should.
+    pub(crate) fn may_come_back(&mut self, id: u64) {
+        if let Some(entry) = self.entries.get_mut(&id)
+            && entry.known == Known::Left
+        {
+            entry.known = Known::Perhaps;
+        }
+    }
+
     /// It may be in these queues from now on, too.
     pub(crate) fn may_move(&mut self, id: u64, places: Places) {
         if let Some(entry) = self.entries.get_mut(&id) {

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use broker::{Driven, Engine};
+use broker::{Driven, Engine, Raised};
 use platform::{Clock, Random};
 
 use super::bulk::Bulk;
 use super::delayed::Delayed;
 use super::fleeting::Fleeting;
+use super::flood::Flood;
 use super::ledger::{Entry, Ledger};
 use super::newborn::Newborn;
 use super::ring::Ring;
 use super::site::{Site, Weather};
 use super::transactions::Transactions;
 use crate::history::Summary;
-use crate::life::{Life, World};
+use crate::life::{Life, MEMORY_BYTES, World};
 
 /// How long a history runs, in lives.
 const LIVES: u64 = 5;
@@ -78,7 +79,9 @@ struct House {
     tenants: Vec<Box<dyn Tenant>>,
     next_id: u64,
     weather: Weather,
-    /// How often it has turned.
+    /// More memory is used than may be.
+    is_short: bool,
+    /// How often one of both has turned.
     turns: u64,
     /// The time at the latest look.
     looked_ms: u64,
@@ -95,6 +98,8 @@ enum Kind {
     Tenants,
     /// What happens around declarations that are not answered: the process ends in the middle of them, and they stall.
     Newborn,
+    /// What tenants do while the node is short of memory, now and then.
+    Short,
 }
 
 /// Plays the tenants' history of a seed; `tell` hears what happens, line by line.
@@ -103,14 +108,26 @@ enum Kind {
 /// What the broker did that it must not do.
 pub fn run(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
     let world = World::new(seed ^ 0x7e4a_0017, tell);
-    let tenants: Vec<Box<dyn Tenant>> = vec![
+    let tenants = tenants(&world);
+    House::new(world, tenants, Kind::Tenants).run(LIVES)
+}
+
+fn tenants(world: &World) -> Vec<Box<dyn Tenant>> {
+    vec![
         Box::new(Ring::new(&world.random)),
         Box::new(Delayed::default()),
         Box::new(Fleeting::default()),
         Box::new(Bulk::default()),
         Box::new(Transactions::default()),
-    ];
-    House::new(world, tenants, Kind::Tenants).run(LIVES)
+    ]
+}
+
+/// As [`run`], with a node that is short of memory now and then.
+pub(crate) fn run_short(seed: u64, tell: Option<fn(&str)>) -> Result<Summary, String> {
+    let world = World::new(seed ^ 0x5409_0027, tell);
+    let mut tenants = tenants(&world);
+    tenants.push(Box::new(Flood::default()));
+    House::new(world, tenants, Kind::Short).run(LIVES)
 }
 
 /// Plays a history of queues that are used before their declaration is answered.
@@ -130,6 +147,7 @@ impl House {
             kind,
             next_id: 1,
             weather: Weather::Calm,
+            is_short: false,
             turns: 0,
             looked_ms: 0,
             stalled_from: u64::MAX,
@@ -171,8 +189,9 @@ impl House {
         index: usize,
         visit: impl FnOnce(&mut dyn Tenant, &mut Site<'_>) -> Result<(), String>,
     ) -> Result<(), String> {
-        let House { world, tenants, next_id, weather, turns, .. } = self;
-        let mut site = Site { world, life, weather: *weather, turns: *turns, next_id, tenant: index };
+        let House { world, tenants, next_id, weather, is_short, turns, .. } = self;
+        let (weather, is_short, turns) = (*weather, *is_short, *turns);
+        let mut site = Site { world, life, weather, is_short, turns, next_id, tenant: index };
         visit(&mut *tenants[index], &mut site).map_err(|why| format!("tenant {index}: {why}"))
     }
 
@@ -184,7 +203,10 @@ impl House {
             drop(self.world.open());
             self.end_of_process();
         }
-        let life = self.world.open().map_err(|error| format!("the broker does not start: {error}"))?;
+        let mut life = self.world.open().map_err(|error| format!("the broker does not start: {error}"))?;
+        if self.is_short {
+            life.driver.step(Engine::Alarms);
+        }
         self.pass_time();
         Ok(life)
     }
@@ -230,6 +252,7 @@ impl House {
             0 => self.turn_weather(life),
             5..=7 if !matches!(self.weather, Weather::Calm | Weather::Broken) => self.calm_down(life),
             1 => self.audit(life),
+            8 | 9 if self.kind == Kind::Short => self.turn_memory(life),
             2 | 3 => {
                 self.world.clock.advance(Duration::from_millis(self.world.below(1500)));
                 self.pass_time();
@@ -277,6 +300,20 @@ impl House {
                 self.fill_up();
             }
         }
+    }
+
+    /// More memory is used than may be, or no more: publishers are stopped at once, or may go on.
+    fn turn_memory(&mut self, life: &mut Life) -> Result<(), String> {
+        self.turns += 1;
+        self.is_short = !self.is_short;
+        self.tell(&|| format!("memory is short: {}", self.is_short));
+        self.world.memory.set_used_bytes(if self.is_short { MEMORY_BYTES } else { 0 });
+        life.driver.step(Engine::Alarms);
+        let raised = life.broker.alarms().raised();
+        if raised.has(Raised::MEMORY) == self.is_short {
+            return Ok(());
+        }
+        Err(format!("memory is short: {}, and the alarms are {raised:?}", self.is_short))
     }
 
     /// A stall or want of room begins or ends.

@@ -4,13 +4,14 @@
 //! Reading order: `ledger` (what all oracles share), `site` (what a tenant can do), `hands` (what it has fetched), `life` (what
 //! happens to all of them), then the tenants: `ring` (dead letters in a cycle, and for a queue that comes and goes), `delayed`, `fleeting` (queues that go by
 //! themselves), `bulk` (large messages, policies),
-//! `transactions` (over a real session, by `client`); alone in histories of its own: `newborn` (queues that are used before their
+//! `transactions` (over a real session, by `client`); where memory is short, `flood` (more than a consumer takes); alone in histories of its own: `newborn` (queues that are used before their
 //! declaration is answered).
 
 mod bulk;
 mod client;
 mod delayed;
 mod fleeting;
+mod flood;
 mod hands;
 mod ledger;
 mod life;
@@ -19,4 +20,5 @@ mod ring;
 mod site;
 mod transactions;
 
+pub(crate) use life::run_short;
 pub use life::{run, run_newborn};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use broker::{
-    Call, ConsumeRequest, ConsumerSpec, Driven, Engine, Incoming, MessageSeq, Queue, QueueDeclare, Refused,
+    Call, ConsumeRequest, ConsumerSpec, Engine, Incoming, MessageSeq, Queue, QueueDeclare, Refused,
     SettleHow, SettleRun,
 };
 use platform::Clock;
@@ -42,7 +42,9 @@ pub(crate) struct Site<'a> {
     pub(crate) world: &'a World,
     pub(crate) life: &'a mut Life,
     pub(crate) weather: Weather,
-    /// How often it has turned.
+    /// The memory alarm is on.
+    pub(crate) is_short: bool,
+    /// How often one of both has turned.
     pub(crate) turns: u64,
     pub(crate) next_id: &'a mut u64,
     /// The tenant's number.
@@ -74,6 +76,11 @@ impl Site<'_> {
         self.weather == Weather::Calm
     }
 
+    /// Whoever publishes is heard.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_calm() && !self.is_short
+    }
+
     /// Publishes, and whatever needs the disk, may be refused.
     pub(crate) fn may_refuse(&self) -> bool {
         matches!(self.weather, Weather::Full | Weather::Broken)
@@ -97,11 +104,8 @@ impl Site<'_> {
 
     /// All engines that move do what they can.
     pub(crate) fn idle(&mut self) {
-        let moves = |engine: &Engine| self.weather != Weather::Stalled(*engine);
-        let moving: Vec<Engine> = Engine::ALL.into_iter().filter(moves).collect();
-        let driver = &mut self.life.driver;
-        let mut step = |engine: &Engine| driver.step(*engine) == Driven::Worked;
-        while moving.iter().fold(false, |worked, engine| step(engine) | worked) {}
+        let still = if let Weather::Stalled(engine) = self.weather { Some(engine) } else { None };
+        self.life.driver.run_until_idle_without(still);
     }
 
     pub(crate) fn queue(&self, name: &str) -> Option<Arc<Queue>> {

@@ -26,8 +26,10 @@ pub(super) struct Transactions {
     acked: Vec<(u64, u64)>,
     /// Fetched, nothing said of them.
     held: Vec<(u64, u64)>,
-    /// A commit that was not answered: its publishes.
-    asked: Option<Vec<u64>>,
+    /// A commit that was not answered: its publishes, and what it acknowledges.
+    asked: Option<(Vec<u64>, Vec<u64>)>,
+    /// Since this turn memory is short, and the client has published: nothing more is read of it.
+    published_in_alarm: Option<u64>,
     /// It has to wait for the disk, and the disk stands still since this turn of the weather.
     asked_in_stall: Option<u64>,
     ledger: Ledger,
@@ -59,6 +61,7 @@ impl Transactions {
             encode_publish(&mut bytes, 1, b"", NAME.as_bytes(), false, &properties, &body, 131_072);
             self.client()?.send(&bytes);
             self.published.push((id, persistent));
+            self.published_in_alarm = site.is_short.then_some(site.turns);
             site.tell(&|| format!("{id} in a transaction"));
         }
         Ok(())
@@ -109,11 +112,12 @@ impl Transactions {
         for (id, persistent) in &published {
             self.ledger.entries.insert(*id, Entry::new(1, *persistent));
         }
-        std::mem::take(&mut self.acked).into_iter().for_each(|(_, id)| self.ledger.settle(id));
+        let acked: Vec<u64> = std::mem::take(&mut self.acked).into_iter().map(|(_, id)| id).collect();
+        acked.iter().for_each(|id| self.ledger.settle(*id));
         let needs_disk = published.iter().any(|(_, persistent)| *persistent);
         self.asked_in_stall = (needs_disk && site.weather == LOG_STALLS).then_some(site.turns);
-        self.asked = Some(published.into_iter().map(|(id, _)| id).collect());
-        if !site.is_calm() || site.chance(1, 3) {
+        self.asked = Some((published.into_iter().map(|(id, _)| id).collect(), acked));
+        if !site.is_heard() || site.chance(1, 3) {
             return Ok(());
         }
         self.finish(site)
@@ -133,7 +137,7 @@ impl Transactions {
     /// Looks for commit-ok.
     fn answered(&mut self, site: &Site<'_>) -> Result<(), String> {
         let Some(got) = self.client()?.next() else { return Ok(()) };
-        let published = self.asked.take().ok_or("a frame comes that nobody asked for")?;
+        let (published, _) = self.asked.take().ok_or("a frame comes that nobody asked for")?;
         match got.method() {
             Some(Method::TxCommitOk(_)) => {
                 site.tell(&|| format!("{published:?} are committed"));
@@ -166,6 +170,7 @@ impl Transactions {
     fn leave(&mut self) {
         self.client = None;
         self.asked = None;
+        self.published_in_alarm = None;
         self.published.clear();
         self.acked.clear();
         self.held.clear();
@@ -183,20 +188,24 @@ impl Tenant for Transactions {
         }
         if self.asked.is_some() {
             self.answered(site)?;
-            let is_early = self.asked.is_none() && self.asked_in_stall == Some(site.turns);
-            return if is_early {
-                Err("a commit is answered, and nothing was written since".into())
-            } else {
-                Ok(())
+            return match Some(site.turns).filter(|_| self.asked.is_none()) {
+                None => Ok(()),
+                now if now == self.asked_in_stall => {
+                    Err("a commit is answered, and nothing was written since".into())
+                }
+                now if now == self.published_in_alarm => {
+                    Err("a commit is answered of who published while memory is short".into())
+                }
+                _ => Ok(()),
             };
         }
         match site.below(12) {
             0..=3 => self.publish(site),
-            4..=6 if site.is_calm() => self.fetch(site),
+            4..=6 if site.is_heard() => self.fetch(site),
             7 | 8 => self.ack(site),
             9 | 10 => self.commit(site),
-            // Of who publishes while the disk is full, or after it has failed, nothing more is read.
-            11 if !site.may_refuse() => self.roll_back(site),
+            // Of who publishes while the disk is full, or after it has failed, or while memory is short, nothing more is read.
+            11 if !site.may_refuse() && !site.is_short => self.roll_back(site),
             _ => Ok(()),
         }
     }
@@ -208,8 +217,14 @@ impl Tenant for Transactions {
     }
 
     fn release(&mut self, site: &mut Site<'_>) -> Result<(), String> {
-        if self.asked.is_some() {
-            self.finish(site)?;
+        match self.asked.take_if(|_| site.is_short) {
+            Some((published, acked)) => {
+                // It may not have been read.
+                published.iter().for_each(|id| self.ledger.lose(*id));
+                acked.iter().for_each(|id| self.ledger.may_come_back(*id));
+            }
+            None if self.asked.is_some() => self.finish(site)?,
+            None => {}
         }
         self.leave();
         site.idle();

@@ -408,6 +408,40 @@ def test_who_does_not_read_pages_of_objects_keeps_nobody_from_the_small_one(brok
         client.close()
 
 
+def test_slow_clients_of_one_user_take_nothing_from_another(broker, api):
+    """Who does not read long answers, and who announces large bodies that never come, has half of the places at most."""
+    api("PUT", "/api/vhosts/slow", {})
+    api("PUT", "/api/users/slow", {"password": "slow", "tags": "administrator"})
+    api("PUT", "/api/permissions/slow/slow", {"configure": ".*", "write": ".*", "read": ".*"})
+    queues = [{"name": f"q{nth}", "vhost": "slow", "durable": False, "auto_delete": False, "arguments": {"x-note": "n" * 50_000}} for nth in range(300)]
+    assert api("POST", "/api/definitions", {"queues": queues}).status == 204
+    login = "authorization: Basic " + base64.b64encode(b"slow:slow").decode()
+    slow = []
+    for nth in range(140):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(broker.address)
+        head = "GET /api/queues HTTP/1.1" if nth % 2 else "POST /api/definitions HTTP/1.1\r\ncontent-length: 15000000"
+        client.sendall(f"{head}\r\nhost: x\r\n{login}\r\n\r\n".encode())
+        slow.append(client)
+    time.sleep(2)
+    for path in ["/api/nodes", "/api/exchanges", "/api/vhosts", "/api/queues", "/api/definitions", "/api/health/checks/is-in-service"]:
+        answer = api("GET", path, timeout=30)
+        assert answer.status == 200, (path, answer)
+    assert api("PUT", "/api/queues/slow/small", {"durable": True}).status == 201
+    heads = []
+    for client in slow:
+        client.settimeout(5)
+        try:
+            heads.append(client.recv(12))
+        except TimeoutError:
+            heads.append(b"waits")
+        client.close()
+    assert heads.count(b"HTTP/1.1 503") == 70 - 32 + 70 - 32 and heads.count(b"HTTP/1.1 200") == 32, heads
+    api("DELETE", "/api/vhosts/slow")
+    api("DELETE", "/api/users/slow")
+
+
 def test_names_of_refused_logins_are_cut_and_do_not_fill_the_log(broker, api):
     begin = len(broker.log_text())
     client = http.client.HTTPConnection(*broker.address, timeout=30)

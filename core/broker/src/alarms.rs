@@ -408,6 +408,14 @@ impl Alarms {
     fn release_unused(&self, release: &mut MemoryRelease, clock: &dyn Clock) {
         let memory = self.memory();
         let Some(used) = self.levels().memory_used_bytes else { return };
+        if self.raised().has(Raised::MEMORY) {
+            let now = clock.now();
+            if memory.heap().is_some_and(|heap| release.is_needed(now, used, heap)) {
+                memory.release();
+                release.helped(now, used, memory.used_bytes().unwrap_or(used));
+            }
+            return;
+        }
         if !release.is_due(clock.now(), profile::cpu_time_ns(), used) {
             return;
         }

@@ -1,6 +1,7 @@
 //! Commands that wait for a server to come or to go. Refuses to know what else it answers.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -91,7 +92,7 @@ fn number_in(file: &Path, timeout: Duration) -> Result<Option<u64>, Failure> {
     let mut found = Ok(None);
     until(timeout, || {
         // A file that is not there, or is about to be written.
-        let Some(text) = fs::read_to_string(file).ok().filter(|text| !text.trim().is_empty()) else {
+        let Some(text) = beginning(file).filter(|text| !text.trim().is_empty()) else {
             return false;
         };
         found = match text.trim().parse() {
@@ -104,6 +105,13 @@ fn number_in(file: &Path, timeout: Duration) -> Result<Option<u64>, Failure> {
         !matches!(found, Ok(None))
     });
     found
+}
+
+/// The first bytes of a file, more than any number has; `None` while they cannot be read. What is called a file may never end.
+fn beginning(file: &Path) -> Option<String> {
+    let mut text = String::new();
+    fs::File::open(file).ok()?.take(64).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Whether a process of this machine runs; one that has ended and that nobody has asked about yet does not.
@@ -141,7 +149,7 @@ pub(super) enum Gone {
 impl Gone {
     /// The process that a file names, before it is asked to end; `None` when it names none.
     pub(super) fn named_by(file: &Path) -> Option<Self> {
-        fs::read_to_string(file).ok()?.trim().parse().ok().map(Self::Process)
+        beginning(file)?.trim().parse().ok().map(Self::Process)
     }
 
     /// Before a server is asked to end; `None` when it does not say which process it is.

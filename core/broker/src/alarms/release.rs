@@ -38,6 +38,8 @@ pub(super) struct MemoryRelease {
     is_busy: bool,
     /// What stayed when memory was given back last though it was not in use: pages that are used in part.
     kept_bytes: u64,
+    /// While the memory alarm is on: when it may help again.
+    in_vain_until: Monotonic,
 }
 
 impl MemoryRelease {
@@ -67,6 +69,19 @@ impl MemoryRelease {
         unused >= UNUSED_BYTES_MIN && unused >= used_bytes / part_min
     }
 
+    /// While the memory alarm is on: whether publishers may be waiting for what is unused. Then it goes back at every look, also of a small
+    /// or busy process, until that helps little.
+    pub(super) fn is_needed(&self, now: Monotonic, used_bytes: u64, heap: HeapBytes) -> bool {
+        now >= self.in_vain_until && unused_bytes(used_bytes, heap) >= used_bytes / UNUSED_PART_MIN
+    }
+
+    /// What was needed was given back: of so many bytes these are left.
+    pub(super) fn helped(&mut self, now: Monotonic, used_bytes: u64, left_bytes: u64) {
+        if used_bytes.saturating_sub(left_bytes) < used_bytes / (4 * UNUSED_PART_MIN) {
+            self.in_vain_until = now.plus(INTERVAL_QUIET);
+        }
+    }
+
     /// It was given back, and this is what is left.
     pub(super) fn given_back(&mut self, used_bytes: u64, heap: HeapBytes) {
         self.kept_bytes = unused_bytes(used_bytes, heap);
@@ -86,6 +101,20 @@ mod tests {
 
     fn at(seconds: u64) -> Monotonic {
         Monotonic(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn while_the_alarm_is_on_what_is_unused_goes_back_at_once_unless_that_was_no_help() {
+        let heap = |free: u64| HeapBytes { used: 60 * MIB - free, mapped: 0, free };
+        let mut release = MemoryRelease { kept_bytes: 30 * MIB, ..MemoryRelease::default() };
+        assert!(!release.is_worth_it(60 * MIB, heap(20 * MIB)), "it is too little for a node without need");
+        assert!(release.is_needed(at(1), 60 * MIB, heap(20 * MIB)));
+        assert!(!release.is_needed(at(1), 60 * MIB, heap(7 * MIB)));
+        release.helped(at(1), 60 * MIB, 40 * MIB);
+        assert!(release.is_needed(at(2), 60 * MIB, heap(20 * MIB)));
+        release.helped(at(2), 60 * MIB, 59 * MIB);
+        assert!(!release.is_needed(at(11), 60 * MIB, heap(20 * MIB)));
+        assert!(release.is_needed(at(12), 60 * MIB, heap(20 * MIB)));
     }
 
     #[test]

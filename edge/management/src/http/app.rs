@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::Coding;
-use super::listener::{BODIES_KIB_MAX, CALLS_MAX, CHECKS_MAX, FORMS_MAX, STREAMS_MAX, WATCHES_MAX};
+use super::listener::{BODIES_KIB_MAX, CALLS_MAX, CHECKS_MAX, FORMS_MAX, WATCHES_MAX};
+use super::places::Places;
 use super::problem::Problem;
 use super::rates;
 use super::reply::Kept;
@@ -173,8 +174,10 @@ pub(crate) struct Inner {
     pub(crate) worked_on: Arc<Semaphore>,
     /// Memory for long answers that are there as a whole and for messages in answers, KiB.
     pub(crate) answers: Arc<Semaphore>,
-    /// Long answers that clients may be reading at once.
-    pub(crate) streams: Arc<Semaphore>,
+    /// Long answers that clients are reading.
+    pub(crate) places: Arc<Places>,
+    /// Large bodies that clients are sending, or wait with.
+    pub(crate) senders: Arc<Places>,
     /// The API as a document, once somebody has asked for it.
     pub(crate) reference: OnceLock<Kept>,
     /// Forms with a name and a password that may be on their way at once.
@@ -219,9 +222,8 @@ impl App {
     /// For one broker.
     #[must_use]
     pub fn new(broker: Broker, node: Node, options: HttpOptions) -> Self {
-        let [received, worked_on, answers, streams] =
-            [BODIES_KIB_MAX, BODIES_KIB_MAX, ANSWERS_KIB_MAX, STREAMS_MAX]
-                .map(|count_max| Arc::new(Semaphore::new(count_max)));
+        let [received, worked_on, answers] = [BODIES_KIB_MAX, BODIES_KIB_MAX, ANSWERS_KIB_MAX]
+            .map(|count_max| Arc::new(Semaphore::new(count_max)));
         let (samples, turns) = (Samples::default(), Turns::new());
         Self(Arc::new(Inner {
             broker,
@@ -232,7 +234,8 @@ impl App {
             received,
             worked_on,
             answers,
-            streams,
+            places: Arc::default(),
+            senders: Arc::default(),
             forms: Semaphore::new(FORMS_MAX),
             reference: OnceLock::new(),
             sorting: Mutex::new(()),

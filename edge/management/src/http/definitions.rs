@@ -132,7 +132,7 @@ fn posted(call: &Call) -> Result<Posted<'_>, Problem> {
         return Ok(Posted { document: &call.body, file_name: None, is_form: false, redirect: None });
     };
     let mut parts = multipart::parts(content_type, &call.body).map_err(Problem::bad)?;
-    let mut last = |name| parts.iter().rposition(|part| part.name == name).map(|at| parts.swap_remove(at));
+    let mut last = |name| parts.iter().rposition(|part| part.name == name).map(|at| parts.remove(at));
     let redirect = last("redirect").map(|part| String::from_utf8_lossy(part.content).into_owned());
     // Without one there is nothing that could be a document.
     let (document, file_name) = last("file").map_or((&b"-"[..], None), |part| (part.content, part.file_name));

@@ -37,9 +37,6 @@ pub(crate) const WATCHES_MAX: usize = 4;
 /// Memory for all bodies above 64 KiB on their way, KiB, and again for what is made of them; more wait for their turn.
 pub(crate) const BODIES_KIB_MAX: usize = 64 << 10;
 
-/// Answers written while they are made that clients may be reading at once; a further one is 503.
-pub(crate) const STREAMS_MAX: usize = 64;
-
 /// Forms with a name and a password that are read at once, from clients that nobody knows yet; a further one is 503.
 pub(crate) const FORMS_MAX: usize = 64;
 

@@ -61,6 +61,13 @@ pub(crate) const ROUTES: &[Route] = &[
         login,
     ),
     route(
+        Method::Delete,
+        "/api/login",
+        Access::Anyone,
+        "Nothing: there are no sessions that could end. Clients of RabbitMQ's ask for it.",
+        |_| Ok(Reply::NoContent),
+    ),
+    route(
         Method::Get,
         "/api/alarms",
         Access::Monitoring,

@@ -78,15 +78,6 @@ impl Reply {
         serde_json::to_writer(&mut text, &value).map_err(|_| Full)?;
         Ok(Reply::Written(text))
     }
-
-    /// Whether it is sent piece by piece.
-    pub(crate) fn is_long(&self) -> bool {
-        match self {
-            Reply::Stream(..) => true,
-            Reply::Written(text) => text.is_long(),
-            _ => false,
-        }
-    }
 }
 
 /// What handlers give.

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -20,15 +20,20 @@ use super::auth::{self, Access};
 use super::body::{self, Coding, FORM_BYTES_MAX, Unread};
 use super::call::Call;
 use super::listener::{BODIES_KIB_MAX, Remote, Seated};
+use super::places::Place;
 use super::problem::Problem;
 use super::query::form;
-use super::reply::{About, Answer, Producer, Reply};
-use super::room::{Full, Room};
+use super::reply::Reply;
+use super::room::Room;
+use super::sending::Sending;
 use super::table::{self, BodySize, Method, Route};
 use crate::profile::SVG;
 
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;
+
+/// How long a large body waits for memory: as long as the one before it may take.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest name of anything, bytes: the protocol's.
 const NAME_BYTES_MAX: usize = 255;
@@ -36,9 +41,8 @@ const NAME_BYTES_MAX: usize = 255;
 /// Answers below this size are not compressed, bytes: RabbitMQ's.
 const PACKED_BYTES_MIN: usize = 300;
 
-/// What a picture may do: run its own script, and nothing else.
-const PICTURE_CSP: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; sandbox allow-scripts";
+/// What a picture may do: run its own script, which asks what to look for, and nothing else.
+const PICTURE_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; sandbox allow-scripts allow-modals";
 
 /// What browsers are asked for when they send no login.
 const REALM: &str = "Basic realm=\"RabbitMQ Management\"";
@@ -288,20 +292,24 @@ async fn take_body(
         call.body = received(head, sent, bytes_max).await?;
         return Ok(None);
     }
-    // Who sends a large body slowly keeps others with large bodies waiting, and nobody else.
+    // Who sends a large body slowly keeps a few others with large bodies waiting, for a while, and nobody else.
+    let crowded = || {
+        refuse(&Problem::new(503, "service_unavailable", "too many large bodies are on their way; try again"))
+    };
+    let Ok(_place) = app.0.senders.take(&call.user.name) else { return Err(unread(head, sent, crowded())) };
     let Some(whole) = room(&app.0.received, announced(&sent, bytes_max)).await else {
-        return Err(empty(503));
+        return Err(unread(head, sent, crowded()));
     };
     call.body = received(head, sent, bytes_max).await?;
     let more = room(&app.0.worked_on, route.body.copies() * call.body.len() as u64).await;
-    Ok(Some((whole, more.ok_or_else(|| empty(503))?)))
+    Ok(Some((whole, more.ok_or_else(crowded)?)))
 }
 
 /// What an answer with messages needs before one of them is taken: room for the largest, and a place among the long answers.
-async fn room_for_messages(app: &App) -> Result<(Room, OwnedSemaphorePermit), Problem> {
-    let stream = app.0.streams.clone().try_acquire_owned().map_err(|_| Full)?;
+async fn room_for_messages(app: &App, user: &str) -> Result<(Room, Place), Problem> {
+    let place = app.0.places.take(user)?;
     let room = Room::wait(&app.0.answers, app.0.largest_message()).await?;
-    Ok((room, stream))
+    Ok((room, place))
 }
 
 /// Waits for a turn and lets the handler answer on a thread that may block.
@@ -311,38 +319,31 @@ async fn run(app: &App, route: &'static Route, mut call: Call, head: &Parts, sen
         Ok(large) => large,
         Err(refused) => return refused,
     };
-    let mut stream = None;
+    let mut place = None;
     if route.has_messages {
-        match room_for_messages(app).await {
-            Ok((room, place)) => {
+        match room_for_messages(app, &call.user.name).await {
+            Ok((room, taken)) => {
                 call.room = RefCell::new(Some(room));
-                stream = Some(place);
+                place = Some(taken);
             }
             Err(problem) => return refuse(&problem),
         }
     }
-    let Some(slot) = app.0.turns.take(route.lane).await else { return empty(503) };
+    let Some(turn) = app.0.turns.take(route.lane).await else { return empty(503) };
     let (answered, answer) = oneshot::channel();
     let handle = tokio::runtime::Handle::current();
-    let streams = app.0.streams.clone();
+    let places = app.0.places.clone();
     let running = tokio::task::spawn_blocking(move || {
         let reply = on_behalf_of(&call.user.name, || (route.handler)(&call));
         let reply = reply.and_then(|reply| reply.written(&call.app.answers));
-        // Who reads slowly keeps a place among the long answers, and no turn of others.
-        let stream = match &reply {
-            Ok(long) if long.is_long() => stream.or_else(|| streams.try_acquire_owned().ok()).ok_or(Full),
-            _ => Err(Full),
-        };
-        drop(slot);
+        let user = call.user.name.to_string();
         drop(call);
         if large.is_some() && route.body == BodySize::Definitions {
             // The next one may be read by another thread, which cannot use what the allocator keeps for this one.
             RealMemory::new().release();
         }
         drop(large);
-        let reply = reply
-            .and_then(|reply| if reply.is_long() && stream.is_err() { Err(Full.into()) } else { Ok(reply) });
-        send(reply, answered, handle, coding);
+        Sending { answered, handle, coding, user, places, place, turn }.send(reply);
     });
     match answer.await {
         Ok(response) => response,
@@ -365,50 +366,16 @@ fn announced(body: &Body, bytes_max: usize) -> u64 {
     if hint.lower() > bytes_max { 0 } else { hint.upper().unwrap_or(bytes_max).min(bytes_max) }
 }
 
-/// Waits for so much room, or all there is; `None` when nothing is served any more.
+/// Waits for so much room, or all there is; `None` when there was none for long.
 async fn room(rooms: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
     let kib = bytes.div_ceil(1024).min(BODIES_KIB_MAX as u64);
     let kib = u32::try_from(kib).expect("all the room there is fits");
-    rooms.clone().acquire_many_owned(kib).await.ok()
+    let wanted = rooms.clone().acquire_many_owned(kib);
+    tokio::time::timeout(ROOM_TIMEOUT, wanted).await.ok()?.ok()
 }
 
-/// Sends the answer, and what a streamed one writes behind its head.
-fn send(
-    reply: Answer,
-    answered: oneshot::Sender<Response<Body>>,
-    handle: tokio::runtime::Handle,
-    coding: Coding,
-) {
-    let (produce, about) = match reply {
-        Err(problem) => return drop(answered.send(refuse(&problem))),
-        Ok(Reply::Stream(produce, about)) => (produce, about),
-        Ok(Reply::Written(text)) if text.is_long() => {
-            // Its length is known, and old clients like to know it.
-            let length = (coding == Coding::Plain).then(|| text.bytes().len());
-            let about = About { length, ..About::default() };
-            (Box::new(move |out: &mut dyn Write| out.write_all(text.bytes())) as Producer, about)
-        }
-        Ok(whole) => return drop(answered.send(respond(whole, coding))),
-    };
-    let (mut writer, body) = body::channel(handle, coding);
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    set(headers, header::CONTENT_TYPE, "application/json");
-    set(headers, header::CACHE_CONTROL, "no-cache");
-    coding.name().iter().for_each(|name| set(headers, header::CONTENT_ENCODING, name));
-    about.length.iter().for_each(|length| set(headers, header::CONTENT_LENGTH, &length.to_string()));
-    about.disposition.iter().for_each(|text| set(headers, header::CONTENT_DISPOSITION, text));
-    about.etag.iter().for_each(|tag| set(headers, header::ETAG, tag));
-    if answered.send(response).is_err() {
-        return;
-    }
-    match produce(&mut writer) {
-        Ok(()) => drop(writer.finish()),
-        Err(error) => writer.fail(error),
-    }
-}
-
-fn respond(reply: Reply, coding: Coding) -> Response<Body> {
+/// An answer that is sent as a whole.
+pub(crate) fn respond(reply: Reply, coding: Coding) -> Response<Body> {
     match reply {
         Reply::Written(text) => written(text.into_bytes(), coding),
         Reply::Status(status, value) => json(status, &value),
@@ -461,7 +428,7 @@ fn respond(reply: Reply, coding: Coding) -> Response<Body> {
 }
 
 /// JSON, compressed where the client takes that and it is worth it.
-fn written(text: Vec<u8>, coding: Coding) -> Response<Body> {
+pub(crate) fn written(text: Vec<u8>, coding: Coding) -> Response<Body> {
     let is_long = text.len() >= PACKED_BYTES_MIN;
     let name = coding.name().filter(|_| is_long);
     let mut response = empty(200);
@@ -539,7 +506,7 @@ fn allow(routes: &[&'static Route]) -> String {
 }
 
 /// A header, unless its value cannot be one.
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value)
         && !value.is_empty()
     {

@@ -10,8 +10,7 @@ def tools(tmp_path):
 
 
 def start(tools):
-    (tools.folder / "conf").write_text("prometheus.tcp.listener = none\nwarren.management = off\n")
-    return test_ctl.start(tools, str(test_ctl.binary_under_test()), ["--config", str(tools.folder / "conf")])
+    return test_ctl.start(tools, "prometheus.tcp.listener = none\nwarren.management = off\n", test_ctl.LISTEN)
 
 
 def test_scripts_wait_for_the_process_in_a_file_to_serve_and_to_end(tools, monkeypatch):

@@ -60,7 +60,7 @@ enum State {
     /// What there is of it so far.
     Kept(Vec<u8>, Box<Sending>),
     /// The client has its head. The place is free when the last byte is written.
-    Begun(Writer, Place),
+    Begun(Box<Writer>, Place),
     /// There was no place, or nobody who reads.
     Refused,
 }
@@ -91,7 +91,7 @@ impl Long {
         describe(headers, &self.about);
         answered.send(response).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         writer.write_all(&kept)?;
-        self.state = State::Begun(writer, place);
+        self.state = State::Begun(Box::new(writer), place);
         Ok(())
     }
 

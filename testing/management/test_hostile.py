@@ -276,7 +276,8 @@ def test_definitions_that_are_little_as_text_and_much_when_read_are_refused(api,
             most = max(most, broker.memory_kib())
             time.sleep(0.01)
     assert {answer.result().status for answer in answers} <= {204, 400}
-    assert most - before < 350_000, most - before
+    # Twice what the bounds allow, and what the allocator keeps; without them it was 3.7 GB.
+    assert most - before < 450_000, most - before
 
 
 def test_definitions_of_very_many_queues_are_imported(api, broker):

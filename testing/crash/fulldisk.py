@@ -11,10 +11,14 @@ it with persistent messages, with the threshold of the disk alarm at 0, so that 
   4. the process is killed while the disk is full: on start (with room again) every confirmed message that was not acked is there,
      in order, and nothing that was not published.
 
+Then, on file systems of 60 and 160 MB, six queues with messages of 2 to 200 kB: filled and drained three times. Each time what is
+consumed makes room by itself, the publishers go on, and nothing is lost, out of order or there twice; also when the first
+message of every queue is held back, and after a SIGKILL on the full disk.
+
     fulldisk.py --warren target/release/warren [--mb 200]
 
 Needs to mount: as root, or in a user namespace of its own (`unshare -rm`). Where neither is allowed it says so, does nothing, and
-ends with code 0. Takes about 15 s.
+ends with code 0. Takes about a minute.
 """
 
 import argparse
@@ -35,6 +39,8 @@ BODY_BYTES = 50_000
 WINDOW = 100                 # unconfirmed messages, ...
 PATIENCE_S = 0.5             # ... and one more whenever no confirm has come for so long: who sends nothing is not told of an alarm
 DEADLINE_S = 30
+CROWD = [(f"crowd.{nth}", size) for nth, size in enumerate([2_000, 20_000, 200_000] * 2)]
+QUIET_S = 2                  # a crowd that is not confirmed anything for so long has filled the disk
 
 
 class Violation(Exception):
@@ -44,7 +50,8 @@ class Violation(Exception):
 class Publisher:
     """Numbered persistent messages with confirms, never blocking on its socket."""
 
-    def __init__(self, url, first):
+    def __init__(self, url, first, queue=QUEUE, body_bytes=BODY_BYTES):
+        self.queue, self.body_bytes = queue, body_bytes
         self.raw = amqp.Raw(url)
         self.raw.open_channel(1)
         self.raw.confirm_select(1)
@@ -53,13 +60,13 @@ class Publisher:
         self.acked, self.nacked, self.told = set(), set(), []
         self.moved = time.monotonic()
 
-    def turn(self, more=True):
+    def turn(self, more=True, wait_s=0.02):
         """Sends and receives for a moment."""
         while more and len(self.outgoing) < BODY_BYTES and self.may_send():
-            body = struct.pack(">Q", self.first + self.sent).ljust(BODY_BYTES, b"x")
-            self.outgoing += amqp.publish(1, "", QUEUE, body)
+            body = struct.pack(">Q", self.first + self.sent).ljust(self.body_bytes, b"x")
+            self.outgoing += amqp.publish(1, "", self.queue, body)
             self.sent += 1
-        readable, writable, _ = select.select([self.raw.socket], [self.raw.socket] if self.outgoing else [], [], 0.02)
+        readable, writable, _ = select.select([self.raw.socket], [self.raw.socket] if self.outgoing else [], [], wait_s)
         if writable:
             try:
                 del self.outgoing[:self.raw.socket.send(self.outgoing)]
@@ -107,40 +114,49 @@ class Publisher:
         return {self.first + tag - 1 for tag in self.acked}
 
 
-def drain(url, keep=0):
+def drain(url, keep=0, queue=QUEUE, body_bytes=BODY_BYTES):
     """Takes and acks all messages but the newest `keep`; returns their numbers."""
-    raw = amqp.Raw(url, timeout_s=2)
+    raw = amqp.Raw(url, timeout_s=DEADLINE_S)
     raw.open_channel(1)
     taken = []
     while True:
-        raw.send(amqp.method(1, (60, 70), b"\0\0" + amqp.short(QUEUE) + b"\0"))
-        tag = left = None
-        size, body = None, b""
-        while size is None or len(body) < size:
-            frames = raw.frames()
-            if not frames and not raw.receive():
-                raise Violation("basic.get was not answered")
-            for kind, _, payload in frames:
-                ids = struct.unpack_from(">HH", payload) if kind == amqp.METHOD else None
-                if ids == (60, 72):
-                    raw.socket.close()
-                    return taken
-                if ids == (60, 71):
-                    tag, left = struct.unpack_from(">Q", payload, 4)[0], struct.unpack(">I", payload[-4:])[0]
-                elif kind == amqp.METHOD:
-                    amqp.check_close(ids, 0, 1, payload)
-                elif kind == amqp.HEADER:
-                    size = struct.unpack_from(">Q", payload, 4)[0]
-                else:
-                    body += payload
-        if len(body) != BODY_BYTES or body[8:] != b"x" * (BODY_BYTES - 8):
-            raise Violation("a body came back changed")
-        raw.send(amqp.ack(1, tag, multiple=False))
-        taken.append(struct.unpack_from(">Q", body)[0])
-        if left <= keep and keep:
-            raw.declare_queue(1, QUEUE, passive=True)     # the ack has arrived
+        number, left = get(raw, queue, body_bytes)
+        if number is None:
             raw.socket.close()
             return taken
+        taken.append(number)
+        if left <= keep and keep:
+            raw.declare_queue(1, queue, passive=True)     # the ack has arrived
+            raw.socket.close()
+            return taken
+
+
+def get(raw, queue, body_bytes, ack=True):
+    """Takes a message; returns its number and how many are left, or None and 0 when there is none."""
+    raw.send(amqp.method(1, (60, 70), b"\0\0" + amqp.short(queue) + b"\0"))
+    tag = left = None
+    size, body = None, b""
+    while size is None or len(body) < size:
+        frames = raw.frames()
+        if not frames and not raw.receive():
+            raise Violation("basic.get was not answered")
+        for kind, _, payload in frames:
+            ids = struct.unpack_from(">HH", payload) if kind == amqp.METHOD else None
+            if ids == (60, 72):
+                return None, 0
+            if ids == (60, 71):
+                tag, left = struct.unpack_from(">Q", payload, 4)[0], struct.unpack(">I", payload[-4:])[0]
+            elif kind == amqp.METHOD:
+                amqp.check_close(ids, 0, 1, payload)
+            elif kind == amqp.HEADER:
+                size = struct.unpack_from(">Q", payload, 4)[0]
+            else:
+                body += payload
+    if len(body) != body_bytes or body[8:] != b"x" * (body_bytes - 8):
+        raise Violation("a body came back changed")
+    if ack:
+        raw.send(amqp.ack(1, tag, multiple=False))
+    return struct.unpack_from(">Q", body)[0], left
 
 
 class FullDisk:
@@ -176,6 +192,12 @@ class FullDisk:
             raise Violation(f"a new durable queue was refused with {closed}") from closed
         raise Violation("a new durable queue was declared on a full disk")
 
+    def finish(self):
+        """Stops the broker and reads its log."""
+        self.broker.stop()
+        if "panicked" in open(self.broker.log_path, errors="replace").read():
+            raise Violation("the broker's log speaks of a panic")
+
     def fill(self):
         """Takes what is free."""
         with open(os.path.join(self.folder, "ballast"), "wb") as file:
@@ -198,7 +220,6 @@ class FullDisk:
         publisher.until("blocked", lambda: publisher.told == ["low on disk"])
         held = publisher.sent - len(publisher.acked)
         self.say(f"blocked after {publisher.sent} messages, {held} of them not confirmed")
-        self.refused_while_full()
         taken = drain(self.broker.url)
         self.say(f"{len(taken)} messages consumed")
         publisher.until("unblocked by consumers", lambda: publisher.told[1:] == ["unblocked"], more=False)
@@ -211,6 +232,8 @@ class FullDisk:
         self.fill()
         publisher.told.clear()
         publisher.until("blocked by ballast", lambda: publisher.told == ["low on disk"])
+        self.fill()
+        self.refused_while_full()
         self.say("blocked by somebody else's file")
         self.empty()
         publisher.until("unblocked by hand", lambda: publisher.told[1:] == ["unblocked"], more=False)
@@ -232,10 +255,85 @@ class FullDisk:
             raise Violation(f"{len(missing)} confirmed messages are gone, e.g. {sorted(missing)[:5]}")
         if found != sorted(set(found)) or found[-1] >= publisher.sent:
             raise Violation(f"{len(found)} messages came back, not as they were published")
-        self.broker.stop()
-        if "panicked" in open(self.broker.log_path, errors="replace").read():
-            raise Violation("the broker's log speaks of a panic")
+        self.finish()
         print(f"{len(publisher.acked)} confirmed messages, none lost, with the disk full three times")
+
+
+class Crowd(FullDisk):
+    """Several queues whose backlogs fill the disk together."""
+
+    def run(self, is_held):
+        self.begin = time.monotonic()
+        self.broker.start()
+        setup = amqp.Raw(self.broker.url)
+        setup.open_channel(1)
+        for queue, _ in CROWD:
+            setup.declare_queue(1, queue)
+        self.publishers = [Publisher(self.broker.url, 0, queue, size) for queue, size in CROWD]
+        self.taken = {queue: [] for queue, _ in CROWD}
+        self.held = {}
+        holder = amqp.Raw(self.broker.url)
+        holder.open_channel(1)
+        for nth in range(3):
+            self.fill_by_all()
+            if is_held and nth == 0:
+                self.held = {queue: get(holder, queue, size, ack=False)[0] for queue, size in CROWD}
+            self.drain_all()
+            self.until_confirmed()
+            self.say(f"drained, and all of {sum(len(publisher.acked) for publisher in self.publishers)} messages are confirmed")
+        self.fill_by_all()
+        self.broker.kill()
+        self.broker.start()
+        self.say("killed while the disk was full, and started again")
+        acked_last = {queue: set(taken) for queue, taken in self.taken.items()}
+        self.drain_all()
+        self.check(acked_last)
+        self.finish()
+        print(f"{sum(len(publisher.acked) for publisher in self.publishers)} confirmed messages of {len(CROWD)} queues, none lost, with the disk full four times")
+
+    def turn_all(self, more):
+        for publisher in self.publishers:
+            publisher.turn(more, wait_s=0)
+
+    def confirmed(self):
+        return sum(len(publisher.acked) for publisher in self.publishers)
+
+    def fill_by_all(self):
+        before, confirmed, moved = self.confirmed(), self.confirmed(), time.monotonic()
+        while time.monotonic() - moved < QUIET_S:
+            self.turn_all(more=True)
+            if self.confirmed() > confirmed:
+                confirmed, moved = self.confirmed(), time.monotonic()
+        self.say(f"no more is confirmed, {confirmed - before} messages")
+        if "disk space alarm" not in self.ctl("check_alarms")[1]:
+            raise Violation("nothing is confirmed, and there is no alarm")
+
+    def drain_all(self):
+        for queue, size in CROWD:
+            self.taken[queue] += drain(self.broker.url, queue=queue, body_bytes=size)
+
+    def until_confirmed(self):
+        """What was sent and not confirmed is, once there is room; then it is consumed."""
+        end = time.monotonic() + DEADLINE_S
+        while not all(publisher.all_confirmed() for publisher in self.publishers):
+            if time.monotonic() > end:
+                missing = sum(publisher.sent - len(publisher.acked) for publisher in self.publishers)
+                raise Violation(f"all was consumed, and after {DEADLINE_S} s {missing} messages are not confirmed: the disk does not become empty")
+            self.turn_all(more=False)
+            time.sleep(0.01)
+        self.drain_all()
+        for publisher in self.publishers:
+            expected = [number for number in range(publisher.sent) if number != self.held.get(publisher.queue)]
+            if self.taken[publisher.queue] != expected:
+                raise Violation(f"{publisher.queue}: {publisher.sent} were sent, {len(self.taken[publisher.queue])} came, or not in order")
+
+    def check(self, acked_before):
+        """After the kill: what was confirmed and not acked is there, in order; what was acked just before may come again."""
+        for publisher in self.publishers:
+            found = self.taken[publisher.queue][len(acked_before[publisher.queue]):]
+            missing = publisher.confirmed() - acked_before[publisher.queue] - set(found)
+            if missing or found != sorted(set(found)) or found[-1] >= publisher.sent:
+                raise Violation(f"{publisher.queue}: {len(missing)} of {len(publisher.acked)} confirmed messages are gone, or not in order")
 
 
 def mounted(mb):
@@ -258,12 +356,21 @@ def main():
     parser.add_argument("--warren", required=True)
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
-    folder = mounted(options.mb)
-    if folder is None:
-        return 0
-    test = FullDisk(os.path.abspath(options.warren), folder)
+    warren = os.path.abspath(options.warren)
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,))]:
+        folder = mounted(mb)
+        if folder is None:
+            return 0
+        print(f"{kind.__name__} on {mb} MB {arguments or ''}")
+        code = on_disk(kind(warren, folder), arguments)
+        if code != 0:
+            return code
+    return 0
+
+
+def on_disk(test, arguments):
     try:
-        test.run()
+        test.run(*arguments)
         return 0
     except (Violation, Failed, amqp.Closed, OSError) as error:
         print(f"FAILED: {type(error).__name__}: {error}\n{test.broker.log_tail()}")
@@ -271,8 +378,8 @@ def main():
     finally:
         if test.broker.pid and test.broker.alive():
             test.broker.kill()
-        subprocess.run(["umount", folder], check=False)
-        os.rmdir(folder)
+        subprocess.run(["umount", test.folder], check=False)
+        os.rmdir(test.folder)
         for path in (test.config, test.broker.log_path):
             os.remove(path)
 

@@ -65,6 +65,13 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// What the operating system reports.
     fn truncate(&self, len: u64) -> io::Result<()>;
+
+    /// Extends to `len` bytes for which room is taken from the file system at once, whatever they read as. Durable after
+    /// [`Self::sync_data`].
+    ///
+    /// # Errors
+    /// What the operating system reports, e.g. `StorageFull`; the file may be longer then.
+    fn allocate(&self, len: u64) -> io::Result<()>;
 }
 
 /// A file system.

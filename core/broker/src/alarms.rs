@@ -21,9 +21,11 @@ use crate::refused::Refused;
 
 mod limits;
 mod release;
+mod reserve;
 
 pub use limits::{DiskLimit, MemoryLimit, size_bytes};
 use release::MemoryRelease;
+use reserve::Reserve;
 
 /// How often memory and disk are looked at.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +36,7 @@ const NEAR_INTERVAL: Duration = Duration::from_millis(100);
 /// Memory is near its threshold from this part on that is missing: 1 / this.
 const NEAR_PART: u64 = 4;
 
-/// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
+/// After a write found the disk full, at least so much, and what was given up, must be free before the alarm goes off, whatever the threshold.
 const ROOM_BYTES_MIN: u64 = 4 << 20;
 
 /// Which alarms are on. Cheap to copy and compare.
@@ -123,6 +125,7 @@ pub struct Alarms {
     state: Mutex<State>,
     wake: Condvar,
     sources: Sources,
+    reserve: Reserve,
     connections: Arc<Connections>,
     announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
@@ -147,6 +150,8 @@ struct State {
     is_full: bool,
     /// Logs that hold back writes until there is room.
     logs_waiting: u32,
+    /// The reserve that was given up since, bytes: it must fit again before publishers may fill the disk.
+    owed_bytes: u64,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
     stopping: bool,
@@ -172,11 +177,13 @@ impl Alarms {
             disk_free_bytes: None,
             disk_limit: limits.1,
         };
-        let state = State { levels, is_full: false, logs_waiting: 0, failure: None, stopping: false };
+        let state =
+            State { levels, is_full: false, logs_waiting: 0, owed_bytes: 0, failure: None, stopping: false };
         Alarms {
             raised: AtomicU8::new(0),
             state: Mutex::new(state),
             wake: Condvar::new(),
+            reserve: Reserve::new(sources.disk.clone(), &sources.data_dir),
             sources,
             connections,
             announcer,
@@ -266,10 +273,37 @@ impl Alarms {
         self.look();
     }
 
+    /// So much may wait to be written, bytes: where the disk is nearly full it must find room when it is.
+    #[inline]
+    pub(crate) fn waiting_bytes_max(&self) -> u64 {
+        self.reserve.waiting_bytes_max()
+    }
+
+    /// Before the files of a start are begun: a disk may be too full for that.
+    pub(crate) fn make_room_to_start(&self) {
+        if let Ok(free_bytes) = self.free_disk_bytes() {
+            self.reserve.give_way_to_start(free_bytes);
+        }
+    }
+
+    fn free_disk_bytes(&self) -> std::io::Result<u64> {
+        self.sources.disk.free_bytes(&self.sources.data_dir)
+    }
+
+    /// Space that is free for the data directory, with the reserve as it should be; `None` when it cannot be read.
+    fn look_at_disk(&self, limit_bytes: u64) -> Option<u64> {
+        let free_bytes = self.free_disk_bytes().ok()?;
+        let has_changed =
+            self.reserve.follow(free_bytes, limit_bytes, || self.raised().has(Raised::LOG_WAITS));
+        if has_changed { self.free_disk_bytes().ok() } else { Some(free_bytes) }
+    }
+
     /// Measures and lets the alarms follow.
     pub(crate) fn look(&self) {
-        let Sources { memory, disk, data_dir } = &self.sources;
-        let (total, free) = (memory.total_bytes().unwrap_or(0), disk.free_bytes(data_dir));
+        let memory = &self.sources.memory;
+        let total = memory.total_bytes().unwrap_or(0);
+        let free = self.look_at_disk(self.levels().disk_limit.bytes(total));
+        let held_bytes = self.reserve.held_bytes();
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
         if used.is_some_and(|used| used > limit) {
@@ -285,10 +319,10 @@ impl Alarms {
         self.change(|state| {
             state.levels.memory_used_bytes = used;
             state.levels.memory_total_bytes = total;
-            state.levels.disk_free_bytes = free.ok();
-            let room = state.levels.disk_limit_bytes().max(ROOM_BYTES_MIN);
-            if state.logs_waiting == 0 && state.levels.disk_free_bytes.is_some_and(|free| free >= room) {
-                state.is_full = false;
+            state.levels.disk_free_bytes = free;
+            let enough = state.levels.disk_limit_bytes().max(ROOM_BYTES_MIN) + state.owed_bytes;
+            if state.logs_waiting == 0 && free.is_some_and(|free| free.saturating_add(held_bytes) >= enough) {
+                (state.is_full, state.owed_bytes) = (false, 0);
             }
         });
     }
@@ -304,6 +338,11 @@ impl Alarms {
             state.is_full = true;
             state.logs_waiting += 1;
         });
+        let bytes = self.reserve.give_up();
+        if bytes > 0 {
+            tracing::info!(bytes, "the reserve on the disk is given up: consumers can make room");
+            self.change(|state| state.owed_bytes = state.owed_bytes.max(bytes));
+        }
     }
 
     /// A log that waited has written; whether the alarm goes off is for the next look.

@@ -44,6 +44,9 @@ const EMPTIED_MAX: usize = 8;
 /// What is written for that at once while the disk is short of room, unless a single file has more.
 const EMPTIED_BYTES_MAX: u64 = 32 << 20;
 
+/// A newest file of less than this part of what it may have is not sealed early: 1 / this.
+const SEALED_PART_MIN: u64 = 64;
+
 /// How often to look again whether emptying files would make room, while there are more than are left alone, and which kept files are
 /// still needed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -93,6 +96,8 @@ pub(crate) struct Progress {
     phase: Phase,
     /// When to look at the kept files next.
     look_ns: u64,
+    /// When to look next whether the newest file is worth sealing.
+    newest_look_ns: u64,
     segment_looks: Looks,
     /// Kept files that queues were asked to leave, and until when they are not asked again.
     emptied: BTreeMap<u64, u64>,
@@ -168,6 +173,7 @@ impl Checkpointer {
                 None => {
                     let looked = self.look_at_kept(services, progress);
                     let looked = looked.or_else(|| self.look_at_segments(services, progress));
+                    let looked = looked.or_else(|| self.look_at_newest(services, progress));
                     looked.unwrap_or((Phase::Resting, Turn::Idle))
                 }
             },
@@ -217,6 +223,29 @@ impl Checkpointer {
         Some((Phase::Asked { position: 0, answers, bodies: Moved::Done }, Turn::Worked))
     }
 
+    /// While the disk is short of room, has the newest file sealed when it is the only one and nearly all of it is dead: as large as it may
+    /// become it can be most of a small disk.
+    fn look_at_newest(&self, services: &Services, progress: &mut Progress) -> Option<(Phase, Turn)> {
+        let (log, now_ns) = (&services.log, services.clock.now().0);
+        let is_only_one = {
+            let state = self.0.0.lock();
+            state.disk_is_short && state.sealed.is_empty()
+        };
+        let newest_bytes = log.end().0.saturating_sub(log.kept().0.0);
+        let is_too_early =
+            now_ns < progress.newest_look_ns || newest_bytes < log.file_bytes_max() / SEALED_PART_MIN;
+        if !is_only_one || is_too_early || log.waits_for_room().is_some() {
+            return None;
+        }
+        progress.newest_look_ns = now_ns + ns(LOOK_INTERVAL);
+        let room = Room { sealed_bytes: newest_bytes, alive_bytes: alive_log_bytes(services) };
+        if room.is_to_be_had(true) {
+            tracing::debug!(newest_bytes, "the newest log file is sealed early");
+            log.seal_soon();
+        }
+        None
+    }
+
     /// The end of the oldest file, when emptying it makes room. Queues are looked at without a lock: there may be many.
     fn next(&self, services: &Services) -> Option<u64> {
         let now_ns = services.clock.now().0;
@@ -227,8 +256,7 @@ impl Checkpointer {
         };
         let room = Room {
             sealed_bytes: newest.saturating_sub(services.log.kept().0.0),
-            alive_bytes: services.bodies.alive_log_bytes()
-                + services.all_queues().iter().map(|queue| queue.alive_log_bytes()).sum::<u64>(),
+            alive_bytes: alive_log_bytes(services),
         };
         let mut state = self.0.0.lock();
         if room.is_to_be_had(state.disk_is_short) {
@@ -293,7 +321,7 @@ impl Checkpointer {
     fn rest(&self, services: &Services, progress: &Progress) {
         let mut state = self.0.0.lock();
         let mut has_more = state.has_more() || progress.segment_looks.are_due();
-        if !state.stopping && (has_more || services.log.has_kept_files()) {
+        if !state.stopping && (has_more || state.disk_is_short || services.log.has_kept_files()) {
             let wait = if state.disk_is_short { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
             self.0.1.wait_for(&mut state, wait);
             return;
@@ -394,6 +422,12 @@ fn sparse_files(pins: &Pins, disk_is_short: bool, may_go: impl Fn(&Range<u64>) -
         is_first || bytes <= bytes_max
     });
     fitting.map(|(file, _)| file.clone()).collect()
+}
+
+/// Bytes of the log that queues need.
+fn alive_log_bytes(services: &Services) -> u64 {
+    let queues = services.all_queues();
+    services.bodies.alive_log_bytes() + queues.iter().map(|queue| queue.alive_log_bytes()).sum::<u64>()
 }
 
 fn ask(queue: &Arc<Queue>, position: u64, vacate: &Arc<[Range<u64>]>) -> Call<()> {

@@ -98,6 +98,7 @@ fn recover(
     let checkpointer = Checkpointer::default();
     let announcer = Arc::new(Announcer::new(&options, clock.clone()));
     let alarms = alarms(foundation, data_dir, &options, &connections, &announcer, &checkpointer);
+    alarms.make_room_to_start();
     let committing = Arc::new(Committing::new(alarms.clone()));
     // Seconds since the epoch grow from start to start.
     let incarnation = (clock.wall_ms() / 1000) as u32;

@@ -199,7 +199,10 @@ impl Services {
     }
 
     pub(crate) fn is_pressed(&self) -> bool {
-        self.log.over_bound() || self.segments.queued_bytes() > self.segment_waiting_bytes_max
+        let bytes_max = self.alarms.waiting_bytes_max();
+        self.log.over_bound()
+            || self.log.pending_bytes() > bytes_max
+            || self.segments.queued_bytes() > self.segment_waiting_bytes_max.min(bytes_max)
     }
 
     /// The end: what waits is never answered, and nothing keeps alive what it waits for. What is on disk stays as it is.

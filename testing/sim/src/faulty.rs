@@ -186,4 +186,9 @@ impl DiskFile for FaultyFile {
         self.disk.faults.pass(Call::Write)?;
         self.file.truncate(len)
     }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.disk.faults.pass(Call::Write)?;
+        self.file.allocate(len)
+    }
 }

@@ -372,6 +372,19 @@ impl DiskFile for SimFile {
             Ok(())
         })
     }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.with(|state| {
+            let growth = len.saturating_sub(open_inode(state, self.inode).live.len() as u64);
+            if state.room_bytes(growth) < growth {
+                return Err(io::Error::from(io::ErrorKind::StorageFull));
+            }
+            if growth > 0 {
+                open_inode(state, self.inode).truncate(len);
+            }
+            Ok(())
+        })
+    }
 }
 
 impl SimDisk {

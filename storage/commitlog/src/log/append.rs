@@ -182,6 +182,11 @@ impl Log {
         if matches!(pending.mode, Mode::Open | Mode::Closing) { pending.end() } else { Position::NEVER }
     }
 
+    /// As many bytes a file may have before the next is begun.
+    pub fn file_bytes_max(&self) -> u64 {
+        self.shared.options.file_bytes_max
+    }
+
     /// Bytes appended but not yet durable.
     pub fn pending_bytes(&self) -> u64 {
         let durable = self.durable();
@@ -237,6 +242,14 @@ impl Log {
     /// As [`Self::sync_barrier`].
     pub fn is_synced(&self, goal: Position) -> Result<bool, LogError> {
         self.has_synced(&self.shared.pending.lock(), goal)
+    }
+
+    /// Asks for the newest file to be sealed although it is not full, so that it can go like the others: soon, unless it has no record or
+    /// there is no room for another.
+    pub fn seal_soon(&self) {
+        let mut pending = self.shared.pending.lock();
+        pending.seal_wanted = matches!(pending.mode, Mode::Open);
+        self.release_and_wake(pending);
     }
 
     fn want_sync(&self, pending: &mut Pending) -> Position {

@@ -109,7 +109,11 @@ impl ActiveFile {
 
     /// Whether a write of `bytes` has to go into the next file.
     pub(super) fn is_full_for(&self, bytes: u64) -> bool {
-        self.len > offset_of(FILE_HEADER_BYTES) && self.len + bytes > self.file_bytes_max
+        self.has_records() && self.len + bytes > self.file_bytes_max
+    }
+
+    pub(super) fn has_records(&self) -> bool {
+        self.len > offset_of(FILE_HEADER_BYTES)
     }
 
     /// Writes records at the end.

@@ -217,6 +217,10 @@ mod tests {
         fn truncate(&self, len: u64) -> io::Result<()> {
             self.file.truncate(len)
         }
+
+        fn allocate(&self, len: u64) -> io::Result<()> {
+            self.file.allocate(len)
+        }
     }
 
     #[test]

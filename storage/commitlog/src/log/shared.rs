@@ -56,6 +56,8 @@ pub(super) struct Pending {
     pub(super) awaited: bool,
     /// A barrier waits for a sync that the policy would not make.
     pub(super) sync_wanted: bool,
+    /// The next file is to begin although this one is not full.
+    pub(super) seal_wanted: bool,
     pub(super) writer: WriterIs,
     pub(super) mode: Mode,
     /// What the write that is tried again failed with.
@@ -104,6 +106,7 @@ impl Shared {
             newest_stream: 0,
             awaited: false,
             sync_wanted: false,
+            seal_wanted: false,
             writer: WriterIs::Busy,
             mode: Mode::Open,
             no_room: None,
@@ -171,6 +174,7 @@ impl Pending {
     pub(super) fn is_urgent(&self) -> bool {
         self.awaited
             || self.sync_wanted
+            || self.seal_wanted
             || self.bytes.len() > UNAWAITED_BYTES_MAX
             || !matches!(self.mode, Mode::Open)
     }
@@ -236,6 +240,7 @@ mod tests {
             newest_stream: 0,
             awaited: false,
             sync_wanted: false,
+            seal_wanted: false,
             writer,
             mode: Mode::Open,
             no_room: None,

@@ -54,6 +54,8 @@ enum Task {
 struct Write {
     first: Position,
     sync: SyncPolicy,
+    /// It begins a file, if there is room for one.
+    seals: bool,
     /// The highest stream in it that needs a name.
     newest_stream: u64,
 }
@@ -159,15 +161,16 @@ impl LogWriter {
         if let Some(write) = self.unwritten {
             return Task::Write(write);
         }
-        if pending.bytes.is_empty() && !pending.sync_wanted {
+        if pending.bytes.is_empty() && !pending.sync_wanted && !pending.seal_wanted {
             return if matches!(pending.mode, Mode::Closing) { Task::Close } else { Task::Wait };
         }
         let asked = std::mem::take(&mut pending.sync_wanted);
         let sync = if asked { SyncPolicy::Fsync } else { self.shared.options.sync };
+        let seals = std::mem::take(&mut pending.seal_wanted);
         let (first, newest_stream) = pending.swap(&mut self.batch);
         drop(pending);
         seal_batch(&mut self.batch, first);
-        Task::Write(Write { first, sync, newest_stream })
+        Task::Write(Write { first, sync, seals, newest_stream })
     }
 
     fn perform(&mut self, task: &Task) -> Step {
@@ -216,14 +219,18 @@ impl LogWriter {
     }
 
     /// One write and, as `sync` says, one sync.
-    fn write(&mut self, &Write { first, sync, .. }: &Write) -> Result<(), IoFailure> {
+    fn write(&mut self, &Write { first, sync, seals, .. }: &Write) -> Result<(), IoFailure> {
         let bytes = offset_of(self.batch.len());
         let end = first.plus(bytes);
         let began_ns = self.shared.listener.now_ns();
+        if bytes > 0 && self.file.is_full_for(bytes) {
+            self.roll(first)?;
+        } else if seals && self.file.has_records() {
+            // Nobody needs it: what is to be written may fit where there is no room for a file.
+            self.roll(first)
+                .or_else(|failure| if failure.is_out_of_room() { Ok(()) } else { Err(failure) })?;
+        }
         if bytes > 0 {
-            if self.file.is_full_for(bytes) {
-                self.roll(first)?;
-            }
             self.file.write(&self.batch)?;
         }
         let written_ns = self.shared.listener.now_ns();

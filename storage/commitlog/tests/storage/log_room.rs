@@ -44,6 +44,28 @@ fn a_write_without_room_waits_and_is_made_when_there_is_room() {
 }
 
 #[test]
+fn a_file_is_sealed_early_when_somebody_asks_and_there_is_room_for_another() {
+    let options = LogOptions { file_bytes_max: 1 << 20, ..small_files() };
+    let (disk, log, mut writer, mut records) = full_disk(&options);
+    let count = |log: &Log| log.kept().1;
+    log.seal_soon();
+    assert_eq!((writer.step(), count(&log)), (Step::Worked, 1), "there is no room for another");
+    disk.set_space_bytes(None);
+    log.seal_soon();
+    assert_eq!((writer.step(), count(&log)), (Step::Worked, 2));
+    log.seal_soon();
+    assert_eq!((writer.step(), count(&log)), (Step::Worked, 2), "it has no record");
+    records.push(append(&log, 1, 1, b"more"));
+    log.seal_soon();
+    records.push(append(&log, 1, 1, b"last"));
+    drain(&mut writer);
+    assert_eq!(count(&log), 2, "a file begins before what is written then");
+    assert_eq!(log.drop_files_below(records[0].position).unwrap(), 1);
+    disk.crash(1);
+    assert_eq!(reopen(&disk, &options).unwrap(), records[1..]);
+}
+
+#[test]
 fn a_crash_while_it_waits_costs_only_what_was_not_durable() {
     for seed in 0..50 {
         let (disk, log, mut writer, records) = full_disk(&small_files());

@@ -111,6 +111,20 @@ fn a_full_disk_takes_a_part_and_says_so() {
 }
 
 #[test]
+fn room_is_taken_at_once_or_not_at_all() {
+    let (disk, path) = disk_with_dir();
+    disk.set_space_bytes(Some(10));
+    let file = disk.open(&path, OpenMode::CreateNew).unwrap();
+    file.allocate(8).unwrap();
+    file.allocate(3).unwrap();
+    assert_eq!((file.len().unwrap(), disk.free_bytes(&path).unwrap()), (8, 2));
+    assert_eq!(file.allocate(11).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(file.len().unwrap(), 8);
+    disk.remove(&path).unwrap();
+    assert_eq!(disk.free_bytes(&path).unwrap(), 10);
+}
+
+#[test]
 fn bits_flip_once_on_read_or_for_good_on_disk() {
     let (disk, path) = disk_with_dir();
     disk.put(&path, &[0; 4]);

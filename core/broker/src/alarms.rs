@@ -36,7 +36,7 @@ const NEAR_INTERVAL: Duration = Duration::from_millis(100);
 /// Memory is near its threshold from this part on that is missing: 1 / this.
 const NEAR_PART: u64 = 4;
 
-/// After a write found the disk full, at least so much, and what was given up, must be free before the alarm goes off, whatever the threshold.
+/// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
 const ROOM_BYTES_MIN: u64 = 4 << 20;
 
 /// Which alarms are on. Cheap to copy and compare.
@@ -52,6 +52,8 @@ impl Raised {
     pub const STORAGE_FAILED: Raised = Raised(4);
     /// The disk is full: a log cannot write what it has.
     pub const LOG_WAITS: Raised = Raised(8);
+    /// A write found no room, and there is not enough since: only what makes room is written. Comes with [`Self::DISK`].
+    pub const DISK_FULL: Raised = Raised(16);
 
     /// Both sets.
     #[must_use]
@@ -150,8 +152,6 @@ struct State {
     is_full: bool,
     /// Logs that hold back writes until there is room.
     logs_waiting: u32,
-    /// The reserve that was given up since, bytes: it must fit again before publishers may fill the disk.
-    owed_bytes: u64,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
     stopping: bool,
@@ -177,8 +177,7 @@ impl Alarms {
             disk_free_bytes: None,
             disk_limit: limits.1,
         };
-        let state =
-            State { levels, is_full: false, logs_waiting: 0, owed_bytes: 0, failure: None, stopping: false };
+        let state = State { levels, is_full: false, logs_waiting: 0, failure: None, stopping: false };
         Alarms {
             raised: AtomicU8::new(0),
             state: Mutex::new(state),
@@ -303,7 +302,7 @@ impl Alarms {
         let memory = &self.sources.memory;
         let total = memory.total_bytes().unwrap_or(0);
         let free = self.look_at_disk(self.levels().disk_limit.bytes(total));
-        let held_bytes = self.reserve.held_bytes();
+        let free_bytes_min = self.reserve.free_bytes_min().max(ROOM_BYTES_MIN);
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
         if used.is_some_and(|used| used > limit) {
@@ -320,9 +319,10 @@ impl Alarms {
             state.levels.memory_used_bytes = used;
             state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free;
-            let enough = state.levels.disk_limit_bytes().max(ROOM_BYTES_MIN) + state.owed_bytes;
-            if state.logs_waiting == 0 && free.is_some_and(|free| free.saturating_add(held_bytes) >= enough) {
-                (state.is_full, state.owed_bytes) = (false, 0);
+            let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
+            if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) {
+                state.is_full = false;
+                self.reserve.full_no_more();
             }
         });
     }
@@ -338,11 +338,15 @@ impl Alarms {
             state.is_full = true;
             state.logs_waiting += 1;
         });
-        let bytes = self.reserve.give_up();
+    }
+
+    /// For a log that waits: true when some of the reserve was given up for it.
+    pub(crate) fn make_room(&self) -> bool {
+        let bytes = self.reserve.give_part();
         if bytes > 0 {
-            tracing::info!(bytes, "the reserve on the disk is given up: consumers can make room");
-            self.change(|state| state.owed_bytes = state.owed_bytes.max(bytes));
+            tracing::info!(bytes, "a part of the reserve on the disk is given up: consumers can make room");
         }
+        bytes > 0
     }
 
     /// A log that waited has written; whether the alarm goes off is for the next look.
@@ -486,6 +490,7 @@ impl State {
             (low_disk || self.is_full, Raised::DISK),
             (self.failure.is_some(), Raised::STORAGE_FAILED),
             (self.logs_waiting > 0, Raised::LOG_WAITS),
+            (self.is_full, Raised::DISK_FULL),
         ]
         .into_iter()
         .filter(|(is_on, _)| *is_on)

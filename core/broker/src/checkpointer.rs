@@ -199,7 +199,8 @@ impl Checkpointer {
         }
         let disk_is_short = self.0.0.lock().disk_is_short;
         progress.emptied.retain(|_, until_ns| *until_ns > now_ns);
-        let sparse = sparse_files(&pins, disk_is_short, |file| !progress.emptied.contains_key(&file.start));
+        let place_bytes = disk_is_short.then(|| place_bytes(services));
+        let sparse = sparse_files(&pins, place_bytes, |file| !progress.emptied.contains_key(&file.start));
         if !sparse.is_empty() {
             let again_ns = now_ns + ns(RETRY_INTERVAL);
             tracing::debug!(files = sparse.len(), "kept log files are emptied");
@@ -249,17 +250,21 @@ impl Checkpointer {
     /// The end of the oldest file, when emptying it makes room. Queues are looked at without a lock: there may be many.
     fn next(&self, services: &Services) -> Option<u64> {
         let now_ns = services.clock.now().0;
-        let newest = {
+        let (oldest, newest) = {
             let mut state = self.0.0.lock();
             state.note_quiet(now_ns);
-            state.newest_of_too_many()?
+            (state.sealed.front().copied()?, state.newest_of_too_many()?)
         };
         let room = Room {
             sealed_bytes: newest.saturating_sub(services.log.kept().0.0),
             alive_bytes: alive_log_bytes(services),
         };
         let mut state = self.0.0.lock();
-        if room.is_to_be_had(state.disk_is_short) {
+        let is_short = state.disk_is_short;
+        let may_begin = !is_short || {
+            parking_lot::MutexGuard::unlocked(&mut state, || room.has_place_for_oldest(services, oldest))
+        };
+        if may_begin && room.is_to_be_had(is_short) {
             return state.sealed.pop_front();
         }
         // Nothing changes soon where nothing happens.
@@ -375,6 +380,16 @@ impl Room {
         let alive = self.alive_bytes;
         self.sealed_bytes > if disk_is_short { alive + alive / 4 } else { 2 * alive }
     }
+
+    /// Whether there is room for what queues would write anew of the oldest file, which ends here. Taken to be as much of it as of all that
+    /// they have: in the oldest less lives. What did not fit would have filled the disk in vain.
+    fn has_place_for_oldest(&self, services: &Services, end: u64) -> bool {
+        let needing = services.all_queues().into_iter().filter(|queue| is_needed(queue, end));
+        let alive: u64 = needing.map(|queue| queue.alive_log_bytes()).sum();
+        let bytes = end.saturating_sub(services.log.kept().0.0);
+        let written = u128::from(alive) * u128::from(bytes) / u128::from(self.sealed_bytes.max(1));
+        written <= place_bytes(services).into()
+    }
 }
 
 /// Looks for the answers of the queues, and has shared bodies moved meanwhile. A queue whose segments cannot be synced never answers.
@@ -401,13 +416,20 @@ fn asked(services: &Services, position: u64, mut answers: Vec<Call<()>>, mut bod
     (Phase::Syncing { position, goal: services.log.begin_sync(), free }, Turn::Worked)
 }
 
-/// Files that are to be emptied: those that give the most room for what is written come first, and while the disk is short no more are
-/// emptied at once than it is sure to have room for.
-fn sparse_files(pins: &Pins, disk_is_short: bool, may_go: impl Fn(&Range<u64>) -> bool) -> Arc<[Range<u64>]> {
+/// Files that are to be emptied: those that give the most room for what is written come first. While the disk is short there is only so
+/// much place, and no more are emptied at once than are soon done.
+fn sparse_files(
+    pins: &Pins,
+    place_bytes: Option<u64>,
+    may_go: impl Fn(&Range<u64>) -> bool,
+) -> Arc<[Range<u64>]> {
     let length = |file: &Range<u64>| u128::from(file.end - file.start);
     let is_sparse = |(file, kept_bytes): &(&Range<u64>, u64)| {
-        let kept_bytes = u128::from(*kept_bytes);
-        if disk_is_short { kept_bytes * 5 < length(file) * 4 } else { kept_bytes * 2 < length(file) }
+        let kept = u128::from(*kept_bytes);
+        match place_bytes {
+            Some(place_bytes) => *kept_bytes <= place_bytes && kept * 5 < length(file) * 4,
+            None => kept * 2 < length(file),
+        }
     };
     let needed = pins.files().filter(|(file, need)| need.bytes > 0 && may_go(file));
     let kept = needed.map(|(file, need)| (file, need.kept_bytes.min(need.bytes)));
@@ -415,13 +437,19 @@ fn sparse_files(pins: &Pins, disk_is_short: bool, may_go: impl Fn(&Range<u64>) -
     sparse.sort_by(|(a, kept_a), (b, kept_b)| {
         (u128::from(*kept_a) * length(b)).cmp(&(u128::from(*kept_b) * length(a)))
     });
-    let (mut bytes, bytes_max) = (0, if disk_is_short { EMPTIED_BYTES_MAX } else { u64::MAX });
+    let bytes_max = place_bytes.map_or(u64::MAX, |place_bytes| place_bytes.min(EMPTIED_BYTES_MAX));
+    let mut bytes = 0;
     let fitting = sparse.into_iter().take(EMPTIED_MAX).take_while(|(_, kept_bytes)| {
         let is_first = bytes == 0;
         bytes += (*kept_bytes).max(1);
         is_first || bytes <= bytes_max
     });
     fitting.map(|(file, _)| file.clone()).collect()
+}
+
+/// So much may be written to empty files while the disk is short of room: what is free also has to take what consumers settle.
+fn place_bytes(services: &Services) -> u64 {
+    services.alarms.levels().disk_free_bytes.map_or(u64::MAX, |free| free / 2)
 }
 
 /// Bytes of the log that queues need.
@@ -528,23 +556,26 @@ mod tests {
         pins
     }
 
-    fn emptied(live_mb: &[u64], disk_is_short: bool) -> Vec<u64> {
-        let files = sparse_files(&pins(live_mb), disk_is_short, |file| file.start != 300_000_000);
+    fn emptied(live_mb: &[u64], place_mb: Option<u64>) -> Vec<u64> {
+        let place_bytes = place_mb.map(|mb| mb * 1_000_000);
+        let files = sparse_files(&pins(live_mb), place_bytes, |file| file.start != 300_000_000);
         files.iter().map(|file| file.start / 100_000_000).collect()
     }
 
     #[test]
     fn files_of_which_less_than_half_lives_are_emptied_the_sparsest_first() {
-        assert_eq!(emptied(&[50, 49, 100, 0, 0, 10], false), [4, 5, 1], "the fourth was asked for before");
-        assert_eq!(emptied(&[1; 20], false).len(), EMPTIED_MAX);
+        assert_eq!(emptied(&[50, 49, 100, 0, 0, 10], None), [4, 5, 1], "the fourth was asked for before");
+        assert_eq!(emptied(&[1; 20], None).len(), EMPTIED_MAX);
         let without = Pins::of(std::iter::once(0..100).collect());
-        assert_eq!(sparse_files(&without, false, |_| true).len(), 0, "nothing is needed of it");
+        assert_eq!(sparse_files(&without, None, |_| true).len(), 0, "nothing is needed of it");
     }
 
     #[test]
     fn while_the_disk_is_short_more_files_are_worth_it_and_few_are_emptied_at_once() {
-        assert_eq!(emptied(&[80, 79, 100, 0], true), [1], "one at least");
-        assert_eq!(emptied(&[30, 79, 10, 0, 3, 0], true), [5, 4, 2], "as many as are sure to find room");
+        assert_eq!(emptied(&[80, 79, 100, 0], Some(80)), [1], "one at least");
+        assert_eq!(emptied(&[80, 79, 100, 0], Some(78)), [0; 0], "it would not fit");
+        assert_eq!(emptied(&[30, 79, 10, 0, 3, 0], Some(1000)), [5, 4, 2], "no more than are soon done");
+        assert_eq!(emptied(&[30, 79, 10, 0, 3, 0], Some(12)), [5, 4], "as many as find room");
     }
 
     #[test]

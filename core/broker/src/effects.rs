@@ -10,6 +10,7 @@ use queues::{
 };
 use smallvec::SmallVec;
 
+use crate::alarms::Raised;
 use crate::bodies::Fetched;
 use crate::call::Reply;
 use crate::cell::gather::Gather;
@@ -164,6 +165,10 @@ impl Effects for CellEffects<'_> {
     ) {
         let letter = DeadLetter::new(reason, removal, self.queue.life(), message, annotations, shared);
         self.aftermath.dead_letters.push(letter);
+    }
+
+    fn has_room(&self) -> bool {
+        !self.queue.services().alarms.raised().has(Raised::DISK_FULL)
     }
 
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {

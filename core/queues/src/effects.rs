@@ -62,6 +62,11 @@ pub trait Effects {
         shared: Option<HeldBody>,
     );
 
+    /// Whether there is room on the disk for what only saves memory. What makes room elsewhere is written whatever this says.
+    fn has_room(&self) -> bool {
+        true
+    }
+
     /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>);
 

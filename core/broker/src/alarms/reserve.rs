@@ -1,7 +1,8 @@
-//! Room on the disk that only a full disk brings into use: a file beside the logs, given up when a log cannot write.
+//! Room on the disk that only a full disk brings into use: a file beside the logs that becomes shorter when one of them cannot write.
 //!
 //! Without it a full disk could not become empty: what consumers settle makes files unneeded, and nothing may go before that is written
-//! down. It is there only while the disk is short of room, and with it less may wait to be written than it is sure to hold.
+//! down. It is there only while the disk is short of room, and with it less may wait to be written than it is sure to hold. It is given up
+//! in parts, because whoever finds room takes it, and only the logs tell when they find none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,21 +20,44 @@ const BYTES_MAX: u64 = 64 << 20;
 /// On a small disk it is this part of what is free above the threshold of the alarm: 1 / this.
 const PART: u64 = 4;
 
+/// The same since the disk was full, until it is as large as it was: who has filled the disk once will do so again.
+const FULL_PART: u64 = 2;
+
 /// It is made when less than this is free above the threshold, and given back when twice as much is.
 const NEAR_BYTES: u64 = 1 << 30;
+
+/// Not more than this need be free, half of it in reserve, before publishers go on after the disk was full.
+const FREE_BYTES_MAX: u64 = 32 << 20;
 
 /// A start that finds less room than this goes without it.
 const START_BYTES: u64 = 16 << 20;
 
+/// Of it, log and segments may each have so much waiting to be written: 1 / this. The other half is for what consumers settle.
+const WAITING_PART: u64 = 4;
+
 /// So much may wait to be written however small it is.
 const WAITING_BYTES_MIN: u64 = 1 << 20;
+
+/// It is given up in so many parts, none of them smaller than [`GIVEN_BYTES_MIN`].
+const GIVEN_PARTS: u64 = 4;
+
+/// See [`GIVEN_PARTS`].
+const GIVEN_BYTES_MIN: u64 = 1 << 20;
+
+/// What there is of it. Under the lock the file is made and cut: it must not grow while a log waits for room.
+struct Held {
+    bytes: u64,
+    /// As many as it had at most since there was plenty of room.
+    whole_bytes: u64,
+    /// Some of it was given up, and there is not enough room since.
+    is_full: bool,
+}
 
 /// The reserve of a data directory.
 pub(super) struct Reserve {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// Bytes it has. Under the lock it is made and removed: it must not grow while a log waits for it to go.
-    held_bytes: Mutex<u64>,
+    held: Mutex<Held>,
     /// See [`Self::waiting_bytes_max`].
     waiting_bytes_max: AtomicU64,
 }
@@ -43,86 +67,107 @@ impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path) -> Reserve {
         let path = data_dir.join(FILE_NAME);
         let left = disk.open(&path, OpenMode::Read).and_then(|file| file.len());
-        Reserve {
-            disk,
-            path,
-            held_bytes: Mutex::new(left.unwrap_or(0)),
-            waiting_bytes_max: AtomicU64::new(u64::MAX),
-        }
+        let bytes = left.unwrap_or(0);
+        let held = Held { bytes, whole_bytes: bytes, is_full: false };
+        Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
-    /// So much may wait to be written, bytes: half of the reserve, so that the rest is left for what consumers settle. No bound while
-    /// the disk has plenty of room.
+    /// So much may wait to be written to the log, and as much to segments, bytes. No bound while the disk has plenty of room, and none while a
+    /// log waits: what consumers settle must be heard then.
     #[inline]
     pub(super) fn waiting_bytes_max(&self) -> u64 {
         self.waiting_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Bytes it has.
-    pub(super) fn held_bytes(&self) -> u64 {
-        *self.held_bytes.lock()
+    /// Since the disk became full: so much must be free before more may come, and as much is in reserve again then. Less would be full
+    /// again before anybody looks.
+    pub(super) fn free_bytes_min(&self) -> u64 {
+        let held = self.held.lock();
+        if held.is_full { held.whole_bytes.min(FREE_BYTES_MAX) / 2 } else { 0 }
+    }
+
+    #[cfg(test)]
+    fn held_bytes(&self) -> u64 {
+        self.held.lock().bytes
     }
 
     /// A start on a full disk needs room for files that are begun.
     pub(super) fn give_way_to_start(&self, free_bytes: u64) {
         if free_bytes < START_BYTES {
-            self.give_up();
+            self.cut(&mut self.held.lock(), 0);
         }
     }
 
     /// Follows the free space, of which so much may not be used up, unless `is_needed` says that a log waits for room; true when that
     /// changed it. Waits for the disk.
     pub(super) fn follow(&self, free_bytes: u64, limit_bytes: u64, is_needed: impl FnOnce() -> bool) -> bool {
-        let mut held = self.held_bytes.lock();
-        let room = free_bytes.saturating_add(*held).saturating_sub(limit_bytes);
-        let wanted = if room < NEAR_BYTES || (*held > 0 && room < 2 * NEAR_BYTES) {
-            (room / PART).min(BYTES_MAX)
+        let mut held = self.held.lock();
+        if is_needed() {
+            return false;
+        }
+        let before = held.bytes;
+        let room = free_bytes.saturating_add(before).saturating_sub(limit_bytes);
+        let is_plenty = room >= if before > 0 { 2 * NEAR_BYTES } else { NEAR_BYTES };
+        let wanted = if held.is_full {
+            (room / FULL_PART).min(held.whole_bytes)
         } else {
-            0
+            (room / PART).min(BYTES_MAX)
         };
-        let before = *held;
-        if wanted == 0 && room >= NEAR_BYTES {
-            self.remove(&mut held);
-        } else if wanted / 2 > *held && !is_needed() {
+        if is_plenty {
+            self.cut(&mut held, 0);
+            held.whole_bytes = 0;
+        } else if wanted / 2 > before || (held.is_full && wanted > before + GIVEN_BYTES_MIN) {
             self.grow(&mut held, wanted);
+            held.whole_bytes = held.whole_bytes.max(held.bytes);
         }
-        let is_plenty = room >= NEAR_BYTES && *held == 0;
-        let waiting = if is_plenty { u64::MAX } else { (*held / 2).max(WAITING_BYTES_MIN) };
+        let is_bounded = !is_plenty || held.bytes > 0;
+        let waiting = if is_bounded { (held.bytes / WAITING_PART).max(WAITING_BYTES_MIN) } else { u64::MAX };
         self.waiting_bytes_max.store(waiting, Ordering::Relaxed);
-        *held != before
+        held.bytes != before
     }
 
-    /// The disk is full: what it has is free after this. Returns how much that is.
-    pub(super) fn give_up(&self) -> u64 {
-        let mut held = self.held_bytes.lock();
-        let before = *held;
-        self.remove(&mut held);
-        before - *held
+    /// The disk is full: a part of what it has is free after this. Returns how much that is.
+    pub(super) fn give_part(&self) -> u64 {
+        let mut held = self.held.lock();
+        self.waiting_bytes_max.store(u64::MAX, Ordering::Relaxed);
+        held.is_full = true;
+        let before = held.bytes;
+        let part = (held.whole_bytes / GIVEN_PARTS).max(GIVEN_BYTES_MIN);
+        self.cut(&mut held, before.saturating_sub(part));
+        before - held.bytes
     }
 
-    fn grow(&self, held: &mut u64, wanted: u64) {
-        let file =
-            self.disk.open(&self.path, if *held > 0 { OpenMode::ReadWrite } else { OpenMode::CreateEmpty });
-        match file.and_then(|file| file.allocate(wanted)) {
-            Ok(()) => *held = wanted,
+    /// The disk is not full any more.
+    pub(super) fn full_no_more(&self) {
+        self.held.lock().is_full = false;
+    }
+
+    fn grow(&self, held: &mut Held, wanted: u64) {
+        let mode = if held.bytes > 0 { OpenMode::ReadWrite } else { OpenMode::CreateEmpty };
+        let before = held.bytes;
+        held.bytes = wanted;
+        let grown = self.disk.open(&self.path, mode).and_then(|file| file.allocate(wanted));
+        if let Err(error) = grown {
             // Others may have taken the room since. A part of it would be one of which nobody knows.
-            Err(error) => {
-                tracing::debug!(%error, wanted, "no reserve on the disk");
-                *held = wanted;
-                self.remove(held);
-            }
+            tracing::debug!(%error, wanted, "no more reserve on the disk");
+            self.cut(held, before);
         }
     }
 
-    fn remove(&self, held: &mut u64) {
-        if *held == 0 {
+    fn cut(&self, held: &mut Held, bytes: u64) {
+        if held.bytes == 0 {
             return;
         }
-        match self.disk.remove(&self.path) {
+        let cut = if bytes == 0 {
+            self.disk.remove(&self.path)
+        } else {
+            self.disk.open(&self.path, OpenMode::ReadWrite).and_then(|file| file.truncate(bytes))
+        };
+        match cut {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(%error, file = %self.path.display(), "the reserve cannot be given up");
             }
-            _ => *held = 0,
+            _ => held.bytes = bytes,
         }
     }
 }
@@ -150,16 +195,12 @@ mod tests {
     /// One look: what it has then.
     fn look(reserve: &Reserve, limit_bytes: u64) -> u64 {
         let free = reserve.disk.free_bytes(Path::new(DIR)).unwrap();
+        let before = reserve.held_bytes();
         reserve.follow(free, limit_bytes, || false);
         let left = reserve.disk.free_bytes(Path::new(DIR)).unwrap();
-        assert_eq!(left + reserve.held_bytes(), disk_room(reserve, free), "no byte is unaccounted for");
-        reserve.held_bytes()
-    }
-
-    fn disk_room(reserve: &Reserve, free_before: u64) -> u64 {
-        let named = reserve.disk.list(Path::new(DIR)).unwrap().contains(&FILE_NAME.to_owned());
-        assert_eq!(named, reserve.held_bytes() > 0);
-        free_before.max(reserve.disk.free_bytes(Path::new(DIR)).unwrap() + reserve.held_bytes())
+        let held = reserve.held_bytes();
+        assert_eq!(left + held, free + before, "no byte is unaccounted for");
+        held
     }
 
     #[test]
@@ -169,13 +210,13 @@ mod tests {
         for (space_mb, held_mb, waiting_bytes) in [
             (2000, 0, u64::MAX),
             (1024, 0, u64::MAX),
-            (1023, 64, 32 * MB),
-            (2047, 64, 32 * MB),
-            (100, 64, 32 * MB),
+            (1023, 64, 16 * MB),
+            (2047, 64, 16 * MB),
+            (100, 64, 16 * MB),
             (2048, 0, u64::MAX),
-            (100, 25, 25 * MB / 2),
-            (150, 25, 25 * MB / 2),
-            (208, 52, 26 * MB),
+            (100, 25, 25 * MB / 4),
+            (150, 25, 25 * MB / 4),
+            (208, 52, 13 * MB),
         ] {
             disk.set_space_bytes(Some(space_mb * MB));
             assert_eq!(look(&reserve, 0), held_mb * MB, "{space_mb}");
@@ -188,21 +229,41 @@ mod tests {
         let disk = disk(60 * MB);
         let reserve = reserve(&disk);
         assert_eq!((look(&reserve, 50 * MB), look(&reserve, 50 * MB)), (5 * MB / 2, 5 * MB / 2));
-        assert_eq!(reserve.give_up(), 5 * MB / 2);
-        assert_eq!(look(&reserve, 60 * MB), 0);
-        assert_eq!(reserve.waiting_bytes_max(), WAITING_BYTES_MIN);
+        disk.set_space_bytes(Some(50 * MB));
+        assert_eq!((look(&reserve, 50 * MB), reserve.waiting_bytes_max()), (5 * MB / 2, MB));
     }
 
     #[test]
-    fn given_up_it_comes_back_with_the_room_and_not_while_a_log_waits() {
+    fn it_is_given_up_in_parts_and_comes_back_with_the_room() {
         let disk = disk(100 * MB);
         let reserve = reserve(&disk);
         assert_eq!(look(&reserve, 0), 25 * MB);
-        assert_eq!((reserve.give_up(), reserve.give_up()), (25 * MB, 0));
-        assert!(!reserve.follow(100 * MB, 0, || true));
-        assert_eq!(reserve.held_bytes(), 0);
+        disk.set_space_bytes(Some(25 * MB));
+        let given: Vec<u64> = (0..5).map(|_| reserve.give_part()).collect();
+        assert_eq!(given, [25 * MB / 4, 25 * MB / 4, 25 * MB / 4, 25 * MB / 4, 0]);
+        assert_eq!((reserve.waiting_bytes_max(), reserve.held_bytes()), (u64::MAX, 0));
+        assert_eq!(reserve.free_bytes_min(), 25 * MB / 2);
+        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 25 * MB);
+        assert!(!reserve.follow(25 * MB, 0, || true), "a log waits");
         disk.set_space_bytes(Some(8 * MB));
-        assert_eq!(look(&reserve, 0), 2 * MB);
+        assert_eq!(look(&reserve, 0), 4 * MB);
+        disk.set_space_bytes(Some(40 * MB));
+        assert_eq!(look(&reserve, 0), 20 * MB);
+        reserve.full_no_more();
+        assert_eq!((look(&reserve, 0), reserve.free_bytes_min()), (20 * MB, 0));
+        assert_eq!(
+            (reserve.give_part(), reserve.free_bytes_min()),
+            (25 * MB / 4, 25 * MB / 2),
+            "as at first"
+        );
+    }
+
+    #[test]
+    fn no_part_is_smaller_than_a_write_may_be() {
+        let disk = disk(6 * MB);
+        let reserve = reserve(&disk);
+        assert_eq!(look(&reserve, 0), 6 * MB / 4);
+        assert_eq!([(); 3].map(|()| reserve.give_part()), [MB, MB / 2, 0]);
     }
 
     #[test]
@@ -213,7 +274,8 @@ mod tests {
         next.give_way_to_start(START_BYTES);
         assert_eq!(next.held_bytes(), 25 * MB);
         next.give_way_to_start(START_BYTES - 1);
-        assert_eq!((next.held_bytes(), disk.free_bytes(Path::new(DIR)).unwrap()), (0, 100 * MB));
+        assert_eq!(next.held_bytes(), 0);
+        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 100 * MB);
     }
 
     #[test]
@@ -221,6 +283,9 @@ mod tests {
         let disk = disk(10 * MB);
         let reserve = reserve(&disk);
         assert!(!reserve.follow(100 * MB, 0, || false), "there is no such room");
-        assert_eq!((reserve.held_bytes(), disk.free_bytes(Path::new(DIR)).unwrap()), (0, 10 * MB));
+        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 10 * MB);
+        assert!(reserve.follow(4 * MB, 0, || false));
+        assert!(!reserve.follow(90 * MB, 0, || false));
+        assert_eq!((reserve.held_bytes(), disk.free_bytes(Path::new(DIR)).unwrap()), (MB, 9 * MB));
     }
 }

@@ -126,7 +126,7 @@ impl super::Checkpointer {
         }
         looks.next_ns = now_ns + ns(LOOK_INTERVAL);
         self.note_asked(looks, now_ns);
-        let mut queues = self.worth_compacting(services.segment_free_bytes_max);
+        let mut queues = self.worth_compacting(services);
         if queues.is_empty() {
             queues = self.compacted_for_node(services);
             if !queues.is_empty() {
@@ -151,15 +151,21 @@ impl super::Checkpointer {
         }
     }
 
-    fn worth_compacting(&self, free_bytes_max: u64) -> Vec<Arc<Queue>> {
-        let free_bytes_max = if self.0.0.lock().disk_is_short { 0 } else { free_bytes_max };
+    fn worth_compacting(&self, services: &Services) -> Vec<Arc<Queue>> {
+        let is_short = self.0.0.lock().disk_is_short;
+        let (free_bytes_max, mut place_bytes) = if is_short {
+            (0, super::place_bytes(services))
+        } else {
+            (services.segment_free_bytes_max, u64::MAX)
+        };
         let (mut queues, mut bytes) = (Vec::new(), 0);
         while queues.len() < COMPACTED_MAX && bytes < COMPACTED_BYTES_MAX {
             let Some(queue) = self.0.0.lock().sparse.next() else { break };
             // Without a lock: there may be many.
             let room = queue.read_used(|machine, _| machine.segment_room(free_bytes_max)).unwrap_or_default();
-            if is_worth_it(room, free_bytes_max) {
+            if is_worth_it(room, free_bytes_max) && room.needed_bytes <= place_bytes {
                 bytes += room.free_bytes;
+                place_bytes -= room.needed_bytes;
                 queues.push(queue);
             } else if room.free_bytes > 0 {
                 self.0.0.lock().sparse.pass_over(&queue, Some(free_part(room)));

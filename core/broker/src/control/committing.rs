@@ -72,6 +72,10 @@ impl DurableListener for Committing {
         self.alarms.log_waits();
     }
 
+    fn makes_room(&self) -> bool {
+        self.alarms.make_room()
+    }
+
     fn goes_on(&self) {
         tracing::info!("there was room for the metadata log again");
         self.alarms.log_goes_on();

@@ -152,6 +152,10 @@ impl DurableListener for LogWaiters {
         self.alarms.log_waits();
     }
 
+    fn makes_room(&self) -> bool {
+        self.alarms.make_room()
+    }
+
     fn goes_on(&self) {
         tracing::info!("there was room for the message log again");
         self.alarms.log_goes_on();

@@ -212,7 +212,8 @@ impl Classic {
         {
             self.leave_in_log(at, first, range, fx);
         } else {
-            let Some(written) = block.bytes_to_write() else { return 0 };
+            let written = if fx.has_room() { block.bytes_to_write() } else { None };
+            let Some(written) = written else { return 0 };
             block.writing = true;
             self.writes += 1;
             self.tally.totals().disk_writes += u64::from(block.live);

@@ -26,6 +26,12 @@ pub trait DurableListener: Send + Sync {
     /// each [`Self::goes_on`].
     fn waits_for_room(&self, failure: &IoFailure);
 
+    /// Makes room for the write, if it can; true: it is tried again at once. Comes after [`Self::waits_for_room`], and each time that the
+    /// write is tried in vain.
+    fn makes_room(&self) -> bool {
+        false
+    }
+
     /// The write that found no room is made.
     fn goes_on(&self);
 
@@ -82,6 +88,12 @@ impl ListenerSlot {
         if let Some(listener) = listener {
             call(&*listener);
         }
+    }
+
+    /// As [`Self::tell`], with an answer: false without a listener.
+    pub(super) fn ask(&self, call: impl FnOnce(&dyn DurableListener) -> bool) -> bool {
+        let listener = self.inner.lock().listener.clone();
+        listener.is_some_and(|listener| call(&*listener))
     }
 
     /// Tells of the failure, now or when a listener comes.

@@ -135,13 +135,14 @@ impl Shared {
         Position(self.synced.load(Ordering::Acquire))
     }
 
-    /// Notes that a write has to be tried again, and tells so once.
-    pub(super) fn wait_for_room(&self, failure: &IoFailure) {
+    /// Notes that a write has to be tried again, and tells so once. True when room was made for it.
+    pub(super) fn wait_for_room(&self, failure: &IoFailure) -> bool {
         let is_new = self.pending.lock().no_room.replace(failure.clone()).is_none();
         if is_new {
             self.settled.notify_all();
             self.listener.tell(|listener| listener.waits_for_room(failure));
         }
+        self.listener.ask(|listener| listener.makes_room())
     }
 
     /// A write was made: nothing has to be tried again.

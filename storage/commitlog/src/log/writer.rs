@@ -33,7 +33,8 @@ pub enum Step {
     Worked,
     /// There was nothing to do.
     Idle,
-    /// There was no room for what has gathered, or for what another log has to write first; the next step tries again.
+    /// There was no room for what has gathered, or for what another log has to write first; the next step tries again. Worked
+    /// is said instead when the listener has made room: it tries again, too.
     WaitsForRoom,
     /// Another log has to sync something first, see [`crate::Log::write_after`]; the next step looks again.
     WaitsForNames,
@@ -197,8 +198,7 @@ impl LogWriter {
             }
             (Err(failure), Task::Write(write)) if self.may_wait(&failure) => {
                 self.unwritten = Some(*write);
-                self.shared.wait_for_room(&failure);
-                Step::WaitsForRoom
+                if self.shared.wait_for_room(&failure) { Step::Worked } else { Step::WaitsForRoom }
             }
             (Err(failure), _) => {
                 self.shared.fail(failure);

@@ -1,4 +1,4 @@
-//! Checkpoints that come while letters of the dead are under way.
+//! What waits while letters of the dead are under way: checkpoints, the log, segments.
 
 use super::*;
 
@@ -62,4 +62,64 @@ fn letters_that_are_safe_in_time_end_the_checkpoint_with_a_state_record() {
     bench.queue.letters_taken(&removals, bench.now_ms, &mut bench.world);
     assert_eq!((bench.world.checkpoints, state_records(&bench)), (1, 1));
     assert_eq!(bench.world.got, [Some(b"next".to_vec())]);
+}
+
+/// The letters of all that have died are safe.
+fn take_letters(bench: &mut Bench) {
+    let removals = std::mem::take(&mut bench.world.removals);
+    bench.queue.letters_taken(&removals, bench.now_ms, &mut bench.world);
+}
+
+#[test]
+fn a_queue_that_holds_nothing_but_the_dying_needs_the_log_until_their_letters_are_safe() {
+    let mut bench = Bench::new(QueueConfig { dead_letters: true, ..durable() });
+    bench.publish(&[message(b"dies"), message(b"goes")]);
+    bench.consume(consumer(1, 0));
+    bench.settle(SettleHow::Reject, MessageSeq(0), 1);
+    bench.settle(SettleHow::Ack, MessageSeq(1), 1);
+    assert_ne!(bench.queue.oldest_log_position(), 0, "only its record has the first");
+    assert_eq!(bench.restarted().counts().ready, 1);
+    take_letters(&mut bench);
+    assert_eq!(bench.queue.oldest_log_position(), 0);
+    assert_eq!(bench.restarted().counts().ready, 0);
+}
+
+#[test]
+fn segments_of_the_dying_stay_until_their_letters_are_safe() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, dead_letters: true, ..durable() });
+    bench.consume(consumer(1, 0));
+    for _ in 0..200 {
+        bench.publish(&[message(&[3; 10_000])]);
+        bench.run_disk();
+    }
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert_eq!(state_records(&bench), 1, "segments hold what no other record does");
+    bench.settle(SettleHow::Reject, MessageSeq(0), 200);
+    bench.run_disk();
+    assert_eq!((bench.queue.unacked(), bench.world.removals.len()), (0, 200));
+    assert_eq!(bench.world.deleted, [0; 0]);
+    take_letters(&mut bench);
+    assert_eq!(bench.world.deleted, [1]);
+}
+
+#[test]
+fn what_is_written_after_the_sync_of_a_checkpoint_stays_in_memory_until_its_state_record() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..durable() });
+    bench.publish(&[message(b"first")]);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
+    assert_eq!(bench.world.syncs, 1);
+    for _ in 0..200 {
+        bench.publish(&[message(&[3; 10_000])]);
+        bench.run_disk();
+    }
+    assert!(bench.queue.stats(0).disk_bytes > 1 << 20, "most of it is on disk, nobody knows how safely");
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert_eq!(bench.world.checkpoints, 1);
+    let again = bench.restarted();
+    assert_eq!((again.counts().ready, again.blocks_on_disk()), (201, 0), "the record holds all of it");
+    bench.publish(&[message(b"last")]);
+    let kept = bench.queue.resident_bytes();
+    assert!(kept < 400_000, "{kept} bytes: now it may leave");
 }

@@ -67,6 +67,8 @@ impl Classic {
     pub(super) fn schedule_all(&mut self) {
         let ready = self.levels[0].ready() as usize;
         self.take(0, ready);
+        // Sizes of messages on disk are not at hand one by one.
+        self.unacked_bytes += std::mem::take(&mut self.ready_bytes);
     }
 
     /// Lets go what is due, and asks to be woken for what is due next.
@@ -145,6 +147,7 @@ impl Classic {
     /// Drops a message that waits; false when there is none of that name (any more).
     pub fn drop_scheduled(&mut self, seq: MessageSeq, fx: &mut impl Effects) -> bool {
         let dropped = self.is_schedule() && self.drop_unacked(seq, 1) == 1;
+        self.forget_bytes_if_empty();
         self.settle_log(fx);
         dropped
     }
@@ -164,7 +167,15 @@ impl Classic {
             .into_iter()
             .map(|(first, count)| self.drop_unacked(MessageSeq::new(0, first), count))
             .sum();
+        self.forget_bytes_if_empty();
         self.settle_log(fx);
         dropped
+    }
+
+    /// What is dropped from the disk has sizes that are not at hand: they go with the last of all.
+    fn forget_bytes_if_empty(&mut self) {
+        if self.unacked == 0 {
+            self.unacked_bytes = 0;
+        }
     }
 }

@@ -242,6 +242,12 @@ impl Bench {
         }
     }
 
+    /// The letters of all that have died are safe.
+    fn take_letters(&mut self) {
+        let removals = std::mem::take(&mut self.world.removals);
+        self.queue.letters_taken(&removals, self.now_ms, &mut self.world);
+    }
+
     fn bodies(&self) -> Vec<&[u8]> {
         self.world.delivered.iter().map(|(_, _, _, body)| &body[..]).collect()
     }

@@ -58,16 +58,9 @@ fn the_checkpoint_after_one_that_was_given_up_succeeds_when_the_letters_are_safe
 #[test]
 fn letters_that_are_safe_in_time_end_the_checkpoint_with_a_state_record() {
     let mut bench = waiting();
-    let removals = std::mem::take(&mut bench.world.removals);
-    bench.queue.letters_taken(&removals, bench.now_ms, &mut bench.world);
+    bench.take_letters();
     assert_eq!((bench.world.checkpoints, state_records(&bench)), (1, 1));
     assert_eq!(bench.world.got, [Some(b"next".to_vec())]);
-}
-
-/// The letters of all that have died are safe.
-fn take_letters(bench: &mut Bench) {
-    let removals = std::mem::take(&mut bench.world.removals);
-    bench.queue.letters_taken(&removals, bench.now_ms, &mut bench.world);
 }
 
 #[test]
@@ -79,7 +72,7 @@ fn a_queue_that_holds_nothing_but_the_dying_needs_the_log_until_their_letters_ar
     bench.settle(SettleHow::Ack, MessageSeq(1), 1);
     assert_ne!(bench.queue.oldest_log_position(), 0, "only its record has the first");
     assert_eq!(bench.restarted().counts().ready, 1);
-    take_letters(&mut bench);
+    bench.take_letters();
     assert_eq!(bench.queue.oldest_log_position(), 0);
     assert_eq!(bench.restarted().counts().ready, 0);
 }
@@ -100,7 +93,7 @@ fn segments_of_the_dying_stay_until_their_letters_are_safe() {
     bench.run_disk();
     assert_eq!((bench.queue.unacked(), bench.world.removals.len()), (0, 200));
     assert_eq!(bench.world.deleted, [0; 0]);
-    take_letters(&mut bench);
+    bench.take_letters();
     assert_eq!(bench.world.deleted, [1]);
 }
 

@@ -20,11 +20,6 @@ impl Bench {
     fn left(&self) -> Vec<&[u8]> {
         self.world.dead.iter().map(|(_, body)| &body[..]).collect()
     }
-
-    fn take_letters(&mut self) {
-        let removals = std::mem::take(&mut self.world.removals);
-        self.queue.letters_taken(&removals, self.now_ms, &mut self.world);
-    }
 }
 
 /// Numbers that look random and are the same in every run.
@@ -176,4 +171,21 @@ fn a_crowd_that_is_due_at_once_leaves_in_parts() {
         bench.run_disk();
     }
     assert_eq!(bench.left().len(), 100);
+}
+
+#[test]
+fn bytes_of_what_waits_on_disk_are_those_of_all_that_waits_after_a_restart_too() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 128 << 10, ..config() });
+    for nth in 0..2000 {
+        bench.publish(&[delayed(&[7; 500], 1000 + nth)]);
+        bench.run_disk();
+    }
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    bench.queue = bench.restarted();
+    let bytes = |bench: &Bench| (bench.queue.stats(0).ready_bytes, bench.queue.stats(0).unacked_bytes);
+    assert_eq!(bytes(&bench), (0, 2000 * 500));
+    bench.queue.purge(u64::MAX, &mut bench.world);
+    assert_eq!((bench.queue.unacked(), bytes(&bench)), (0, (0, 0)));
 }

@@ -181,7 +181,12 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use wire::amqp091::Table;
+
     use super::*;
+    use crate::data::publish::{Incoming, PublishChannel, Publisher};
+    use crate::driven::{Driven, Engine};
+    use crate::{Broker, Principal, QueueDeclare, test_broker};
 
     #[test]
     fn shares_are_equal_parts_of_a_quarter_of_the_limit_down_to_one_block() {
@@ -213,6 +218,55 @@ mod tests {
             [80, 81, 71, 70, 79].map(&mut shares_at),
             [20 << 20, 4 << 10, 4 << 10, 20 << 20, 20 << 20]
         );
+    }
+
+    /// Publishes messages to a queue, few enough for it to be no holder.
+    fn fill(broker: &Broker, principal: &Principal, name: &[u8]) {
+        let arguments = Table::from_raw(&[]);
+        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
+        broker.declare_queue(principal, declare).expect("it can be declared");
+        let mut publisher = Publisher::new(broker, principal);
+        for nth in 0..COUNT {
+            let body = [nth; 1000];
+            let (routing_key, properties, body) = (name, &[0, 0][..], &body[..]);
+            let message = Incoming { mandatory: false, exchange: b"", routing_key, properties, body };
+            publisher.publish(&mut PublishChannel::new(), message).expect("it is routed");
+        }
+        publisher.flush();
+    }
+
+    const COUNT: u8 = 40;
+
+    #[test]
+    fn while_memory_is_short_queues_that_are_no_holders_give_up_what_they_have_without_an_event_of_their_own()
+    {
+        let (broker, mut driver, principal, _) = test_broker::driven();
+        let names: [&[u8]; 3] = [b"one", b"two", b"three"];
+        names.iter().for_each(|name| fill(&broker, &principal, name));
+        driver.run_until_idle();
+        let services = broker.services();
+        let held = || services.all_queues().iter().map(|queue| queue.memory_bytes().1).collect::<Vec<_>>();
+        let bytes_min = u64::from(COUNT) * 1000;
+        assert!(
+            held().iter().all(|bytes| (bytes_min..HOLDER_BYTES_MIN as u64).contains(bytes)),
+            "{:?}",
+            held()
+        );
+        assert!(!services.relieve_queues(), "there is enough");
+        services.memory_shares().note_used(2, 1);
+        assert!(services.relieve_queues());
+        while driver.step(Engine::Segments) == Driven::Worked {}
+        assert!(held().iter().all(|bytes| *bytes < SHORT_SHARE_BYTES as u64), "{:?}", held());
+        assert!(!services.relieve_queues(), "there is nothing left to give up");
+        for name in names {
+            let got = (0..COUNT).map(|_| {
+                let (_, mut call) = broker.get(&principal, name, false).expect("it is there");
+                driver.run_until_idle();
+                call.try_take().expect("it is answered").expect("it is in service").expect("a message").body
+                    [0]
+            });
+            assert_eq!(got.collect::<Vec<_>>(), (0..COUNT).collect::<Vec<_>>());
+        }
     }
 
     #[test]

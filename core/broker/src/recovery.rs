@@ -2,6 +2,8 @@
 
 mod missing;
 #[cfg(test)]
+mod sealed_tests;
+#[cfg(test)]
 pub(crate) mod tests;
 mod unnamed;
 
@@ -182,7 +184,10 @@ fn bring_up_queues(inner: &Inner, contents: Contents, lost: &HashMap<QueueId, mi
     missing::close_queues(&queues, lost);
     inner.services.bodies.recovered();
     start_all_clocks(&queues);
-    inner.services.seen_files.remove_unknown();
+    let services = &inner.services;
+    services.seen_files.remove_unknown();
+    // What earlier lives filled goes like what this one does: lives may be too short to fill files of their own.
+    services.log.sealed_files().iter().for_each(|file| services.checkpointer.sealed(file.end));
 }
 
 fn open_segments(foundation: &Foundation, dir: &Path) -> Result<Segments, SegmentError> {

@@ -9,6 +9,8 @@
 mod found;
 mod from_log;
 mod moving;
+#[cfg(test)]
+mod needed_tests;
 mod record;
 mod segments;
 mod store;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::driven::{Driven, Engine};
 use crate::test_broker::driven;
 
 #[test]
@@ -64,4 +65,29 @@ fn messages_stop_dying_while_the_log_has_much_to_write_and_go_on_when_it_has_wri
     assert_eq!((ready(&source), ready(&target)), (1, 0));
     driver.run_until_idle();
     assert_eq!((ready(&source), ready(&target)), (0, 1));
+}
+
+#[test]
+fn a_message_that_died_is_not_forgotten_before_its_letter_is_durable() {
+    let (broker, mut driver, principal, _) = driven();
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", b"target");
+    let declare = |name: &'static [u8], arguments| {
+        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
+        broker.declare_queue(&principal, declare).expect("it can be declared").queue
+    };
+    let (source, target) = (declare(b"source", arguments.as_table()), declare(b"target", no_arguments()));
+    publish(&broker, &principal, b"source", PERSISTENT, b"dies");
+    driver.run_until_idle();
+    let (_, mut call) = broker.get(&principal, b"source", true).expect("it is there");
+    let got = call.try_take().expect("it is in memory").expect("it is in service").expect("a message");
+    source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
+    // The letter is in its queue, and only there: while the disk is full, files of which nobody needs anything may go.
+    driver.run_until_idle_without(Some(Engine::MessageLog));
+    assert_eq!((ready(&source), ready(&target)), (0, 1));
+    let out = || source.services().letters_out.load(Ordering::Acquire);
+    assert!(out() == 1 && source.oldest_log_position() > 0);
+    while driver.step(Engine::MessageLog) == Driven::Worked {}
+    driver.run_until_idle();
+    assert!(out() == 0 && source.oldest_log_position() == 0);
 }

@@ -154,13 +154,19 @@ impl Queue {
         now_ms: u64,
         fx: &mut CellEffects<'_>,
     ) {
-        let got = std::mem::take(&mut fx.aftermath.got_without_ack);
-        if !got.is_empty() {
-            machine.settle_unasked(&got, now_ms, fx);
-        }
-        let stranded = std::mem::take(&mut fx.aftermath.got_by_nobody);
-        if !stranded.is_empty() {
-            machine.settle(SettleHow::Requeue, &stranded, now_ms, fx);
+        // What goes back is for the next get that waits, and nobody may wait for its answer either.
+        loop {
+            let got = std::mem::take(&mut fx.aftermath.got_without_ack);
+            let stranded = std::mem::take(&mut fx.aftermath.got_by_nobody);
+            if !got.is_empty() {
+                machine.settle_unasked(&got, now_ms, fx);
+            }
+            if !stranded.is_empty() {
+                machine.settle(SettleHow::Requeue, &stranded, now_ms, fx);
+            }
+            if got.is_empty() && stranded.is_empty() {
+                break;
+            }
         }
         // A queue deleted on the way hears no answers of the disk any more. What it needs of the log is needed until that is durable.
         let is_closed = self.is_closed();

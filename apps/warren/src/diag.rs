@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use broker::offline::{Depth, FileSurvey, Offline, Problems, QueueSurvey, Survey, dump};
+use broker::offline::{Depth, FileSurvey, Offline, Problems, QueueSurvey, Survey, UntoldLoss, dump};
 
 use crate::cli::{DiagAction, DiagArgs};
 
@@ -76,7 +76,7 @@ fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
 
 fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
     let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes, .. } = queue;
-    let QueueSurvey { unread_messages_max, returned_messages, doubtful_messages, .. } = queue;
+    let QueueSurvey { unread_messages_max, untold_loss, returned_messages, doubtful_messages, .. } = queue;
     write!(out, "  '{name}' in vhost '{vhost}' (number {id}): {messages} messages, {body_bytes} bytes")?;
     if *returned_messages > 0 {
         write!(
@@ -95,6 +95,18 @@ fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
     }
     if *unread_messages_max > 0 {
         write!(out, ", up to {unread_messages_max} messages LOST with records of log/ that cannot be read")?;
+    }
+    match untold_loss {
+        None => {}
+        Some(UntoldLoss::AtMost(most)) => {
+            write!(
+                out,
+                ", what it LOST with records of log/ of which nothing behind them tells is not known: {most} messages at most"
+            )?;
+        }
+        Some(UntoldLoss::Unknown) => {
+            write!(out, ", what it LOST with log/ is not known")?;
+        }
     }
     Ok(writeln!(out)?)
 }

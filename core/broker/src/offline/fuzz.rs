@@ -112,15 +112,14 @@ fn fill(folder: &Path, killed: &Path) -> Held {
     drop((broker, principal));
     let reading = tempfile::tempdir().expect("a folder");
     copy(folder, reading.path());
-    held(reading.path())
+    drain(reading.path(), all.iter().map(|name| (*name).to_owned()))
 }
 
-/// All that the queues of a folder hold; they are empty afterwards.
-fn held(folder: &Path) -> Held {
+/// All that these queues of a folder hold; they are empty afterwards.
+pub(super) fn drain(folder: &Path, names: impl Iterator<Item = String>) -> Held {
     let (broker, principal) = open(folder);
-    let all = [&MIXED[..], &FANS, &[ALONE]].concat();
-    let held = all.iter().map(|name| ((*name).to_owned(), take(&broker, &principal, name, usize::MAX)));
-    let held = held.collect();
+    let held =
+        names.map(|name| (name.clone(), take(&broker, &principal, &name, usize::MAX))).collect::<Held>();
     broker.shutdown();
     held
 }
@@ -181,14 +180,14 @@ fn in_segments(folder: &Path, live: &Held) -> HashSet<String> {
     bodies.filter(|body| text.contains(body.as_str())).cloned().collect()
 }
 
-/// Salvages, and opens what came out.
-fn salvaged(folder: &Path) -> (Survey, Held) {
+/// Salvages; gives the report and what the queues that it names hold in the new folder, each as much as it says.
+pub(super) fn salvaged(folder: &Path) -> (Survey, Held) {
     let new = tempfile::tempdir().expect("a folder");
     let to = new.path().join("new");
     let salvaged = Offline::open(folder).expect("nobody has it").salvage(&to).expect("it can be read");
     let clean = Offline::open(&to).expect("nobody has it").survey(Depth::Blocks).expect("it can be read");
     assert_eq!(clean.problems.texts, [""; 0]);
-    let held = held(&to);
+    let held = drain(&to, salvaged.survey.queues.iter().map(|queue| queue.name.clone()));
     for queue in &salvaged.survey.queues {
         assert_eq!(queue.messages, held[&queue.name].len() as u64, "{queue:?}");
     }

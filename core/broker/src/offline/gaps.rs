@@ -9,10 +9,11 @@ use std::ops::Range;
 use commitlog::Record;
 use queues::{MessageSeq, RecordKind, Recovering, enqueued, settled};
 
+use super::survey::UntoldLoss;
 use crate::bodies::{BODY, PLACES, STREAM};
 
 /// Bytes that a message takes in a record at least (`docs/formats/queue-records.md`).
-const MESSAGE_BYTES_MIN: u64 = 24;
+pub(super) const MESSAGE_BYTES_MIN: u64 = 24;
 
 /// What is known of one log, fed with its good records in order.
 #[derive(Debug, Default)]
@@ -171,6 +172,12 @@ impl Gaps {
         self.bytes
     }
 
+    /// The queue whose record seems to be all that follows the last good one, and brings it messages.
+    pub(super) fn tail_enqueue(&self) -> Option<u64> {
+        let (stream, kind) = self.tail?.header?;
+        RecordKind::from_code(kind).is_some_and(RecordKind::is_enqueue).then_some(stream)
+    }
+
     /// To be told of each record of a queue before it is applied.
     pub(super) fn before(&mut self, id: u64, queue: &Recovering, kind: RecordKind, payload: &[u8]) {
         let (count, bytes) = (self.count, self.bytes);
@@ -215,6 +222,15 @@ impl Gaps {
     /// Messages at most that any queue can have had in what cannot be read.
     pub(super) fn any_messages_max(&self) -> u64 {
         self.bytes / MESSAGE_BYTES_MIN
+    }
+
+    /// What the queue may have lost of which nothing that follows tells.
+    pub(super) fn untold_loss(&self, id: u64, has_levels: bool) -> Option<UntoldLoss> {
+        if !self.is_open(id, has_levels) {
+            return None;
+        }
+        // Without any file nobody knows how long they were.
+        Some(if self.bytes == 0 { UntoldLoss::Unknown } else { UntoldLoss::AtMost(self.any_messages_max()) })
     }
 }
 

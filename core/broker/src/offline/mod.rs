@@ -17,7 +17,8 @@ mod strays;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 pub use dump::dump;
 pub use salvage::Salvaged;
-pub use survey::{Depth, FileSurvey, Offline, OfflineError, Problems, QueueSurvey, Survey};
+pub use survey::{Depth, FileSurvey, Offline, OfflineError, Problems, QueueSurvey, Survey, UntoldLoss};

@@ -312,14 +312,22 @@ impl Told {
 }
 
 impl Returned {
+    /// Counts what came back.
+    pub(super) fn count(&self, survey: &mut Survey) {
+        for to in &mut survey.queues {
+            let ReturnedTo { messages, copies, twins, .. } =
+                self.queues.get(&to.id).copied().unwrap_or_default();
+            (to.returned_messages, to.returned_twins, to.left_out_messages) = (messages, twins, copies);
+        }
+    }
+
     /// Tells what came back.
     pub(super) fn tell(&self, survey: &mut Survey) {
-        let queues = survey.queues.iter_mut();
-        for (queue, to) in queues.filter_map(|queue| Some((self.queues.get(&queue.id)?, queue))) {
+        let Survey { queues, problems, .. } = survey;
+        for (queue, to) in queues.iter().filter_map(|queue| Some((self.queues.get(&queue.id)?, queue))) {
             let ReturnedTo { blocks, messages, copies, twins } = *queue;
-            (to.returned_messages, to.returned_twins, to.left_out_messages) = (messages, twins, copies);
             if copies > 0 {
-                survey.problems.add(format!(
+                problems.add(format!(
                     "queue '{}' in vhost '{}': {copies} messages in blocks of its segments of which no record tells are taken for those with the same \
                      bytes of which records or other blocks tell",
                     to.name, to.vhost
@@ -332,7 +340,7 @@ impl Returned {
                 0 => String::new(),
                 _ => format!(", and {twins} with the bytes of others may be there twice"),
             };
-            survey.problems.add(format!(
+            problems.add(format!(
                 "queue '{}' in vhost '{}': its newest state record may be among what cannot be read. {messages} messages in {blocks} blocks of \
                  its segments of which no record tells are put before the others, in the order in which they were written: those that were \
                  settled come again{twice}",

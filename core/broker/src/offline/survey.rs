@@ -1,13 +1,13 @@
 //! Reads a whole data directory without changing it. Refuses to stop at damage.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use commitlog::{
-    ClosedLog, DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, Position, Record, SegmentError,
-    SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments, read_all_snapshots,
-    read_manifest, segments_exist,
+    ClosedLog, DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, LogOptions, Position, Record,
+    SegmentError, SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments,
+    read_all_snapshots, read_manifest, segments_exist,
 };
 use metadata::State;
 use platform::RealDisk;
@@ -18,6 +18,7 @@ use super::adopt::{Adopted, Known, adopt, drop_empty};
 use super::gaps::Gaps;
 use super::presence::{Needed, Presence, Readable, Reader};
 use super::strays::levels;
+use super::unread::{Numbers, tell_ends, tell_gaps};
 use crate::bodies::{BodiesFound, PLACES, STREAM};
 use crate::control::follow::{Contents, store_id};
 use crate::log_places::assemble;
@@ -78,6 +79,8 @@ pub struct FileSurvey {
     pub damaged_bytes: u64,
     /// Bytes of a write that was never finished, at the end of the newest file.
     pub unfinished_bytes: u64,
+    /// The file ends behind them, and not where a step of its filling does: there may have been more of it.
+    pub may_be_cut: bool,
 }
 
 impl FileSurvey {
@@ -86,6 +89,15 @@ impl FileSurvey {
         let (path, first, bytes) = (file.path.clone(), file.first.0, file.bytes);
         FileSurvey { log, path, first, bytes, ..FileSurvey::default() }
     }
+}
+
+/// Messages of a queue that may have been in records of the log that cannot be read, where nothing that follows tells how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UntoldLoss {
+    /// At most so many.
+    AtMost(u64),
+    /// Nobody knows how long the log was.
+    Unknown,
 }
 
 /// One durable queue.
@@ -110,9 +122,11 @@ pub struct QueueSurvey {
     /// Those of which nothing is left, neither file nor record, and which may have been settled the same way: that is what is left when all is
     /// settled.
     pub gone_messages: u64,
-    /// Messages at most that were in records of the log that cannot be read, as far as later records of the queue tell: transient ones
-    /// are among them.
+    /// Messages at most that were in records of the log that cannot be read and were not found elsewhere, as far as later records of the
+    /// queue tell: transient ones are among them.
     pub unread_messages_max: u64,
+    /// What it may have lost beside those.
+    pub untold_loss: Option<UntoldLoss>,
     /// Those among the messages that blocks in segments hold of which no record tells: some may have been settled.
     pub returned_messages: u64,
     /// Those among these that have the bytes of another message that is there: they may be there twice.
@@ -232,6 +246,7 @@ impl Offline {
         let mut adopted = adopt(&self.disk, &files.all(), &segments, &mut known)?;
         let mut state = known.state;
         let (mut contents, mut bodies, gaps) = self.read_messages(&state, &files.files, &mut survey)?;
+        let numbers = Numbers::of(&contents, &gaps);
         let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
         let returned = self.bring_back(&mut contents, &state, (&gaps, &files, &log), segments)?;
         drop_empty(&mut state, &mut contents, &mut adopted);
@@ -239,9 +254,10 @@ impl Offline {
         let reader = Reader { offline: self, log: &log, depth, gaps: &gaps };
         let mut needed = self.check_bodies(&mut contents, &mut bodies, reader, &mut survey);
         self.check_blocks(&state, &mut contents, reader, &mut survey, &mut needed)?;
-        tell_ends(&mut survey);
+        tell_ends(&gaps, &mut survey);
         tell_adopted(&adopted, &mut survey);
-        tell_gaps(&gaps, &levels(&state), &mut survey);
+        returned.count(&mut survey);
+        tell_gaps(&gaps, &levels(&state), &numbers, &mut survey);
         returned.tell(&mut survey);
         Ok(Reading { survey, state, contents, log, bodies })
     }
@@ -429,6 +445,7 @@ impl Offline {
             }
             Found::Unfinished { bytes, header, .. } => {
                 seen.unfinished_bytes = bytes;
+                seen.may_be_cut = !file.bytes.is_multiple_of(LogOptions::default().prefill_bytes);
                 show(Shown::End(header));
             }
         })?;
@@ -479,50 +496,6 @@ impl Offline {
         survey.segments_unneeded = survey.segments.saturating_sub(needed.segments);
         Ok(())
     }
-}
-
-/// Tells of messages in records that cannot be read.
-fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, u8>, survey: &mut Survey) {
-    if gaps.bytes() == 0 {
-        return;
-    }
-    survey.queues.iter_mut().for_each(|queue| queue.unread_messages_max = gaps.messages_max(queue.id));
-    let known: u64 = survey.queues.iter().map(|queue| queue.unread_messages_max).sum();
-    let open =
-        survey.queues.iter().filter(|queue| gaps.is_open(queue.id, levels.contains_key(&queue.id))).count();
-    let (bytes, most) = (gaps.bytes(), gaps.any_messages_max());
-    let rest = match open {
-        0 => String::new(),
-        _ => format!(
-            ". Of {open} of the queues nothing follows that tells what was there: what these lost cannot be known, {most} messages at most"
-        ),
-    };
-    let counted = match (known, open) {
-        (0, 1..) => String::new(),
-        _ => format!(": by what comes behind them, up to {known} messages are lost"),
-    };
-    survey.problems.add(format!("log/: {bytes} bytes of records cannot be read{counted}{rest}"));
-    let unneeded = survey.segments_unneeded;
-    if unneeded > 0 {
-        survey.problems.add(format!(
-            "no readable record names {unneeded} of the segment files: if a state record of their queues was in what cannot be read, the \
-             messages in them are lost, too, and are not counted"
-        ));
-    }
-}
-
-/// Tells of the ends of logs that cannot be read.
-fn tell_ends(survey: &mut Survey) {
-    let unfinished = survey.files.iter().filter(|file| file.unfinished_bytes > 0);
-    let notes = unfinished.map(|file| {
-        let what = if file.log == "meta" { "declarations, deletions or bindings" } else { "messages, settlements or states of queues" };
-        format!(
-            "{}: the last {} bytes cannot be read: a write that a crash interrupted, of which nobody had been told, or damage of the last one. \
-             Then the {what} in it are lost, and nothing tells which",
-            file.path.display(), file.unfinished_bytes
-        )
-    });
-    survey.notes = notes.collect();
 }
 
 /// Tells of messages in queues that the metadata do not name.

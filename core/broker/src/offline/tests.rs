@@ -5,10 +5,10 @@ use std::path::Path;
 use metadata::{Arguments, Command, DeclareExchange};
 use stdx::QueueId;
 
-use super::{Depth, Offline, OfflineError, Survey, dump};
+use super::{Depth, Offline, OfflineError, Survey, UntoldLoss, dump};
 use crate::recovery::tests::{
-    PLACED_COUNT, STORED, damage_last_declaration, files_below, filled, filled_in_log, kept_files, killed,
-    open, segment_files, store,
+    PLACED_COUNT, STORED, damage_last_declaration, declared, files_below, filled, filled_in_log, kept_files,
+    killed, open, segment_files, store, store_block,
 };
 
 fn survey(dir: &Path) -> Survey {
@@ -270,6 +270,70 @@ fn messages_in_damaged_records_are_counted_by_those_behind_them() {
         "{told}"
     );
     assert_eq!(salvaged(dir.path()), both(6, ALL));
+}
+
+#[test]
+fn messages_that_were_found_in_segments_are_not_told_to_be_lost_as_well() {
+    // With bodies of one byte, all of them different.
+    let message = |body| [&[0, 0, 0, 13, 1][..], &[0; 11], &[body]].concat();
+    let dir = tempfile::tempdir().unwrap();
+    let id = declared(dir.path());
+    store_block(dir.path(), id, &[message(1), message(2), message(3)].concat());
+    enqueue(dir.path(), id, ALL..ALL + 2);
+    let logs = files_below(&dir.path().join("log"));
+    let has_records =
+        |file: &&std::path::PathBuf| std::fs::read(file).unwrap()[32..].iter().any(|it| *it != 0);
+    wreck(logs.iter().find(has_records).unwrap(), 70);
+    let survey = survey(dir.path());
+    assert_eq!(queues(&survey), [("a", ALL + 2, 0)]);
+    let a = &survey.queues[0];
+    assert_eq!((a.returned_messages, a.unread_messages_max, a.untold_loss), (ALL, 0, None));
+    assert!(
+        survey.problems.texts.iter().any(|text| text.contains("up to 0 messages are lost")),
+        "{survey:?}"
+    );
+}
+
+#[test]
+fn queues_of_which_nothing_tells_what_they_lost_say_so_each_for_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    enqueue(dir.path(), ids[0], 3..8);
+    let untold = || survey(dir.path()).queues.iter().map(|queue| queue.untold_loss).collect::<Vec<_>>();
+    assert_eq!(untold(), [None, None]);
+    let file = files_below(&dir.path().join("log")).pop().unwrap();
+    wreck(&file, records(&std::fs::read(&file).unwrap())[1] + 40);
+    // A record of 56 bytes, of messages of 24 at least.
+    assert_eq!(untold(), [None, Some(UntoldLoss::AtMost(2))]);
+    std::fs::remove_dir_all(dir.path().join("log")).unwrap();
+    std::fs::remove_file(dir.path().join("log.manifest")).unwrap();
+    assert_eq!(untold(), [Some(UntoldLoss::Unknown); 2]);
+}
+
+#[test]
+fn a_newest_file_that_ends_amid_a_record_may_have_been_cut_and_its_note_says_what_was_lost_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    enqueue(dir.path(), ids[0], 3..100);
+    std::fs::remove_file(dir.path().join("log.manifest")).unwrap();
+    let path = newest_log(dir.path());
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    let starts = records(&std::fs::read(&path).unwrap());
+    // Within the room that is filled in advance.
+    file.set_len(starts[40] as u64 + 36).unwrap();
+    let survey = survey(dir.path());
+    assert_eq!((survey.notes.len(), survey.problems.texts.len()), (1, 0), "{survey:?}");
+    let note = &survey.notes[0];
+    assert!(note.contains("messages of queue 'a' in vhost '/'"), "{note}");
+    let messages = ((64 << 20) - starts[40] as u64 - 36) / 24;
+    assert!(
+        note.contains("cut it short") && note.contains(&format!("{messages} messages at most")),
+        "{note}"
+    );
+    // Zeros behind it are room that was filled in advance.
+    file.set_len(1 << 20).unwrap();
+    let note = &self::survey(dir.path()).notes[0];
+    assert!(note.contains("bytes cannot be read") && !note.contains("cut it short"), "{note}");
 }
 
 #[test]

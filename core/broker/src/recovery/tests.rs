@@ -47,13 +47,24 @@ pub(crate) fn filled(dir: &Path) -> Vec<QueueId> {
     ids.to_vec()
 }
 
+/// A directory with the queue `a`, of which no record of a message tells.
+pub(crate) fn declared(dir: &Path) -> QueueId {
+    let broker = open(dir).unwrap();
+    let id = declare(&broker, "a");
+    broker.shutdown();
+    id
+}
+
 /// Gives a queue one block in a segment and a state record that names it, as an earlier life may have left them.
 pub(crate) fn store(dir: &Path, id: QueueId) {
-    let mut block = Vec::new();
-    (0..PLACED_COUNT).for_each(|_| block.extend_from_slice(&STORED));
+    store_block(dir, id, &[STORED; PLACED_COUNT as usize].concat());
+}
+
+/// The same with these [`PLACED_COUNT`] messages.
+pub(crate) fn store_block(dir: &Path, id: QueueId, block: &[u8]) {
     let disk = Arc::new(RealDisk);
     let segments = Segments::open(disk.clone(), &dir.join("segments"), SegmentOptions::default()).unwrap();
-    let place = segments.write_block(id.0, &block).unwrap();
+    let place = segments.write_block(id.0, block).unwrap();
     segments.sync(id.0).unwrap();
     let (log, _) = Log::open(disk, &dir.join("log"), LogOptions::default()).unwrap();
     log.append(id.0, RecordKind::State as u8, |out| {

@@ -142,22 +142,39 @@ fn queues(bench: &mut Bench) {
             std::thread::sleep(REST);
         });
     }
-    let few = count / 10;
-    client.declare_many("used-", 0..few, &TableBuf::new());
-    bench.cost(
-        "the same queue after a message went through it and it came to rest, on top",
-        few,
-        Some(64.0),
-        |_| {
-            for number in 0..few {
-                client.publish(&Message::sized(12), &format!("used-{number:06}"), 1);
-            }
-            for number in 0..few {
-                client.get_and_ack(&format!("used-{number:06}"));
-            }
-            std::thread::sleep(REST);
-        },
+    // So few that the first has not come to rest when the last is used.
+    used(
+        bench,
+        &mut client,
+        ("spent-", few),
+        Duration::ZERO,
+        "the same queue when a message has just gone through it, on top",
+        None,
     );
+    std::thread::sleep(REST);
+    let what = "the same queue after a message went through it and it came to rest, on top";
+    used(bench, &mut client, ("used-", count / 10), REST, what, Some(64.0));
+}
+
+/// Queues through each of which a message goes.
+fn used(
+    bench: &mut Bench,
+    client: &mut Client,
+    (prefix, count): (&str, usize),
+    rest: Duration,
+    what: &str,
+    budget: Option<f64>,
+) {
+    client.declare_many(prefix, 0..count, &TableBuf::new());
+    bench.cost(what, count, budget, |_| {
+        for number in 0..count {
+            client.publish(&Message::sized(12), &format!("{prefix}{number:06}"), 1);
+        }
+        for number in 0..count {
+            client.get_and_ack(&format!("{prefix}{number:06}"));
+        }
+        std::thread::sleep(rest);
+    });
 }
 
 fn connections(bench: &mut Bench) {

@@ -138,11 +138,12 @@ impl Seats {
 
 /// Ends an idle connection of the address with the most of them.
 fn make_room(taken: &mut HashMap<u64, Taken>, fresh: Duration) {
+    // One look: with a second one somebody would be idle who was not.
+    let mut idle: Vec<_> = taken.values_mut().filter(|it| it.is_idle(fresh)).collect();
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-    taken.values().filter(|it| it.is_idle(fresh)).for_each(|it| *counts.entry(it.address).or_default() += 1);
-    let idle = taken.values_mut().filter(|it| it.is_idle(fresh));
-    let victim = idle.min_by_key(|it| (std::cmp::Reverse(counts[&it.address]), it.rank()));
-    victim.into_iter().for_each(Taken::end);
+    idle.iter().for_each(|it| *counts.entry(it.address).or_default() += 1);
+    let victim = idle.iter_mut().min_by_key(|it| (std::cmp::Reverse(counts[&it.address]), it.rank()));
+    victim.into_iter().for_each(|it| it.end());
 }
 
 impl Seat {
@@ -319,6 +320,15 @@ mod tests {
         taken.remove(1);
         taken.push(Arc::new(seats.try_take(ONE).unwrap()));
         assert!(seats.try_take(ONE).is_none() && is_ending(&taken[1]), "three of four are silent");
+    }
+
+    #[test]
+    fn who_becomes_idle_while_room_is_made_does_no_harm() {
+        for nth in 0..2_000 {
+            let seats = Seats::with_fresh(200, Duration::from_nanos(nth * 50));
+            let _taken: Vec<_> = (0..200).map(|at| seats.try_take(IpAddr::from([10, 0, 1, at]))).collect();
+            assert!(seats.try_take(ONE).is_none());
+        }
     }
 
     #[tokio::test]

@@ -325,11 +325,13 @@ def test_many_requests_at_once_are_all_answered(api, broker):
     assert broker.memory_kib() - before < 150_000
 
 
-def test_thousands_of_connections_at_once_are_all_answered(broker):
+@pytest.mark.parametrize("count,waits_for_all", [(10_000, False), (4_000, True)])
+def test_thousands_of_connections_at_once_are_all_answered(broker, count, waits_for_all):
+    """Also those that say nothing until all are there, more than are served at once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     before = broker.memory_kib()
-    seen, _ = at_once(broker.address, min(10_000, hard - 200))
+    seen, _ = at_once(broker.address, min(count, hard - 200), waits_for_all)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert set(seen) <= {"200", "503"} and seen["200"] > 9 * seen.get("503", 0), seen
     assert broker.memory_kib() - before < 150_000

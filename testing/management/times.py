@@ -86,8 +86,8 @@ def timed(broker, api, path, rounds, publisher):
     print(f"{statistics.median(took):9.1f} {max(took):9.1f} {cpu:7.1f} {size:10}  {publisher.worst():>14}  {path}", flush=True)
 
 
-def at_once(address, count):
-    """So many connections at once, each of which asks when it is there; counts the statuses, and what was closed without one."""
+def at_once(address, count, waits_for_all=False):
+    """So many connections at once, each of which asks when it is there, or when all are; counts the statuses, and what was closed without one."""
     login = base64.b64encode(b"guest:guest").decode()
     text = f"GET /api/queues?page=1&page_size=10 HTTP/1.1\r\nhost: x\r\nauthorization: Basic {login}\r\nconnection: close\r\n\r\n".encode()
     events, seen, began = select.epoll(), {}, time.perf_counter()
@@ -100,11 +100,13 @@ def at_once(address, count):
             clients[client.fileno()] = [client, b""]
             count -= 1
             try:
+                if waits_for_all:
+                    raise BlockingIOError
                 client.send(text)
                 events.register(client, select.EPOLLIN)
             except OSError:                     # not connected yet
                 events.register(client, select.EPOLLOUT)
-        for number, what in events.poll(0 if count else 1):
+        for number, what in [] if waits_for_all and count else events.poll(0 if count else 1):
             client, answer = clients[number]
             try:
                 if what & select.EPOLLOUT:

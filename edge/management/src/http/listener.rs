@@ -20,10 +20,23 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::problem::Problem;
 use super::router::refuse;
-use super::seats::{Busy, Seat, Seats};
+use super::slots::{Busy, Slot, SlotBounds, Slots};
+use crate::prometheus::open_files_max;
 
-/// Connections of HTTP clients at once. A further one ends one that is idle; when none is, it waits in the kernel.
+/// Connections of HTTP clients that are served at once. A further one that asks ends one that is idle; when none is, it waits.
 pub const CONNECTIONS_MAX: usize = 1024;
+
+/// Connections of one address among them that may be idle.
+const ADDRESS_IDLE_MAX: usize = 256;
+
+/// Connections beside them that have not asked yet, or wait for a slot: a socket each, nothing is read. More wait in the kernel. Of the
+/// files that this process may open they leave so many to all else, and half of the others, but some there are always.
+const WAITING_MAX: usize = 16_384;
+const WAITING_MIN: usize = 256;
+const FILES_KEPT: u64 = 2048;
+
+/// How long a client that asks waits for a slot before it is told to ask again.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Requests that are answered at once; more wait for their turn.
 pub const CALLS_MAX: usize = 16;
@@ -43,7 +56,7 @@ pub(crate) const FORMS_MAX: usize = 64;
 /// How long a client may take to send a request's head, and be idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a client that never sent a whole head may take for its first.
+/// How long a client may take to begin with its first head, and then to send all of it.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest path and query of a request, bytes: RabbitMQ's.
@@ -53,7 +66,7 @@ const TARGET_TOO_LONG: &str = "the path and the query have at most 8000 bytes";
 /// Largest head of a request, and bytes buffered of a connection.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// Connections that wait in the kernel for a place; those of clients beyond try again by themselves.
+/// Connections that wait in the kernel; those of clients beyond try again by themselves.
 const BACKLOG: u32 = 4096;
 
 /// Pause after a failed accept, such as out of file descriptors.
@@ -63,9 +76,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remote(pub(crate) SocketAddr);
 
-/// The place of a request's connection.
+/// The slot of a request's connection.
 #[derive(Debug, Clone)]
-pub(super) struct Seated(pub(super) Arc<Seat>);
+pub(super) struct InSlot(pub(super) Arc<Slot>);
 
 /// A bound socket for HTTP.
 #[derive(Debug)]
@@ -97,12 +110,15 @@ impl HttpListener {
 
     /// Serves until dropped; connections go on until they are idle or the runtime ends.
     pub async fn serve(self, router: Router) {
-        let seats = Seats::new(CONNECTIONS_MAX);
+        let waiting = Slots::new(waiting_bounds(open_files_max()));
+        let served =
+            Slots::new(SlotBounds { count_max: CONNECTIONS_MAX, address_idle_max: ADDRESS_IDLE_MAX });
         loop {
             match self.0.accept().await {
                 Ok((stream, remote)) => {
-                    let seat = Arc::new(seats.take(remote.ip().to_canonical()).await);
-                    tokio::spawn(serve_one(stream, remote, router.clone(), seat));
+                    let waits = Arc::new(waiting.acquire(remote.ip().to_canonical()).await);
+                    let arrived = Arrived { stream, remote, waits };
+                    tokio::spawn(arrived.welcome(served.clone(), router.clone(), SLOT_TIMEOUT));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "an HTTP connection could not be accepted");
@@ -113,6 +129,68 @@ impl HttpListener {
     }
 }
 
+/// Of any number of addresses.
+fn waiting_bounds(files_max: Option<u64>) -> SlotBounds {
+    let files = files_max.unwrap_or(u64::MAX).saturating_sub(FILES_KEPT) / 2;
+    let count_max = usize::try_from(files).unwrap_or(usize::MAX).clamp(WAITING_MIN, WAITING_MAX);
+    SlotBounds { count_max, address_idle_max: usize::MAX }
+}
+
+/// A connection that is not served yet.
+struct Arrived {
+    stream: TcpStream,
+    remote: SocketAddr,
+    /// Its slot among those that wait.
+    waits: Arc<Slot>,
+}
+
+impl Arrived {
+    /// Waits until it asks, then for a slot, and serves it.
+    async fn welcome(self, served: Arc<Slots>, router: Router, patience: Duration) {
+        let Self { stream, remote, waits } = self;
+        let Some(stream) = asking(stream, remote, &waits).await else { return };
+        let asks = waits.begin();
+        let slot = tokio::time::timeout(patience, served.acquire(remote.ip().to_canonical())).await;
+        drop((asks, waits));
+        match slot {
+            // A task of its own: those that wait are many, and stay small.
+            Ok(slot) => drop(tokio::spawn(serve_one(stream, remote, router, Arc::new(slot)))),
+            Err(_) => {
+                tracing::debug!(%remote, "an HTTP connection asked and found no slot");
+                stream.into_std().into_iter().for_each(|stream| turn_away(stream, true));
+            }
+        }
+    }
+}
+
+/// Waits for the first byte. `None` for who sends none: goes away, is late, or has to make room.
+async fn asking(stream: TcpStream, remote: SocketAddr, waits: &Slot) -> Option<TcpStream> {
+    let late = tokio::time::sleep(FIRST_HEAD_TIMEOUT);
+    tokio::pin!(late);
+    let mut byte = [0];
+    loop {
+        tokio::select! {
+            bytes = stream.peek(&mut byte) => return bytes.is_ok_and(|bytes| bytes > 0).then_some(stream),
+            () = waits.ended() => if !waits.is_given_up() { continue },
+            () = &mut late => {}
+        }
+        let (unblocked, has_asked) = looked_at(stream)?;
+        if has_asked {
+            waits.stay();
+            return Some(unblocked);
+        }
+        tracing::debug!(%remote, "an HTTP connection was closed: no request came");
+        return None;
+    }
+}
+
+/// Whether the kernel has bytes of it: the runtime may hear of them late when there is much to do.
+fn looked_at(stream: TcpStream) -> Option<(TcpStream, bool)> {
+    let stream = stream.into_std().ok()?;
+    let has_bytes = stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0);
+    Some((TcpStream::from_std(stream).ok()?, has_bytes))
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
     socket.set_reuseaddr(true)?;
@@ -120,43 +198,43 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router, seat: Arc<Seat>) {
+async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router, slot: Arc<Slot>) {
     // Without it only small answers are slower.
     let _ = stream.set_nodelay(true);
     let mut next = Some(stream);
     while let Some(stream) = next {
-        next = serve_while_seated(stream, remote, router.clone(), &seat).await;
+        next = serve_in_slot(stream, remote, router.clone(), &slot).await;
     }
 }
 
 /// Serves until the connection ends or has to make room. Gives it back if it may stay: a request came in just then.
-async fn serve_while_seated(
+async fn serve_in_slot(
     stream: TcpStream,
     remote: SocketAddr,
     router: Router,
-    seat: &Arc<Seat>,
+    slot: &Arc<Slot>,
 ) -> Option<TcpStream> {
     let inner = TowerToHyperService::new(router);
-    let service = FromRemote { remote: Remote(remote), seat: seat.clone(), inner };
+    let service = FromRemote { remote: Remote(remote), slot: slot.clone(), inner };
     let mut served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    while !seat.is_given_up() {
+    while !slot.is_given_up() {
         tokio::select! {
             served = &mut served => {
                 log_end(remote, served);
                 return None;
             }
-            () = seat.ended() => {}
-            () = no_head(seat) => {
+            () = slot.ended() => {}
+            () = no_head(slot) => {
                 tracing::debug!(%remote, "an HTTP connection was closed: no request came");
                 return None;
             }
         }
     }
-    if seat.is_lingering() {
+    if slot.is_lingering() {
         tracing::debug!(%remote, "an HTTP connection that went on to send after its answer is closed to make room for another");
         return None;
     }
@@ -165,7 +243,7 @@ async fn serve_while_seated(
     // What the kernel knows, not what the runtime has heard of: that may be late when there is much to do.
     let stream = parts.io.into_inner().into_std().ok()?;
     if !has_asked && stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0) {
-        seat.stay();
+        slot.stay();
         return TcpStream::from_std(stream).ok();
     }
     tracing::debug!(%remote, "an idle HTTP connection is closed to make room for another");
@@ -200,9 +278,9 @@ fn turn_away(mut stream: std::net::TcpStream, has_asked: bool) {
 }
 
 /// Ends when the first head is late.
-async fn no_head(seat: &Seat) {
+async fn no_head(slot: &Slot) {
     tokio::time::sleep(FIRST_HEAD_TIMEOUT).await;
-    if seat.has_called() {
+    if slot.has_called() {
         std::future::pending::<()>().await;
     }
 }
@@ -210,7 +288,7 @@ async fn no_head(seat: &Seat) {
 /// Tells each request where it comes from, and its place that it is busy.
 struct FromRemote {
     remote: Remote,
-    seat: Arc<Seat>,
+    slot: Arc<Slot>,
     inner: TowerToHyperService<Router>,
 }
 
@@ -221,8 +299,8 @@ impl Service<Request<Incoming>> for FromRemote {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.remote);
-        request.extensions_mut().insert(Seated(self.seat.clone()));
-        let busy = self.seat.begin();
+        request.extensions_mut().insert(InSlot(self.slot.clone()));
+        let busy = self.slot.begin();
         if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES_MAX) {
             let answer = refuse(&Problem::new(414, "uri_too_long", TARGET_TOO_LONG));
             return Box::pin(async move { Ok(answer.map(|body| Answering { body, _busy: busy })) });
@@ -255,5 +333,69 @@ impl http_body::Body for Answering {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const ASKS: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+    fn slots(count_max: usize) -> Arc<Slots> {
+        Slots::new(SlotBounds { count_max, address_idle_max: ADDRESS_IDLE_MAX })
+    }
+
+    /// A client, and its connection as it arrived.
+    async fn arrived() -> (TcpStream, Arrived) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, remote) = listener.accept().await.unwrap();
+        let waits = Arc::new(slots(1).acquire(remote.ip()).await);
+        (client, Arrived { stream, remote, waits })
+    }
+
+    async fn answer(mut client: TcpStream) -> String {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn who_asks_and_finds_no_slot_is_told_so_and_who_waits_gets_the_next() {
+        let served = slots(1);
+        let holder = Arc::new(served.acquire([127, 0, 0, 1].into()).await);
+        let busy = holder.begin();
+        let (mut late, arrived_late) = arrived().await;
+        late.write_all(ASKS).await.unwrap();
+        arrived_late.welcome(served.clone(), Router::new(), Duration::ZERO).await;
+        let said = answer(late).await;
+        assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("retry-after: 1\r\n"), "{said}");
+        let (mut patient, arrived_patient) = arrived().await;
+        patient.write_all(ASKS).await.unwrap();
+        let served_soon = tokio::spawn(arrived_patient.welcome(served, Router::new(), Duration::MAX));
+        tokio::task::yield_now().await;
+        drop((busy, holder));
+        assert!(answer(patient).await.starts_with("HTTP/1.1 404 "));
+        served_soon.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_without_a_byte_is_not_served() {
+        for (sends, stays) in [(&b""[..], false), (b"G", true)] {
+            let (mut client, arrived) = arrived().await;
+            client.write_all(sends).await.unwrap();
+            client.shutdown().await.unwrap();
+            let kept = asking(arrived.stream, arrived.remote, &arrived.waits).await;
+            assert_eq!(kept.is_some(), stays);
+        }
+    }
+
+    #[test]
+    fn those_that_wait_leave_files_to_others() {
+        let most = |files| waiting_bounds(Some(files)).count_max;
+        assert_eq!([1024, 4096, 20_000, u64::MAX].map(most), [256, 1024, 8976, 16_384]);
+        assert_eq!(waiting_bounds(None).count_max, 16_384);
     }
 }

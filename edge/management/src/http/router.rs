@@ -19,7 +19,7 @@ use super::app::{App, Headers};
 use super::auth::{self, Access};
 use super::body::{self, Coding, FORM_BYTES_MAX, Unread};
 use super::call::Call;
-use super::listener::{BODIES_KIB_MAX, Remote, Seated};
+use super::listener::{BODIES_KIB_MAX, InSlot, Remote};
 use super::places::Place;
 use super::problem::Problem;
 use super::query::form;
@@ -176,7 +176,7 @@ fn linger(head: &Parts, body: Body) {
     if http_body::Body::is_end_stream(&body) {
         return;
     }
-    let lingering = head.extensions.get::<Seated>().map(|seat| seat.0.linger());
+    let lingering = head.extensions.get::<InSlot>().map(|slot| slot.0.linger());
     tokio::spawn(async move {
         let _lingering = lingering;
         body::throw_away(body).await;

@@ -28,3 +28,4 @@ mod tests;
 
 pub use http::{ExtraMetrics, FirstPage, Login, Prometheus, PrometheusOptions, SCRAPES_MAX};
 pub use page::{Kind, Page, labels};
+pub(crate) use process::open_files_max;

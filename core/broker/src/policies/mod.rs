@@ -8,6 +8,7 @@ mod applied;
 pub mod keys;
 mod patience;
 mod pattern;
+mod perl;
 #[cfg(test)]
 mod tests;
 

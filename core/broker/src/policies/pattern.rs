@@ -1,14 +1,18 @@
 //! Patterns of policies: RabbitMQ's are Perl's regular expressions, look-around and back references included. Refuses to
 //! know what they are matched for.
 
-use std::borrow::Cow;
 use std::time::{Duration, Instant};
+
+use super::perl::{Translation, translated};
 
 /// Longest pattern, bytes: names have 255.
 const PATTERN_BYTES_MAX: usize = 4096;
 
 /// Memory that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+/// Instructions of a compiled pattern: calls of groups are written out.
+const PROGRAM_STEPS_MAX: usize = 10_000;
 
 /// Steps back that deciding about one name may take: a fraction of a millisecond. Every queue declared is matched.
 const BACKTRACKS_MAX: usize = 10_000;
@@ -36,21 +40,35 @@ pub(crate) enum Pattern {
 
 impl Pattern {
     pub(crate) fn new(text: &str) -> Pattern {
-        Self::with_steps(text, BACKTRACKS_MAX)
-    }
-
-    fn with_steps(text: &str, backtracks_max: usize) -> Pattern {
         if matches!(text, "" | ".*" | "^" | "^.*" | "^.*$" | ".*$") {
             return Pattern::Everything;
         }
+        Self::compiled(text).unwrap_or(Pattern::Broken)
+    }
+
+    /// # Errors
+    /// What is wrong with the expression.
+    fn compiled(text: &str) -> Result<Pattern, PatternProblem> {
         if text.len() > PATTERN_BYTES_MAX {
-            return Pattern::Broken;
+            let text = "regular expression is too large".into();
+            return Err(PatternProblem { text, position: PATTERN_BYTES_MAX });
         }
-        let plain = regex::bytes::RegexBuilder::new(text).size_limit(COMPILED_BYTES_MAX).build();
-        if let Ok(plain) = plain {
-            return Pattern::Plain(Box::new(plain));
+        let translated = translated(text)?;
+        Self::of_engines(&translated, BACKTRACKS_MAX).map_err(|error| PatternProblem::of_engine(&error))
+    }
+
+    /// An expression as [`translated`] writes it.
+    fn of_engines(translated: &Translation, backtracks_max: usize) -> Result<Pattern, fancy_regex::Error> {
+        let text = &translated.text;
+        if translated.has_possessive {
+            return fancy(text, backtracks_max).map(|regex| Pattern::Fancy(Box::new(regex)));
         }
-        fancy(text, backtracks_max).map_or(Pattern::Broken, |regex| Pattern::Fancy(Box::new(regex)))
+        let plain =
+            regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(COMPILED_BYTES_MAX).build();
+        match plain {
+            Ok(plain) => Ok(Pattern::Plain(Box::new(plain))),
+            Err(_) => fancy(text, backtracks_max).map(|regex| Pattern::Fancy(Box::new(regex))),
+        }
     }
 
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
@@ -62,10 +80,7 @@ impl Pattern {
         match self {
             Pattern::Everything => Some(true),
             Pattern::Plain(regex) => Some(regex.is_match(name)),
-            Pattern::Fancy(regex) => {
-                let name: Cow<'_, str> = String::from_utf8_lossy(name);
-                regex.is_match(&*name).ok()
-            }
+            Pattern::Fancy(regex) => regex.is_match(name).ok(),
             Pattern::Broken => Some(false),
         }
     }
@@ -88,7 +103,13 @@ impl NameSearch {
     pub fn of_any_case(text: &str, name_count: usize) -> Self {
         let each = SEARCH_BACKTRACKS_MAX / name_count.max(1);
         let each = each.clamp(NAME_BACKTRACKS_MIN, BACKTRACKS_MAX);
-        Self { pattern: Pattern::with_steps(&format!("(?i){text}"), each), began: Instant::now() }
+        let is_short = text.len() <= PATTERN_BYTES_MAX;
+        let translated = translated(text).ok().filter(|_| is_short);
+        let pattern = translated.and_then(|mut it| {
+            it.text.insert_str(0, "(?i)");
+            Pattern::of_engines(&it, each).ok()
+        });
+        Self { pattern: pattern.unwrap_or(Pattern::Broken), began: Instant::now() }
     }
 
     /// Whether the pattern is anywhere in a name.
@@ -103,7 +124,9 @@ impl NameSearch {
 
 fn fancy(text: &str, backtracks_max: usize) -> Result<fancy_regex::Regex, fancy_regex::Error> {
     fancy_regex::RegexBuilder::new(text)
+        .bytes_mode(fancy_regex::BytesMode::Ascii)
         .backtrack_limit(backtracks_max)
+        .max_prog_size(PROGRAM_STEPS_MAX)
         .delegate_size_limit(COMPILED_BYTES_MAX)
         .build()
 }
@@ -117,33 +140,26 @@ pub struct PatternProblem {
     pub position: usize,
 }
 
+impl PatternProblem {
+    /// What a pattern is beyond, that is right as such.
+    fn of_engine(error: &fancy_regex::Error) -> Self {
+        use fancy_regex::CompileError::{InnerError, PatternTooComplex, VariableLookBehindRequiresFeature};
+        let text = match error {
+            fancy_regex::Error::CompileError(error) => match &**error {
+                InnerError(_) | PatternTooComplex => "regular expression is too large".into(),
+                VariableLookBehindRequiresFeature => "length of lookbehind assertion is not limited".into(),
+                other => other.to_string(),
+            },
+            other => other.to_string(),
+        };
+        Self { text, position: 0 }
+    }
+}
+
 /// What is wrong with a policy's pattern; `None` when it can be used.
 #[must_use]
 pub fn policy_pattern_problem(pattern: &str) -> Option<PatternProblem> {
-    use fancy_regex::{Error, ParseError};
-    if pattern.len() > PATTERN_BYTES_MAX {
-        return Some(PatternProblem {
-            text: "regular expression is too large".into(),
-            position: PATTERN_BYTES_MAX,
-        });
-    }
-    if !matches!(Pattern::new(pattern), Pattern::Broken) {
-        return None;
-    }
-    let error = fancy(pattern, BACKTRACKS_MAX).err()?;
-    let Error::ParseError(position, kind) = &error else {
-        return Some(PatternProblem { text: error.to_string(), position: 0 });
-    };
-    let end = pattern.len();
-    let (text, position) = match kind {
-        ParseError::UnclosedOpenParen => ("missing closing parenthesis", end),
-        ParseError::InvalidClass => ("missing terminating ] for character class", end),
-        ParseError::TargetNotRepeatable => ("quantifier does not follow a repeatable item", position + 1),
-        ParseError::TrailingBackslash => ("\\ at end of pattern", end),
-        _ if pattern[*position..].starts_with(')') => ("unmatched closing parenthesis", *position),
-        other => return Some(PatternProblem { text: other.to_string(), position: *position }),
-    };
-    Some(PatternProblem { text: text.into(), position })
+    Pattern::compiled(pattern).err()
 }
 
 #[cfg(test)]

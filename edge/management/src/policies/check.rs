@@ -145,7 +145,9 @@ fn pattern(given: &Value) -> Result<Box<str>, String> {
         None => Ok(pattern.as_str().into()),
         Some(problem) => Err(format!(
             "pattern should be regular expression but is invalid: {{\"{}\",\n{:INDENT$}{}}}",
-            problem.text, "", problem.position
+            problem.text.replace('\\', "\\\\"),
+            "",
+            problem.position
         )),
     }
 }

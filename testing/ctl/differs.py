@@ -124,8 +124,9 @@ differ("there are no streams yet", ["rabbitmq-streams stream_status nonsense", "
 differ("the guide is Warren's own", ["rabbitmq-streams nonsense"], exit=64, out="", err=has("Command 'nonsense' not found.", "version"))
 differ("the node and its process are one", ["stop_app extra"], exit=69, err=has("Warren has no 'stop_app'"))
 differ("no values are encrypted", ["encode", "encode a b"], exit=69, err=has("Warren has no 'encode'"))
-differ("there are fewer listeners", [
-    "rabbitmq-diagnostics check_port_listener 1", "rabbitmq-diagnostics check_port_listener 1 --formatter json"], exit=69,
+differ("there are fewer listeners, and ports are numbers, not the letters of those numbers", ["rabbitmq-diagnostics check_port_listener 1 --formatter json"],
+       exit=69, out="", err=has('"missing":"1"', '"ports":[PORT', '"result":"error"', '"protocol":"amqp"'))
+differ("there are fewer listeners", ["rabbitmq-diagnostics check_port_listener 1"], exit=69,
     err="No listener for port 1 is active on node NODE. Found listeners that use the following ports: PORT")
 differ("there are fewer listeners", ["rabbitmq-diagnostics check_port_connectivity", "rabbitmq-diagnostics check_port_connectivity -q"],
        exit=0, err="", out=has("Successfully connected to ports PORT on node NODE"))

@@ -33,9 +33,12 @@ pub(crate) fn alarms(broker: &Broker) -> Answer {
         let text = format!("Node {NODE} reported no alarms, local or clusterwide");
         return Answer::Facts { text, json: json!({"node": NODE, "result": "ok", "alarms": []}) };
     }
+    Answer::Facts { text: lines.join("\n"), json: reported(&lines, "ok") }
+}
+
+fn reported(lines: &[String], result: &str) -> Value {
     let message = format!("Node {NODE} reported alarms");
-    let json = json!({"global": [], "local": lines, "message": message, "result": "ok"});
-    Answer::Facts { text: lines.join("\n"), json }
+    json!({"global": [], "local": lines, "message": message, "result": result})
 }
 
 /// Fails when something is on.
@@ -54,7 +57,7 @@ fn check(broker: &Broker, what: &str) -> Outcome {
         let text = format!("Node {NODE} reported no {what}");
         return Ok(Answer::Facts { text, json: json!({"result": "ok"}) });
     }
-    Err(Failure::new(Exit::UNAVAILABLE, lines.join("\n")))
+    Err(Failure::new(Exit::UNAVAILABLE, lines.join("\n")).with_json(reported(&lines, "error")))
 }
 
 /// Whether the node does its work: it answers, and its storage has not failed.

@@ -107,12 +107,20 @@ pub struct Failure {
     pub error: String,
     /// The code to exit with, see [`Exit`].
     pub exit: u8,
+    /// The same for programs, which ask for it with `--formatter json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<Value>,
 }
 
 impl Failure {
     /// A refusal with its code.
     pub fn new(exit: u8, error: impl Into<String>) -> Self {
-        Self { error: error.into(), exit }
+        Self { error: error.into(), exit, json: None }
+    }
+
+    /// The same with what programs get instead of the text.
+    pub(crate) fn with_json(self, json: Value) -> Self {
+        Self { json: Some(json), ..self }
     }
 }
 

@@ -12,13 +12,16 @@ use super::arguments::{Arguments, Banner};
 pub(super) fn text(answer: Answer, arguments: &Arguments) -> Result<String, Failure> {
     let json = arguments.format == Format::Json;
     match answer {
-        Answer::Failed(failure) => Err(failure),
+        Answer::Failed(failure) => Err(worded(failure, arguments)),
         _ if is_silent_check(&arguments.request) => Ok(String::new()),
         Answer::Rows(rows) if rows.rows.is_empty() && comes_whole(&arguments.request) => {
             Ok(none(&rows, arguments))
         }
         Answer::Rows(rows) => Ok(render(&rows, arguments.format, arguments.headers)),
         Answer::Facts { json: facts, .. } if json => Ok(format!("{facts}\n")),
+        Answer::Facts { json: facts, .. } if arguments.request.command == LOGINS => {
+            Ok(render(&logins(&facts), arguments.format, arguments.headers))
+        }
         Answer::Facts { text, .. } => Ok(line(text)),
         Answer::Done { ok } if json => Ok(format!("{}\n", done(&arguments.request, &ok))),
         Answer::Done { .. } if arguments.banner == Banner::Hidden && is_advice(&arguments.request) => {
@@ -28,7 +31,30 @@ pub(super) fn text(answer: Answer, arguments: &Arguments) -> Result<String, Fail
     }
 }
 
-/// Of a check that says by its exit code alone that all is well, when nothing else is asked for.
+/// A refusal as it is asked for: some have words for programs, and some checks say by their exit code alone how it is.
+fn worded(mut failure: Failure, arguments: &Arguments) -> Failure {
+    let for_programs = failure.json.as_ref().filter(|_| arguments.format == Format::Json);
+    match for_programs {
+        Some(json) => failure.error = json.to_string(),
+        None if failure.json.is_some() && is_silent_check(&arguments.request) => failure.error.clear(),
+        None => {}
+    }
+    failure
+}
+
+/// The command whose facts are a table unless they are for programs.
+const LOGINS: &str = "list_node_auth_attempt_stats";
+
+/// Its cells are texts, as in RabbitMQ.
+fn logins(facts: &serde_json::Value) -> Rows {
+    let columns = ["protocol", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"];
+    let word = |cell: &serde_json::Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
+    let row = |one: &serde_json::Value| columns.iter().map(|column| word(&one[*column]).into()).collect();
+    let rows = facts["attempts"].as_array().into_iter().flatten().map(row).collect();
+    Rows { columns: columns.map(String::from).into(), rows }
+}
+
+/// Of a check that says by its exit code alone how it is, when nothing else is asked for.
 fn is_silent_check(request: &Request) -> bool {
     request.command == "check_alarms" && request.has("silent")
 }

@@ -302,7 +302,9 @@ fn fail(called: Called, command: &str, line: &str, failure: &Failure) -> anyhow:
             text.push_str(&format!("\n\nUsage\n\n{}", guide::usage(called, entry)));
         }
     }
-    writeln!(io::stderr(), "{text}")?;
+    if !text.is_empty() {
+        writeln!(io::stderr(), "{text}")?;
+    }
     Ok(ExitCode::from(failure.exit))
 }
 

@@ -24,7 +24,7 @@ pub(crate) const ROUTES: &[Route] = &[route(
     "/api/ctl",
     Access::Administrator,
     "Runs a command of `warren ctl`: `{\"command\": \"list_queues\", \"args\": [\"name\"], \"options\": {\"vhost\": \"/\"}}`, sent \
-     as `application/json`. Answers `{columns, rows}`, `{text, json}` or `{ok}`; 400 with `{error, exit}` when the command fails.",
+     as `application/json`. Answers `{columns, rows}`, `{text, json}` or `{ok}`; 400 with `{error, exit}` when the command fails, and `json` where there is more for programs.",
     run,
 )
 .in_lane(Lane::Watches)
@@ -65,7 +65,7 @@ fn run(call: &Call) -> Answer {
         commands::run(call.broker(), call.node(), &request)
     };
     if let Outcome::Failed(failure) = &outcome {
-        return Ok(Reply::Status(400, serde_json::json!({"error": failure.error, "exit": failure.exit})));
+        return Ok(Reply::Status(400, serde_json::json!(failure)));
     }
     if commands::ends_the_server(&request) {
         stop_soon(call);

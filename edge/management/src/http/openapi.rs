@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use stdx::markup::escaped;
 
-use super::answers;
+use super::answers::{self, Told};
 use super::auth::Access;
 use super::call::Call;
 use super::reply::{Answer, Kept, Reply};
@@ -33,7 +33,10 @@ const LIST_PARAMETERS: [(&str, &str); 8] = [
     ("use_regex", "`true`: `name` is a regular expression"),
     ("sort", "Path of the value to sort by, such as `messages`"),
     ("sort_reverse", "`true`: the largest first"),
-    ("columns", "Paths of the values wanted, between commas"),
+    (
+        "columns",
+        "Paths of the values wanted, between commas; others are left out, also those that an item has otherwise",
+    ),
 ];
 
 /// Names of the parts of a path that vary.
@@ -94,6 +97,13 @@ fn responses(route: &Route) -> Value {
     let mut responses = Map::new();
     let told = answers::of(route);
     let done = match route.method {
+        Method::Get
+            if matches!(told, Some(Told::Many(_)))
+                && schemas::parameters(route.method, route.path).is_none() =>
+        {
+            &[("200", "What was asked for; with `columns` those members only, whatever the schema requires")]
+                [..]
+        }
         Method::Get => &[("200", "What was asked for")][..],
         Method::Put => &[("201", "Made"), ("204", "It was there; changed, or so already")],
         Method::Post if told.is_some() => &[("200", "Done")],

@@ -34,16 +34,17 @@ pub struct NodeListener {
 
 /// The listeners as RabbitMQ writes them in JSON.
 pub(super) fn listener_objects(node: &Node) -> Value {
-    let object = |it: &NodeListener| {
-        json!({
-            "node": NODE_NAME,
-            "port": it.address.port(),
-            "protocol": it.protocol,
-            "interface": interface(it.address.ip()),
-            "purpose": it.purpose,
-        })
-    };
-    node.listeners.iter().map(object).collect()
+    node.listeners.iter().map(listener_object).collect()
+}
+
+fn listener_object(it: &NodeListener) -> Value {
+    json!({
+        "node": NODE_NAME,
+        "port": it.address.port(),
+        "protocol": it.protocol,
+        "interface": interface(it.address.ip()),
+        "purpose": it.purpose,
+    })
 }
 
 fn interface(address: IpAddr) -> String {
@@ -87,7 +88,12 @@ pub(super) fn port_listener(node: &Node, request: &Request) -> Outcome {
         "No listener for port {port} is active on node {NODE_NAME}. Found listeners that use the following ports: {}",
         ports(node)
     );
-    Err(Failure::new(Exit::UNAVAILABLE, text))
+    let ports: Vec<u16> = node.listeners.iter().map(|it| it.address.port()).collect();
+    let listeners = listener_objects(node);
+    // RabbitMQ writes the ports as the letters of those numbers.
+    let json =
+        json!({"result": "error", "missing": port.to_string(), "ports": ports, "listeners": listeners});
+    Err(Failure::new(Exit::UNAVAILABLE, text).with_json(json))
 }
 
 pub(super) fn protocol_listener(node: &Node, request: &Request) -> Outcome {
@@ -101,6 +107,8 @@ pub(super) fn protocol_listener(node: &Node, request: &Request) -> Outcome {
         return Ok(Answer::facts(said, json!({"node": NODE_NAME, "protocol": text, "result": "ok"})));
     }
     let mut found: Vec<&str> = node.listeners.iter().map(|it| it.protocol).collect();
+    let listeners = listener_objects(node);
+    let json = json!({"result": "error", "missing": asked, "protocols": found, "listeners": listeners});
     found.sort_unstable();
     found.dedup();
     let found = found.join(", ");
@@ -108,7 +116,7 @@ pub(super) fn protocol_listener(node: &Node, request: &Request) -> Outcome {
         "Error:\nNo listener for protocol {text} is active on node {NODE_NAME}. Found listeners for the following \
          protocols: {found}"
     );
-    Err(Failure::new(Exit::UNAVAILABLE, text))
+    Err(Failure::new(Exit::UNAVAILABLE, text).with_json(json))
 }
 
 /// Where this process reaches its own listener.
@@ -131,7 +139,9 @@ pub(super) fn port_connectivity(node: &Node, request: &Request) -> Outcome {
         }
         if let Err(error) = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             let text = format!("Error:\nConnection to {address} on node {NODE_NAME} failed: {error}");
-            return Err(Failure::new(Exit::UNAVAILABLE, text));
+            let failures = [listener_object(listener)];
+            let json = json!({"result": "error", "node": NODE_NAME, "failures": failures});
+            return Err(Failure::new(Exit::UNAVAILABLE, text).with_json(json));
         }
     }
     let by = target.map(|ip| format!(" (using {ip} for target IP address)")).unwrap_or_default();

@@ -207,8 +207,11 @@ mod tests {
         let both = "Free disk space alarm on node warren@localhost\nMemory alarm on node warren@localhost";
         let Answer::Facts { text, json } = alarms(&broker) else { panic!() };
         assert_eq!((text.as_str(), json["local"].as_array().map(Vec::len)), (both, Some(2)));
-        assert_eq!(check_alarms(&broker), Err(Failure::new(69, both)));
-        assert_eq!(check_local_alarms(&broker), Err(Failure::new(69, both)));
+        for check in [check_alarms, check_local_alarms] {
+            let failure = check(&broker).unwrap_err();
+            let json = failure.json.unwrap();
+            assert_eq!((failure.exit, failure.error.as_str(), &json["result"]), (69, both, &json!("error")));
+        }
         assert!(check_running(&broker).is_ok());
         set_vm_memory_high_watermark(&broker, &request(&["x", "absolute", "900GiB"])).unwrap();
         set_disk_free_limit(&broker, &request(&["x", "mem_relative", "0.0"])).unwrap();

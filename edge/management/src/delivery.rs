@@ -40,6 +40,12 @@ pub struct DeliveryExplanation {
     pub delivered_total: u64,
     /// Acks since the node started.
     pub acked_total: u64,
+    /// Messages that left because their time to live was over, since the node started.
+    pub expired_total: u64,
+    /// Messages that a length limit dropped or refused, since the node started.
+    pub dropped_total: u64,
+    /// How long messages live in the queue at most, by argument or policy, milliseconds; each may say less for itself.
+    pub message_ttl_ms: Option<u64>,
     /// Where the next message is: `none`, `memory` or `disk`.
     pub head: &'static str,
     /// Requests to the disk that have no answer yet.
@@ -157,6 +163,9 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
         published_total: stats.totals.published,
         delivered_total: stats.totals.deliveries.handed_out(),
         acked_total: stats.totals.deliveries.acked,
+        expired_total: stats.totals.expired,
+        dropped_total: stats.totals.dropped,
+        message_ttl_ms: examined.view.message_ttl_ms,
         head: reasons::head(examined.view.head),
         disk_requests: examined.disk_requests,
         stalled_ms: examined.stalled_ms,
@@ -180,6 +189,9 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
         published_total: 0,
         delivered_total: 0,
         acked_total: 0,
+        expired_total: 0,
+        dropped_total: 0,
+        message_ttl_ms: None,
         head: "none",
         disk_requests: 0,
         stalled_ms: 0,
@@ -206,6 +218,7 @@ impl DeliveryExplanation {
                 "  {} ready, {} unacked; since the node started {} came, {} deliveries, {} acks",
                 self.ready, self.unacked, self.published_total, self.delivered_total, self.acked_total
             ));
+            lines.extend(reasons::left_without_delivery(self).map(|it| format!("  {it}")));
             if self.head == "disk" {
                 lines.push(format!(
                     "  the next message is on disk; {} requests to the disk are under way",

@@ -62,6 +62,8 @@ pub struct FaultWatch {
     /// Whether faults in the kernel (a buffer that `read` fills) count; not everybody may see those.
     scope: Scope,
     threads: HashMap<u32, OwnedFd>,
+    /// Faults of threads that have ended, and the samples that were due of them.
+    ended: (u64, u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +81,8 @@ impl FaultWatch {
     pub fn start(every: u32) -> io::Result<FaultWatch> {
         signal::prepare()?;
         let every = every.clamp(1, FAULTS_EVERY_MAX);
-        let mut watch = FaultWatch { every, scope: Scope::Everywhere, threads: HashMap::new() };
+        let mut watch =
+            FaultWatch { every, scope: Scope::Everywhere, threads: HashMap::new(), ended: (0, 0) };
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         if watch.open(own).is_err() {
             watch.scope = Scope::UserOnly;
@@ -98,7 +101,11 @@ impl FaultWatch {
         for task in std::fs::read_dir("/proc/self/task")? {
             alive.extend(task?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
         }
-        self.threads.retain(|thread, _| alive.contains(thread));
+        let every = u64::from(self.every);
+        let ended = self.threads.extract_if(|thread, _| !alive.contains(thread));
+        let faults: Vec<u64> = ended.map(|(_, event)| count_of(&event)).collect();
+        self.ended.0 += faults.iter().sum::<u64>();
+        self.ended.1 += faults.iter().map(|faults| faults / every).sum::<u64>();
         for thread in alive {
             if !self.threads.contains_key(&thread) && self.threads.len() < THREADS_MAX {
                 // One that has ended meanwhile has no faults.
@@ -106,6 +113,15 @@ impl FaultWatch {
             }
         }
         Ok(())
+    }
+
+    /// Page faults that the kernel has counted since the start, and samples that were due of them; signals that come while one is
+    /// handled are lost.
+    #[must_use]
+    pub fn counted(&self) -> (u64, u64) {
+        let faults: Vec<u64> = self.threads.values().map(count_of).collect();
+        let due: u64 = faults.iter().map(|faults| faults / u64::from(self.every)).sum();
+        (self.ended.0 + faults.iter().sum::<u64>(), self.ended.1 + due)
     }
 
     fn open(&mut self, thread: u32) -> io::Result<()> {
@@ -127,6 +143,13 @@ impl FaultWatch {
         self.threads.insert(thread, event);
         Ok(())
     }
+}
+
+/// What an event has counted.
+fn count_of(event: &OwnedFd) -> u64 {
+    let mut count = [0; 8];
+    let is_read = rustix::io::read(event, &mut count).is_ok_and(|bytes| bytes == count.len());
+    if is_read { u64::from_ne_bytes(count) } else { 0 }
 }
 
 /// An event of one thread, on whatever processor it runs.

@@ -60,9 +60,11 @@ impl Watch {
 
     /// Whether a tick is to be asked for, and for when.
     fn next_tick(&mut self, now_ms: u64, stall_ms: u64) -> Option<u64> {
-        let asks = self.since_ms != 0 && !self.is_told && now_ms >= self.due_ms;
+        let is_set_back = self.due_ms > now_ms + stall_ms;
+        let asks = self.since_ms != 0 && !self.is_told && (now_ms >= self.due_ms || is_set_back);
         asks.then(|| {
-            self.due_ms = now_ms + stall_ms;
+            // Not so long from now: something may have moved since the latest tick was asked for.
+            self.due_ms = (self.since_ms + stall_ms).max(now_ms + 1);
             self.due_ms
         })
     }
@@ -136,6 +138,25 @@ mod tests {
         assert_eq!((watch.stalled_ms(1300), watch.next_tick(1300, 100)), (300, None));
         assert_eq!(watch.turn(Some(6), 1301, 100), Look::Resumed(301));
         assert_eq!(watch.turn(Some(6), 1401, 100), Look::Closer);
+    }
+
+    #[test]
+    fn a_standstill_that_begins_between_two_ticks_is_noticed_when_its_time_is_over() {
+        let mut watch = Watch::default();
+        assert_eq!((watch.turn(Some(5), 1000, 100), watch.next_tick(1000, 100)), (Look::Nothing, Some(1100)));
+        assert_eq!((watch.turn(Some(6), 1010, 100), watch.next_tick(1010, 100)), (Look::Nothing, None));
+        assert_eq!((watch.turn(Some(6), 1100, 100), watch.next_tick(1100, 100)), (Look::Nothing, Some(1110)));
+        assert_eq!(watch.turn(Some(6), 1110, 100), Look::Closer);
+    }
+
+    #[test]
+    fn a_tick_that_a_clock_set_back_has_moved_far_away_is_asked_for_again() {
+        let mut watch = Watch::default();
+        assert_eq!(
+            (watch.turn(Some(5), 10_000, 100), watch.next_tick(10_000, 100)),
+            (Look::Nothing, Some(10_100))
+        );
+        assert_eq!((watch.turn(Some(5), 500, 100), watch.next_tick(500, 100)), (Look::Nothing, Some(600)));
     }
 
     #[test]

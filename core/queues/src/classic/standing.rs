@@ -40,6 +40,8 @@ pub struct DeliveryView {
     pub standings: Vec<Standing>,
     /// Where the message is that comes next.
     pub head: Head,
+    /// How long messages live in it at most, milliseconds; by argument or policy.
+    pub message_ttl_ms: Option<u64>,
     /// Calls of basic.get that wait for a message to come from disk.
     pub gets_waiting: usize,
     /// Messages must not be dead-lettered before a state record is written, or before letters that wait are sent; those that expired stay at
@@ -58,6 +60,7 @@ impl Classic {
         DeliveryView {
             stats: self.stats(now_ms),
             standings: self.consumers.standings(),
+            message_ttl_ms: self.config.message_ttl_ms,
             head: match level {
                 None => Head::None,
                 Some(level) if resident(level) => Head::InMemory,

@@ -104,15 +104,35 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
         _ if of.ready == 0 && !of.publishers_held_by.is_empty() => {
             format!("There is nothing to deliver: publishers are held, because {}.", of.publishers_held_by.join(", "))
         }
+        _ if of.ready == 0 && of.delivered_total == 0 && of.expired_total > 0 => {
+            format!("No message is ready, and none was delivered: {} expired before.", of.expired_total)
+        }
         _ if of.ready == 0 && of.unacked > 0 => format!(
             "Everything is delivered: no message is ready, and consumers have yet to ack {}.",
             of.unacked
         ),
+        _ if of.ready == 0 && of.expired_total + of.dropped_total > 0 => "No message is ready: what came was delivered, or left before.".into(),
         _ if of.ready == 0 => "Everything is delivered: no message is ready.".into(),
         _ if served == 0 => format!("{} messages wait, and no consumer can take one: {}.", of.ready, common(of)),
         _ if of.head == "disk" => "Messages are on their way from disk to consumers.".into(),
         _ => format!("Messages are being delivered to {served} of {} consumers.", of.consumers.len()),
     }
+}
+
+/// What left the queue without being delivered, and what will.
+pub(super) fn left_without_delivery(of: &DeliveryExplanation) -> impl Iterator<Item = String> {
+    let ttl = of.message_ttl_ms.map(|ms| {
+        format!("messages live for {ms} ms at most (x-message-ttl, or message-ttl of a policy): what waits longer leaves unserved")
+    });
+    let expired = (of.expired_total > 0)
+        .then(|| format!("{} messages expired since the node started", of.expired_total));
+    let dropped = (of.dropped_total > 0).then(|| {
+        format!(
+            "{} messages were dropped or refused by a length limit since the node started",
+            of.dropped_total
+        )
+    });
+    [ttl, expired, dropped].into_iter().flatten()
 }
 
 /// What holds most of the consumers.

@@ -75,3 +75,53 @@ async fn a_queue_without_consumers_and_one_that_is_not_there_are_explained() {
     .await
     .unwrap();
 }
+
+#[tokio::test]
+async fn messages_that_expired_before_somebody_came_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    tokio::task::spawn_blocking(move || {
+        let mut explained = silent_queue(&broker);
+        (explained.state, explained.expired_total) = ("running", 7);
+        explained.consumers.push(ConsumerExplanation {
+            tag: "t".into(),
+            connection: "c".into(),
+            channel: 1,
+            unacked: 0,
+            prefetch: 1,
+            ack_required: true,
+            is_served: true,
+            reason: "in_line",
+            text: String::new(),
+        });
+        assert!(
+            reasons::verdict(&explained).contains("7 expired before"),
+            "{}",
+            reasons::verdict(&explained)
+        );
+        (explained.delivered_total, explained.dropped_total, explained.message_ttl_ms) = (1, 2, Some(30));
+        assert!(reasons::verdict(&explained).contains("left before"), "{}", reasons::verdict(&explained));
+        let text = explained.text();
+        for line in ["live for 30 ms", "7 messages expired", "2 messages were dropped"] {
+            assert!(text.contains(line), "{text}");
+        }
+    })
+    .await
+    .unwrap();
+}
+
+fn silent_queue(broker: &Broker) -> DeliveryExplanation {
+    let user = broker.authenticate("guest", b"guest", true).unwrap();
+    let vhost = broker.vhost("/").unwrap();
+    let connection = broker.next_connection_id();
+    let principal = broker::Principal { user, vhost, connection, connection_name: "test".into() };
+    let declare = broker::QueueDeclare {
+        name: b"q",
+        durable: false,
+        exclusive: false,
+        auto_delete: false,
+        arguments: wire::amqp091::Table::EMPTY,
+    };
+    broker.declare_queue(&principal, declare).unwrap();
+    silent(broker, &broker.vhost("/").unwrap().queue(b"q").unwrap())
+}

@@ -157,6 +157,9 @@ impl Default for HttpOptions {
     }
 }
 
+/// How long a large body waits for memory before it is refused: as long as the one before it may take.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What handlers know. Cheap to clone.
 #[derive(Clone)]
 pub struct App(pub(crate) Arc<Inner>);
@@ -172,6 +175,8 @@ pub(crate) struct Inner {
     pub(crate) received: Arc<Semaphore>,
     /// Memory for what is made of them, KiB.
     pub(crate) worked_on: Arc<Semaphore>,
+    /// How long a large body waits for such memory before it is refused.
+    pub(crate) room_timeout: Duration,
     /// Memory for long answers that are there as a whole and for messages in answers, KiB.
     pub(crate) answers: Arc<Semaphore>,
     /// Long answers that clients are reading.
@@ -233,6 +238,7 @@ impl App {
             turns,
             received,
             worked_on,
+            room_timeout: ROOM_TIMEOUT,
             answers,
             places: Arc::default(),
             senders: Arc::default(),

@@ -40,6 +40,13 @@ impl Places {
     }
 }
 
+#[cfg(test)]
+impl Places {
+    pub(crate) fn is_unused(&self) -> bool {
+        self.taken.lock().is_empty()
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
@@ -67,6 +74,6 @@ mod tests {
         drop(one);
         assert!(places.take("third").is_ok() && places.take("other").is_err());
         drop(other);
-        assert!(places.taken.lock().is_empty());
+        assert!(places.is_unused());
     }
 }

@@ -32,9 +32,6 @@ use crate::profile::SVG;
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;
 
-/// How long a large body waits for memory: as long as the one before it may take.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Longest name of anything, bytes: the protocol's.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -297,11 +294,12 @@ async fn take_body(
         refuse(&Problem::new(503, "service_unavailable", "too many large bodies are on their way; try again"))
     };
     let Ok(_place) = app.0.senders.take(&call.user.name) else { return Err(unread(head, sent, crowded())) };
-    let Some(whole) = room(&app.0.received, announced(&sent, bytes_max)).await else {
+    let patience = app.0.room_timeout;
+    let Some(whole) = room(&app.0.received, announced(&sent, bytes_max), patience).await else {
         return Err(unread(head, sent, crowded()));
     };
     call.body = received(head, sent, bytes_max).await?;
-    let more = room(&app.0.worked_on, route.body.copies() * call.body.len() as u64).await;
+    let more = room(&app.0.worked_on, route.body.copies() * call.body.len() as u64, patience).await;
     Ok(Some((whole, more.ok_or_else(crowded)?)))
 }
 
@@ -366,12 +364,12 @@ fn announced(body: &Body, bytes_max: usize) -> u64 {
     if hint.lower() > bytes_max { 0 } else { hint.upper().unwrap_or(bytes_max).min(bytes_max) }
 }
 
-/// Waits for so much room, or all there is; `None` when there was none for long.
-async fn room(rooms: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
+/// Waits for so much room, or all there is; `None` when there was none for so long.
+async fn room(rooms: &Arc<Semaphore>, bytes: u64, patience: Duration) -> Option<OwnedSemaphorePermit> {
     let kib = bytes.div_ceil(1024).min(BODIES_KIB_MAX as u64);
     let kib = u32::try_from(kib).expect("all the room there is fits");
     let wanted = rooms.clone().acquire_many_owned(kib);
-    tokio::time::timeout(ROOM_TIMEOUT, wanted).await.ok()?.ok()
+    tokio::time::timeout(patience, wanted).await.ok()?.ok()
 }
 
 /// An answer that is sent as a whole.
@@ -552,5 +550,56 @@ mod tests {
             assert!(seen.insert((route.path, route.method)), "{} {}", route.method.name(), route.path);
             assert!(route.about.ends_with('.'), "{}", route.path);
         }
+    }
+
+    /// A server whose clients wait for room for so long, and what it serves.
+    async fn served(room_timeout: Duration) -> (App, std::net::SocketAddr, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = broker::Broker::open(folder.path(), broker::BrokerOptions::default()).unwrap();
+        let mut app = App::new(broker, crate::node::tests::sample(), super::super::HttpOptions::default());
+        Arc::get_mut(&mut app.0).unwrap().room_timeout = room_timeout;
+        let listener = super::super::HttpListener::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        let address = listener.local_address().unwrap();
+        tokio::spawn(listener.serve(router(app.clone())));
+        (app, address, folder)
+    }
+
+    /// What a definitions document of 200 kB is answered.
+    async fn import(address: std::net::SocketAddr) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let body = format!("{{\"x\":\"{}\"}}", "x".repeat(200_000));
+        let head = "POST /api/definitions HTTP/1.1\r\nhost: x\r\nauthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\nconnection: close";
+        let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_large_body_waits_for_memory_and_is_refused_when_there_is_none_for_long() {
+        let (app, address, _folder) = served(Duration::ZERO).await;
+        assert!(import(address).await.starts_with("HTTP/1.1 204 "));
+        for room in [&app.0.received, &app.0.worked_on] {
+            let others = room.clone().acquire_many_owned(BODIES_KIB_MAX as u32).await.unwrap();
+            let refused = import(address).await;
+            assert!(
+                refused.starts_with("HTTP/1.1 503 ") && refused.contains("too many large bodies"),
+                "{refused}"
+            );
+            drop(others);
+            assert!(import(address).await.starts_with("HTTP/1.1 204 "));
+        }
+        let (app, address, _folder) = served(Duration::MAX).await;
+        let others = app.0.received.clone().acquire_many_owned(BODIES_KIB_MAX as u32).await.unwrap();
+        let waits = tokio::spawn(import(address));
+        while app.0.senders.is_unused() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waits.is_finished());
+        drop(others);
+        assert!(waits.await.unwrap().starts_with("HTTP/1.1 204 "));
+        assert!(app.0.senders.is_unused() && app.0.received.available_permits() == BODIES_KIB_MAX);
     }
 }

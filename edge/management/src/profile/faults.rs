@@ -48,6 +48,9 @@ pub fn faults(broker: &Broker, request: &FaultsRequest) -> Result<Profile, Profi
         std::thread::sleep(RENEW_INTERVAL);
         Ok(())
     });
+    let (faults, due) = watch.counted();
     drop(watch);
-    Ok(recorder::named(broker, &raw?.with_each(request.every.into()), &request.cut))
+    let raw = raw?;
+    let lost = due.saturating_sub(raw.samples);
+    Ok(recorder::named(broker, &raw.with_all(faults, lost), &request.cut))
 }

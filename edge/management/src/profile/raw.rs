@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use platform::profile::{Labels, NameId, Sample};
 
@@ -14,8 +15,10 @@ pub(super) const STACKS_MAX: usize = 20_000;
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// One at a time.
-    #[error("another profile is being taken; it ends within {seconds} s")]
+    #[error("another profile of {what} is being taken; it ends within {seconds} s")]
     Busy {
+        /// What is profiled.
+        what: &'static str,
         /// Seconds until it ends at most.
         seconds: u64,
     },
@@ -30,6 +33,14 @@ pub enum ProfileError {
     /// What was asked for cannot be.
     #[error("{0}")]
     Asked(String),
+}
+
+impl ProfileError {
+    /// Until then.
+    pub(super) fn busy(what: &'static str, ends: Instant) -> Self {
+        let seconds = ends.saturating_duration_since(Instant::now()).as_secs() + 1;
+        ProfileError::Busy { what, seconds }
+    }
 }
 
 /// What makes two samples the same.
@@ -73,6 +84,13 @@ impl Raw {
             return;
         }
         *self.counts.entry(key).or_default() += 1;
+    }
+
+    /// Lets all samples together stand for all that was counted, of which some were lost.
+    pub(super) fn with_all(mut self, amount: u64, lost: u64) -> Raw {
+        self.amount = amount.max(self.samples);
+        self.dropped = self.dropped.max(lost);
+        self
     }
 
     /// Lets each sample stand for so much.

@@ -64,8 +64,8 @@ pub enum Continuous {
 struct Recorder {
     is_running: bool,
     capture: Option<Capture>,
-    /// Samples that a [`watch`] keeps.
-    watched: [Option<Raw>; Watch::COUNT],
+    /// Samples that a [`watch`] keeps, and when it ends.
+    watched: [Option<(Raw, Instant)>; Watch::COUNT],
     history: Option<History>,
 }
 
@@ -80,6 +80,14 @@ pub(super) enum Watch {
 
 impl Watch {
     const COUNT: usize = 2;
+
+    /// What is profiled, in words.
+    fn words(self) -> &'static str {
+        match self {
+            Watch::Waits => "waits",
+            Watch::Faults => "page faults",
+        }
+    }
 
     fn watched(self) -> Watched {
         match self {
@@ -133,8 +141,7 @@ pub fn cpu(broker: &Broker, request: &CpuRequest) -> Result<Profile, ProfileErro
     {
         let mut recorder = RECORDER.lock();
         if let Some(other) = &recorder.capture {
-            let seconds = other.ends.saturating_duration_since(Instant::now()).as_secs() + 1;
-            return Err(ProfileError::Busy { seconds });
+            return Err(ProfileError::busy("CPU time", other.ends));
         }
         let raw = Raw { began_ms: wall_ms(), ..Raw::default() };
         recorder.capture = Some(Capture { raw, hz: request.hz, ends: Instant::now() + time });
@@ -150,7 +157,7 @@ pub fn cpu(broker: &Broker, request: &CpuRequest) -> Result<Profile, ProfileErro
     let taken = recorder.capture.take().map(|capture| capture.raw);
     recorder.follow()?;
     drop(recorder);
-    let mut raw = taken.ok_or(ProfileError::Busy { seconds: 0 })?;
+    let mut raw = taken.ok_or(ProfileError::busy("CPU time", Instant::now()))?;
     raw.wall_ms = began.elapsed().as_millis() as u64;
     raw.amount = profile::cpu_time_ns().saturating_sub(cpu_before);
     raw.dropped = profile::dropped() - dropped_before;
@@ -166,10 +173,11 @@ pub(super) fn watch(
     {
         let mut recorder = RECORDER.lock();
         let slot = &mut recorder.watched[kind as usize];
-        if slot.is_some() {
-            return Err(ProfileError::Busy { seconds: SECONDS_MAX });
+        if let Some((_, ends)) = slot {
+            return Err(ProfileError::busy(kind.words(), *ends));
         }
-        *slot = Some(Raw { watched: kind.watched(), began_ms: wall_ms(), ..Raw::default() });
+        let raw = Raw { watched: kind.watched(), began_ms: wall_ms(), ..Raw::default() };
+        *slot = Some((raw, Instant::now() + time));
         recorder.follow()?;
     }
     let (began, dropped_before) = (Instant::now(), profile::dropped());
@@ -179,7 +187,7 @@ pub(super) fn watch(
     }
     let mut recorder = RECORDER.lock();
     recorder.drain(&mut Threads::default());
-    let mut raw = recorder.watched[kind as usize].take().unwrap_or_default();
+    let mut raw = recorder.watched[kind as usize].take().map(|(raw, _)| raw).unwrap_or_default();
     outcome?;
     raw.wall_ms = began.elapsed().as_millis() as u64;
     raw.dropped = profile::dropped() - dropped_before;
@@ -259,7 +267,7 @@ impl Recorder {
         profile::drain(|sample| {
             let key = threads.key(sample);
             if let Some(watch) = Watch::of(key.waits) {
-                if let Some(raw) = &mut self.watched[watch as usize] {
+                if let Some((raw, _)) = &mut self.watched[watch as usize] {
                     raw.add(key, STACKS_MAX);
                 }
                 return;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { AMQP, Browser, MANAGEMENT, amqp, api, until } from "./browser.mjs";
+import { AMQP, Browser, MANAGEMENT, PASSWORD, USER, amqp, api, until } from "./browser.mjs";
 
 const VHOST = "ui test/ü";
 const V = encodeURIComponent(VHOST);
@@ -661,6 +661,38 @@ inBrowser("a flame graph is walked by keyboard, cut by label, searched, and comp
   await page.getByText("130 ms in all").waitFor();
   await page.getByLabel("Compared with").selectOption({ index: 1 });
   await page.getByText("Red frames take a larger share").waitFor();
+});
+
+inBrowser("a flame graph from the API is searched and walked in the browser, under the headers that it comes with", async (page) => {
+  if ((await api("profile/state")).status !== 200) return; // not Warren
+  const own = await page.context().browser().newContext({ httpCredentials: { username: USER, password: PASSWORD } });
+  const svg = await own.newPage();
+  const faults = [];
+  svg.on("pageerror", (error) => faults.push(error.stack));
+  svg.on("console", (message) => faults.push(message.text()));
+  const answer = await svg.goto(`${MANAGEMENT}/api/profile/waits?seconds=1&as=svg`);
+  assert.match(answer.headers()["content-security-policy"], /sandbox allow-scripts/);
+  const found = svg.locator("#found");
+  const answers = ["sleeps in|waits", "no function has this name", ""];
+  const asked = [];
+  svg.on("dialog", (dialog) => { asked.push(dialog.message()); return dialog.accept(answers[asked.length - 1]); });
+  await svg.keyboard.press("Control+f");
+  await until("a share of what matches", async () => / [1-9][0-9.]*%$/.test(await found.textContent()));
+  assert.ok(await svg.locator("#boxes g.hit").count() > 0);
+  await svg.keyboard.press("Control+f");
+  await until("nothing matches", async () => (await found.textContent()).endsWith(": 0.0%"));
+  assert.equal(await svg.locator("#boxes g.hit").count(), 0);
+  await svg.keyboard.press("Control+f");
+  await until("nothing is searched", async () => (await found.textContent()) === "");
+  assert.equal(asked.length, 3);
+  const shown = () => svg.evaluate(() => [...document.querySelectorAll("#boxes g")].filter((it) => it.style.display !== "none").length);
+  const all = await shown();
+  await svg.locator("#boxes g").last().click();
+  await until("less is shown", async () => await shown() < all);
+  await svg.locator("#reset").click();
+  assert.equal(await shown(), all);
+  assert.deepEqual(faults, []);
+  await own.close();
 });
 
 inBrowser("the broker's own profile is drawn", async (page) => {

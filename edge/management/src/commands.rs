@@ -1,5 +1,8 @@
 //! From a command's name to what does it. Knows RabbitMQ's names and texts; blocks until changes are durable.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use broker::{Broker, Commit, Refused, Tracing};
 use protocols::amqp091::reply_of;
 
@@ -13,15 +16,46 @@ use crate::{
 /// What every command gives.
 pub(crate) type Outcome = Result<Answer, Failure>;
 
+/// What a command is run with.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) broker: &'a Broker,
+    pub(crate) node: &'a Node,
+    pub(crate) request: &'a Request,
+}
+
+/// What runs a command.
+pub(crate) type Run = fn(&Call<'_>) -> Outcome;
+
+/// Names of commands and what runs each.
+pub(crate) type Commands = &'static [(&'static str, Run)];
+
+/// All commands, by those who have them.
+const TABLES: [Commands; 7] = [
+    OTHERS,
+    OF_VHOSTS,
+    node::COMMANDS,
+    upkeep::COMMANDS,
+    maintenance::COMMANDS,
+    plugins::COMMANDS,
+    shovels::COMMANDS,
+];
+
+static BY_NAME: LazyLock<HashMap<&'static str, Run>> =
+    LazyLock::new(|| TABLES.iter().flat_map(|table| table.iter().copied()).collect());
+
 /// Runs one command; never on a thread that runs connections.
 pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
-    node::run(broker, node, request)
-        .or_else(|| upkeep::run(broker, node, request))
-        .or_else(|| maintenance::run(broker, node, request))
-        .or_else(|| plugins::run(broker, node, request))
-        .or_else(|| shovels::run(broker, node, request))
-        .unwrap_or_else(|| dispatch(broker, node, request))
-        .unwrap_or_else(Answer::Failed)
+    let outcome = match BY_NAME.get(request.command.as_str()) {
+        Some(run) => run(&Call { broker, node, request }),
+        None => Err(unknown(&request.command)),
+    };
+    outcome.unwrap_or_else(Answer::Failed)
+}
+
+/// Names of all commands that a server runs, in no order.
+pub fn command_names() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().flat_map(|table| table.iter().map(|(name, _)| *name))
 }
 
 /// Whether the server stops when the command has been answered.
@@ -29,93 +63,89 @@ pub(crate) fn ends_the_server(request: &Request) -> bool {
     matches!(request.command.as_str(), "stop" | "shutdown")
 }
 
-fn dispatch(broker: &Broker, node: &Node, request: &Request) -> Outcome {
-    match request.command.as_str() {
-        "ping" => Ok(Answer::Done { ok: "Ping succeeded".into() }),
-        "stop" | "shutdown" => Ok(Answer::done()),
-        "profile" => profile::command(broker, request),
-        "consume_event_stream" => events::consume(broker, request),
-        "stages" => Ok(stages::stages(broker)),
-        "report" => Ok(report::report(broker, node)),
-        "alarms" => Ok(alarms::alarms(broker)),
-        "check_alarms" => alarms::check_alarms(broker),
-        "check_local_alarms" => alarms::check_local_alarms(broker),
-        "set_vm_memory_high_watermark" => alarms::set_vm_memory_high_watermark(broker, request),
-        "set_disk_free_limit" => alarms::set_disk_free_limit(broker, request),
-        "add_user" => access::add_user(broker, request),
-        "delete_user" => access::delete_user(broker, request),
-        "change_password" => access::change_password(broker, request),
-        "clear_password" => access::clear_password(broker, request),
-        "authenticate_user" => access::authenticate_user(broker, request),
-        "set_user_tags" => access::set_user_tags(broker, request),
-        "list_users" => Ok(access::list_users(broker)),
-        "set_permissions" => access::set_permissions(broker, request),
-        "clear_permissions" => access::clear_permissions(broker, request),
-        "set_permissions_globally" => access::set_permissions_globally(broker, request),
-        "list_permissions" => access::list_permissions(broker, request),
-        "list_user_permissions" => access::list_user_permissions(broker, request),
-        "set_topic_permissions" => access::set_topic_permissions(broker, request),
-        "clear_topic_permissions" => access::clear_topic_permissions(broker, request),
-        "list_topic_permissions" => access::list_topic_permissions(broker, request),
-        "list_user_topic_permissions" => access::list_user_topic_permissions(broker, request),
-        "list_exchanges" => topology::list_exchanges(broker, request),
-        "list_bindings" => topology::list_bindings(broker, request),
-        "list_queues" => queues::list_queues(broker, request),
-        "list_unresponsive_queues" => queues::list_unresponsive_queues(broker, request),
-        "list_consumers" => queues::list_consumers(broker, request),
-        "explain_delivery" => delivery::command(broker, request),
-        "explain_route" => routes::explain_route(broker, request),
-        "consistent_hash_exchange_ring_state" => routes::ring_state(broker, request),
-        "list_delayed_messages" => delayed::list_delayed_messages(broker, request),
-        "cancel_delayed_message" => delayed::cancel_delayed_message(broker, request),
-        "delete_queue" => queues::delete_queue(broker, request),
-        "purge_queue" => queues::purge_queue(broker, request),
-        "list_connections" => connections::list_connections(broker, request),
-        "list_channels" => connections::list_channels(broker, request),
-        "export_definitions" => definitions::export_definitions(broker, request),
-        "import_definitions" => definitions::import_definitions(broker, request),
-        "close_connection" => connections::close_connection(broker, request),
-        "close_all_connections" => connections::close_all_connections(broker, request),
-        "close_all_user_connections" => connections::close_all_user_connections(broker, request),
-        _ => vhost_command(broker, request).unwrap_or_else(|| Err(unknown(&request.command))),
-    }
-}
+/// Commands whose modules have several kinds of them.
+const OTHERS: Commands = &[
+    ("ping", |_| Ok(Answer::Done { ok: "Ping succeeded".into() })),
+    ("stop", |_| Ok(Answer::done())),
+    ("shutdown", |_| Ok(Answer::done())),
+    ("profile", |it| profile::command(it.broker, it.request)),
+    ("consume_event_stream", |it| events::consume(it.broker, it.request)),
+    ("stages", |it| Ok(stages::stages(it.broker))),
+    ("report", |it| Ok(report::report(it.broker, it.node))),
+    ("alarms", |it| Ok(alarms::alarms(it.broker))),
+    ("check_alarms", |it| alarms::check_alarms(it.broker)),
+    ("check_local_alarms", |it| alarms::check_local_alarms(it.broker)),
+    ("set_vm_memory_high_watermark", |it| alarms::set_vm_memory_high_watermark(it.broker, it.request)),
+    ("set_disk_free_limit", |it| alarms::set_disk_free_limit(it.broker, it.request)),
+    ("add_user", |it| access::add_user(it.broker, it.request)),
+    ("delete_user", |it| access::delete_user(it.broker, it.request)),
+    ("change_password", |it| access::change_password(it.broker, it.request)),
+    ("clear_password", |it| access::clear_password(it.broker, it.request)),
+    ("authenticate_user", |it| access::authenticate_user(it.broker, it.request)),
+    ("set_user_tags", |it| access::set_user_tags(it.broker, it.request)),
+    ("list_users", |it| Ok(access::list_users(it.broker))),
+    ("set_permissions", |it| access::set_permissions(it.broker, it.request)),
+    ("clear_permissions", |it| access::clear_permissions(it.broker, it.request)),
+    ("set_permissions_globally", |it| access::set_permissions_globally(it.broker, it.request)),
+    ("list_permissions", |it| access::list_permissions(it.broker, it.request)),
+    ("list_user_permissions", |it| access::list_user_permissions(it.broker, it.request)),
+    ("set_topic_permissions", |it| access::set_topic_permissions(it.broker, it.request)),
+    ("clear_topic_permissions", |it| access::clear_topic_permissions(it.broker, it.request)),
+    ("list_topic_permissions", |it| access::list_topic_permissions(it.broker, it.request)),
+    ("list_user_topic_permissions", |it| access::list_user_topic_permissions(it.broker, it.request)),
+    ("list_exchanges", |it| topology::list_exchanges(it.broker, it.request)),
+    ("list_bindings", |it| topology::list_bindings(it.broker, it.request)),
+    ("list_queues", |it| queues::list_queues(it.broker, it.request)),
+    ("list_unresponsive_queues", |it| queues::list_unresponsive_queues(it.broker, it.request)),
+    ("list_consumers", |it| queues::list_consumers(it.broker, it.request)),
+    ("explain_delivery", |it| delivery::command(it.broker, it.request)),
+    ("explain_route", |it| routes::explain_route(it.broker, it.request)),
+    ("consistent_hash_exchange_ring_state", |it| routes::ring_state(it.broker, it.request)),
+    ("list_delayed_messages", |it| delayed::list_delayed_messages(it.broker, it.request)),
+    ("cancel_delayed_message", |it| delayed::cancel_delayed_message(it.broker, it.request)),
+    ("delete_queue", |it| queues::delete_queue(it.broker, it.request)),
+    ("purge_queue", |it| queues::purge_queue(it.broker, it.request)),
+    ("list_connections", |it| connections::list_connections(it.broker, it.request)),
+    ("list_channels", |it| connections::list_channels(it.broker, it.request)),
+    ("export_definitions", |it| definitions::export_definitions(it.broker, it.request)),
+    ("import_definitions", |it| definitions::import_definitions(it.broker, it.request)),
+    ("close_connection", |it| connections::close_connection(it.broker, it.request)),
+    ("close_all_connections", |it| connections::close_all_connections(it.broker, it.request)),
+    ("close_all_user_connections", |it| connections::close_all_user_connections(it.broker, it.request)),
+];
 
 /// Commands about vhosts, limits, parameters and policies.
-fn vhost_command(broker: &Broker, request: &Request) -> Option<Outcome> {
-    Some(match request.command.as_str() {
-        "add_vhost" => vhosts::add_vhost(broker, request),
-        "delete_vhost" => vhosts::delete_vhost(broker, request),
-        "list_vhosts" => vhosts::list_vhosts(broker, request),
-        "update_vhost_metadata" => vhosts::update_vhost_metadata(broker, request),
-        "set_vhost_tags" => vhosts::set_vhost_tags(broker, request),
-        "enable_vhost_deletion_protection" => vhosts::enable_deletion_protection(broker, request),
-        "disable_vhost_deletion_protection" => vhosts::disable_deletion_protection(broker, request),
-        "trace_on" => vhosts::trace(broker, request, Tracing::On),
-        "trace_off" => vhosts::trace(broker, request, Tracing::Off),
-        "set_vhost_limits" => limits::set_vhost_limits(broker, request),
-        "clear_vhost_limits" => limits::clear_vhost_limits(broker, request),
-        "list_vhost_limits" => limits::list_vhost_limits(broker, request),
-        "set_user_limits" => limits::set_user_limits(broker, request),
-        "clear_user_limits" => limits::clear_user_limits(broker, request),
-        "list_user_limits" => limits::list_user_limits(broker, request),
-        "set_parameter" => parameters::set_parameter(broker, request),
-        "clear_parameter" => parameters::clear_parameter(broker, request),
-        "list_parameters" => parameters::list_parameters(broker, request),
-        "set_global_parameter" => parameters::set_global_parameter(broker, request),
-        "clear_global_parameter" => parameters::clear_global_parameter(broker, request),
-        "list_global_parameters" => parameters::list_global_parameters(broker, request),
-        "set_policy" => policies::set_policy(broker, request),
-        "clear_policy" => policies::clear_policy(broker, request),
-        "list_policies" => policies::list_policies(broker, request),
-        "list_policies_that_match" => policies::list_policies_that_match(broker, request),
-        "set_operator_policy" => policies::set_operator_policy(broker, request),
-        "clear_operator_policy" => policies::clear_operator_policy(broker, request),
-        "list_operator_policies" => policies::list_operator_policies(broker, request),
-        "set_cluster_name" => parameters::set_cluster_name(broker, request),
-        _ => return None,
-    })
-}
+const OF_VHOSTS: Commands = &[
+    ("add_vhost", |it| vhosts::add_vhost(it.broker, it.request)),
+    ("delete_vhost", |it| vhosts::delete_vhost(it.broker, it.request)),
+    ("list_vhosts", |it| vhosts::list_vhosts(it.broker, it.request)),
+    ("update_vhost_metadata", |it| vhosts::update_vhost_metadata(it.broker, it.request)),
+    ("set_vhost_tags", |it| vhosts::set_vhost_tags(it.broker, it.request)),
+    ("enable_vhost_deletion_protection", |it| vhosts::enable_deletion_protection(it.broker, it.request)),
+    ("disable_vhost_deletion_protection", |it| vhosts::disable_deletion_protection(it.broker, it.request)),
+    ("trace_on", |it| vhosts::trace(it.broker, it.request, Tracing::On)),
+    ("trace_off", |it| vhosts::trace(it.broker, it.request, Tracing::Off)),
+    ("set_vhost_limits", |it| limits::set_vhost_limits(it.broker, it.request)),
+    ("clear_vhost_limits", |it| limits::clear_vhost_limits(it.broker, it.request)),
+    ("list_vhost_limits", |it| limits::list_vhost_limits(it.broker, it.request)),
+    ("set_user_limits", |it| limits::set_user_limits(it.broker, it.request)),
+    ("clear_user_limits", |it| limits::clear_user_limits(it.broker, it.request)),
+    ("list_user_limits", |it| limits::list_user_limits(it.broker, it.request)),
+    ("set_parameter", |it| parameters::set_parameter(it.broker, it.request)),
+    ("clear_parameter", |it| parameters::clear_parameter(it.broker, it.request)),
+    ("list_parameters", |it| parameters::list_parameters(it.broker, it.request)),
+    ("set_global_parameter", |it| parameters::set_global_parameter(it.broker, it.request)),
+    ("clear_global_parameter", |it| parameters::clear_global_parameter(it.broker, it.request)),
+    ("list_global_parameters", |it| parameters::list_global_parameters(it.broker, it.request)),
+    ("set_policy", |it| policies::set_policy(it.broker, it.request)),
+    ("clear_policy", |it| policies::clear_policy(it.broker, it.request)),
+    ("list_policies", |it| policies::list_policies(it.broker, it.request)),
+    ("list_policies_that_match", |it| policies::list_policies_that_match(it.broker, it.request)),
+    ("set_operator_policy", |it| policies::set_operator_policy(it.broker, it.request)),
+    ("clear_operator_policy", |it| policies::clear_operator_policy(it.broker, it.request)),
+    ("list_operator_policies", |it| policies::list_operator_policies(it.broker, it.request)),
+    ("set_cluster_name", |it| parameters::set_cluster_name(it.broker, it.request)),
+];
 
 fn unknown(command: &str) -> Failure {
     let text = format!(
@@ -172,6 +202,14 @@ pub(crate) fn refused(refused: Refused) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_name_stands_once() {
+        let mut names: Vec<&str> = command_names().collect();
+        names.sort_unstable();
+        let twice: Vec<&str> = names.windows(2).filter(|two| two[0] == two[1]).map(|two| two[0]).collect();
+        assert_eq!((twice, names.len()), (Vec::new(), BY_NAME.len()));
+    }
 
     #[test]
     fn a_refusal_without_words_of_its_own_has_those_of_amqp() {

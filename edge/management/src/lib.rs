@@ -50,6 +50,7 @@ mod vhosts;
 
 pub use boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use client::{CallError, NotAllowed, call};
+pub use commands::command_names;
 pub use delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, explain_delivery};
 pub use format::{Format, Headers, render};
 pub use imports::{Importer, Scope, Unsupported, import};

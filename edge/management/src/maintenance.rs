@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use broker::{Broker, CloseReason};
 use parking_lot::Mutex;
 
-use crate::commands::Outcome;
-use crate::node::Node;
-use crate::protocol::{Answer, Exit, Failure, Request};
+use crate::commands::{Commands, Outcome};
+use crate::protocol::{Answer, Exit, Failure};
 
 /// What clients' connections come through. The HTTP API and the pages of metrics do not: who looks after the node comes through them.
 pub trait Doors: Debug + Send + Sync {
@@ -63,28 +62,31 @@ impl Maintenance {
     }
 }
 
-/// Runs a command about who may connect; `None` if it is none of these.
-pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Outcome> {
-    let maintenance = &node.maintenance;
-    let done = match request.command.as_str() {
-        "suspend_listeners" => {
-            let _turn = maintenance.turn.lock();
-            tracing::warn!("listeners are suspended: no client can connect until resume_listeners");
-            maintenance.suspend()
-        }
-        "resume_listeners" => {
-            let _turn = maintenance.turn.lock();
-            tracing::info!("listeners are resumed");
-            maintenance.resume()
-        }
-        "drain" => drain(broker, maintenance),
-        "revive" => revive(broker, maintenance),
-        _ => return None,
-    };
-    Some(done.map(|()| Answer::done()).map_err(|error| {
+/// Commands about who may connect.
+pub(crate) const COMMANDS: Commands = &[
+    ("suspend_listeners", |it| answered(suspend(&it.node.maintenance))),
+    ("resume_listeners", |it| answered(resume(&it.node.maintenance))),
+    ("drain", |it| answered(drain(it.broker, &it.node.maintenance))),
+    ("revive", |it| answered(revive(it.broker, &it.node.maintenance))),
+];
+
+fn answered(done: io::Result<()>) -> Outcome {
+    done.map(|()| Answer::done()).map_err(|error| {
         let text = format!("Error:\na listener cannot be changed: {error}");
         Failure::new(Exit::UNAVAILABLE, text)
-    }))
+    })
+}
+
+fn suspend(maintenance: &Maintenance) -> io::Result<()> {
+    let _turn = maintenance.turn.lock();
+    tracing::warn!("listeners are suspended: no client can connect until resume_listeners");
+    maintenance.suspend()
+}
+
+fn resume(maintenance: &Maintenance) -> io::Result<()> {
+    let _turn = maintenance.turn.lock();
+    tracing::info!("listeners are resumed");
+    maintenance.resume()
 }
 
 fn drain(broker: &Broker, maintenance: &Maintenance) -> io::Result<()> {

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::alarms;
 use crate::columns::{Column, chosen, rows};
-use crate::commands::{Outcome, arguments, usage};
+use crate::commands::{Commands, Outcome, arguments, usage};
 use crate::interfaces;
 use crate::journal::Journal;
 use crate::maintenance::Maintenance;
@@ -82,53 +82,51 @@ pub struct Node {
     pub stop: Arc<Notify>,
 }
 
-/// Runs a command about the node; `None` if it is none of these.
-pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Outcome> {
-    Some(match request.command.as_str() {
-        "is_running" => Ok(running(request)),
-        "check_running" => alarms::check_running(broker).map(|_| running(request)),
-        "is_booting" => Ok(booting()),
-        "check_virtual_hosts" => Ok(Answer::facts(
-            format!("Node {NODE_NAME} reported all vhosts as running"),
-            json!({"result": "ok"}),
-        )),
-        "check_port_listener" => port_listener(node, request),
-        "check_protocol_listener" => protocol_listener(node, request),
-        "check_port_connectivity" => port_connectivity(node, request),
-        "check_if_any_deprecated_features_are_used" => {
-            Ok(Answer::message("Cluster reported no deprecated features in use"))
-        }
-        "check_if_node_is_quorum_critical" => Ok(Answer::message(&format!(
+/// Commands about the node.
+pub(crate) const COMMANDS: Commands = &[
+    ("is_running", |it| Ok(running(it.request))),
+    ("check_running", |it| alarms::check_running(it.broker).map(|_| running(it.request))),
+    ("is_booting", |_| Ok(booting())),
+    ("check_virtual_hosts", |_| {
+        Ok(Answer::facts(format!("Node {NODE_NAME} reported all vhosts as running"), json!({"result": "ok"})))
+    }),
+    ("check_port_listener", |it| port_listener(it.node, it.request)),
+    ("check_protocol_listener", |it| protocol_listener(it.node, it.request)),
+    ("check_port_connectivity", |it| port_connectivity(it.node, it.request)),
+    ("check_if_any_deprecated_features_are_used", |_| {
+        Ok(Answer::message("Cluster reported no deprecated features in use"))
+    }),
+    ("check_if_node_is_quorum_critical", |_| {
+        Ok(Answer::message(&format!(
             "Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
-        ))),
-        "check_certificate_expiration" => no_certificates_expire(request),
-        "status" => Ok(status::status(broker, node)),
-        "listeners" => Ok(listeners(node)),
-        "server_version" => Ok(value(&node.rabbitmq_version)),
-        "erlang_version" => Ok(value(&format!("none: Warren {} is a native program", node.version))),
-        "environment" => Ok(Answer::facts(node.options.clone(), json!({"options": node.options}))),
-        "os_env" => Ok(environment_variables()),
-        "command_line_arguments" => Ok(Answer::message(&std::env::args().collect::<Vec<_>>().join(" "))),
-        "log_location" => {
-            Ok(Answer::facts(node.log_locations.join("\n"), json!({"paths": node.log_locations})))
-        }
-        "log_tail" => log_tail(node, request),
-        "log_tail_stream" => log_after(node, request),
-        "maybe_stuck" => Ok(maybe_stuck(broker)),
-        "memory_breakdown" => memory_breakdown(broker, request),
-        "cluster_status" => Ok(cluster_status(broker, node)),
-        "list_network_interfaces" => Ok(interfaces::listed()),
-        "node_health_check" => Ok(Answer::done()),
-        "rotate_logs" => {
-            let text = "Error:\nThis command does not rotate logs anymore [deprecated]";
-            Err(Failure::new(Exit::UNAVAILABLE, text))
-        }
-        "restart_vhost" => restart_vhost(broker, request),
-        "list_feature_flags" => list_feature_flags(request),
-        "enable_feature_flag" => enable_feature_flag(request),
-        _ => return None,
-    })
-}
+        )))
+    }),
+    ("check_certificate_expiration", |it| no_certificates_expire(it.request)),
+    ("status", |it| Ok(status::status(it.broker, it.node))),
+    ("listeners", |it| Ok(listeners(it.node))),
+    ("server_version", |it| Ok(value(&it.node.rabbitmq_version))),
+    ("erlang_version", |it| Ok(value(&format!("none: Warren {} is a native program", it.node.version)))),
+    ("environment", |it| Ok(Answer::facts(it.node.options.clone(), json!({"options": it.node.options})))),
+    ("os_env", |_| Ok(environment_variables())),
+    ("command_line_arguments", |_| Ok(Answer::message(&std::env::args().collect::<Vec<_>>().join(" ")))),
+    ("log_location", |it| {
+        Ok(Answer::facts(it.node.log_locations.join("\n"), json!({"paths": it.node.log_locations})))
+    }),
+    ("log_tail", |it| log_tail(it.node, it.request)),
+    ("log_tail_stream", |it| log_after(it.node, it.request)),
+    ("maybe_stuck", |it| Ok(maybe_stuck(it.broker))),
+    ("memory_breakdown", |it| memory_breakdown(it.broker, it.request)),
+    ("cluster_status", |it| Ok(cluster_status(it.broker, it.node))),
+    ("list_network_interfaces", |_| Ok(interfaces::listed())),
+    ("node_health_check", |_| Ok(Answer::done())),
+    ("rotate_logs", |_| {
+        let text = "Error:\nThis command does not rotate logs anymore [deprecated]";
+        Err(Failure::new(Exit::UNAVAILABLE, text))
+    }),
+    ("restart_vhost", |it| restart_vhost(it.broker, it.request)),
+    ("list_feature_flags", |it| list_feature_flags(it.request)),
+    ("enable_feature_flag", |it| enable_feature_flag(it.request)),
+];
 
 fn value(text: &str) -> Answer {
     Answer::facts(text.into(), json!({"value": text, "result": "ok"}))

@@ -5,7 +5,7 @@ use broker::Broker;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::commands::{Outcome, usage};
+use crate::commands::{Commands, Outcome, usage};
 use crate::node::{HTTP_PROTOCOL, NODE_NAME, Node, PROMETHEUS_PROTOCOL};
 use crate::protocol::{Answer, Exit, Failure, Request};
 
@@ -84,20 +84,18 @@ impl Plugin {
     }
 }
 
-/// Runs a command about plugins; `None` if it is none of these.
-pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Outcome> {
-    Some(match request.command.as_str() {
-        "plugins_list" => list(broker, node, request),
-        "plugins_enable" | "plugins_set" => enable(broker, node, request),
-        "plugins_disable" => disable(broker, node, request),
-        "plugins_is_enabled" => is_enabled(broker, node, request),
-        "plugins_directories" => {
-            let text = "Plugins are built in: there are no archives and no directories of them";
-            Ok(Answer::Facts { text: text.into(), json: json!({"message": text}) })
-        }
-        _ => return None,
-    })
-}
+/// The commands of `rabbitmq-plugins`.
+pub(crate) const COMMANDS: Commands = &[
+    ("plugins_list", |it| list(it.broker, it.node, it.request)),
+    ("plugins_enable", |it| enable(it.broker, it.node, it.request)),
+    ("plugins_set", |it| enable(it.broker, it.node, it.request)),
+    ("plugins_disable", |it| disable(it.broker, it.node, it.request)),
+    ("plugins_is_enabled", |it| is_enabled(it.broker, it.node, it.request)),
+    ("plugins_directories", |_| {
+        let text = "Plugins are built in: there are no archives and no directories of them";
+        Ok(Answer::Facts { text: text.into(), json: json!({"message": text}) })
+    }),
+];
 
 /// With `--minimal` names only, with `--verbose` everything; `--enabled` and `--implicitly-enabled` leave out the rest.
 fn list(broker: &Broker, node: &Node, request: &Request) -> Outcome {
@@ -245,6 +243,7 @@ fn is_enabled(broker: &Broker, node: &Node, request: &Request) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::Call;
     use crate::node::tests::sample;
 
     fn ask(command: &str, args: &[&str], flags: &[&str]) -> Outcome {
@@ -255,7 +254,8 @@ mod tests {
             args: args.iter().map(|word| (*word).into()).collect(),
             options: flags.iter().map(|flag| ((*flag).into(), String::new())).collect(),
         };
-        let outcome = run(&broker, &sample(), &request).unwrap();
+        let (_, run) = COMMANDS.iter().find(|(name, _)| *name == command).unwrap();
+        let outcome = run(&Call { broker: &broker, node: &sample(), request: &request });
         broker.shutdown();
         outcome
     }

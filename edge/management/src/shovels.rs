@@ -11,7 +11,7 @@ mod shown;
 
 pub(crate) use arguments::reason;
 pub(crate) use checks::term;
-pub(crate) use command::run;
+pub(crate) use command::COMMANDS;
 pub use definition::read;
 pub(crate) use parameter::{Author, check, set};
 pub(crate) use shown::{object, parameter};

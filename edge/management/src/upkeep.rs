@@ -7,58 +7,63 @@ use broker::{Broker, LoginRecording, LoginSource, LoginTotals, SIZE_CLASSES};
 use serde_json::{Value, json};
 
 use crate::columns::{Column, chosen, rows};
-use crate::commands::{Outcome, arguments, usage};
+use crate::commands::{Commands, Outcome, arguments, usage};
 use crate::node::{NODE_NAME, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 
-/// Runs a command of upkeep; `None` if it is none of these.
-pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Outcome> {
-    Some(match request.command.as_str() {
-        "check_if_metadata_store_is_initialized" | "check_if_metadata_store_is_initialized_with_data" => Ok(
-            Answer::message(&format!("Metadata store on node {NODE_NAME} has completed its initialization")),
-        ),
-        "check_if_node_is_mirror_sync_critical" => Ok(Answer::message("ok")),
-        "check_if_new_quorum_queue_replicas_have_finished_initial_sync" => {
-            Ok(Answer::message(&format!("Node {NODE_NAME} reported no queues with promotable replicas")))
-        }
-        "check_for_quorum_queues_without_an_elected_leader" => Ok(Answer::message(&format!(
+/// Commands of upkeep.
+pub(crate) const COMMANDS: Commands = &[
+    ("check_if_metadata_store_is_initialized", |_| {
+        Ok(Answer::message(&format!("Metadata store on node {NODE_NAME} has completed its initialization")))
+    }),
+    ("check_if_metadata_store_is_initialized_with_data", |_| {
+        Ok(Answer::message(&format!("Metadata store on node {NODE_NAME} has completed its initialization")))
+    }),
+    ("check_if_node_is_mirror_sync_critical", |_| Ok(Answer::message("ok"))),
+    ("check_if_new_quorum_queue_replicas_have_finished_initial_sync", |_| {
+        Ok(Answer::message(&format!("Node {NODE_NAME} reported no queues with promotable replicas")))
+    }),
+    ("check_for_quorum_queues_without_an_elected_leader", |_| {
+        Ok(Answer::message(&format!(
             "Node {NODE_NAME} reported all quorum queues matching the pattern have an elected leader"
-        ))),
-        "has_reached_target_cluster_size" => {
-            Ok(Answer::message(&format!("Target cluster size has been reached on node {NODE_NAME}")))
-        }
-        "await_online_quorum_plus_one" => Ok(Answer::message(
+        )))
+    }),
+    ("has_reached_target_cluster_size", |_| {
+        Ok(Answer::message(&format!("Target cluster size has been reached on node {NODE_NAME}")))
+    }),
+    ("await_online_quorum_plus_one", |_| {
+        Ok(Answer::message(
             "Target node seems to be the only one in a single node cluster, the command does not apply",
-        )),
-        "discover_peers" => Ok(Answer::facts(format!("[:\"{NODE_NAME}\"]"), json!([NODE_NAME]))),
-        "rebalance" => rebalance(request),
-        "message_size_stats" => Ok(message_sizes(broker)),
-        "list_node_auth_attempt_stats" => Ok(logins(broker)),
-        "reset_node_auth_attempt_metrics" => {
-            broker.set_logins_back();
-            Ok(Answer::done())
-        }
-        "enable_auth_attempt_source_tracking" => {
-            broker.record_login_sources(LoginRecording::On);
-            Ok(Answer::done())
-        }
-        "disable_auth_attempt_source_tracking" => {
-            broker.record_login_sources(LoginRecording::Off);
-            Ok(Answer::done())
-        }
-        "resolve_hostname" => resolve(request),
-        "list_deprecated_features" => deprecated(request),
-        "set_log_level" => set_log_level(node, request),
-        "force_gc" => {
-            broker.alarms().release_memory();
-            Ok(Answer::done())
-        }
-        "reconcile_vhosts" | "reset_stats_db" | "activate_free_disk_space_monitoring" | "post_upgrade" => {
-            Ok(Answer::done())
-        }
-        _ => return None,
-    })
-}
+        ))
+    }),
+    ("discover_peers", |_| Ok(Answer::facts(format!("[:\"{NODE_NAME}\"]"), json!([NODE_NAME])))),
+    ("rebalance", |it| rebalance(it.request)),
+    ("message_size_stats", |it| Ok(message_sizes(it.broker))),
+    ("list_node_auth_attempt_stats", |it| Ok(logins(it.broker))),
+    ("reset_node_auth_attempt_metrics", |it| {
+        it.broker.set_logins_back();
+        Ok(Answer::done())
+    }),
+    ("enable_auth_attempt_source_tracking", |it| {
+        it.broker.record_login_sources(LoginRecording::On);
+        Ok(Answer::done())
+    }),
+    ("disable_auth_attempt_source_tracking", |it| {
+        it.broker.record_login_sources(LoginRecording::Off);
+        Ok(Answer::done())
+    }),
+    ("resolve_hostname", |it| resolve(it.request)),
+    ("list_deprecated_features", |it| deprecated(it.request)),
+    ("set_log_level", |it| set_log_level(it.node, it.request)),
+    ("force_gc", |it| {
+        it.broker.alarms().release_memory();
+        Ok(Answer::done())
+    }),
+    ("reconcile_vhosts", |_| Ok(Answer::done())),
+    ("reset_stats_db", |_| Ok(Answer::done())),
+    ("activate_free_disk_space_monitoring", |_| Ok(Answer::done())),
+    ("post_upgrade", |_| Ok(Answer::done())),
+];
 
 /// Only queue types with replicas have leaders to move; the words are RabbitMQ's.
 fn rebalance(request: &Request) -> Outcome {

@@ -194,6 +194,8 @@ fn describe(entry: &mut Entry, meta: &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -210,6 +212,31 @@ mod tests {
         let add_user = find("add_user").unwrap();
         assert_eq!((add_user.arguments_min, add_user.arguments_max), (1, 2));
         assert_eq!(add_user.options, ["pre-hashed-password"]);
+    }
+
+    /// Commands that no server is asked for.
+    const OF_THIS_SIDE: [&str; 9] = [
+        "autocomplete",
+        "await_online_nodes",
+        "await_startup",
+        "completion",
+        "hash_password",
+        "help",
+        "list_commands",
+        "version",
+        "wait",
+    ];
+
+    /// Commands that are described only so that this side can say why they are not there.
+    const REFUSED: [&str; 2] = ["decode", "encode"];
+
+    #[test]
+    fn every_command_that_is_described_is_run_by_somebody_and_every_one_that_is_run_is_described() {
+        let described: BTreeSet<&str> = all().iter().map(|entry| entry.name).collect();
+        let run: BTreeSet<&str> = management::command_names().chain(OF_THIS_SIDE).chain(REFUSED).collect();
+        let nobody_runs: Vec<_> = described.difference(&run).collect();
+        let nobody_describes: Vec<_> = run.difference(&described).collect();
+        assert_eq!((nobody_runs, nobody_describes), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -8,19 +8,16 @@ use shovel::Report;
 use super::SHOVEL;
 use super::shown::{Shown, count};
 use crate::columns::{Column, chosen, rows};
-use crate::commands::{Outcome, arguments, settle};
+use crate::commands::{Commands, Outcome, arguments, settle};
 use crate::node::{NODE_NAME, Node};
 use crate::protocol::{Answer, Exit, Failure, Request};
 
-/// Runs a command about shovels; `None` if it is none of these.
-pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Option<Outcome> {
-    Some(match request.command.as_str() {
-        "shovel_status" => status(node),
-        "restart_shovel" => restart(node, request),
-        "delete_shovel" => delete(broker, request),
-        _ => return None,
-    })
-}
+/// Commands about shovels.
+pub(crate) const COMMANDS: Commands = &[
+    ("shovel_status", |it| status(it.node)),
+    ("restart_shovel", |it| restart(it.node, it.request)),
+    ("delete_shovel", |it| delete(it.broker, it.request)),
+];
 
 const COLUMNS: &[Column<Report>] = &[
     ("name", |it| it.name.as_str().into()),

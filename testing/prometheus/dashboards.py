@@ -26,6 +26,10 @@ OVERVIEW = {f"rabbitmq_{name}": set() for name in [*NODE, *TOTALS, *CHURN, *QUEU
 OVERVIEW |= {f"rabbitmq_global_{name}": {"protocol"} for name in GLOBAL}
 OVERVIEW |= {"rabbitmq_build_info": BUILD, "rabbitmq_identity_info": IDENTITY}
 
+# RabbitMQ-PerfTest asks the load generator only, and lets its reader choose among the quantiles.
+PERF_TEST = {f"perftest_{name}": set() for name in ["published", "consumed", "confirmed", "nacked", "returned"]}
+PERF_TEST |= {f"perftest_{name}_seconds": {"quantile"} for name in ["latency", "confirm_latency"]}
+
 # Dashboards of what a broker without Erlang, Raft and streams has not, with the beginnings of the names that they ask for.
 NOT_HERE = {
     "Erlang-BEAM": ["erlang_vm"],
@@ -35,5 +39,6 @@ NOT_HERE = {
     "inet_tcp_metrics": ["inet_tcp_metrics"],
     "RabbitMQ-Quorum-Queues-Raft": ["rabbitmq_raft"],
     "RabbitMQ-Raft": ["rabbitmq_raft"],
+    # Beside these it asks for the names of the overview with protocol="stream", which no series here has.
     "RabbitMQ-Stream": ["rabbitmq_global_stream", "rabbitmq_stream"],
 }

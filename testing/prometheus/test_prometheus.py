@@ -5,7 +5,10 @@ import json
 import os
 import pathlib
 import re
+import socket
+import subprocess
 import sys
+import time
 import urllib.error
 
 import pytest
@@ -124,6 +127,36 @@ def test_a_panel_of_the_overview_dashboard_has_its_metric(pages, page, metric):
     assert found["samples"], metric
     assert (found["type"] == "counter") == metric.endswith("_total"), metric
     assert found["labels"] >= dashboards.OVERVIEW[metric], metric
+
+
+def test_the_dashboard_of_the_load_generator_has_its_metrics(tmp_path):
+    """RabbitMQ-PerfTest asks nothing of the broker."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = Warren(os.environ["WARREN_BIN"], tmp_path, "prometheus.tcp.listener = none\n")
+    server.start()
+    words = ["--uri", server.url, "--rate", "100", "--confirm", "10", "--metrics-prometheus", "--metrics-prometheus-port", str(port), "--time", "60"]
+    load = subprocess.Popen([server.binary, "perf", *words], stdout=subprocess.DEVNULL)
+    try:
+        found, end = {}, time.monotonic() + 30
+        while not found.keys() >= dashboards.PERF_TEST.keys() and time.monotonic() < end:
+            time.sleep(0.2)
+            try:
+                found = families.parse(families.fetch(f"http://127.0.0.1:{port}", "metrics"))
+            except OSError:                      # not there yet
+                pass
+        for metric, labels in dashboards.PERF_TEST.items():
+            assert found[metric]["samples"] and found[metric]["labels"] >= labels, metric
+    finally:
+        load.kill()
+        load.wait()
+        server.stop()
+
+
+def test_no_series_of_streams_is_there_without_streams(pages):
+    """The dashboard of streams asks for the names of the overview with this label; a zero would look like a stream that is idle."""
+    assert not [line for text in pages.values() for line in text.splitlines() if 'protocol="stream"' in line]
 
 
 def test_a_label_that_a_join_adds_is_on_no_metric_before(pages):

@@ -165,7 +165,7 @@ impl Services {
         self.log_places.note(queue);
         let sink: Arc<dyn ConfirmSink> = Arc::new(LeftInLog { queue: Arc::downgrade(queue), token });
         let mut confirms = BatchConfirms::new();
-        confirms.number(&sink, 1);
+        confirms.group_of(&sink, 1);
         let is_last = confirms.answered(range.end());
         debug_assert!(is_last, "only the log is waited for");
         self.confirm_when_durable(&Arc::new(confirms));

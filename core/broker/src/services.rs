@@ -303,7 +303,7 @@ impl Services {
         let background = self.background.clone();
         let sink: Arc<dyn ConfirmSink> = Arc::new(UnneededSegment { background, queue, segment });
         let mut confirms = BatchConfirms::new();
-        confirms.number(&sink, 1);
+        confirms.group_of(&sink, 1);
         let is_last = confirms.answered(self.log.goal().0);
         debug_assert!(is_last, "only the log is waited for");
         self.confirm_when_durable(&Arc::new(confirms));

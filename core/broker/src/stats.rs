@@ -237,8 +237,8 @@ pub struct PublishCounters {
 
 /// Raises a counter of which no other thread is a writer.
 #[inline]
-fn raise(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+fn raise(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
 /// What becomes of a message that no queue gets.
@@ -249,18 +249,18 @@ pub(crate) enum Stray {
 }
 
 impl PublishCounters {
-    /// One more message.
+    /// So many more messages.
     #[inline]
-    pub(crate) fn count(&self, is_confirmed: bool) {
-        raise(&self.published);
-        if is_confirmed {
-            raise(&self.published_for_confirm);
+    pub(crate) fn count(&self, messages: u64, are_confirmed: bool) {
+        raise(&self.published, messages);
+        if are_confirmed {
+            raise(&self.published_for_confirm, messages);
         }
     }
 
     /// The latest message went nowhere.
     pub(crate) fn count_stray(&self, stray: Stray) {
-        raise(if stray == Stray::Returned { &self.returned } else { &self.dropped });
+        raise(if stray == Stray::Returned { &self.returned } else { &self.dropped }, 1);
     }
 
     /// The counters now; what else a channel does is 0.
@@ -370,9 +370,8 @@ mod tests {
     #[test]
     fn counters_of_a_channel_add_up() {
         let counters = PublishCounters::default();
-        counters.count(false);
-        counters.count(true);
-        counters.count(true);
+        counters.count(1, false);
+        counters.count(2, true);
         counters.count_stray(Stray::Returned);
         counters.count_stray(Stray::Dropped);
         let mut sum = counters.now();

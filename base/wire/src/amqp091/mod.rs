@@ -15,6 +15,7 @@
 //! and the others came out with the same bytes, but for two differences on purpose. Tables nested deeper than
 //! [`TABLE_DEPTH_MAX`] are refused here, and floats that are not finite are kept here (RabbitMQ crashes on them).
 
+mod alike;
 mod deliver;
 mod field;
 mod frame;
@@ -30,6 +31,7 @@ mod table;
 mod table_buf;
 mod value;
 
+pub use alike::AlikePublishes;
 pub use deliver::{
     DeliverRun, encode_ack, encode_deliver, encode_get_ok, encode_nack, encode_publish, encode_reject,
     encode_return,

@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     ttl_ms: u64,
     priority: u8,
     pub(crate) persistent: bool,
+    /// It differs from the entry before it in its body only, and goes to the same queues.
+    is_alike: bool,
     /// Index of its confirm group in the batch's confirms; `u32::MAX` is none.
     pub(crate) group: u32,
     /// Publish sequence number within the group's channel.
@@ -132,18 +134,26 @@ impl Batch {
             ttl_ms: facts.ttl_ms.unwrap_or(u64::MAX),
             priority: facts.priority,
             persistent: facts.persistent,
+            is_alike: false,
             group: u32::MAX,
             publish: 0,
         });
         (self.entries.len() - 1) as u32
     }
 
-    /// Copies a message in that differs from the one of `like` in its body only; returns its index.
+    /// Copies a message in that differs from the newest one, whose entry was `like` before it was numbered, in its body only. `number` is
+    /// its place among the confirms.
     #[inline]
-    pub(crate) fn push_alike(&mut self, like: &Entry, body: &[u8], shared: Option<HeldBody>) -> u32 {
+    pub(crate) fn push_alike(
+        &mut self,
+        like: &Entry,
+        body: &[u8],
+        shared: Option<HeldBody>,
+        number: Option<(u32, u64)>,
+    ) {
         let (body, shared) = self.add_body(body, shared);
-        self.entries.push(Entry { body, shared, ..*like });
-        (self.entries.len() - 1) as u32
+        let (group, publish) = number.unwrap_or((u32::MAX, 0));
+        self.entries.push(Entry { body, shared, group, publish, is_alike: true, ..*like });
     }
 
     /// Whether a message has the names and properties of an entry.
@@ -217,16 +227,15 @@ impl Picks {
         Picks::List(Arc::new(list.to_vec()))
     }
 
-    /// Adds an index greater than all before.
-    pub(crate) fn push(&mut self, index: u32) {
+    /// Adds so many indices from one on that is greater than all before.
+    pub(crate) fn push(&mut self, index: u32, more: u32) {
         match self {
-            Picks::Range { first, count } if *first + *count == index => *count += 1,
+            Picks::Range { first, count } if *first + *count == index => *count += more,
             Picks::Range { first, count } => {
-                let mut list: Vec<u32> = (*first..*first + *count).collect();
-                list.push(index);
+                let list = (*first..*first + *count).chain(index..index + more).collect();
                 *self = Picks::List(Arc::new(list));
             }
-            Picks::List(list) => Arc::make_mut(list).push(index),
+            Picks::List(list) => Arc::make_mut(list).extend(index..index + more),
         }
     }
 
@@ -308,7 +317,7 @@ impl BatchConfirms {
     /// Of dead letters: `sink` hears once, of all of them.
     pub(crate) fn of_letters(sink: &Arc<dyn ConfirmSink>) -> BatchConfirms {
         let mut confirms = BatchConfirms { sender: Sender::Queue, ..BatchConfirms::new() };
-        confirms.number(sink, 1);
+        confirms.group_of(sink, 1);
         confirms
     }
 
@@ -325,18 +334,19 @@ impl BatchConfirms {
         self.rejected.lock().extend(self.groups.iter().enumerate().flat_map(of_group));
     }
 
-    /// Adds the next publish of a channel; returns the group's index.
-    pub(crate) fn number(&mut self, sink: &Arc<dyn ConfirmSink>, publish: u64) -> u32 {
+    /// Index of the group of a channel, whose next publish is this one.
+    pub(crate) fn group_of(&mut self, sink: &Arc<dyn ConfirmSink>, publish: u64) -> u32 {
         let same = |group: &Group| Arc::ptr_eq(&group.sink, sink);
-        let index = match self.groups.iter().rposition(same) {
-            Some(index) => index,
-            None => {
-                self.groups.push(Group { sink: sink.clone(), first: publish, last: publish });
-                self.groups.len() - 1
-            }
-        };
-        self.groups[index].last = publish;
+        let index = self.groups.iter().rposition(same).unwrap_or_else(|| {
+            self.groups.push(Group { sink: sink.clone(), first: publish, last: publish });
+            self.groups.len() - 1
+        });
         index as u32
+    }
+
+    /// Publishes of a group up to this one are in the batch.
+    pub(crate) fn numbered(&mut self, group: u32, publish: u64) {
+        self.groups[group as usize].last = publish;
     }
 
     /// The batch is handed over now.
@@ -410,7 +420,8 @@ mod tests {
         assert!(batch.is_alike(&like, view(b"two")));
         assert!(!batch.is_alike(&like, MessageView { properties: &[0, 1], ..view(b"two") }));
         let bytes = batch.bytes();
-        assert_eq!(batch.push_alike(&like, b"two", None), 1);
+        batch.push_alike(&like, b"two", None, Some((0, 7)));
+        assert_eq!((batch.len(), batch.entry(1).group, batch.entry(1).publish), (2, 0, 7));
         assert_eq!(batch.bytes(), bytes + 3);
         let two = batch.incoming(1);
         assert_eq!(two.message, view(b"two"));

@@ -21,17 +21,17 @@ impl Handovers {
         // A batch has few routes as a rule, and the same one repeats.
         let mut latest = (0..self.ways.len()).rev().take(8);
         if let Some(way) = latest.find(|way| Arc::ptr_eq(&self.ways[*way].0, queues)) {
-            self.ways[way].1.push(index);
+            self.ways[way].1.push(index, 1);
             return way;
         }
         self.ways.push((queues.clone(), Picks::one(index)));
         self.ways.len() - 1
     }
 
-    /// Message `index` goes the same way as an earlier one of the batch.
+    /// So many messages from `index` on go the same way as an earlier one of the batch.
     #[inline]
-    pub(crate) fn add_to(&mut self, way: usize, index: u32) {
-        self.ways[way].1.push(index);
+    pub(crate) fn add_to(&mut self, way: usize, index: u32, count: u32) {
+        self.ways[way].1.push(index, count);
     }
 
     /// Hands the batch to every queue, in the order of its messages; `sent` is called per queue afterwards.

@@ -196,10 +196,8 @@ impl Publisher {
         if !self.is_alike(channel, &message) {
             return self.publish_anew(channel, message);
         }
-        if self.latest.as_ref().is_some_and(|latest| latest.entry.persistent) {
-            self.check_storage()?;
-        }
-        self.take_alike(channel, message.body);
+        let mut body = Some(message.body);
+        self.publish_alike(channel, || body.take())?;
         Ok(Routed::Yes)
     }
 
@@ -211,6 +209,60 @@ impl Publisher {
                 && channel.routes.is_settled(&self.principal)
                 && self.batch.is_alike(&latest.entry, message.view())
         })
+    }
+
+    /// Whether [`Self::publish_alike`] may take messages like this one: it was the latest, and another one goes the same way.
+    pub fn repeats(&self, channel: &PublishChannel, message: &Incoming<'_>) -> bool {
+        self.is_alike(channel, message)
+    }
+
+    /// As [`Self::publish`], of messages that differ in their bodies only from the latest one, of which [`Self::repeats`] is true.
+    /// Stops with the first that is refused, and where the batch is full: then there may be more.
+    ///
+    /// # Panics
+    /// When there is no latest message.
+    pub fn publish_alike<'b>(
+        &mut self,
+        channel: &mut PublishChannel,
+        mut next_body: impl FnMut() -> Option<&'b [u8]>,
+    ) -> Result<(), Refused> {
+        let latest = self.latest.as_ref().expect("it was asked for");
+        let (way, queue_count, like) = (latest.way, latest.queue_count, latest.entry);
+        let max = self.broker.options().message_size_max;
+        let first = channel.latest_publish + 1;
+        let confirms = channel.confirms.as_ref().zip(self.confirms.as_mut());
+        let mut numbered = confirms.map(|(sink, confirms)| (confirms.group_of(sink, first), confirms));
+        let group = numbered.as_ref().map(|(group, _)| *group);
+        let from = self.batch.len() as u32;
+        let mut count = 0;
+        let mut refused = Ok(());
+        while self.batch.bytes() <= BATCH_BYTES_MAX
+            && let Some(body) = next_body()
+        {
+            if body.len() as u64 > max {
+                refused = Err(Refused::MessageTooLarge { size: body.len() as u64, max });
+                break;
+            }
+            if like.persistent && self.broker.alarms().raised().has(Raised::STORAGE_FAILED) {
+                refused = Err(self.broker.alarms().refusal());
+                break;
+            }
+            let shared = self.broker.services().share(body, queue_count);
+            self.batch.push_alike(&like, body, shared, group.map(|group| (group, first + count)));
+            self.run.sizes.add(body.len());
+            count += 1;
+        }
+        if count > 0 {
+            if let Some((group, confirms)) = &mut numbered {
+                channel.latest_publish += count;
+                confirms.numbered(*group, channel.latest_publish);
+            }
+            self.run.passage.arrived += count;
+            self.run.passage.left += count * queue_count as u64;
+            channel.counters.count(count, numbered.is_some());
+            self.handovers.add_to(way, from, count as u32);
+        }
+        refused
     }
 
     fn publish_anew(
@@ -300,7 +352,7 @@ impl Publisher {
         let queue_count = queues.len();
         self.run.add(channel.routes.entered(), view.body.len(), queue_count);
         let number = number(&mut self.confirms, channel.confirms.as_ref(), &mut channel.latest_publish);
-        channel.counters.count(number.is_some());
+        channel.counters.count(1, number.is_some());
         if let Route::Replies(replies) = route {
             replies.iter().for_each(|reply| reply.deliver(view));
         }
@@ -318,21 +370,6 @@ impl Publisher {
             self.latest = entry.map(|entry| Latest { channel: channel.number, entry, way, queue_count });
         }
         Routed::Yes
-    }
-
-    /// As [`Publisher::take`], of a message like the latest one.
-    #[inline]
-    fn take_alike(&mut self, channel: &mut PublishChannel, body: &[u8]) {
-        let latest = self.latest.as_ref().expect("it was compared with");
-        self.run.add(channel.routes.entered(), body.len(), latest.queue_count);
-        let number = number(&mut self.confirms, channel.confirms.as_ref(), &mut channel.latest_publish);
-        channel.counters.count(number.is_some());
-        let shared = self.broker.services().share(body, latest.queue_count);
-        let index = self.batch.push_alike(&latest.entry, body, shared);
-        self.handovers.add_to(latest.way, index);
-        if let Some((group, publish)) = number {
-            self.batch.number_newest(group, publish);
-        }
     }
 
     /// A persistent message asks for a promise that failed storage cannot give. (A full disk blocks instead.)
@@ -447,7 +484,9 @@ fn number(
     let sink = sink?;
     *latest += 1;
     let confirms = confirms.get_or_insert_with(BatchConfirms::new);
-    Some((confirms.number(sink, *latest), *latest))
+    let group = confirms.group_of(sink, *latest);
+    confirms.numbered(group, *latest);
+    Some((group, *latest))
 }
 
 impl<'a> Incoming<'a> {

@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use wire::amqp091::methods::{basic, channel};
 use wire::amqp091::{
-    ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method, Parsed,
+    AlikePublishes, ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method, Parsed,
     decode_publish, parse_frame,
 };
 
@@ -41,15 +41,20 @@ pub(crate) fn check_kind(frame: &Frame<'_>) -> Outcome {
 }
 
 impl Running {
-    /// A frame on a channel other than 0; `rest` are the bytes that have arrived behind it.
-    pub(crate) fn channel_frame(&mut self, frame: &Frame<'_>, rest: &[u8]) -> Outcome<Taken> {
+    /// A frame on a channel other than 0, which has the first `frame_bytes` of what has arrived.
+    pub(crate) fn channel_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        input: &[u8],
+        frame_bytes: usize,
+    ) -> Outcome<Taken> {
         self.note_active(frame.channel);
         if frame.kind != FRAME_METHOD {
             check_kind(frame)?;
             return self.content_frame(frame);
         }
         if let Some(publish) = decode_publish(frame.payload) {
-            return self.publish_frame(frame, &publish, rest);
+            return self.publish_frame(frame, &publish, input, frame_bytes);
         }
         let method = Method::decode(frame.payload).map_err(|error| Failure::bad_method(error, frame))?;
         if !self.pending.is_empty() && !is_pipelined(&method) {
@@ -104,12 +109,13 @@ impl Running {
         }
     }
 
-    /// basic.publish: takes the whole message at once if it lies behind the method.
+    /// basic.publish: takes the whole message at once if it lies behind the method, and those behind it that are like it.
     fn publish_frame(
         &mut self,
         frame: &Frame<'_>,
         publish: &basic::Publish<'_>,
-        rest: &[u8],
+        input: &[u8],
+        frame_bytes: usize,
     ) -> Outcome<Taken> {
         if !self.pending.is_empty() {
             self.barrier = true;
@@ -129,26 +135,32 @@ impl Running {
         if !self.settlements.is_empty() && self.publisher.acks_come_first() {
             self.submit();
         }
-        if let Some((content, consumed)) = self.whole_content(number, publish, rest) {
+        let rest = &input[frame_bytes..];
+        if let Some((content, header_bytes, consumed)) = self.whole_content(number, publish, rest) {
             if self.stops_at_message() {
                 return Ok(Taken::Wait);
             }
             self.content(number, &content)?;
-            return Ok(Taken::FrameAnd(consumed));
+            let (first, behind) = input.split_at(frame_bytes + consumed);
+            let more = match AlikePublishes::of(first, frame_bytes, header_bytes) {
+                Some(alike) => self.alike_contents(number, &content, &alike, behind)?,
+                None => 0,
+            };
+            return Ok(Taken::FrameAnd(consumed + more));
         }
         self.channel(number).assembly.begin(publish);
         Ok(Taken::Frame)
     }
 
-    /// The message behind a publish, if all its frames are there and in order and the body is in one. Anything odd is
-    /// left to the assembly.
+    /// The message behind a publish, if all its frames are there and in order and the body is in one, with the bytes of its header
+    /// frame and of all its frames. Anything odd is left to the assembly.
     #[inline]
     fn whole_content<'a>(
         &self,
         number: u16,
         publish: &basic::Publish<'a>,
         rest: &'a [u8],
-    ) -> Option<(Content<'a>, usize)> {
+    ) -> Option<(Content<'a>, usize, usize)> {
         let (header_frame, header_bytes) = next_of(rest, FRAME_HEADER, number, self.payload_bytes_max)?;
         let header = ContentHeader::decode(header_frame.payload).ok()?;
         if header.class_id != PUBLISH.0 || header.weight != 0 {
@@ -172,7 +184,7 @@ impl Running {
             body,
             body_size: header.body_size,
         };
-        Some((content, consumed))
+        Some((content, header_bytes, consumed))
     }
 
     /// A header or body frame on its own.

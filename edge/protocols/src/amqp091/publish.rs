@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use broker::{Incoming, Refused, Routed};
-use wire::amqp091::{Properties, encode_return, is_same};
+use wire::amqp091::{AlikePublishes, Properties, encode_return, is_same};
 
 use super::channel::{ChannelState, Mode};
 use super::content::{Content, PUBLISH};
@@ -52,6 +52,41 @@ impl Running {
             self.return_unroutable(number, content);
         }
         Ok(())
+    }
+
+    /// Messages at the front of `input` that are like one just taken in everything but the body: nothing has to be found out about
+    /// them. Returns the bytes that they take, none when it was not published or its like may go another way.
+    pub(crate) fn alike_contents(
+        &mut self,
+        number: u16,
+        latest: &Content<'_>,
+        alike: &AlikePublishes<'_>,
+        input: &[u8],
+    ) -> Outcome<usize> {
+        let payload_bytes_max = self.payload_bytes_max;
+        let Some((_, _)) = alike.next(input, payload_bytes_max) else { return Ok(0) };
+        // It may have been refused, and have been stopped by what it was answered.
+        let is_stalled = self.is_stalled() || !self.pending.is_empty();
+        let Some(channel) = self.channels.get(number).filter(|channel| {
+            let is_plain = !matches!(channel.mode, Mode::Transaction(_));
+            is_plain && !is_stalled && channel.state != ChannelState::Closing
+        }) else {
+            return Ok(0);
+        };
+        if !self.publisher.repeats(&channel.publish, &latest.incoming()) {
+            return Ok(0);
+        }
+        let mut taken = 0;
+        let published = self.publisher.publish_alike(&mut channel.publish, || {
+            let (body, bytes) = alike.next(&input[taken..], payload_bytes_max)?;
+            taken += bytes;
+            Some(body)
+        });
+        if let Mode::Confirm(latest) = &channel.mode {
+            latest.store(channel.publish.latest_publish(), Ordering::Relaxed);
+        }
+        published.map_err(blame).or_else(|failure| self.fail(number, failure))?;
+        Ok(taken)
     }
 
     /// basic.return (B102): before the confirm, because the broker confirms at the end of the batch at the earliest.

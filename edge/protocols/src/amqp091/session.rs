@@ -246,7 +246,7 @@ impl Session {
             _ => {}
         }
         match parse_frame(input, self.payload_bytes_max) {
-            Ok(Parsed::Complete { frame, consumed }) => match self.frame(&frame, &input[consumed..]) {
+            Ok(Parsed::Complete { frame, consumed }) => match self.frame(&frame, input, consumed) {
                 Ok(Taken::Frame) => Step::Took(consumed),
                 Ok(Taken::FrameAnd(more)) => Step::Took(consumed + more),
                 Ok(Taken::Wait) => Step::Waits,
@@ -296,14 +296,15 @@ impl Session {
         Step::Took(HEADER_BYTES)
     }
 
-    fn frame(&mut self, frame: &Frame<'_>, rest: &[u8]) -> Outcome<Taken> {
+    /// A frame, which has the first `frame_bytes` of the input.
+    fn frame(&mut self, frame: &Frame<'_>, input: &[u8], frame_bytes: usize) -> Outcome<Taken> {
         if needs_metadata(frame) && self.broker.long_changes().is_on() {
             self.awaits_metadata = true;
             return Ok(Taken::Wait);
         }
         match (&mut self.running, self.phase) {
             (Some(running), Phase::Running) if frame.channel != 0 => {
-                return running.channel_frame(frame, rest);
+                return running.channel_frame(frame, input, frame_bytes);
             }
             (_, Phase::Closing) => return Ok(self.closing_frame(frame)),
             _ => check_kind(frame)?,

@@ -126,13 +126,13 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    /// One more message came with this record; messages and records come in order.
-    pub(crate) fn note(&mut self, record: &Range<u64>) {
+    /// So many more messages came with this record; messages and records come in order.
+    pub(crate) fn note(&mut self, record: &Range<u64>, messages: u32) {
         if self.messages == 0 {
             (self.start, self.first_end) = (record.start, record.end);
         }
         self.end = record.end;
-        self.messages += 1;
+        self.messages += messages;
     }
 
     /// The place of a block of `count` messages and `block_bytes` bytes, if the log has all of it from `oldest_log` on, together.
@@ -197,9 +197,8 @@ mod tests {
     #[test]
     fn only_what_lies_together_and_is_needed_anyway_has_a_place_in_the_log() {
         let mut logged = Logged::default();
-        logged.note(&(100..200));
-        logged.note(&(100..200));
-        logged.note(&(230..300));
+        logged.note(&(100..200), 2);
+        logged.note(&(230..300), 1);
         let range = LogRange { position: 100, bytes: 200 };
         assert_eq!(logged.place_of(3, 150, 200), Some(range));
         assert_eq!(logged.place_of(3, 99, 200), None, "too much else lies between");

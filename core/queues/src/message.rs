@@ -77,6 +77,8 @@ pub struct IncomingMessage<'a> {
     pub annotations: &'a [u8],
     /// The body of `message`, when other queues have it, too.
     pub shared: Option<&'a HeldBody>,
+    /// It differs from the one before it in its batch in nothing but the body. May be false where that is so.
+    pub is_alike: bool,
 }
 
 /// A consumer, unique in the node: its connection and a number the session chose.

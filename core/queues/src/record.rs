@@ -12,6 +12,8 @@
 //! In blocks of segments, flag 16 alone stands for so many settled messages as the properties would have bytes.
 //! Documented in `docs/formats/queue-records.md`.
 
+use std::ops::Range;
+
 use crate::message::{IncomingMessage, MessageSeq, MessageView};
 
 /// Kinds of records about a queue in the durable log. A code is never reused: 2 were settlements without bytes (before
@@ -160,6 +162,19 @@ pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Optio
     }
 }
 
+/// Appends a message whose stored form begins as the one whose bytes before the body are these of `out`; its body follows in one piece.
+#[inline]
+pub(crate) fn store_alike(out: &mut Vec<u8>, head: Range<usize>, body: &[u8]) {
+    const LENGTH_BYTES: usize = 4;
+    let length = head.len() - LENGTH_BYTES + body.len();
+    let at = out.len();
+    out.reserve(head.len() + body.len());
+    out.extend_from_within(head);
+    let length = u32::try_from(length).expect("a message is below 4 GiB");
+    out[at..at + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(body);
+}
+
 /// Appends a placeholder for a message that is not there: keeps numbering dense within a block.
 pub fn store_hole(out: &mut Vec<u8>) {
     let mut fixed = [0u8; FIXED_BYTES];
@@ -299,8 +314,15 @@ pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<SettledRun>> + '_ 
 pub(crate) fn stored(body: &[u8], persistent: bool, expiry_ms: Option<u64>) -> Vec<u8> {
     let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
     let annotations = &[];
-    let incoming =
-        IncomingMessage { message, persistent, priority: 0, ttl_ms: None, annotations, shared: None };
+    let incoming = IncomingMessage {
+        message,
+        persistent,
+        priority: 0,
+        ttl_ms: None,
+        annotations,
+        shared: None,
+        is_alike: false,
+    };
     let mut out = Vec::new();
     store(&mut out, &incoming, expiry_ms);
     out
@@ -321,6 +343,7 @@ mod tests {
             ttl_ms: None,
             annotations: b"died",
             shared: None,
+            is_alike: false,
         }
     }
 

@@ -44,6 +44,7 @@ fn plain() -> Sample {
         ttl_ms: None,
         annotations: b"",
         shared: None,
+        is_alike: false,
     };
     (incoming, None)
 }

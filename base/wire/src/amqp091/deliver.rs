@@ -117,6 +117,12 @@ struct Encoded<'a> {
     body_bytes: usize,
 }
 
+/// Whether bytes are those of the delivery before: at the same place, as a rule.
+#[inline]
+fn is_known(latest: &[u8], bytes: &[u8]) -> bool {
+    std::ptr::eq(latest, bytes) || is_same(latest, bytes)
+}
+
 impl<'a> DeliverRun<'a> {
     /// For a consumer on a channel; arguments as in [`encode_deliver`].
     #[inline]
@@ -147,9 +153,9 @@ impl<'a> DeliverRun<'a> {
         let at = out.len();
         let is_alike = |latest: &&mut Encoded<'_>| {
             latest.body_bytes == body.len()
-                && is_same(latest.exchange, exchange)
-                && is_same(latest.routing_key, routing_key)
-                && is_same(latest.properties_raw, properties_raw)
+                && is_known(latest.exchange, exchange)
+                && is_known(latest.routing_key, routing_key)
+                && is_known(latest.properties_raw, properties_raw)
         };
         if let Some(latest) = self.latest.as_mut().filter(is_alike) {
             out.reserve(latest.head_bytes + body.len() + 1);

@@ -191,7 +191,12 @@ impl Queue {
         let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> = SmallVec::new();
         batch.reserve_exact(picks.len());
         for nth in 0..picks.len() as u32 {
-            batch.push(handover.batch.incoming(picks.nth(nth)));
+            let index = picks.nth(nth);
+            let incoming = match batch.last() {
+                Some(before) => handover.batch.incoming_after(index, before),
+                None => handover.batch.incoming(index),
+            };
+            batch.push(incoming);
         }
         if self.is_store() {
             batch.iter_mut().for_each(delayed::wait);

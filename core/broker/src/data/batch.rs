@@ -199,7 +199,25 @@ impl Batch {
             ttl_ms: (entry.ttl_ms != u64::MAX).then_some(entry.ttl_ms),
             annotations: self.piece(entry.annotations),
             shared,
+            is_alike: false,
         }
+    }
+
+    /// As [`Self::incoming`], of the message before which the queue takes `before`.
+    #[inline]
+    pub(crate) fn incoming_after<'a>(
+        &'a self,
+        index: u32,
+        before: &IncomingMessage<'a>,
+    ) -> IncomingMessage<'a> {
+        let entry = self.entry(index);
+        if !entry.is_alike {
+            return self.incoming(index);
+        }
+        let shared = self.shared.get(entry.shared as usize);
+        let body = shared.map_or(self.piece(entry.body), |held| &held.bytes);
+        let message = MessageView { body, ..before.message };
+        IncomingMessage { message, shared, is_alike: true, ..*before }
     }
 }
 

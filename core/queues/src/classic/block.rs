@@ -1,5 +1,9 @@
 //! A block: consecutive messages of one priority level, in memory, on disk, or both.
 
+mod alike;
+
+pub(crate) use alike::AddedAlike;
+
 use std::sync::Arc;
 
 use super::bitmap::Bitmap;
@@ -19,8 +23,29 @@ pub(crate) const BACKLOG_BLOCK_BYTES: usize = 4 * BLOCK_BYTES;
 struct Entry {
     /// Where its stored form begins.
     offset: u32,
-    /// Bytes of its body.
-    body_bytes: u32,
+    /// Bytes of its body, and [`ALIKE`].
+    body: u32,
+}
+
+/// Set in [`Entry::body`]: the message's stored form differs from the one before it in the block in body and length only, and the body
+/// is in it. Bodies have at most 512 MiB.
+const ALIKE: u32 = 1 << 31;
+
+impl Entry {
+    fn new(offset: usize, body_bytes: usize) -> Entry {
+        let offset = u32::try_from(offset).expect("a block is small but for one large message");
+        Entry { offset, body: body_bytes as u32 & !ALIKE }
+    }
+
+    #[inline]
+    fn body_bytes(self) -> u64 {
+        u64::from(self.body & !ALIKE)
+    }
+
+    #[inline]
+    fn is_alike(self) -> bool {
+        self.body & ALIKE != 0
+    }
 }
 
 /// Message bytes: growing while the block is the newest, shared once closed. What is closed or read is not copied: one message may
@@ -258,10 +283,10 @@ impl Block {
         self.synced || self.log_range().is_some()
     }
 
-    /// Its latest message was logged with this record.
-    pub(crate) fn note_logged(&mut self, record: &std::ops::Range<u64>) {
+    /// Its latest messages, so many, were logged with this record.
+    pub(crate) fn note_logged(&mut self, record: &std::ops::Range<u64>, messages: u32) {
         if let Some(content) = &mut self.content {
-            content.logged.note(record);
+            content.logged.note(record, messages);
         }
     }
 
@@ -424,10 +449,10 @@ impl Block {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let (bytes, entries) = self.open_content();
-        let offset = u32::try_from(bytes.len()).expect("a block is small but for one large message");
+        let offset = bytes.len();
         write(bytes);
-        let stored_bytes = (bytes.len() - offset as usize) as u32;
-        entries.push(Entry { offset, body_bytes: body_bytes as u32 });
+        let stored_bytes = (bytes.len() - offset) as u32;
+        entries.push(Entry::new(offset, body_bytes));
         self.live_bytes += stored_bytes;
         let (index, is_first_persistent) = (self.count, self.persistent == 0);
         if persistent {
@@ -452,7 +477,7 @@ impl Block {
     /// Adds a number that is not there (settled before recovery, or never logged).
     pub(crate) fn push_hole(&mut self) {
         let (bytes, entries) = self.open_content();
-        entries.push(Entry { offset: bytes.len() as u32, body_bytes: 0 });
+        entries.push(Entry::new(bytes.len(), 0));
         record::store_hole(bytes);
         let index = self.count;
         self.count += 1;
@@ -521,14 +546,14 @@ impl Block {
                         }
                         live_bytes += taken as u32;
                     }
-                    entries.push(Entry { offset: at as u32, body_bytes: stored.body_bytes() as u32 });
+                    entries.push(Entry::new(at, stored.body_bytes()));
                 }
                 InBlock::Holes(count) => {
                     let is_inside = count <= self.count - index;
                     if !is_inside || !(index..index + count).all(|index| self.is_settled_at(index)) {
                         return false;
                     }
-                    (0..count).for_each(|_| entries.push(Entry { offset: at as u32, body_bytes: 0 }));
+                    (0..count).for_each(|_| entries.push(Entry::new(at, 0)));
                 }
             }
             at += taken;
@@ -592,7 +617,14 @@ impl Block {
 
     /// Bytes of a message's body; 0 when the index is not in memory.
     pub(crate) fn body_bytes(&self, number: u64) -> u64 {
-        self.entries().get(self.index(number) as usize).map_or(0, |entry| u64::from(entry.body_bytes))
+        self.entries().get(self.index(number) as usize).map_or(0, |entry| entry.body_bytes())
+    }
+
+    /// As [`Self::body_bytes`], of all these together.
+    pub(crate) fn body_bytes_of(&self, numbers: std::ops::Range<u64>) -> u64 {
+        let first = self.index(numbers.start) as usize;
+        let entries = self.entries().get(first..first + (numbers.end - numbers.start) as usize);
+        entries.unwrap_or_default().iter().map(|entry| entry.body_bytes()).sum()
     }
 
     /// Bytes of bodies of unsettled messages.
@@ -616,7 +648,7 @@ impl Block {
 
     fn body_bytes_where(&self, is_counted: impl Fn(u32) -> bool) -> u64 {
         let entries = (0..).zip(self.entries());
-        entries.filter(|(index, _)| is_counted(*index)).map(|(_, entry)| u64::from(entry.body_bytes)).sum()
+        entries.filter(|(index, _)| is_counted(*index)).map(|(_, entry)| entry.body_bytes()).sum()
     }
 
     /// Recovery only: so many body bytes were settled, of messages whose sizes are not in memory.
@@ -656,8 +688,7 @@ impl Block {
         self.forget_live_bytes(index..index + count);
         self.settled_first += count;
         self.live -= count;
-        let sizes = self.entries().get(index as usize..(index + count) as usize).unwrap_or_default();
-        Some(sizes.iter().map(|entry| u64::from(entry.body_bytes)).sum())
+        Some(self.body_bytes_of(numbers))
     }
 
     fn mark_settled(&mut self, index: u32) -> bool {
@@ -724,52 +755,4 @@ impl Block {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(messages: u32) -> Block {
-        let mut block = Block::new(10);
-        (0..messages).for_each(|_| block.push(true, false, 7, None, |out| out.push(0)));
-        block
-    }
-
-    #[test]
-    fn a_block_in_a_backlog_is_small() {
-        assert!(size_of::<Block>() <= 80, "{}", size_of::<Block>());
-    }
-
-    #[test]
-    fn acks_in_order_need_no_marks_and_gaps_close() {
-        let mut block = with(6);
-        assert!(block.settle(10) && block.settle(11) && !block.settle(11));
-        assert!(block.marks.is_none());
-        assert!(block.settle(13) && !block.settle(13) && block.settle(12) && !block.settle(13));
-        assert_eq!((block.settled_first, block.live), (4, 2));
-        assert!(block.is_settled(13) && !block.is_settled(14));
-        assert_eq!(block.settled_or_transient().words(), [0b1111]);
-        assert_eq!(block.live_body_bytes(), 14);
-    }
-
-    #[test]
-    fn acks_in_order_are_settled_at_once_and_others_one_by_one() {
-        let mut block = with(8);
-        assert_eq!(block.settle_in_order(11..13), None, "not the oldest");
-        assert_eq!(block.settle_in_order(10..13), Some(21));
-        assert_eq!((block.settled_first, block.live, block.is_settled(12)), (3, 5, true));
-        assert_eq!(block.settle_in_order(10..13), None, "settled already");
-        assert!(block.settle(15));
-        assert_eq!(block.settle_in_order(13..15), None, "a later one is settled");
-    }
-
-    #[test]
-    fn transient_messages_are_told_from_persistent_ones_whichever_came_first() {
-        for first in [true, false] {
-            let mut block = Block::new(0);
-            [first, !first, first]
-                .into_iter()
-                .for_each(|one| block.push(one, false, 1, None, |out| out.push(0)));
-            assert_eq!([0, 1, 2].map(|number| block.is_persistent(number)), [first, !first, first]);
-            assert_eq!(block.live_persistent_body_bytes(), if first { 2 } else { 1 });
-        }
-    }
-}
+mod tests;

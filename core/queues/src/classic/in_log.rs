@@ -8,7 +8,7 @@ use super::spill::token;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{LogRange, Place};
 use crate::message::MessageSeq;
-use crate::record::{self, BlockPlace, RecordKind};
+use crate::record::{BlockPlace, RecordKind};
 
 impl Classic {
     /// Log records for all persistent messages of the batch: one, and another where a block begins. Whoever reads a block from the log
@@ -17,7 +17,8 @@ impl Classic {
         if self.logged.is_empty() {
             return 0;
         }
-        self.tally.totals().disk_writes += self.logged.len() as u64;
+        self.tally.totals().disk_writes +=
+            self.logged.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
         let kind =
             if self.logged_bodies.is_empty() { RecordKind::Enqueue } else { RecordKind::EnqueueShared };
         self.logged_bodies.drain(..).for_each(|held| fx.log_body(&held));
@@ -37,30 +38,29 @@ impl Classic {
         position
     }
 
-    /// One record: of the first of these messages, and of those behind it that begin no block. Returns the others and its end.
+    /// One record: of the first of these runs, and of those behind it that begin no block. Returns the others and its end.
     fn log_some<'a>(
         &mut self,
         kind: RecordKind,
-        logged: &'a [MessageSeq],
+        logged: &'a [(MessageSeq, u32)],
         fx: &mut impl Effects,
-    ) -> (&'a [MessageSeq], u64) {
-        let (levels, mut count) = (&self.levels, 0);
+    ) -> (&'a [(MessageSeq, u32)], u64) {
+        let (levels, mut runs) = (&self.levels, 0);
         let record = fx.append(kind, &mut |out| {
-            for seq in logged {
-                let block = levels[usize::from(seq.level())].block(seq.number()).expect("just enqueued");
-                if count > 0 && block.first == seq.number() {
+            for (first, count) in logged {
+                let block = levels[usize::from(first.level())].block(first.number()).expect("just enqueued");
+                if runs > 0 && block.first == first.number() {
                     return;
                 }
-                let stored = block.stored_bytes(seq.number()).expect("the newest blocks are in memory");
-                record::write_enqueued(out, *seq, stored);
-                count += 1;
+                block.write_enqueued(out, *first, *count);
+                runs += 1;
             }
         });
         // A log that has failed takes nothing of any of them.
-        let (here, rest) = logged.split_at(if count == 0 { logged.len() } else { count });
-        for seq in here {
-            if let Some(block) = self.levels[usize::from(seq.level())].block_mut(seq.number()) {
-                block.note_logged(&record);
+        let (here, rest) = logged.split_at(if runs == 0 { logged.len() } else { runs });
+        for (first, count) in here {
+            if let Some(block) = self.levels[usize::from(first.level())].block_mut(first.number()) {
+                block.note_logged(&record, *count);
             }
         }
         (rest, record.end)

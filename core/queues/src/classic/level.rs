@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
+use super::block::{AddedAlike, BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
 use crate::body::{HeldBody, SharedBody};
 use crate::logged::Place;
 use crate::message::{Delivery, IncomingMessage, MessageSeq};
@@ -283,6 +283,19 @@ impl Level {
         self.next - 1
     }
 
+    /// Enqueues messages that differ from the newest in their bodies only, as many as its block takes.
+    pub(crate) fn push_alike<'a>(
+        &mut self,
+        bodies: impl Iterator<Item = &'a [u8]>,
+        backlog_block_bytes: usize,
+    ) -> AddedAlike {
+        let bytes_max = self.block_bytes_max(backlog_block_bytes);
+        let newest = self.blocks.back_mut().expect("the message before them is in it");
+        let added = newest.push_alike(bodies, bytes_max);
+        self.next += u64::from(added.count);
+        added
+    }
+
     /// The newest block.
     pub(crate) fn newest(&self) -> Option<&Block> {
         self.blocks.back()
@@ -313,7 +326,7 @@ impl Level {
         block.push(parsed.persistent, parsed.expiry_ms.is_some(), parsed.body_bytes(), shared, |out| {
             out.extend_from_slice(stored);
         });
-        enqueued.into_iter().for_each(|record| block.note_logged(record));
+        enqueued.into_iter().for_each(|record| block.note_logged(record, 1));
         self.next = number + 1;
     }
 
@@ -391,10 +404,8 @@ impl Level {
         now_ms: u64,
         run: &mut smallvec::SmallVec<[Delivery<'a>; N]>,
     ) {
-        let rest = if self.reserved == 0 { self.cursor..self.next } else { 0..0 };
-        let numbers = self.returned.iter().copied().chain(rest).take(count);
         let mut current: Option<&Block> = None;
-        for number in numbers {
+        for number in self.returned.iter().copied().take(count) {
             let block = match current {
                 Some(block) if (block.first..block.end()).contains(&number) => block,
                 _ => match self.block(number) {
@@ -403,16 +414,18 @@ impl Level {
                 },
             };
             current = Some(block);
-            let Some(stored) = block.stored(number) else { return };
-            if stored.expiry_ms.is_some_and(|expiry| expiry < now_ms) {
+            if block.peek(self.seq(number), 1, now_ms, run) == 0 {
                 return;
             }
-            run.push(Delivery {
-                seq: self.seq(number),
-                redelivered: block.is_redelivered(number),
-                message: stored.message,
-                annotations: stored.annotations,
-            });
+        }
+        let (mut number, end) = if self.reserved == 0 { (self.cursor, self.next) } else { (0, 0) };
+        while number < end && run.len() < count {
+            let Some(block) = self.block(number) else { return };
+            let in_block = (block.end() - number).min((count - run.len()) as u64);
+            if block.peek(self.seq(number), in_block, now_ms, run) < in_block {
+                return;
+            }
+            number += in_block;
         }
     }
 
@@ -423,14 +436,14 @@ impl Level {
         run.first().copied()
     }
 
-    /// Takes `count` ready messages off the head, calling `each` with number and body bytes.
-    pub(crate) fn take(&mut self, count: usize, mut each: impl FnMut(&mut Block, u64)) {
-        let mut left = count as u64;
+    /// Takes `count` ready messages off the head; returns the bytes of their bodies, as far as these are known.
+    pub(crate) fn take(&mut self, count: usize) -> u64 {
+        let (mut left, mut body_bytes) = (count as u64, 0);
         while left > 0 && !self.returned.is_empty() {
             let number = self.returned.pop_first().expect("not empty");
             if let Some(block) = self.block_mut(number) {
                 block.unacked += 1;
-                each(block, number);
+                body_bytes += block.body_bytes(number);
             }
             left -= 1;
             self.refill();
@@ -443,12 +456,11 @@ impl Level {
             let block = &mut self.blocks[at];
             let end = block.end().min(self.cursor + left);
             left -= end - self.cursor;
-            for number in self.cursor..end {
-                block.unacked += 1;
-                each(block, number);
-            }
+            block.unacked += (end - self.cursor) as u32;
+            body_bytes += block.body_bytes_of(self.cursor..end);
             self.cursor = end;
         }
+        body_bytes
     }
 
     /// Whether a number is handed out and not settled.

@@ -9,13 +9,11 @@ use super::expiry::Portion;
 use super::level::{Freed, Level, SettledMessages};
 use super::schedule::Schedule;
 use super::spill::Checkpoint;
-use crate::arguments::{Order, Overflow, QueueConfig};
+use crate::arguments::{Order, QueueConfig};
 use crate::body::{HeldBody, SharedBody};
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::logged::{LogRange, Place};
-use crate::message::{
-    ConsumerId, ConsumerSpec, IncomingMessage, MessageSeq, QueueCounts, SettleHow, SettleRun,
-};
+use crate::message::{ConsumerId, ConsumerSpec, MessageSeq, QueueCounts, SettleHow, SettleRun};
 use crate::record::{self, RecordKind, SettledRun};
 use crate::totals::{QueueTotals, Tally};
 use crate::unique::Present;
@@ -108,7 +106,8 @@ pub struct Classic {
     pub(super) write_failed: bool,
     pub(super) had_consumer: bool,
     pub(super) tally: Tally,
-    pub(super) logged: Vec<MessageSeq>,
+    /// Messages of the batch that are to be logged, in runs within their blocks.
+    pub(super) logged: Vec<(MessageSeq, u32)>,
     /// Shared bodies of these.
     pub(super) logged_bodies: Vec<HeldBody>,
     /// Blocks on disk of which nobody has read since the restart what the machine must know of their messages.
@@ -250,126 +249,6 @@ impl Classic {
     /// Its configuration.
     pub fn config(&self) -> &Arc<QueueConfig> {
         &self.config
-    }
-
-    /// Enqueues a batch in order and serves consumers.
-    pub fn publish(
-        &mut self,
-        batch: &[IncomingMessage<'_>],
-        now_ms: u64,
-        fx: &mut impl Effects,
-    ) -> PublishOutcome {
-        self.tally.totals().published += batch.len() as u64;
-        self.active_ms = now_ms;
-        self.expire(now_ms, fx);
-        let mut outcome = PublishOutcome::default();
-        let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
-        let mut duplicates = 0;
-        for (index, incoming) in batch.iter().enumerate().skip(passed) {
-            if self.refuses(incoming, fx) {
-                outcome.rejected.push(index as u32);
-            } else if self.is_duplicate(incoming) {
-                duplicates += 1;
-            } else {
-                self.enqueue(incoming, now_ms);
-            }
-        }
-        outcome.log_position = self.log_enqueued(fx);
-        if duplicates > 0 {
-            outcome.log_position = outcome.log_position.max(self.latest_logged());
-        }
-        self.trim(batch.len(), now_ms, fx);
-        self.settle_log(fx);
-        self.serve(now_ms, fx);
-        self.expire(now_ms, fx);
-        self.release_due(now_ms, fx);
-        self.relieve(fx);
-        outcome
-    }
-
-    /// Hands messages straight to a lone no-ack consumer of an empty queue; returns how many were passed on.
-    fn pass_through(&mut self, batch: &[IncomingMessage<'_>], fx: &mut impl Effects) -> usize {
-        const RUN: usize = 64;
-        let mut passed = 0;
-        while passed < batch.len()
-            && let Some((slot, alone)) = self.next_to_pass_to()
-        {
-            let count = if alone { RUN.min(batch.len() - passed) } else { 1 };
-            let id = self.consumers.peek(slot).spec.id;
-            let run: smallvec::SmallVec<[crate::Delivery<'_>; RUN]> = batch[passed..passed + count]
-                .iter()
-                .map(|incoming| crate::Delivery {
-                    seq: MessageSeq(0),
-                    redelivered: false,
-                    message: incoming.message,
-                    annotations: incoming.annotations,
-                })
-                .collect();
-            let taken = fx.deliver(id, &run);
-            self.tally.totals().deliveries.delivered_no_ack += taken as u64;
-            self.consumers.served(slot, taken as u32, taken < count);
-            passed += taken;
-        }
-        passed
-    }
-
-    /// The consumer that is handed what comes next without its being queued, and whether it is alone in its line.
-    #[inline]
-    pub(super) fn next_to_pass_to(&self) -> Option<(usize, bool)> {
-        let next = if self.ready == 0 && self.gets.is_empty() { self.consumers.next() } else { None };
-        next.filter(|(slot, _)| !self.consumers.peek(*slot).spec.ack_required)
-    }
-
-    /// Whether it refuses a publish with such a body (B107, B142).
-    pub(super) fn is_full_for(&self, body_bytes: u64) -> bool {
-        if self.config.overflow == Overflow::DropHead {
-            return false;
-        }
-        let over_count = self.config.max_length.is_some_and(|max| self.ready + 1 > max);
-        over_count || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max)
-    }
-
-    /// Applies `x-overflow` reject-publish (B142); dead-letters what reject-publish-dlx refuses.
-    fn refuses(&mut self, incoming: &IncomingMessage<'_>, fx: &mut impl Effects) -> bool {
-        let refused = self.is_full_for(incoming.message.body.len() as u64);
-        if refused {
-            self.tally.totals().dropped += 1;
-        }
-        if refused && self.config.overflow == Overflow::RejectPublishDlx && self.config.dead_letters {
-            let (reason, shared) = (DeadReason::MaxLength, incoming.shared.cloned());
-            fx.dead_letter(reason, None, incoming.message, incoming.annotations, shared);
-        }
-        refused
-    }
-
-    fn enqueue(&mut self, incoming: &IncomingMessage<'_>, now_ms: u64) {
-        let level = usize::from(incoming.priority.min(self.config.max_priority));
-        let ttl_ms = match (self.config.message_ttl_ms, incoming.ttl_ms) {
-            (Some(queue), Some(message)) => Some(queue.min(message)),
-            (queue, message) => queue.or(message),
-        };
-        let expiry_ms = ttl_ms.map(|ttl| now_ms.saturating_add(ttl));
-        self.may_expire |= expiry_ms.is_some();
-        let before = self.levels[level].newest_mut().map_or(0, |block| block.memory_bytes());
-        let block_bytes = self.backlog_block_bytes();
-        let number = self.levels[level].push(incoming, expiry_ms, block_bytes);
-        let newest = self.levels[level].newest_mut().expect("the message is in it");
-        let after = newest.memory_bytes();
-        self.memory_bytes += if newest.count == 1 { after } else { after - before };
-        self.ready += 1;
-        self.ready_bytes += incoming.message.body.len() as u64;
-        self.note_key(MessageSeq::new(level as u8, number), incoming.message.properties);
-        if self.is_schedule() {
-            self.schedule_newest(expiry_ms.unwrap_or(now_ms));
-        }
-        if incoming.persistent {
-            self.persistent += 1;
-            self.persistent_bytes += incoming.message.body.len() as u64;
-            if self.config.durable {
-                self.logged.push(MessageSeq::new(level as u8, number));
-                self.logged_bodies.extend(incoming.shared.cloned());
-            }
-        }
     }
 
     /// Settles deliveries. Runs that were never handed out are passed over.
@@ -732,7 +611,7 @@ impl Classic {
             + self.unlogged.capacity() * size_of::<SettledRun>()
             + self.released.capacity() * size_of::<SharedBody>()
             + self.logged_bodies.capacity() * size_of::<HeldBody>()
-            + self.logged.capacity() * size_of::<MessageSeq>()
+            + self.logged.capacity() * size_of::<(MessageSeq, u32)>()
             + self.rejects.capacity() * size_of::<(MessageSeq, u32)>()
             + self.gets.capacity() * size_of::<GetToken>()
             + self.consumers.heap_bytes()

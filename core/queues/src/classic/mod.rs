@@ -13,6 +13,7 @@ mod block;
 mod bodies;
 mod compact;
 mod consumers;
+mod enqueue;
 mod expiry;
 mod holes;
 mod in_log;

@@ -430,7 +430,7 @@ impl History {
         let now_ms = self.referee.now_ms;
         let count = self.dice.pick(&[1, 2, 8, 40]);
         let mut bodies = Vec::new();
-        let mut facts = Vec::new();
+        let mut facts: Vec<((bool, u8, Option<u64>), Option<HeldBody>, bool)> = Vec::new();
         for _ in 0..count {
             let size = 4 + self.dice.pick(&[0, 10, 1000, 3000, 3000, 20_000]);
             let mut body = vec![7; size];
@@ -441,6 +441,10 @@ impl History {
             let priority = self.dice.below(5) as u8;
             let ttl_ms = self.dice.pick(&[None, None, None, Some(0), Some(20), Some(500)]);
             let ttl_ms = ttl_ms.filter(|_| self.referee.config.dead_letters);
+            let alike = facts.last().filter(|_| self.dice.one_in(2));
+            let is_alike = alike.is_some();
+            let (persistent, priority, ttl_ms) =
+                alike.map_or((persistent, priority, ttl_ms), |(latest, ..)| *latest);
             let ttls = [ttl_ms, self.referee.config.message_ttl_ms];
             self.referee.incoming.push_back(Kept {
                 id: self.next_id,
@@ -454,19 +458,20 @@ impl History {
             });
             self.next_id += 1;
             bodies.push(body);
-            facts.push((persistent, priority, ttl_ms, shared));
+            facts.push(((persistent, priority, ttl_ms), shared, is_alike));
         }
         let first_id = self.next_id - count;
         let batch: Vec<IncomingMessage<'_>> = bodies
             .iter()
             .zip(&facts)
-            .map(|(body, (persistent, priority, ttl_ms, shared))| IncomingMessage {
+            .map(|(body, ((persistent, priority, ttl_ms), shared, is_alike))| IncomingMessage {
                 message: MessageView { exchange: b"x", routing_key: b"k", properties: &[0, 0], body },
                 persistent: *persistent,
                 priority: *priority,
                 ttl_ms: *ttl_ms,
                 annotations: b"",
                 shared: shared.as_ref(),
+                is_alike: *is_alike,
             })
             .collect();
         let outcome = self.queue.publish(&batch, now_ms, &mut self.referee);

@@ -95,8 +95,7 @@ impl Classic {
 
     /// Moves `count` messages from ready to unacked.
     pub(super) fn take(&mut self, level: usize, count: usize) {
-        let mut bytes = 0;
-        self.levels[level].take(count, |block, number| bytes += block.body_bytes(number));
+        let bytes = self.levels[level].take(count);
         self.ready -= count as u64;
         self.ready_bytes = self.ready_bytes.saturating_sub(bytes);
         self.unacked += count as u64;

@@ -1,5 +1,6 @@
 //! Behaviour of the classic queue machine: events in, effects out.
 
+mod alike;
 mod compact;
 mod in_log;
 mod letters;
@@ -152,7 +153,15 @@ impl World {
 
 fn message(body: &[u8]) -> IncomingMessage<'_> {
     let message = MessageView { exchange: b"", routing_key: b"q", properties: &[0, 0], body };
-    IncomingMessage { message, persistent: true, priority: 0, ttl_ms: None, annotations: &[], shared: None }
+    IncomingMessage {
+        message,
+        persistent: true,
+        priority: 0,
+        ttl_ms: None,
+        annotations: &[],
+        shared: None,
+        is_alike: false,
+    }
 }
 
 fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {

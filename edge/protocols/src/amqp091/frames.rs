@@ -7,8 +7,8 @@ use std::task::Waker;
 
 use wire::amqp091::methods::{basic, channel};
 use wire::amqp091::{
-    AlikePublishes, ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method, Parsed,
-    decode_publish, parse_frame,
+    AlikePublishes, ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method,
+    Parsed, decode_publish, parse_frame,
 };
 
 use super::channel::ChannelState;

@@ -21,6 +21,7 @@ use super::super::{Peer, Session, Settings, State};
 use crate::{Now, OutputBytes};
 
 mod alarms;
+mod alike;
 mod chaos;
 mod consuming;
 mod counting;

@@ -1,0 +1,172 @@
+//! What comes in: past a lone consumer, refused, dropped as a duplicate, or into a block.
+
+use super::machine::{Classic, PublishOutcome, extends};
+use crate::arguments::Overflow;
+use crate::effects::{DeadReason, Effects};
+use crate::message::{IncomingMessage, MessageSeq};
+
+impl Classic {
+    /// Enqueues a batch in order and serves consumers.
+    pub fn publish(
+        &mut self,
+        batch: &[IncomingMessage<'_>],
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> PublishOutcome {
+        self.tally.totals().published += batch.len() as u64;
+        self.active_ms = now_ms;
+        self.expire(now_ms, fx);
+        let mut outcome = PublishOutcome::default();
+        let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
+        let mut duplicates = 0;
+        let mut index = passed;
+        while let Some(incoming) = batch.get(index) {
+            if self.refuses(incoming, fx) {
+                outcome.rejected.push(index as u32);
+            } else if self.is_duplicate(incoming) {
+                duplicates += 1;
+            } else {
+                self.enqueue(incoming, now_ms);
+                index += self.enqueue_alike(&batch[index..]);
+            }
+            index += 1;
+        }
+        outcome.log_position = self.log_enqueued(fx);
+        if duplicates > 0 {
+            outcome.log_position = outcome.log_position.max(self.latest_logged());
+        }
+        self.trim(batch.len(), now_ms, fx);
+        self.settle_log(fx);
+        self.serve(now_ms, fx);
+        self.expire(now_ms, fx);
+        self.release_due(now_ms, fx);
+        self.relieve(fx);
+        outcome
+    }
+
+    /// Hands messages straight to a lone no-ack consumer of an empty queue; returns how many were passed on.
+    fn pass_through(&mut self, batch: &[IncomingMessage<'_>], fx: &mut impl Effects) -> usize {
+        const RUN: usize = 64;
+        let mut passed = 0;
+        while passed < batch.len()
+            && let Some((slot, alone)) = self.next_to_pass_to()
+        {
+            let count = if alone { RUN.min(batch.len() - passed) } else { 1 };
+            let id = self.consumers.peek(slot).spec.id;
+            let run: smallvec::SmallVec<[crate::Delivery<'_>; RUN]> = batch[passed..passed + count]
+                .iter()
+                .map(|incoming| crate::Delivery {
+                    seq: MessageSeq(0),
+                    redelivered: false,
+                    message: incoming.message,
+                    annotations: incoming.annotations,
+                })
+                .collect();
+            let taken = fx.deliver(id, &run);
+            self.tally.totals().deliveries.delivered_no_ack += taken as u64;
+            self.consumers.served(slot, taken as u32, taken < count);
+            passed += taken;
+        }
+        passed
+    }
+
+    /// The consumer that is handed what comes next without its being queued, and whether it is alone in its line.
+    #[inline]
+    pub(super) fn next_to_pass_to(&self) -> Option<(usize, bool)> {
+        let next = if self.ready == 0 && self.gets.is_empty() { self.consumers.next() } else { None };
+        next.filter(|(slot, _)| !self.consumers.peek(*slot).spec.ack_required)
+    }
+
+    /// Whether it refuses a publish with such a body (B107, B142).
+    pub(super) fn is_full_for(&self, body_bytes: u64) -> bool {
+        if self.config.overflow == Overflow::DropHead {
+            return false;
+        }
+        let over_count = self.config.max_length.is_some_and(|max| self.ready + 1 > max);
+        over_count || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max)
+    }
+
+    /// Applies `x-overflow` reject-publish (B142); dead-letters what reject-publish-dlx refuses.
+    fn refuses(&mut self, incoming: &IncomingMessage<'_>, fx: &mut impl Effects) -> bool {
+        let refused = self.is_full_for(incoming.message.body.len() as u64);
+        if refused {
+            self.tally.totals().dropped += 1;
+        }
+        if refused && self.config.overflow == Overflow::RejectPublishDlx && self.config.dead_letters {
+            let (reason, shared) = (DeadReason::MaxLength, incoming.shared.cloned());
+            fx.dead_letter(reason, None, incoming.message, incoming.annotations, shared);
+        }
+        refused
+    }
+
+    fn enqueue(&mut self, incoming: &IncomingMessage<'_>, now_ms: u64) {
+        let level = usize::from(incoming.priority.min(self.config.max_priority));
+        let ttl_ms = match (self.config.message_ttl_ms, incoming.ttl_ms) {
+            (Some(queue), Some(message)) => Some(queue.min(message)),
+            (queue, message) => queue.or(message),
+        };
+        let expiry_ms = ttl_ms.map(|ttl| now_ms.saturating_add(ttl));
+        self.may_expire |= expiry_ms.is_some();
+        let before = self.levels[level].newest_mut().map_or(0, |block| block.memory_bytes());
+        let block_bytes = self.backlog_block_bytes();
+        let number = self.levels[level].push(incoming, expiry_ms, block_bytes);
+        let newest = self.levels[level].newest_mut().expect("the message is in it");
+        let after = newest.memory_bytes();
+        let is_first_of_block = newest.count == 1;
+        self.memory_bytes += if is_first_of_block { after } else { after - before };
+        self.ready += 1;
+        self.ready_bytes += incoming.message.body.len() as u64;
+        self.note_key(MessageSeq::new(level as u8, number), incoming.message.properties);
+        if self.is_schedule() {
+            self.schedule_newest(expiry_ms.unwrap_or(now_ms));
+        }
+        if incoming.persistent {
+            self.persistent += 1;
+            self.persistent_bytes += incoming.message.body.len() as u64;
+            if self.config.durable {
+                self.log_next(MessageSeq::new(level as u8, number), is_first_of_block);
+                self.logged_bodies.extend(incoming.shared.cloned());
+            }
+        }
+    }
+
+    /// A message is logged with the batch.
+    fn log_next(&mut self, seq: MessageSeq, is_first_of_block: bool) {
+        if is_first_of_block || !self.logged.last_mut().is_some_and(|latest| extends(latest, seq)) {
+            self.logged.push((seq, 1));
+        }
+    }
+
+    /// Enqueues messages behind the first of these, which is the newest of the queue, that are like it in everything but the body:
+    /// nothing has to be found out about them. Returns how many.
+    fn enqueue_alike(&mut self, batch: &[IncomingMessage<'_>]) -> usize {
+        let (newest, rest) = batch.split_first().expect("the newest is among them");
+        let is_alike = |next: &&IncomingMessage<'_>| next.is_alike && next.shared.is_none();
+        if newest.shared.is_some() || !rest.first().is_some_and(|next| is_alike(&next)) || !self.takes_alike()
+        {
+            return 0;
+        }
+        let level = usize::from(newest.priority.min(self.config.max_priority));
+        let block_bytes = self.backlog_block_bytes();
+        let bodies = rest.iter().take_while(is_alike).map(|next| next.message.body);
+        let added = self.levels[level].push_alike(bodies, block_bytes);
+        self.memory_bytes += added.stored_bytes;
+        self.ready += u64::from(added.count);
+        self.ready_bytes += added.body_bytes;
+        if newest.persistent {
+            self.persistent += u64::from(added.count);
+            self.persistent_bytes += added.body_bytes;
+            if self.config.durable {
+                self.logged.last_mut().expect("the newest is to be logged").1 += added.count;
+            }
+        }
+        added.count as usize
+    }
+
+    /// Whether what was found out about a message holds for those that are like it: neither limits nor single messages count.
+    fn takes_alike(&self) -> bool {
+        let has_limit = self.config.max_length.is_some() || self.config.max_length_bytes.is_some();
+        let may_refuse = has_limit && self.config.overflow != Overflow::DropHead;
+        !may_refuse && self.present.is_none() && !self.is_schedule()
+    }
+}

@@ -1,0 +1,68 @@
+//! Messages that are known to differ from the one before in their bodies only become what they would become otherwise.
+
+use super::*;
+use crate::record;
+
+const SIZES: [usize; 7] = [12, 12, 0, 300, 12, 5000, 12];
+
+/// What a queue with this configuration makes of the same batches, told which messages are alike or not told.
+fn outcome(config: &QueueConfig, is_told: bool) -> (Bench, Vec<Vec<u32>>) {
+    let mut bench = Bench::new(config.clone());
+    let bodies: Vec<Vec<u8>> = (0..600).map(|nth| vec![nth as u8; SIZES[nth % SIZES.len()]]).collect();
+    let one = |nth: usize| IncomingMessage {
+        persistent: nth / 40 % 3 != 1,
+        priority: (nth / 50 % 2) as u8,
+        ttl_ms: (nth / 60 % 4 == 3).then_some(9),
+        ..message(&bodies[nth])
+    };
+    let kind = |nth: usize| (nth / 40 % 3 != 1, nth / 50 % 2, nth / 60 % 4 == 3);
+    let rejected = (0..4).map(|part| {
+        let batch: Vec<IncomingMessage<'_>> = (part * 150..(part + 1) * 150)
+            .map(|nth| {
+                let is_alike = is_told && nth % 150 > 0 && kind(nth) == kind(nth - 1);
+                IncomingMessage { is_alike, ..one(nth) }
+            })
+            .collect();
+        bench.publish(&batch)
+    });
+    let rejected = rejected.collect();
+    (bench, rejected)
+}
+
+#[test]
+fn whether_messages_are_said_to_be_alike_changes_nothing_that_can_be_seen() {
+    let limited = QueueConfig { max_length: Some(333), ..durable() };
+    let refusing = QueueConfig { overflow: crate::Overflow::RejectPublish, ..limited.clone() };
+    let priorities = QueueConfig { max_priority: 1, ..durable() };
+    for config in [durable(), QueueConfig::default(), limited, refusing, priorities] {
+        let ((mut told, rejected), (mut untold, expected)) =
+            (outcome(&config, true), outcome(&config, false));
+        assert_eq!(rejected, expected);
+        assert_eq!(told.world.log, untold.world.log);
+        assert_eq!(told.queue.stats(0), untold.queue.stats(0));
+        for bench in [&mut told, &mut untold] {
+            bench.consume(consumer(1, 0));
+            bench.run_disk();
+            bench.settle(SettleHow::Requeue, MessageSeq(20), 30);
+            bench.settle(SettleHow::Ack, MessageSeq(60), 100);
+            bench.now_ms = 10;
+            bench.queue.tick(10, &mut bench.world);
+        }
+        assert_eq!(told.world.delivered, untold.world.delivered);
+        assert_eq!(told.world.log, untold.world.log);
+        assert_eq!(told.queue.stats(10), untold.queue.stats(10));
+    }
+}
+
+#[test]
+fn what_is_stored_of_a_message_alike_is_what_is_stored_of_it_alone() {
+    let mut told = Vec::new();
+    record::store(&mut told, &message(b"the first"), Some(5));
+    let head = 0..told.len() - b"the first".len();
+    for body in [&b""[..], b"x", b"another one"] {
+        let (mut alone, start) = (Vec::new(), told.len());
+        record::store(&mut alone, &message(body), Some(5));
+        record::store_alike(&mut told, head.clone(), body);
+        assert_eq!(told[start..], alone);
+    }
+}

@@ -333,38 +333,39 @@ impl Deliveries {
         }
     }
 
-    /// Settles what the client names; each entry goes to `each`. `false` if the tag is unknown (B127).
+    /// Settles what the client names; each goes to `each`, neighbours in one queue from one source as the first of them and how many they
+    /// are. `false` if the tag is unknown (B127).
     #[inline]
     pub(crate) fn settle(
         &mut self,
         number: u16,
         tag: u64,
         multiple: bool,
-        mut each: impl FnMut(Entry),
+        mut each: impl FnMut(Entry, u32),
     ) -> bool {
         let Some(channel) = self.channels.get_mut(usize::from(number)).and_then(Option::as_deref_mut) else {
             return false;
         };
         let sources = &mut self.sources;
         let mut emptied = Vec::new();
-        let mut take = |entry: Entry| {
+        let mut take = |entry: Entry, count: u32| {
             let source =
                 sources[entry.source as usize].as_mut().expect("a source outlives its unacked deliveries");
-            source.outstanding -= 1;
+            source.outstanding -= count;
             if source.outstanding == 0 && !source.attached {
                 emptied.push(entry.source);
             }
-            channel.global_outstanding =
-                channel.global_outstanding.saturating_sub(u32::from(source.token != NO_TOKEN));
-            each(entry);
+            let counted = if source.token == NO_TOKEN { 0 } else { count };
+            channel.global_outstanding = channel.global_outstanding.saturating_sub(counted);
+            each(entry, count);
         };
         let known = match (multiple, tag) {
             (true, 0) => {
-                channel.unacked.take_all(&mut take);
+                channel.unacked.take_all(|entry| take(entry, 1));
                 true
             }
-            (true, _) => channel.unacked.take_through(tag, &mut take),
-            (false, _) => channel.unacked.take(tag).map(&mut take).is_some(),
+            (true, _) => channel.unacked.take_runs_through(tag, &mut take),
+            (false, _) => channel.unacked.take(tag).map(|entry| take(entry, 1)).is_some(),
         };
         emptied.into_iter().for_each(|index| self.forget(index));
         known

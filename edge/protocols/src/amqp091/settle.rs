@@ -67,6 +67,12 @@ impl Settlements {
     /// Adds one delivery to what will be settled the way all of this batch are.
     #[inline]
     pub(crate) fn add(&mut self, source: u32, seq: MessageSeq) {
+        self.add_run(source, seq, 1);
+    }
+
+    /// As [`Self::add`], of neighbours in their queue.
+    #[inline]
+    pub(crate) fn add_run(&mut self, source: u32, seq: MessageSeq, count: u32) {
         let Some(SourceQueue { consumer, runs, .. }) = &mut self.sources[source as usize] else {
             debug_assert!(false, "a source is forgotten after its deliveries");
             return;
@@ -74,13 +80,13 @@ impl Settlements {
         if let Some(last) = runs.last_mut()
             && last.first.0 + u64::from(last.count) == seq.0
         {
-            last.count += 1;
+            last.count += count;
             return;
         }
         if runs.is_empty() {
             self.dirty.push(source);
         }
-        runs.push(SettleRun { consumer: *consumer, first: seq, count: 1 });
+        runs.push(SettleRun { consumer: *consumer, first: seq, count });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -135,9 +141,9 @@ impl Running {
             let is_open = self.channels.is_open(channel);
             let settlements = &mut self.settlements;
             let mut count = 0;
-            let each = |entry: Entry| {
-                count += 1;
-                settlements.add(entry.source, entry.seq);
+            let each = |first: Entry, run: u32| {
+                count += u64::from(run);
+                settlements.add_run(first.source, first.seq, run);
             };
             if is_open && !output.state().settle(channel, tag, multiple, each) {
                 unknown = Some(settlement);
@@ -209,7 +215,9 @@ impl Running {
         {
             let mut output = self.sink.outbox.lock();
             let settlements = &mut self.settlements;
-            output.state().settle(channel, 0, true, |entry| settlements.add(entry.source, entry.seq));
+            output
+                .state()
+                .settle(channel, 0, true, |first, count| settlements.add_run(first.source, first.seq, count));
         }
         self.submit();
         self.has_freed_window = true;

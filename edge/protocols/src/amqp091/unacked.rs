@@ -89,6 +89,32 @@ impl Unacked {
         true
     }
 
+    /// As [`Self::take_through`], of neighbours in one queue from one source the first and how many they are.
+    #[inline]
+    pub(crate) fn take_runs_through(&mut self, tag: u64, mut each: impl FnMut(Entry, u32)) -> bool {
+        let Some(index) = self.position(tag) else { return false };
+        let mut run: Option<(Entry, u32)> = None;
+        let mut live_count = self.live_count;
+        let mut end = |(first, count): (Entry, u32)| {
+            live_count -= count as usize;
+            each(first, count);
+        };
+        for entry in self.entries.drain(..=index).filter(|entry| entry.source != SETTLED) {
+            match &mut run {
+                Some((first, count))
+                    if first.source == entry.source && first.seq.0 + u64::from(*count) == entry.seq.0 =>
+                {
+                    *count += 1;
+                }
+                _ => run.replace((entry, 1)).into_iter().for_each(&mut end),
+            }
+        }
+        run.into_iter().for_each(end);
+        self.live_count = live_count;
+        self.trim();
+        true
+    }
+
     /// Takes everything.
     pub(crate) fn take_all(&mut self, mut each: impl FnMut(Entry)) {
         self.live_count = 0;
@@ -178,6 +204,22 @@ mod tests {
         assert_eq!(through(&mut unacked, 4), Some(vec![1, 2, 4]));
         assert_eq!(unacked.len(), 0);
         assert_eq!(unacked.iter().next(), None);
+    }
+
+    #[test]
+    fn neighbours_from_one_source_are_taken_together() {
+        let mut unacked = Unacked::default();
+        // Source and place of each.
+        let places = [(0, 5), (0, 6), (0, 7), (1, 8), (0, 9), (0, 11), (0, 12), (0, 13)];
+        for (tag, (source, place)) in (1..).zip(places) {
+            unacked.push(Entry { seq: MessageSeq(place), source, ..entry(tag) });
+        }
+        unacked.take(2);
+        let mut runs = Vec::new();
+        assert!(unacked.take_runs_through(7, |first, count| runs.push((first.source, first.seq.0, count))));
+        assert_eq!(runs, [(0, 5, 1), (0, 7, 1), (1, 8, 1), (0, 9, 1), (0, 11, 2)]);
+        assert_eq!((unacked.len(), through(&mut unacked, 8)), (1, Some(vec![8])));
+        assert!(!unacked.take_runs_through(8, |_, _| panic!("it was taken")));
     }
 
     #[test]

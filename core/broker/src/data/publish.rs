@@ -121,6 +121,8 @@ struct Latest {
     entry: Entry,
     way: usize,
     queue_count: usize,
+    /// Its group among the confirms, if it is to be confirmed.
+    group: Option<u32>,
 }
 
 /// Messages to one exchange, one after the other, that it has not counted yet.
@@ -206,6 +208,7 @@ impl Publisher {
     fn is_alike(&self, channel: &PublishChannel, message: &Incoming<'_>) -> bool {
         self.latest.as_ref().is_some_and(|latest| {
             latest.channel == channel.number
+                && latest.group.is_some() == channel.confirms.is_some()
                 && channel.routes.is_settled(&self.principal)
                 && self.batch.is_alike(&latest.entry, message.view())
         })
@@ -227,12 +230,9 @@ impl Publisher {
         mut next_body: impl FnMut() -> Option<&'b [u8]>,
     ) -> Result<(), Refused> {
         let latest = self.latest.as_ref().expect("it was asked for");
-        let (way, queue_count, like) = (latest.way, latest.queue_count, latest.entry);
+        let Latest { way, queue_count, group, entry: like, .. } = *latest;
         let max = self.broker.options().message_size_max;
         let first = channel.latest_publish + 1;
-        let confirms = channel.confirms.as_ref().zip(self.confirms.as_mut());
-        let mut numbered = confirms.map(|(sink, confirms)| (confirms.group_of(sink, first), confirms));
-        let group = numbered.as_ref().map(|(group, _)| *group);
         let from = self.batch.len() as u32;
         let mut count = 0;
         let mut refused = Ok(());
@@ -253,13 +253,13 @@ impl Publisher {
             count += 1;
         }
         if count > 0 {
-            if let Some((group, confirms)) = &mut numbered {
+            if let (Some(group), Some(confirms)) = (group, &mut self.confirms) {
                 channel.latest_publish += count;
-                confirms.numbered(*group, channel.latest_publish);
+                confirms.numbered(group, channel.latest_publish);
             }
             self.run.passage.arrived += count;
             self.run.passage.left += count * queue_count as u64;
-            channel.counters.count(count, numbered.is_some());
+            channel.counters.count(count, group.is_some());
             self.handovers.add_to(way, from, count as u32);
         }
         refused
@@ -367,7 +367,9 @@ impl Publisher {
             self.batch.number_newest(group, publish);
         }
         if extras.repeats == Repeats::Yes && channel.routes.is_settled(&self.principal) {
-            self.latest = entry.map(|entry| Latest { channel: channel.number, entry, way, queue_count });
+            let group = number.map(|(group, _)| group);
+            self.latest =
+                entry.map(|entry| Latest { channel: channel.number, entry, way, queue_count, group });
         }
         Routed::Yes
     }

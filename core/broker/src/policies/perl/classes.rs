@@ -46,8 +46,7 @@ impl Reader<'_> {
                 Part::Byte(byte) => set.add_range(byte, byte),
             }
         }
-        set.write(is_inverted, &mut self.out);
-        self.can_repeat = true;
+        self.set(&set, is_inverted);
         Ok(())
     }
 

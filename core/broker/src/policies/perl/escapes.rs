@@ -23,7 +23,7 @@ impl Reader<'_> {
         }
         match self.escaped()? {
             Escaped::Byte(byte) => self.literal(byte),
-            Escaped::Set(set) => self.set(&set),
+            Escaped::Set(set) => self.set(&set, false),
             Escaped::Special(letter) => return self.special(letter),
         }
         Ok(())
@@ -36,8 +36,8 @@ impl Reader<'_> {
             b'G' => self.write("\\A", false),
             // It only moves where the match is said to begin.
             b'K' => self.can_repeat = false,
-            b'N' => self.set(&ByteSet::of(|it| it != b'\n')),
-            b'C' => self.set(&ByteSet::of(|_| true)),
+            b'N' => self.set(&ByteSet::of(|it| it != b'\n'), false),
+            b'C' => self.set(&ByteSet::of(|_| true), false),
             b'R' => self.write("(?>\\x0D\\x0A|[\\x0A-\\x0D\\x85])", true),
             b'X' => self.write("(?>\\x0D\\x0A|[\\x00-\\xFF])", true),
             b'g' => return self.reference_or_call(),

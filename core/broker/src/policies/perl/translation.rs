@@ -171,9 +171,10 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn set(&mut self, set: &ByteSet) {
-        set.write(false, &mut self.out);
-        self.can_repeat = true;
+    pub(super) fn set(&mut self, set: &ByteSet, is_inverted: bool) {
+        let mut text = String::new();
+        set.write(is_inverted, &mut text);
+        self.write(&text, true);
     }
 
     /// After a `{`: what it says, if it is a quantifier.

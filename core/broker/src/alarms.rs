@@ -340,11 +340,15 @@ impl Alarms {
         });
     }
 
-    /// For a log that waits: true when some of the reserve was given up for it.
+    /// A log found no room for a write: true when some of the reserve was given up for it. The disk alarm goes on at once.
     pub(crate) fn make_room(&self) -> bool {
         let bytes = self.reserve.give_part();
         if bytes > 0 {
-            tracing::info!(bytes, "a part of the reserve on the disk is given up: consumers can make room");
+            tracing::warn!(
+                bytes,
+                "the disk is full: a part of the reserve on it is given up, so that consumers can make room"
+            );
+            self.disk_full();
         }
         bytes > 0
     }

@@ -22,12 +22,12 @@ pub trait DurableListener: Send + Sync {
     /// A file was sealed: every record up to here lies in sealed files.
     fn file_sealed(&self, up_to: Position);
 
-    /// A write found no room. It is kept and tried again until there is; meanwhile nothing becomes durable. Comes once before
+    /// A write found no room, and nobody made some. It is kept and tried again until there is; meanwhile nothing becomes durable. Comes once before
     /// each [`Self::goes_on`].
     fn waits_for_room(&self, failure: &IoFailure);
 
-    /// Makes room for the write, if it can; true: it is tried again at once. Comes after [`Self::waits_for_room`], and each time that the
-    /// write is tried in vain.
+    /// Makes room for a write that found none, if it can; true: it is tried again at once. Comes each time that it is tried in vain, before
+    /// [`Self::waits_for_room`].
     fn makes_room(&self) -> bool {
         false
     }

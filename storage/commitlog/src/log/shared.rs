@@ -135,14 +135,17 @@ impl Shared {
         Position(self.synced.load(Ordering::Acquire))
     }
 
-    /// Notes that a write has to be tried again, and tells so once. True when room was made for it.
+    /// A write has to be tried again: true when room was made for it. Else it is noted and told, once.
     pub(super) fn wait_for_room(&self, failure: &IoFailure) -> bool {
+        if self.listener.ask(|listener| listener.makes_room()) {
+            return true;
+        }
         let is_new = self.pending.lock().no_room.replace(failure.clone()).is_none();
         if is_new {
             self.settled.notify_all();
             self.listener.tell(|listener| listener.waits_for_room(failure));
         }
-        self.listener.ask(|listener| listener.makes_room())
+        false
     }
 
     /// A write was made: nothing has to be tried again.

@@ -43,6 +43,37 @@ fn a_write_without_room_waits_and_is_made_when_there_is_room() {
     assert_eq!(reopen(&disk, &small_files()).unwrap(), records);
 }
 
+/// Makes room once.
+struct Janitor(SimDisk, std::sync::atomic::AtomicBool);
+
+impl commitlog::DurableListener for Janitor {
+    fn durable(&self, _up_to: Position) {}
+    fn file_sealed(&self, _up_to: Position) {}
+    fn goes_on(&self) {}
+    fn failed(&self, _error: &LogError) {}
+
+    fn makes_room(&self) -> bool {
+        self.0.set_space_bytes(None);
+        self.1.swap(false, std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn waits_for_room(&self, failure: &commitlog::IoFailure) {
+        panic!("room was made, and it waits: {failure}");
+    }
+}
+
+#[test]
+fn a_write_for_which_room_is_made_waits_for_nobody() {
+    let (disk, log, mut writer, mut records) = full_disk(&small_files());
+    log.set_listener(Arc::new(Janitor(disk.clone(), true.into())));
+    records.push(append(&log, 1, 1, &[1; 100]));
+    assert_eq!((writer.step(), log.waits_for_room().is_none()), (Step::Worked, true));
+    drain(&mut writer);
+    assert_eq!(log.durable(), records[1].position);
+    disk.crash(1);
+    assert_eq!(reopen(&disk, &small_files()).unwrap(), records);
+}
+
 #[test]
 fn a_file_is_sealed_early_when_somebody_asks_and_there_is_room_for_another() {
     let options = LogOptions { file_bytes_max: 1 << 20, ..small_files() };

@@ -331,7 +331,7 @@ impl Checkpointer {
             self.0.1.wait_for(&mut state, wait);
             return;
         }
-        while !state.stopping && !has_more {
+        while !state.stopping && !has_more && !state.disk_is_short {
             if state.sealed.is_empty() {
                 self.0.1.wait(&mut state);
             } else if self.0.1.wait_for(&mut state, QUIET_INTERVAL).timed_out() {

@@ -44,6 +44,9 @@ const EMPTIED_MAX: usize = 8;
 /// What is written for that at once while the disk is short of room, unless a single file has more.
 const EMPTIED_BYTES_MAX: u64 = 32 << 20;
 
+/// A file of less than this part of what it may have is small: 1 / this.
+const SMALL_FILE_PART: u64 = 4;
+
 /// A newest file of less than this part of what it may have is not sealed early: 1 / this.
 const SEALED_PART_MIN: u64 = 64;
 
@@ -68,6 +71,8 @@ struct State {
 struct Room {
     sealed_bytes: u64,
     alive_bytes: u64,
+    /// So many files have fewer bytes than these, on average: each life begins one, however little it has to write.
+    small_files_bytes: u64,
 }
 
 /// How far the work on one position is.
@@ -239,7 +244,8 @@ impl Checkpointer {
             return None;
         }
         progress.newest_look_ns = now_ns + ns(LOOK_INTERVAL);
-        let room = Room { sealed_bytes: newest_bytes, alive_bytes: alive_log_bytes(services) };
+        let alive_bytes = alive_log_bytes(services);
+        let room = Room { sealed_bytes: newest_bytes, alive_bytes, small_files_bytes: 0 };
         if room.is_to_be_had(true) {
             tracing::debug!(newest_bytes, "the newest log file is sealed early");
             log.seal_soon();
@@ -250,14 +256,16 @@ impl Checkpointer {
     /// The end of the oldest file, when emptying it makes room. Queues are looked at without a lock: there may be many.
     fn next(&self, services: &Services) -> Option<u64> {
         let now_ns = services.clock.now().0;
-        let (oldest, newest) = {
+        let (oldest, newest, files) = {
             let mut state = self.0.0.lock();
             state.note_quiet(now_ns);
-            (state.sealed.front().copied()?, state.newest_of_too_many()?)
+            (state.sealed.front().copied()?, state.newest_of_too_many()?, state.sealed.len())
         };
+        let files = if files > FILES_KEPT { files as u64 } else { 0 };
         let room = Room {
             sealed_bytes: newest.saturating_sub(services.log.kept().0.0),
             alive_bytes: alive_log_bytes(services),
+            small_files_bytes: files * (services.log.file_bytes_max() / SMALL_FILE_PART),
         };
         let mut state = self.0.0.lock();
         let is_short = state.disk_is_short;
@@ -375,10 +383,12 @@ impl State {
 }
 
 impl Room {
-    /// Whether enough of what is sealed is dead: half of it, or a fifth when room on the disk is worth more than work.
+    /// Whether enough of what is sealed is dead: half of it, or a fifth when room on the disk is worth more than work. Of small files it
+    /// does not matter: they become fewer.
     fn is_to_be_had(&self, disk_is_short: bool) -> bool {
         let alive = self.alive_bytes;
-        self.sealed_bytes > if disk_is_short { alive + alive / 4 } else { 2 * alive }
+        let is_dead_enough = self.sealed_bytes > if disk_is_short { alive + alive / 4 } else { 2 * alive };
+        is_dead_enough || (!disk_is_short && self.sealed_bytes < self.small_files_bytes)
     }
 
     /// Whether there is room for what queues would write anew of the oldest file, which ends here. Taken to be as much of it as of all that
@@ -576,6 +586,15 @@ mod tests {
         assert_eq!(emptied(&[80, 79, 100, 0], Some(78)), [0; 0], "it would not fit");
         assert_eq!(emptied(&[30, 79, 10, 0, 3, 0], Some(1000)), [5, 4, 2], "no more than are soon done");
         assert_eq!(emptied(&[30, 79, 10, 0, 3, 0], Some(12)), [5, 4], "as many as find room");
+    }
+
+    #[test]
+    fn files_go_when_much_of_them_is_dead_or_when_they_are_small() {
+        let is_to_be_had = |sealed_bytes, disk_is_short| {
+            Room { sealed_bytes, alive_bytes: 100, small_files_bytes: 50 }.is_to_be_had(disk_is_short)
+        };
+        assert_eq!([49, 50, 200, 201].map(|sealed| is_to_be_had(sealed, false)), [true, false, false, true]);
+        assert_eq!([49, 50, 125, 126].map(|sealed| is_to_be_had(sealed, true)), [false, false, false, true]);
     }
 
     #[test]

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -29,14 +29,18 @@ pub(super) struct SlotBounds {
     pub(super) address_idle_max: usize,
 }
 
+type Line = tokio::sync::Mutex<()>;
+
 /// The slots of a listener.
 #[derive(Debug)]
 pub(super) struct Slots {
     connections: Mutex<HashMap<u64, Connection>>,
     next: AtomicU64,
     freed: Notify,
-    /// Who waits for a slot: one looks for it, the others stand in line behind.
-    line: tokio::sync::Mutex<()>,
+    /// Who waits for a slot: one looks for it, the others stand in line behind, one of each address.
+    line: Line,
+    /// The others of an address wait behind the one that stands in line.
+    lines: Mutex<HashMap<IpAddr, Weak<Line>>>,
     bounds: SlotBounds,
     fresh: Duration,
 }
@@ -99,15 +103,18 @@ impl Slots {
             connections: Mutex::default(),
             next: AtomicU64::default(),
             freed: Notify::new(),
-            line: tokio::sync::Mutex::default(),
+            line: Line::default(),
+            lines: Mutex::default(),
             bounds,
             fresh,
         })
     }
 
-    /// A slot for a connection from there, in the order of asking. When all are taken, an idle connection makes room; when none is
-    /// idle, this waits.
+    /// A slot for a connection from there; addresses take turns, and of one address it goes by the order of asking. When all are taken, an
+    /// idle connection makes room; when none is idle, this waits.
     pub(super) async fn acquire(self: &Arc<Self>, address: IpAddr) -> Slot {
+        let own = self.line_of(address);
+        let _first_of_address = own.lock().await;
         let _first = self.line.lock().await;
         loop {
             let freed = self.freed.notified();
@@ -117,6 +124,18 @@ impl Slots {
             // Whoever became idle in between is found at the next look.
             let _ = tokio::time::timeout(Duration::from_millis(20), freed).await;
         }
+    }
+
+    /// Where connections from there wait for each other.
+    fn line_of(&self, address: IpAddr) -> Arc<Line> {
+        let mut lines = self.lines.lock();
+        if let Some(line) = lines.get(&address).and_then(Weak::upgrade) {
+            return line;
+        }
+        lines.retain(|_, line| line.strong_count() > 0);
+        let line = Arc::default();
+        lines.insert(address, Arc::downgrade(&line));
+        line
     }
 
     /// How long a connection is fresh now.
@@ -290,6 +309,36 @@ mod tests {
         assert!(slots.try_acquire(ONE).is_none() && is_ending(&taken[1]) && taken[1].is_lingering());
         drop(lingering);
         assert!(!taken[1].is_lingering());
+    }
+
+    #[tokio::test]
+    async fn addresses_take_turns_however_many_wait_of_one() {
+        let slots = slots_of(1);
+        let slot = Arc::new(slots.try_acquire(ONE).unwrap());
+        let busy = slot.begin();
+        let order: Arc<Mutex<Vec<IpAddr>>> = Arc::default();
+        let waiting: Vec<_> = [ONE, ONE, ONE, OTHER]
+            .into_iter()
+            .map(|address| {
+                let (slots, order) = (slots.clone(), order.clone());
+                tokio::spawn(async move {
+                    let slot = slots.acquire(address).await;
+                    order.lock().push(address);
+                    drop(slot);
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        drop((busy, slot));
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock(), [ONE, OTHER, ONE, ONE]);
+        assert_eq!(
+            (slots.line_of(OTHER), slots.lines.lock().len()).1,
+            1,
+            "lines without anybody are forgotten"
+        );
     }
 
     #[test]

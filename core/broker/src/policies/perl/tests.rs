@@ -102,3 +102,30 @@ fn a_quantifier_of_a_class_after_an_assertion_is_of_the_class() {
         }
     }
 }
+
+#[test]
+fn what_may_repeat_not_at_all_after_an_assertion_leaves_the_assertion() {
+    let matched = |pattern: &str, names: [&str; 6]| -> String {
+        let compiled = Pattern::new(pattern);
+        names.iter().map(|it| if compiled.matches(it.as_bytes()) { '1' } else { '0' }).collect()
+    };
+    for repeated in
+        ["\\w*", "\\w?", "[a-z]*", "[a-z]?", "[^-]*", "\\w{0,9}", "\\S*?", "\\pL*+", "\\N{0}", "(?:\\w)*"]
+    {
+        let excluded = format!("^(?!orders){repeated}");
+        let seen = matched(&excluded, ["orders", "orders-eu", "order", "billing", "", "-"]);
+        assert_eq!(seen, "001111", "{excluded}");
+        let wanted = format!("^(?=orders){repeated}");
+        let seen = matched(&wanted, ["orders", "orders-eu", "order", "billing", "", "-"]);
+        assert_eq!(seen, "110000", "{wanted}");
+        let not_after = format!("^.(?<!-){repeated}");
+        let seen = matched(&not_after, ["orders", "-orders", "o", "--", "", "-"]);
+        assert_eq!(seen, "101000", "{not_after}");
+    }
+    for thrice in ["[a-z]{3}", "\\w{3}", "[^-]{3}", "[[:lower:]]{3}", "\\pL{3}+", "(?:[a-z]){3}"] {
+        let excluded = format!("^(?!amq){thrice}$");
+        assert_eq!(matched(&excluded, ["abc", "b", "amq", "abcd", "", "amqp"]), "100000", "{excluded}");
+        let wanted = format!("^(?=a){thrice}$");
+        assert_eq!(matched(&wanted, ["abc", "a", "amq", "bcd", "", "abcd"]), "101000", "{wanted}");
+    }
+}

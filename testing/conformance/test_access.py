@@ -449,6 +449,19 @@ def test_b083_patterns_are_searched_not_anchored(broker, world, user):
     channel.queue(fresh("q") + "-mid-" + fresh("q"))
 
 
+@pytest.mark.parametrize("pattern, granted, denied", [
+    ("^(?!orders).*", "billing", "orders"), (r"^(?!orders)\w*", "billing", "orders"), (r"^\w+$", "orders", "äöü"),
+    (r"^\Qa.b\E", "a.b", "axb"), ("^[a-z&&b]+$", "a&b", "a-b"), (r"\<a", "<a", "a"),
+])
+def test_b083_patterns_are_perls_and_read_byte_by_byte(broker, world, user, pattern, granted, denied):
+    name = user(permissions=(pattern, "", ""))
+    connection = broker.connect(vhost=world.vhost, response=client.plain_response(name, "pw"))
+    connection.channel().queue(granted)
+    with pytest.raises(ChannelClosed) as closed:
+        connection.channel().queue(denied)
+    assert closed.value.code == 403
+
+
 def test_b083_granting_later_takes_effect_for_new_connections(broker, world, user):
     name = user(own=True, permissions=("", "", ""))
     broker.ctl("set_permissions", "-p", world.vhost, name, ".*", ".*", ".*")

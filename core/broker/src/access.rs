@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use metadata::Limits;
 use parking_lot::RwLock;
-use regex::bytes::Regex;
 use stdx::ConnectionId;
 
 use crate::broker::OpenError;
 use crate::cell::Queue;
 use crate::cell::crash::Condition;
+use crate::policies::Pattern;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
 
@@ -26,35 +26,6 @@ pub enum Permission {
     Read,
 }
 
-/// A pattern of names. RabbitMQ: an unanchored regular expression; the empty one stands for `^$`.
-#[derive(Clone, Debug)]
-enum Pattern {
-    Everything,
-    Nothing,
-    Matches(Box<Regex>),
-    /// Not a valid expression: matches nothing.
-    Broken,
-}
-
-impl Pattern {
-    fn new(text: &str) -> Pattern {
-        match text {
-            ".*" | "^.*$" | "^.*" | ".*$" => Pattern::Everything,
-            "" | "^$" => Pattern::Nothing,
-            _ => Regex::new(text).map_or(Pattern::Broken, |regex| Pattern::Matches(Box::new(regex))),
-        }
-    }
-
-    fn allows(&self, name: &[u8]) -> bool {
-        match self {
-            Pattern::Everything => true,
-            Pattern::Nothing => name.is_empty(),
-            Pattern::Matches(regex) => regex.is_match(name),
-            Pattern::Broken => false,
-        }
-    }
-}
-
 /// What a user may do in one vhost.
 #[derive(Clone, Debug)]
 pub(crate) struct Grants {
@@ -66,7 +37,8 @@ pub(crate) struct Grants {
 impl Grants {
     /// From three expressions.
     pub(crate) fn new(configure: &str, write: &str, read: &str) -> Grants {
-        Grants { configure: Pattern::new(configure), write: Pattern::new(write), read: Pattern::new(read) }
+        let [configure, write, read] = [configure, write, read].map(Pattern::of_permission);
+        Grants { configure, write, read }
     }
 
     fn of(&self, permission: Permission) -> &Pattern {
@@ -78,11 +50,53 @@ impl Grants {
     }
 }
 
-/// A user's topic permissions on one exchange: expressions with `{username}`, `{vhost}`, `{client_id}`.
+/// A user's topic permissions on one exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct TopicGrants {
-    pub(crate) write: Box<str>,
-    pub(crate) read: Box<str>,
+    write: Pattern,
+    read: Pattern,
+}
+
+impl TopicGrants {
+    /// From two expressions with `{username}` and `{vhost}`, of this user in this vhost.
+    pub(crate) fn new([write, read]: [&str; 2], username: &str, vhost: &str) -> TopicGrants {
+        let variables = [("{username}", username), ("{vhost}", vhost)];
+        let pattern = |text: &str| Pattern::of_permission(&expanded(text, variables));
+        TopicGrants { write: pattern(write), read: pattern(read) }
+    }
+
+    fn of(&self, permission: Permission) -> &Pattern {
+        if permission == Permission::Write { &self.write } else { &self.read }
+    }
+}
+
+/// An expression with what its variables stand for, which is no expression whatever is in it. Between `\Q` and `\E`, too.
+fn expanded(pattern: &str, variables: [(&str, &str); 2]) -> String {
+    let (mut out, mut rest, mut is_quoting) = (String::with_capacity(pattern.len()), pattern, false);
+    while let Some(first) = rest.chars().next() {
+        if let Some((name, value)) = variables.iter().find(|(name, _)| rest.starts_with(name)) {
+            let value = literal(value);
+            out.push_str(&if is_quoting { format!("\\E{value}\\Q") } else { value });
+            rest = &rest[name.len()..];
+            continue;
+        }
+        let mut len = first.len_utf8();
+        if rest.starts_with(if is_quoting { "\\E" } else { "\\Q" }) {
+            is_quoting = !is_quoting;
+            len = 2;
+        } else if first == '\\' && !is_quoting {
+            len += rest[1..].chars().next().map_or(0, char::len_utf8);
+        }
+        out.push_str(&rest[..len]);
+        rest = &rest[len..];
+    }
+    out
+}
+
+/// An expression that matches that and nothing else.
+fn literal(text: &str) -> String {
+    let escaped = |it: char| (!it.is_ascii_alphanumeric()).then_some('\\').into_iter().chain([it]);
+    text.chars().flat_map(escaped).collect()
 }
 
 /// Whether rights are looked up.
@@ -207,16 +221,13 @@ impl User {
         if self.standing == Standing::Internal {
             return true;
         }
-        self.rights.read().vhosts.get(vhost).is_some_and(|grants| grants.of(permission).allows(name))
+        self.rights.read().vhosts.get(vhost).is_some_and(|grants| grants.of(permission).matches(name))
     }
 
     fn allows_topic(&self, vhost: &str, exchange: &[u8], permission: Permission, key: &[u8]) -> bool {
         let rights = self.rights.read();
         let Some(grants) = rights.topics.get(&(Box::from(vhost), Box::from(exchange))) else { return true };
-        let text = if permission == Permission::Write { &grants.write } else { &grants.read };
-        let text =
-            text.replace("{username}", &regex::escape(&self.name)).replace("{vhost}", &regex::escape(vhost));
-        Pattern::new(&text).allows(key)
+        grants.of(permission).matches(key)
     }
 }
 
@@ -347,12 +358,60 @@ mod tests {
     }
 
     #[test]
-    fn topic_patterns_may_name_the_user() {
-        let user = user(".*");
-        let grants = TopicGrants { write: "^{username}\\.".into(), read: ".*".into() };
-        user.set_rights(HashMap::new(), HashMap::from([(("/".into(), b"t"[..].into()), grants)]));
-        assert!(user.allows_topic("/", b"t", Permission::Write, b"u.x"));
-        assert!(!user.allows_topic("/", b"t", Permission::Write, b"v.x"));
+    fn patterns_are_read_as_rabbitmq_reads_them_byte_by_byte() {
+        let allows =
+            |pattern: &str, name: &str| user(pattern).allows("/", Permission::Configure, name.as_bytes());
+        assert!(allows("^\\w+$", "orders") && !allows("^\\w+$", "äöü"));
+        assert!(allows("^(?!orders).*", "billing") && !allows("^(?!orders).*", "orders-eu"));
+        assert!(allows("^(?!orders)\\w*", "billing") && !allows("^(?!orders)\\w*", "orders"));
+        assert!(allows("\\<a", "<a") && !allows("\\<a", "a"));
+        assert!(allows("^[a-z&&b]+$", "a&b") && !allows("^[a-z&&b]+$", "a1"));
+        assert!(allows("^\\Qa.b\\E$", "a.b") && !allows("^\\Qa.b\\E$", "axb"));
+        assert!(allows("^..$", "ä") && !allows("^.$", "ä") && !allows("(?i)^Ä$", "ä"));
+        assert!(allows("^.*$", "any") && !allows("^.*$", "a\nb"));
+    }
+
+    #[test]
+    fn what_takes_too_many_steps_to_decide_is_not_allowed() {
+        let slow = "(.?)(.?)(.?)(.?)(.?)(.?)\\w*\\w*\\w*\\w*z\\1$";
+        let excluding = user(&format!("^(?!{slow})"));
+        assert!(!excluding.allows("/", Permission::Configure, &[b'a'; 200]));
+        assert!(excluding.allows("/", Permission::Configure, b"b"));
+        assert!(!user(&format!("^{slow}")).allows("/", Permission::Configure, &[b'a'; 200]));
+    }
+
+    /// What a user of this name, in this vhost, may write with that permission.
+    fn may_write(username: &str, vhost: &str, pattern: &str, key: &str) -> bool {
+        let user = User::new(username, Vec::new());
+        let grants = TopicGrants::new([pattern, ".*"], username, vhost);
+        user.set_rights(HashMap::new(), HashMap::from([((vhost.into(), b"t"[..].into()), grants)]));
+        user.allows_topic(vhost, b"t", Permission::Write, key.as_bytes())
+    }
+
+    #[test]
+    fn topic_patterns_may_name_the_user_and_the_vhost() {
+        assert!(
+            may_write("u", "/", "^{username}\\.", "u.x") && !may_write("u", "/", "^{username}\\.", "v.x")
+        );
+        assert!(may_write("u", "shop", "^{vhost}-{username}$", "shop-u"));
+        assert!(may_write("u", "/", "", "") && !may_write("u", "/", "", "u"));
+        assert!(
+            may_write("u", "/", "^(?!{username})", "v.x") && !may_write("u", "/", "^(?!{username})", "u.x")
+        );
+        assert!(may_write("u", "/", "^{client_id}$", "{client_id}") && !may_write("u", "/", "(", "("));
+        let user = User::new("u", Vec::new());
         assert!(user.allows_topic("/", b"other", Permission::Write, b"v.x"));
+    }
+
+    #[test]
+    fn names_are_no_expressions_in_topic_patterns() {
+        for name in ["a.b", "a-b_c", ".*", "(", "a\\", "\\E.*\\Q", "ä ö", "{vhost}", "#", "a\nb"] {
+            for pattern in
+                ["^{username}\\.x$", "^\\Q{username}.x\\E$", "^\\Q{username}\\E\\.x$", "(?x)^{username}\\.x$"]
+            {
+                assert!(may_write(name, "/", pattern, &format!("{name}.x")), "{name} {pattern}");
+                assert!(!may_write(name, "/", pattern, "other.x"), "{name} {pattern}");
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Users and what they may do. Refuses to know how passwords are hashed and patterns applied.
 
 use broker::Broker;
-use broker::control::operator::pattern_problem;
+use broker::policies::permission_pattern_problem;
 use metadata::{
     AddUser, ChangePassword, ClearPassword, ClearPermissions, ClearTopicPermissions, Command, Credentials,
     Hashing, Name, SALT_BYTES, SetTopicPermissions, SetUserTags,
@@ -137,8 +137,12 @@ pub(crate) fn list_users(broker: &Broker) -> Answer {
 /// Expressions that the broker could not use are refused here rather than granting nothing.
 fn check_patterns(patterns: &[&str]) -> Result<(), Failure> {
     for pattern in patterns {
-        if let Some(reason) = pattern_problem(pattern) {
-            let text = format!("Error:\n{{:invalid_regexp, ~c\"{pattern}\", {{~c\"{reason}\"}}}}");
+        if let Some(problem) = permission_pattern_problem(pattern) {
+            let [pattern, reason] =
+                [pattern, &*problem.text].map(|it| it.replace('\\', "\\\\").replace('"', "\\\""));
+            let position = problem.position;
+            let text =
+                format!("Error:\n{{:invalid_regexp, ~c\"{pattern}\", {{~c\"{reason}\", {position}}}}}");
             return Err(Failure::new(Exit::UNAVAILABLE, text));
         }
     }

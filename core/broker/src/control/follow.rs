@@ -315,8 +315,9 @@ impl Inner {
             (text(vhost).into(), Grants::new(&permissions.configure, &permissions.write, &permissions.read))
         });
         let topics = record.topic_permissions.iter().map(|((vhost, exchange), grants)| {
-            let grants = TopicGrants { write: grants.write.clone(), read: grants.read.clone() };
-            ((text(vhost).into(), exchange.clone()), grants)
+            let vhost = text(vhost);
+            let grants = TopicGrants::new([&grants.write, &grants.read], &key, &vhost);
+            ((vhost.into(), exchange.clone()), grants)
         });
         user.set_rights(grants.collect(), topics.collect());
     }

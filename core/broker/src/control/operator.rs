@@ -19,15 +19,6 @@ pub struct DeleteConditions {
     pub if_empty: bool,
 }
 
-/// Why a permission pattern could not be used, as one line; `None` when it can. `{username}`, `{vhost}` and
-/// `{client_id}` may stand in it, as in topic permissions (B82).
-pub fn pattern_problem(pattern: &str) -> Option<String> {
-    let plain = pattern.replace("{username}", "u").replace("{vhost}", "v").replace("{client_id}", "c");
-    let text = regex::bytes::Regex::new(&plain).err()?.to_string();
-    let reason = text.lines().last().unwrap_or_default();
-    Some(reason.trim_start_matches("error: ").to_owned())
-}
-
 impl Queue {
     /// Deletes the queue whoever owns it. Answered when it is gone and that is durable.
     pub fn delete_by_operator(
@@ -63,16 +54,5 @@ impl Queue {
         let (reply, call) = Call::pair();
         self.submit(Event::Purge(0, reply));
         call
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pattern_problem;
-
-    #[test]
-    fn a_pattern_with_placeholders_is_fine_and_an_open_group_is_not() {
-        assert_eq!(pattern_problem("^{username}\\."), None);
-        assert!(pattern_problem("(").is_some_and(|reason| reason.contains("unclosed")));
     }
 }

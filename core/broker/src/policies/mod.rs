@@ -15,4 +15,6 @@ mod tests;
 pub use applied::{AppliedPolicies, RuntimePolicy, VhostPolicies};
 pub(crate) use patience::is_too_slow;
 pub(crate) use pattern::Pattern;
-pub use pattern::{NameSearch, PatternProblem, TooManySteps, policy_pattern_problem};
+pub use pattern::{
+    NameSearch, PatternProblem, TooManySteps, permission_pattern_problem, policy_pattern_problem,
+};

@@ -1,15 +1,27 @@
-//! Patterns of policies: RabbitMQ's are Perl's regular expressions, look-around and back references included. Refuses to
-//! know what they are matched for.
+//! Patterns of policies and permissions: RabbitMQ's are Perl's regular expressions, look-around and back references included.
+//! Refuses to know what they are matched for.
 
 use std::time::{Duration, Instant};
 
 use super::perl::{Translation, translated};
 
-/// Longest pattern, bytes: names have 255.
-const PATTERN_BYTES_MAX: usize = 4096;
+/// What a pattern may be, and take.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Its length, bytes.
+    text_bytes: usize,
+    /// Memory when it is compiled.
+    compiled_bytes: usize,
+    /// Steps back that deciding about one name may take.
+    backtracks: usize,
+}
 
-/// Memory that a compiled pattern may take.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Names have 255 bytes.
+const OF_POLICIES: Bounds = Bounds { text_bytes: 4096, compiled_bytes: 1 << 20, backtracks: BACKTRACKS_MAX };
+
+/// They may list hundreds of names.
+const OF_PERMISSIONS: Bounds =
+    Bounds { text_bytes: 64 << 10, compiled_bytes: 10 << 20, backtracks: BACKTRACKS_MAX };
 
 /// Instructions of a compiled pattern: calls of groups are written out.
 const PROGRAM_STEPS_MAX: usize = 10_000;
@@ -27,7 +39,7 @@ const NAME_BACKTRACKS_MIN: usize = 2_000;
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A pattern of names, unanchored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Pattern {
     Everything,
     /// Matched in time that grows with the name only.
@@ -40,34 +52,44 @@ pub(crate) enum Pattern {
 
 impl Pattern {
     pub(crate) fn new(text: &str) -> Pattern {
-        if matches!(text, "" | ".*" | "^" | "^.*" | "^.*$" | ".*$") {
+        Self::within(OF_POLICIES, text)
+    }
+
+    /// As permissions are read: the empty expression stands for `^$`.
+    pub(crate) fn of_permission(text: &str) -> Pattern {
+        Self::within(OF_PERMISSIONS, if text.is_empty() { "^$" } else { text })
+    }
+
+    fn within(bounds: Bounds, text: &str) -> Pattern {
+        // Not `^.*$`, which a line feed does not match.
+        if matches!(text, "" | ".*" | "^" | "^.*" | ".*$") {
             return Pattern::Everything;
         }
-        Self::compiled(text).unwrap_or(Pattern::Broken)
+        Self::compiled(text, bounds).unwrap_or(Pattern::Broken)
     }
 
     /// # Errors
     /// What is wrong with the expression.
-    fn compiled(text: &str) -> Result<Pattern, PatternProblem> {
-        if text.len() > PATTERN_BYTES_MAX {
+    fn compiled(text: &str, bounds: Bounds) -> Result<Pattern, PatternProblem> {
+        if text.len() > bounds.text_bytes {
             let text = "regular expression is too large".into();
-            return Err(PatternProblem { text, position: PATTERN_BYTES_MAX });
+            return Err(PatternProblem { text, position: bounds.text_bytes });
         }
         let translated = translated(text)?;
-        Self::of_engines(&translated, BACKTRACKS_MAX).map_err(|error| PatternProblem::of_engine(&error))
+        Self::of_engines(&translated, bounds).map_err(|error| PatternProblem::of_engine(&error))
     }
 
     /// An expression as [`translated`] writes it.
-    fn of_engines(translated: &Translation, backtracks_max: usize) -> Result<Pattern, fancy_regex::Error> {
+    fn of_engines(translated: &Translation, bounds: Bounds) -> Result<Pattern, fancy_regex::Error> {
         let text = &translated.text;
         if translated.has_possessive {
-            return fancy(text, backtracks_max).map(|regex| Pattern::Fancy(Box::new(regex)));
+            return fancy(text, bounds).map(|regex| Pattern::Fancy(Box::new(regex)));
         }
         let plain =
-            regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(COMPILED_BYTES_MAX).build();
+            regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(bounds.compiled_bytes).build();
         match plain {
             Ok(plain) => Ok(Pattern::Plain(Box::new(plain))),
-            Err(_) => fancy(text, backtracks_max).map(|regex| Pattern::Fancy(Box::new(regex))),
+            Err(_) => fancy(text, bounds).map(|regex| Pattern::Fancy(Box::new(regex))),
         }
     }
 
@@ -103,11 +125,12 @@ impl NameSearch {
     pub fn of_any_case(text: &str, name_count: usize) -> Self {
         let each = SEARCH_BACKTRACKS_MAX / name_count.max(1);
         let each = each.clamp(NAME_BACKTRACKS_MIN, BACKTRACKS_MAX);
-        let is_short = text.len() <= PATTERN_BYTES_MAX;
+        let bounds = Bounds { backtracks: each, ..OF_POLICIES };
+        let is_short = text.len() <= bounds.text_bytes;
         let translated = translated(text).ok().filter(|_| is_short);
         let pattern = translated.and_then(|mut it| {
             it.text.insert_str(0, "(?i)");
-            Pattern::of_engines(&it, each).ok()
+            Pattern::of_engines(&it, bounds).ok()
         });
         Self { pattern: pattern.unwrap_or(Pattern::Broken), began: Instant::now() }
     }
@@ -122,12 +145,12 @@ impl NameSearch {
     }
 }
 
-fn fancy(text: &str, backtracks_max: usize) -> Result<fancy_regex::Regex, fancy_regex::Error> {
+fn fancy(text: &str, bounds: Bounds) -> Result<fancy_regex::Regex, fancy_regex::Error> {
     fancy_regex::RegexBuilder::new(text)
         .bytes_mode(fancy_regex::BytesMode::Ascii)
-        .backtrack_limit(backtracks_max)
+        .backtrack_limit(bounds.backtracks)
         .max_prog_size(PROGRAM_STEPS_MAX)
-        .delegate_size_limit(COMPILED_BYTES_MAX)
+        .delegate_size_limit(bounds.compiled_bytes)
         .build()
 }
 
@@ -159,7 +182,13 @@ impl PatternProblem {
 /// What is wrong with a policy's pattern; `None` when it can be used.
 #[must_use]
 pub fn policy_pattern_problem(pattern: &str) -> Option<PatternProblem> {
-    Pattern::compiled(pattern).err()
+    Pattern::compiled(pattern, OF_POLICIES).err()
+}
+
+/// What is wrong with a permission's pattern; `None` when it can be used.
+#[must_use]
+pub fn permission_pattern_problem(pattern: &str) -> Option<PatternProblem> {
+    Pattern::compiled(pattern, OF_PERMISSIONS).err()
 }
 
 #[cfg(test)]
@@ -218,9 +247,13 @@ mod tests {
 
     #[test]
     fn patterns_that_take_much_memory_are_refused_before_they_are_compiled() {
-        let long = "x".repeat(PATTERN_BYTES_MAX + 1);
+        let long = "x".repeat(OF_POLICIES.text_bytes + 1);
         assert!(matches!(Pattern::new(&long), Pattern::Broken));
         assert_eq!(policy_pattern_problem(&long).unwrap().text, "regular expression is too large");
         assert!(policy_pattern_problem("((a{1000}){1000}){10}").is_some());
+        assert!(permission_pattern_problem("((a{1000}){1000}){10}").is_some());
+        let names: Vec<String> = (0..2000).map(|nth| format!("orders-of-shop-{nth}")).collect();
+        assert_eq!(permission_pattern_problem(&format!("^({})$", names.join("|"))), None);
+        assert!(permission_pattern_problem(&"x".repeat(OF_PERMISSIONS.text_bytes + 1)).is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! Permissions and topic permissions: listed in all ways, granted, taken.
 
 use broker::Broker;
-use broker::control::operator::pattern_problem;
+use broker::policies::permission_pattern_problem;
 use metadata::{
     ClearPermissions, ClearTopicPermissions, Command, SetPermissions, SetTopicPermissions, State,
 };
@@ -200,8 +200,8 @@ fn patterns<const N: usize>(call: &Call, keys: [&str; N]) -> Result<[Box<str>; N
     let mut patterns = [const { String::new() }; N];
     for (key, pattern) in keys.iter().zip(&mut patterns) {
         *pattern = text(&object, key)?.unwrap_or_default().to_owned();
-        if let Some(reason) = pattern_problem(pattern) {
-            return Err(Problem::bad(json!(["invalid_regexp", pattern.as_str(), reason])));
+        if let Some(problem) = permission_pattern_problem(pattern) {
+            return Err(Problem::bad(json!(["invalid_regexp", pattern.as_str(), problem.text])));
         }
     }
     Ok(patterns.map(String::into_boxed_str))

@@ -3,7 +3,7 @@
 
 use ::queues::QueueConfig;
 use broker::PasswordRule;
-use broker::control::operator::pattern_problem;
+use broker::policies::permission_pattern_problem;
 use metadata::{
     AddVhost, Arguments, Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Hashing, Limits,
     Name, PolicyKind, PutUser, QueueType, SALT_BYTES, SetParameter, SetPermissions, SetPolicy,
@@ -88,11 +88,11 @@ pub(super) fn add_vhost(it: Vhost) -> Result<AddVhost, Problem> {
     Ok(AddVhost { name, metadata })
 }
 
-/// Expressions that only RabbitMQ's library understands are left out; what they would match is not guessed.
+/// Expressions that are none, or of the few that only RabbitMQ's library understands, are left out; what they would match is not guessed.
 fn check_patterns(it: &Permission, vhost: &Name) -> Result<(), Left> {
     for pattern in it.configure.iter().chain([&it.write, &it.read]) {
-        if let Some(reason) = pattern_problem(pattern) {
-            let detail = format!("pattern '{pattern}': {reason}");
+        if let Some(problem) = permission_pattern_problem(pattern) {
+            let detail = format!("pattern '{pattern}': {}", problem.text);
             return Err(Left { what: What::Permission, vhost: vhost.clone(), name: it.user.clone(), detail });
         }
     }

@@ -1,7 +1,7 @@
 //! Keys of the first user and vhost, and of who may log in and how.
 
 use broker::PasswordRule;
-use broker::control::operator::pattern_problem;
+use broker::policies::permission_pattern_problem;
 
 use super::table::narrow;
 use crate::config::key::{Key, Section, Take, Unit, boolean};
@@ -260,8 +260,8 @@ fn text(field: &mut String, value: &str) -> Result<(), String> {
 }
 
 fn pattern(field: &mut String, value: &str) -> Result<(), String> {
-    match pattern_problem(value) {
-        Some(problem) => Err(format!("not a regular expression: {problem}")),
+    match permission_pattern_problem(value) {
+        Some(problem) => Err(format!("not a regular expression: {}", problem.text)),
         None => text(field, value),
     }
 }

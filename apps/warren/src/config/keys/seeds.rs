@@ -1,8 +1,7 @@
 //! Keys of what new virtual hosts start with: users, limits, operator policies.
 
-use broker::control::operator::pattern_problem;
 use broker::policies::keys::policy_key;
-use broker::policies::policy_pattern_problem;
+use broker::policies::{permission_pattern_problem, policy_pattern_problem};
 use broker::{LimitSeed, PolicySeed, UserSeed};
 use stdx::Secret;
 
@@ -231,7 +230,7 @@ fn setting(options: &mut Options, id: &str, name: &'static str, number: i64) -> 
 }
 
 fn pattern(field: &mut String, value: &str) -> Result<(), String> {
-    checked(field, value, pattern_problem(value))
+    checked(field, value, permission_pattern_problem(value).map(|problem| problem.text))
 }
 
 fn policy_pattern(field: &mut String, value: &str) -> Result<(), String> {

@@ -23,13 +23,11 @@ impl Reader<'_> {
         let is_inverted = self.takes("^");
         let mut set = ByteSet::of(|_| false);
         let mut is_first = true;
-        while is_first || !self.takes("]") {
+        while is_first || self.is_quoting || !self.takes("]") {
             self.skip_blanks();
             let Some(part) = self.part()? else { continue };
             is_first = false;
-            self.skip_blanks();
-            let is_range =
-                self.peek() == Some(b'-') && !matches!(self.pattern.get(self.at + 1), Some(b']') | None);
+            let is_range = self.begins_range();
             match part {
                 Part::Set(_) if is_range => {
                     self.at += 1;
@@ -48,6 +46,29 @@ impl Reader<'_> {
         }
         self.set(&set, is_inverted);
         Ok(())
+    }
+
+    /// After a part: whether a hyphen follows that stands for a range, as one in a quotation and the last one do not.
+    fn begins_range(&mut self) -> bool {
+        self.skip_marks();
+        self.skip_blanks();
+        if self.is_quoting || self.peek() != Some(b'-') {
+            return false;
+        }
+        let begin = self.at;
+        self.at += 1;
+        self.skip_marks();
+        let is_last = matches!(self.peek(), Some(b']') | None);
+        self.at = begin;
+        !is_last
+    }
+
+    /// Skips marks of quotations that end one, or have nothing between them.
+    fn skip_marks(&mut self) {
+        if self.is_quoting && self.takes("\\E") {
+            self.is_quoting = false;
+        }
+        while !self.is_quoting && (self.takes("\\E") || self.takes("\\Q\\E")) {}
     }
 
     /// Skips what is nothing here.

@@ -32,6 +32,13 @@ def test_definitions_that_the_client_has_are_not_sent_again(api):
         assert api("GET", path).headers["etag"] == etag
 
 
+def test_what_a_list_is_sorted_by_is_not_deep(api):
+    assert api("GET", "/api/queues?sort=a.b.c.d.e.f.g.h").status == 200
+    for path in ["a.b.c.d.e.f.g.h.i", "name," + "." * 6000]:
+        refused = api("GET", f"/api/queues?sort={path}")
+        assert (refused.status, refused.json) == (400, {"error": "bad_request", "reason": "names in sort have at most 8 parts"})
+
+
 def test_logins_are_counted_by_protocol_and_set_back(api):
     node = api.get("/api/overview")["node"]
     path = f"/api/auth/attempts/{node}"

@@ -27,6 +27,8 @@ const RENDERED_MAX: usize = 512;
 const RENDERED_BYTES: usize = 1 << 20;
 /// Most paths of `sort`.
 const SORT_PATHS_MAX: usize = 8;
+/// Most parts of a path of `sort`.
+const SORT_PARTS_MAX: usize = 8;
 /// Most paths of `columns`.
 const COLUMNS_MAX: usize = 256;
 /// From so many items on, lists are sorted one at a time: what they are sorted by takes memory.
@@ -254,7 +256,7 @@ fn filter<T>(call: &Call, listing: &mut Listing<T>) -> Result<(), Problem> {
 /// same, or there are none, in the order of the list.
 ///
 /// # Errors
-/// 400 for too many paths.
+/// 400 for too many paths, and for paths of too many parts.
 fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) -> Result<(), Problem> {
     let Some(by) = call.query("sort").filter(|by| !by.is_empty()) else {
         if let Some(order) = listing.order {
@@ -264,6 +266,7 @@ fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) -
     };
     let wanted = Wanted::of(by, "sort", SORT_PATHS_MAX)?;
     let Wanted::Only(paths) = &wanted else { return Ok(()) };
+    check_depth(paths)?;
     let _turn = (listing.items.len() > SORTED_TOGETHER_MAX).then(|| call.app.sorting.lock());
     let mut keys: Vec<Box<[Key]>> = Vec::with_capacity(listing.items.len());
     for items in listing.items.chunks(RENDERED_MAX) {
@@ -286,6 +289,14 @@ fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) -
     Ok(())
 }
 
+/// Each part of a path is looked for in each item.
+fn check_depth(paths: &[String]) -> Result<(), Problem> {
+    match paths.iter().all(|path| path.split('.').nth(SORT_PARTS_MAX).is_none()) {
+        true => Ok(()),
+        false => Err(Problem::bad(format!("names in sort have at most {SORT_PARTS_MAX} parts"))),
+    }
+}
+
 /// The values to sort by; items are made only where one of them cannot be had otherwise.
 fn sort_keys<T>(listing: &Listing<T>, items: &[T], paths: &[String], wanted: &Wanted) -> Vec<Box<[Key]>> {
     let peek = |item: &T, path: &str| (listing.peek)(item, path).map(|value| Key::of(&value));
@@ -301,7 +312,7 @@ fn sort_keys<T>(listing: &Listing<T>, items: &[T], paths: &[String], wanted: &Wa
 }
 
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(value, |value, key| value.get(key).unwrap_or(&Value::Null))
+    path.split('.').try_fold(value, |value, key| value.get(key)).unwrap_or(&Value::Null)
 }
 
 fn rendered<T>(listing: &Listing<T>, items: &[T], columns: &Wanted) -> Vec<Value> {
@@ -410,6 +421,13 @@ mod tests {
         assert!(columns.beyond(&["name"]));
         assert!(!columns.beyond(&["name", "a", "none"]) && Wanted::All.beyond(&["name"]));
         assert!(Wanted::of("name,a,b", "columns", 2).is_err() && Wanted::of("a,a,,a", "sort", 1).is_ok());
+    }
+
+    #[test]
+    fn what_is_sorted_by_is_not_deep() {
+        let checked = |path: String| check_depth(&["name".into(), path]);
+        assert!(checked("a.b.c.d.e.f.g.h".into()).is_ok());
+        assert!(checked("a.b.c.d.e.f.g.h.i".into()).is_err() && checked(".".repeat(6000)).is_err());
     }
 
     #[test]

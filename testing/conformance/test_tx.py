@@ -1,5 +1,7 @@
 """B109: transactions: what is held back until commit, what rollback forgets."""
 
+import re
+
 import pytest
 
 import client
@@ -122,6 +124,16 @@ def test_b109_mandatory_returns_come_at_commit_before_commit_ok(tx):
 def test_b109_publish_to_a_missing_exchange_closes_at_once(tx):
     with tx.closes(404, "NOT_FOUND - no exchange 'nowhere' in vhost '/'", "basic.publish"):
         tx.publish("nowhere", "k")
+
+
+@pytest.mark.parametrize("bad", [dict(user_id="somebody else"), dict(expiration="abc"), dict(headers={"CC": "no list"})], ids=["user-id", "expiration", "CC"])
+def test_b109_a_publish_that_is_refused_closes_at_once_and_nothing_of_its_transaction_is_there(tx, plain, bad):
+    queue = plain.queue(exclusive=False)
+    tx.publish("", queue, b"one")
+    tx.publish("", queue, b"two")
+    with tx.closes(406, re.compile("PRECONDITION_FAILED - .+"), "basic.publish"):
+        tx.publish("", queue, b"bad", **bad)
+    assert plain.ready(queue) == 0
 
 
 def test_b109_declarations_are_not_part_of_it(tx, plain):

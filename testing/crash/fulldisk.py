@@ -6,8 +6,8 @@ it with persistent messages, with the threshold of the disk alarm at 0, so that 
 
   1. the publisher is told connection.blocked (low on disk), none of its messages is refused;
   2. consumers make room: what they ack is dropped, the publisher is told connection.unblocked and all it sent is confirmed;
-  3. somebody else fills the disk and makes room again: blocked, `check_alarms` fails, queues can be declared and messages acked all the same;
-     unblocked, all confirmed;
+  3. somebody else fills the disk and makes room again: blocked, `check_alarms` fails, a new durable queue is refused with a text that says why, one
+     that exists can be declared again, and messages are consumed and acked all the same; unblocked, all confirmed;
   4. the process is killed while the disk is full: on start (with room again) every confirmed message that was not acked is there,
      in order, and nothing that was not published.
 
@@ -185,8 +185,13 @@ class FullDisk:
         raw = amqp.Raw(self.broker.url)
         raw.open_channel(1)
         raw.declare_queue(1, QUEUE)
-        raw.declare_queue(1, "fulldisk.new")
-        raw.socket.close()
+        try:
+            raw.declare_queue(1, "fulldisk.new")
+        except amqp.Closed as closed:
+            if closed.code == 541 and "the disk is full" in closed.text:
+                return
+            raise Violation(f"a new durable queue was refused with {closed}") from closed
+        raise Violation("a new durable queue was declared on a full disk")
 
     def finish(self):
         """Stops the broker and reads its log."""

@@ -225,11 +225,11 @@ impl Alarms {
     /// Whether something new may be promised to be durable.
     ///
     /// # Errors
-    /// [`Refused::Storage`] when storage has failed, or when a log waits for room on the disk.
+    /// [`Refused::Storage`] when storage has failed, or when the disk is full: what is left is for what makes room.
     #[inline]
     pub fn check_durable(&self) -> Result<(), Refused> {
         let raised = self.raised();
-        if raised.has(Raised::STORAGE_FAILED) || raised.has(Raised::LOG_WAITS) {
+        if raised.has(Raised::STORAGE_FAILED) || raised.has(Raised::DISK_FULL) {
             return Err(self.refusal());
         }
         Ok(())

@@ -17,7 +17,7 @@ use platform::{Clock, Random};
 use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
-use crate::alarms::Alarms;
+use crate::alarms::{Alarms, Raised};
 use crate::announcements::events::Announcer;
 use crate::background::{Background, Job};
 use crate::bodies::{self, Bodies};
@@ -46,6 +46,9 @@ const LETTERS_WAIT_MAX_MS: u32 = 3000;
 /// Bytes on their way to the log, or to or from segments, above which messages that are to become dead letters wait: what a
 /// publisher's message has to wait for when a million of them die at once. Not more than a quarter of what stops publishers.
 const LIGHT_BYTES_MAX: u64 = 16 << 20;
+
+/// On a full disk so much may wait to be written before consumers are not heard either: no more than memory is for.
+const FULL_WAITING_BYTES_MAX: u64 = 128 << 20;
 
 /// How much log and segments have to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,14 +191,15 @@ impl Services {
         }
     }
 
-    /// Registers a waker unless log and segments can take more; true when they can.
-    pub(crate) fn poll_pressure(&self, waker: &Waker) -> bool {
-        if !self.is_pressed() {
+    /// Registers a waker unless log and segments can take more of a connection that publishes, or of one that does not; true when they can.
+    pub(crate) fn poll_pressure(&self, waker: &Waker, publishes: bool) -> bool {
+        let is_pressed = || if publishes { self.is_pressed() } else { self.is_pressed_by_consumers() };
+        if !is_pressed() {
             return true;
         }
         self.waiting.add_publisher(waker.clone());
         // It may have eased meanwhile; a spurious wake is harmless.
-        !self.is_pressed()
+        !is_pressed()
     }
 
     pub(crate) fn is_pressed(&self) -> bool {
@@ -203,6 +207,15 @@ impl Services {
         self.log.over_bound()
             || self.log.pending_bytes() > bytes_max
             || self.segments.queued_bytes() > self.segment_waiting_bytes_max.min(bytes_max)
+    }
+
+    /// On a full disk what consumers settle must be heard: it makes room.
+    fn is_pressed_by_consumers(&self) -> bool {
+        if self.is_disk_full() {
+            self.log.pending_bytes() > FULL_WAITING_BYTES_MAX
+        } else {
+            self.is_pressed()
+        }
     }
 
     /// The end: what waits is never answered, and nothing keeps alive what it waits for. What is on disk stays as it is.
@@ -218,12 +231,30 @@ impl Services {
         self.background.abandon();
     }
 
+    /// Whether only what makes room is to be written.
+    fn is_disk_full(&self) -> bool {
+        self.alarms.raised().has(Raised::DISK_FULL)
+    }
+
+    /// A look at the disk is over: who waited for room looks, too.
+    pub(crate) fn looked_at_disk(&self) {
+        if !self.is_disk_full() {
+            self.waiting.wake_pressed();
+        }
+    }
+
     /// How much log and segments have to store.
     pub(crate) fn storage_load(&self) -> Load {
         let most = self.log.pending_bytes().max(self.segments.queued_bytes());
         // A log that has failed never stores anything.
         let light_bytes_max = LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4);
-        if most <= light_bytes_max || self.log.failure().is_some() {
+        if self.log.failure().is_some() {
+            return Load::Light;
+        }
+        if self.is_disk_full() {
+            return Load::Full;
+        }
+        if most <= light_bytes_max {
             return Load::Light;
         }
         if self.is_pressed() { Load::Full } else { Load::Heavy }

@@ -44,6 +44,9 @@ const GIVEN_PARTS: u64 = 4;
 /// See [`GIVEN_PARTS`].
 const GIVEN_BYTES_MIN: u64 = 1 << 20;
 
+/// So much is not given up: the next start begins files before it can make room.
+const KEPT_BYTES: u64 = 1 << 20;
+
 /// What there is of it. Under the lock the file is made and cut: it must not grow while a log waits for room.
 struct Held {
     bytes: u64,
@@ -72,8 +75,8 @@ impl Reserve {
         Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
-    /// So much may wait to be written to the log, and as much to segments, bytes. No bound while the disk has plenty of room, and none while a
-    /// log waits: what consumers settle must be heard then.
+    /// So much of what is published may wait to be written to the log, and as much to segments, bytes. No bound while the disk has plenty of
+    /// room.
     #[inline]
     pub(super) fn waiting_bytes_max(&self) -> u64 {
         self.waiting_bytes_max.load(Ordering::Relaxed)
@@ -129,11 +132,13 @@ impl Reserve {
     /// The disk is full: a part of what it has is free after this. Returns how much that is.
     pub(super) fn give_part(&self) -> u64 {
         let mut held = self.held.lock();
-        self.waiting_bytes_max.store(u64::MAX, Ordering::Relaxed);
         held.is_full = true;
         let before = held.bytes;
         let part = (held.whole_bytes / GIVEN_PARTS).max(GIVEN_BYTES_MIN);
-        self.cut(&mut held, before.saturating_sub(part));
+        let left = before.saturating_sub(part).max(KEPT_BYTES);
+        if left < before {
+            self.cut(&mut held, left);
+        }
         before - held.bytes
     }
 
@@ -240,11 +245,15 @@ mod tests {
         assert_eq!(look(&reserve, 0), 25 * MB);
         disk.set_space_bytes(Some(25 * MB));
         let given: Vec<u64> = (0..5).map(|_| reserve.give_part()).collect();
-        assert_eq!(given, [25 * MB / 4, 25 * MB / 4, 25 * MB / 4, 25 * MB / 4, 0]);
-        assert_eq!((reserve.waiting_bytes_max(), reserve.held_bytes()), (u64::MAX, 0));
+        assert_eq!(
+            given,
+            [25 * MB / 4, 25 * MB / 4, 25 * MB / 4, 25 * MB / 4 - MB, 0],
+            "the last is for a start"
+        );
+        assert_eq!((reserve.waiting_bytes_max(), reserve.held_bytes()), (25 * MB / 4, MB));
         assert_eq!(reserve.free_bytes_min(), 25 * MB / 2);
-        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 25 * MB);
-        assert!(!reserve.follow(25 * MB, 0, || true), "a log waits");
+        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 24 * MB);
+        assert!(!reserve.follow(24 * MB, 0, || true), "a log waits");
         disk.set_space_bytes(Some(8 * MB));
         assert_eq!(look(&reserve, 0), 4 * MB);
         disk.set_space_bytes(Some(40 * MB));
@@ -263,7 +272,7 @@ mod tests {
         let disk = disk(6 * MB);
         let reserve = reserve(&disk);
         assert_eq!(look(&reserve, 0), 6 * MB / 4);
-        assert_eq!([(); 3].map(|()| reserve.give_part()), [MB, MB / 2, 0]);
+        assert_eq!([(); 2].map(|()| reserve.give_part()), [MB / 2, 0]);
     }
 
     #[test]

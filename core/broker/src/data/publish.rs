@@ -112,6 +112,7 @@ pub struct Publisher {
     traced: bool,
     run: Run,
     latest: Option<Latest>,
+    has_published: bool,
 }
 
 /// The latest message of the batch, if another one on its channel with the same names and properties goes the same way.
@@ -164,6 +165,14 @@ impl Run {
     }
 }
 
+/// What was found out about a message before it is routed.
+struct Inspected {
+    /// Its properties, if they are not those that came.
+    rewritten: Option<Vec<u8>>,
+    facts: Facts,
+    copies: Option<Box<CarbonCopies>>,
+}
+
 impl Publisher {
     /// For one connection.
     pub fn new(broker: &Broker, principal: &Principal) -> Publisher {
@@ -177,6 +186,7 @@ impl Publisher {
             traced: false,
             run: Run::default(),
             latest: None,
+            has_published: false,
         }
     }
 
@@ -191,16 +201,27 @@ impl Publisher {
         if self.batch.bytes() > BATCH_BYTES_MAX {
             self.flush();
         }
-        let max = self.broker.options().message_size_max;
-        if message.body.len() as u64 > max {
-            return Err(Refused::MessageTooLarge { size: message.body.len() as u64, max });
-        }
+        self.check_size(message.body)?;
         if !self.is_alike(channel, &message) {
             return self.publish_anew(channel, message);
         }
         let mut body = Some(message.body);
         self.publish_alike(channel, || body.take())?;
         Ok(Routed::Yes)
+    }
+
+    /// What [`Self::publish`] checks before it routes, of a message that is published later.
+    ///
+    /// # Errors
+    /// As it would be refused now.
+    pub fn check(&mut self, channel: &mut PublishChannel, message: &Incoming<'_>) -> Result<(), Refused> {
+        self.check_size(message.body)?;
+        self.inspect(channel, message).map(drop)
+    }
+
+    fn check_size(&self, body: &[u8]) -> Result<(), Refused> {
+        let (size, max) = (body.len() as u64, self.broker.options().message_size_max);
+        if size > max { Err(Refused::MessageTooLarge { size, max }) } else { Ok(()) }
     }
 
     /// Whether nothing has to be found out about a message: it differs from the one before in its body only.
@@ -270,26 +291,11 @@ impl Publisher {
         channel: &mut PublishChannel,
         message: Incoming<'_>,
     ) -> Result<Routed, Refused> {
-        self.latest = None;
         if self.batch.len() == 0 {
             self.traced = self.principal.vhost.trace().is_on();
         }
-        channel.routes.enter(&self.principal, message.exchange)?;
-        let properties = Properties::new(message.properties);
-        let rewritten = match properties.has(Property::ReplyTo) {
-            true => self.rewrite_reply_to(channel, &properties)?,
-            false => None,
-        };
+        let Inspected { rewritten, facts, copies } = self.inspect(channel, &message)?;
         let raw = rewritten.as_deref().unwrap_or(message.properties);
-        let facts = facts_of(&properties)?;
-        if facts.persistent {
-            self.check_storage()?;
-        }
-        let copies =
-            channel.routes.carbon_copies(&self.principal, message.routing_key, &Properties::new(raw))?;
-        if properties.has(Property::UserId) {
-            self.check_user_id(&properties)?;
-        }
         let began = (self.batch.len() == 0).then(|| {
             platform::profile::set_exchange(channel.routes.exchange_id());
             self.broker.stages().begin()
@@ -317,6 +323,32 @@ impl Publisher {
             self.run.add_stray(stray);
         }
         Ok(routed)
+    }
+
+    /// Enters the message's exchange and finds out what its properties say, in the order of B97.
+    fn inspect(
+        &mut self,
+        channel: &mut PublishChannel,
+        message: &Incoming<'_>,
+    ) -> Result<Inspected, Refused> {
+        (self.latest, self.has_published) = (None, true);
+        channel.routes.enter(&self.principal, message.exchange)?;
+        let properties = Properties::new(message.properties);
+        let rewritten = match properties.has(Property::ReplyTo) {
+            true => self.rewrite_reply_to(channel, &properties)?,
+            false => None,
+        };
+        let raw = rewritten.as_deref().unwrap_or(message.properties);
+        let facts = facts_of(&properties)?;
+        if facts.persistent {
+            self.check_storage()?;
+        }
+        let copies =
+            channel.routes.carbon_copies(&self.principal, message.routing_key, &Properties::new(raw))?;
+        if properties.has(Property::UserId) {
+            self.check_user_id(&properties)?;
+        }
+        Ok(Inspected { rewritten, facts, copies })
     }
 
     /// Copies a message to the trace of its vhost (B175). The default exchange is said to route to each key, whether there is a queue
@@ -452,7 +484,11 @@ impl Publisher {
             }
             self.crowded.pop();
         }
-        if self.broker.services().poll_pressure(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+        if self.broker.services().poll_pressure(cx.waker(), self.has_published) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }
 

@@ -327,13 +327,13 @@ fn a_newest_file_that_ends_amid_a_record_may_have_been_cut_and_its_note_says_wha
     assert!(note.contains("messages of queue 'a' in vhost '/'"), "{note}");
     let messages = ((64 << 20) - starts[40] as u64 - 36) / 24;
     assert!(
-        note.contains("cut it short") && note.contains(&format!("{messages} messages at most")),
+        note.contains("what was behind is lost") && note.contains(&format!("{messages} messages at most")),
         "{note}"
     );
     // Zeros behind it are room that was filled in advance.
     file.set_len(1 << 20).unwrap();
     let note = &self::survey(dir.path()).notes[0];
-    assert!(note.contains("bytes cannot be read") && !note.contains("cut it short"), "{note}");
+    assert!(note.contains("bytes cannot be read") && !note.contains("what was behind is lost"), "{note}");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Transactions of class tx (B109): publishes and settlements of a channel, kept until commit or rollback.
 //!
-//! As in RabbitMQ they are not atomic across queues: commit routes everything and waits until it is safe. Publishes to
-//! exchanges that do not exist and acks of unknown tags fail at once, not at commit.
+//! As in RabbitMQ they are not atomic across queues: commit routes everything and waits until it is safe. Publishes that would be
+//! refused and acks of unknown tags fail at once, not at commit.
 //!
 //! Bound: [`super::Settings::unfinished`], with the transactions of all channels and connections; RabbitMQ has none.
 
 use std::sync::Arc;
 use std::task::Poll;
 
-use broker::{ConfirmRange, ConfirmSink, Refused, Routed, SettleHow};
+use broker::{ConfirmRange, ConfirmSink, Routed, SettleHow};
 use parking_lot::Mutex;
 use wire::amqp091::methods::tx;
 
@@ -41,8 +41,6 @@ pub(crate) struct Transaction {
     messages: Vec<Kept>,
     arena: Vec<u8>,
     settled: Vec<(Entry, SettleHow)>,
-    /// Exchange that was found to exist last.
-    exchange_seen: Option<Box<[u8]>>,
 }
 
 /// Counts what of a commit is safe. Called from any thread; wakes the connection.
@@ -86,7 +84,6 @@ impl Transaction {
             messages: Vec::new(),
             arena: Vec::new(),
             settled: Vec::new(),
-            exchange_seen: None,
         }
     }
 
@@ -169,20 +166,11 @@ impl Running {
         Ok(())
     }
 
-    /// Keeps a publish. The exchange must exist now; the rest is checked at commit.
+    /// Keeps a publish that would be taken now. At commit it is checked again: what decides may have changed.
     pub(crate) fn publish_in_transaction(&mut self, number: u16, content: &Content<'_>) -> Outcome {
-        let (broker, principal) = (self.broker.clone(), self.principal.clone());
+        let channel = self.channels.get(number).expect("the channel is open");
+        self.publisher.check(&mut channel.publish, &content.incoming()).map_err(blame)?;
         let transaction = self.transaction(number).expect("called for transactional channels");
-        if transaction.exchange_seen.as_deref() != Some(content.exchange) {
-            // Other refusals speak of declaring; publishing has its own at commit.
-            if !content.exchange.is_empty()
-                && let Err(missing @ Refused::NotFound(_)) =
-                    broker.check_exchange(&principal, content.exchange)
-            {
-                return Err(blame(missing));
-            }
-            transaction.exchange_seen = Some(content.exchange.into());
-        }
         let before = transaction.held_bytes();
         transaction.keep(content);
         let (count, held) = (transaction.messages.len(), transaction.held_bytes());

@@ -149,7 +149,7 @@ fn mixed() -> Value {
     parameters.push(json!({"vhost": "v", "component": "shovel", "name": "s", "value": {}}));
     parameters.push(json!({"vhost": "v", "component": "operator_policy", "name": "o",
         "value": {"pattern": "", "definition": {"dead-letter-exchange": "x"}, "priority": 0}}));
-    document["permissions"][0]["read"] = "(?!a)".into();
+    document["permissions"][0]["read"] = "(?R)".into();
     document
 }
 

@@ -236,13 +236,6 @@ impl Services {
         self.alarms.raised().has(Raised::DISK_FULL)
     }
 
-    /// A look at the disk is over: who waited for room looks, too.
-    pub(crate) fn looked_at_disk(&self) {
-        if !self.is_disk_full() {
-            self.waiting.wake_pressed();
-        }
-    }
-
     /// How much log and segments have to store.
     pub(crate) fn storage_load(&self) -> Load {
         let most = self.log.pending_bytes().max(self.segments.queued_bytes());
@@ -250,9 +243,6 @@ impl Services {
         let light_bytes_max = LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4);
         if self.log.failure().is_some() {
             return Load::Light;
-        }
-        if self.is_disk_full() {
-            return Load::Full;
         }
         if most <= light_bytes_max {
             return Load::Light;

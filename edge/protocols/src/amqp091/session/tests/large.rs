@@ -129,7 +129,10 @@ fn large_deliveries_without_room_wait_until_others_are_written() {
         client.method(1, basic::Qos { prefetch_count: 1, ..basic::Qos::default() });
         client.wait("basic.qos-ok");
         client.method(1, consumer("q", false));
-        until(|| (budget.held_bytes(), budget.waiting()) == (DELIVERY_BYTES, waiting));
+        until(|| {
+            client.turn();
+            (budget.held_bytes(), budget.waiting()) == (DELIVERY_BYTES, waiting)
+        });
     }
     for client in &mut clients {
         assert!(budget.held_bytes() <= DELIVERY_BYTES);
@@ -146,9 +149,15 @@ fn who_does_not_read_what_others_wait_for_is_closed() {
     let (mut silent, mut other) = (world.channel(), world.channel());
     let budget = world.settings.large_deliveries.clone();
     silent.method(1, consumer("q", false));
-    until(|| budget.held_bytes() == DELIVERY_BYTES);
+    until(|| {
+        silent.turn();
+        budget.held_bytes() == DELIVERY_BYTES
+    });
     other.consume("q", false);
-    until(|| budget.waiting() == 1);
+    until(|| {
+        other.turn();
+        budget.waiting() == 1
+    });
     for ms in [5_000, 50_000] {
         silent.now.monotonic_ms += ms;
         silent.send(&HEARTBEAT);

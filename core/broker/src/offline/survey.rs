@@ -395,13 +395,18 @@ impl Offline {
         mut show: impl FnMut(Shown<'_>),
     ) -> Result<(), OfflineError> {
         let mut end = files.first().map_or(0, |file| file.first.0);
+        let mut ends_mended = false;
         for file in files {
-            self.inspect(log, file, survey, |met| {
+            ends_mended = self.inspect(log, file, survey, |met| {
                 if let Shown::Whole(record) = met {
                     end = record.position.0;
                 }
                 show(met);
             })?;
+        }
+        if ends_mended {
+            // What damaged it may have taken away all that followed.
+            show(Shown::End(None));
         }
         let held = read_manifest(&self.disk, &self.dir.join(log)).ok().flatten();
         if let Some(held) = held.filter(|held| held.end.0 > end) {
@@ -413,17 +418,18 @@ impl Offline {
         Ok(())
     }
 
-    /// Shows every good record of a file, and notes what is wrong with it.
+    /// Shows every good record of a file, and notes what is wrong with it. True if the last thing in it is a record that was put right.
     fn inspect(
         &self,
         log: &'static str,
         file: &LogFile,
         survey: &mut Survey,
         mut show: impl FnMut(Shown<'_>),
-    ) -> Result<(), OfflineError> {
+    ) -> Result<bool, OfflineError> {
         let mut seen = FileSurvey::of(log, file);
         let problems = &mut survey.problems;
-        inspect_log_file(&self.disk, file, |found| match found {
+        let mut ends_mended = false;
+        let mut note = |found: Found<'_>| match found {
             Found::Record(record) => {
                 *seen.records.entry(record.kind).or_default() += 1;
                 show(Shown::Whole(record));
@@ -448,9 +454,13 @@ impl Offline {
                 seen.may_be_cut = !file.bytes.is_multiple_of(LogOptions::default().prefill_bytes);
                 show(Shown::End(header));
             }
+        };
+        inspect_log_file(&self.disk, file, |found| {
+            ends_mended = matches!(found, Found::Mended { .. });
+            note(found);
         })?;
         survey.files.push(seen);
-        Ok(())
+        Ok(ends_mended)
     }
 
     /// Notes the files that stay for blocks in them although the log goes on without them.
@@ -458,7 +468,9 @@ impl Offline {
         for file in list_kept_files(&self.disk, &self.dir.join("log"))? {
             match depth {
                 Depth::Lengths => survey.files.push(FileSurvey::of("log", &file)),
-                Depth::Blocks => self.inspect("log", &file, survey, |_| ())?,
+                Depth::Blocks => {
+                    let _: bool = self.inspect("log", &file, survey, |_| ())?;
+                }
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 """B127-B132: ack, reject, nack, recover: which tags they reach, where requeued messages go, the redelivered flag."""
 
+import time
+
 import pytest
 
 import client
@@ -255,3 +257,19 @@ def test_b132_tags_are_gone_after_recover(ch):
     ch.call("basic.recover", requeue=True)
     with ch.closes(406, UNKNOWN.format(1), "basic.ack"):
         ch.ack(1)
+
+
+def test_acks_are_taken_from_a_client_that_does_not_read(conn, ch, ch2):
+    """A client that writes its acks before it reads on must not wait for a broker that waits for it to read."""
+    queue, done = ch2.queue(durable=True), ch2.queue(durable=True)
+    ch2.put(queue, *[bytes(100_000)] * 300)
+    ch.consume(queue)
+    tags = [ch.deliver().delivery_tag for _ in range(20)]
+    client.eventually(lambda: ch2.ready(queue) == (time.sleep(0.2) or ch2.ready(queue)), "nothing more fits into the connection")
+    assert 0 < ch2.ready(queue) < 280
+    for tag in tags:
+        ch.ack(tag)
+    ch.publish("", done)
+    client.eventually(lambda: ch2.ready(done) == 1, "the publish behind the acks has arrived")
+    conn.kill()
+    client.eventually(lambda: ch2.ready(queue) == 280, "all but what was acked comes back")

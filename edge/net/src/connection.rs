@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use platform::Clock;
 use protocols::amqp091::{Session, State};
-use protocols::{Now, OUTPUT_BYTES_MAX, OutputBytes};
+use protocols::{Now, OutputBytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -117,7 +117,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 State::Draining => return Poll::Pending,
                 State::Running => {}
             }
-            let crowded = self.outbox.pending_bytes() > OUTPUT_BYTES_MAX;
+            let crowded = self.outbox.is_full();
             if self.session.is_stalled() || crowded {
                 if wrote.is_pending() || self.session.is_stalled() {
                     // Whatever it waits for has our waker.

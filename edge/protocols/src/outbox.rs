@@ -8,7 +8,8 @@
 //! Refuses to know: sockets, protocols, and what `S` is. The lock is a leaf: nobody calls the broker while holding it.
 //!
 //! Bound: deliveries are refused while [`OUTPUT_BYTES_MAX`] bytes or more wait or are being written; replies are always
-//! taken, because the session stops parsing at the same bound.
+//! taken, because the session stops parsing when as many bytes of them have come on top ([`Output::is_full`]). Deliveries alone
+//! never stop it: a client that writes its acks before it reads on would wait for a broker that waits for it.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -16,8 +17,8 @@ use std::task::{Wake, Waker};
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Bytes waiting or being written above which deliveries are refused and the session stops parsing. One message more
-/// than this may be there, whatever its size.
+/// Bytes waiting or being written above which deliveries are refused. One message more than this may be there, whatever its
+/// size, and as many bytes of replies, at which the session stops parsing.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes waiting or being written below which refused consumers are resumed.
@@ -38,6 +39,12 @@ pub struct Outbox<S> {
 pub struct Output<S> {
     bytes: Vec<u8>,
     in_flight_bytes: usize,
+    /// Bytes that were ever taken out.
+    taken_bytes: u64,
+    /// Bytes of deliveries that were ever put in.
+    delivered_bytes: u64,
+    /// Bytes of all else that had been put in when little waited for the last time.
+    replied_before: u64,
     state: S,
 }
 
@@ -53,6 +60,9 @@ pub trait OutputBytes: Send + Sync {
     /// Bytes waiting or being written.
     fn pending_bytes(&self) -> usize;
 
+    /// Whether nothing may be read that could be replied to: see [`Output::is_full`].
+    fn is_full(&self) -> bool;
+
     /// Whom to wake when something arrives in an empty outbox, or when the session wants attention. Register before
     /// looking with [`OutputBytes::take`], or a wake may be missed.
     fn register(&self, waker: &Waker);
@@ -65,7 +75,14 @@ impl<S> Outbox<S> {
     /// An empty outbox.
     #[must_use]
     pub fn new(state: S) -> Outbox<S> {
-        let output = Output { bytes: Vec::new(), in_flight_bytes: 0, state };
+        let output = Output {
+            bytes: Vec::new(),
+            in_flight_bytes: 0,
+            taken_bytes: 0,
+            delivered_bytes: 0,
+            replied_before: 0,
+            state,
+        };
         Outbox { output: Mutex::new(output), waker: AtomicWaker::new() }
     }
 
@@ -94,6 +111,9 @@ impl<S> Outbox<S> {
     pub fn written_then(&self, count: usize, then: impl FnOnce(&mut S)) {
         let mut output = self.output.lock();
         output.in_flight_bytes = output.in_flight_bytes.saturating_sub(count);
+        if output.pending_bytes() < OUTPUT_BYTES_LOW {
+            output.replied_before = output.replied_bytes();
+        }
         then(&mut output.state);
     }
 
@@ -119,6 +139,7 @@ impl<S: Send> OutputBytes for Outbox<S> {
         let mut output = self.output.lock();
         std::mem::swap(&mut output.bytes, buffer);
         output.in_flight_bytes += buffer.len();
+        output.taken_bytes += buffer.len() as u64;
     }
 
     fn written(&self, count: usize) {
@@ -127,6 +148,10 @@ impl<S: Send> OutputBytes for Outbox<S> {
 
     fn pending_bytes(&self) -> usize {
         self.output.lock().pending_bytes()
+    }
+
+    fn is_full(&self) -> bool {
+        self.output.lock().is_full()
     }
 
     fn register(&self, waker: &Waker) {
@@ -164,6 +189,25 @@ impl<S> Output<S> {
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.bytes.len() + self.in_flight_bytes
+    }
+
+    /// So many of the bytes that were appended are deliveries.
+    #[inline]
+    pub fn note_delivered(&mut self, bytes: usize) {
+        self.delivered_bytes += bytes as u64;
+    }
+
+    /// Bytes that were ever put in and are no deliveries.
+    fn replied_bytes(&self) -> u64 {
+        (self.taken_bytes + self.bytes.len() as u64).saturating_sub(self.delivered_bytes)
+    }
+
+    /// Whether [`OUTPUT_BYTES_MAX`] bytes wait or are being written, and as many that are no deliveries have come since less than
+    /// [`OUTPUT_BYTES_LOW`] waited: the client asks, and does not read.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.pending_bytes() >= OUTPUT_BYTES_MAX
+            && self.replied_bytes() - self.replied_before >= OUTPUT_BYTES_MAX as u64
     }
 
     /// Bytes of memory for them.

@@ -503,6 +503,7 @@ impl DeliverySink {
         let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
         let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return 0 };
         let ack_required = source.ack_required;
+        let bytes_before = bytes.len();
         let (mut taken, mut redelivered) = (0, 0);
         let mut encoder = DeliverRun::new(source.channel, &source.tag, side.frame_size_max);
         for delivery in run {
@@ -550,6 +551,8 @@ impl DeliverySink {
             channel.is_served = true;
             side.served.push(source.channel);
         }
+        let delivered_bytes = bytes.len() - bytes_before;
+        output.note_delivered(delivered_bytes);
         taken
     }
 }

@@ -20,7 +20,6 @@ use super::pending::{Awaited, Pending};
 use super::refusals::channel_failure;
 use super::settings::Settings;
 use super::settle::{Settlement, Settlements};
-use crate::OUTPUT_BYTES_MAX;
 use crate::budget::Share;
 use crate::outbox::Output;
 
@@ -93,7 +92,7 @@ impl Running {
     pub(crate) fn write<R>(&mut self, write: impl FnOnce(&mut Output<Deliveries>) -> R) -> R {
         let mut output = self.sink.outbox.lock();
         let result = write(&mut output);
-        self.output_full |= output.pending_bytes() >= OUTPUT_BYTES_MAX;
+        self.output_full |= output.is_full();
         result
     }
 
@@ -164,7 +163,7 @@ impl Running {
         }
         self.publisher_full = self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
         let mut output = self.sink.outbox.lock();
-        self.output_full = output.pending_bytes() >= OUTPUT_BYTES_MAX;
+        self.output_full = output.is_full();
         self.active_latest = 0;
         for number in self.active.drain(..) {
             if let Some(channel) = self.channels.get(number) {

@@ -111,6 +111,30 @@ fn a_client_that_does_not_read_gets_no_more_than_the_outbox_holds() {
 }
 
 #[test]
+fn acks_are_read_though_the_client_does_not_read_its_deliveries() {
+    let world = World::new();
+    let (mut client, mut reader) = (world.channel(), world.channel());
+    client.declare("q");
+    let body = vec![0; 100_000];
+    for _ in 0..40 {
+        client.publish(1, "q", &body);
+    }
+    assert_eq!(client.ready("q"), 40);
+    reader.method(1, consumer("q", false));
+    let until = Instant::now() + PATIENCE;
+    while reader.outbox.pending_bytes() < OUTPUT_BYTES_MAX {
+        reader.turn();
+        assert!(Instant::now() < until);
+    }
+    reader.ack(8, true);
+    reader.method(1, channel::Close { reply_code: 200, ..channel::Close::default() });
+    assert!(reader.input.is_empty() && reader.outbox.pending_bytes() >= OUTPUT_BYTES_MAX);
+    while client.ready("q") != 32 {
+        assert!(Instant::now() < until, "all but the eight come back");
+    }
+}
+
+#[test]
 fn replies_without_a_reader_stop_the_parsing() {
     let world = World::new();
     let mut client = world.channel();

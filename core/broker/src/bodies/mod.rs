@@ -17,7 +17,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use found::{BodiesFound, FoundAt};
+pub(crate) use found::{BodiesFound, FoundAt, LoggedBody};
 pub(crate) use from_log::body_of;
 pub(crate) use moving::Moved;
 pub(crate) use record::{BODY, PLACES, each_place, read_body, write_body};

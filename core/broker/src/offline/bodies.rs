@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use commitlog::{ClosedLog, Position, SegmentError, SegmentFile};
+use commitlog::{BlockLocation, ClosedLog, Position, SegmentError, SegmentFile};
 use queues::{BlockPlace, LogRange, Recovering, SharedRef};
 
 use super::presence::{Losses, Needed, Presence, Readable, Reader, Segment};
-use super::survey::{Offline, OfflineError, Survey};
-use crate::bodies::{BodiesFound, FoundAt, STREAM, body_of};
+use super::survey::{Depth, Offline, OfflineError, Survey};
+use crate::bodies::{BodiesFound, FoundAt, LoggedBody, STREAM, body_of};
 use crate::control::follow::Contents;
 
 /// Looks for bodies.
@@ -16,24 +16,47 @@ struct WholeBodies<'a> {
     bodies: &'a BodiesFound,
     reader: Reader<'a>,
     readable: Readable<'a>,
-    /// Those in segments that were looked at.
+    /// Those that were looked at.
     known: HashMap<u64, Presence>,
 }
 
 impl WholeBodies<'_> {
     fn look_for(&mut self, body: SharedRef) -> Presence {
-        let (presence, bytes) = match self.bodies.get(body.id) {
-            None if self.reader.gaps.may_hide_bodies() => return Presence::Damaged,
-            None => return Presence::Gone,
-            Some(FoundAt::Log(logged)) => (Presence::Whole, logged.bytes),
-            Some(FoundAt::Segment(at)) => {
-                let place = BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len };
-                let look = || self.readable.look_in_segment(place);
-                (*self.known.entry(body.id).or_insert_with(look), at.len)
-            }
+        let Some(at) = self.bodies.get(body.id).copied() else {
+            let is_hidden = self.reader.gaps.may_hide_bodies();
+            return if is_hidden { Presence::Damaged } else { Presence::Gone };
         };
+        let bytes = match at {
+            FoundAt::Log(logged) => logged.bytes,
+            FoundAt::Segment(place) => place.len,
+        };
+        let presence = match self.known.get(&body.id) {
+            Some(known) => *known,
+            None => self.look_at(body.id, at),
+        };
+        self.known.insert(body.id, presence);
         if presence == Presence::Whole && bytes != body.bytes { Presence::Damaged } else { presence }
     }
+
+    fn look_at(&mut self, id: u64, at: FoundAt) -> Presence {
+        match at {
+            FoundAt::Segment(at) => self.readable.look_in_segment(place_of(at)),
+            FoundAt::Log(_) if self.reader.depth == Depth::Lengths => Presence::Whole,
+            FoundAt::Log(logged) => match read_logged_body(self.reader.log, id, &logged) {
+                Ok(_) => Presence::Whole,
+                Err(_) => Presence::Damaged,
+            },
+        }
+    }
+}
+
+fn place_of(at: BlockLocation) -> BlockPlace {
+    BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len }
+}
+
+fn read_logged_body(log: &ClosedLog, id: u64, body: &LoggedBody) -> Result<Vec<u8>, SegmentError> {
+    let LogRange { position, bytes } = body.range;
+    body_of(log.read_range(Position(position), bytes)?, id, body)
 }
 
 impl Offline {
@@ -86,10 +109,7 @@ impl Offline {
         id: u64,
     ) -> Result<Vec<u8>, OfflineError> {
         match bodies.get(id) {
-            Some(FoundAt::Log(logged)) => {
-                let LogRange { position, bytes } = logged.range;
-                Ok(body_of(log.read_range(Position(position), bytes)?, id, logged)?)
-            }
+            Some(FoundAt::Log(logged)) => Ok(read_logged_body(log, id, logged)?),
             Some(FoundAt::Segment(place)) => {
                 let file = SegmentFile::open(&self.disk, &self.dir.join("segments"), STREAM, place.segment)?;
                 let damaged = SegmentError::Damaged { file: file.path.clone(), offset: place.offset.into() };

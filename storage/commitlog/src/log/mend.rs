@@ -73,6 +73,8 @@ fn lengths(bytes: &[u8], start: Position, next: Option<u64>) -> Vec<usize> {
     if next.is_none() && told.is_err() {
         lengths.extend((payload as usize <= room).then(|| payload as usize + RECORD_HEADER_BYTES));
     }
+    // What is asked for may end where the record does.
+    lengths.extend(next.is_none().then_some(bytes.len()));
     lengths.retain(|length| *length >= RECORD_HEADER_BYTES);
     lengths
 }
@@ -150,6 +152,17 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             let mended = mend(&damaged, START, None).map(|mended| mended.record);
             assert_eq!(mended.as_ref(), Some(&whole), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_byte_of_the_last_record_is_put_right_where_the_bytes_end_with_it() {
+        let whole = record(b"the last one");
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x55;
+            let mended = mend(&damaged, START, None);
+            assert_eq!(mended, Some(Mended { record: whole.clone(), at }), "byte {at}");
         }
     }
 

@@ -6,7 +6,7 @@
 //! every [`LOOK_INTERVAL`], and at once when one is moved or a write finds the disk full.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -128,6 +128,8 @@ pub struct Alarms {
     wake: Condvar,
     sources: Sources,
     reserve: Reserve,
+    /// While the disk is full: bytes of dead letters that may still be written, by the latest look.
+    letters_left: AtomicU64,
     connections: Arc<Connections>,
     announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
@@ -183,6 +185,7 @@ impl Alarms {
             state: Mutex::new(state),
             wake: Condvar::new(),
             reserve: Reserve::new(sources.disk.clone(), &sources.data_dir),
+            letters_left: AtomicU64::new(0),
             sources,
             connections,
             announcer,
@@ -272,16 +275,63 @@ impl Alarms {
         self.look();
     }
 
+    /// Whether a message that is larger than what may wait to be written finds room in the log, in which so much waits. One that does not
+    /// would keep everybody waiting, those too who could make room.
+    ///
+    /// # Errors
+    /// [`Refused::Storage`] with both sizes.
+    #[cold]
+    pub(crate) fn check_room(&self, size: u64, pending_bytes: u64) -> Result<(), Refused> {
+        let free = self.free_disk_bytes().unwrap_or(u64::MAX);
+        let needed = size.saturating_add(pending_bytes).saturating_add(self.waiting_bytes_max());
+        if free >= needed {
+            return Ok(());
+        }
+        let text =
+            format!("the disk is nearly full: {free} bytes are free, too few for a message of {size} bytes");
+        Err(Refused::Storage(text.into()))
+    }
+
     /// So much may wait to be written, bytes: where the disk is nearly full it must find room when it is.
     #[inline]
     pub(crate) fn waiting_bytes_max(&self) -> u64 {
         self.reserve.waiting_bytes_max()
     }
 
+    /// As many bytes a file of the log may have.
+    pub(crate) fn log_file_bytes_max(&self) -> u64 {
+        self.reserve.log_file_bytes_max()
+    }
+
+    /// Whether dead letters may be written: on a full disk only as many as leave room for what consumers settle.
+    #[inline]
+    pub(crate) fn has_room_for_letters(&self) -> bool {
+        let raised = self.raised();
+        let has_left = || self.letters_left.load(Ordering::Relaxed) > 0;
+        !raised.has(Raised::DISK_FULL) || (!raised.has(Raised::LOG_WAITS) && has_left())
+    }
+
+    /// So many bytes of letters are about to be written.
+    pub(crate) fn letters_leave(&self, bytes: u64) {
+        if self.raised().has(Raised::DISK_FULL) {
+            let take = |left: u64| Some(left.saturating_sub(bytes));
+            let _always_some = self.letters_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        }
+    }
+
+    /// Something has made room: a full disk is looked at now.
+    pub(crate) fn room_was_made(&self) {
+        if self.raised().has(Raised::DISK_FULL) {
+            self.wake.notify_one();
+        }
+    }
+
     /// Before the files of a start are begun: a disk may be too full for that.
     pub(crate) fn make_room_to_start(&self) {
-        if let Ok(free_bytes) = self.free_disk_bytes() {
-            self.reserve.give_way_to_start(free_bytes);
+        if let Ok(free_bytes) = self.free_disk_bytes()
+            && self.reserve.give_way_to_start(free_bytes)
+        {
+            self.disk_full();
         }
     }
 
@@ -319,6 +369,8 @@ impl Alarms {
             state.levels.memory_used_bytes = used;
             state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free;
+            let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free));
+            self.letters_left.store(spare_bytes, Ordering::Relaxed);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
             if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) {
                 state.is_full = false;
@@ -329,13 +381,20 @@ impl Alarms {
 
     /// A write found no room: the disk alarm goes on at once.
     pub(crate) fn disk_full(&self) {
-        self.change(|state| state.is_full = true);
+        self.change(|state| self.became_full(state));
+    }
+
+    /// How much is left for letters is for the next look.
+    fn became_full(&self, state: &mut State) {
+        if !std::mem::replace(&mut state.is_full, true) {
+            self.letters_left.store(0, Ordering::Relaxed);
+        }
     }
 
     /// A log holds back what it has to write until there is room.
     pub(crate) fn log_waits(&self) {
         self.change(|state| {
-            state.is_full = true;
+            self.became_full(state);
             state.logs_waiting += 1;
         });
     }

@@ -15,6 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use segments::{Looks, SparseQueues};
 
+use crate::alarms::Raised;
 use crate::bodies::Moved;
 use crate::call::Call;
 use crate::cell::crash::Condition;
@@ -197,7 +198,8 @@ impl Checkpointer {
         if is_too_early || !log.has_kept_files() || log.waits_for_room().is_some() {
             return None;
         }
-        progress.look_ns = now_ns + ns(LOOK_INTERVAL);
+        let is_full = services.alarms.raised().has(Raised::DISK_FULL);
+        progress.look_ns = now_ns + ns(if is_full { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL });
         let pins = services.log_places.pins(log.kept_files());
         if pins.is_partial() {
             return None;
@@ -311,6 +313,9 @@ impl Checkpointer {
                 Err(ROOM_RETRY_INTERVAL)
             }
         };
+        if matches!(done, Ok(files) if files > 0) {
+            services.alarms.room_was_made();
+        }
         (Phase::Resting, self.finish(position, done))
     }
 

@@ -163,6 +163,7 @@ impl Driver {
             },
             Engine::Alarms => {
                 services.alarms.look();
+                services.looked_at_disk();
                 // As seldom as the thread does it, which each time may give queues something to write.
                 if services.clock.now() < self.relieved.plus(LOOK_INTERVAL) {
                     return Driven::Idle;

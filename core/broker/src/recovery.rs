@@ -358,6 +358,7 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
     let alarms = platform::thread::spawn_or_abort("alarms", move || {
         services.alarms.run(&*services.clock, || {
             services.relieve_queues();
+            services.looked_at_disk();
         });
     })?;
     let (weak, services) = (Arc::downgrade(inner), inner.services.clone());

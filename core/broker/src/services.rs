@@ -236,6 +236,24 @@ impl Services {
         self.alarms.raised().has(Raised::DISK_FULL)
     }
 
+    /// A look at the disk is over: the log follows, and letters that wait for room.
+    pub(crate) fn looked_at_disk(&self) {
+        self.log.limit_files(self.alarms.log_file_bytes_max());
+        if self.has_room_for_letters() {
+            self.waiting.wake_letters();
+        }
+    }
+
+    /// Whether dead letters may be written. A log that has failed never stores any.
+    pub(crate) fn has_room_for_letters(&self) -> bool {
+        self.alarms.has_room_for_letters() || self.log.failure().is_some()
+    }
+
+    /// Has a queue woken when there is room for its dead letters again.
+    pub(crate) fn await_room_for_letters(&self, waker: Waker) {
+        self.waiting.add_letters(waker);
+    }
+
     /// How much log and segments have to store.
     pub(crate) fn storage_load(&self) -> Load {
         let most = self.log.pending_bytes().max(self.segments.queued_bytes());

@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use platform::{Disk, OpenMode};
 
-/// The file's name in the data directory. What it holds means nothing.
+use super::ROOM_BYTES_MIN;
+
+/// The file's name in the data directory. It begins with as many bytes as it had at most since there was plenty of room, eight bytes, little
+/// end first; what follows means nothing.
 const FILE_NAME: &str = "warren.reserve";
 
 /// As large as it becomes: what publishers have sent before they are stopped, and what consumers settle then.
@@ -37,6 +40,13 @@ const WAITING_PART: u64 = 4;
 
 /// So much may wait to be written however small it is.
 const WAITING_BYTES_MIN: u64 = 1 << 20;
+
+/// While there is one, a file of the log has at most this part of it: 1 / this. What is written to make room must find some before a file is
+/// full of what nobody needs.
+const FILE_PART: u64 = 8;
+
+/// No smaller than this.
+const FILE_BYTES_MIN: u64 = 1 << 20;
 
 /// It is given up in so many parts, none of them smaller than [`GIVEN_BYTES_MIN`].
 const GIVEN_PARTS: u64 = 4;
@@ -69,9 +79,8 @@ impl Reserve {
     /// The one that an earlier life has left, if any.
     pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path) -> Reserve {
         let path = data_dir.join(FILE_NAME);
-        let left = disk.open(&path, OpenMode::Read).and_then(|file| file.len());
-        let bytes = left.unwrap_or(0);
-        let held = Held { bytes, whole_bytes: bytes, is_full: false };
+        let (bytes, whole_bytes) = left(&*disk, &path).unwrap_or_default();
+        let held = Held { bytes, whole_bytes, is_full: false };
         Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
@@ -80,6 +89,22 @@ impl Reserve {
     #[inline]
     pub(super) fn waiting_bytes_max(&self) -> u64 {
         self.waiting_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// As many bytes a file of the log may have.
+    pub(super) fn log_file_bytes_max(&self) -> u64 {
+        let held = self.held.lock();
+        if self.waiting_bytes_max() == u64::MAX {
+            return u64::MAX;
+        }
+        (held.whole_bytes / FILE_PART).max(FILE_BYTES_MIN)
+    }
+
+    /// Of a full disk with so much free, what may be used for copies of what is on it already: what consumers settle has the other half.
+    pub(super) fn spare_bytes(&self, free_bytes: u64) -> u64 {
+        let held = self.held.lock();
+        let kept = (held.whole_bytes / 2).max(ROOM_BYTES_MIN);
+        free_bytes.saturating_add(held.bytes).saturating_sub(kept)
     }
 
     /// Since the disk became full: so much must be free before more may come, and as much is in reserve again then. Less would be full
@@ -94,11 +119,16 @@ impl Reserve {
         self.held.lock().bytes
     }
 
-    /// A start on a full disk needs room for files that are begun.
-    pub(super) fn give_way_to_start(&self, free_bytes: u64) {
-        if free_bytes < START_BYTES {
-            self.cut(&mut self.held.lock(), 0);
+    /// A start on a full disk needs room for files that are begun. True when it was given some: the disk is full as it was in the life
+    /// before, until there is as much room as that would have waited for. Otherwise each life would have a smaller reserve than the one before.
+    pub(super) fn give_way_to_start(&self, free_bytes: u64) -> bool {
+        let mut held = self.held.lock();
+        if free_bytes >= START_BYTES || held.bytes == 0 {
+            return false;
         }
+        self.cut(&mut held, 0);
+        held.is_full = true;
+        true
     }
 
     /// Follows the free space, of which so much may not be used up, unless `is_needed` says that a log waits for room; true when that
@@ -121,7 +151,6 @@ impl Reserve {
             held.whole_bytes = 0;
         } else if wanted / 2 > before || (held.is_full && wanted > before + GIVEN_BYTES_MIN) {
             self.grow(&mut held, wanted);
-            held.whole_bytes = held.whole_bytes.max(held.bytes);
         }
         let is_bounded = !is_plenty || held.bytes > 0;
         let waiting = if is_bounded { (held.bytes / WAITING_PART).max(WAITING_BYTES_MIN) } else { u64::MAX };
@@ -151,11 +180,18 @@ impl Reserve {
         let mode = if held.bytes > 0 { OpenMode::ReadWrite } else { OpenMode::CreateEmpty };
         let before = held.bytes;
         held.bytes = wanted;
-        let grown = self.disk.open(&self.path, mode).and_then(|file| file.allocate(wanted));
-        if let Err(error) = grown {
-            // Others may have taken the room since. A part of it would be one of which nobody knows.
-            tracing::debug!(%error, wanted, "no more reserve on the disk");
-            self.cut(held, before);
+        let whole_bytes = held.whole_bytes.max(wanted);
+        let grown = self.disk.open(&self.path, mode).and_then(|file| {
+            file.allocate(wanted)?;
+            file.write_all_at(0, &[&whole_bytes.to_le_bytes()])
+        });
+        match grown {
+            Ok(()) => held.whole_bytes = whole_bytes,
+            Err(error) => {
+                // Others may have taken the room since. A part of it would be one of which nobody knows.
+                tracing::debug!(%error, wanted, "no more reserve on the disk");
+                self.cut(held, before);
+            }
         }
     }
 
@@ -175,6 +211,14 @@ impl Reserve {
             _ => held.bytes = bytes,
         }
     }
+}
+
+/// How long an earlier life has left it, and how long it was at most.
+fn left(disk: &dyn Disk, path: &Path) -> std::io::Result<(u64, u64)> {
+    let file = disk.open(path, OpenMode::Read)?;
+    let (bytes, mut whole) = (file.len()?, [0; 8]);
+    file.read_exact_at(0, &mut whole)?;
+    Ok((bytes, u64::from_le_bytes(whole).clamp(bytes, bytes.max(BYTES_MAX))))
 }
 
 #[cfg(test)]
@@ -268,6 +312,26 @@ mod tests {
     }
 
     #[test]
+    fn with_it_log_files_are_small_and_half_of_it_is_not_for_copies() {
+        let disk = disk(2000 * MB);
+        let reserve = reserve(&disk);
+        let files_at = |space_mb| {
+            disk.set_space_bytes(Some(space_mb * MB));
+            look(&reserve, 0);
+            reserve.log_file_bytes_max()
+        };
+        assert_eq!([2000, 1000, 2].map(files_at), [u64::MAX, 8 * MB, 8 * MB]);
+        reserve.give_part();
+        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free)), [16 * MB, 21 * MB]);
+        assert_eq!([(); 3].map(|()| reserve.give_part()), [16 * MB, 16 * MB, 15 * MB]);
+        assert_eq!([0, 31, 40].map(|free_mb| reserve.spare_bytes(free_mb * MB)), [0, 0, 9 * MB]);
+        let other = self::reserve(&self::disk(6 * MB));
+        look(&other, 0);
+        assert_eq!(other.log_file_bytes_max(), MB);
+        assert_eq!([0, 4 * MB].map(|free| other.spare_bytes(free)), [0, 3 * MB / 2], "what a start may need");
+    }
+
+    #[test]
     fn no_part_is_smaller_than_a_write_may_be() {
         let disk = disk(6 * MB);
         let reserve = reserve(&disk);
@@ -280,11 +344,32 @@ mod tests {
         let disk = disk(100 * MB);
         assert_eq!(look(&reserve(&disk), 0), 25 * MB);
         let next = reserve(&disk);
-        next.give_way_to_start(START_BYTES);
+        assert!(!next.give_way_to_start(START_BYTES));
         assert_eq!(next.held_bytes(), 25 * MB);
-        next.give_way_to_start(START_BYTES - 1);
+        assert!(next.give_way_to_start(START_BYTES - 1));
         assert_eq!(next.held_bytes(), 0);
         assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 100 * MB);
+        assert!(!reserve(&disk).give_way_to_start(0), "there is none");
+    }
+
+    #[test]
+    fn a_life_that_begins_on_a_full_disk_waits_for_as_much_room_as_the_one_before() {
+        let disk = disk(100 * MB);
+        let first = reserve(&disk);
+        look(&first, 0);
+        disk.set_space_bytes(Some(25 * MB));
+        (0..4).for_each(|_| assert!(first.give_part() > 0));
+        disk.set_space_bytes(Some(2 * MB));
+        for _ in 0..2 {
+            let next = reserve(&disk);
+            assert!(next.give_way_to_start(MB));
+            assert_eq!(look(&next, 0), MB, "half of what is there");
+            assert_eq!(next.free_bytes_min(), 25 * MB / 2, "it does not become less from life to life");
+        }
+        disk.set_space_bytes(Some(100 * MB));
+        let next = reserve(&disk);
+        assert!(next.give_way_to_start(0));
+        assert_eq!(look(&next, 0), 25 * MB);
     }
 
     #[test]

@@ -131,6 +131,72 @@ fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_wait
 }
 
 #[test]
+fn on_a_full_disk_letters_are_written_as_far_as_half_of_the_reserve_is_left() {
+    let world = world();
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    world.alarms.letters_leave(1 << 40);
+    assert!(world.alarms.has_room_for_letters(), "there is plenty of room");
+    world.disk.set_space_bytes(Some(25_000_000));
+    assert!(world.alarms.make_room());
+    assert!(!world.alarms.has_room_for_letters(), "not before somebody has looked");
+    world.look();
+    world.alarms.log_waits();
+    assert!(!world.alarms.has_room_for_letters());
+    world.alarms.log_goes_on();
+    world.disk.set_space_bytes(Some(24_999_999));
+    world.look();
+    let may_go_after = |bytes: u64| {
+        world.alarms.letters_leave(bytes);
+        world.alarms.has_room_for_letters()
+    };
+    assert_eq!([12_000_000, 499_998, 1, 1].map(may_go_after), [true, true, false, false]);
+    assert_eq!((world.look(), world.alarms.has_room_for_letters()), ("low on disk", true));
+    while world.alarms.make_room() {}
+    world.disk.set_space_bytes(Some(12_500_000));
+    assert_eq!((world.look(), world.alarms.has_room_for_letters()), ("low on disk", false));
+    world.disk.set_space_bytes(Some(25_000_000));
+    assert_eq!((world.look(), world.alarms.has_room_for_letters()), ("", true));
+}
+
+#[test]
+fn a_message_that_is_larger_than_what_may_wait_needs_room_of_its_own() {
+    let world = world();
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    let may_come = |free_bytes: u64| {
+        world.disk.set_space_bytes(Some(25_000_000 + free_bytes));
+        world.alarms.check_room(20_000_000, 1_000_000)
+    };
+    assert!(may_come(21_000_000 + 25_000_000 / 4).is_ok());
+    let Err(Refused::Storage(why)) = may_come(21_000_000 + 25_000_000 / 4 - 1) else {
+        panic!("it would fill the disk")
+    };
+    assert!(why.contains("27249999 bytes are free, too few for a message of 20000000 bytes"), "{why}");
+}
+
+#[test]
+fn a_life_that_begins_on_a_full_disk_knows_it() {
+    let world = world();
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    world.disk.set_space_bytes(Some(25_000_000));
+    assert!(world.alarms.make_room());
+    world.disk.set_space_bytes(Some(20_000_000));
+    let sources = Sources {
+        memory: Arc::new(SimMemory::new(0)),
+        disk: Arc::new(world.disk.clone()),
+        data_dir: DIR.into(),
+    };
+    let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(0));
+    let next = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
+    next.make_room_to_start();
+    assert_eq!(next.raised(), Raised::DISK.with(Raised::DISK_FULL));
+    next.look();
+    assert!(next.raised().has(Raised::DISK_FULL), "10 MB beside the reserve are too few");
+    world.disk.set_space_bytes(Some(25_000_000));
+    next.look();
+    assert_eq!(next.raised(), Raised::default());
+}
+
+#[test]
 fn what_cannot_be_measured_raises_nothing() {
     let world = world();
     let memory = Arc::new(SimMemory::new(0));

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use platform::profile;
+use queues::Classic;
 
 use super::crash::{self, Condition};
 use super::events::Progress;
@@ -29,6 +30,9 @@ const ROUND_EVENTS_MAX: usize = 64;
 
 /// Rounds one visitor drains before the rest goes to the background: no publisher is captured.
 const ROUNDS_MAX: usize = 16;
+
+/// What a letter has in the log beyond what is kept of it on its way: where and why it died.
+const LETTER_BYTES: usize = 512;
 
 /// Queues that run each other by dead letters before the rest goes to the background: chains of queues do not grow the
 /// stack.
@@ -62,6 +66,18 @@ impl Wake for Stored {
     fn wake(self: Arc<Self>) {
         if let Some(queue) = self.0.upgrade() {
             queue.waiting.stored();
+            queue.submit_later(Event::Tick);
+        }
+    }
+}
+
+/// Tells a queue whose messages wait to die that a full disk has room for their letters.
+struct RoomForLetters(Weak<Queue>);
+
+impl Wake for RoomForLetters {
+    fn wake(self: Arc<Self>) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.waiting.has_room();
             queue.submit_later(Event::Tick);
         }
     }
@@ -111,7 +127,7 @@ impl Queue {
         let now_ms = self.services().now_ms();
         let state = held.wake(self, now_ms);
         state.machine.share_memory(self.services().memory_shares().bytes());
-        let letters_wait = state.machine.config().dead_letters && self.letters_wait();
+        let letters_wait = state.machine.config().dead_letters && self.letters_wait(&state.machine);
         state.machine.let_letters_wait(letters_wait);
         let first_left = events.len().saturating_sub(ROUND_EVENTS_MAX);
         let mut end_ns = u64::MAX;
@@ -145,11 +161,17 @@ impl Queue {
     }
 
     /// Whether no more messages should die for now. [`Event::Tick`] comes when that may be over.
-    fn letters_wait(self: &Arc<Self>) -> bool {
+    fn letters_wait(self: &Arc<Self>, machine: &Classic) -> bool {
         if self.is_inbox_full() && self.waiting.hold_for_letters() {
             return true;
         }
         let services = self.services();
+        if machine.has_persistent() && !services.has_room_for_letters() {
+            if self.waiting.hold_for_room() {
+                services.await_room_for_letters(Waker::from(Arc::new(RoomForLetters(Arc::downgrade(self)))));
+            }
+            return true;
+        }
         match self.waiting.hold_for_storage(services.storage_load()) {
             Hold::Off => false,
             Hold::On => true,
@@ -163,7 +185,9 @@ impl Queue {
         if letters.is_empty() {
             return;
         }
-        self.inbox_bytes.fetch_add(dead_letter::bytes(&letters), Ordering::Relaxed);
+        let bytes = dead_letter::bytes(&letters);
+        self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.services().alarms.letters_leave((bytes + letters.len() * LETTER_BYTES) as u64);
         if self.waiting.post(letters) {
             self.services().letters_out.fetch_add(1, Ordering::AcqRel);
         }

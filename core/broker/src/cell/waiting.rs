@@ -29,6 +29,8 @@ struct Parts {
     is_held: bool,
     /// The same until something is stored.
     storage: Storage,
+    /// The same until a full disk has room; somebody will tell.
+    is_short_of_room: bool,
 }
 
 /// Whether messages that are to die wait for log and segments.
@@ -55,7 +57,7 @@ pub(crate) enum Hold {
 
 impl Parts {
     fn is_empty(&self) -> bool {
-        let is_held = self.is_held || self.storage != Storage::Free;
+        let is_held = self.is_held || self.is_short_of_room || self.storage != Storage::Free;
         self.publishers.is_empty() && self.outbox.is_empty() && !self.is_sending && !is_held
     }
 }
@@ -126,6 +128,16 @@ impl Waiting {
     /// Something is stored.
     pub(crate) fn stored(&self) {
         self.change(|parts| parts.storage = Storage::Done);
+    }
+
+    /// There is no room for letters: true when [`Waiting::has_room`] has to be called when there is.
+    pub(crate) fn hold_for_room(&self) -> bool {
+        !std::mem::replace(&mut self.0.lock().get_or_insert_default().is_short_of_room, true)
+    }
+
+    /// There is room for letters.
+    pub(crate) fn has_room(&self) {
+        self.change(|parts| parts.is_short_of_room = false);
     }
 
     /// Whether somebody waits for letters to be sent, who need not wait any more.
@@ -202,6 +214,15 @@ mod tests {
         waiting.stored();
         assert_eq!(turns(Load::Light), [Hold::Off, Hold::Off]);
         assert!(waiting.0.lock().is_none());
+    }
+
+    #[test]
+    fn who_waits_for_room_asks_once_to_be_told() {
+        let waiting = Waiting::default();
+        assert_eq!([(); 2].map(|()| waiting.hold_for_room()), [true, false]);
+        waiting.has_room();
+        assert!(waiting.0.lock().is_none());
+        assert!(waiting.hold_for_room());
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl Publisher {
         if self.batch.bytes() > BATCH_BYTES_MAX {
             self.flush();
         }
-        self.check_size(message.body)?;
+        self.check_size(&message)?;
         if !self.is_alike(channel, &message) {
             return self.publish_anew(channel, message);
         }
@@ -215,13 +215,21 @@ impl Publisher {
     /// # Errors
     /// As it would be refused now.
     pub fn check(&mut self, channel: &mut PublishChannel, message: &Incoming<'_>) -> Result<(), Refused> {
-        self.check_size(message.body)?;
+        self.check_size(message)?;
         self.inspect(channel, message).map(drop)
     }
 
-    fn check_size(&self, body: &[u8]) -> Result<(), Refused> {
-        let (size, max) = (body.len() as u64, self.broker.options().message_size_max);
-        if size > max { Err(Refused::MessageTooLarge { size, max }) } else { Ok(()) }
+    #[inline]
+    fn check_size(&self, message: &Incoming<'_>) -> Result<(), Refused> {
+        let (size, max) = (message.body.len() as u64, self.broker.options().message_size_max);
+        if size > max {
+            return Err(Refused::MessageTooLarge { size, max });
+        }
+        let is_persistent = || Properties::new(message.properties).delivery_mode() == Some(2);
+        if size > self.broker.alarms().waiting_bytes_max() && is_persistent() {
+            return self.broker.alarms().check_room(size, self.broker.services().log.pending_bytes());
+        }
+        Ok(())
     }
 
     /// Whether nothing has to be found out about a message: it differs from the one before in its body only.

@@ -20,6 +20,8 @@ pub(crate) struct LogWaiters {
     confirms: Mutex<BinaryHeap<Reverse<ByPosition>>>,
     /// Publishers that wait for the log or the segments to take more.
     pressed: Mutex<Vec<Waker>>,
+    /// Queues whose dead letters wait until a full disk has room.
+    letters: Mutex<Vec<Waker>>,
     failed: AtomicBool,
     /// Threads that are telling whoever waited.
     telling: AtomicUsize,
@@ -59,6 +61,7 @@ impl LogWaiters {
         LogWaiters {
             confirms: Mutex::default(),
             pressed: Mutex::default(),
+            letters: Mutex::default(),
             failed: AtomicBool::new(false),
             telling: AtomicUsize::new(0),
             checkpointer,
@@ -79,6 +82,11 @@ impl LogWaiters {
     /// Wakes a publisher when log or segments have stored something.
     pub(super) fn add_publisher(&self, waker: Waker) {
         self.pressed.lock().push(waker);
+    }
+
+    /// Wakes a queue when there is room for its dead letters.
+    pub(super) fn add_letters(&self, waker: Waker) {
+        self.letters.lock().push(waker);
     }
 
     /// Completes everything up to a durable position; others who are at it have ended, too, when this returns.
@@ -117,7 +125,12 @@ impl LogWaiters {
     /// Forgets who waits: dead letters on their way hold the services, which lead here.
     pub(super) fn abandon(&self) {
         let left = (std::mem::take(&mut *self.confirms.lock()), std::mem::take(&mut *self.pressed.lock()));
-        drop(left);
+        drop((left, std::mem::take(&mut *self.letters.lock())));
+    }
+
+    pub(super) fn wake_letters(&self) {
+        let letters = std::mem::take(&mut *self.letters.lock());
+        letters.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn wake_pressed(&self) {

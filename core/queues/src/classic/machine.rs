@@ -582,6 +582,12 @@ impl Classic {
         QueueCounts { ready: self.ready, consumers: self.consumers.count() }
     }
 
+    /// Whether it has messages whose letters may have to be stored.
+    #[inline]
+    pub fn has_persistent(&self) -> bool {
+        self.persistent > 0
+    }
+
     /// Unacked deliveries; a queue with some is not empty for nobody but itself.
     pub fn unacked(&self) -> u64 {
         self.unacked

@@ -184,7 +184,14 @@ impl Log {
 
     /// As many bytes a file may have before the next is begun.
     pub fn file_bytes_max(&self) -> u64 {
-        self.shared.options.file_bytes_max
+        self.shared.file_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// From now on files have no more bytes than this, nor more than [`super::LogOptions::file_bytes_max`]. Where room is scarce, small ones can
+    /// go sooner.
+    pub fn limit_files(&self, bytes_max: u64) {
+        let bytes_max = bytes_max.min(self.shared.options.file_bytes_max);
+        self.shared.file_bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
     /// Bytes appended but not yet durable.

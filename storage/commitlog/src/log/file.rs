@@ -108,8 +108,8 @@ impl ActiveFile {
     }
 
     /// Whether a write of `bytes` has to go into the next file.
-    pub(super) fn is_full_for(&self, bytes: u64) -> bool {
-        self.has_records() && self.len + bytes > self.file_bytes_max
+    pub(super) fn is_full_for(&self, bytes: u64, file_bytes_max: u64) -> bool {
+        self.has_records() && self.len + bytes > file_bytes_max
     }
 
     pub(super) fn has_records(&self) -> bool {

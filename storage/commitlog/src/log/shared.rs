@@ -67,6 +67,8 @@ pub(super) struct Pending {
 /// The shared part of a log. The mutexes are leaves: nothing is called and no other lock is taken under them.
 pub(super) struct Shared {
     pub(super) options: LogOptions,
+    /// As many bytes a file may have now: at most what the options say.
+    pub(super) file_bytes_max: AtomicU64,
     pub(super) pending: Mutex<Pending>,
     /// There is something to write, or the log closes.
     pub(super) work: Condvar,
@@ -112,6 +114,7 @@ impl Shared {
             no_room: None,
         };
         Self {
+            file_bytes_max: AtomicU64::new(options.file_bytes_max),
             options,
             pending: Mutex::new(pending),
             work: Condvar::new(),

@@ -223,7 +223,8 @@ impl LogWriter {
         let bytes = offset_of(self.batch.len());
         let end = first.plus(bytes);
         let began_ns = self.shared.listener.now_ns();
-        if bytes > 0 && self.file.is_full_for(bytes) {
+        let file_bytes_max = self.shared.file_bytes_max.load(Ordering::Relaxed);
+        if bytes > 0 && self.file.is_full_for(bytes, file_bytes_max) {
             self.roll(first)?;
         } else if seals && self.file.has_records() {
             // Nobody needs it: what is to be written may fit where there is no room for a file.

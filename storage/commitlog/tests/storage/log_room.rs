@@ -97,6 +97,23 @@ fn a_file_is_sealed_early_when_somebody_asks_and_there_is_room_for_another() {
 }
 
 #[test]
+fn files_are_smaller_while_somebody_asks_for_it_and_never_larger_than_at_first() {
+    let options = LogOptions { file_bytes_max: 10_000, ..small_files() };
+    let (log, mut writer, _) = open(&SimDisk::new(), &options).unwrap();
+    let mut files_after = |bytes_max: u64| {
+        log.limit_files(bytes_max);
+        for _ in 0..10 {
+            append(&log, 1, 1, &[1; 800]);
+            drain(&mut writer);
+        }
+        (log.kept().1, log.file_bytes_max())
+    };
+    assert_eq!(files_after(10_000), (1, 10_000));
+    assert_eq!(files_after(2_000), (6, 2_000));
+    assert_eq!(files_after(u64::MAX), (6, 10_000));
+}
+
+#[test]
 fn a_crash_while_it_waits_costs_only_what_was_not_durable() {
     for seed in 0..50 {
         let (disk, log, mut writer, records) = full_disk(&small_files());

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use platform::SimDisk;
+
 use super::*;
-use crate::driven::{Driven, Engine};
-use crate::test_broker::driven;
+use crate::alarms::{DiskLimit, Raised};
+use crate::driven::{Driven, Driver, Engine};
+use crate::foundation::FileSizes;
+use crate::test_broker::{driven, driven_on};
 
 #[test]
 fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
@@ -90,4 +94,50 @@ fn a_message_that_died_is_not_forgotten_before_its_letter_is_durable() {
     while driver.step(Engine::MessageLog) == Driven::Worked {}
     driver.run_until_idle();
     assert!(out() == 0 && source.oldest_log_position() == 0);
+}
+
+#[test]
+fn letters_leave_room_on_a_full_disk_and_go_on_as_consumers_make_some() {
+    let (disk, clock) = (SimDisk::new(), Arc::new(platform::SimClock::new(1_000_000)));
+    let (broker, mut driver, principal) = driven_on(&disk, &clock, FileSizes::default());
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", b"target");
+    arguments.push_i64("x-message-ttl", 1000);
+    let declare = |name: &'static [u8], arguments| {
+        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
+        broker.declare_queue(&principal, declare).expect("it can be declared").queue
+    };
+    let (source, target) = (declare(b"source", arguments.as_table()), declare(b"target", no_arguments()));
+    broker.alarms().set_disk_limit(DiskLimit::Bytes(0));
+    disk.set_space_bytes(Some(40 << 20));
+    driver.run_until_idle();
+    let mut sent = 0u8;
+    while !broker.alarms().raised().has(Raised::DISK_FULL) {
+        publish(&broker, &principal, b"source", PERSISTENT, &vec![sent; 1 << 20]);
+        driver.run_until_idle();
+        sent += 1;
+    }
+    clock.advance(Duration::from_secs(2));
+    let mut got: Vec<u8> = Vec::new();
+    for _ in 0..200 {
+        source.submit(Event::Tick);
+        driver.run_until_idle();
+        assert!(!broker.alarms().raised().has(Raised::LOG_WAITS), "acks can be written");
+        assert_eq!(ready(&source) + ready(&target) + got.len() as u64, u64::from(sent));
+        if let Some(message) = take(&broker, &mut driver, &principal, &target) {
+            got.push(message[0]);
+        }
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(got, Vec::from_iter(0..sent));
+    assert!(!broker.alarms().raised().blocks());
+}
+
+/// Gets the first message of a queue and acks it.
+fn take(broker: &Broker, driver: &mut Driver, principal: &Principal, queue: &Arc<Queue>) -> Option<Vec<u8>> {
+    let (_, mut call) = broker.get(principal, queue.name(), true).expect("it is there");
+    driver.run_until_idle();
+    let got = call.try_take().expect("it is answered").expect("it is in service")?;
+    queue.settle(SettleHow::Ack, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
+    Some(got.body.to_vec())
 }

@@ -127,8 +127,7 @@ impl Queue {
         let now_ms = self.services().now_ms();
         let state = held.wake(self, now_ms);
         state.machine.share_memory(self.services().memory_shares().bytes());
-        let letters_wait = state.machine.config().dead_letters && self.letters_wait(&state.machine);
-        state.machine.let_letters_wait(letters_wait);
+        self.hold_letters(&mut state.machine);
         let first_left = events.len().saturating_sub(ROUND_EVENTS_MAX);
         let mut end_ns = u64::MAX;
         while let Some(event) = events.as_mut_slice().first_mut() {
@@ -160,18 +159,26 @@ impl Queue {
         Some(Turn::Worked(aftermath))
     }
 
-    /// Whether no more messages should die for now. [`Event::Tick`] comes when that may be over.
-    fn letters_wait(self: &Arc<Self>, machine: &Classic) -> bool {
+    /// Tells the machine whether messages may die. [`Event::Tick`] comes when those that wait may go on.
+    fn hold_letters(self: &Arc<Self>, machine: &mut Classic) {
+        if !machine.config().dead_letters {
+            return machine.let_letters_wait(false);
+        }
+        let services = self.services();
+        let await_room = machine.has_persistent() && !services.has_room_for_letters();
+        if await_room && self.waiting.hold_for_room() {
+            services.await_room_for_letters(Waker::from(Arc::new(RoomForLetters(Arc::downgrade(self)))));
+        }
+        machine.let_letters_await_room(await_room);
+        machine.let_letters_wait(!await_room && self.letters_wait());
+    }
+
+    /// Whether no more messages should die for now, because so many letters wait or so much is to be stored.
+    fn letters_wait(self: &Arc<Self>) -> bool {
         if self.is_inbox_full() && self.waiting.hold_for_letters() {
             return true;
         }
         let services = self.services();
-        if machine.has_persistent() && !services.has_room_for_letters() {
-            if self.waiting.hold_for_room() {
-                services.await_room_for_letters(Waker::from(Arc::new(RoomForLetters(Arc::downgrade(self)))));
-            }
-            return true;
-        }
         match self.waiting.hold_for_storage(services.storage_load()) {
             Hold::Off => false,
             Hold::On => true,

@@ -436,6 +436,11 @@ impl Level {
         run.first().copied()
     }
 
+    /// Whether the first ready message is in memory.
+    pub(crate) fn is_head_here(&self) -> bool {
+        self.head().and_then(|number| self.block(number)).is_some_and(Block::is_resident)
+    }
+
     /// Takes `count` ready messages off the head; returns the bytes of their bodies, as far as these are known.
     pub(crate) fn take(&mut self, count: usize) -> u64 {
         let (mut left, mut body_bytes) = (count as u64, 0);

@@ -102,6 +102,8 @@ pub struct Classic {
     pub(super) dying: u64,
     /// So many letters wait to be sent that messages which are to die wait, too.
     letters_wait: bool,
+    /// The same because the disk is full: nobody knows for how long.
+    letters_await_room: bool,
     /// The latest block could not be written: time alone is no reason to try again.
     pub(super) write_failed: bool,
     pub(super) had_consumer: bool,
@@ -226,6 +228,7 @@ impl Classic {
             checkpoint: Checkpoint::default(),
             dying: 0,
             letters_wait: false,
+            letters_await_room: false,
             write_failed: false,
             had_consumer: false,
             tally: Tally::default(),
@@ -433,7 +436,13 @@ impl Classic {
 
     /// Whether messages must not die for now: because of the state record, or because too many letters wait to be sent.
     pub(super) fn holds_deaths(&self) -> bool {
-        self.config.dead_letters && (self.letters_wait || self.holds_for_checkpoint())
+        let do_letters_wait = self.letters_wait || self.letters_await_room;
+        self.config.dead_letters && (do_letters_wait || self.holds_for_checkpoint())
+    }
+
+    /// Whether nobody knows when messages may die again.
+    pub(super) fn holds_deaths_for_long(&self) -> bool {
+        self.config.dead_letters && self.letters_await_room
     }
 
     /// Whether the state record must hold either a message or its logged letter.
@@ -446,6 +455,12 @@ impl Classic {
     #[inline]
     pub fn let_letters_wait(&mut self, they_do: bool) {
         self.letters_wait = they_do;
+    }
+
+    /// The same for want of room on the disk. Then expired messages stay at the head, and who gets one is told that there is none.
+    #[inline]
+    pub fn let_letters_await_room(&mut self, they_do: bool) {
+        self.letters_await_room = they_do;
     }
 
     /// Logs gathered settlements as one record, then gives up the segments they emptied.

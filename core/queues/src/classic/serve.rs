@@ -121,6 +121,12 @@ impl Classic {
                 if self.may_expire && self.expire(now_ms, fx) > 0 {
                     continue;
                 }
+                if self.holds_deaths_for_long() && self.levels[level].is_head_here() {
+                    self.gets.pop_front();
+                    self.tally.totals().deliveries.got_empty += 1;
+                    fx.got(get, None);
+                    continue;
+                }
                 self.fetch_head(level, fx);
                 return;
             };

@@ -134,3 +134,22 @@ fn the_length_in_bytes_is_exact_after_a_crash_between_portions_of_a_purge() {
         assert_eq!(bench.restarted().stats(0).ready_bytes, bytes as u64, "{left} are left");
     }
 }
+
+#[test]
+fn who_gets_from_a_queue_whose_dead_await_room_is_told_that_there_is_nothing() {
+    let mut bench = Bench::new(QueueConfig { dead_letters: true, ..durable() });
+    let mortal = IncomingMessage { ttl_ms: Some(10), ..message(b"mortal") };
+    bench.publish(&[mortal, message(b"next")]);
+    bench.now_ms = 20;
+    bench.queue.let_letters_wait(true);
+    bench.queue.get(GetToken(0), bench.now_ms, &mut bench.world);
+    assert_eq!(bench.world.got, [], "it is about to die");
+    bench.queue.let_letters_await_room(true);
+    bench.queue.let_letters_wait(false);
+    bench.queue.tick(bench.now_ms, &mut bench.world);
+    assert_eq!((&bench.world.got[..], bench.queue.counts().ready), (&[None][..], 2));
+    bench.queue.let_letters_await_room(false);
+    bench.queue.get(GetToken(1), bench.now_ms, &mut bench.world);
+    assert_eq!(bench.world.got, [None, Some(b"next".to_vec())]);
+    assert_eq!(bench.world.dead.len(), 1);
+}

@@ -31,6 +31,7 @@ const BESIDE: &[(&str, &str)] = &[
 /// Outside libraries and the folders that may use them; an empty list means everywhere. Reasons stand in the workspace
 /// table of `Cargo.toml`.
 const LIBRARIES: &[(&str, &[&str])] = &[
+    ("aho-corasick", &["core/broker"]),
     ("anyhow", &["apps"]),
     ("arc-swap", &["core"]),
     ("axum", &["edge/management"]),
@@ -54,6 +55,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("memchr", &[]),
     ("parking_lot", &["base", "storage", "core", "edge", "apps"]),
     ("regex", &["core", "edge/management"]),
+    ("regex-syntax", &["core/broker"]),
     ("rustix", &["base/platform", "apps"]),
     ("serde", &["edge/management", "apps"]),
     ("serde_json", &["edge/management", "apps"]),

@@ -1,10 +1,12 @@
 //! From the policies of a vhost to those that apply to one thing, and to what they say together. Refuses to know what
 //! becomes of it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use metadata::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue, QueueType};
 
+use super::candidates::Candidates;
 use super::keys::{Merge, policy_key};
 use super::patience::{Excess, PatientPattern};
 
@@ -50,11 +52,39 @@ impl RuntimePolicy {
     }
 }
 
+/// Policies, those that win first.
+#[derive(Debug, Default)]
+struct Ranked {
+    policies: Vec<Arc<RuntimePolicy>>,
+    /// By what their patterns need, since the first name.
+    candidates: OnceLock<Candidates>,
+}
+
+impl Ranked {
+    fn new(mut policies: Vec<Arc<RuntimePolicy>>) -> Ranked {
+        // Stable: among equals the first by name stays first. RabbitMQ takes any of them.
+        policies.sort_by_key(|policy| std::cmp::Reverse(policy.priority));
+        Ranked { policies, candidates: OnceLock::new() }
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, Arc<RuntimePolicy>> {
+        self.policies.iter()
+    }
+
+    /// The one that wins among those that are for a name.
+    fn first(&self, name: &[u8], is_for: impl Fn(&RuntimePolicy) -> bool) -> Option<Arc<RuntimePolicy>> {
+        let needles = || self.policies.iter().map(|policy| policy.pattern.needles());
+        let candidates = self.candidates.get_or_init(|| Candidates::of(needles()));
+        let place = candidates.first(name, |place| is_for(&self.policies[place]))?;
+        self.policies.get(place).cloned()
+    }
+}
+
 /// All policies of a vhost, those that win first.
 #[derive(Debug, Default)]
 pub struct VhostPolicies {
-    of_users: Vec<Arc<RuntimePolicy>>,
-    of_operators: Vec<Arc<RuntimePolicy>>,
+    of_users: Ranked,
+    of_operators: Ranked,
     /// Time that their patterns took beyond what they may take.
     excess: Arc<Excess>,
 }
@@ -74,8 +104,9 @@ impl VhostPolicies {
                 PolicyKind::User => (&self.of_users, "policy"),
                 PolicyKind::Operator => (&self.of_operators, "operator policy"),
             };
+            let former: HashMap<&str, &RuntimePolicy> = former.iter().map(|it| (&*it.name, &**it)).collect();
             let pattern = |name: &str, text: &str| {
-                let former = former.iter().find(|it| *it.name == *name && *it.pattern.text == *text);
+                let former = former.get(name).filter(|it| *it.pattern.text == *text);
                 former.map_or_else(
                     || {
                         let policy =
@@ -89,10 +120,7 @@ impl VhostPolicies {
             let policies = policies.map(|(name, policy)| {
                 Arc::new(RuntimePolicy::new(name, policy, pattern(name, &policy.pattern)))
             });
-            let mut policies: Vec<_> = policies.collect();
-            // Stable: among equals the first by name stays first. RabbitMQ takes any of them.
-            policies.sort_by_key(|policy| std::cmp::Reverse(policy.priority));
-            policies
+            Ranked::new(policies.collect())
         };
         let (of_users, of_operators) = (sorted(PolicyKind::User), sorted(PolicyKind::Operator));
         VhostPolicies { of_users, of_operators, excess: self.excess.clone() }
@@ -100,14 +128,14 @@ impl VhostPolicies {
 
     /// How many of them match nothing because that took too long.
     pub(crate) fn given_up_count(&self) -> usize {
-        let all = self.of_users.iter().chain(&self.of_operators);
+        let all = self.of_users.iter().chain(self.of_operators.iter());
         all.filter(|policy| policy.pattern.is_given_up()).count()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.of_users.is_empty() && self.of_operators.is_empty()
+        self.of_users.policies.is_empty() && self.of_operators.policies.is_empty()
     }
 
     /// Names of the policies that match a queue, the one that applies first. Operator policies are not among them.
@@ -129,16 +157,14 @@ impl VhostPolicies {
     /// What applies to a queue.
     #[must_use]
     pub fn of_queue(&self, name: &[u8], queue_type: QueueType) -> AppliedPolicies {
-        let first = |policies: &[Arc<RuntimePolicy>]| {
-            policies.iter().find(|policy| policy.is_for_queue(name, queue_type)).cloned()
-        };
+        let first = |policies: &Ranked| policies.first(name, |policy| policy.is_for_queue(name, queue_type));
         AppliedPolicies { of_users: first(&self.of_users), of_operators: first(&self.of_operators) }
     }
 
     /// What applies to an exchange: there is nothing that operators could set for one.
     #[must_use]
     pub fn of_exchange(&self, name: &[u8]) -> AppliedPolicies {
-        let of_users = self.of_users.iter().find(|policy| policy.is_for_exchange(name)).cloned();
+        let of_users = self.of_users.first(name, |policy| policy.is_for_exchange(name));
         AppliedPolicies { of_users, of_operators: None }
     }
 }
@@ -262,12 +288,14 @@ mod tests {
 
     #[test]
     fn the_highest_priority_wins_and_among_equals_the_first_name() {
-        let mut policies = VhostPolicies::default();
         let one = r#"{"max-length":1}"#;
-        policies.of_users.push(policy("first", 5, ApplyTo::Exchanges, one));
-        policies.of_users.push(policy("quorum", 5, ApplyTo::QuorumQueues, one));
-        policies.of_users.push(policy("foreign", 5, ApplyTo::All, r#"{"delivery-limit":1,"max-length":1}"#));
-        policies.of_users.push(policy("classic", 4, ApplyTo::ClassicQueues, one));
+        let of_users = Ranked::new(vec![
+            policy("classic", 4, ApplyTo::ClassicQueues, one),
+            policy("first", 5, ApplyTo::Exchanges, one),
+            policy("quorum", 5, ApplyTo::QuorumQueues, one),
+            policy("foreign", 5, ApplyTo::All, r#"{"delivery-limit":1,"max-length":1}"#),
+        ]);
+        let policies = VhostPolicies { of_users, ..VhostPolicies::default() };
         let name_of = |applied: AppliedPolicies| applied.policy().map(|it| it.name.to_string());
         assert_eq!(name_of(policies.of_queue(b"q", QueueType::Classic)).as_deref(), Some("classic"));
         assert_eq!(name_of(policies.of_queue(b"q", QueueType::Quorum)).as_deref(), Some("quorum"));

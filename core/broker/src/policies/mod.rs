@@ -5,7 +5,9 @@
 //! (B143). Refuses to know JSON and what queues do with their settings.
 
 mod applied;
+mod candidates;
 pub mod keys;
+mod needles;
 mod patience;
 mod pattern;
 mod perl;

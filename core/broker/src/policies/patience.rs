@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::needles::needles;
 use super::pattern::Pattern;
 
 /// What a match may take on the average.
@@ -51,6 +52,8 @@ pub(super) struct PatientPattern {
     /// Which policy's, for the log.
     pub(super) policy: Box<str>,
     pattern: Pattern,
+    /// One of them at least is in every name that it matches, unless there are none.
+    needles: Vec<Box<[u8]>>,
     excess: Excess,
     of_vhost: Arc<Excess>,
     is_given_up: AtomicBool,
@@ -62,10 +65,15 @@ impl PatientPattern {
             text: text.into(),
             policy: policy.into(),
             pattern: Pattern::new(text),
+            needles: needles(text),
             excess: Excess::default(),
             of_vhost: of_vhost.clone(),
             is_given_up: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn needles(&self) -> &[Box<[u8]>] {
+        &self.needles
     }
 
     pub(super) fn is_given_up(&self) -> bool {

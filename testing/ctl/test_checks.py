@@ -63,13 +63,20 @@ def test_a_listener_that_cannot_be_reached_is_told(run, tools):
     assert (code, out, said["result"], said["failures"][0]["protocol"]) == (69, "", "error", "amqp")
 
 
-def test_attempts_to_log_in_are_a_table(run):
+def test_attempts_to_log_in_are_a_table_of_the_protocols_that_had_some(tools):
     command, columns = "rabbitmq-diagnostics list_node_auth_attempt_stats", ["protocol", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded"]
-    banner, headers, *rows = run(command)[1].replace("\n attempts", " attempts").splitlines()
-    assert banner.startswith("Listing authentication") and headers.split("\t") == columns and rows[0].startswith("amqp091\t")
-    assert not run(f"{command} -s")[1].startswith("protocol")
-    assert len(run(f"{command} -s")[1].splitlines()) == len(rows)
-    assert run(f"{command} --formatter csv")[1].splitlines()[0] == ",".join(f'"{column}"' for column in columns)
-    assert run(f"{command} --formatter csv")[1].splitlines()[1].startswith('"amqp091","')
-    said = json.loads(run(f"{command} --formatter json")[1])
-    assert said["result"] == "ok" and isinstance(said["attempts"][0]["auth_attempts"], int)
+
+    def told(words, by=""):
+        return tools.run(f"{command} {words} {by}", None)["out"]
+
+    assert tools.run("rabbitmq-diagnostics reset_node_auth_attempt_metrics", None)["exit"] == 0
+    none = "Node warren@localhost reported no authentication attempt stats\n"
+    assert (told("-s"), told("-q")) == (none, none) and told("").endswith(f" ...\n{none}")
+    assert json.loads(told("--formatter json"))["attempts"] == []
+    header, over_http = "\t".join(columns), f"--url http://guest:guest@{tools.http}"
+    assert [told(words, over_http) for words in ("-s", "-q")] == ["http\t1\t0\t1\n", f"{header}\nhttp\t2\t0\t2\n"]
+    banner, *rows = told("").replace("\n attempts", " attempts").splitlines()
+    assert banner.startswith("Listing authentication") and rows == [header, "http\t2\t0\t2"]
+    assert told("--formatter csv").splitlines() == [",".join(f'"{column}"' for column in columns), '"http","2","0","2"']
+    said = json.loads(told("--formatter json"))
+    assert said["result"] == "ok" and said["attempts"] == [dict(zip(columns, ["http", 2, 0, 2]))]

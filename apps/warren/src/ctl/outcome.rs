@@ -19,7 +19,7 @@ pub(super) fn text(answer: Answer, arguments: &Arguments) -> Result<String, Fail
         }
         Answer::Rows(rows) => Ok(render(&rows, arguments.format, arguments.headers)),
         Answer::Facts { json: facts, .. } if json => Ok(format!("{facts}\n")),
-        Answer::Facts { json: facts, .. } if arguments.request.command == LOGINS => {
+        Answer::Facts { json: facts, .. } if is_table_of_logins(&facts, arguments) => {
             Ok(render(&logins(&facts), arguments.format, arguments.headers))
         }
         Answer::Facts { text, .. } => Ok(line(text)),
@@ -44,6 +44,12 @@ fn worded(mut failure: Failure, arguments: &Arguments) -> Failure {
 
 /// The command whose facts are a table unless they are for programs.
 const LOGINS: &str = "list_node_auth_attempt_stats";
+
+/// Whether there are some; else there is a line that says so.
+fn is_table_of_logins(facts: &serde_json::Value, arguments: &Arguments) -> bool {
+    let is_empty = facts["attempts"].as_array().is_none_or(Vec::is_empty);
+    arguments.request.command == LOGINS && !(is_empty && arguments.format == Format::Table)
+}
 
 /// Its cells are texts, as in RabbitMQ.
 fn logins(facts: &serde_json::Value) -> Rows {

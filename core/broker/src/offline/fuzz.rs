@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use commitlog::{SegmentFile, list_segments};
+use commitlog::{Found, SegmentFile, inspect_log_file, list_kept_files, list_log_files, list_segments};
 use platform::{RealDisk, SeededRandom};
 use queues::may_be_block;
 use wire::amqp091::TableBuf;
@@ -90,7 +90,7 @@ pub(super) fn publish(broker: &Broker, principal: &Principal, nth: usize, queues
 pub(super) fn take(broker: &Broker, principal: &Principal, queue: &str, count: usize) -> Vec<String> {
     let get = || {
         let (_, call) = broker.get(principal, queue.as_bytes(), false).expect("the queue is there");
-        call.wait().expect("it is in service").map(|got| String::from_utf8(got.body.to_vec()).expect("text"))
+        call.wait().expect("it is in service").map(|got| String::from_utf8_lossy(&got.body).into_owned())
     };
     std::iter::from_fn(get).take(count).collect()
 }
@@ -178,6 +178,31 @@ fn in_segments(folder: &Path, live: &Held) -> HashSet<String> {
     let text = String::from_utf8_lossy(&text).into_owned();
     let bodies = live.values().flatten().filter(|body| !body.starts_with("fan"));
     bodies.filter(|body| text.contains(body.as_str())).cloned().collect()
+}
+
+/// Whether a record of the damaged folder was put right into one that nobody wrote: to the checksum, damage of several bytes looks like one
+/// wrong byte once in some thousand times.
+pub(super) fn is_mistaken(base: &Path, damaged: &Path) -> bool {
+    let each = |folder: &Path, show: &mut dyn FnMut(Found<'_>)| {
+        let dir = folder.join("log");
+        let mut files = list_kept_files(&RealDisk, &dir).expect("it is there");
+        files.extend(list_log_files(&RealDisk, &dir).expect("it is there"));
+        files.iter().for_each(|file| inspect_log_file(&RealDisk, file, &mut *show).expect("it can be read"));
+    };
+    let mut mended = BTreeMap::new();
+    each(damaged, &mut |found| {
+        if let Found::Mended { record, .. } = found {
+            mended.insert(record.position, (record.stream, record.kind, record.payload.to_vec()));
+        }
+    });
+    each(base, &mut |found| {
+        if let Found::Record(record) = found
+            && mended.get(&record.position) == Some(&(record.stream, record.kind, record.payload.to_vec()))
+        {
+            mended.remove(&record.position);
+        }
+    });
+    !mended.is_empty()
 }
 
 /// Salvages; gives the report and what the queues that it names hold in the new folder, each as much as it says.
@@ -282,6 +307,9 @@ fn no_message_is_lost_whose_bytes_are_whole_in_a_segment() {
         }
         let whole = in_segments(damaged.path(), &live);
         let (survey, held) = salvaged(damaged.path());
+        if is_mistaken(base, damaged.path()) {
+            continue;
+        }
         let all: HashSet<&String> = held.values().flatten().collect();
         let lost: Vec<&String> = whole.iter().filter(|body| !all.contains(body)).collect();
         assert!(lost.is_empty(), "{done:?}: {} lost, {:?}\n{survey:?}", lost.len(), lost[0]);

@@ -4,12 +4,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use commitlog::{Found, inspect_log_file, list_log_files};
+use commitlog::{Found, LogFile, Record, inspect_log_file, list_log_files, read_manifest};
 use platform::{RealDisk, SeededRandom};
 use queues::RecordKind;
 
 use super::fuzz::{
-    Harm, Held, body, copy, copy_alive, declare, drain, harm, one_of, open, publish, salvaged, take,
+    Harm, Held, body, copy, copy_alive, declare, drain, harm, is_mistaken, one_of, open, publish, salvaged,
+    take,
 };
 use super::{QueueSurvey, Survey, UntoldLoss};
 
@@ -71,8 +72,13 @@ fn base(seed: u64) -> Base {
     Base { folder, sent, live }
 }
 
-/// What is wrong with what is told of one queue.
-fn judge(queue: &QueueSurvey, base: &Base, held: &[String], survey: &Survey) -> Vec<String> {
+/// What is wrong with what is told of one queue. With a log that `is_shorter` than it was, and does not show it, nothing can be told.
+fn judge(
+    queue: &QueueSurvey,
+    base: &Base,
+    held: &[String],
+    (survey, is_shorter): (&Survey, bool),
+) -> Vec<String> {
     let set = |bodies: &'_ [String]| bodies.iter().cloned().collect::<BTreeSet<String>>();
     let (live, sent, there) = (set(&base.live[&queue.name]), set(&base.sent[&queue.name]), set(held));
     let missing = live.difference(&there).count() as u64;
@@ -87,6 +93,9 @@ fn judge(queue: &QueueSurvey, base: &Base, held: &[String], survey: &Survey) -> 
     };
     check(there.is_subset(&sent), "something is there that nobody sent".to_owned());
     check(twice <= queue.returned_twins, format!("{twice} are there twice"));
+    if is_shorter {
+        return wrong;
+    }
     check(*lost_messages <= missing, format!("{lost_messages} are told to be lost, {missing} are not there"));
     check(
         *doubtful_messages <= not_there,
@@ -112,23 +121,70 @@ fn judge(queue: &QueueSurvey, base: &Base, held: &[String], survey: &Survey) -> 
 /// A record of a log file: the file, and where its payload begins and ends there.
 type RecordOf = (PathBuf, u64, u64);
 
-/// State records in the log.
-fn states(folder: &Path) -> Vec<RecordOf> {
-    let mut states = Vec::new();
+/// The files of the log, each good record in them, and whether there is nothing else.
+fn records(folder: &Path, mut show: impl FnMut(&LogFile, &Record<'_>)) -> bool {
+    let mut is_whole = true;
     for file in list_log_files(&RealDisk, &folder.join("log")).expect("it is there") {
-        let path = file.path.clone();
-        let note = |found: Found<'_>| {
-            if let Found::Record(record) = found
-                && record.kind == RecordKind::State as u8
-            {
-                // Behind the file's header.
-                let end = record.position.0 - file.first.0 + 32;
-                states.push((path.clone(), end - record.payload.len() as u64, end));
-            }
+        let note = |found: Found<'_>| match found {
+            Found::Record(record) => show(&file, &record),
+            _ => is_whole = false,
         };
         inspect_log_file(&RealDisk, &file, note).expect("it can be read");
     }
+    is_whole
+}
+
+/// State records in the log.
+fn states(folder: &Path) -> Vec<RecordOf> {
+    let mut states = Vec::new();
+    records(folder, |file, record| {
+        if record.kind == RecordKind::State as u8 {
+            // Behind the file's header.
+            let end = record.position.0 - file.first.0 + 32;
+            states.push((file.path.clone(), end - record.payload.len() as u64, end));
+        }
+    });
     states
+}
+
+/// Where the last good record of the log ends, and whether there is nothing else in its files.
+fn end_of_log(folder: &Path) -> (u64, bool) {
+    let mut end = 0;
+    let is_whole = records(folder, |_, record| end = record.position.0);
+    (end, is_whole)
+}
+
+/// Whether the end of the log is gone and what is left looks as the log of a server that was killed there.
+fn is_shorter_unseen(base: &Path, damaged: &Path) -> bool {
+    let (end, is_whole) = end_of_log(damaged);
+    let held = read_manifest(&RealDisk, &damaged.join("log")).expect("nobody damages it");
+    is_whole && end < end_of_log(base).0 && held.is_none_or(|held| held.end.0 <= end)
+}
+
+/// Takes records off the end of the log, just where one begins or a byte later: by zeros, or by cutting.
+fn shorten(folder: &Path, random: &SeededRandom) -> String {
+    let files = list_log_files(&RealDisk, &folder.join("log")).expect("it is there");
+    let newest = files.last().expect("there is one").first;
+    let mut begins = Vec::new();
+    records(folder, |file, record| {
+        if file.first == newest {
+            begins.push((file.path.clone(), record.range().start - file.first.0 + 32));
+        }
+    });
+    if begins.is_empty() {
+        return "nothing to be taken off".to_owned();
+    }
+    let (path, begin) = one_of(&begins, random);
+    let at = (begin + random.below(2)) as usize;
+    let mut bytes = std::fs::read(path).expect("it is there");
+    let is_cut = random.below(2) == 0;
+    if is_cut {
+        bytes.truncate(at);
+    } else {
+        bytes[at..].fill(0);
+    }
+    std::fs::write(path, bytes).expect("it can be written");
+    format!("{} from byte {at} of {} on", if is_cut { "nothing" } else { "zeros" }, path.display())
 }
 
 /// More than the record's checksum could put right.
@@ -151,19 +207,23 @@ fn trial(base: &Base, seed: u64) -> Vec<String> {
         file.starts_with(damaged.path().join("log")) || file.starts_with(damaged.path().join("segments"))
     });
     let states = states(damaged.path());
-    let what = if states.is_empty() || random.below(2) == 0 {
-        harm(one_of::<PathBuf>(&files, &random), *one_of(&HARMS, &random), &random)
-    } else {
-        wreck_record(one_of(&states, &random), &random)
+    let what = match random.below(8) {
+        0 => shorten(damaged.path(), &random),
+        1..=3 if !states.is_empty() => wreck_record(one_of(&states, &random), &random),
+        _ => harm(one_of::<PathBuf>(&files, &random), *one_of(&HARMS, &random), &random),
     };
+    let is_shorter = is_shorter_unseen(base.folder.path(), damaged.path());
     let (survey, held) = salvaged(damaged.path());
+    if is_mistaken(base.folder.path(), damaged.path()) {
+        return Vec::new();
+    }
     let nothing = Vec::new();
     let names: HashMap<&str, &QueueSurvey> = survey.queues.iter().map(|it| (&*it.name, it)).collect();
     let mut wrong = Vec::new();
     for (name, live) in &base.live {
         if let Some(queue) = names.get(&**name) {
-            wrong.extend(judge(queue, base, held.get(name).unwrap_or(&nothing), &survey));
-        } else if !live.is_empty() && survey.problems.is_empty() {
+            wrong.extend(judge(queue, base, held.get(name).unwrap_or(&nothing), (&survey, is_shorter)));
+        } else if !live.is_empty() && survey.problems.is_empty() && !is_shorter {
             wrong.push(format!("nothing is told of {name}, which is gone"));
         }
     }

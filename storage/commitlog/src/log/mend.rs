@@ -11,8 +11,8 @@ use crate::Position;
 use crate::bytes::{offset_of, put_u32, u32_at};
 
 /// So many different single errors are told apart by one checksum; 2^32 of all others share them. Of damage of another kind less than
-/// one in 256 is taken for one of them.
-const ERRORS_MAX: usize = 1 << 24;
+/// one in 4096 is taken for one of them, and leaves a record that nobody wrote.
+const ERRORS_MAX: usize = 1 << 20;
 
 const CRC_BYTES: std::ops::Range<usize> = 4..8;
 

@@ -152,6 +152,8 @@ struct State {
     levels: Levels,
     /// A write found no room since the disk was last seen with enough.
     is_full: bool,
+    /// That was in the life before; in this one no write has failed for it.
+    is_full_from_before: bool,
     /// Logs that hold back writes until there is room.
     logs_waiting: u32,
     /// Why storage has failed, the first time it did.
@@ -179,7 +181,14 @@ impl Alarms {
             disk_free_bytes: None,
             disk_limit: limits.1,
         };
-        let state = State { levels, is_full: false, logs_waiting: 0, failure: None, stopping: false };
+        let state = State {
+            levels,
+            is_full: false,
+            is_full_from_before: false,
+            logs_waiting: 0,
+            failure: None,
+            stopping: false,
+        };
         Alarms {
             raised: AtomicU8::new(0),
             state: Mutex::new(state),
@@ -228,11 +237,13 @@ impl Alarms {
     /// Whether something new may be promised to be durable.
     ///
     /// # Errors
-    /// [`Refused::Storage`] when storage has failed, or when the disk is full: what is left is for what makes room.
+    /// [`Refused::Storage`] when storage has failed, or when the disk is full: what is left is for what makes room. A disk that was full in
+    /// the life before is none as long as writes find room: what is declared with the start must not be in its way.
     #[inline]
     pub fn check_durable(&self) -> Result<(), Refused> {
         let raised = self.raised();
-        if raised.has(Raised::STORAGE_FAILED) || raised.has(Raised::DISK_FULL) {
+        let is_full = raised.has(Raised::DISK_FULL) && !self.state.lock().is_full_from_before;
+        if raised.has(Raised::STORAGE_FAILED) || is_full {
             return Err(self.refusal());
         }
         Ok(())
@@ -331,7 +342,7 @@ impl Alarms {
         if let Ok(free_bytes) = self.free_disk_bytes()
             && self.reserve.give_way_to_start(free_bytes)
         {
-            self.disk_full();
+            self.change(|state| (state.is_full, state.is_full_from_before) = (true, true));
         }
     }
 
@@ -373,7 +384,7 @@ impl Alarms {
             self.letters_left.store(spare_bytes, Ordering::Relaxed);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
             if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) {
-                state.is_full = false;
+                (state.is_full, state.is_full_from_before) = (false, false);
                 self.reserve.full_no_more();
             }
         });
@@ -386,6 +397,7 @@ impl Alarms {
 
     /// How much is left for letters is for the next look.
     fn became_full(&self, state: &mut State) {
+        state.is_full_from_before = false;
         if !std::mem::replace(&mut state.is_full, true) {
             self.letters_left.store(0, Ordering::Relaxed);
         }

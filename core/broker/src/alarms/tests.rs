@@ -189,8 +189,11 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
     let next = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
     next.make_room_to_start();
     assert_eq!(next.raised(), Raised::DISK.with(Raised::DISK_FULL));
+    assert!(next.check_durable().is_ok(), "what is declared with the start is");
     next.look();
     assert!(next.raised().has(Raised::DISK_FULL), "10 MB beside the reserve are too few");
+    next.disk_full();
+    assert!(next.check_durable().is_err());
     world.disk.set_space_bytes(Some(25_000_000));
     next.look();
     assert_eq!(next.raised(), Raised::default());

@@ -56,9 +56,6 @@ differ("a number that is no time is refused without a stack trace", ["list_queue
 differ("here it reads a pipe; 4.3.6 dies of one that its shell does not know", ["import_definitions -q"], exit=0, out="", err="")
 differ("a mistake is told without a stack trace", ["set_policy -p rules d ^a '[]'"], exit=69,
        err="Error:\nValidation failed\n\ndefinition should be an object of settings, actually was []")
-differ("the words of another library for regular expressions", [
-    'set_permissions -p shop alice "(" .* .*', 'set_permissions -p shop alice "*" .* .*', "set_topic_permissions -p shop alice amq.topic ( .*"],
-    exit=69, err=begins("Error:\n{:invalid_regexp, ~c\""))
 differ("what to do is said in other words", ["rabbitmq-diagnostics -n rabbit@nosuchhost check_running", "list_queues -n rabbit@nosuchhost"],
        exit=69, out="", err=begins("Error: unable to perform an operation on node 'rabbit@nosuchhost'. Please see diagnostics information and suggestions below.\n\n"))
 differ("the same, and no wait of a minute", ["rabbitmq-diagnostics -n rabbit@nosuchhost ping"], exit=69, out="",

@@ -134,32 +134,42 @@ pub(crate) fn list_users(broker: &Broker) -> Answer {
     listing(&["user", "tags"], rows)
 }
 
-/// Expressions that the broker could not use are refused here rather than granting nothing.
-fn check_patterns(patterns: &[&str]) -> Result<(), Failure> {
+/// Expressions that the broker could not use are refused here rather than granting nothing; `shown` writes one as RabbitMQ does.
+fn check_patterns(patterns: &[&str], shown: fn(&str) -> String) -> Result<(), Failure> {
     for pattern in patterns {
         if let Some(problem) = permission_pattern_problem(pattern) {
-            let [pattern, reason] =
-                [pattern, &*problem.text].map(|it| it.replace('\\', "\\\\").replace('"', "\\\""));
-            let position = problem.position;
-            let text =
-                format!("Error:\n{{:invalid_regexp, ~c\"{pattern}\", {{~c\"{reason}\", {position}}}}}");
+            let (pattern, reason, position) = (shown(pattern), charlist(&problem.text), problem.position);
+            let text = format!("Error:\n{{:invalid_regexp, {pattern}, {{{reason}, {position}}}}}");
             return Err(Failure::new(Exit::UNAVAILABLE, text));
         }
     }
     Ok(())
 }
 
+/// A text in quotes, as Elixir writes it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A list of bytes, as Elixir writes it: with letters where all of them are ASCII.
+fn charlist(text: &str) -> String {
+    match text.is_ascii() {
+        true => format!("~c{}", quoted(text)),
+        false => format!("{:?}", text.as_bytes()),
+    }
+}
+
 /// B83.
 pub(crate) fn set_permissions(broker: &Broker, request: &Request) -> Outcome {
     let [user, configure, write, read] = arguments(request)?;
-    check_patterns(&[configure, write, read])?;
+    check_patterns(&[configure, write, read], charlist)?;
     settle(broker.set_permissions(user, request.vhost(), &[configure, write, read].map(String::from)))
 }
 
 /// In every vhost that there is now.
 pub(crate) fn set_permissions_globally(broker: &Broker, request: &Request) -> Outcome {
     let [user, configure, write, read] = arguments(request)?;
-    check_patterns(&[configure, write, read])?;
+    check_patterns(&[configure, write, read], charlist)?;
     for vhost in broker.vhosts() {
         let patterns = [configure, write, read].map(String::from);
         settle(broker.set_permissions(user, vhost.name(), &patterns))?;
@@ -229,7 +239,7 @@ fn check_exchange(broker: &Broker, vhost: &str, exchange: &str) -> Result<(), Fa
 /// B82.
 pub(crate) fn set_topic_permissions(broker: &Broker, request: &Request) -> Outcome {
     let [user, exchange, write, read] = arguments(request)?;
-    check_patterns(&[write, read])?;
+    check_patterns(&[write, read], quoted)?;
     check_exchange(broker, request.vhost(), exchange)?;
     let (user, vhost, exchange) = (name(user), name(request.vhost()), name(exchange));
     let command = SetTopicPermissions { user, vhost, exchange, write: write.into(), read: read.into() };
@@ -278,4 +288,24 @@ pub(crate) fn list_user_topic_permissions(broker: &Broker, request: &Request) ->
         )
     });
     Ok(listing(&["vhost", "exchange", "write", "read"], rows.ok_or_else(|| no_such_user(user))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_repeated_as_rabbitmqs_tool_writes_them() {
+        let told = |pattern, shown| check_patterns(&["^a", pattern], shown).unwrap_err().error;
+        let reason = "missing closing parenthesis";
+        assert_eq!(
+            told("(\\d\"", charlist),
+            format!("Error:\n{{:invalid_regexp, ~c\"(\\\\d\\\"\", {{~c\"{reason}\", 4}}}}")
+        );
+        assert_eq!(
+            told("(ä", charlist),
+            format!("Error:\n{{:invalid_regexp, [40, 195, 164], {{~c\"{reason}\", 3}}}}")
+        );
+        assert_eq!(told("(ä", quoted), format!("Error:\n{{:invalid_regexp, \"(ä\", {{~c\"{reason}\", 3}}}}"));
+    }
 }

@@ -86,6 +86,17 @@ pub(crate) fn credentials(header: &str) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(plain[..colon].to_vec()).ok()?, plain[colon + 1..].to_vec()))
 }
 
+/// Whether RabbitMQ could read an `Authorization` header, whoever it names: a scheme, and something behind it.
+fn is_readable(header: &str) -> bool {
+    match header.split_once(' ') {
+        Some((scheme, encoded)) if scheme.eq_ignore_ascii_case("basic") => {
+            STANDARD.decode(encoded.trim()).is_ok_and(|plain| plain.contains(&b':'))
+        }
+        Some((scheme, rest)) => !scheme.is_empty() && !rest.is_empty(),
+        None => false,
+    }
+}
+
 /// The header that a form with name and password stands for.
 ///
 /// # Errors
@@ -104,8 +115,12 @@ pub(crate) fn header_of_form(body: &[u8]) -> Result<String, Problem> {
 /// The user with that header.
 ///
 /// # Errors
-/// 401 in RabbitMQ's words: a wrong password, a user that may only come from this machine, or one without a tag.
+/// 401 in RabbitMQ's words: a wrong password, a user that may only come from this machine, or one without a tag. 400 for a header
+/// that makes no sense, which is nobody's login.
 pub(crate) fn login(broker: &Broker, header: &str, from: IpAddr) -> Result<Arc<User>, Problem> {
+    if !is_readable(header) {
+        return Err(Problem::bad("the Authorization header cannot be read"));
+    }
     let from = from.to_canonical();
     let (name, password) = credentials(header).unzip();
     let name = name.unwrap_or_default();
@@ -161,6 +176,27 @@ mod tests {
             [&b""[..], b"username=guest", b"password=guest", b"{\"username\": \"guest\"}", b"\xff=\xff"]
         {
             assert!(header_of_form(bad).is_err_and(|problem| problem.status == 401));
+        }
+    }
+
+    #[test]
+    fn a_header_that_makes_no_sense_is_told_from_one_that_lets_nobody_in() {
+        for sense in ["Basic Z3Vlc3Q6", "basic  Z3Vlc3Q6Z3Vlc3Q= ", "Basic /zp4", "Bearer x", "Digest a=b"] {
+            assert!(is_readable(sense), "{sense}");
+        }
+        for none in [
+            "",
+            "x",
+            "Basic",
+            "Basic ",
+            "Basic !",
+            "Basic Z3Vlc3Q=",
+            "Basic Z3Vlc3Q6x",
+            "Bearer",
+            "Bearer ",
+            " x",
+        ] {
+            assert!(!is_readable(none), "{none}");
         }
     }
 

@@ -139,14 +139,22 @@ fn no_alarms(call: &Call) -> Answer {
 }
 
 fn port_listener(call: &Call) -> Answer {
-    let port = call.part("port").parse::<u16>();
-    let port = port.map_err(|_| Problem::bad("Invalid port"))?;
+    let port = whole(call.part("port")).ok_or_else(|| Problem::bad("Invalid port"))?;
     let mut ports: Vec<u16> = call.node().listeners.iter().map(|it| it.address.port()).collect();
-    if ports.contains(&port) {
-        return Ok(Reply::Json(json!({"status": "ok", "port": port})));
+    if ports.iter().any(|open| port == i128::from(*open)) {
+        return Ok(Reply::Json(json!({"status": "ok", "port": number(port)})));
     }
     ports.sort_unstable();
-    failed(json!({"reason": "No active listener", "missing": port, "ports": ports}))
+    failed(json!({"reason": "No active listener", "missing": number(port), "ports": ports}))
+}
+
+/// A whole number of any size that makes sense, and of many that do not: RabbitMQ's have no bound.
+fn whole(text: &str) -> Option<i128> {
+    text.parse().ok()
+}
+
+fn number(number: i128) -> Value {
+    i64::try_from(number).map_or_else(|_| number.to_string().into(), Value::from)
 }
 
 /// RabbitMQ's short name of a protocol.
@@ -173,9 +181,9 @@ fn protocol_listener(call: &Call) -> Answer {
 
 /// There are none.
 fn certificates(call: &Call) -> Answer {
-    let number = call.part("within").parse::<u32>();
-    number.map_err(|_| Problem::bad("Invalid expiration value."))?;
-    if !matches!(call.part("unit"), "days" | "weeks" | "months" | "years") {
+    whole(call.part("within")).ok_or_else(|| Problem::bad("Invalid expiration value."))?;
+    let unit = call.part("unit").to_ascii_lowercase();
+    if !matches!(&*unit, "days" | "weeks" | "months" | "years") {
         return Err(Problem::bad("Time unit not recognised. Supported units: days, weeks, months, years."));
     }
     Ok(ok())

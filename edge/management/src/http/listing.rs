@@ -31,6 +31,8 @@ const SORT_PATHS_MAX: usize = 8;
 const SORT_PARTS_MAX: usize = 8;
 /// Most paths of `columns`.
 const COLUMNS_MAX: usize = 256;
+/// Most parts of a path of `columns`: deeper than anything in an answer.
+const COLUMNS_PARTS_MAX: usize = 64;
 /// From so many items on, lists are sorted one at a time: what they are sorted by takes memory.
 const SORTED_TOGETHER_MAX: usize = 10_000;
 
@@ -64,7 +66,19 @@ impl Wanted {
 
     /// The columns that are asked for.
     fn columns(call: &Call) -> Result<Self, Problem> {
-        call.query("columns").map_or(Ok(Wanted::All), |list| Wanted::of(list, "columns", COLUMNS_MAX))
+        let Some(list) = call.query("columns") else { return Ok(Wanted::All) };
+        let wanted = Wanted::of(list, "columns", COLUMNS_MAX)?;
+        wanted.check_depth("columns", COLUMNS_PARTS_MAX)?;
+        Ok(wanted)
+    }
+
+    /// Each part of a path is looked for in each item.
+    fn check_depth(&self, what: &str, parts_max: usize) -> Result<(), Problem> {
+        let Wanted::Only(paths) = self else { return Ok(()) };
+        match paths.iter().all(|path| path.split('.').nth(parts_max).is_none()) {
+            true => Ok(()),
+            false => Err(Problem::bad(format!("names in {what} have at most {parts_max} parts"))),
+        }
     }
 
     /// Whether a path has this in it.
@@ -265,8 +279,8 @@ fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) -
         return Ok(());
     };
     let wanted = Wanted::of(by, "sort", SORT_PATHS_MAX)?;
+    wanted.check_depth("sort", SORT_PARTS_MAX)?;
     let Wanted::Only(paths) = &wanted else { return Ok(()) };
-    check_depth(paths)?;
     let _turn = (listing.items.len() > SORTED_TOGETHER_MAX).then(|| call.app.sorting.lock());
     let mut keys: Vec<Box<[Key]>> = Vec::with_capacity(listing.items.len());
     for items in listing.items.chunks(RENDERED_MAX) {
@@ -287,14 +301,6 @@ fn arrange<T>(call: &Call, listing: &mut Listing<T>, begin: usize, end: usize) -
     }
     listing.items.extend(keyed.into_iter().map(|(_, item)| item));
     Ok(())
-}
-
-/// Each part of a path is looked for in each item.
-fn check_depth(paths: &[String]) -> Result<(), Problem> {
-    match paths.iter().all(|path| path.split('.').nth(SORT_PARTS_MAX).is_none()) {
-        true => Ok(()),
-        false => Err(Problem::bad(format!("names in sort have at most {SORT_PARTS_MAX} parts"))),
-    }
 }
 
 /// The values to sort by; items are made only where one of them cannot be had otherwise.
@@ -425,7 +431,8 @@ mod tests {
 
     #[test]
     fn what_is_sorted_by_is_not_deep() {
-        let checked = |path: String| check_depth(&["name".into(), path]);
+        let checked =
+            |path: String| Wanted::Only(vec!["name".into(), path]).check_depth("sort", SORT_PARTS_MAX);
         assert!(checked("a.b.c.d.e.f.g.h".into()).is_ok());
         assert!(checked("a.b.c.d.e.f.g.h.i".into()).is_err() && checked(".".repeat(6000)).is_err());
     }

@@ -92,22 +92,34 @@ fn no_queue() -> Problem {
 /// A text property, with its bound.
 fn short(object: &Map<String, Value>, key: &str) -> Result<Option<Vec<u8>>, Problem> {
     match object.get(key) {
-        None | Some(Value::Null) => Ok(None),
+        None => Ok(None),
         Some(Value::String(text)) if text.len() <= usize::from(u8::MAX) => Ok(Some(text.clone().into())),
         Some(Value::String(_)) => Err(Problem::bad(json!(["too_long", key]))),
         Some(_) => Err(Problem::bad(json!(["not_string", key]))),
     }
 }
 
-fn whole<T: TryFrom<i64>>(object: &Map<String, Value>, key: &str) -> Result<Option<T>, Problem> {
+/// A number of eight bytes. As in RabbitMQ one that is too large for what it is meant for loses its upper bytes.
+fn whole(object: &Map<String, Value>, key: &str) -> Result<Option<[u8; 8]>, Problem> {
     let bad = || Problem::bad(json!(["not_int", key]));
-    match object.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => {
-            let number = value.as_i64().and_then(|number| T::try_from(number).ok());
-            number.map(Some).ok_or_else(bad)
-        }
-    }
+    let bytes = |value: &Value| match value.as_u64() {
+        Some(number) => Some(number.to_le_bytes()),
+        None => value.as_i64().map(i64::to_le_bytes),
+    };
+    object.get(key).map(|value| bytes(value).ok_or_else(bad)).transpose()
+}
+
+fn octet(object: &Map<String, Value>, key: &str) -> Result<Option<u8>, Problem> {
+    Ok(whole(object, key)?.map(|[lowest, ..]| lowest))
+}
+
+/// How many messages are asked for. RabbitMQ counts down to 0 and meets it with whole numbers above 0 only: any other takes what there is.
+fn asked_count(object: &Map<String, Value>) -> Result<i64, Problem> {
+    let count = match &object["count"] {
+        Value::Number(number) => number.as_i64().unwrap_or(i64::MAX),
+        _ => number(object, "count")?.unwrap_or(1),
+    };
+    Ok(if count < 0 { COUNT_MAX } else { count.min(COUNT_MAX) })
 }
 
 /// Properties by RabbitMQ's names, as AMQP writes them.
@@ -120,13 +132,13 @@ fn properties(object: &Map<String, Value>) -> Result<Vec<u8>, Problem> {
         content_type: short(object, "content_type")?,
         content_encoding: short(object, "content_encoding")?,
         headers,
-        delivery_mode: whole(object, "delivery_mode")?,
-        priority: whole(object, "priority")?,
+        delivery_mode: octet(object, "delivery_mode")?,
+        priority: octet(object, "priority")?,
         correlation_id: short(object, "correlation_id")?,
         reply_to: short(object, "reply_to")?,
         expiration: short(object, "expiration")?,
         message_id: short(object, "message_id")?,
-        timestamp: whole(object, "timestamp")?,
+        timestamp: whole(object, "timestamp")?.map(u64::from_le_bytes),
         type_: short(object, "type")?,
         user_id: short(object, "user_id")?,
         app_id: short(object, "app_id")?,
@@ -221,14 +233,11 @@ pub(crate) fn get(call: &Call) -> Answer {
         "base64" => Encoding::Base64,
         _ => return Err(Problem::bad("Unsupported encoding. Please use auto or base64.")),
     };
-    let count = number(&object, "count")?.unwrap_or(1);
-    if count < 0 {
-        return Err(Problem::bad("count is 0 or more"));
-    }
+    let count = asked_count(&object)?;
     let truncate = number(&object, "truncate")?.and_then(|bytes| usize::try_from(bytes).ok());
     let principal = call.principal()?;
     let room = call.room.take().unwrap_or_else(|| Room::of(&call.app.answers));
-    let (messages, room) = take(call, &principal, mode, count.min(COUNT_MAX), room, truncate)?;
+    let (messages, room) = take(call, &principal, mode, count, room, truncate)?;
     let mut text = LongText::new(&call.app.answers);
     if messages.iter().map(Taken::bytes).sum::<usize>() > SHORT_BYTES_MAX {
         // Written while it is sent: as JSON a body may be six times as long.

@@ -13,6 +13,7 @@
 //! Shapes, status codes and texts are those of RabbitMQ 4.3.6, compared by `testing/management`. Refuses to know AMQP
 //! sessions and files; what a browser gets beside `/api` comes from whoever made the [`App`].
 
+mod accept;
 mod answers;
 mod app;
 mod attempts;

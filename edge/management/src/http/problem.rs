@@ -1,5 +1,7 @@
 //! What the HTTP API refuses: a status and RabbitMQ's `{"error", "reason"}`. The one translation from refusals of the broker.
 
+use std::borrow::Cow;
+
 use broker::Refused;
 use protocols::amqp091::reply_of;
 use serde_json::{Value, json};
@@ -80,8 +82,34 @@ impl Problem {
         }
     }
 
+    /// What the client reads. A reason repeats what was sent, as in RabbitMQ, but not all of something long.
     pub(crate) fn body(&self) -> Value {
-        json!({"error": self.error, "reason": self.reason})
+        json!({"error": self.error, "reason": within_bounds(&self.reason)})
+    }
+}
+
+/// Longest text in a reason, bytes.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// Most elements of a list in a reason.
+const ELEMENTS_MAX: usize = 16;
+
+/// What is longer ends with three dots; a list or an object in it is a text then.
+fn within_bounds(reason: &Value) -> Value {
+    match reason {
+        Value::Array(elements) => elements.iter().take(ELEMENTS_MAX).map(one_within_bounds).collect(),
+        one => one_within_bounds(one),
+    }
+}
+
+fn one_within_bounds(value: &Value) -> Value {
+    let text = match value {
+        Value::String(text) => Cow::from(text),
+        other => other.to_string().into(),
+    };
+    match text.len() > TEXT_BYTES_MAX {
+        true => format!("{}...", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]).into(),
+        false => value.clone(),
     }
 }
 
@@ -126,6 +154,27 @@ mod tests {
         );
         assert_eq!(Problem::from(Refused::ReservedPrefix(queue)), Problem::forbidden("Access refused."));
         assert_eq!(Problem::from(Refused::ProtectedVhost("v".into())).status, 412);
+    }
+
+    #[test]
+    fn a_reason_repeats_what_was_sent_but_not_all_of_something_long() {
+        let long = "\u{e4}".repeat(100_000);
+        let kept = format!("{}...", &long[..TEXT_BYTES_MAX]);
+        let said = |reason: Value| Problem::bad(reason).body()["reason"].clone();
+        assert_eq!(said(long.as_str().into()), json!(kept));
+        assert_eq!(
+            said(json!(["invalid_regexp", long, "too large"])),
+            json!(["invalid_regexp", kept, "too large"])
+        );
+        let object = json!({"a": [1, long]});
+        let shown = said(json!(["not_string", object]));
+        let text = shown[1].as_str().expect("it is a text then");
+        assert!(
+            text.starts_with("{\"a\":[1,\"") && text.ends_with("...") && text.len() <= TEXT_BYTES_MAX + 3
+        );
+        assert_eq!(said(json!(vec!["x"; 500])).as_array().map(Vec::len), Some(ELEMENTS_MAX));
+        let short = json!(["not_string", {"a": [1, null]}]);
+        assert_eq!(said(short.clone()), short);
     }
 
     #[test]

@@ -11,6 +11,12 @@ pub(crate) fn form(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Whether each `%` of a query begins a code.
+pub(crate) fn is_well_formed(query: &str) -> bool {
+    let is_code = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    query.split('%').skip(1).all(is_code)
+}
+
 /// `%2F` and `+` as they are meant in queries; what is no code stays.
 pub(crate) fn unquote_plus(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -54,6 +60,12 @@ mod tests {
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(pairs, [("a", "b/c d"), ("e", ""), ("", "f"), ("g", "%zz%4"), ("h", "ä")]);
         assert_eq!(unquote_plus("%ä"), "%ä");
+    }
+
+    #[test]
+    fn each_percent_sign_begins_a_code_or_the_query_is_none() {
+        assert!(["", "a=b", "a=%2F&b=%c3%a4", "%31"].iter().all(|it| is_well_formed(it)));
+        assert!(!["%", "a=%", "a=%2", "a=%zz", "%%41", "a=%é"].iter().any(|it| is_well_formed(it)));
     }
 
     #[test]

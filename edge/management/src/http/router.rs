@@ -15,6 +15,7 @@ use broker::on_behalf_of;
 use platform::{Memory as _, RealMemory};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::accept::{Accepts, accepts};
 use super::app::{App, Headers};
 use super::auth::{self, Access};
 use super::body::{self, Coding, FORM_BYTES_MAX, Unread};
@@ -22,7 +23,7 @@ use super::call::Call;
 use super::listener::{BODIES_KIB_MAX, InSlot, Remote};
 use super::places::Place;
 use super::problem::Problem;
-use super::query::form;
+use super::query::{form, is_well_formed};
 use super::reply::Reply;
 use super::room::Room;
 use super::sending::Sending;
@@ -120,9 +121,13 @@ async fn serve(
             Err(refused) => refused,
         },
         Some(route) => answered(app, route, parts, &head, body).await,
+        None if !is_known(&asked) => unread(&head, body, empty(501)),
         None if asked == HttpMethod::OPTIONS => empty(200),
         None => unread(&head, body, empty(405)),
     };
+    if asked == HttpMethod::GET && is_json(&response) && accepts(&head.headers) == Accepts::OtherTypes {
+        response = empty(406);
+    }
     let is_refused = response.status() == 405;
     let headers = response.headers_mut();
     if is_refused || !app.0.options.headers.hides_allow {
@@ -130,6 +135,18 @@ async fn serve(
     }
     decorate(headers, &app.0.options.headers, &head.headers, asked == HttpMethod::OPTIONS);
     response
+}
+
+/// Whether RabbitMQ's server knows the method, wherever it is allowed.
+fn is_known(method: &HttpMethod) -> bool {
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    known.contains(&method.as_str())
+}
+
+/// Whether it is what was asked for, or that this is not there; refusals of other kinds are told to everybody.
+fn is_json(response: &Response<Body>) -> bool {
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    matches!(response.status().as_u16(), 200 | 404) && content_type.is_some_and(|it| it == "application/json")
 }
 
 /// What the handler of a route answers, or why it is not asked.
@@ -211,7 +228,11 @@ fn prepare(
     {
         return Err(refuse(&Problem::bad(format!("a name has at most {NAME_BYTES_MAX} bytes"))));
     }
-    let query = form(head.uri.query().unwrap_or_default());
+    let query = head.uri.query().unwrap_or_default();
+    if !is_well_formed(query) {
+        return Err(refuse(&Problem::bad("the query has a % that begins no code")));
+    }
+    let query = form(query);
     let from = head.extensions.get::<Remote>().map_or([127, 0, 0, 1].into(), |remote| remote.0.ip());
     let login = head.headers.get(header::AUTHORIZATION);
     let word = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -247,7 +268,17 @@ fn prepare(
     if matches!(route.access, Access::Vhost | Access::VhostSeen | Access::VhostIfAny | Access::Policymaker) {
         check_vhost(&call, route).map_err(|problem| refuse(&problem))?;
     }
+    check_accepted(route, &head.headers)?;
     Ok(call)
+}
+
+/// Nothing is done for a client that does not take its answer. Not all that is read is JSON: then the answer decides.
+fn check_accepted(route: &Route, headers: &HeaderMap) -> Result<(), Response<Body>> {
+    match accepts(headers) {
+        Accepts::Nonsense => Err(refuse(&Problem::bad("the Accept header cannot be read"))),
+        Accepts::OtherTypes if route.method != Method::Get => Err(empty(406)),
+        _ => Ok(()),
+    }
 }
 
 /// A vhost that does not exist is missing; one that the user may not see is as good as missing. RabbitMQ tells the two apart.

@@ -14,6 +14,9 @@ const WIDTH: usize = 80;
 /// Where RabbitMQ breaks the line in what is wrong with a pattern, characters.
 const INDENT: usize = 54;
 
+/// Beyond it numbers with a point are not exact.
+const WRITTEN_WITH_POINT_MAX: f64 = 9e15;
+
 /// A policy as the command that sets it.
 ///
 /// # Errors
@@ -152,8 +155,14 @@ fn pattern(given: &Value) -> Result<Box<str>, String> {
     }
 }
 
+/// Whole, however it is written: RabbitMQ also takes 5.0, which some tools write, and 5.5.
 fn priority(given: &Value) -> Result<i64, String> {
-    given.as_i64().ok_or_else(|| format!("priority should be a number, actually was {}", term(given)))
+    let whole = given.as_f64().filter(|it| it.fract() == 0.0 && it.abs() <= WRITTEN_WITH_POINT_MAX);
+    // Whole and far from what does not fit: nothing is lost.
+    given
+        .as_i64()
+        .or(whole.map(|it| it as i64))
+        .ok_or_else(|| format!("priority should be a number, actually was {}", term(given)))
 }
 
 /// A value as RabbitMQ's texts show it.

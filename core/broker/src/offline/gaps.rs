@@ -133,7 +133,12 @@ impl Gaps {
     /// [`Gaps::has_tail`].
     pub(super) fn may_lack_state(&self, id: u64) -> bool {
         let is_tail = |tail: Tail| tail.header == Some((id, RecordKind::State as u8));
-        self.gaps_before_state(id) < self.stateful || self.tail.is_some_and(is_tail)
+        self.lacks_state(id) || self.tail.is_some_and(is_tail)
+    }
+
+    /// As [`Gaps::may_lack_state`], whatever is at the end of the log.
+    pub(super) fn lacks_state(&self, id: u64) -> bool {
+        self.gaps_before_state(id) < self.stateful
     }
 
     /// Whether what follows the last good record cannot be read. If it was a state record that was ever durable, what was there before may be gone

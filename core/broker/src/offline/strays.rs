@@ -24,6 +24,8 @@ use crate::control::follow::Contents;
 #[derive(Default)]
 pub(super) struct Returned {
     queues: BTreeMap<u64, ReturnedTo>,
+    /// Those of which only the end of the newest file can have had the state: a server that was killed leaves the like, and lost nothing.
+    by_end: HashSet<u64>,
 }
 
 /// What came back to one queue.
@@ -101,21 +103,29 @@ impl Offline {
     ) -> Result<Returned, OfflineError> {
         let ids = contents.keys().map(|id| id.0);
         let mut stateless: HashSet<u64> = ids.filter(|id| gaps.may_lack_state(*id)).collect();
+        let mut returned = Returned::default();
+        returned.by_end.extend(stateless.iter().filter(|id| !gaps.lacks_state(**id)));
         if gaps.has_tail() {
             let has: HashSet<(u64, u64)> = segments.iter().copied().collect();
             let misses = contents.iter().filter(|(id, queue)| names_gone(id.0, queue, log, &has));
-            stateless.extend(misses.map(|(id, _)| id.0));
+            let misses: Vec<u64> = misses.map(|(id, _)| id.0).collect();
+            returned.by_end.retain(|id| !misses.contains(id));
+            stateless.extend(misses);
         }
-        let mut returned = Returned::default();
         if !stateless.is_empty() {
             self.read_kept(contents, &stateless, files)?;
         }
         let rebuilt = stateless.clone();
-        stateless.extend(gaps.unread().filter(|id| contents.contains_key(&QueueId(*id))));
+        let unread = gaps.unread().filter(|id| contents.contains_key(&QueueId(*id)));
+        for id in unread {
+            returned.by_end.remove(&id);
+            stateless.insert(id);
+        }
         if gaps.has_tail() {
-            // Segments of a queue that is empty go before its last record does.
+            // Segments of a queue that is empty go before its last record does, as a rule.
             let untold = contents.keys().map(|id| id.0).filter(|id| !gaps.is_told(*id));
-            stateless.extend(untold);
+            let untold: Vec<u64> = untold.filter(|id| stateless.insert(*id)).collect();
+            returned.by_end.extend(untold);
         }
         if stateless.is_empty() {
             return Ok(returned);
@@ -323,30 +333,37 @@ impl Returned {
 
     /// Tells what came back.
     pub(super) fn tell(&self, survey: &mut Survey) {
-        let Survey { queues, problems, .. } = survey;
+        let Survey { queues, problems, notes, .. } = survey;
         for (queue, to) in queues.iter().filter_map(|queue| Some((self.queues.get(&queue.id)?, queue))) {
-            let ReturnedTo { blocks, messages, copies, twins } = *queue;
-            if copies > 0 {
-                problems.add(format!(
-                    "queue '{}' in vhost '{}': {copies} messages in blocks of its segments of which no record tells are taken for those with the same \
-                     bytes of which records or other blocks tell",
-                    to.name, to.vhost
-                ));
+            let of = format!("queue '{}' in vhost '{}'", to.name, to.vhost);
+            for told in queue.words().into_iter().map(|words| format!("{of}: {words}")) {
+                if self.by_end.contains(&to.id) { notes.push(told) } else { problems.add(told) }
             }
-            if messages == 0 {
-                continue;
-            }
+        }
+    }
+}
+
+impl ReturnedTo {
+    fn words(self) -> Vec<String> {
+        let ReturnedTo { blocks, messages, copies, twins } = self;
+        let mut words = Vec::new();
+        if copies > 0 {
+            words.push(format!(
+                "{copies} messages in blocks of its segments of which no record tells are taken for those with the same bytes of which records or \
+                 other blocks tell"
+            ));
+        }
+        if messages > 0 {
             let twice = match twins {
                 0 => String::new(),
                 _ => format!(", and {twins} with the bytes of others may be there twice"),
             };
-            problems.add(format!(
-                "queue '{}' in vhost '{}': its newest state record may be among what cannot be read. {messages} messages in {blocks} blocks of \
-                 its segments of which no record tells are put before the others, in the order in which they were written: those that were \
-                 settled come again{twice}",
-                to.name, to.vhost
+            words.push(format!(
+                "its newest state record may be among what cannot be read. {messages} messages in {blocks} blocks of its segments of which no \
+                 record tells are put before the others, in the order in which they were written: those that were settled come again{twice}"
             ));
         }
+        words
     }
 }
 

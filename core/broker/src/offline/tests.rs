@@ -504,6 +504,11 @@ fn what_only_a_wrecked_last_record_named_is_found_though_it_may_have_been_an_unf
     assert_eq!(queues(&survey), [("a", ALL, 0), ("b", ALL, 0)]);
     assert_eq!(survey.queues[1].returned_messages, ALL, "of which the record told");
     assert!(survey.notes[0].contains("bytes cannot be read: a write that a crash interrupted"), "{survey:?}");
+    assert!(
+        survey.notes[1].contains("put before the others"),
+        "which a server that was killed leaves too: {survey:?}"
+    );
+    assert!(survey.problems.is_empty(), "{survey:?}");
     assert_eq!(salvaged(dir.path()), both(ALL, ALL));
 }
 

@@ -95,7 +95,7 @@ fn end(file: &FileSurvey, of: Option<&QueueSurvey>) -> String {
         let room = LogOptions::default().file_bytes_max.saturating_sub(*bytes);
         let messages = room / MESSAGE_BYTES_MIN;
         told += &format!(
-            ". The file ends where a server lets one end only on a full disk: if it was neither that nor the crash, what was behind is lost: up to {room} more bytes, {messages} messages \
+            ". The file ends where a server lets one end only on a full disk or with a large write: if it was neither that nor the crash, what was behind is lost: up to {room} more bytes, {messages} messages \
              at most, of any queue"
         );
     }

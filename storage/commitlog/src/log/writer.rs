@@ -201,6 +201,9 @@ impl LogWriter {
                 if self.shared.wait_for_room(&failure) { Step::Worked } else { Step::WaitsForRoom }
             }
             (Err(failure), _) => {
+                if failure.is_out_of_room() {
+                    self.cut_unwritten();
+                }
                 self.shared.fail(failure);
                 Step::Ended
             }
@@ -278,6 +281,16 @@ impl LogWriter {
         self.shared.pending.lock().mode = Mode::Closed;
         self.shared.settled.notify_all();
         Ok(())
+    }
+
+    /// Takes off the end of the file what a write left there that found no room: nobody was told of it, and who looks at the log later cannot
+    /// know that. It is as after a crash if this fails, too.
+    fn cut_unwritten(&mut self) {
+        let sealed = self.file.seal();
+        let _as_after_a_crash = sealed.and_then(|()| {
+            let last = self.file.listed();
+            self.note_end(last.first, last.end)
+        });
     }
 
     /// Tells everyone that all up to `end` is durable.

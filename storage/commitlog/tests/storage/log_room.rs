@@ -191,6 +191,29 @@ fn closing_does_not_wait_for_room() {
 }
 
 #[test]
+fn nothing_of_a_write_without_room_stays_when_the_log_is_closed() {
+    let disk = SimDisk::new();
+    let (log, _) = Log::open(Arc::new(disk.clone()), Path::new(DIR), small_files()).unwrap();
+    let witness = Arc::new(Witness::default());
+    log.set_listener(witness.clone());
+    let kept = append(&log, 1, 1, b"kept");
+    witness.wait(|told| told.durable.last() == Some(&kept.position));
+    let (whole, manifest) =
+        (disk.contents(&files(&disk)[0]).unwrap(), Path::new(DIR).with_extension("manifest"));
+    let used = whole.len() + disk.contents(&manifest).unwrap().len();
+    disk.set_space_bytes(Some(used as u64 + 50));
+    append(&log, 1, 1, &[1; 100]);
+    witness.wait(|told| !told.room.is_empty());
+    assert!(disk.contents(&files(&disk)[0]).unwrap().len() > whole.len(), "a part of it was written");
+    log.close().unwrap_err();
+    assert_eq!(disk.contents(&files(&disk)[0]).unwrap(), whole);
+    let held = commitlog::read_manifest(&disk, Path::new(DIR)).unwrap();
+    assert_eq!(held.map(|held| held.end), Some(kept.position), "which says what there is");
+    disk.set_space_bytes(None);
+    assert_eq!(reopen(&disk, &small_files()).unwrap(), [kept]);
+}
+
+#[test]
 fn a_thread_that_waits_goes_on_by_itself() {
     let disk = SimDisk::new();
     let (log, _) = Log::open(Arc::new(disk.clone()), Path::new(DIR), small_files()).unwrap();

@@ -128,7 +128,7 @@ pub struct Alarms {
     wake: Condvar,
     sources: Sources,
     reserve: Reserve,
-    /// While the disk is full: bytes of dead letters that may still be written, by the latest look.
+    /// While the disk is short of room: bytes of dead letters that may still be written, by the latest look.
     letters_left: AtomicU64,
     connections: Arc<Connections>,
     announcer: Arc<Announcer>,
@@ -314,25 +314,30 @@ impl Alarms {
         self.reserve.log_file_bytes_max()
     }
 
-    /// Whether dead letters may be written: on a full disk only as many as leave room for what consumers settle.
+    /// Whether there is a reserve, because little is free.
+    #[inline]
+    fn is_near_full(&self) -> bool {
+        self.waiting_bytes_max() < u64::MAX
+    }
+
+    /// Whether dead letters may be written: where little is free only as many as leave room for what consumers settle.
     #[inline]
     pub(crate) fn has_room_for_letters(&self) -> bool {
-        let raised = self.raised();
         let has_left = || self.letters_left.load(Ordering::Relaxed) > 0;
-        !raised.has(Raised::DISK_FULL) || (!raised.has(Raised::LOG_WAITS) && has_left())
+        !self.raised().has(Raised::LOG_WAITS) && (!self.is_near_full() || has_left())
     }
 
     /// So many bytes of letters are about to be written.
     pub(crate) fn letters_leave(&self, bytes: u64) {
-        if self.raised().has(Raised::DISK_FULL) {
+        if self.is_near_full() {
             let take = |left: u64| Some(left.saturating_sub(bytes));
             let _always_some = self.letters_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         }
     }
 
-    /// Something has made room: a full disk is looked at now.
+    /// Something has made room: a disk that is nearly full is looked at now.
     pub(crate) fn room_was_made(&self) {
-        if self.raised().has(Raised::DISK_FULL) {
+        if self.is_near_full() {
             self.wake.notify_one();
         }
     }

@@ -198,8 +198,8 @@ impl Checkpointer {
         if is_too_early || !log.has_kept_files() || log.waits_for_room().is_some() {
             return None;
         }
-        let is_full = services.alarms.raised().has(Raised::DISK_FULL);
-        progress.look_ns = now_ns + ns(if is_full { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL });
+        let is_urgent = services.alarms.raised().has(Raised::DISK_FULL) || services.letters_await_room();
+        progress.look_ns = now_ns + ns(if is_urgent { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL });
         let pins = services.log_places.pins(log.kept_files());
         if pins.is_partial() {
             return None;
@@ -340,7 +340,8 @@ impl Checkpointer {
         let mut state = self.0.0.lock();
         let mut has_more = state.has_more() || progress.segment_looks.are_due();
         if !state.stopping && (has_more || state.disk_is_short || services.log.has_kept_files()) {
-            let wait = if state.disk_is_short { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
+            let is_urgent = state.disk_is_short || services.letters_await_room();
+            let wait = if is_urgent { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
             self.0.1.wait_for(&mut state, wait);
             return;
         }

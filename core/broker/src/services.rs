@@ -249,6 +249,11 @@ impl Services {
         self.alarms.has_room_for_letters() || self.log.failure().is_some()
     }
 
+    /// Whether queues wait for that.
+    pub(crate) fn letters_await_room(&self) -> bool {
+        self.waiting.has_letters()
+    }
+
     /// Has a queue woken when there is room for its dead letters again.
     pub(crate) fn await_room_for_letters(&self, waker: Waker) {
         self.waiting.add_letters(waker);
@@ -258,7 +263,8 @@ impl Services {
     pub(crate) fn storage_load(&self) -> Load {
         let most = self.log.pending_bytes().max(self.segments.queued_bytes());
         // A log that has failed never stores anything.
-        let light_bytes_max = LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4);
+        let light_bytes_max =
+            LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4).min(self.alarms.waiting_bytes_max());
         if self.log.failure().is_some() {
             return Load::Light;
         }

@@ -48,6 +48,9 @@ const FILE_PART: u64 = 8;
 /// No smaller than this.
 const FILE_BYTES_MIN: u64 = 1 << 20;
 
+/// This part of it is left to what consumers settle whatever else makes room: 1 / this. No more, or copies that would make room wait for ever.
+const SETTLED_PART: u64 = 8;
+
 /// It is given up in so many parts, none of them smaller than [`GIVEN_BYTES_MIN`].
 const GIVEN_PARTS: u64 = 4;
 
@@ -100,10 +103,10 @@ impl Reserve {
         (held.whole_bytes / FILE_PART).max(FILE_BYTES_MIN)
     }
 
-    /// Of a full disk with so much free, what may be used for copies of what is on it already: what consumers settle has the other half.
+    /// Of a disk with so much free, what may be used for copies of what is on it already: the rest is for what consumers settle.
     pub(super) fn spare_bytes(&self, free_bytes: u64) -> u64 {
         let held = self.held.lock();
-        let kept = (held.whole_bytes / 2).max(ROOM_BYTES_MIN);
+        let kept = (held.whole_bytes / SETTLED_PART).max(ROOM_BYTES_MIN);
         free_bytes.saturating_add(held.bytes).saturating_sub(kept)
     }
 
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn with_it_log_files_are_small_and_half_of_it_is_not_for_copies() {
+    fn with_it_log_files_are_small_and_an_eighth_of_it_is_not_for_copies() {
         let disk = disk(2000 * MB);
         let reserve = reserve(&disk);
         let files_at = |space_mb| {
@@ -322,9 +325,9 @@ mod tests {
         };
         assert_eq!([2000, 1000, 2].map(files_at), [u64::MAX, 8 * MB, 8 * MB]);
         reserve.give_part();
-        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free)), [16 * MB, 21 * MB]);
+        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free)), [40 * MB, 45 * MB]);
         assert_eq!([(); 3].map(|()| reserve.give_part()), [16 * MB, 16 * MB, 15 * MB]);
-        assert_eq!([0, 31, 40].map(|free_mb| reserve.spare_bytes(free_mb * MB)), [0, 0, 9 * MB]);
+        assert_eq!([0, 7, 16].map(|free_mb| reserve.spare_bytes(free_mb * MB)), [0, 0, 9 * MB]);
         let other = self::reserve(&self::disk(6 * MB));
         look(&other, 0);
         assert_eq!(other.log_file_bytes_max(), MB);

@@ -131,11 +131,9 @@ fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_wait
 }
 
 #[test]
-fn on_a_full_disk_letters_are_written_as_far_as_half_of_the_reserve_is_left() {
+fn where_little_is_free_letters_are_written_as_far_as_an_eighth_of_the_reserve_is_left() {
     let world = world();
     world.alarms.set_disk_limit(DiskLimit::Bytes(0));
-    world.alarms.letters_leave(1 << 40);
-    assert!(world.alarms.has_room_for_letters(), "there is plenty of room");
     world.disk.set_space_bytes(Some(25_000_000));
     assert!(world.alarms.make_room());
     assert!(!world.alarms.has_room_for_letters(), "not before somebody has looked");
@@ -143,19 +141,22 @@ fn on_a_full_disk_letters_are_written_as_far_as_half_of_the_reserve_is_left() {
     world.alarms.log_waits();
     assert!(!world.alarms.has_room_for_letters());
     world.alarms.log_goes_on();
-    world.disk.set_space_bytes(Some(24_999_999));
-    world.look();
-    let may_go_after = |bytes: u64| {
-        world.alarms.letters_leave(bytes);
-        world.alarms.has_room_for_letters()
+    let kept_bytes = 4 << 20;
+    let may_go_after = |free_bytes: u64, letters: [u64; 2]| {
+        world.disk.set_space_bytes(Some(free_bytes));
+        world.look();
+        letters.map(|bytes| {
+            world.alarms.letters_leave(bytes);
+            world.alarms.has_room_for_letters()
+        })
     };
-    assert_eq!([12_000_000, 499_998, 1, 1].map(may_go_after), [true, true, false, false]);
-    assert_eq!((world.look(), world.alarms.has_room_for_letters()), ("low on disk", true));
+    assert_eq!(may_go_after(24_999_999, [24_999_998 - kept_bytes, 1]), [true, false]);
+    assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
+    assert_eq!(may_go_after(40_000_000, [39_999_999 - kept_bytes, 1]), [true, false], "it is full no more");
+    assert_eq!(world.alarms.raised(), Raised::default());
     while world.alarms.make_room() {}
-    world.disk.set_space_bytes(Some(12_500_000));
-    assert_eq!((world.look(), world.alarms.has_room_for_letters()), ("low on disk", false));
-    world.disk.set_space_bytes(Some(25_000_000));
-    assert_eq!((world.look(), world.alarms.has_room_for_letters()), ("", true));
+    assert_eq!(may_go_after(kept_bytes, [0, 0]), [false, false]);
+    assert_eq!(may_go_after(4 << 30, [1 << 40, 0]), [true, true], "there is plenty of room");
 }
 
 #[test]

@@ -89,6 +89,11 @@ impl LogWaiters {
         self.letters.lock().push(waker);
     }
 
+    /// Whether a queue waits for that.
+    pub(super) fn has_letters(&self) -> bool {
+        !self.letters.lock().is_empty()
+    }
+
     /// Completes everything up to a durable position; others who are at it have ended, too, when this returns.
     pub(super) fn settle_and_wait(&self, durable: u64) {
         self.settle(durable);

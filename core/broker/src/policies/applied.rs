@@ -302,4 +302,40 @@ mod tests {
         assert_eq!(name_of(policies.of_exchange(b"q")).as_deref(), Some("first"));
         assert!(policies.of_queue(b"other", QueueType::Classic).is_empty());
     }
+
+    #[test]
+    fn of_many_policies_the_one_applies_that_applies_when_each_is_tried() {
+        let forms = [
+            "^shop-N\\.",
+            "orders-N$",
+            "^(?!amq)shop-N",
+            "^[a-z]+-N",
+            "(shop|mail)-N\\.",
+            "^.*N",
+            "^[^N]+$",
+            "^none-N",
+        ];
+        let patterns: Vec<String> =
+            (0..400).map(|nth| forms[nth % 8].replace('N', &(nth % 50).to_string())).collect();
+        let policies = patterns.iter().enumerate().map(|(nth, pattern)| {
+            let name = format!("{nth}");
+            let definition = PolicyDefinition::from_json(r#"{"max-length":1}"#).expect("it is one");
+            let (apply_to, priority) = (ApplyTo::All, nth as i64 * 7919 % 10);
+            let record =
+                metadata::Policy { pattern: pattern.as_str().into(), apply_to, priority, definition };
+            let pattern = PatientPattern::new(pattern, &name, &Arc::default());
+            Arc::new(RuntimePolicy::new(&name, &record, Arc::new(pattern)))
+        });
+        let policies =
+            VhostPolicies { of_users: Ranked::new(policies.collect()), ..VhostPolicies::default() };
+        let names = (0..60).flat_map(|nth| {
+            ["shop-N.orders-N", "amq-N", "mail-N.", "", "7", "none-N"]
+                .map(|it| it.replace('N', &nth.to_string()))
+        });
+        for name in names {
+            let applied = policies.of_queue(name.as_bytes(), QueueType::Classic);
+            let first = policies.matching_queue(name.as_bytes(), QueueType::Classic).first().copied();
+            assert_eq!(applied.policy().map(|it| &*it.name), first, "{name}");
+        }
+    }
 }

@@ -36,6 +36,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         .enable_all()
         .thread_name("edge")
         .on_thread_start(platform::profile::register_thread)
+        .on_thread_park(net::thread_sleeps)
         .build()?;
     let served = runtime.block_on(serve(options));
     // A control command may still wait for a log that has ended; nobody waits for the command any more.

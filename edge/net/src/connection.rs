@@ -16,6 +16,8 @@ use protocols::{Now, OutputBytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use crate::turns;
+
 /// Bytes read at once: smaller costs measurably more (architecture: 16 KiB, +70 %).
 const READ_BYTES: usize = 64 * 1024;
 
@@ -25,6 +27,9 @@ const REST_BYTES_MAX: usize = 16 * 1024;
 /// Rounds of writing and reading in one poll before other tasks get their turn. What a round hands over wakes consumers,
 /// whose tasks may have to wait for this very thread: long turns would make their acks late, and late acks starve them.
 const ROUNDS_MAX: usize = 2;
+
+/// Output of so many bytes does not wait for more.
+const GATHERED_BYTES_MAX: usize = 32 * 1024;
 
 /// Writes in one round.
 const WRITES_MAX: usize = 16;
@@ -60,6 +65,7 @@ where
         timer,
         armed_ms: u64::MAX,
         is_put_off: false,
+        gathered: false,
         ended: false,
     };
     let ended = poll_fn(|cx| connection.poll(cx)).await;
@@ -86,6 +92,8 @@ struct Connection<S> {
     armed_ms: u64,
     /// The tick that is due comes a moment later than it should.
     is_put_off: bool,
+    /// Output has waited for more of it.
+    gathered: bool,
     /// Our side is ended; what the client still sends is read and dropped.
     ended: bool,
 }
@@ -96,6 +104,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.gathers() {
+            turns::again(cx);
+            return Poll::Pending;
+        }
         self.outbox.register(cx.waker());
         let _profiled = self.session.enter_profile();
         self.poll_timer(cx);
@@ -105,6 +117,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.poll_timer(cx);
         }
         polled
+    }
+
+    /// Whether to wait for more output: while many connections have their turns, of which each may bring some. Once only, and not
+    /// for what is worth a write of its own.
+    fn gathers(&mut self) -> bool {
+        turns::begin(std::ptr::from_ref(self).addr());
+        let waits = !self.gathered
+            && self.output.is_empty()
+            && (1..GATHERED_BYTES_MAX).contains(&self.outbox.pending_bytes())
+            && turns::is_crowded();
+        self.gathered = waits;
+        waits
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -139,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         }
-        cx.waker().wake_by_ref();
+        turns::again(cx);
         Poll::Pending
     }
 
@@ -164,27 +188,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// would be closed as silent.
     fn poll_timer(&mut self, cx: &mut Context<'_>) {
         loop {
-            let now = self.now();
+            let now_ms = self.clock.now().as_ms();
+            // Whoever is woken looks here, mostly for other reasons: the timer has our waker, and asking it costs more than the clock.
+            let is_armed = self.armed_ms != u64::MAX && self.session.next_tick_ms() >= self.armed_ms;
+            if is_armed && now_ms < self.armed_ms {
+                return;
+            }
             if self.timer.as_mut().poll(cx).is_ready() {
-                if !self.is_put_off && now.monotonic_ms > self.armed_ms.saturating_add(LATE_MS) {
+                if !self.is_put_off && now_ms > self.armed_ms.saturating_add(LATE_MS) {
                     self.is_put_off = true;
-                    self.armed_ms = now.monotonic_ms + LATE_MS;
+                    self.armed_ms = now_ms + LATE_MS;
                     self.timer.as_mut().reset(Instant::now() + Duration::from_millis(LATE_MS));
                     continue;
                 }
                 self.is_put_off = false;
-                self.session.tick(now);
+                self.session.tick(self.now());
                 self.armed_ms = u64::MAX;
             }
             if self.is_put_off {
                 return;
             }
-            let due_ms = self.session.next_tick_ms().clamp(now.monotonic_ms + 10, now.monotonic_ms + 60_000);
+            let due_ms = self.session.next_tick_ms().clamp(now_ms + 10, now_ms + 60_000);
             if due_ms >= self.armed_ms {
                 return;
             }
             self.armed_ms = due_ms;
-            self.timer.as_mut().reset(Instant::now() + Duration::from_millis(due_ms - now.monotonic_ms));
+            self.timer.as_mut().reset(Instant::now() + Duration::from_millis(due_ms - now_ms));
             if self.timer.as_mut().poll(cx).is_pending() {
                 return;
             }

@@ -7,7 +7,9 @@
 mod connection;
 mod gate;
 mod listener;
+mod turns;
 
 pub use connection::serve;
 pub use gate::Gate;
 pub use listener::{Listener, ListenerOptions};
+pub use turns::thread_sleeps;

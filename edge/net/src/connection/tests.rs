@@ -1,21 +1,26 @@
 //! Connections over a pipe in memory: a client that stops half way, one that does not read, one that says nothing, one
 //! that does not hang up. Where time matters it is tokio's, which stands still until everybody waits for it.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use broker::{Broker, BrokerOptions};
 use platform::{Clock, Monotonic};
 use protocols::amqp091::{Peer, Session, Settings};
 use protocols::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, OutputBytes};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use wire::amqp091::methods::{basic, channel, connection, queue};
 use wire::amqp091::{FRAME_HEARTBEAT, Method, PROTOCOL_HEADER, ShortStr};
 
 use super::{now_of, serve};
+
+mod gathering;
 
 /// Bytes that the pipe holds in each direction, as a socket's buffers do.
 const PIPE_BYTES: usize = 64 * 1024;
@@ -32,6 +37,35 @@ impl Clock for TokioClock {
     }
 }
 
+/// A server's end of a connection that counts its writes.
+struct Counted {
+    stream: DuplexStream,
+    writes: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
 /// A client's end of a connection that is being served.
 struct Client {
     stream: DuplexStream,
@@ -39,15 +73,24 @@ struct Client {
     outbox: Arc<dyn OutputBytes>,
     started: Instant,
     broker: Broker,
-    _folder: tempfile::TempDir,
+    /// How often the server has written.
+    writes: Arc<AtomicUsize>,
+    folder: Arc<tempfile::TempDir>,
 }
 
 impl Client {
     fn connect() -> Client {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
         let options = BrokerOptions { fsync: false, ..BrokerOptions::default() };
         let broker = Broker::open(folder.path(), options).expect("a folder of its own");
+        Client::of(broker, folder)
+    }
+
+    /// One more of the same broker.
+    fn of(broker: Broker, folder: Arc<tempfile::TempDir>) -> Client {
         let (stream, server) = tokio::io::duplex(PIPE_BYTES);
+        let writes = Arc::new(AtomicUsize::new(0));
+        let server = Counted { stream: server, writes: writes.clone() };
         let started = Instant::now();
         let clock: Arc<dyn Clock> = Arc::new(TokioClock(started));
         let loopback = ([127, 0, 0, 1], 5672).into();
@@ -55,11 +98,15 @@ impl Client {
         let session = Session::new(broker.clone(), Arc::new(Settings::default()), peer, now_of(&*clock));
         let outbox = session.outbox();
         let served = tokio::spawn(serve(server, session, clock));
-        Client { stream, served, outbox, started, broker, _folder: folder }
+        Client { stream, served, outbox, started, broker, writes, folder }
     }
 
     async fn opened(heartbeat: u16) -> Client {
-        let mut client = Client::connect();
+        Client::connect().open(heartbeat).await
+    }
+
+    async fn open(self, heartbeat: u16) -> Client {
+        let mut client = self;
         client.stream.write_all(&PROTOCOL_HEADER).await.expect("it reads");
         client.expect("connection.start").await;
         let response = b"\0guest\0guest";

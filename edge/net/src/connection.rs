@@ -119,10 +119,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         polled
     }
 
-    /// Whether to wait for more output: while many connections have their turns, of which each may bring some. Once only, and not
-    /// for what is worth a write of its own.
+    /// Whether to wait for more output: while many connections have something to say in their turns, which may bring some. Once only,
+    /// and not for what is worth a write of its own.
     fn gathers(&mut self) -> bool {
-        turns::begin(std::ptr::from_ref(self).addr());
         let waits = !self.gathered
             && self.output.is_empty()
             && (1..GATHERED_BYTES_MAX).contains(&self.outbox.pending_bytes())
@@ -132,7 +131,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             self.consume_stalled(cx);
             let wrote = self.poll_write(cx)?;
             match self.session.state() {
@@ -154,6 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(_)) if round == 0 => turns::note_reader(std::ptr::from_ref(self).addr()),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {

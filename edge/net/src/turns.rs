@@ -5,26 +5,26 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::Context;
 
-/// The latest turns of a thread that are remembered.
+/// The latest turns of a thread in which something was read that are remembered.
 const REMEMBERED: usize = 8;
 
 /// So many connections among them are a crowd. A publisher and its consumer, or two of each, take turns however busy they are, and gain
-/// nothing by waiting for each other.
+/// nothing by waiting for each other. Who only listens does not count: what waits for the consumers of one publisher only leaves the caches.
 const CROWD: usize = 5;
 
 thread_local! {
-    /// Who had the latest turns on this thread, and where the next is noted.
+    /// Who had the latest of them on this thread, and where the next is noted.
     static LATEST: Cell<([usize; REMEMBERED], usize)> = const { Cell::new(([0; REMEMBERED], 0)) };
 }
 
-/// The turn of this connection begins; 0 is none.
-pub(crate) fn begin(connection: usize) {
+/// Something was read from this connection in its turn; 0 is none.
+pub(crate) fn note_reader(connection: usize) {
     let (mut latest, at) = LATEST.get();
     latest[at % REMEMBERED] = connection;
     LATEST.set((latest, at.wrapping_add(1)));
 }
 
-/// Whether many connections took the latest turns of this thread since it last slept.
+/// Whether many connections brought something in the latest turns of this thread since it last slept.
 pub(crate) fn is_crowded() -> bool {
     let (latest, _) = LATEST.get();
     let is_first = |nth: &usize| latest[*nth] != 0 && !latest[..*nth].contains(&latest[*nth]);
@@ -50,14 +50,14 @@ mod tests {
     #[test]
     fn a_few_connections_are_no_crowd_however_often_they_come() {
         for turn in 0..100 {
-            begin(1 + turn % (CROWD - 1));
+            note_reader(1 + turn % (CROWD - 1));
             assert!(!is_crowded(), "after {turn} turns");
         }
-        begin(CROWD);
+        note_reader(CROWD);
         assert!(is_crowded());
         thread_sleeps();
         assert!(!is_crowded(), "nobody is left");
-        (1..CROWD).for_each(begin);
+        (1..CROWD).for_each(note_reader);
         assert!(!is_crowded());
     }
 }

@@ -103,9 +103,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_a_pattern_that_may_do_without() {
-        for pattern in
-            ["", "^", ".*", "^(?!amq\\.)", "^[a-z]+$", "(abc)?", "abc|", "^(.)x?\\1$", "(", "^(?(?=a)b|c)"]
-        {
+        for pattern in ["", "^", ".*", "^(?!amq\\.)", "^[a-z]+$", "(abc)?", "abc|", "^(.)x?\\1$", "("] {
             assert_eq!(of(pattern), Vec::<String>::new(), "{pattern}");
         }
     }

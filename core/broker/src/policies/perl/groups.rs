@@ -1,6 +1,6 @@
 //! What begins with a parenthesis: groups, assertions, options, comments, calls. Refuses to know what is in them.
 
-use super::translation::{Flags, NO_SUCH_GROUP, Read, Reader, Reference};
+use super::translation::{Flags, NO_SUCH_GROUP, Open, Read, Reader, Reference};
 
 const STRANGE: &str = "unrecognized character after (? or (?-";
 const UNCLOSED: &str = "missing closing parenthesis";
@@ -93,7 +93,10 @@ impl Reader<'_> {
     }
 
     fn opens(&mut self, text: &str) {
-        self.opens_until(text, ")");
+        let assertion =
+            matches!(text, "(?=" | "(?!" | "(?<=" | "(?<!").then_some((self.out.len(), self.group_count));
+        self.open.push(Open { flags: self.flags, assertion });
+        self.write(text, false);
     }
 
     fn closes(&mut self) -> Read<()> {
@@ -159,18 +162,19 @@ impl Reader<'_> {
         }
     }
 
-    /// `(?(1)`, `(?(<name>)`, `(?('name')`, `(?(name)`; or a condition that is an assertion.
+    /// `(?(1)`, `(?(<name>)`, `(?('name')`, `(?(name)`; or a condition that is an assertion. Read to the end for what is wrong with it, and
+    /// not supported then: the engine goes back into conditions that a possessive quantifier has left, and forgets groups in calls.
     fn conditional(&mut self) -> Read<()> {
         let at = self.at;
+        self.has_conditions = true;
         if self.peek() == Some(b'?') {
             let is_assertion = ["?=", "?!", "?<=", "?<!"]
                 .iter()
                 .find(|it| self.pattern[self.at..].starts_with(it.as_bytes()));
             let Some(assertion) = is_assertion else { return self.problem(STRANGE) };
             self.at += assertion.len();
-            self.opens("(?");
-            self.out.push('(');
-            self.opens_until(&format!("({assertion}"), "))");
+            self.opens("(?:");
+            self.opens(&format!("({assertion}"));
             return Ok(());
         }
         let digits = self.take_while(|it| it.is_ascii_digit());
@@ -179,7 +183,7 @@ impl Reader<'_> {
                 return self.problem("missing closing parenthesis for condition");
             }
             self.references.push(Reference::Number(number, at - 1));
-            self.opens(&format!("(?({number})"));
+            self.opens("(?:");
             return Ok(());
         }
         if self.peek().is_none() {
@@ -196,7 +200,7 @@ impl Reader<'_> {
         if !self.names.contains(&name) {
             return self.unsupported(&format!("the condition ({name})"));
         }
-        self.opens(&format!("(?(<{name}>)"));
+        self.opens("(?:");
         self.references.push(Reference::Name(name, at));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::policies::pattern::{Pattern, policy_pattern_problem};
 
 /// Patterns that RabbitMQ takes and we do not; docs/policies-and-limits.md tells of them.
-const REFUSED: [&str; 21] = [
+const REFUSED: [&str; 25] = [
     "(*ANYCRLF)^b",
     "(*BSR_ANYCRLF)\\R",
     "(*COMMIT)b",
@@ -21,6 +21,10 @@ const REFUSED: [&str; 21] = [
     "(?|(a)|(b))\\1",
     "[[:<:]]a",
     "[[:>:]]",
+    "^(?(?=a)ab|x.*)$",
+    "^(?:(a)|b)(?(1)b|c)",
+    "^(?<c>a)?(?(<c>)b|x.*)$",
+    "^(a)?(?(1)b|x.*)$",
     "a(*ACCEPT)b",
     "a(*SKIP)b",
     "a{0,65535}",

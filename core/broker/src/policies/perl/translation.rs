@@ -26,11 +26,9 @@ pub(super) struct Flags {
 #[derive(Debug, Default)]
 pub(super) struct Open {
     /// The options around it.
-    flags: Flags,
-    /// What is written at its end.
-    end: &'static str,
+    pub(super) flags: Flags,
     /// Where it begins in what is written, and how many groups were before it, if it is an assertion.
-    assertion: Option<(usize, usize)>,
+    pub(super) assertion: Option<(usize, usize)>,
 }
 
 /// What the engines get.
@@ -63,6 +61,7 @@ pub(super) struct Reader<'p> {
     pub(super) names: Vec<String>,
     pub(super) references: Vec<Reference>,
     pub(super) resets_branches: bool,
+    pub(super) has_conditions: bool,
     /// Whether the reader is between `\Q` and `\E` in a class.
     pub(super) is_quoting: bool,
     /// Whether a quantifier may follow.
@@ -132,7 +131,7 @@ impl Reader<'_> {
                 None => return self.problem("unmatched closing parenthesis"),
                 Some(open) => {
                     self.flags = open.flags;
-                    self.write(open.end, true);
+                    self.write(")", true);
                     self.asserted = open.assertion;
                 }
             },
@@ -154,14 +153,6 @@ impl Reader<'_> {
         self.out.push_str(text);
         self.can_repeat = can_repeat;
         self.asserted = None;
-    }
-
-    /// Begins a group, which ends with that.
-    pub(super) fn opens_until(&mut self, text: &str, end: &'static str) {
-        let assertion =
-            matches!(text, "(?=" | "(?!" | "(?<=" | "(?<!").then_some((self.out.len(), self.group_count));
-        self.open.push(Open { flags: self.flags, end, assertion });
-        self.write(text, false);
     }
 
     pub(super) fn literal(&mut self, byte: u8) {
@@ -258,6 +249,9 @@ impl Reader<'_> {
         }
         if self.resets_branches && !self.references.is_empty() {
             return self.unsupported("(?| together with a reference to a group");
+        }
+        if self.has_conditions {
+            return self.unsupported("a condition, (?(...)yes|no),");
         }
         Ok(())
     }

@@ -140,6 +140,8 @@ impl History {
         self.let_time_pass();
         if self.model.presence.iter().all(|at| matches!(at, Presence::Present | Presence::Absent)) {
             self.model.take_over(&found, self.now)?;
+            // What was due between its being fetched and now goes as soon as it is put back.
+            self.model.expire(self.now_ms());
         }
         life.unsettled = taken;
         self.check_counts(life)?;

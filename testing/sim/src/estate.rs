@@ -25,6 +25,8 @@ const JUMP_MS_MAX: u64 = 30_000;
 impl History {
     /// An administrator sets the clock.
     pub(crate) fn set_clock(&mut self) {
+        // What was due before the clock is set back is gone, or on its way.
+        self.let_time_pass();
         let (now_ms, jump_ms) = (self.now_ms(), self.world.below(JUMP_MS_MAX));
         let forwards = self.world.random.chance(1, 2);
         self.world.clock.set_wall_ms(if forwards { now_ms + jump_ms } else { now_ms - jump_ms });

@@ -253,7 +253,7 @@ impl History {
     /// One operation of random choice.
     fn operate(&mut self, life: &mut Life) -> Result<(), String> {
         let what = self.world.below(100);
-        self.tell(&|| format!("{}: operation {what}", self.now));
+        self.tell(&|| format!("{}: operation {what} at {}", self.now, self.now_ms()));
         match what {
             0..=34 => self.publish(life),
             35..=44 => self.consume(life),

@@ -39,6 +39,9 @@ const NEAR_PART: u64 = 4;
 /// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
 const ROOM_BYTES_MIN: u64 = 4 << 20;
 
+/// Of what may be written of dead letters, one queue has at most so much at once: 1 / this.
+const LETTERS_PART: u64 = 4;
+
 /// Which alarms are on. Cheap to copy and compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Raised(u8);
@@ -136,6 +139,8 @@ pub struct Alarms {
     /// Follow the memory threshold.
     pub(crate) shares: MemoryShares,
     follower: OnceLock<Follower>,
+    /// How much waits to be written, bytes.
+    waiting_bytes: OnceLock<WaitingBytes>,
 }
 
 /// What the thread that looks does after a rest.
@@ -147,6 +152,9 @@ enum Next {
 
 /// Hears the memory threshold, bytes, at every look.
 type Follower = Box<dyn Fn(u64) + Send + Sync>;
+
+/// Knows how much waits to be written, bytes.
+type WaitingBytes = Box<dyn Fn() -> u64 + Send + Sync>;
 
 struct State {
     levels: Levels,
@@ -201,6 +209,7 @@ impl Alarms {
             checkpointer,
             shares: MemoryShares::default(),
             follower: OnceLock::new(),
+            waiting_bytes: OnceLock::new(),
         }
     }
 
@@ -320,11 +329,24 @@ impl Alarms {
         self.waiting_bytes_max() < u64::MAX
     }
 
-    /// Whether dead letters may be written: where little is free only as many as leave room for what consumers settle.
+    /// As many bytes of dead letters may be written before this is asked again: where little is free no more than leave room for what
+    /// consumers settle, and only a part of that, because several queues ask at once. `u64::MAX` while there is plenty.
     #[inline]
-    pub(crate) fn has_room_for_letters(&self) -> bool {
-        let has_left = || self.letters_left.load(Ordering::Relaxed) > 0;
-        !self.raised().has(Raised::LOG_WAITS) && (!self.is_near_full() || has_left())
+    pub(crate) fn room_for_letters(&self) -> u64 {
+        if self.raised().has(Raised::LOG_WAITS) {
+            return 0;
+        }
+        let waiting_bytes_max = self.waiting_bytes_max();
+        if waiting_bytes_max == u64::MAX {
+            return u64::MAX;
+        }
+        self.letters_left.load(Ordering::Relaxed).div_ceil(LETTERS_PART).min(waiting_bytes_max)
+    }
+
+    /// Has what waits to be written asked for at every look. One in the life of a node.
+    pub(crate) fn ask_for_waiting(&self, waiting_bytes: impl Fn() -> u64 + Send + Sync + 'static) {
+        let is_first = self.waiting_bytes.set(Box::new(waiting_bytes)).is_ok();
+        debug_assert!(is_first, "there is one");
     }
 
     /// So many bytes of letters are about to be written.
@@ -367,6 +389,8 @@ impl Alarms {
     pub(crate) fn look(&self) {
         let memory = &self.sources.memory;
         let total = memory.total_bytes().unwrap_or(0);
+        // Before the disk is looked at: what is written in between counts twice rather than not at all.
+        let waiting_bytes = self.waiting_bytes.get().map_or(0, |waiting_bytes| waiting_bytes());
         let free = self.look_at_disk(self.levels().disk_limit.bytes(total));
         let free_bytes_min = self.reserve.free_bytes_min().max(ROOM_BYTES_MIN);
         let limit = self.levels().memory_limit.bytes(total);
@@ -386,7 +410,7 @@ impl Alarms {
             state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free;
             let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free));
-            self.letters_left.store(spare_bytes, Ordering::Relaxed);
+            self.letters_left.store(spare_bytes.saturating_sub(waiting_bytes), Ordering::Relaxed);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
             if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) {
                 (state.is_full, state.is_full_from_before) = (false, false);

@@ -23,7 +23,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use metadata::{Arguments, QueueRecord};
@@ -80,6 +80,8 @@ pub struct Queue {
     /// Bytes that a checkpoint would write, about.
     state_bytes: AtomicU32,
     condition: ConditionCell,
+    /// How often what dies here is written, by the letters sent last; 0 before the first.
+    pub(crate) letter_copies: AtomicU16,
     /// Nobody finds it by its name any more, nor ever will.
     is_removed: AtomicBool,
     reloads: Reloads,
@@ -275,6 +277,7 @@ impl Queue {
             oldest_log,
             state_bytes,
             condition: ConditionCell::running(),
+            letter_copies: AtomicU16::new(0),
             is_removed: AtomicBool::new(false),
             reloads: Reloads::new(),
             #[cfg(test)]

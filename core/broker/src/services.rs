@@ -239,14 +239,14 @@ impl Services {
     /// A look at the disk is over: the log follows, and letters that wait for room.
     pub(crate) fn looked_at_disk(&self) {
         self.log.limit_files(self.alarms.log_file_bytes_max());
-        if self.has_room_for_letters() {
+        if self.room_for_letters() > 0 {
             self.waiting.wake_letters();
         }
     }
 
-    /// Whether dead letters may be written. A log that has failed never stores any.
-    pub(crate) fn has_room_for_letters(&self) -> bool {
-        self.alarms.has_room_for_letters() || self.log.failure().is_some()
+    /// As many bytes of dead letters may be written now, see [`Alarms::room_for_letters`]. A log that has failed never stores any.
+    pub(crate) fn room_for_letters(&self) -> u64 {
+        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters() }
     }
 
     /// Whether queues wait for that.

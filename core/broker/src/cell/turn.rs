@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use platform::profile;
-use queues::Classic;
+use queues::{Classic, LETTER_BYTES};
 
 use super::crash::{self, Condition};
 use super::events::Progress;
@@ -30,9 +30,6 @@ const ROUND_EVENTS_MAX: usize = 64;
 
 /// Rounds one visitor drains before the rest goes to the background: no publisher is captured.
 const ROUNDS_MAX: usize = 16;
-
-/// What a letter has in the log beyond what is kept of it on its way: where and why it died.
-const LETTER_BYTES: usize = 512;
 
 /// Queues that run each other by dead letters before the rest goes to the background: chains of queues do not grow the
 /// stack.
@@ -127,7 +124,7 @@ impl Queue {
         let now_ms = self.services().now_ms();
         let state = held.wake(self, now_ms);
         state.machine.share_memory(self.services().memory_shares().bytes());
-        self.hold_letters(&mut state.machine);
+        let may_die = self.hold_letters(&mut state.machine);
         let first_left = events.len().saturating_sub(ROUND_EVENTS_MAX);
         let mut end_ns = u64::MAX;
         while let Some(event) = events.as_mut_slice().first_mut() {
@@ -149,6 +146,10 @@ impl Queue {
                 self.services().checkpointer.may_be_sparse(self);
             }
         }
+        if may_die && state.machine.letters_await_room() {
+            // What it had was used up: there may be more.
+            self.inbox.lock().push(Event::Tick);
+        }
         self.note_held_bytes(state);
         self.count_segment_room(state);
         self.pace(state);
@@ -159,18 +160,26 @@ impl Queue {
         Some(Turn::Worked(aftermath))
     }
 
-    /// Tells the machine whether messages may die. [`Event::Tick`] comes when those that wait may go on.
-    fn hold_letters(self: &Arc<Self>, machine: &mut Classic) {
+    /// Tells the machine how much may die; false when there is no room for anything. [`Event::Tick`] comes when those that wait may go on.
+    fn hold_letters(self: &Arc<Self>, machine: &mut Classic) -> bool {
+        machine.let_letters_have(u64::MAX);
         if !machine.config().dead_letters {
-            return machine.let_letters_wait(false);
+            machine.let_letters_wait(false);
+            return true;
         }
         let services = self.services();
-        let await_room = machine.has_persistent() && !services.has_room_for_letters();
+        let room_bytes = if machine.has_persistent() { services.room_for_letters() } else { u64::MAX };
+        let await_room = room_bytes == 0;
         if await_room && self.waiting.hold_for_room() {
             services.await_room_for_letters(Waker::from(Arc::new(RoomForLetters(Arc::downgrade(self)))));
         }
-        machine.let_letters_await_room(await_room);
+        if room_bytes < u64::MAX {
+            // One at first: how many queues get a copy of it shows how many may follow. The last one goes whatever it has.
+            let copies = u64::from(self.letter_copies.load(Ordering::Relaxed));
+            machine.let_letters_have(room_bytes.checked_div(copies).unwrap_or(0).max(room_bytes.min(1)));
+        }
         machine.let_letters_wait(!await_room && self.letters_wait());
+        !await_room
     }
 
     /// Whether no more messages should die for now, because so many letters wait or so much is to be stored.
@@ -194,7 +203,9 @@ impl Queue {
         }
         let bytes = dead_letter::bytes(&letters);
         self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.services().alarms.letters_leave((bytes + letters.len() * LETTER_BYTES) as u64);
+        let of_one_copy = (bytes + letters.len() * LETTER_BYTES as usize) as u64;
+        let copies = self.letter_copies.load(Ordering::Relaxed).max(1);
+        self.services().alarms.letters_leave(of_one_copy * u64::from(copies));
         if self.waiting.post(letters) {
             self.services().letters_out.fetch_add(1, Ordering::AcqRel);
         }

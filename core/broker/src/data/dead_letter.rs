@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use queues::{DeadReason, HeldBody, MessageView, SettledRun};
+use queues::{DeadReason, HeldBody, LETTER_BYTES, MessageView, SettledRun};
 use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
 
 use super::batch::{Batch, BatchConfirms, Facts};
@@ -178,6 +178,7 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
     let mut scratch = Vhost::scratch();
     let mut queues: Vec<QueueRef> = Vec::new();
     let mut ways = Ways::default();
+    let mut written = Written::default();
     for letter in letters {
         let died = died(&letter, queue, now_s);
         let key = target.routing_key.as_deref().unwrap_or(letter.routing_key());
@@ -213,13 +214,45 @@ fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<Batc
             continue;
         }
         let shared = letter.share(queue.services(), queues.len());
+        if facts.persistent {
+            written.add(view, shared.is_some(), queues.len());
+        }
         let index = batch.push_with(view, facts, &annotations, shared);
         handovers.add(ways.list(&queues), index);
         if batch.bytes() > BATCH_BYTES_MAX {
             handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
         }
     }
+    written.told(queue);
     handovers.send(&Arc::new(batch), confirms, |_| {});
+}
+
+/// How much is written of letters that die together: each queue that gets one writes it, but for a body that it shares.
+#[derive(Default)]
+pub(super) struct Written {
+    once_bytes: u64,
+    bytes: u64,
+}
+
+impl Written {
+    /// One for so many queues.
+    pub(super) fn add(&mut self, view: MessageView<'_>, is_shared: bool, queues: usize) {
+        let body_bytes = view.body.len() as u64;
+        let bodies = if is_shared { 1 } else { queues as u64 };
+        self.once_bytes += body_bytes + LETTER_BYTES;
+        self.bytes += body_bytes * bodies + LETTER_BYTES * queues as u64;
+    }
+
+    /// All are on their way from `queue`, which has said that each would be written as often as those before.
+    pub(super) fn told(&self, queue: &Queue) {
+        let known = queue.letter_copies.load(Ordering::Relaxed);
+        let said_bytes = self.once_bytes * u64::from(known.max(1));
+        queue.services().alarms.letters_leave(self.bytes.saturating_sub(said_bytes));
+        let copies = self.bytes.div_ceil(self.once_bytes.max(1)).max(1);
+        queue
+            .letter_copies
+            .store(u16::try_from(copies).unwrap_or(u16::MAX).max(known / 2), Ordering::Relaxed);
+    }
 }
 
 /// Where letters go. Most of those that die together go the same way, and share the list of queues.

@@ -12,7 +12,7 @@ use routing::delay_ms;
 use wire::amqp091::{Edit, Properties, TableBuf, headers_of, rewrite};
 
 use super::batch::{Batch, BatchConfirms};
-use super::dead_letter::{BATCH_BYTES_MAX, DeadLetter, Ways, carbon_copies};
+use super::dead_letter::{BATCH_BYTES_MAX, DeadLetter, Ways, Written, carbon_copies};
 use super::handovers::Handovers;
 use super::history::History;
 use super::publish::facts_of;
@@ -31,6 +31,7 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
     let (mut batch, mut handovers, mut scratch) = (Batch::default(), Handovers::default(), Vhost::scratch());
     let mut queues: Vec<QueueRef> = Vec::new();
     let mut ways = Ways::default();
+    let mut written = Written::default();
     for message in due {
         let raw = negated(message.properties());
         let properties = Properties::new(&raw);
@@ -52,12 +53,16 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
             continue;
         }
         let shared = message.share(store.services(), queues.len());
+        if facts.persistent {
+            written.add(view, shared.is_some(), queues.len());
+        }
         let index = batch.push_with(view, facts, message.annotations(), shared);
         handovers.add(ways.list(&queues), index);
         if batch.bytes() > BATCH_BYTES_MAX {
             handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
         }
     }
+    written.told(store);
     handovers.send(&Arc::new(batch), confirms, |_| {});
 }
 

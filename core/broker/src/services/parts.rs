@@ -92,6 +92,11 @@ impl Parts {
             segment_totals: Arc::default(),
         });
         services.bodies.belong_to(&services);
+        let weak = Arc::downgrade(&services);
+        services.alarms.ask_for_waiting(move || {
+            weak.upgrade()
+                .map_or(0, |services| services.log.pending_bytes() + services.segments.queued_bytes())
+        });
         Ok(services)
     }
 }

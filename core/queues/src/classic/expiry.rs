@@ -91,6 +91,9 @@ impl Classic {
                 self.want_wake(expiry_ms, fx);
                 break;
             }
+            if self.holds_deaths_for_long() {
+                break;
+            }
             if !portion.has_room() {
                 self.want_wake(now_ms, fx);
                 break;
@@ -118,7 +121,9 @@ impl Classic {
             // What was accepted stays, even when deliveries that come back make the queue longer than it may be.
             return;
         }
-        let mut portion = if self.holds_deaths() { Portion::of(came) } else { Portion::with(came) };
+        let held = self.holds_deaths();
+        let mut portion = if held { Portion::of(came) } else { Portion::with(came) };
+        let mut dropped = 0;
         while max_length.is_some_and(|max| self.ready > max)
             || max_bytes.is_some_and(|max| self.ready_bytes > max)
         {
@@ -131,13 +136,15 @@ impl Classic {
                 self.fetch_head(level, fx);
                 return;
             }
-            if !portion.has_room() {
+            let is_out_of_room = !held && dropped >= came && self.holds_deaths_for_long();
+            if !portion.has_room() || is_out_of_room {
                 if !self.holds_deaths() {
                     self.want_wake(now_ms, fx);
                 }
                 return;
             }
             portion.take(block.body_bytes(number));
+            dropped += 1;
             self.drop_head(level, DeadReason::MaxLength, fx);
         }
     }

@@ -18,6 +18,9 @@ use crate::record::{self, RecordKind, SettledRun};
 use crate::totals::{QueueTotals, Tally};
 use crate::unique::Present;
 
+/// What a letter has in the log beside its body, about: where and why it died.
+pub const LETTER_BYTES: u64 = 512;
+
 /// Why a queue deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
@@ -103,7 +106,8 @@ pub struct Classic {
     /// So many letters wait to be sent that messages which are to die wait, too.
     letters_wait: bool,
     /// The same because the disk is full: nobody knows for how long.
-    letters_await_room: bool,
+    /// So many bytes of messages may still die; where the disk is nearly full their letters use up what is left of it.
+    letters_room_bytes: u64,
     /// The latest block could not be written: time alone is no reason to try again.
     pub(super) write_failed: bool,
     pub(super) had_consumer: bool,
@@ -228,7 +232,7 @@ impl Classic {
             checkpoint: Checkpoint::default(),
             dying: 0,
             letters_wait: false,
-            letters_await_room: false,
+            letters_room_bytes: u64::MAX,
             write_failed: false,
             had_consumer: false,
             tally: Tally::default(),
@@ -412,6 +416,10 @@ impl Classic {
         let is_logged = self.config.durable && block.is_persistent(seq.number());
         let body_bytes = stored.message.body.len() as u32;
         let removal = is_logged.then_some(SettledRun { first: seq, count: 1, body_bytes });
+        if self.letters_room_bytes < u64::MAX && block.is_persistent(seq.number()) {
+            let bytes = u64::from(body_bytes) + LETTER_BYTES;
+            self.letters_room_bytes = self.letters_room_bytes.saturating_sub(bytes);
+        }
         fx.dead_letter(reason, removal, stored.message, stored.annotations, block.held_body(seq.number()));
         self.dying += u64::from(is_logged);
         self.remove(seq, 1, Removal::LoggedWithItsLetter);
@@ -436,13 +444,13 @@ impl Classic {
 
     /// Whether messages must not die for now: because of the state record, or because too many letters wait to be sent.
     pub(super) fn holds_deaths(&self) -> bool {
-        let do_letters_wait = self.letters_wait || self.letters_await_room;
+        let do_letters_wait = self.letters_wait || self.letters_room_bytes == 0;
         self.config.dead_letters && (do_letters_wait || self.holds_for_checkpoint())
     }
 
     /// Whether nobody knows when messages may die again.
     pub(super) fn holds_deaths_for_long(&self) -> bool {
-        self.config.dead_letters && self.letters_await_room
+        self.config.dead_letters && self.letters_room_bytes == 0
     }
 
     /// Whether the state record must hold either a message or its logged letter.
@@ -457,10 +465,18 @@ impl Classic {
         self.letters_wait = they_do;
     }
 
-    /// The same for want of room on the disk. Then expired messages stay at the head, and who gets one is told that there is none.
+    /// So many bytes of messages may die, bodies and [`LETTER_BYTES`] for each, the last of them whatever it has; `u64::MAX` is no bound.
+    /// At zero expired messages stay at the head, and who gets one is told that there is none. When there is more again, also after it was
+    /// used up, a [`Classic::tick`] has to follow.
     #[inline]
-    pub fn let_letters_await_room(&mut self, they_do: bool) {
-        self.letters_await_room = they_do;
+    pub fn let_letters_have(&mut self, bytes: u64) {
+        self.letters_room_bytes = bytes;
+    }
+
+    /// Whether messages that are to die wait for [`Classic::let_letters_have`].
+    #[inline]
+    pub fn letters_await_room(&self) -> bool {
+        self.holds_deaths_for_long()
     }
 
     /// Logs gathered settlements as one record, then gives up the segments they emptied.

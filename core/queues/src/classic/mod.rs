@@ -37,7 +37,7 @@ mod tests;
 pub use compact::SegmentRoom;
 pub use holes::Holes;
 pub use index::{Afterwards, TurnedAway};
-pub use machine::{Classic, Gone, PublishOutcome};
+pub use machine::{Classic, Gone, LETTER_BYTES, PublishOutcome};
 pub use recovery::{PlacedBlock, RecordError, Recovering};
 pub use schedule::Scheduled;
 pub use standing::{DeliveryView, Head, Standing};

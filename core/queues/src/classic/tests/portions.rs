@@ -144,11 +144,11 @@ fn who_gets_from_a_queue_whose_dead_await_room_is_told_that_there_is_nothing() {
     bench.queue.let_letters_wait(true);
     bench.queue.get(GetToken(0), bench.now_ms, &mut bench.world);
     assert_eq!(bench.world.got, [], "it is about to die");
-    bench.queue.let_letters_await_room(true);
+    bench.queue.let_letters_have(0);
     bench.queue.let_letters_wait(false);
     bench.queue.tick(bench.now_ms, &mut bench.world);
     assert_eq!((&bench.world.got[..], bench.queue.counts().ready), (&[None][..], 2));
-    bench.queue.let_letters_await_room(false);
+    bench.queue.let_letters_have(u64::MAX);
     bench.queue.get(GetToken(1), bench.now_ms, &mut bench.world);
     assert_eq!(bench.world.got, [None, Some(b"next".to_vec())]);
     assert_eq!(bench.world.dead.len(), 1);

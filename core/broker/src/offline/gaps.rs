@@ -44,6 +44,8 @@ pub(super) struct Gaps {
     stated: HashSet<u64>,
     /// Bytes of them.
     bytes: u64,
+    /// Bytes at most of a newest file that is missing and of which nothing tells how long it was.
+    unmeasured_bytes_max: u64,
     queues: HashMap<u64, QueueGaps>,
 }
 
@@ -122,11 +124,12 @@ impl Gaps {
         }
     }
 
-    /// No file is there, and nothing tells where they ended.
-    pub(super) fn all_is_missing(&mut self) {
+    /// The newest file is missing, and nothing tells where it ended. `bytes_max`: how long it can have been, if it is known where it began.
+    pub(super) fn end_is_missing(&mut self, bytes_max: Option<u64>) {
         self.count += 1;
         self.stateful = self.count;
         self.has_hidden_bodies = true;
+        self.unmeasured_bytes_max = bytes_max.unwrap_or(0);
     }
 
     /// Whether the newest state record of a queue may be among what cannot be read. Of the end of the log that is not believed: see
@@ -172,9 +175,14 @@ impl Gaps {
         self.queues.get(&id).map_or(0, |queue| queue.stated.0)
     }
 
-    /// Bytes that cannot be read.
+    /// Bytes that cannot be read, beside those of a newest file that is missing.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes at most of a newest file that is missing and of which nothing tells how long it was; 0 if there is none.
+    pub(super) fn unmeasured_bytes_max(&self) -> u64 {
+        self.unmeasured_bytes_max
     }
 
     /// The queue whose record seems to be all that follows the last good one, and brings it messages.
@@ -226,7 +234,7 @@ impl Gaps {
 
     /// Messages at most that any queue can have had in what cannot be read.
     pub(super) fn any_messages_max(&self) -> u64 {
-        self.bytes / MESSAGE_BYTES_MIN
+        (self.bytes + self.unmeasured_bytes_max) / MESSAGE_BYTES_MIN
     }
 
     /// What the queue may have lost of which nothing that follows tells.
@@ -235,7 +243,8 @@ impl Gaps {
             return None;
         }
         // Without any file nobody knows how long they were.
-        Some(if self.bytes == 0 { UntoldLoss::Unknown } else { UntoldLoss::AtMost(self.any_messages_max()) })
+        let bytes_max = self.bytes + self.unmeasured_bytes_max;
+        Some(if bytes_max == 0 { UntoldLoss::Unknown } else { UntoldLoss::AtMost(self.any_messages_max()) })
     }
 }
 

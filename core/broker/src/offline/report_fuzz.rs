@@ -157,8 +157,12 @@ fn end_of_log(folder: &Path) -> (u64, bool) {
 /// Whether the end of the log is gone and what is left looks as the log of a server that was killed there.
 fn is_shorter_unseen(base: &Path, damaged: &Path) -> bool {
     let (end, is_whole) = end_of_log(damaged);
+    let newest =
+        list_log_files(&RealDisk, &damaged.join("log")).expect("it is there").last().map(|it| it.first);
     let held = read_manifest(&RealDisk, &damaged.join("log")).expect("nobody damages it");
-    is_whole && end < end_of_log(base).0 && held.is_none_or(|held| held.end.0 <= end)
+    let is_held =
+        held.is_none_or(|held| held.end.0 <= end && newest.is_some_and(|first| first >= held.newest));
+    is_whole && end < end_of_log(base).0 && is_held
 }
 
 /// Takes records off the end of the log, just where one begins or a byte later: by zeros, or by cutting.
@@ -196,22 +200,32 @@ fn wreck_record((path, first, end): &RecordOf, random: &SeededRandom) -> String 
     format!("a state record wrecked at byte {at} of {}", path.display())
 }
 
+/// Damages a folder somewhere, and says how.
+fn harm_anywhere(folder: &Path, random: &SeededRandom) -> String {
+    let mut files: Vec<PathBuf> = crate::recovery::tests::files_below(folder);
+    // Without users nobody could look into the new folder.
+    files.retain(|file| file.starts_with(folder.join("log")) || file.starts_with(folder.join("segments")));
+    let states = states(folder);
+    match random.below(8) {
+        0 => shorten(folder, random),
+        1..=3 if !states.is_empty() => wreck_record(one_of(&states, random), random),
+        _ => harm(one_of::<PathBuf>(&files, random), *one_of(&HARMS, random), random),
+    }
+}
+
+/// Takes the newest file of the log away.
+fn lose_newest(folder: &Path) -> String {
+    let files = list_log_files(&RealDisk, &folder.join("log")).expect("it is there");
+    let newest = files.last().expect("there is one").path.clone();
+    std::fs::remove_file(&newest).expect("it is there");
+    format!("{} is missing", newest.display())
+}
+
 /// Damages a copy, and says what of the report is wrong.
-fn trial(base: &Base, seed: u64) -> Vec<String> {
-    let random = SeededRandom::new(seed);
+fn trial(base: &Base, damage: impl FnOnce(&Path) -> String) -> Vec<String> {
     let damaged = tempfile::tempdir().expect("a folder");
     copy(base.folder.path(), damaged.path());
-    let mut files: Vec<PathBuf> = crate::recovery::tests::files_below(damaged.path());
-    // Without users nobody could look into the new folder.
-    files.retain(|file| {
-        file.starts_with(damaged.path().join("log")) || file.starts_with(damaged.path().join("segments"))
-    });
-    let states = states(damaged.path());
-    let what = match random.below(8) {
-        0 => shorten(damaged.path(), &random),
-        1..=3 if !states.is_empty() => wreck_record(one_of(&states, &random), &random),
-        _ => harm(one_of::<PathBuf>(&files, &random), *one_of(&HARMS, &random), &random),
-    };
+    let what = damage(damaged.path());
     let is_shorter = is_shorter_unseen(base.folder.path(), damaged.path());
     let (survey, held) = salvaged(damaged.path());
     if is_mistaken(base.folder.path(), damaged.path()) {
@@ -248,11 +262,18 @@ fn what_is_reported_is_what_is_there() {
     for seed in seeds() {
         let base = base(seed);
         for nth in 0..TRIALS {
-            let found = trial(&base, seed * 1000 + nth);
+            let random = SeededRandom::new(seed * 1000 + nth);
+            let found = trial(&base, |folder| harm_anywhere(folder, &random));
             if !found.is_empty() {
                 wrong.push(format!("seed {seed}, damage {nth}:\n{}", found.join("\n")));
             }
         }
     }
     assert!(wrong.is_empty(), "{} are wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_is_reported_of_a_log_without_its_newest_file_is_what_is_there() {
+    let wrong: Vec<String> = seeds().into_iter().flat_map(|seed| trial(&base(seed), lose_newest)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use commitlog::{
-    ClosedLog, DataDir, DataDirError, DataDirLock, Found, LogError, LogFile, LogOptions, Position, Record,
-    SegmentError, SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments,
+    ClosedLog, DataDir, DataDirError, DataDirLock, Found, Held, LogError, LogFile, LogOptions, Position,
+    Record, SegmentError, SnapshotError, inspect_log_file, list_kept_files, list_log_files, list_segments,
     read_all_snapshots, read_manifest, segments_exist,
 };
 use metadata::State;
@@ -355,8 +355,10 @@ impl Offline {
         if let Some(held) = held {
             gaps.expect(held.end.0);
         }
-        if files.is_empty() {
-            gaps.all_is_missing();
+        if held.is_some_and(|held| ends_unknown(held, files)) {
+            gaps.end_is_missing(Some(file_bytes_max()));
+        } else if files.is_empty() {
+            gaps.end_is_missing(None);
         }
         Ok((contents, bodies, gaps))
     }
@@ -508,6 +510,17 @@ impl Offline {
         survey.segments_unneeded = survey.segments.saturating_sub(needed.segments);
         Ok(())
     }
+}
+
+/// Whether the newest file of a log is missing and nothing tells where it ended: a server that was killed has written down where it began.
+fn ends_unknown(held: Held, files: &[LogFile]) -> bool {
+    held.end <= held.newest && files.last().is_none_or(|last| last.first < held.newest)
+}
+
+/// Bytes that a file of a log has at most: one write may exceed the bound of files, by what may wait to be written.
+fn file_bytes_max() -> u64 {
+    let LogOptions { file_bytes_max, pending_bytes_max, .. } = LogOptions::default();
+    file_bytes_max + pending_bytes_max
 }
 
 /// Tells of messages in queues that the metadata do not name.

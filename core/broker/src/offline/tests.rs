@@ -350,6 +350,46 @@ fn messages_in_a_missing_file_of_the_log_are_counted_by_those_behind_it() {
     assert!(!told.contains("cannot be known"), "{told}");
 }
 
+/// The newest file of the log of a server that was killed with these messages in it is missing: the manifest says that there was one, and not
+/// where it ended.
+fn lose_newest_file_of_killed(dir: &Path, id: QueueId, numbers: std::ops::Range<u64>) {
+    let manifest = dir.join("log.manifest");
+    let before = files_below(&dir.join("log"));
+    let disk = std::sync::Arc::new(platform::RealDisk);
+    let (log, _) = commitlog::Log::open(disk, &dir.join("log"), commitlog::LogOptions::default()).unwrap();
+    let alive = std::fs::read(&manifest).unwrap();
+    log.close().unwrap();
+    enqueue(dir, id, numbers);
+    files_below(&dir.join("log"))
+        .iter()
+        .filter(|file| !before.contains(file))
+        .for_each(|file| std::fs::remove_file(file).unwrap());
+    std::fs::write(&manifest, alive).unwrap();
+}
+
+#[test]
+fn a_missing_newest_file_of_a_killed_server_is_told_at_every_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    lose_newest_file_of_killed(dir.path(), ids[0], 3..8);
+    let told = survey(dir.path());
+    let most = (128 << 20) / 24;
+    for queue in &told.queues {
+        assert_eq!((queue.messages, queue.untold_loss), (ALL, Some(UntoldLoss::AtMost(most))), "{told:?}");
+    }
+    let texts = &told.problems.texts;
+    assert!(texts.iter().any(|text| text.contains("files after ")), "{told:?}");
+    let is_counted = |text: &String| {
+        text.contains("the newest file is missing") && text.contains(&format!("{most} messages at most"))
+    };
+    assert!(texts.iter().any(is_counted), "{told:?}");
+    assert_eq!(salvaged(dir.path()), both(ALL, ALL));
+    // The others as well: what they held is known, and not what the newest did.
+    files_below(&dir.path().join("log")).iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    let all = survey(dir.path()).queues.iter().map(|queue| queue.untold_loss).collect::<Vec<_>>();
+    assert!(all.iter().all(|told| matches!(told, Some(UntoldLoss::AtMost(all)) if *all > most)), "{all:?}");
+}
+
 #[test]
 fn messages_without_metadata_go_to_queues_named_after_their_numbers() {
     let dir = tempfile::tempdir().unwrap();

@@ -43,12 +43,16 @@ pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, u8>, numbers: &Number
         let left = if is_counted { numbers.left(queue) } else { u64::MAX };
         queue.unread_messages_max = gaps.messages_max(queue.id).min(left);
     }
-    if gaps.bytes() == 0 {
-        return;
-    }
+    let unread = match (gaps.bytes(), gaps.unmeasured_bytes_max()) {
+        (0, 0) => return,
+        (bytes, 0) => format!("{bytes} bytes of records cannot be read"),
+        (bytes, most) => format!(
+            "the newest file is missing, and nothing tells how long it was: {most} bytes at most. Beside it, {bytes} bytes of records cannot be read"
+        ),
+    };
     let known: u64 = survey.queues.iter().map(|queue| queue.unread_messages_max).sum();
     let open = survey.queues.iter().filter(|queue| queue.untold_loss.is_some()).count();
-    let (bytes, most) = (gaps.bytes(), gaps.any_messages_max());
+    let most = gaps.any_messages_max();
     let rest = match open {
         0 => String::new(),
         _ => format!(
@@ -59,7 +63,7 @@ pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, u8>, numbers: &Number
         (0, 1..) => String::new(),
         _ => format!(": by what comes behind them, up to {known} messages are lost"),
     };
-    survey.problems.add(format!("log/: {bytes} bytes of records cannot be read{counted}{rest}"));
+    survey.problems.add(format!("log/: {unread}{counted}{rest}"));
     let unneeded = survey.segments_unneeded;
     if unneeded > 0 {
         survey.problems.add(format!(

@@ -394,7 +394,8 @@ impl Classic {
     }
 
     /// Writes what no state record can hold to segments, and what lies in these parts of the log, or in these segments, to others. A
-    /// state record follows.
+    /// state record follows. Small blocks that are closed go along with what leaves a segment: where memory is short they came to the
+    /// new one later, unknown to the state record, which made it sparse again after every start.
     pub(super) fn write_out(&mut self, vacate: &[Range<u64>], sparse: &[u64], fx: &mut impl Effects) {
         let mut missing = 0;
         let mut left_in_log: SmallVec<[(Place, u32); 16]> = SmallVec::new();
@@ -416,10 +417,14 @@ impl Classic {
                         missing += 1;
                         continue;
                     }
-                    None if block.live_bytes > INLINE_BYTES_MAX => {
+                    None if block.live_bytes > INLINE_BYTES_MAX
+                        || (!sparse.is_empty() && block.shared_bytes().is_some()) =>
+                    {
                         block.close();
                         let range = block.place_in_log(self.oldest_log);
-                        if let Some(range) = range.filter(|range| !range.touches(vacate)) {
+                        let stays =
+                            |range: &LogRange| !range.touches(vacate) && block.live_bytes > INLINE_BYTES_MAX;
+                        if let Some(range) = range.filter(stays) {
                             block.writing = true;
                             block.put_at(Place::Log(range));
                             left_in_log.push((Place::Log(range), block.live_bytes));

@@ -138,3 +138,30 @@ fn a_backlog_in_the_log_names_its_bodies_and_asks_for_them_when_it_is_read_there
     bench.settle(SettleHow::Ack, MessageSeq(0), 40);
     assert!(bench.queue.bodies().is_empty());
 }
+
+#[test]
+fn small_blocks_go_along_with_a_compaction_and_need_not_be_written_when_memory_is_short_later() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 100 << 10, ..durable() });
+    let held: Vec<HeldBody> = (0..40).map(|id| bench.share(id + 1, 20_000)).collect();
+    for held in &held {
+        bench.publish_shared(held);
+        bench.run_disk();
+    }
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(0, &mut bench.world);
+    // Most of the segment is of nobody.
+    bench.queue = bench.restarted_with(|recovering| recovering.note_segment_bytes(1, 1 << 20));
+    bench.segment = 2;
+    bench.queue.compact(&mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(0, &mut bench.world);
+    assert_eq!(bench.world.deleted, [1]);
+    bench.queue = bench.restarted();
+    let blocks_on_disk = bench.disk.len();
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.bodies(), held.iter().map(|held| &held.bytes[..]).collect::<Vec<_>>());
+    assert!(bench.queue.resident_bytes() < 200 << 10, "{}", bench.queue.resident_bytes());
+    assert_eq!(bench.disk.len(), blocks_on_disk, "nothing is written that the state record does not name");
+}

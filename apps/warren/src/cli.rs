@@ -141,7 +141,7 @@ pub enum DiagAction {
         #[arg(long, value_name = "NEWDIR")]
         to: PathBuf,
     },
-    /// Print the records of one file: of log/, meta/ or segments/
+    /// Print the records of one file: of log/, meta/ or segments/, snapshots (.snap) too
     Dump {
         /// The file
         #[arg(value_name = "FILE")]

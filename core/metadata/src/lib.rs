@@ -52,6 +52,6 @@ pub use records::{
     Binding, Destination, ExchangeRecord, Permissions, Policy, QueueRecord, TopicPermissions, User, VhostName,
 };
 pub use refusal::{Compared, Kind, Refusal};
-pub use snapshot::{SNAPSHOT_MAGIC, SNAPSHOT_VERSION};
+pub use snapshot::{SNAPSHOT_MAGIC, SNAPSHOT_VERSION, snapshot_facts};
 pub use state::{State, is_durable_id};
 pub use vhost::Vhost;

@@ -25,6 +25,32 @@ pub const SNAPSHOT_VERSION: u16 = 1;
 
 const CHECKSUM_BYTES: usize = 4;
 
+/// The facts in a snapshot, in an order in which they make its state from nothing.
+///
+/// # Errors
+/// [`DecodeError`] when it is damaged or of a version that this build does not know.
+pub fn snapshot_facts(bytes: &[u8]) -> Result<Vec<Fact>, DecodeError> {
+    Fact::decode_all(facts_of(bytes)?)
+}
+
+/// The encoded facts in a snapshot that is whole.
+fn facts_of(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+    let mut header = Reader::new(bytes);
+    if header.take(SNAPSHOT_MAGIC.len())? != SNAPSHOT_MAGIC {
+        return Err(DecodeError::BadMagic);
+    }
+    let found = u16::get(&mut header)?;
+    if found != SNAPSHOT_VERSION {
+        return Err(DecodeError::UnknownVersion { found, known_max: SNAPSHOT_VERSION });
+    }
+    let (checked, stored) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(DecodeError::Truncated)?;
+    let (stored, computed) = (u32::from_be_bytes(*stored), crc32fast::hash(checked));
+    if stored != computed {
+        return Err(DecodeError::BadChecksum { stored, computed });
+    }
+    checked.get(SNAPSHOT_MAGIC.len() + size_of::<u16>()..).ok_or(DecodeError::Truncated)
+}
+
 impl State {
     /// Appends a snapshot of the durable part.
     pub fn encode_snapshot(&self, out: &mut Vec<u8>) {
@@ -41,22 +67,8 @@ impl State {
     /// # Errors
     /// [`DecodeError`] when it is damaged or of a version that this build does not know.
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut header = Reader::new(bytes);
-        if header.take(SNAPSHOT_MAGIC.len())? != SNAPSHOT_MAGIC {
-            return Err(DecodeError::BadMagic);
-        }
-        let found = u16::get(&mut header)?;
-        if found != SNAPSHOT_VERSION {
-            return Err(DecodeError::UnknownVersion { found, known_max: SNAPSHOT_VERSION });
-        }
-        let (checked, stored) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(DecodeError::Truncated)?;
-        let (stored, computed) = (u32::from_be_bytes(*stored), crc32fast::hash(checked));
-        if stored != computed {
-            return Err(DecodeError::BadChecksum { stored, computed });
-        }
-        let facts = checked.get(SNAPSHOT_MAGIC.len() + size_of::<u16>()..).ok_or(DecodeError::Truncated)?;
         let mut state = Self::new();
-        state.replay_encoded(facts)?;
+        state.replay_encoded(facts_of(bytes)?)?;
         Ok(state)
     }
 

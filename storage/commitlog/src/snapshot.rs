@@ -127,6 +127,23 @@ pub struct SnapshotFile {
     pub state: Option<Vec<u8>>,
 }
 
+impl SnapshotFile {
+    /// Looks at one file, also at one that was set aside, and changes nothing; `None` when its name is not that of a snapshot.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Version`], [`SnapshotError::Io`].
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SnapshotError> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.strip_suffix(".damaged").unwrap_or(name).strip_suffix(".snap");
+        let Some(position) =
+            name.and_then(|name| name.rsplit_once('-')).and_then(|(_, digits)| position_of(digits))
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Self { path: path.to_owned(), position, state: read(disk, path, position)? }))
+    }
+}
+
 /// All snapshots of `name`, newest first, damaged ones too; changes nothing. None when there is no such directory.
 ///
 /// # Errors
@@ -200,12 +217,17 @@ fn snapshots(disk: &dyn Disk, dir: &Path, name: &str) -> Result<Vec<(Position, P
     let names = disk.list(dir).map_err(IoFailure::of("list", dir))?;
     let found = names.iter().filter_map(|file| {
         let digits = file.strip_prefix(name)?.strip_prefix('-')?.strip_suffix(".snap")?;
-        let position = u64::from_str_radix(digits, 16).ok()?;
-        (digits.len() == 16).then(|| (Position(position), dir.join(file)))
+        Some((position_of(digits)?, dir.join(file)))
     });
     let mut found: Vec<_> = found.collect();
     found.sort_unstable();
     Ok(found)
+}
+
+/// The position in the name of a file.
+fn position_of(digits: &str) -> Option<Position> {
+    let position = u64::from_str_radix(digits, 16).ok()?;
+    (digits.len() == 16).then_some(Position(position))
 }
 
 /// Removes all but the newest, and what was left of unfinished ones; returns the oldest kept position.

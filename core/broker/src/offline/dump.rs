@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use commitlog::{Found, LogFile, Record, SegmentFile, inspect_log_file, list_kept_files, list_log_files};
-use metadata::{ExchangeByFact, Fact, QueueByFact};
+use commitlog::{
+    Found, LogFile, Record, SegmentFile, SnapshotFile, inspect_log_file, list_kept_files, list_log_files,
+};
+use metadata::{ExchangeByFact, Fact, QueueByFact, snapshot_facts};
 use platform::RealDisk;
 use queues::RecordKind;
 
@@ -23,7 +25,7 @@ pub fn kind_name(log: &str, kind: u8) -> &'static str {
     }
 }
 
-/// Shows the records or blocks of `file`, a log file or a segment, at most `limit`; returns how many there are more.
+/// Shows the records, blocks or facts of `file`, a log file, a segment or a snapshot, at most `limit`; returns how many there are more.
 ///
 /// # Errors
 /// The file is none of those or cannot be read; what `show` returns.
@@ -33,7 +35,7 @@ pub fn dump(
     show: impl FnMut(String) -> std::io::Result<()>,
 ) -> Result<u64, OfflineError> {
     let unknown = || {
-        let text = "it is neither a file of a log (NAME.log, NAME.kept) nor a segment (FF/NAME.seg)";
+        let text = "it is neither a file of a log (NAME.log, NAME.kept) nor a segment (FF/NAME.seg) nor a snapshot (NAME-POSITION.snap)";
         OfflineError::Io(file.to_owned(), std::io::Error::new(std::io::ErrorKind::InvalidInput, text))
     };
     let mut lines = Lines { left: limit, more: 0, show, failed: None };
@@ -57,6 +59,9 @@ pub fn dump(
             if end < segment.bytes {
                 lines.add(|| format!("byte {end}: what follows is not as it was written"));
             }
+        }
+        Some("snap" | "damaged") => {
+            dump_snapshot(&SnapshotFile::open(&RealDisk, file)?.ok_or_else(unknown)?, &mut lines);
         }
         _ => return Err(unknown()),
     }
@@ -83,6 +88,27 @@ fn dump_log<S: FnMut(String) -> std::io::Result<()>>(
             lines.add(|| format!("byte {offset}: {bytes} bytes of an unfinished write"));
         }
     })?)
+}
+
+fn dump_snapshot<S: FnMut(String) -> std::io::Result<()>>(file: &SnapshotFile, lines: &mut Lines<S>) {
+    let SnapshotFile { path, position, state } = file;
+    let Some(state) = state else {
+        return lines.add(|| "the snapshot is damaged: its checksum does not match".into());
+    };
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = name.split_once('-').map_or(name, |(name, _)| name);
+    let bytes = state.len();
+    match name {
+        "metadata" => {
+            lines.add(|| format!("snapshot of the metadata at position {position}: {bytes} bytes"));
+            match snapshot_facts(state) {
+                Ok(facts) => facts.iter().for_each(|it| lines.add(|| fact(it))),
+                Err(error) => lines.add(|| format!("they cannot be read: {error}")),
+            }
+        }
+        "epoch" => lines.add(|| format!("the folder of segments was opened {position} times")),
+        _ => lines.add(|| format!("snapshot of {name}, number {position}: {bytes} bytes")),
+    }
 }
 
 /// One record in words.

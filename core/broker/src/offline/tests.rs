@@ -524,6 +524,45 @@ fn a_dump_shows_records_up_to_its_bound() {
     assert!(dump(&dir.path().join("warren.lock"), 1, |_| Ok(())).is_err());
 }
 
+#[test]
+fn a_dump_shows_snapshots_and_those_that_are_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let new = tempfile::tempdir().unwrap();
+    let to = new.path().join("new");
+    Offline::open(dir.path()).unwrap().salvage(&to).unwrap();
+    let shown = |path: &Path, limit| {
+        let mut lines = Vec::new();
+        let show = |line| {
+            lines.push(line);
+            Ok(())
+        };
+        let more = dump(path, limit, show).unwrap();
+        (lines, more)
+    };
+    let snapshot = |folder: &str| {
+        let is_snapshot = |file: &std::path::PathBuf| file.extension().is_some_and(|it| it == "snap");
+        files_below(&to.join(folder)).into_iter().find(is_snapshot).unwrap()
+    };
+    let (lines, more) = shown(&snapshot("meta"), 1000);
+    assert!(more == 0 && lines[0].starts_with("snapshot of the metadata at position 0: "), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("queue 'a' in '/' number ")), "{lines:?}");
+    let (first, more) = shown(&snapshot("meta"), 1);
+    assert_eq!((&first[..], more), (&lines[..1], lines.len() as u64 - 1));
+    let epoch = shown(&snapshot("segments"), 10).0;
+    assert!(epoch.len() == 1 && epoch[0].starts_with("the folder of segments was opened "), "{epoch:?}");
+    flip(&snapshot("meta"), 60);
+    let aside = snapshot("meta").with_extension("snap.damaged");
+    std::fs::copy(snapshot("meta"), &aside).unwrap();
+    for path in [snapshot("meta"), aside] {
+        assert_eq!(shown(&path, 10).0, ["the snapshot is damaged: its checksum does not match"]);
+    }
+    assert!(
+        dump(&to.join("meta").join("metadata.snap"), 1, |_| Ok(())).is_err(),
+        "a name without a position"
+    );
+}
+
 /// The newest file of the log that has records.
 fn newest_log(dir: &Path) -> std::path::PathBuf {
     let files = files_below(&dir.join("log"));

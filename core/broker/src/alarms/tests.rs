@@ -141,7 +141,7 @@ fn where_little_is_free_letters_are_written_as_far_as_an_eighth_of_the_reserve_i
     world.alarms.log_waits();
     assert!(world.alarms.room_for_letters() == 0);
     world.alarms.log_goes_on();
-    let kept_bytes = 4 << 20;
+    let kept_bytes = 25_000_000 / 2;
     let may_go_after = |free_bytes: u64, letters: [u64; 2]| {
         world.disk.set_space_bytes(Some(free_bytes));
         world.look();

@@ -295,20 +295,20 @@ impl Alarms {
         self.look();
     }
 
-    /// Whether a message that is larger than what may wait to be written finds room in the log, in which so much waits. One that does not
+    /// Whether what is larger than may wait to be written, a message or several that come together, finds room in the log, in which so much waits. One that does not
     /// would keep everybody waiting, those too who could make room.
     ///
     /// # Errors
     /// [`Refused::Storage`] with both sizes.
     #[cold]
-    pub(crate) fn check_room(&self, size: u64, pending_bytes: u64) -> Result<(), Refused> {
+    pub(crate) fn check_room(&self, what: &str, size: u64, pending_bytes: u64) -> Result<(), Refused> {
         let free = self.free_disk_bytes().unwrap_or(u64::MAX);
         let needed = size.saturating_add(pending_bytes).saturating_add(self.waiting_bytes_max());
         if free >= needed {
             return Ok(());
         }
         let text =
-            format!("the disk is nearly full: {free} bytes are free, too few for a message of {size} bytes");
+            format!("the disk is nearly full: {free} bytes are free, too few for {what} of {size} bytes");
         Err(Refused::Storage(text.into()))
     }
 

@@ -15,6 +15,7 @@ use stdx::ConnectionId;
 
 use crate::access::{Principal, User};
 use crate::alarms::Alarms;
+use crate::alarms::Raised;
 use crate::announcements::changes::Done;
 use crate::announcements::events::{EVENT_EXCHANGE, INTERNAL};
 use crate::background::Job;
@@ -23,7 +24,7 @@ use crate::cell::QueueRef;
 use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::Deletions;
-use crate::control::durable::adds_durable;
+use crate::control::durable::{adds_durable, may_come_in_numbers};
 use crate::control::long_changes::LongChanges;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
@@ -122,6 +123,7 @@ impl Inner {
         let command = decide(&writer.state)?;
         let command = command.borrow();
         if let Err(refused) = self.services.alarms.check_durable()
+            && (may_come_in_numbers(command) || self.services.alarms.raised().has(Raised::STORAGE_FAILED))
             && adds_durable(&writer.state, command)
         {
             return Err(refused);

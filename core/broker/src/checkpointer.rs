@@ -36,6 +36,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while the disk is full.
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The same after not every queue could move its messages, while the disk is short of room: each attempt writes something.
+const SHORT_RETRY_INTERVAL: Duration = Duration::from_secs(2);
+
 /// How often to look for the answer of a queue. Nobody waits for a checkpoint.
 const ANSWER_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -304,7 +307,8 @@ impl Checkpointer {
             Ok(true) if do_deleted_need => return (Phase::Syncing { position, goal, free }, later),
             Ok(true) if !free.is_log_free => {
                 tracing::warn!(position, "old log files are kept: not every queue could move its messages");
-                Err(RETRY_INTERVAL)
+                // What holds them is settled by consumers, and letters follow, which make the room that all wait for.
+                Err(if self.0.0.lock().disk_is_short { SHORT_RETRY_INTERVAL } else { RETRY_INTERVAL })
             }
             Ok(true) => retire_files(services, position, |file| free.pins.afterlife(file))
                 .and_then(|files| Ok(files + remove_kept(services, &free.pins)?)),

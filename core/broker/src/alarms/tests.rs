@@ -131,7 +131,7 @@ fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_wait
 }
 
 #[test]
-fn where_little_is_free_letters_are_written_as_far_as_an_eighth_of_the_reserve_is_left() {
+fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_left() {
     let world = world();
     world.alarms.set_disk_limit(DiskLimit::Bytes(0));
     world.disk.set_space_bytes(Some(25_000_000));
@@ -165,7 +165,7 @@ fn a_message_that_is_larger_than_what_may_wait_needs_room_of_its_own() {
     world.alarms.set_disk_limit(DiskLimit::Bytes(0));
     let may_come = |free_bytes: u64| {
         world.disk.set_space_bytes(Some(25_000_000 + free_bytes));
-        world.alarms.check_room(20_000_000, 1_000_000)
+        world.alarms.check_room("a message", 20_000_000, 1_000_000)
     };
     assert!(may_come(21_000_000 + 25_000_000 / 4).is_ok());
     let Err(Refused::Storage(why)) = may_come(21_000_000 + 25_000_000 / 4 - 1) else {

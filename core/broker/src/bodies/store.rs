@@ -147,8 +147,13 @@ impl Bodies {
     /// One body for `queues` queues, copied once; `None` when each may as well have its own.
     #[inline]
     pub(crate) fn share(&self, segments: &SegmentIo, body: &[u8], queues: usize) -> Option<HeldBody> {
-        let is_shared = queues > 1 && body.len() >= self.sizes.bytes_min;
-        is_shared.then(|| self.copy(segments, body))
+        self.shares(body.len(), queues).then(|| self.copy(segments, body))
+    }
+
+    /// Whether so many queues share a body.
+    #[inline]
+    pub(crate) fn shares(&self, body_bytes: usize, queues: usize) -> bool {
+        queues > 1 && body_bytes >= self.sizes.bytes_min
     }
 
     /// Bytes of a body that are counted while they are in memory.

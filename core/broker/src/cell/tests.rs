@@ -1,6 +1,7 @@
 //! Cells of a real broker on a folder of its own: what one queue's fault does to others, and what a crash between two
 //! cells leaves. Stopping at a point is done by holding a cell, never by waiting.
 
+mod amplified;
 mod gets;
 mod letters;
 mod stalls;

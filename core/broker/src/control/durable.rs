@@ -34,3 +34,34 @@ pub(crate) fn adds_durable(state: &State, command: &Command) -> bool {
         _ => true,
     }
 }
+
+/// Whether a command is one of those that clients send by the thousand, or holds such. Others are of people who may have to mend a node
+/// whose disk is full: they are few and small.
+pub(crate) fn may_come_in_numbers(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::DeclareQueue(_) | Command::DeclareExchange(_) | Command::Bind(_) | Command::ImportBatch(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::QueueDeclare;
+    use crate::test_broker::driven;
+
+    #[test]
+    fn on_a_full_disk_people_may_change_what_they_need_while_clients_declare_nothing_new() {
+        let (broker, _driver, principal, _) = driven();
+        let declare = || {
+            let arguments = wire::amqp091::Table::EMPTY;
+            let (durable, exclusive, auto_delete) = (true, false, false);
+            let declare = QueueDeclare { name: b"new", durable, exclusive, auto_delete, arguments };
+            broker.declare_queue(&principal, declare).is_ok()
+        };
+        broker.alarms().disk_full();
+        assert!(broker.add_user("mender", "secret", &[]).is_ok());
+        assert!(!declare());
+        broker.alarms().storage_failed("a disk");
+        assert!(broker.add_user("other", "secret", &[]).is_err());
+    }
+}

@@ -26,6 +26,12 @@ use crate::stats::{MessageSizes, PublishCounters, Sizes, Stray};
 /// Bytes of publishes gathered before they are handed over without waiting for the end of the read.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
 
+/// What a queue writes of a message beside its body, bytes, about.
+const RECORD_BYTES: usize = 128;
+
+/// Where the disk is nearly full, of what may wait to be written one hand-over has at most: 1 / this.
+const HANDED_PART: u64 = 8;
+
 /// Longest time to live, milliseconds: ten years (B99).
 const TTL_MS_MAX: u64 = queues::TIMER_MS_MAX as u64;
 
@@ -113,6 +119,10 @@ pub struct Publisher {
     run: Run,
     latest: Option<Latest>,
     has_published: bool,
+    /// As many queues as a message of the batch goes to at most.
+    copies: usize,
+    /// Whether log and segments are to be asked whether they take more before the next message.
+    is_to_look: bool,
 }
 
 /// The latest message of the batch, if another one on its channel with the same names and properties goes the same way.
@@ -187,6 +197,8 @@ impl Publisher {
             run: Run::default(),
             latest: None,
             has_published: false,
+            copies: 0,
+            is_to_look: false,
         }
     }
 
@@ -201,8 +213,12 @@ impl Publisher {
         if self.batch.bytes() > BATCH_BYTES_MAX {
             self.flush();
         }
+        let waiting_bytes_max = self.broker.alarms().waiting_bytes_max();
+        if waiting_bytes_max < u64::MAX {
+            self.begin_near_full(waiting_bytes_max);
+        }
         self.check_size(&message)?;
-        if !self.is_alike(channel, &message) {
+        if waiting_bytes_max < u64::MAX || !self.is_alike(channel, &message) {
             return self.publish_anew(channel, message);
         }
         let mut body = Some(message.body);
@@ -219,6 +235,63 @@ impl Publisher {
         self.inspect(channel, message).map(drop)
     }
 
+    /// Where the disk is nearly full a read of a connection must not be more than may wait when each of its queues has written it: it is
+    /// handed over in parts, after each of which its session looks whether log and segments take more.
+    #[cold]
+    fn begin_near_full(&mut self, waiting_bytes_max: u64) {
+        let bytes = self.batch.bytes() + self.batch.len() * RECORD_BYTES;
+        if (bytes as u64).saturating_mul(self.copies as u64) > waiting_bytes_max / HANDED_PART {
+            self.flush();
+        }
+        self.is_to_look |= self.batch.len() == 0;
+    }
+
+    /// Whether [`Publisher::poll_ready`] is to be asked before the next message, though a read is not over.
+    #[inline]
+    pub fn is_to_look(&mut self) -> bool {
+        std::mem::take(&mut self.is_to_look)
+    }
+
+    /// Whether a transaction would find room on a disk that is nearly full. Nobody can stop in its middle.
+    ///
+    /// # Errors
+    /// [`Refused::Storage`] when it would not, and what refuses one of its messages now.
+    pub fn check_transaction<'a>(
+        &mut self,
+        channel: &mut PublishChannel,
+        messages: impl Iterator<Item = Incoming<'a>>,
+    ) -> Result<(), Refused> {
+        if self.broker.alarms().waiting_bytes_max() == u64::MAX {
+            return Ok(());
+        }
+        let mut bytes = 0u64;
+        for message in messages {
+            let Inspected { rewritten, facts, copies } = self.inspect(channel, &message)?;
+            if facts.persistent {
+                let raw = rewritten.as_deref().unwrap_or(message.properties);
+                channel.routes.route(&self.principal, message.routing_key, raw, copies.as_deref());
+                bytes += self.written_bytes(message.body.len(), channel.routes.queues().len());
+            }
+        }
+        self.check_written(bytes, "a transaction")
+    }
+
+    /// What so many queues write of a message, bytes.
+    fn written_bytes(&self, body_bytes: usize, queues: usize) -> u64 {
+        let is_shared = self.broker.services().bodies.shares(body_bytes, queues);
+        let bodies = if is_shared { 1 } else { queues };
+        (bodies * body_bytes + queues * RECORD_BYTES) as u64
+    }
+
+    /// Whether that may wait, or finds room on the disk beside what may.
+    fn check_written(&self, bytes: u64, what: &str) -> Result<(), Refused> {
+        let alarms = self.broker.alarms();
+        if bytes <= alarms.waiting_bytes_max() {
+            return Ok(());
+        }
+        alarms.check_room(what, bytes, self.broker.services().log.pending_bytes())
+    }
+
     #[inline]
     fn check_size(&self, message: &Incoming<'_>) -> Result<(), Refused> {
         let (size, max) = (message.body.len() as u64, self.broker.options().message_size_max);
@@ -227,7 +300,7 @@ impl Publisher {
         }
         let is_persistent = || Properties::new(message.properties).delivery_mode() == Some(2);
         if size > self.broker.alarms().waiting_bytes_max() && is_persistent() {
-            return self.broker.alarms().check_room(size, self.broker.services().log.pending_bytes());
+            return self.check_written(size, "a message");
         }
         Ok(())
     }
@@ -261,11 +334,12 @@ impl Publisher {
         let latest = self.latest.as_ref().expect("it was asked for");
         let Latest { way, queue_count, group, entry: like, .. } = *latest;
         let max = self.broker.options().message_size_max;
+        let (bytes_max, count_max) = self.alike_max(queue_count);
         let first = channel.latest_publish + 1;
         let from = self.batch.len() as u32;
         let mut count = 0;
         let mut refused = Ok(());
-        while self.batch.bytes() <= BATCH_BYTES_MAX
+        while (count == 0 || (self.batch.bytes() <= bytes_max && count < count_max))
             && let Some(body) = next_body()
         {
             if body.len() as u64 > max {
@@ -294,6 +368,17 @@ impl Publisher {
         refused
     }
 
+    /// Bytes of a batch, and messages, from which on no more that are alike are added to it.
+    #[inline]
+    fn alike_max(&self, queue_count: usize) -> (usize, u64) {
+        let waiting_bytes_max = self.broker.alarms().waiting_bytes_max();
+        if waiting_bytes_max == u64::MAX {
+            return (BATCH_BYTES_MAX, u64::MAX);
+        }
+        let part = waiting_bytes_max / HANDED_PART / queue_count.max(1) as u64;
+        (BATCH_BYTES_MAX.min(part as usize), part / RECORD_BYTES as u64)
+    }
+
     fn publish_anew(
         &mut self,
         channel: &mut PublishChannel,
@@ -312,6 +397,10 @@ impl Publisher {
         let route = channel.routes.route(&self.principal, message.routing_key, raw, copies);
         if let Some(began) = began {
             self.broker.stages().end(Stage::Route, began);
+        }
+        if facts.persistent && self.broker.alarms().waiting_bytes_max() < u64::MAX {
+            let written = self.written_bytes(message.body.len(), channel.routes.queues().len());
+            self.check_written(written, "a message and its copies")?;
         }
         let raw = copies.and_then(|copies| copies.stripped.as_deref()).unwrap_or(raw);
         let annotations = copies.and_then(|copies| copies.hidden.as_deref()).unwrap_or_default();
@@ -399,6 +488,7 @@ impl Publisher {
         if queues.is_empty() {
             return if matches!(route, Route::Queues) { Routed::No } else { Routed::Yes };
         }
+        self.copies = self.copies.max(queue_count);
         let shared = self.broker.services().share(view.body, queue_count);
         let index = self.batch.push_with(view, extras.facts, extras.annotations, shared);
         let entry = self.batch.newest().copied();
@@ -461,7 +551,7 @@ impl Publisher {
         if self.batch.len() == 0 && self.confirms.is_none() {
             return;
         }
-        self.latest = None;
+        (self.latest, self.copies) = (None, 0);
         let mut batch = std::mem::take(&mut self.batch);
         batch.began = self.broker.stages().begin();
         let began = batch.began;

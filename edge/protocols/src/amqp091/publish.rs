@@ -3,6 +3,7 @@
 //! Refuses to know frames and queues. Nothing here allocates per message outside transactions and returns.
 
 use std::sync::atomic::Ordering;
+use std::task::{Context, Waker};
 
 use broker::{Incoming, Refused, Routed};
 use wire::amqp091::{AlikePublishes, Properties, encode_return, is_same};
@@ -50,6 +51,10 @@ impl Running {
         }
         if routed == Routed::No && content.mandatory {
             self.return_unroutable(number, content);
+        }
+        if self.publisher.is_to_look() {
+            self.publisher_full =
+                self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
         }
         Ok(())
     }

@@ -201,6 +201,7 @@ impl Running {
     /// transactions.
     pub(crate) fn commit(&mut self, number: u16) -> Outcome {
         self.sync();
+        self.check_transaction(number)?;
         let Some(transaction) = self.transaction(number) else {
             return Err(not_transactional(tx::Commit::ID));
         };
@@ -225,6 +226,15 @@ impl Running {
         self.note(number, |facts| (facts.messages_uncommitted, facts.acks_uncommitted) = (0, 0));
         let through = self.channel(number).publish.latest_publish();
         self.await_alone(number, tx::Commit::ID, Awaited::Committed { sink, through })
+    }
+
+    /// Before anything of it is done.
+    fn check_transaction(&mut self, number: u16) -> Outcome {
+        let channel = self.channels.get(number).expect("the channel is open");
+        let Mode::Transaction(transaction) = &channel.mode else { return Ok(()) };
+        let messages = each_kept(&transaction.messages, &transaction.arena);
+        let incoming = messages.map(|content| content.incoming());
+        self.publisher.check_transaction(&mut channel.publish, incoming).map_err(blame)
     }
 
     /// Adds settlements of a transaction to the batch.

@@ -17,6 +17,8 @@ use super::{QueueSurvey, Survey, UntoldLoss};
 const FANS: [&str; 2] = ["fan0", "fan1"];
 const QUEUES: [&str; 4] = ["fan0", "fan1", "alone", "prio"];
 const SEEDS: [u64; 2] = [3, 65];
+/// Of servers that were killed with much in the newest file of the log.
+const KILLED_SEEDS: [u64; 2] = [2, 4];
 const TRIALS: u64 = 15;
 const HARMS: [Harm; 6] =
     [Harm::Flip, Harm::Wreck(2), Harm::Wreck(60), Harm::Zeros(512), Harm::Zeros(4096), Harm::Cut];
@@ -250,16 +252,16 @@ fn trial(base: &Base, damage: impl FnOnce(&Path) -> String) -> Vec<String> {
 }
 
 /// Other seeds are asked for with `TEST_SEED=FROM-TO`.
-fn seeds() -> Vec<u64> {
+fn seeds(usual: &[u64]) -> Vec<u64> {
     let asked = std::env::var("TEST_SEED").unwrap_or_default();
     let range = asked.split_once('-').and_then(|(from, to)| Some(from.parse().ok()?..=to.parse().ok()?));
-    range.map_or_else(|| SEEDS.to_vec(), Iterator::collect)
+    range.map_or_else(|| usual.to_vec(), Iterator::collect)
 }
 
 #[test]
 fn what_is_reported_is_what_is_there() {
     let mut wrong = Vec::new();
-    for seed in seeds() {
+    for seed in seeds(&SEEDS) {
         let base = base(seed);
         for nth in 0..TRIALS {
             let random = SeededRandom::new(seed * 1000 + nth);
@@ -274,6 +276,7 @@ fn what_is_reported_is_what_is_there() {
 
 #[test]
 fn what_is_reported_of_a_log_without_its_newest_file_is_what_is_there() {
-    let wrong: Vec<String> = seeds().into_iter().flat_map(|seed| trial(&base(seed), lose_newest)).collect();
+    let wrong: Vec<String> =
+        seeds(&KILLED_SEEDS).into_iter().flat_map(|seed| trial(&base(seed), lose_newest)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

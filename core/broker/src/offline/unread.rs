@@ -46,9 +46,15 @@ pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, u8>, numbers: &Number
     let unread = match (gaps.bytes(), gaps.unmeasured_bytes_max()) {
         (0, 0) => return,
         (bytes, 0) => format!("{bytes} bytes of records cannot be read"),
-        (bytes, most) => format!(
-            "the newest file is missing, and nothing tells how long it was: {most} bytes at most. Beside it, {bytes} bytes of records cannot be read"
-        ),
+        (bytes, most) => {
+            let beside = match bytes {
+                0 => String::new(),
+                _ => format!(". Beside it, {bytes} bytes of records cannot be read"),
+            };
+            format!(
+                "the newest file is missing, and nothing tells how long it was: {most} bytes at most{beside}"
+            )
+        }
     };
     let known: u64 = survey.queues.iter().map(|queue| queue.unread_messages_max).sum();
     let open = survey.queues.iter().filter(|queue| queue.untold_loss.is_some()).count();

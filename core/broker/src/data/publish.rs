@@ -339,7 +339,8 @@ impl Publisher {
         let from = self.batch.len() as u32;
         let mut count = 0;
         let mut refused = Ok(());
-        while (count == 0 || (self.batch.bytes() <= bytes_max && count < count_max))
+        while self.batch.bytes() <= bytes_max
+            && count < count_max
             && let Some(body) = next_body()
         {
             if body.len() as u64 > max {
@@ -368,7 +369,7 @@ impl Publisher {
         refused
     }
 
-    /// Bytes of a batch, and messages, from which on no more that are alike are added to it.
+    /// Bytes of a batch, and messages, from which on no more that are alike are added to it. One always may.
     #[inline]
     fn alike_max(&self, queue_count: usize) -> (usize, u64) {
         let waiting_bytes_max = self.broker.alarms().waiting_bytes_max();
@@ -376,7 +377,8 @@ impl Publisher {
             return (BATCH_BYTES_MAX, u64::MAX);
         }
         let part = waiting_bytes_max / HANDED_PART / queue_count.max(1) as u64;
-        (BATCH_BYTES_MAX.min(part as usize), part / RECORD_BYTES as u64)
+        let bytes_max = BATCH_BYTES_MAX.min(part as usize).max(self.batch.bytes());
+        (bytes_max, (part / RECORD_BYTES as u64).max(1))
     }
 
     fn publish_anew(

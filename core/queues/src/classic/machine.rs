@@ -105,7 +105,6 @@ pub struct Classic {
     pub(super) dying: u64,
     /// So many letters wait to be sent that messages which are to die wait, too.
     letters_wait: bool,
-    /// The same because the disk is full: nobody knows for how long.
     /// So many bytes of messages may still die; where the disk is nearly full their letters use up what is left of it.
     letters_room_bytes: u64,
     /// The latest block could not be written: time alone is no reason to try again.

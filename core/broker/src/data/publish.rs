@@ -246,9 +246,9 @@ impl Publisher {
         self.is_to_look |= self.batch.len() == 0;
     }
 
-    /// Whether [`Publisher::poll_ready`] is to be asked before the next message, though a read is not over.
+    /// Whether [`Publisher::poll_ready`] is to be asked before the next message, though a read is not over; true once.
     #[inline]
-    pub fn is_to_look(&mut self) -> bool {
+    pub fn take_look(&mut self) -> bool {
         std::mem::take(&mut self.is_to_look)
     }
 

@@ -52,7 +52,7 @@ impl Running {
         if routed == Routed::No && content.mandatory {
             self.return_unroutable(number, content);
         }
-        if self.publisher.is_to_look() {
+        if self.publisher.take_look() {
             self.publisher_full =
                 self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
         }

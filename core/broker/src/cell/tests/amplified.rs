@@ -120,7 +120,7 @@ fn a_publisher_to_sixty_queues_hands_over_in_parts_and_is_told_to_look() {
         publisher.publish(&mut channel, message(b"amq.fanout", b"", &body(sent))).expect("it is routed");
         sent += 1;
         let mut cx = Context::from_waker(Waker::noop());
-        if publisher.is_to_look() && publisher.poll_ready(&mut cx).is_pending() {
+        if publisher.take_look() && publisher.poll_ready(&mut cx).is_pending() {
             break;
         }
     }

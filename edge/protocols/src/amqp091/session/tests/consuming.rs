@@ -87,48 +87,42 @@ fn prefetch_of_the_whole_channel_holds_over_its_consumers() {
     assert_eq!(client.names_until_answer(1), [""; 0]);
 }
 
-#[test]
-fn a_client_that_does_not_read_gets_no_more_than_the_outbox_holds() {
-    let world = World::new();
+/// One that has filled a queue with 40 messages of 100,000 bytes, and a consumer of it whose outbox is full.
+fn one_that_does_not_read(world: &World, no_ack: bool) -> (Client, Client) {
     let (mut client, mut reader) = (world.channel(), world.channel());
     client.declare("q");
-    let body = vec![0; 100_000];
     for _ in 0..40 {
-        client.publish(1, "q", &body);
+        client.publish(1, "q", &[0; 100_000]);
     }
     assert_eq!(client.ready("q"), 40);
-    reader.method(1, consumer("q", true));
+    reader.method(1, consumer("q", no_ack));
     let until = Instant::now() + PATIENCE;
     while reader.outbox.pending_bytes() < OUTPUT_BYTES_MAX {
         reader.turn();
         assert!(Instant::now() < until);
     }
+    (client, reader)
+}
+
+#[test]
+fn a_client_that_does_not_read_gets_no_more_than_the_outbox_holds() {
+    let world = World::new();
+    let (_, mut reader) = one_that_does_not_read(&world, true);
     assert!(reader.outbox.pending_bytes() < OUTPUT_BYTES_MAX + 200_000);
     reader.wait("basic.consume-ok");
     for _ in 0..40 {
-        assert_eq!(reader.delivery().2.len(), body.len());
+        assert_eq!(reader.delivery().2.len(), 100_000);
     }
 }
 
 #[test]
 fn acks_are_read_though_the_client_does_not_read_its_deliveries() {
     let world = World::new();
-    let (mut client, mut reader) = (world.channel(), world.channel());
-    client.declare("q");
-    let body = vec![0; 100_000];
-    for _ in 0..40 {
-        client.publish(1, "q", &body);
-    }
-    assert_eq!(client.ready("q"), 40);
-    reader.method(1, consumer("q", false));
-    let until = Instant::now() + PATIENCE;
-    while reader.outbox.pending_bytes() < OUTPUT_BYTES_MAX {
-        reader.turn();
-        assert!(Instant::now() < until);
-    }
+    let (mut client, mut reader) = one_that_does_not_read(&world, false);
     reader.ack(8, true);
     reader.method(1, channel::Close { reply_code: 200, ..channel::Close::default() });
     assert!(reader.input.is_empty() && reader.outbox.pending_bytes() >= OUTPUT_BYTES_MAX);
+    let until = Instant::now() + PATIENCE;
     while client.ready("q") != 32 {
         assert!(Instant::now() < until, "all but the eight come back");
     }

@@ -154,6 +154,35 @@ def test_null_in_flags_is_taken_for_exchanges_and_refused_for_queues(api):
         assert api("POST", "/api/definitions", {kind: [{"name": "n", "vhost": V, **entry}]}).status == 400, (kind, entry)
 
 
+@pytest.mark.parametrize("kind,entry", [
+    ("queues", {"name": "q"}), ("queues", {"name": "q", "vhost": None}), ("exchanges", {"name": "x", "type": "topic"}), ("policies", {"name": "p", "pattern": "a", "definition": {"max-length": 1}}),
+    ("bindings", {"source": "amq.topic", "destination": "there", "destination_type": "queue", "routing_key": "k"}), ("permissions", {"user": "guest", "configure": "", "write": "", "read": ""}),
+    ("topic_permissions", {"user": "guest", "exchange": "amq.topic", "write": "", "read": ""}), ("parameters", {"component": "vhost-limits", "name": "limits", "value": {"max-queues": 9}})])
+def test_entries_of_a_whole_nodes_document_name_their_vhost(api, kind, entry):
+    """RabbitMQ answers 500 or 400, and has applied what came before; here nothing is applied and the entry is named."""
+    answer = api("POST", "/api/definitions", {"queues": [queue("there")], kind: [*([queue("there")] if kind == "queues" else []), entry]})
+    assert answer.status == 400 and "names no vhost" in answer.json["reason"] and "/api/definitions/VHOST" in answer.json["reason"], answer
+    assert names(api, f"/api/queues/{V}") == []
+    ours = {kind: [entry]} if kind == "queues" else {"queues": [queue("there")], kind: [entry]}
+    assert api("POST", f"/api/definitions/{V}", ours).status == 204 and len(names(api, f"/api/queues/{V}")) == 1
+
+
+def test_a_wrong_type_is_told_with_the_entry_and_its_field(api):
+    answer = api("POST", "/api/definitions", {"queues": [queue("fine"), queue("bad", durable="yes")]})
+    assert answer.status == 400 and answer.json["reason"] == f"queue 'bad' in vhost '{V}': 'durable': invalid type: string \"yes\", expected a boolean"
+    assert names(api, f"/api/queues/{V}") == []
+
+
+@pytest.mark.parametrize("name", [None, True, False])
+def test_global_parameters_called_as_words_of_json_come_in(api, name):
+    """RabbitMQ 4.3 has taken `set_global_parameter null 1`, and its export has the name without quotes."""
+    word, other = json.dumps(name), {"name": "defs-other", "value": [1]}
+    assert api("POST", "/api/definitions", {"global_parameters": [{"name": name, "value": {"a": None}}, other]}).status == 204
+    assert api.get(f"/api/global-parameters/{word}") == {"name": word, "value": {"a": None}} and api.get("/api/global-parameters/defs-other") == other
+    for left in (word, "defs-other"):
+        assert api("DELETE", f"/api/global-parameters/{left}").status == 204
+
+
 def form(*fields, boundary="----form"):
     """A body of a browser's form, and its media type: fields are (name, file name or None, content)."""
     lines = []

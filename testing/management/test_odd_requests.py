@@ -1,6 +1,7 @@
 """Requests that hardly make sense, answered with the statuses of RabbitMQ 4.3.6; where it answers 500, or Warren differs on purpose, see docs/compatibility.md."""
 
 import base64
+import json
 
 import pytest
 
@@ -91,6 +92,49 @@ def test_a_priority_is_whole_however_it_is_written(api, priority, kept):
     ("GET", f"/api/queues/{V}?columns=" + "a." * 64 + "a", 400), ("GET", f"/api/queues/{V}/q?columns=" + "." * 6000, 400)])
 def test_odd_lines_of_requests(api, method, path, status):
     assert api(method, path).status == status
+
+
+@pytest.mark.parametrize("body", ["null", " null ", '{"zzz": DEEP}', '{"zzz": [DEEP, {"a": DEEP}]}', '{"zzz": FAR}', '{"durable": true, "zzz": {"durable": FAR}}'])
+def test_a_body_that_says_nothing_of_note_is_taken(api, body):
+    """`null` is as no body at all, and what nobody asks for may be nested as deep as it likes."""
+    body = body.replace("DEEP", '{"a":' * 300 + "1" + "}" * 300).replace("FAR", "[" * 100_000 + "]" * 100_000).encode()
+    for method, path, statuses in [("PUT", f"/api/queues/{V}/nothing", (201, 204)), ("PUT", f"/api/exchanges/{V}/nothing", (201, 204)), ("PUT", f"/api/vhosts/{V}-nothing", (201, 204)),
+                                   ("POST", f"/api/bindings/{V}/e/amq.topic/q/q", (201,)), ("DELETE", f"/api/vhosts/{V}-nothing", (204,))]:
+        answer = api(method, path, body)
+        assert answer.status in statuses, (path, answer)
+    assert api.get(f"/api/queues/{V}/nothing")["durable"] is (b"durable" in body)
+    for method, path, missing in [("PUT", f"/api/permissions/{V}/guest", "configure"), ("PUT", POLICY, "pattern"), ("POST", TAKE, "ackmode"), ("PUT", "/api/global-parameters/odd", "value")]:
+        answer = api(method, path, body)
+        assert answer.status == 400 and answer.json["reason"].startswith(f"[{{key_missing,{missing}}}"), (path, answer)
+    assert api("PUT", "/api/users/odd", body).json["reason"] == "tags_not_present"
+    if b"zzz" in body:
+        for path in ("/api/definitions", f"/api/definitions/{V}"):
+            assert api("POST", path, body).status == 204
+    for made in ("queues", "exchanges"):
+        assert api("DELETE", f"/api/{made}/{V}/nothing").status == 204
+
+
+@pytest.mark.parametrize("levels", [89, 90, 99, 100, 300, 100_000])
+def test_what_is_kept_is_kept_whole_or_refused(api, levels):
+    deep = "[" * levels + "]" * levels
+    answers = [api("PUT", "/api/global-parameters/odd", f'{{"value": {deep}}}'.encode()), api("POST", "/api/definitions", f'{{"global_parameters": [{{"name": "odd", "value": {deep}}}]}}'.encode())]
+    if levels <= 89:
+        assert [answer.status for answer in answers] == [201, 204] and json.dumps(api.get("/api/global-parameters/odd")["value"]) == deep
+        assert deep.encode() in api("GET", "/api/definitions").body
+        assert api("DELETE", "/api/global-parameters/odd").status == 204
+    else:
+        assert all(answer.status == 400 and "nested deeper than 89" in answer.json["reason"] for answer in answers), answers
+    for method, path, body in [("PUT", f"/api/queues/{V}/deep", '{"arguments": {"a": DEEP}}'), ("POST", PUBLISH, json.dumps({**MESSAGE, "properties": {"headers": {"a": "D"}}}).replace('"D"', "DEEP")),
+                               ("PUT", f"/api/parameters/shovel/{V}/s", '{"value": {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "a", "dest-queue": "b", "internal_owner": DEEP}}')]:
+        answer = api(method, path, body.replace("DEEP", deep).encode())
+        assert answer.status == 400 and "nested deeper" in answer.json["reason"], (path, answer)
+
+
+@pytest.mark.parametrize("body", ["[]", "5", '"x"', "true", "[{}]", " ", "{} x", "nul", "[" * 1000])
+def test_a_body_that_is_no_object_is_refused(api, body):
+    for method, path in [("PUT", f"/api/queues/{V}/none"), ("PUT", f"/api/exchanges/{V}/none"), ("POST", f"/api/bindings/{V}/e/amq.topic/q/q"), ("PUT", f"/api/vhosts/{V}")]:
+        answer = api(method, path, body.encode())
+        assert (answer.status, answer.json["reason"]) == (400, "not_json"), (path, answer)
 
 
 def test_a_refusal_does_not_repeat_all_that_was_sent(api):

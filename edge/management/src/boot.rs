@@ -49,7 +49,7 @@ pub fn import_at_start(broker: &Broker, start: &StartImport) -> Result<Vec<Strin
     }
     let mut skipped = Vec::new();
     for document in &start.documents {
-        let lines = import(broker, &document.text, Scope::Node("/"), start.unsupported, Importer::Node);
+        let lines = import(broker, &document.text, Scope::Node(None), start.unsupported, Importer::Node);
         skipped.extend(lines.map_err(|problem| format!("{}: {problem}", document.name))?);
         tracing::info!(from = document.name, "definitions imported");
     }

@@ -38,13 +38,15 @@ pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome 
 }
 
 /// Merges a document, its only argument, with what is there: nothing is deleted, exchanges and queues that exist
-/// stay as they are. A document with a mistake changes nothing. Entries without a vhost go to the one asked for.
+/// stay as they are. A document with a mistake changes nothing. Entries without a vhost go to the one asked for; when none is, they are a
+/// mistake.
 pub(crate) fn import_definitions(broker: &Broker, request: &Request) -> Outcome {
     let [document] = arguments(request)?;
     check_format(request)?;
     let unsupported =
         if request.has("skip-unsupported") { Unsupported::Skipped } else { Unsupported::Refused };
-    let imported = import(broker, document, Scope::Node(request.vhost()), unsupported, Importer::Node);
+    let vhost = request.options.get("vhost").map(String::as_str);
+    let imported = import(broker, document, Scope::Node(vhost), unsupported, Importer::Node);
     let skipped = imported.map_err(|error| {
         Failure::new(Exit::DATA, format!("Error:\nFailed to import definitions: {error}"))
     })?;

@@ -8,7 +8,7 @@ use metadata::{
     SetGlobalParameter, SetPermissions, SetTopicPermissions,
 };
 
-use crate::json::{document_bytes_max, unmarked, within};
+use crate::json::{TOO_DEEP, document_bytes_max, is_too_deep, unmarked, within};
 use crate::parameters::{OWN, show_cluster_name};
 use crate::policies::OPERATOR_POLICY;
 use crate::shovels::SHOVEL;
@@ -19,7 +19,7 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
-use document::{Document, Parameter};
+use document::{Document, GlobalParameter};
 
 /// What is wrong with a document, for people.
 type Problem = String;
@@ -48,17 +48,18 @@ pub enum Importer<'a> {
 /// Where entries go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
-    /// Into the vhosts that they name, and into this one when they name none.
-    Node(&'a str),
+    /// Into the vhosts that they name, and into this one when they name none; without one such an entry is a mistake, as in RabbitMQ.
+    Node(Option<&'a str>),
     /// Into this vhost, whichever they name. Users, vhosts, permissions and global parameters are passed over, as in RabbitMQ.
     Vhost(&'a str),
 }
 
 impl<'a> Scope<'a> {
     /// The vhost of entries that name none.
-    const fn vhost(self) -> &'a str {
+    const fn vhost(self) -> Option<&'a str> {
         match self {
-            Scope::Node(vhost) | Scope::Vhost(vhost) => vhost,
+            Scope::Node(vhost) => vhost,
+            Scope::Vhost(vhost) => Some(vhost),
         }
     }
 }
@@ -330,7 +331,7 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
         Scope::Node(_) => Document::parse(text),
         Scope::Vhost(_) => Document::parse_confined(text),
     });
-    let document = document.map_err(|error| format!("not a definitions document: {error}"))?;
+    let document = document?;
     let vhost = scope.vhost();
     let (operators, others): (Vec<_>, Vec<_>) =
         document.parameters.into_iter().partition(|it| it.component == OPERATOR_POLICY);
@@ -351,7 +352,7 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
         )?,
         vhost_limits: taken(others, |it| entries::parameter(it, vhost), &mut left)?,
         parameters: taken(shovels, |it| entries::shovel(it, vhost), &mut left)?,
-        global_parameters: globals(document.global_parameters),
+        global_parameters: globals(document.global_parameters)?,
         policies: taken(document.policies, |it| entries::policy(&it, vhost), &mut left)?,
         operator_policies: taken(operators, |it| entries::operator_policy(&it, vhost), &mut left)?,
         queues: taken(document.queues, |it| entries::queue(&it, vhost), &mut left)?,
@@ -392,9 +393,13 @@ fn taken<T, U>(
 }
 
 /// What belongs to another cluster alone stays there.
-fn globals(all: Vec<Parameter>) -> Vec<SetGlobalParameter> {
+fn globals(all: Vec<GlobalParameter>) -> Result<Vec<SetGlobalParameter>, Problem> {
     let others = all.into_iter().filter(|it| !OWN.contains(&it.name.as_str()));
-    others.map(|it| SetGlobalParameter { name: it.name.into(), value: it.value.to_string().into() }).collect()
+    let set = others.map(|it| match is_too_deep(&it.value) {
+        true => Err(format!("global parameter '{}': {TOO_DEEP}", it.name)),
+        false => Ok(SetGlobalParameter { name: it.name.into(), value: it.value.to_string().into() }),
+    });
+    set.collect()
 }
 
 /// Bindings whose ends are left out are left out, too.

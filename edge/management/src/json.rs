@@ -1,12 +1,14 @@
 //! JSON as RabbitMQ reads it: of a name that stands twice in an object the first counts, and a byte order mark is no part of a document.
 //! Refuses to know what it is about.
 //!
+//! What is nested very deep is passed over where nobody asks for it, as in RabbitMQ, and refused where somebody does ([`is_too_deep`]).
+//!
 //! A few bytes of text can become a thousand of memory (`{"":0}`), so what is read is counted as it grows and has a bound.
 
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 /// What editors on Windows put before a text in UTF-8.
@@ -28,6 +30,28 @@ const fn request_bytes_max(text_bytes: usize) -> usize {
 /// What values of a document of so many bytes may take: more than those of queues with an argument each do.
 pub(crate) const fn document_bytes_max(text_bytes: usize) -> usize {
     VALUES_BYTES_MAX + 16 * text_bytes
+}
+
+/// How deep lists and objects in each other are read; those that are deeper are read as empty ones.
+const DEPTH_MAX: usize = 100;
+
+/// Lists and objects in each other that a value which is kept may have: fewer than can be read, so that what is shown of it can be, too.
+const KEPT_DEPTH_MAX: usize = 89;
+
+/// What is told of a value for which [`is_too_deep`] holds.
+pub(crate) const TOO_DEEP: &str = "a value nested deeper than 89 lists and objects";
+
+/// Whether a value cannot be kept for its depth: something in it may be missing.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    fn reaches(value: &Value, levels: usize) -> bool {
+        match value {
+            Value::Array(_) | Value::Object(_) if levels == 0 => true,
+            Value::Array(list) => list.iter().any(|inner| reaches(inner, levels - 1)),
+            Value::Object(object) => object.values().any(|inner| reaches(inner, levels - 1)),
+            _ => false,
+        }
+    }
+    reaches(value, KEPT_DEPTH_MAX)
 }
 
 /// Memory of an object with an entry: room for some more comes with the first.
@@ -68,7 +92,7 @@ pub(crate) fn take<E: serde::de::Error>(bytes: usize) -> Result<(), E> {
 /// The value that a text of an ordinary request is.
 ///
 /// # Errors
-/// It is none, is nested deeper than 128 levels, or would take far more memory than its text.
+/// It is none, or would take far more memory than its text.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     within(request_bytes_max(text.len()), || parse_bounded(text))
 }
@@ -83,8 +107,7 @@ pub(crate) fn parse_bounded(text: &[u8]) -> Result<Value, serde_json::Error> {
 
 /// Whether a text is an object, whatever is in it.
 pub(crate) fn is_object(text: &[u8]) -> bool {
-    text.trim_ascii_start().first() == Some(&b'{')
-        && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+    text.trim_ascii_start().first() == Some(&b'{') && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 /// A value in which the first of a name counts.
@@ -92,11 +115,32 @@ pub(crate) struct FirstCounts(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for FirstCounts {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Reading).map(Self)
+        Reading { levels: DEPTH_MAX }.deserialize(from).map(Self)
     }
 }
 
-struct Reading;
+/// How many levels of lists and objects may still come.
+#[derive(Clone, Copy)]
+struct Reading {
+    levels: usize,
+}
+
+impl Reading {
+    const fn inner(self) -> Option<Self> {
+        match self.levels.checked_sub(1) {
+            Some(levels) => Some(Self { levels }),
+            None => None,
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reading {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        from.deserialize_any(self)
+    }
+}
 
 impl<'de> Visitor<'de> for Reading {
     type Value = Value;
@@ -132,7 +176,12 @@ impl<'de> Visitor<'de> for Reading {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(FirstCounts(value)) = from.next_element()? {
+        let Some(inner) = self.inner() else {
+            // Passed over without going deeper: how deep it is does not matter then.
+            while from.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Value::Array(list));
+        };
+        while let Some(value) = from.next_element_seed(inner)? {
             // A list that grows has room for twice as much.
             take(2 * size_of::<Value>())?;
             list.push(value);
@@ -142,7 +191,12 @@ impl<'de> Visitor<'de> for Reading {
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
-        while let Some((name, FirstCounts(value))) = from.next_entry::<String, _>()? {
+        let Some(inner) = self.inner() else {
+            while from.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Value::Object(object));
+        };
+        while let Some(name) = from.next_key::<String>()? {
+            let value = from.next_value_seed(inner)?;
             take(name.len() + if object.is_empty() { OBJECT_BYTES } else { ENTRY_BYTES })?;
             object.entry(name).or_insert(value);
         }
@@ -171,6 +225,23 @@ mod tests {
         }
         assert!(parse("[".repeat(100_000).as_bytes()).is_err());
         assert!(is_object(b" {\"a\": [1]}") && !is_object(b"[{}]") && !is_object(b"{") && !is_object(b""));
+    }
+
+    #[test]
+    fn what_is_nested_deep_is_read_as_far_as_it_can_be_kept() {
+        for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
+            let deep = |levels: usize| {
+                format!(r#"{{"deep": {}1{}, "flat": [2]}}"#, open.repeat(levels), close.repeat(levels))
+            };
+            for levels in [90, 99, 100, 300, 100_000] {
+                let read = parse(deep(levels).as_bytes()).unwrap();
+                assert!(is_too_deep(&read["deep"]) && read["flat"] == json!([2]), "{levels} {open}");
+            }
+            let kept = parse(deep(89).as_bytes()).unwrap();
+            assert!(!is_too_deep(&kept["deep"]) && kept.to_string().contains('1'), "{open}");
+            let (cut, broken) = (&deep(300)[..600], deep(300).replace('1', "x"));
+            assert!(parse(cut.as_bytes()).is_err() && parse(broken.as_bytes()).is_err(), "{open}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use metadata::{
 use serde_json::Value;
 
 use crate::commands::{Outcome, arguments, settle};
+use crate::json::{TOO_DEEP, is_too_deep};
 use crate::limits::{check_vhost, clear_limits_of_vhost, parsed, set_limits_of_vhost, shown};
 use crate::policies::{OPERATOR_POLICY, clear_operator_parameter, policy_parameters, set_operator_parameter};
 use crate::protocol::{Answer, Exit, Failure, Request, Rows};
@@ -108,6 +109,9 @@ pub(crate) fn list_parameters(broker: &Broker, request: &Request) -> Outcome {
 }
 
 fn set_global(broker: &Broker, name: &str, value: &Value) -> Outcome {
+    if is_too_deep(value) {
+        return Err(validation_failed(TOO_DEEP));
+    }
     let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };
     settle(broker.apply(&Command::SetGlobalParameter(set)))?;
     show_cluster_name(broker);

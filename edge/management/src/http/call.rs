@@ -127,16 +127,17 @@ impl Call {
         Ok(principal)
     }
 
-    /// The body, an object; an empty one is an empty object.
+    /// The body, an object; none, and as in RabbitMQ `null`, is an empty object.
     ///
     /// # Errors
     /// 400 `not_json`.
     pub(crate) fn object(&self) -> Result<Map<String, Value>, Problem> {
-        if self.body.iter().all(u8::is_ascii_whitespace) {
+        if self.body.is_empty() {
             return Ok(Map::new());
         }
         match json::parse(&self.body) {
             Ok(Value::Object(object)) => Ok(object),
+            Ok(Value::Null) => Ok(Map::new()),
             Err(error) if error.is_data() => Err(Problem::bad(format!("not_json: {error}"))),
             _ => Err(Problem::bad("not_json")),
         }

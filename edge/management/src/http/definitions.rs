@@ -155,7 +155,7 @@ fn unsupported(call: &Call) -> Unsupported {
 }
 
 fn import_all(call: &Call) -> Answer {
-    take(call, Scope::Node("/"))
+    take(call, Scope::Node(None))
 }
 
 fn import_vhost(call: &Call) -> Answer {

@@ -11,6 +11,7 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply, put};
 use super::shapes::lossy;
 use super::table::{Method, Route, route};
+use crate::json::{TOO_DEEP, is_too_deep};
 use crate::limits::{limits_of, shown};
 use crate::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS, show_cluster_name};
 use crate::policies::{OPERATOR_POLICY, POLICY, policy_parameters};
@@ -199,6 +200,9 @@ fn set_global(call: &Call) -> Answer {
     let (name, value) = (call.part("name"), &object["value"]);
     if name == CLUSTER_NAME && !value.is_string() {
         return Err(Problem::bad("the cluster's name is a text"));
+    }
+    if is_too_deep(value) {
+        return Err(Problem::bad(TOO_DEEP));
     }
     let is_new = globals(call)?.is_empty();
     let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::Problem;
 use crate::json::{self, FirstCounts};
 
 #[derive(Deserialize, Default)]
@@ -24,7 +25,7 @@ pub(super) struct Document {
     #[serde(deserialize_with = "entries")]
     pub(super) parameters: Vec<Parameter>,
     #[serde(deserialize_with = "entries")]
-    pub(super) global_parameters: Vec<Parameter>,
+    pub(super) global_parameters: Vec<GlobalParameter>,
     #[serde(deserialize_with = "entries")]
     pub(super) policies: Vec<Policy>,
     #[serde(deserialize_with = "entries")]
@@ -42,24 +43,26 @@ impl Document {
     /// Reads a document.
     ///
     /// # Errors
-    /// It is none.
-    pub(super) fn parse(text: &str) -> Result<Self, serde_json::Error> {
+    /// It is none, or an entry of it is none; then that is named.
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         match serde_json::from_str(text) {
-            // Names that stand twice in an object, of which the first counts, are too rare to keep every document twice in memory.
-            Err(error) if error.is_data() && error.to_string().starts_with("duplicate field") => {
+            // Names that stand twice in an object, of which the first counts, and mistakes are too rare to keep every document twice
+            // in memory.
+            Err(error) if error.is_data() => {
                 let bytes_max = json::document_bytes_max(text.len());
-                from_counted(json::within(bytes_max, || json::parse_bounded(text.as_bytes()))?)
+                let read = json::within(bytes_max, || json::parse_bounded(text.as_bytes()));
+                from_counted(read.map_err(no_document)?)
             }
-            read => read,
+            read => read.map_err(no_document),
         }
     }
 
     /// Reads what is of a vhost, whichever vhosts its entries name. Everything else may be whatever it likes.
     ///
     /// # Errors
-    /// That is none.
-    pub(super) fn parse_confined(text: &str) -> Result<Self, serde_json::Error> {
-        let Value::Object(mut sections) = json::parse_bounded(text.as_bytes())? else {
+    /// As of [`Self::parse`].
+    pub(super) fn parse_confined(text: &str) -> Result<Self, Problem> {
+        let Value::Object(mut sections) = json::parse_bounded(text.as_bytes()).map_err(no_document)? else {
             return Ok(Self::default());
         };
         sections.retain(|name, _| OF_VHOST.contains(&&**name));
@@ -69,9 +72,89 @@ impl Document {
     }
 }
 
+fn no_document(error: serde_json::Error) -> Problem {
+    format!("not a definitions document: {error}")
+}
+
 /// A document from values that are counted already, and take more memory than what is made of them.
-fn from_counted(value: Value) -> Result<Document, serde_json::Error> {
-    json::within(usize::MAX, || serde_json::from_value(value))
+fn from_counted(value: Value) -> Result<Document, Problem> {
+    let Value::Object(mut all) = value else { return Err("not a definitions document".into()) };
+    json::within(usize::MAX, || {
+        Ok(Document {
+            users: section(&mut all, "users", "user")?,
+            vhosts: section(&mut all, "vhosts", "vhost")?,
+            permissions: section(&mut all, "permissions", "permissions")?,
+            topic_permissions: section(&mut all, "topic_permissions", "topic permissions")?,
+            parameters: section(&mut all, "parameters", "parameter")?,
+            global_parameters: section(&mut all, "global_parameters", "global parameter")?,
+            policies: section(&mut all, "policies", "policy")?,
+            queues: section(&mut all, "queues", "queue")?,
+            exchanges: section(&mut all, "exchanges", "exchange")?,
+            bindings: section(&mut all, "bindings", "binding")?,
+        })
+    })
+}
+
+/// Entries of a section, one by one, so that one that is wrong can be named. Entries that are null are passed over.
+fn section<T: DeserializeOwned>(
+    all: &mut Map<String, Value>,
+    name: &str,
+    what: &str,
+) -> Result<Vec<T>, Problem> {
+    let entries = match all.remove(name) {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => return Err(format!("'{name}' of the document is not a list")),
+    };
+    let there = entries.into_iter().enumerate().filter(|(_, entry)| !entry.is_null());
+    let read = there.map(|(at, entry)| match entry.is_object() {
+        true => one(&entry).map_err(|problem| format!("{}: {problem}", words(what, at, &entry))),
+        false => Err(format!("entry {} of '{name}' is not an object", at + 1)),
+    });
+    read.collect()
+}
+
+/// An entry, or what is wrong with it.
+fn one<T: DeserializeOwned>(entry: &Value) -> Result<T, String> {
+    T::deserialize(entry).map_err(|error| {
+        let problem = error.to_string();
+        // A field with a value of the wrong type is as wrong when it stands alone.
+        let is_wrong = |field: &(&String, &Value)| {
+            let alone: Map<String, Value> = [(field.0.clone(), field.1.clone())].into_iter().collect();
+            T::deserialize(&Value::Object(alone)).is_err_and(|error| error.to_string() == problem)
+        };
+        let is_missing = problem.starts_with("missing field");
+        let mut fields = entry.as_object().into_iter().flatten().filter(|_| !is_missing);
+        match fields.find(is_wrong) {
+            Some((field, _)) => format!("'{field}': {problem}"),
+            None => problem,
+        }
+    })
+}
+
+/// How people know an entry.
+fn words(what: &str, at: usize, entry: &Value) -> String {
+    let text = |field: &str| entry[field].as_str();
+    let is_of_user = what.ends_with("permissions");
+    let name = text(if is_of_user {
+        "user"
+    } else if what == "binding" {
+        "source"
+    } else {
+        "name"
+    });
+    let mut words = match name {
+        Some(name) if is_of_user => format!("{what} of user '{name}'"),
+        Some(source) if what == "binding" => {
+            format!("binding of '{source}' to '{}'", text("destination").unwrap_or("?"))
+        }
+        Some(name) => format!("{what} '{name}'"),
+        None => format!("{what} without a name, number {}", at + 1),
+    };
+    if let Some(vhost) = text("vhost") {
+        words.push_str(&format!(" in vhost '{vhost}'"));
+    }
+    words
 }
 
 /// A list, or in old documents words between commas.
@@ -168,6 +251,15 @@ pub(super) struct Parameter {
     pub(super) value: Value,
 }
 
+/// Names that are words of Erlang are no texts in RabbitMQ's exports.
+#[derive(Deserialize)]
+pub(super) struct GlobalParameter {
+    #[serde(deserialize_with = "word")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "value")]
+    pub(super) value: Value,
+}
+
 pub(super) struct Policy {
     pub(super) vhost: Option<String>,
     pub(super) name: String,
@@ -257,6 +349,15 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
             all.extend(entry);
         }
         Ok(all)
+    }
+}
+
+/// A text. RabbitMQ 4.3 keeps names of global parameters as atoms, and exports those of `null`, `true` and `false` as JSON's.
+fn word<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    match value(from)? {
+        Value::String(text) => Ok(text),
+        word @ (Value::Null | Value::Bool(_)) => Ok(word.to_string()),
+        other => Err(serde::de::Error::custom(format!("invalid type: {other}, expected a string"))),
     }
 }
 

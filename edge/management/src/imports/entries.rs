@@ -40,8 +40,16 @@ fn named(what: &str, name: &str) -> Result<Name, Problem> {
     bounded(&format!("name of a {what}"), name)
 }
 
-fn vhost_of(given: Option<&str>, default: &str) -> Result<Name, Problem> {
-    named("vhost", given.unwrap_or(default))
+/// The vhost that an entry names, or the one that all go to that name none.
+fn vhost_of(given: Option<&str>, default: Option<&str>, entry: (&str, &str)) -> Result<Name, Problem> {
+    let (what, name) = entry;
+    let vhost = given.or(default).ok_or_else(|| {
+        format!(
+            "{what} '{name}' names no vhost; a document of one vhost is for `import_definitions -p VHOST`, over HTTP for \
+             /api/definitions/VHOST"
+        )
+    })?;
+    named("vhost", vhost)
 }
 
 pub(super) fn user(it: User, rule: &PasswordRule) -> Result<PutUser, Problem> {
@@ -49,7 +57,9 @@ pub(super) fn user(it: User, rule: &PasswordRule) -> Result<PutUser, Problem> {
     let limits = match &it.limits {
         limits @ Value::Object(_) => limits_of(limits, &USER_LIMITS, "user-limits")
             .map_err(|problem| format!("user '{}': {problem}", it.name))?,
-        _ => Limits::default(),
+        Value::Null => Limits::default(),
+        Value::Array(none) if none.is_empty() => Limits::default(),
+        _ => return Err(format!("user '{}': limits are an object", it.name)),
     };
     Ok(PutUser { name: named("user", &it.name)?, credentials, tags: it.tags.into_list(), limits })
 }
@@ -99,8 +109,8 @@ fn check_patterns(it: &Permission, vhost: &Name) -> Result<(), Left> {
     Ok(())
 }
 
-pub(super) fn permission(it: Permission, vhost: &str) -> Result<Entry<SetPermissions>, Problem> {
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+pub(super) fn permission(it: Permission, vhost: Option<&str>) -> Result<Entry<SetPermissions>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("permissions of user", &it.user))?;
     if let Err(left) = check_patterns(&it, &vhost) {
         return Ok(Entry::Left(left));
     }
@@ -115,8 +125,11 @@ pub(super) fn permission(it: Permission, vhost: &str) -> Result<Entry<SetPermiss
     }))
 }
 
-pub(super) fn topic_permission(it: Permission, vhost: &str) -> Result<Entry<SetTopicPermissions>, Problem> {
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+pub(super) fn topic_permission(
+    it: Permission,
+    vhost: Option<&str>,
+) -> Result<Entry<SetTopicPermissions>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("topic permissions of user", &it.user))?;
     if let Err(left) = check_patterns(&it, &vhost) {
         return Ok(Entry::Left(left));
     }
@@ -130,8 +143,8 @@ pub(super) fn topic_permission(it: Permission, vhost: &str) -> Result<Entry<SetT
 }
 
 /// Limits of vhosts; other components than these and shovels are not there.
-pub(super) fn parameter(it: Parameter, vhost: &str) -> Result<Entry<SetVhostLimits>, Problem> {
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+pub(super) fn parameter(it: Parameter, vhost: Option<&str>) -> Result<Entry<SetVhostLimits>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("parameter", &it.name))?;
     match it.component.as_str() {
         parameters::VHOST_LIMITS => {
             let limits = limits_of(&it.value, &VHOST_LIMITS, "limits");
@@ -165,9 +178,9 @@ fn with_objects(value: &Value) -> Value {
 }
 
 /// A shovel. What RabbitMQ took and Warren does not, such as one with TLS, is left out.
-pub(super) fn shovel(it: Parameter, vhost: &str) -> Result<Entry<SetParameter>, Problem> {
+pub(super) fn shovel(it: Parameter, vhost: Option<&str>) -> Result<Entry<SetParameter>, Problem> {
     let it = Parameter { value: with_objects(&it.value), ..it };
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("shovel", &it.name))?;
     if let Err(problems) = shovels::check("", &it.name, &it.value, None) {
         let detail = format!("shovel: {}", problems.replace('\n', "; "));
         return Ok(Entry::Left(Left { what: What::Parameter, vhost, name: it.name, detail }));
@@ -198,14 +211,14 @@ fn policy_of(
     checked(kind, &vhost_name, name, &new).map(Entry::Taken).map_err(|problems| problem(&problems.join("; ")))
 }
 
-pub(super) fn policy(it: &Policy, vhost: &str) -> Result<Entry<SetPolicy>, Problem> {
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+pub(super) fn policy(it: &Policy, vhost: Option<&str>) -> Result<Entry<SetPolicy>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("policy", &it.name))?;
     policy_of((PolicyKind::User, What::Policy), vhost, &it.name, &it.rest)
 }
 
 /// RabbitMQ keeps them among the parameters.
-pub(super) fn operator_policy(it: &Parameter, vhost: &str) -> Result<Entry<SetPolicy>, Problem> {
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+pub(super) fn operator_policy(it: &Parameter, vhost: Option<&str>) -> Result<Entry<SetPolicy>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("operator policy", &it.name))?;
     let nothing = Map::new();
     let value = with_objects(&it.value);
     let value = value.as_object().unwrap_or(&nothing);
@@ -218,8 +231,8 @@ fn table_of(what: &str, name: &str, arguments: &Map<String, Value>) -> Result<Ar
 }
 
 /// Refuses what a client could not declare either: arguments that make no sense.
-pub(super) fn queue(it: &Queue, vhost: &str) -> Result<Entry<DeclareQueue>, Problem> {
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+pub(super) fn queue(it: &Queue, vhost: Option<&str>) -> Result<Entry<DeclareQueue>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("queue", &it.name))?;
     let asked = it.arguments.get(QUEUE_TYPE).and_then(Value::as_str);
     let kind = asked.or(it.kind.as_deref()).unwrap_or("classic");
     let what = match kind {
@@ -254,8 +267,8 @@ pub(super) fn queue(it: &Queue, vhost: &str) -> Result<Entry<DeclareQueue>, Prob
     }))
 }
 
-pub(super) fn exchange(it: Exchange, vhost: &str) -> Result<Entry<DeclareExchange>, Problem> {
-    let vhost = vhost_of(it.vhost.as_deref(), vhost)?;
+pub(super) fn exchange(it: Exchange, vhost: Option<&str>) -> Result<Entry<DeclareExchange>, Problem> {
+    let vhost = vhost_of(it.vhost.as_deref(), vhost, ("exchange", &it.name))?;
     let arguments = table_of("exchange", &it.name, &it.arguments)?;
     match broker::check_exchange_type(it.kind.as_bytes(), arguments.as_table()) {
         Ok(()) => {}
@@ -280,14 +293,14 @@ pub(super) fn exchange(it: Exchange, vhost: &str) -> Result<Entry<DeclareExchang
     }))
 }
 
-pub(super) fn binding(it: &Binding, vhost: &str) -> Result<Bind, Problem> {
+pub(super) fn binding(it: &Binding, vhost: Option<&str>) -> Result<Bind, Problem> {
     let destination = match it.destination_type.as_str() {
         "queue" => DestinationName::Queue(named("queue", &it.destination)?),
         "exchange" => DestinationName::Exchange(bounded("name of an exchange", &it.destination)?),
         other => return Err(format!("binding of '{}': unknown destination type '{other}'", it.source)),
     };
     Ok(Bind {
-        vhost: vhost_of(it.vhost.as_deref(), vhost)?,
+        vhost: vhost_of(it.vhost.as_deref(), vhost, ("binding of", &it.source))?,
         arguments: table_of("binding of", &it.source, &it.arguments)?,
         source: bounded("name of an exchange", &it.source)?,
         destination,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Any password will do.
 fn read(document: &str, vhost: &str) -> Result<Import, Problem> {
-    super::read(document, Scope::Node(vhost), &PasswordRule::Any)
+    super::read(document, Scope::Node(Some(vhost)), &PasswordRule::Any)
 }
 
 fn command(broker: &Broker, words: &[&str]) -> Answer {
@@ -93,13 +93,109 @@ fn mistakes_are_told_and_nothing_else_is_read() {
         read(&document.to_string(), "/").err().unwrap()
     };
     assert!(read("[", "/").err().unwrap().contains("not a definitions document"));
-    assert!(change("queues", "durable", "yes".into()).contains("not a definitions document"));
+    let told = "queue 'q' in vhost 'v': 'durable': invalid type: string \"yes\", expected a boolean";
+    assert_eq!(change("queues", "durable", "yes".into()), told);
     assert!(change("queues", "name", "q".repeat(256).into()).contains("256"));
     assert!(change("queues", "arguments", json!({"x-max-length": -1})).contains("x-max-length"));
     assert!(change("queues", "arguments", json!({("n".repeat(256)): 1})).contains("256"));
     assert!(change("parameters", "value", json!({"max-queues": "x"})).contains("max-queues"));
     assert!(change("users", "password_hash", "AAAA".into()).contains("user 'u'"));
     assert!(change("bindings", "destination_type", "moon".into()).contains("moon"));
+}
+
+#[test]
+fn an_entry_that_is_wrong_is_named_with_its_field() {
+    let told = |document: Value| read(&document.to_string(), "/").err().unwrap();
+    for (document, expected) in [
+        (json!({"queues": 5}), "'queues' of the document is not a list"),
+        (json!({"queues": [null, "x"]}), "entry 2 of 'queues' is not an object"),
+        (
+            json!({"queues": [{"name": 5}]}),
+            "queue without a name, number 1: 'name': invalid type: integer `5`",
+        ),
+        (
+            json!({"queues": [{"vhost": "v"}]}),
+            "queue without a name, number 1 in vhost 'v': missing field `name`",
+        ),
+        (
+            json!({"queues": [{"name": "q", "arguments": [1]}]}),
+            "queue 'q': 'arguments': arguments are an object",
+        ),
+        (
+            json!({"exchanges": [{"name": "x", "vhost": "v", "type": 5}]}),
+            "exchange 'x' in vhost 'v': 'type': invalid",
+        ),
+        (
+            json!({"policies": [{"name": "p", "vhost": 5}]}),
+            "policy 'p': 'vhost': the vhost of a policy is a text",
+        ),
+        (
+            json!({"vhosts": [{"name": "v", "metadata": {"tags": 5}}]}),
+            "vhost 'v': 'metadata': tags are a list",
+        ),
+        (
+            json!({"users": [{"name": "u", "tags": []}, {"name": "w", "tags": 5}]}),
+            "user 'w': 'tags': tags are a list",
+        ),
+        (json!({"users": [{"name": "u", "tags": [], "limits": 5}]}), "user 'u': limits are an object"),
+        (
+            json!({"permissions": [{"user": "u", "vhost": "v", "write": "", "read": 5}]}),
+            "permissions of user 'u' in vhost 'v': 'read': invalid type: integer `5`",
+        ),
+        (
+            json!({"bindings": [{"source": "x", "destination": "q", "destination_type": "queue", "routing_key": null}]}),
+            "binding of 'x' to 'q': 'routing_key': invalid type: null",
+        ),
+        (
+            json!({"global_parameters": [{"name": 5, "value": 1}]}),
+            "global parameter without a name, number 1: 'name'",
+        ),
+    ] {
+        let problem = told(document);
+        assert!(problem.starts_with(expected), "{problem}");
+    }
+}
+
+/// RabbitMQ keeps these names as atoms, and exports them as what JSON takes them for.
+#[test]
+fn global_parameters_may_be_called_as_words_of_json() {
+    let parameters: Vec<_> = [json!(null), json!(true), json!("null"), json!("x")]
+        .map(|name| json!({"name": name, "value": {"a": 1}}))
+        .into();
+    let read = read(&json!({"global_parameters": parameters}).to_string(), "/").unwrap();
+    let names: Vec<_> = read.definitions.global_parameters.iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["null", "true", "null", "x"]);
+}
+
+#[test]
+fn an_entry_without_a_vhost_goes_to_the_one_that_is_asked_for_or_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let binding = json!({"source": "x", "destination": "q", "destination_type": "queue", "routing_key": "k"});
+    let policy = json!({"name": "p", "pattern": "a", "definition": {"max-length": 1}});
+    let limits = json!({"component": "vhost-limits", "name": "limits", "value": {"max-queues": 5}});
+    let operator = json!({"component": "operator_policy", "name": "o", "value": policy});
+    let permissions = json!({"user": "guest", "configure": "", "write": "", "read": "", "exchange": ""});
+    for (list, entry, named) in [
+        ("queues", json!({"name": "q"}), "queue 'q'"),
+        ("queues", json!({"name": "q", "vhost": null}), "queue 'q'"),
+        ("exchanges", json!({"name": "x", "type": "topic"}), "exchange 'x'"),
+        ("bindings", binding, "binding of 'x'"),
+        ("policies", policy.clone(), "policy 'p'"),
+        ("parameters", limits, "parameter 'limits'"),
+        ("parameters", operator, "operator policy 'o'"),
+        ("permissions", permissions.clone(), "permissions of user 'guest'"),
+        ("topic_permissions", permissions, "topic permissions of user 'guest'"),
+    ] {
+        let document =
+            json!({"queues": [{"name": "whole", "vhost": "/"}, {"name": "q", "vhost": "/"}], list: [entry]});
+        let refused =
+            import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node);
+        assert!(refused.unwrap_err().starts_with(&format!("{named} names no vhost; ")), "{list}");
+        assert!(broker.vhost("/").unwrap().queue(b"whole").is_none(), "{list}");
+        assert!(read(&document.to_string(), "there").is_ok(), "{list}");
+    }
+    broker.shutdown();
 }
 
 #[test]
@@ -161,7 +257,7 @@ fn a_default_queue_type_that_no_queue_can_have_is_told_and_becomes_classic() {
         |name: &str, kind: &str| json!({"name": name, "metadata": {"default_queue_type": kind, "tags": []}});
     let document =
         json!({"vhosts": [vhost("q", "quorum"), vhost("c", "classic"), vhost("u", "undefined")]}).to_string();
-    let import = |unsupported| import(&broker, &document, Scope::Node("/"), unsupported, Importer::Node);
+    let import = |unsupported| import(&broker, &document, Scope::Node(None), unsupported, Importer::Node);
     let refused = import(Unsupported::Refused).unwrap_err();
     assert!(refused.contains("1 default queue type") && broker.vhost("q").is_none(), "{refused}");
     let skipped =
@@ -183,14 +279,15 @@ fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let document = mixed().to_string();
     let refused =
-        import(&broker, &document, Scope::Node("/"), Unsupported::Refused, Importer::Node).unwrap_err();
+        import(&broker, &document, Scope::Node(None), Unsupported::Refused, Importer::Node).unwrap_err();
     for part in
         ["1 quorum queue, 1 stream, 1 queue, 1 exchange, 2 bindings", "1 policy", "--skip-unsupported"]
     {
         assert!(refused.contains(part), "{part}: {refused}");
     }
     assert!(broker.vhost("v").is_none(), "nothing was imported");
-    let skipped = import(&broker, &document, Scope::Node("/"), Unsupported::Skipped, Importer::Node).unwrap();
+    let skipped =
+        import(&broker, &document, Scope::Node(None), Unsupported::Skipped, Importer::Node).unwrap();
     assert_eq!(skipped.len(), 10, "{skipped:#?}");
     assert!(skipped.contains(&"skipped: quorum queue 'quorum' in vhost 'v'".to_owned()), "{skipped:#?}");
     let vhost = broker.vhost("v").unwrap();
@@ -209,7 +306,7 @@ fn policies_come_in_are_at_work_and_go_out_as_they_were() {
     let operator = json!({"vhost": "v", "component": "operator_policy", "name": "o", "value": value});
     document["policies"] = json!([policy]);
     document["parameters"].as_array_mut().unwrap().push(operator.clone());
-    import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node).unwrap();
+    import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node).unwrap();
     let settings = broker.vhost("v").unwrap().queue(b"q").unwrap().policies().definition();
     assert_eq!(settings.to_json(), r#"{"max-length":3,"overflow":"reject-publish"}"#);
     let request = crate::Request::default();
@@ -222,8 +319,9 @@ fn policies_come_in_are_at_work_and_go_out_as_they_were() {
     assert!(exported["parameters"].as_array().unwrap().contains(&operator), "{exported}");
 
     document["policies"][0]["definition"]["max-length"] = "x".into();
-    let told = import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Skipped, Importer::Node)
-        .unwrap_err();
+    let told =
+        import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Skipped, Importer::Node)
+            .unwrap_err();
     assert_eq!(told, "policy 'p': <<\"x\">> is not a valid maximum length");
     broker.shutdown();
 }
@@ -234,8 +332,9 @@ fn entries_about_things_that_are_not_there_are_told() {
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let mut document = sample();
     document["permissions"][0]["user"] = "nobody".into();
-    let told = import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
-        .unwrap_err();
+    let told =
+        import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node)
+            .unwrap_err();
     assert!(told.contains("permissions of user 'nobody': user 'nobody' does not exist"), "{told}");
     assert!(broker.vhost("v").unwrap().queue(b"q").is_some(), "the rest is there");
     broker.shutdown();
@@ -251,7 +350,7 @@ fn whoever_brings_bindings_from_the_exchange_of_events_learns_which_key_makes_it
         let mut document = sample();
         document["bindings"][0]["source"] = exchange.into();
         let import =
-            import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node);
+            import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node);
         let told = import.unwrap_err();
         assert!(told.contains(&format!("exchange '{exchange}' does not exist: `{key}`")), "{told}");
     }
@@ -264,7 +363,7 @@ fn more_vhosts_than_there_may_be_are_refused() {
     let options = BrokerOptions { vhosts_max: Some(1), ..BrokerOptions::default() };
     let broker = Broker::open(folder.path(), options).unwrap();
     let refused =
-        import(&broker, &sample().to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
+        import(&broker, &sample().to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node)
             .unwrap_err();
     assert!(refused.contains("vhost limit of 1 is reached"), "{refused}");
     broker.shutdown();
@@ -285,7 +384,7 @@ fn objects_that_were_exported_as_lists_of_pairs_are_objects() {
                        "dest-publish-properties": [["delivery_mode", 2]], "src-queue-args": []}},
         ],
     });
-    import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node).unwrap();
+    import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node).unwrap();
     let exported: Value = serde_json::from_str(&export(&broker)).unwrap();
     let values: Vec<_> = exported["parameters"].as_array().unwrap().iter().map(|it| &it["value"]).collect();
     assert!(values.iter().any(|value| value["definition"] == json!({"message-ttl": 60000})), "{values:?}");
@@ -301,7 +400,7 @@ fn who_imports_a_vhost_may_do_everything_in_it_unless_the_document_says_otherwis
     let permission = json!({"user": "u", "vhost": "said", "configure": "^a", "write": "", "read": ""});
     let document =
         json!({"vhosts": [{"name": "new"}, {"name": "said"}, {"name": "/"}], "permissions": [permission]});
-    import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::User("u"))
+    import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::User("u"))
         .unwrap();
     let configure = |vhost: &str| {
         broker.read_metadata(|state| {
@@ -320,7 +419,7 @@ fn a_vhosts_protection_stays_when_a_document_does_not_name_it() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
     let after = |document: Value| {
-        import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
+        import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node)
             .unwrap();
         is_protected(&broker, &b"v"[..].into())
     };
@@ -391,7 +490,7 @@ fn more_queues_or_exchanges_than_there_may_be_are_refused_and_nothing_is_importe
         (0..count).map(|n| json!({"name": format!("n{n}"), "vhost": "v", "type": "topic"})).collect()
     };
     let taken = |document: Value| {
-        import(&broker, &document.to_string(), Scope::Node("/"), Unsupported::Refused, Importer::Node)
+        import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Refused, Importer::Node)
     };
     taken(json!({"vhosts": [{"name": "v"}]})).unwrap();
     let limits: metadata::Limits = [("max-queues".into(), 2)].into_iter().collect();
@@ -422,9 +521,8 @@ fn topic_permissions_are_for_exchanges_that_are_there_or_come_along() {
     let taken = |exchange: &str, unsupported| {
         let restricted =
             json!({"user": "guest", "vhost": "/", "exchange": exchange, "write": "", "read": ""});
-        let document =
-            json!({"topic_permissions": [restricted], "exchanges": [{"name": "new", "type": "topic"}]});
-        import(&broker, &document.to_string(), Scope::Node("/"), unsupported, Importer::Node)
+        let document = json!({"topic_permissions": [restricted], "exchanges": [{"name": "new", "vhost": "/", "type": "topic"}]});
+        import(&broker, &document.to_string(), Scope::Node(None), unsupported, Importer::Node)
     };
     let refused = taken("none", Unsupported::Refused).unwrap_err();
     assert!(

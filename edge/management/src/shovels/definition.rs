@@ -8,6 +8,7 @@ use wire::amqp091::Property as Name;
 
 use super::arguments::{of_consumer, of_queue};
 use super::checks::{Keys, term};
+use crate::json::{TOO_DEEP, is_too_deep};
 
 /// Most deliveries that are not acked, when the parameter does not say (RabbitMQ's default).
 const PREFETCH_COUNT: u16 = 1000;
@@ -46,6 +47,9 @@ pub fn read(name: &str, value: &str) -> Result<Definition, Vec<String>> {
 
 /// As [`read`].
 pub(super) fn from_value(name: &str, value: &Value) -> Result<Definition, Vec<String>> {
+    if is_too_deep(value) {
+        return Err(vec![format!("{TOO_DEEP} in {name}")]);
+    }
     let nothing = Map::new();
     let object = value.as_object().unwrap_or(&nothing);
     let mut problems = contradictions(object);

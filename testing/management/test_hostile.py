@@ -82,7 +82,7 @@ def test_who_sends_too_large_a_body_reads_why(broker, mebibytes, chunked):
     client.close()
 
 
-@pytest.mark.parametrize("method,path,login,status", [("POST", "/api/definitions", "guest:wrong", 401), ("POST", "/api/definitions", "", 401), ("POST", "/api/nope", "guest:guest", 404),
+@pytest.mark.parametrize("method,path,login,status", [("POST", "/api/definitions", "guest:wrong", 401), ("POST", "/api/definitions", "", 401), ("POST", "/api/nope", "guest:guest", 405),
                                                       ("PUT", "/api/queues/none/q", "guest:guest", 404), ("POST", "/api/overview", "guest:guest", 405)])
 def test_who_is_refused_before_the_body_is_read_reads_why(broker, method, path, login, status):
     client = http.client.HTTPConnection(*broker.address, timeout=60)
@@ -134,7 +134,7 @@ def test_a_body_after_its_refusal_is_no_request(broker):
     with socket.create_connection(broker.address) as client:
         client.settimeout(10)
         client.sendall(b"POST /api/nope HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n")
-        assert client.recv(4096).startswith(b"HTTP/1.1 404 ")
+        assert client.recv(4096).startswith(b"HTTP/1.1 405 ")
         others = []
         try:
             for _ in range(1100):

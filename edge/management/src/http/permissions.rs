@@ -103,6 +103,13 @@ pub(crate) const ROUTES: &[Route] = &[
         show_topics,
     ),
     route(
+        Method::Put,
+        "/api/topic-permissions/{vhost}/{user}/{exchange}",
+        Access::Administrator,
+        "Restricts as the shorter path does: the exchange is that of the body.",
+        restrict,
+    ),
+    route(
         Method::Delete,
         "/api/topic-permissions/{vhost}/{user}/{exchange}",
         Access::Administrator,

@@ -487,15 +487,30 @@ pub(super) fn refuse(problem: &Problem) -> Response<Body> {
     json(problem.status, &problem.body())
 }
 
-/// What is not below `/api`: a file for browsers, or nothing.
+/// A path that no route has: a file for browsers, or nothing. To RabbitMQ all such paths are files, which can be read and nothing else,
+/// whether they are there or not.
 fn file(app: &App, request: &Request<Body>) -> Response<Body> {
+    let options = &app.0.options.headers;
+    let mut response = match *request.method() {
+        HttpMethod::GET | HttpMethod::HEAD => read_file(app, request),
+        HttpMethod::OPTIONS => empty(200),
+        ref method if is_known(method) => empty(405),
+        _ => empty(501),
+    };
+    if response.status() == 405 || (request.method() == HttpMethod::OPTIONS && !options.hides_allow) {
+        set(response.headers_mut(), header::ALLOW, "HEAD, GET, OPTIONS");
+    }
+    decorate(response.headers_mut(), options, request.headers(), request.method() == HttpMethod::OPTIONS);
+    response
+}
+
+fn read_file(app: &App, request: &Request<Body>) -> Response<Body> {
     let path = request.uri().path();
     let is_api = path == "/api" || path.starts_with("/api/");
-    let is_read = matches!(*request.method(), HttpMethod::GET | HttpMethod::HEAD);
-    let asset = app.0.options.assets.filter(|_| !is_api && is_read);
+    let asset = app.0.options.assets.filter(|_| !is_api);
     let coding = Coding::asked(request.headers());
     let found = asset.and_then(|find| find(path.trim_start_matches('/')));
-    let mut response = match found.map(|asset| asset.for_coding(coding)) {
+    match found.map(|asset| asset.for_coding(coding)) {
         None => refuse(&Problem::missing()),
         Some(asset) if seen(request.headers(), &asset.etag) => {
             respond(Reply::Known(asset.etag.into_owned()), Coding::Plain)
@@ -512,9 +527,7 @@ fn file(app: &App, request: &Request<Body>) -> Response<Body> {
             set(headers, header::CACHE_CONTROL, "no-cache");
             response
         }
-    };
-    decorate(response.headers_mut(), &app.0.options.headers, request.headers(), false);
-    response
+    }
 }
 
 /// Whether the client has the file already.

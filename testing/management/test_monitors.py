@@ -2,6 +2,7 @@
 Telegraf name. The checks are skipped where the package is not installed."""
 
 import shutil
+import socket
 import subprocess
 import urllib.parse
 
@@ -58,7 +59,7 @@ ZABBIX = {
 DATADOG = {
     "/api/connections": ["name", "vhost", "state"], "/api/vhosts/": ["name"], "/api/aliveness-test/%2F": ["status"],
     "/api/queues?columns=name,vhost,messages,message_stats": ["name", "vhost", "messages"], "/api/exchanges?columns=name": ["name"],
-    "/api/nodes/rabbit@localhost": ["name", "mem_used"], "/api/nodes/rabbit@mq1.example?memory=true": ["memory.total.rss"],
+    "/api/nodes/rabbit@localhost": ["name", "mem_used"], f"/api/nodes/rabbit@{socket.gethostname()}?memory=true": ["memory.total.rss"],
     "/api/queues/%2F/watched?lengths_age=60&lengths_incr=5&msg_rates_age=60&msg_rates_incr=5": ["messages", "messages_details.rate"],
     "/api/federation-links": [],
 }  # fmt: skip

@@ -9,6 +9,7 @@ pub mod definitions;
 pub mod diag;
 mod http;
 pub mod logging;
+mod names;
 mod node;
 mod pid_file;
 mod prometheus;

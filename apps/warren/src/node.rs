@@ -11,6 +11,7 @@ use protocols::amqp091::Settings;
 
 use crate::config::{Options, Switch};
 use crate::logging;
+use crate::names::node_names;
 
 /// The listeners of clients.
 #[derive(Debug)]
@@ -45,6 +46,7 @@ pub(crate) fn describe(
         listeners: addresses.iter().map(listener).chain(http).collect(),
         data_dir: std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.clone()),
         log_locations: log_locations(options),
+        names: node_names(),
         tags: options.node.tags.clone(),
         journal: logging::journal(),
         options: format!("{options:#?}"),

@@ -57,7 +57,7 @@ pub use imports::{Importer, Scope, Unsupported, import};
 pub use journal::{Journal, JournalLine};
 pub use maintenance::{Doors, Maintenance};
 pub use node::{
-    HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, NodeTags, PROMETHEUS_PROTOCOL,
+    HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, NodeNames, NodeTags, PROMETHEUS_PROTOCOL,
 };
 pub use passwords::hash_password;
 pub use protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};

@@ -3,6 +3,7 @@
 mod listeners;
 mod log_lines;
 mod memory;
+mod names;
 mod status;
 
 use std::collections::BTreeMap;
@@ -30,15 +31,10 @@ use listeners::{
 use log_lines::{log_after, log_tail};
 use memory::memory_breakdown;
 pub(crate) use memory::{memory, resident_bytes};
+pub use names::NodeNames;
 
 /// How the node is called where RabbitMQ has the name of an Erlang node.
 pub const NODE_NAME: &str = "warren@localhost";
-
-/// Whether a tool means this node. Tools make the name of a RabbitMQ node from that of its host, such as `rabbit@mq1`: there is one
-/// node only, so it is meant.
-pub(crate) fn is_this_node(name: &str) -> bool {
-    name == NODE_NAME || name.starts_with("rabbit@")
-}
 
 /// Words of an operator, shown to people and tools (`cluster_tags.*`, `node_tags.*`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +60,8 @@ pub struct Node {
     pub rabbitmq_version: String,
     /// Its own version.
     pub version: &'static str,
+    /// What it may be called.
+    pub names: NodeNames,
     /// What an operator says of the cluster, and of the node, by name.
     pub tags: NodeTags,
     /// The last lines of its log.
@@ -254,6 +252,7 @@ pub(crate) mod tests {
             listeners: vec![NodeListener { address, protocol: LISTENER_PROTOCOL, purpose: "AMQP 0-9-1" }],
             data_dir: "/d".into(),
             log_locations: vec!["<stdout>".into()],
+            names: NodeNames::default(),
             tags: NodeTags::default(),
             journal: Arc::default(),
             options: String::new(),

@@ -7,17 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use management::{
-    Answer, CallError, Exit, Failure, NODE_NAME, NotAllowed, Request, SOCKET_NAME, ServerUrl, call, call_url,
+    Answer, CallError, Exit, Failure, NODE_NAME, NodeNames, NotAllowed, Request, SOCKET_NAME, ServerUrl,
+    call, call_url,
 };
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::arguments::Arguments;
+use crate::names::{NODE_VARIABLE, node_names, node_of_environment};
 
 /// The environment variable that names the server when the command line does not: a URL as for `--url`.
 pub const URL_VARIABLE: &str = "WARREN_URL";
-
-/// The environment variable that names the node for RabbitMQ's tools when `-n` does not.
-const NODE_VARIABLE: &str = "RABBITMQ_NODENAME";
 
 /// Whether the terminal may be asked for a password that is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ impl Server {
         let Some((text, from)) = arguments.url.clone().map(|text| (text, "--url")).or_else(from_environment)
         else {
             let (node, from) = node_meant(arguments);
-            return match node.filter(|node| is_elsewhere(node, &host_name())) {
+            return match node.filter(|node| is_elsewhere(node, &node_names())) {
                 Some(node) => Err(another_node(&node, from, &arguments.request.command)),
                 None => Ok(Self::Here(socket(arguments.data_dir.clone()))),
             };
@@ -184,20 +183,12 @@ fn node_meant(arguments: &Arguments) -> (Option<String>, &'static str) {
     if let Some(node) = arguments.request.options.get("node") {
         return (Some(node.clone()), "--node");
     }
-    let named = std::env::var(NODE_VARIABLE).ok();
-    (named.filter(|node| !node.is_empty() && arguments.data_dir.is_none()), NODE_VARIABLE)
+    (node_of_environment().filter(|_| arguments.data_dir.is_none()), NODE_VARIABLE)
 }
 
-/// Of this machine, or nothing when nobody knows.
-fn host_name() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
-}
-
-/// Whether the name of a node, such as `rabbit@mq1`, has another host than this one in it, whose name may be given with its domain or without.
-fn is_elsewhere(node: &str, host_name: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let host = node.split_once('@').map(|(_, host)| short(host));
-    host.is_some_and(|host| host != "localhost" && host != "127" && host != short(host_name))
+/// Whether the name of a node, such as `rabbit@mq1`, has another host than this one in it.
+fn is_elsewhere(node: &str, here: &NodeNames) -> bool {
+    node.split_once('@').is_some_and(|(_, host)| !here.is_here(host))
 }
 
 /// A check of another node must not be answered by the one that is here.
@@ -271,11 +262,12 @@ mod tests {
 
     #[test]
     fn a_node_elsewhere_is_told_from_names_of_this_one() {
-        for here in ["rabbit", "warren@localhost", "rabbit@mq1", "x@MQ1.example.org", "rabbit@127.0.0.1"] {
-            assert!(!is_elsewhere(here, "mq1.internal"), "{here}");
+        let here = NodeNames { host: "mq1.internal".into(), given: None };
+        for name in ["rabbit", "warren@localhost", "rabbit@mq1", "x@MQ1.example.org", "rabbit@127.0.0.1"] {
+            assert!(!is_elsewhere(name, &here), "{name}");
         }
-        for elsewhere in ["rabbit@mq2", "rabbit@mq1x.internal", "rabbit@"] {
-            assert!(is_elsewhere(elsewhere, "mq1"), "{elsewhere}");
+        for name in ["rabbit@mq2", "rabbit@mq1x.internal", "rabbit@"] {
+            assert!(is_elsewhere(name, &here), "{name}");
         }
     }
 

@@ -5,7 +5,6 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::node::is_this_node;
 use crate::upkeep::{login_attempts, login_sources};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -40,7 +39,7 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn check_node(call: &Call) -> Result<(), Problem> {
-    if is_this_node(call.part("node")) { Ok(()) } else { Err(Problem::missing()) }
+    call.check_node(call.part("node"))
 }
 
 fn list(call: &Call) -> Answer {

@@ -43,6 +43,14 @@ impl Call {
         &self.app.node
     }
 
+    /// Whether a name means this node.
+    ///
+    /// # Errors
+    /// 404 for every other one.
+    pub(crate) fn check_node(&self, name: &str) -> Result<(), Problem> {
+        if self.node().names.mean(name) { Ok(()) } else { Err(Problem::missing()) }
+    }
+
     /// A part of the path. The route has it, or this is a bug that shows at once.
     pub(crate) fn part(&self, name: &str) -> &str {
         self.part_if(name).expect("the route of a handler names the parts that it reads")

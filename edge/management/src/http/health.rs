@@ -216,7 +216,8 @@ fn runs(call: &Call) -> Answer {
 }
 
 fn node_in_service(call: &Call) -> Answer {
-    if crate::node::is_this_node(call.part("node")) { in_service(call) } else { Err(Problem::missing()) }
+    call.check_node(call.part("node"))?;
+    in_service(call)
 }
 
 fn alive(call: &Call) -> Answer {
@@ -249,9 +250,7 @@ fn nothing_to_do(_: &Call) -> Answer {
 }
 
 fn reset(call: &Call) -> Answer {
-    if call.part_if("node").is_some_and(|node| !crate::node::is_this_node(node)) {
-        return Err(Problem::missing());
-    }
+    call.part_if("node").map_or(Ok(()), |node| call.check_node(node))?;
     call.app.samples.reset();
     Ok(Reply::NoContent)
 }

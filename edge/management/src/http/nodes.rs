@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::node::{NODE_NAME, is_this_node, memory, resident_bytes};
+use crate::node::{NODE_NAME, memory, resident_bytes};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/nodes", Access::Monitoring, "All nodes of the cluster: this one.", nodes),
@@ -73,7 +73,7 @@ fn node(call: &Call) -> Answer {
 }
 
 fn check(call: &Call) -> Result<(), Problem> {
-    if is_this_node(call.part("node")) { Ok(()) } else { Err(Problem::missing()) }
+    call.check_node(call.part("node"))
 }
 
 fn node_object(call: &Call) -> Value {

@@ -16,7 +16,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::shapes::{add_idle_since, connection, connection_details, consumers, lossy, object};
 use super::table::{Method, Route, route};
-use crate::node::{NODE_NAME, is_this_node};
+use crate::node::NODE_NAME;
 use crate::policies::definition_object;
 use crate::values::{raw_table, table, text};
 
@@ -325,8 +325,12 @@ fn declare(call: &Call) -> Answer {
     let principal = call.principal()?;
     let object = call.object()?;
     let arguments = raw_table(&nested(&object, "arguments")?).map_err(Problem::bad)?;
-    if let Some(node) = words_of(&object, "node")?.filter(|node| !node.is_empty() && !is_this_node(node)) {
+    if let Some(node) = words_of(&object, "node")?.filter(|node| !call.node().names.mean(node)) {
         return Err(Problem::bad(format!("Node {node} is not a cluster member")));
+    }
+    // What a queue cannot be over HTTP is passed over, but it has to be a flag.
+    if let Some(other) = object.get("exclusive").filter(|it| !it.is_boolean()) {
+        return Err(Problem::bad(json!(["not_boolean", other])));
     }
     let name = call.part("name").as_bytes();
     let is_new = principal.vhost.queue(name).is_none();

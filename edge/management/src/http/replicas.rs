@@ -7,7 +7,6 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::node::is_this_node;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(
@@ -63,7 +62,7 @@ fn check_changes(call: &Call) -> Result<(), Problem> {
 fn change(call: &Call) -> Answer {
     check_changes(call)?;
     let object = call.object_with(&["node"])?;
-    if !object["node"].as_str().is_some_and(is_this_node) {
+    if !object["node"].as_str().is_some_and(|name| call.node().names.mean(name)) {
         return Err(Problem::bad("Node is not a cluster member"));
     }
     let reason = if call.queue().is_ok() { NOT_SUPPORTED } else { "not_found" };
@@ -71,7 +70,7 @@ fn change(call: &Call) -> Answer {
 }
 
 fn check(call: &Call) -> Result<(), Problem> {
-    if is_this_node(call.part("node")) { Ok(()) } else { Err(Problem::missing()) }
+    call.check_node(call.part("node"))
 }
 
 fn grow(call: &Call) -> Answer {

@@ -15,7 +15,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::shapes::object;
 use super::table::{Method, Route, route};
-use crate::node::{NODE_NAME, is_this_node};
+use crate::node::NODE_NAME;
 use crate::vhosts::{default_type_missing, metadata_object};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -201,7 +201,7 @@ fn unprotect(call: &Call) -> Answer {
 
 fn start(call: &Call) -> Answer {
     let (vhost, node) = (call.part("vhost"), call.part("node"));
-    if !is_this_node(node) {
+    if !call.node().names.mean(node) {
         return Err(Problem::bad(format!("Unknown node: {node}")));
     }
     if call.broker().vhost(vhost).is_none() {

@@ -8,10 +8,7 @@ use commitlog::{Found, LogFile, Record, inspect_log_file, list_log_files, read_m
 use platform::{RealDisk, SeededRandom};
 use queues::RecordKind;
 
-use super::fuzz::{
-    Harm, Held, body, copy, copy_alive, declare, drain, harm, is_mistaken, one_of, open, publish, salvaged,
-    take,
-};
+use super::fuzz::{Harm, Held, Node, body, copy, drain, harm, is_mistaken, one_of, salvaged, seeds};
 use super::{QueueSurvey, Survey, UntoldLoss};
 
 const FANS: [&str; 2] = ["fan0", "fan1"];
@@ -39,14 +36,15 @@ fn base(seed: u64) -> Base {
     let mut sent: Held = QUEUES.iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
     let lives = 1 + random.below(2);
     for life in 0..=lives {
-        let (broker, principal) = open(folder.path());
+        let mut node = Node::open(folder.path());
         if life == 0 {
-            QUEUES.iter().for_each(|name| declare(&broker, &principal, name));
+            QUEUES.iter().for_each(|name| node.declare(name));
         }
         for _ in 0..4 {
             for _ in 0..random.below(120) {
                 let to: &[&str] = if random.below(3) > 0 { &["fan"] } else { &["alone", "prio"] };
-                publish(&broker, &principal, nth, to);
+                node.publish(nth, to);
+                node.work(&random);
                 let is_sent = |name: &&str| to.contains(name) || (to == ["fan"] && FANS.contains(name));
                 for name in QUEUES.iter().filter(|name| is_sent(name)) {
                     let own = if FANS.contains(name) { "fan" } else { name };
@@ -54,18 +52,18 @@ fn base(seed: u64) -> Base {
                 }
                 nth += 1;
             }
-            broker.services().settle_all();
+            node.rest();
             for name in QUEUES {
                 // Some are nearly drained, others hardly touched.
                 let count = random.below(1 + random.below(120)) as usize;
-                take(&broker, &principal, name, count);
+                node.take(name, count);
             }
-            broker.services().settle_all();
+            node.rest();
         }
         if life == lives {
-            copy_alive(folder.path(), killed.path());
+            copy(folder.path(), killed.path());
         }
-        broker.shutdown();
+        node.stop();
     }
     let folder = if random.below(2) == 0 { folder } else { killed };
     let reading = tempfile::tempdir().expect("a folder");
@@ -249,13 +247,6 @@ fn trial(base: &Base, damage: impl FnOnce(&Path) -> String) -> Vec<String> {
         wrong.extend(survey.problems.texts.iter().map(|text| format!("    {text}")));
     }
     wrong
-}
-
-/// Other seeds are asked for with `TEST_SEED=FROM-TO`.
-fn seeds(usual: &[u64]) -> Vec<u64> {
-    let asked = std::env::var("TEST_SEED").unwrap_or_default();
-    let range = asked.split_once('-').and_then(|(from, to)| Some(from.parse().ok()?..=to.parse().ok()?));
-    range.map_or_else(|| usual.to_vec(), Iterator::collect)
 }
 
 #[test]

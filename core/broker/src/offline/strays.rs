@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use commitlog::{ClosedLog, Found, Position, SegmentFile, inspect_log_file};
 use foldhash::fast::FixedState;
@@ -17,7 +18,7 @@ use stdx::QueueId;
 use wire::amqp091::Properties;
 
 use super::gaps::Gaps;
-use super::survey::{LogFiles, Offline, OfflineError, Survey};
+use super::survey::{LogFiles, Offline, OfflineError, Survey, read_logged};
 use crate::control::follow::Contents;
 
 /// What came back, by queue.
@@ -143,7 +144,9 @@ impl Offline {
                 found.insert(stream, unclaimed);
             }
         }
-        let mut told = self.logged_messages(&found, &rebuilt, files)?;
+        let unread = |stream: &u64| (*stream, numbers_unread(*stream, &contents[&QueueId(*stream)], log));
+        let unread = found.keys().map(unread).collect();
+        let mut told = self.logged_messages(&unread, &rebuilt, files)?;
         let levels = levels(state);
         for (stream, unclaimed) in found {
             let queue = contents.get_mut(&QueueId(stream)).expect("it was asked for its blocks");
@@ -199,10 +202,11 @@ impl Offline {
         })?)
     }
 
-    /// The messages in all readable records of these queues, those in kept files only of queues that were rebuilt from these.
+    /// The messages in all readable records of these queues but those with these numbers; those in kept files only of queues that were
+    /// rebuilt from these.
     fn logged_messages(
         &self,
-        of: &BTreeMap<u64, Unclaimed>,
+        of: &HashMap<u64, Vec<Range<u64>>>,
         rebuilt: &HashSet<u64>,
         files: &LogFiles,
     ) -> Result<HashMap<u64, Told>, OfflineError> {
@@ -214,10 +218,15 @@ impl Offline {
                 let (Found::Record(record) | Found::Mended { record, .. }) = found else { return };
                 let is_enqueue = RecordKind::from_code(record.kind).is_some_and(RecordKind::is_enqueue);
                 let counts_here = !is_kept || rebuilt.contains(&record.stream);
-                if is_enqueue && counts_here && of.contains_key(&record.stream) {
+                if is_enqueue
+                    && counts_here
+                    && let Some(unread) = of.get(&record.stream)
+                {
                     let counts = &mut told.entry(record.stream).or_default().logged;
                     let messages = enqueued(record.payload).map_while(|entry| entry);
-                    messages.for_each(|(_, stored)| *counts.entry(hash(stored)).or_default() += 1);
+                    messages
+                        .filter(|(seq, _)| !unread.iter().any(|block| block.contains(&seq.0)))
+                        .for_each(|(_, stored)| *counts.entry(hash(stored)).or_default() += 1);
                 }
             })?;
         }
@@ -373,6 +382,13 @@ fn names_gone(id: u64, queue: &Recovering, log: &ClosedLog, segments: &HashSet<(
         Place::Segment(place) => !segments.contains(&(id, place.segment)),
         Place::Log(range) => !log.holds(Position(range.position), range.bytes),
     })
+}
+
+/// Numbers of the messages in blocks of the log that cannot be read as a whole: the queue loses them, though records may tell of some.
+fn numbers_unread(stream: u64, queue: &Recovering, log: &ClosedLog) -> Vec<Range<u64>> {
+    let logged = queue.placed_blocks().filter_map(|block| block.logged());
+    let unread = logged.filter(|block| read_logged(log, stream, block).is_err());
+    unread.map(|block| block.first.0..block.first.0 + u64::from(block.count)).collect()
 }
 
 fn segment_places(queue: &Recovering) -> impl Iterator<Item = BlockPlace> + '_ {

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use broker::offline::{Depth, FileSurvey, Offline, Problems, QueueSurvey, Survey, UntoldLoss, dump};
+use broker::offline::{
+    Declaration, Depth, FileSurvey, Offline, OutdatedVhost, Problems, QueueSurvey, Survey, UntoldLoss, dump,
+};
 
 use crate::cli::{DiagAction, DiagArgs};
 
@@ -54,9 +56,30 @@ fn show(survey: &Survey, out: &mut impl Write) -> anyhow::Result<()> {
     let (segments, unneeded) = (survey.segments, survey.segments_unneeded);
     writeln!(out, "  segments: {segments} files, {unneeded} of them not needed")?;
     writeln!(out, "  records of queues that are not there any more: {}", survey.stray_records)?;
-    writeln!(out, "\nqueues")?;
+    writeln!(out)?;
+    show_contents(survey, out)
+}
+
+/// Vhosts of which something is not known, queues and notes.
+fn show_contents(survey: &Survey, out: &mut impl Write) -> anyhow::Result<()> {
+    let vhosts = &survey.outdated_vhosts;
+    if !vhosts.is_empty() {
+        writeln!(out, "vhosts")?;
+        vhosts.iter().try_for_each(|vhost| show_vhost(vhost, out))?;
+        writeln!(out)?;
+    }
+    writeln!(out, "queues")?;
     survey.queues.iter().try_for_each(|queue| show_queue(queue, out))?;
     show_notes(&survey.notes, out)
+}
+
+fn show_vhost(vhost: &OutdatedVhost, out: &mut impl Write) -> anyhow::Result<()> {
+    let OutdatedVhost { name, queues, exchanges, bindings } = vhost;
+    Ok(writeln!(
+        out,
+        "  '{name}': {queues} durable queues, {exchanges} exchanges, {bindings} bindings; what was declared, bound, set or deleted in what is LOST of \
+         meta/ is not known"
+    )?)
 }
 
 fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
@@ -76,7 +99,14 @@ fn show_file(file: &FileSurvey, out: &mut impl Write) -> anyhow::Result<()> {
 
 fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
     let QueueSurvey { vhost, name, id, messages, body_bytes, lost_messages, lost_bytes, .. } = queue;
-    let QueueSurvey { unread_messages_max, untold_loss, returned_messages, doubtful_messages, .. } = queue;
+    let QueueSurvey {
+        unread_messages_max,
+        untold_loss,
+        returned_messages,
+        doubtful_messages,
+        declaration,
+        ..
+    } = queue;
     write!(out, "  '{name}' in vhost '{vhost}' (number {id}): {messages} messages, {body_bytes} bytes")?;
     if *returned_messages > 0 {
         write!(
@@ -108,6 +138,18 @@ fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
             write!(out, ", what it LOST with log/ is not known")?;
         }
     }
+    match declaration {
+        Declaration::Known => {}
+        Declaration::Outdated => {
+            write!(out, ", whether it was deleted or bound otherwise in what is LOST of meta/ is not known")?;
+        }
+        Declaration::Lost => {
+            write!(
+                out,
+                ", its name, arguments and bindings are LOST with meta/, and whether it was deleted"
+            )?;
+        }
+    }
     Ok(writeln!(out)?)
 }
 
@@ -133,9 +175,7 @@ fn show_problems(problems: &Problems, out: &mut impl Write) -> anyhow::Result<u6
 /// Salvages; gives the number of problems met.
 fn salvage(dir: &Path, to: &Path, out: &mut impl Write) -> anyhow::Result<u64> {
     let salvaged = Offline::open(dir)?.salvage(to)?;
-    writeln!(out, "queues")?;
-    salvaged.survey.queues.iter().try_for_each(|queue| show_queue(queue, out))?;
-    show_notes(&salvaged.survey.notes, out)?;
+    show_contents(&salvaged.survey, out)?;
     let count = show_problems(&salvaged.survey.problems, out)?;
     let (messages, segments) = (salvaged.messages, salvaged.segments);
     writeln!(out, "\n{}: {messages} messages, {segments} segment files", to.display())?;

@@ -11,6 +11,7 @@ use metadata::{
 use platform::Disk;
 use stdx::QueueId;
 
+use super::declared::Completeness;
 use crate::control::follow::Contents;
 use crate::control::users::new_vhost_metadata;
 
@@ -24,12 +25,14 @@ pub(super) struct Known {
     below: u64,
     /// Those that facts after it gave out.
     declared: HashSet<u64>,
+    pub(super) completeness: Completeness,
 }
 
 impl Known {
-    /// What a snapshot says, or an empty state.
-    pub(super) fn from_snapshot(state: State) -> Known {
-        Known { below: state.durable_ids_end(), state, declared: HashSet::new() }
+    /// What a snapshot says that was taken at this position, or an empty state.
+    pub(super) fn from_snapshot(state: State, position: u64) -> Known {
+        let completeness = Completeness::from(position);
+        Known { below: state.durable_ids_end(), state, declared: HashSet::new(), completeness }
     }
 
     /// Puts back the facts of a record that fit. One that does not may rest on one that could not be read.
@@ -38,10 +41,14 @@ impl Known {
     /// The first that does not fit, or why none can be read.
     pub(super) fn replay(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         let mut told = Ok(());
-        for fact in Fact::decode_all(payload)? {
+        for fact in Fact::decode_all(payload).inspect_err(|_| self.completeness.lacks())? {
+            self.completeness.note(&fact, &self.state);
             match self.state.replay(&fact) {
                 Ok(()) => self.declared.extend(id_of(&fact)),
-                Err(error) => told = told.and(Err(error.into())),
+                Err(error) => {
+                    self.completeness.lacks();
+                    told = told.and(Err(error.into()));
+                }
             }
         }
         told
@@ -52,7 +59,7 @@ impl Known {
     }
 }
 
-fn id_of(fact: &Fact) -> Option<u64> {
+pub(super) fn id_of(fact: &Fact) -> Option<u64> {
     match fact {
         Fact::QueueAdded(added) | Fact::QueueAddedBy(QueueByFact { added, .. }) => Some(added.id.0),
         Fact::ExchangeAdded(added) | Fact::ExchangeAddedBy(ExchangeByFact { added, .. }) => Some(added.id.0),

@@ -5,6 +5,7 @@
 
 mod adopt;
 mod bodies;
+mod declared;
 pub mod dump;
 #[cfg(test)]
 mod fuzz;
@@ -19,6 +20,7 @@ mod survey;
 mod tests;
 mod unread;
 
+pub use declared::{Declaration, OutdatedVhost};
 pub use dump::dump;
 pub use salvage::Salvaged;
 pub use survey::{Depth, FileSurvey, Offline, OfflineError, Problems, QueueSurvey, Survey, UntoldLoss};

@@ -8,6 +8,7 @@ use commitlog::{ClosedLog, Position, SegmentFile};
 use platform::Disk;
 use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock};
 
+use super::declared::Declaration;
 use super::gaps::Gaps;
 use super::survey::{Depth, Offline, Problems, QueueSurvey, read_logged};
 
@@ -89,6 +90,10 @@ impl Losses {
         let Losses { damaged, gone } = self;
         if gaps.may_lack_settlements(queue.id) {
             (queue.doubtful_messages, queue.gone_messages) = (damaged.messages, gone.messages);
+        } else if queue.declaration == Declaration::Outdated {
+            // The files of a queue that is deleted go at once.
+            (queue.lost_messages, queue.lost_bytes) = (damaged.messages, damaged.bytes);
+            queue.gone_messages = gone.messages;
         } else {
             (queue.lost_messages, queue.lost_bytes) =
                 (damaged.messages + gone.messages, damaged.bytes + gone.bytes);
@@ -104,14 +109,16 @@ pub(super) struct Readable<'a> {
     /// Blocks of one segment come one after the other, as a rule.
     open: Option<SegmentFile>,
     pub(super) found: HashMap<u64, Segment>,
-    /// Why the first block was given up that should be in the log.
+    /// Why the first block was given up that is in the log.
     unreadable: Option<String>,
+    /// The first position in the log at which there should be a block, and is no file.
+    missing: Option<Position>,
 }
 
 impl<'a> Readable<'a> {
     pub(super) fn new(reader: Reader<'a>, stream: u64) -> Readable<'a> {
         let dir = reader.offline.dir.join("segments");
-        Readable { reader, dir, stream, open: None, found: HashMap::new(), unreadable: None }
+        Readable { reader, dir, stream, open: None, found: HashMap::new(), unreadable: None, missing: None }
     }
 
     /// Segment files that are there.
@@ -128,13 +135,10 @@ impl<'a> Readable<'a> {
     }
 
     fn look_in_log(&mut self, block: &LoggedBlock) -> Presence {
-        let Reader { log, depth, gaps, .. } = self.reader;
+        let Reader { log, depth, .. } = self.reader;
         let (position, bytes) = (Position(block.range.position), block.range.bytes);
         if !log.holds(position, bytes) {
-            if !gaps.may_lack_settlements(self.stream) {
-                let why = || format!("no file of log/ holds the records at position {position}");
-                self.unreadable.get_or_insert_with(why);
-            }
+            self.missing.get_or_insert(position);
             return Presence::Gone;
         }
         let read = match depth {
@@ -177,9 +181,13 @@ impl<'a> Readable<'a> {
 
     /// Tells what is wrong with a queue's files, and what of it is missing for whatever reason.
     pub(super) fn tell(self, queue: &QueueSurvey, problems: &mut Problems) {
-        let QueueSurvey { name, vhost, gone_messages, .. } = queue;
-        let is_doubtful = self.reader.gaps.may_lack_settlements(queue.id);
-        if let Some(why) = self.unreadable {
+        let QueueSurvey { name, vhost, gone_messages, declaration, .. } = queue;
+        let may_be_deleted = *declaration == Declaration::Outdated;
+        let may_be_settled = self.reader.gaps.may_lack_settlements(queue.id);
+        let is_doubtful = may_be_settled || may_be_deleted;
+        let missing = self.missing.filter(|_| !is_doubtful);
+        let missing = missing.map(|at| format!("no file of log/ holds the records at position {at}"));
+        if let Some(why) = missing.or(self.unreadable) {
             problems.add(format!("queue '{name}' in vhost '{vhost}': {why}"));
         }
         for (segment, found) in self.found {
@@ -190,9 +198,16 @@ impl<'a> Readable<'a> {
             }
         }
         if *gone_messages > 0 {
+            let told = match (may_be_settled, may_be_deleted) {
+                (_, false) => "log/ will have told that they were settled or moved",
+                (false, true) => "meta/ will have told that the queue was deleted",
+                (true, true) => {
+                    "log/ and meta/ will have told that they were settled or moved, or the queue deleted"
+                }
+            };
             problems.add(format!(
                 "queue '{name}' in vhost '{vhost}': {gone_messages} messages that readable records tell of are nowhere, neither blocks nor bodies. What \
-                 cannot be read of log/ will have told that they were settled or moved: nothing is lost by it, unless somebody took files away"
+                 cannot be read of {told}: nothing is lost by it, unless somebody took files away"
             ));
         }
     }

@@ -14,7 +14,8 @@ use platform::RealDisk;
 use queues::{LoggedBlock, RecordKind, Recovering};
 use stdx::QueueId;
 
-use super::adopt::{Adopted, Known, adopt, drop_empty};
+use super::adopt::{Known, adopt, drop_empty};
+use super::declared::{Declaration, OutdatedVhost};
 use super::gaps::Gaps;
 use super::presence::{Needed, Presence, Readable, Reader};
 use super::strays::levels;
@@ -109,6 +110,8 @@ pub struct QueueSurvey {
     pub name: String,
     /// Its number: the stream of its records and segments.
     pub id: u64,
+    /// What is known of it beside its messages.
+    pub declaration: Declaration,
     /// Messages that can be read.
     pub messages: u64,
     /// Bytes of their bodies.
@@ -162,6 +165,8 @@ pub struct Survey {
     pub files: Vec<FileSurvey>,
     /// The durable queues that the metadata name, by vhost and name, and those that a salvage makes for messages of others.
     pub queues: Vec<QueueSurvey>,
+    /// Vhosts of which the newest declarations cannot be read.
+    pub outdated_vhosts: Vec<OutdatedVhost>,
     /// Segment files, ...
     pub segments: u64,
     /// ... and those among them that no queue needs; the next start deletes them.
@@ -238,13 +243,13 @@ impl Offline {
 
     pub(super) fn read(&self, depth: Depth) -> Result<Reading, OfflineError> {
         let mut survey = Survey::default();
-        let mut known = self.read_metadata(&mut survey)?;
+        let mut metadata = self.read_metadata(&mut survey)?;
         let files = self.log_files("log", &mut survey)?;
         let kept = list_kept_files(&self.disk, &self.dir.join("log"))?;
         let files = LogFiles { kept, files };
         let segments = list_segments(&self.disk, &self.dir.join("segments"))?;
-        let mut adopted = adopt(&self.disk, &files.all(), &segments, &mut known)?;
-        let mut state = known.state;
+        let mut adopted = adopt(&self.disk, &files.all(), &segments, &mut metadata)?;
+        let Known { mut state, completeness, .. } = metadata;
         let (mut contents, mut bodies, gaps) = self.read_messages(&state, &files.files, &mut survey)?;
         let numbers = Numbers::of(&contents, &gaps);
         let log = ClosedLog::open(Arc::new(self.disk), &self.dir.join("log"))?;
@@ -253,9 +258,15 @@ impl Offline {
         self.survey_kept(depth, &mut survey)?;
         let reader = Reader { offline: self, log: &log, depth, gaps: &gaps };
         let mut needed = self.check_bodies(&mut contents, &mut bodies, reader, &mut survey);
-        self.check_blocks(&state, &mut contents, reader, &mut survey, &mut needed)?;
+        let mut queues = known(&state);
+        completeness.judge(&mut queues, &adopted);
+        self.check_blocks(queues, &mut contents, reader, &mut survey, &mut needed)?;
+        let dir = self.dir.join("segments");
+        if state.vhosts().len() > 0 && !segments_exist(&self.disk, &dir).map_err(SegmentError::Io)? {
+            survey.problems.add(format!("{} is missing or empty", dir.display()));
+        }
         tell_ends(&gaps, &mut survey);
-        tell_adopted(&adopted, &mut survey);
+        completeness.tell(&state, &adopted, &mut survey);
         returned.count(&mut survey);
         tell_gaps(&gaps, &levels(&state), &numbers, &mut survey);
         returned.tell(&mut survey);
@@ -277,12 +288,15 @@ impl Offline {
         if files.first().is_some_and(|file| file.first.0 > from) {
             survey.problems.add(format!("{}: no snapshot reaches to the log's beginning", dir.display()));
         }
-        let (mut known, mut unusable) = (Known::from_snapshot(state), Problems::default());
+        let (mut known, mut unusable) = (Known::from_snapshot(state, from), Problems::default());
         self.each_record("meta", &files, survey, |met| {
-            if let Shown::Whole(record) = met
-                && record.position.0 > from
-                && let Err(error) = known.replay(record.payload)
-            {
+            let Shown::Whole(record) = met else { return };
+            if record.position.0 <= from {
+                return;
+            }
+            known.completeness.expect(record.range().start);
+            known.completeness.read_to(record.position.0);
+            if let Err(error) = known.replay(record.payload) {
                 unusable.add(format!(
                     "facts before position {} of {}: {error}",
                     record.position,
@@ -290,6 +304,16 @@ impl Offline {
                 ));
             }
         })?;
+        let held = read_manifest(&self.disk, &dir).ok().flatten();
+        let oldest = files.first().map_or(0, |file| file.first.0);
+        known.completeness.expect(held.map_or(0, |held| held.end.0).max(oldest));
+        if held.is_some_and(|held| ends_unknown(held, &files)) {
+            known.completeness.lacks();
+            survey.problems.add(
+                "meta/: the newest file is missing, and nothing tells how long it was. Vhosts, users, permissions and global parameters may have been                  added, changed or deleted in it; what is not known of single vhosts and queues is told with them"
+                    .to_owned(),
+            );
+        }
         unusable.texts.into_iter().for_each(|text| survey.problems.add(text));
         if known.state.vhosts().len() == 0 {
             survey.problems.add(format!("{} names no vhost: metadata are missing. Queues get the names salvaged-NUMBER; make users with `warren ctl`", dir.display()));
@@ -481,13 +505,13 @@ impl Offline {
     /// Takes the blocks out of the queues that cannot be read, and counts both.
     fn check_blocks(
         &self,
-        state: &State,
+        queues: Vec<QueueSurvey>,
         contents: &mut Contents,
         reader: Reader<'_>,
         survey: &mut Survey,
         needed: &mut Needed,
     ) -> Result<(), OfflineError> {
-        for mut queue in known(state) {
+        for mut queue in queues {
             let Some(recovering) = contents.get_mut(&QueueId(queue.id)) else { continue };
             let mut readable = Readable::new(reader, queue.id);
             let mut losses = needed.losses.remove(&queue.id).unwrap_or_default();
@@ -503,9 +527,6 @@ impl Offline {
             survey.queues.push(queue);
         }
         let dir = self.dir.join("segments");
-        if state.vhosts().len() > 0 && !segments_exist(&self.disk, &dir).map_err(SegmentError::Io)? {
-            survey.problems.add(format!("{} is missing or empty", dir.display()));
-        }
         survey.segments = list_segments(&self.disk, &dir)?.len() as u64;
         survey.segments_unneeded = survey.segments.saturating_sub(needed.segments);
         Ok(())
@@ -521,19 +542,6 @@ fn ends_unknown(held: Held, files: &[LogFile]) -> bool {
 fn file_bytes_max() -> u64 {
     let LogOptions { file_bytes_max, pending_bytes_max, .. } = LogOptions::default();
     file_bytes_max + pending_bytes_max
-}
-
-/// Tells of messages in queues that the metadata do not name.
-fn tell_adopted(adopted: &Adopted, survey: &mut Survey) {
-    let of = survey.queues.iter().filter(|queue| adopted.contains_key(&QueueId(queue.id)));
-    let (queues, messages) =
-        of.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.messages));
-    if queues > 0 {
-        survey.problems.add(format!(
-            "the metadata do not name {queues} queues of which log/ or segments/ hold {messages} messages: meta/ is damaged, incomplete or older than \
-             log/. A salvage puts these messages into queues salvaged-NUMBER of the vhost '/'; a server would drop them"
-        ));
-    }
 }
 
 /// The queues that the metadata name, and the stores of delayed exchanges, with nothing in them yet.

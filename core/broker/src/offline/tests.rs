@@ -5,10 +5,10 @@ use std::path::Path;
 use metadata::{Arguments, Command, DeclareExchange};
 use stdx::QueueId;
 
-use super::{Depth, Offline, OfflineError, Survey, UntoldLoss, dump};
+use super::{Declaration, Depth, Offline, OfflineError, Survey, UntoldLoss, dump};
 use crate::recovery::tests::{
-    PLACED_COUNT, STORED, damage_last_declaration, declared, files_below, filled, filled_in_log, kept_files,
-    killed, open, segment_files, store, store_block,
+    PLACED_COUNT, STORED, damage_last_declaration, declare, declared, files_below, filled, filled_in_log,
+    kept_files, killed, open, segment_files, store, store_block,
 };
 
 fn survey(dir: &Path) -> Survey {
@@ -388,6 +388,57 @@ fn a_missing_newest_file_of_a_killed_server_is_told_at_every_queue() {
     files_below(&dir.path().join("log")).iter().for_each(|file| std::fs::remove_file(file).unwrap());
     let all = survey(dir.path()).queues.iter().map(|queue| queue.untold_loss).collect::<Vec<_>>();
     assert!(all.iter().all(|told| matches!(told, Some(UntoldLoss::AtMost(all)) if *all > most)), "{all:?}");
+}
+
+#[test]
+fn what_a_missing_newest_file_of_the_metadata_leaves_unknown_is_told_at_every_vhost_and_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = filled(dir.path())[..] else { panic!("two queues") };
+    let (meta, manifest) = (dir.path().join("meta"), dir.path().join("meta.manifest"));
+    let before = files_below(&meta);
+    // A life in which a queue is declared and another deleted, and that is killed.
+    let broker = open(dir.path()).unwrap();
+    let alive = std::fs::read(&manifest).unwrap();
+    let c = declare(&broker, "c");
+    let (vhost, name) = (b"/".as_slice().into(), b"b".as_slice().into());
+    let delete = Command::DeleteQueue(metadata::DeleteQueue { vhost, name, id: None });
+    broker.commit("rmq-cli", &delete).unwrap().1.wait().unwrap();
+    broker.shutdown();
+    drop(broker);
+    std::fs::write(&manifest, alive).unwrap();
+    store(dir.path(), c);
+    let is_whole = survey(dir.path());
+    assert!(is_whole.problems.is_empty() && is_whole.outdated_vhosts.is_empty(), "{is_whole:?}");
+    assert!(is_whole.queues.iter().all(|queue| queue.declaration == Declaration::Known), "{is_whole:?}");
+    let newer = files_below(&meta).into_iter().filter(|file| !before.contains(file));
+    newer.for_each(|file| std::fs::remove_file(file).unwrap());
+    let told = survey(dir.path());
+    let vhosts = told.outdated_vhosts.iter().map(|vhost| (&*vhost.name, vhost.queues)).collect::<Vec<_>>();
+    assert_eq!(vhosts, [("/", 2)], "{told:?}");
+    let known = told.queues.iter().map(|queue| (queue.id, queue.declaration)).collect::<Vec<_>>();
+    let expected = [(a.0, Declaration::Outdated), (b.0, Declaration::Outdated), (c.0, Declaration::Lost)];
+    assert_eq!(known, expected, "{told:?}");
+    let salvaged_c = format!("salvaged-{}", c.0);
+    assert_eq!(queues(&told), [("a", ALL, 0), ("b", 0, 0), (&*salvaged_c, ALL, 0)]);
+    assert_eq!(told.queues[1].gone_messages, ALL, "its files went when it was deleted");
+    let texts = &told.problems.texts;
+    assert!(texts.iter().any(|text| text.starts_with("meta/: the newest file is missing")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("will have told that the queue was deleted")), "{texts:?}");
+    let names = [("a", ALL), ("b", 0), (&*salvaged_c, ALL)].map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(salvaged(dir.path()), names);
+}
+
+#[test]
+fn what_was_declared_behind_a_damaged_record_of_the_metadata_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let (file, of_a, _) = declarations(dir.path());
+    wreck(&file, of_a + 40);
+    let told = survey(dir.path());
+    let known = told.queues.iter().map(|queue| (&*queue.name, queue.declaration)).collect::<Vec<_>>();
+    assert_eq!(known[0], ("b", Declaration::Known), "{told:?}");
+    assert_eq!(known[1].1, Declaration::Lost, "{told:?}");
+    assert_eq!(told.outdated_vhosts.len(), 1, "{told:?}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub(crate) fn open(dir: &Path) -> Result<Broker, StartError> {
     Broker::open(dir, BrokerOptions { fsync: false, ..BrokerOptions::default() })
 }
 
-fn declare(broker: &Broker, name: &str) -> QueueId {
+/// Declares a durable queue.
+pub(crate) fn declare(broker: &Broker, name: &str) -> QueueId {
     let command = Command::DeclareQueue(DeclareQueue {
         vhost: b"/".as_slice().into(),
         name: name.as_bytes().into(),

@@ -1,7 +1,7 @@
 //! What things cost in memory, counted by the allocator: idle queues, bindings, connections, messages that wait, messages that
 //! are not acked. Prints a table with the budget of each and fails when one is exceeded.
 //!
-//! `cargo bench -p net --bench budgets` (two minutes, 1 GB of disk below the target folder), or with a factor for the counts:
+//! `cargo bench -p net --bench budgets` (three minutes, 2 GB of disk below the target folder), or with a factor for the counts:
 //! `cargo bench -p net --bench budgets -- 0.1`. Everything goes through a real socket, so nothing that a message or an object
 //! causes anywhere is left out. What there is once (buffers of threads, the bound of a queue's memory) is not in the figures:
 //! they are differences between many and more.
@@ -35,6 +35,15 @@ const REST: Duration = Duration::from_secs(7);
 
 /// Messages published before confirms are awaited.
 const PART: usize = 500;
+
+/// The same before a measurement: buffers on the way become as large then as they ever do, and stay so.
+const PART_BEFORE: usize = 4 * PART;
+
+/// Times that a backlog grows while it is measured: the newest block has room for messages that may come, more or less of it each time.
+const ROUNDS: usize = 16;
+
+/// What a queue keeps of its messages in memory has this bound, whatever is in it.
+const QUEUE_MEMORY_BYTES_MAX: u64 = 4 << 20;
 
 /// A measured cost.
 struct Line {
@@ -188,46 +197,61 @@ fn connections(bench: &mut Bench) {
 fn backlogs(bench: &mut Bench) {
     let mut ttl = TableBuf::new();
     ttl.push_i64("x-message-ttl", 3_600_000);
-    let mut priorities = TableBuf::new();
-    priorities.push_i64("x-max-priority", 10);
+    let [ten, all] = [10, 255].map(|levels| {
+        let mut priorities = TableBuf::new();
+        priorities.push_i64("x-max-priority", levels);
+        priorities
+    });
     let plain = TableBuf::new();
     let small = Message::sized(100);
     let large = Message::sized(1000);
-    let ranked = Message { priorities: 10, ..small };
-    let kinds: [(&str, &TableBuf, Message, f64); 6] = [
+    let ranked = |priorities| Message { priorities, ..small };
+    let kinds: [(&str, &TableBuf, Message, f64); 7] = [
         ("ready, 100 bytes, transient", &plain, small, 1.0),
         ("ready, 1000 bytes, transient", &plain, large, 1.0),
         ("ready, 1000 bytes, persistent", &plain, Message { persistent: true, ..large }, 1.0),
         ("ready, 1000 bytes, TTL of the queue", &ttl, large, 2.0),
         ("ready, 100 bytes, TTL of the queue", &ttl, small, 2.0),
-        ("ready, 100 bytes, ten priorities", &priorities, ranked, 2.0),
+        ("ready, 100 bytes, ten priorities", &ten, ranked(10), 2.0),
+        ("ready, 100 bytes, 255 priorities", &all, ranked(255), 2.0),
     ];
     for (what, arguments, message, budget) in kinds {
         let mut client = Client::open(bench.address);
         client.use_confirms();
         let name = what.replace([' ', ','], "-");
         client.declare(&name, arguments);
-        let count = bench.count(3.0);
         // The bound of what a queue keeps in memory is reached before the measurement begins.
-        fill(bench, &mut client, &name, message, count);
-        // Messages that are in memory have a bound of their own: they come and go by blocks, and are not what is measured.
-        let resident = |bench: &Bench| bench.stats(&name).resident_bytes as f64;
-        let before = settled_bytes() - resident(bench);
-        fill(bench, &mut client, &name, message, count);
-        let bytes = settled_bytes() - resident(bench) - before;
-        bench.tell(what, bytes / count as f64, Some(budget));
+        fill(&mut client, &name, message, (bench.count(2.0), PART_BEFORE));
+        let count = bench.count(0.75);
+        let mut sizes = vec![beside_messages(bench, &name)];
+        for _ in 0..ROUNDS {
+            fill(&mut client, &name, message, (count, PART));
+            sizes.push(beside_messages(bench, &name));
+        }
+        bench.tell(what, slope(&sizes) / count as f64, Some(budget));
         client.delete(&name);
     }
 }
 
-/// Publishes and waits until what has to go to the disk is there.
-fn fill(bench: &Bench, client: &mut Client, queue: &str, message: Message, count: usize) {
-    // In parts, so that buffers on the way do not grow by what waits in them.
-    for first in (0..count).step_by(PART) {
-        client.publish(&message, queue, PART.min(count - first));
-    }
-    while bench.stats(queue).resident_bytes > 7 << 20 {
-        std::thread::sleep(Duration::from_millis(5));
+/// What is alive on the heap beside the messages that a queue may keep in memory: those have a bound of their own, and come and go by
+/// blocks. What it keeps beyond that bound is not left out.
+fn beside_messages(bench: &Bench, queue: &str) -> f64 {
+    let bytes = settled_bytes();
+    bytes - bench.stats(queue).resident_bytes.min(QUEUE_MEMORY_BYTES_MAX) as f64
+}
+
+/// How much is added from one to the next: of the straight line that is nearest to them.
+fn slope(sizes: &[f64]) -> f64 {
+    let middle = (sizes.len() - 1) as f64 / 2.0;
+    let from_middle = || (0..sizes.len()).map(|nth| nth as f64 - middle);
+    let weighed: f64 = from_middle().zip(sizes).map(|(at, size)| at * size).sum();
+    weighed / from_middle().map(|at| at * at).sum::<f64>()
+}
+
+/// Publishes in parts of so many messages.
+fn fill(client: &mut Client, queue: &str, message: Message, (count, part): (usize, usize)) {
+    for first in (0..count).step_by(part) {
+        client.publish(&message, queue, part.min(count - first));
     }
 }
 
@@ -236,7 +260,7 @@ fn unacked(bench: &mut Bench) {
     let count = bench.count(3.0);
     publisher.use_confirms();
     publisher.declare("unacked", &TableBuf::new());
-    fill(bench, &mut publisher, "unacked", Message::sized(100), 2 * count);
+    fill(&mut publisher, "unacked", Message::sized(100), (2 * count, PART));
     let mut consumer = Client::open(bench.address);
     consumer.consume("unacked", 2 * count);
     consumer.receive(count);

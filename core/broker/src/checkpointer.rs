@@ -452,7 +452,7 @@ fn sparse_files(
         }
     };
     let needed = pins.files().filter(|(file, need)| need.bytes > 0 && may_go(file));
-    let kept = needed.map(|(file, need)| (file, need.kept_bytes.min(need.bytes)));
+    let kept = needed.map(|(file, need)| (file, need.kept_bytes));
     let mut sparse: Vec<(&Range<u64>, u64)> = kept.filter(is_sparse).collect();
     sparse.sort_by(|(a, kept_a), (b, kept_b)| {
         (u128::from(*kept_a) * length(b)).cmp(&(u128::from(*kept_b) * length(a)))

@@ -233,11 +233,12 @@ impl BlockSource for FromLog {
 /// Puts a block together from its range of the log.
 pub(crate) fn assemble(read: RangeBytes, stream: u64, block: &LoggedBlock) -> Result<Vec<u8>, SegmentError> {
     let RangeBytes { bytes, records } = read;
-    let is_own = |record: &RecordAt| {
-        record.stream == stream && RecordKind::from_code(record.kind).is_some_and(RecordKind::is_enqueue)
-    };
-    let own = records.into_iter().filter(is_own);
-    let whole = block.assemble(bytes, own.map(|record| record.payload));
+    let own = records.into_iter().filter(|record: &RecordAt| record.stream == stream);
+    let payloads = own.filter_map(|record| {
+        let kind = RecordKind::from_code(record.kind).filter(|kind| kind.is_enqueue())?;
+        Some((kind, record.payload))
+    });
+    let whole = block.assemble(bytes, payloads);
     whole.ok_or(SegmentError::NotInLog { position: block.range.position })
 }
 

@@ -26,6 +26,8 @@ pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
-pub use record::{BlockPlace, RecordKind, SettledRun, SharedRef, Stored, enqueued, settled};
+pub use record::{
+    BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, settled,
+};
 pub use totals::{DeliveryTotals, QueueTotals};
 pub use unique::UniqueKey;

@@ -3,8 +3,10 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use crate::message::MessageSeq;
-use crate::record::{self, BlockPlace};
+use crate::record::{self, BlockPlace, RecordKind};
 
 /// Bytes of log that are read for a block, for each of its own, at most: where many queues take turns in the log, a block of one is
 /// better written anew than read together with those of the others.
@@ -77,12 +79,56 @@ pub enum OwnBytes {
 }
 
 impl LoggedBlock {
-    /// The block's bytes, in the memory of those of its log range; `payloads` are those of the queue's enqueue records in it. `None`
-    /// when they do not hold exactly its messages.
+    /// The block's bytes; `bytes` are those of its log range, and in them lie the payloads of the queue's enqueue records, whose kinds are
+    /// given. `None` when they do not hold exactly its messages. Their memory is used again where nothing in it has to grow: one message
+    /// may be hundreds of megabytes.
     pub fn assemble(
         &self,
+        bytes: Vec<u8>,
+        payloads: impl IntoIterator<Item = (RecordKind, Range<usize>)>,
+    ) -> Option<Vec<u8>> {
+        let payloads: SmallVec<[_; 8]> = payloads.into_iter().collect();
+        if payloads.iter().any(|(kind, _)| *kind == RecordKind::EnqueueAlike) {
+            return self.assemble_anew(&bytes, &payloads);
+        }
+        self.assemble_in_place(bytes, payloads.into_iter().map(|(_, payload)| payload))
+    }
+
+    /// Which messages of a run are the block's, when `next` is the first that is missing. `None` when one before them is missing.
+    fn own(&self, next: u64, run: &record::Run<'_>) -> Option<Range<u32>> {
+        let (first, end) = (run.first.0, self.first.0 + u64::from(self.count));
+        let (from, to) = (first.max(self.first.0), (first + u64::from(run.count)).min(end));
+        if from >= to {
+            return Some(0..0);
+        }
+        (from == next).then(|| (from - first) as u32..(to - first) as u32)
+    }
+
+    fn assemble_anew(&self, bytes: &[u8], payloads: &[(RecordKind, Range<usize>)]) -> Option<Vec<u8>> {
+        let (mut next, mut length, mut parts) = (self.first.0, 0, Vec::new());
+        for (kind, payload) in payloads {
+            for run in record::runs(*kind, bytes.get(payload.clone())?) {
+                let run = run?;
+                let own = self.own(next, &run)?;
+                if !own.is_empty() {
+                    next += own.len() as u64;
+                    length += run.stored_bytes(own.clone());
+                    parts.push((run, own));
+                }
+            }
+        }
+        if next != self.first.0 + u64::from(self.count) {
+            return None;
+        }
+        let mut whole = Vec::with_capacity(length);
+        parts.into_iter().for_each(|(run, own)| run.store_some(&mut whole, own));
+        Some(whole)
+    }
+
+    fn assemble_in_place(
+        &self,
         mut bytes: Vec<u8>,
-        payloads: impl IntoIterator<Item = Range<usize>>,
+        payloads: impl Iterator<Item = Range<usize>>,
     ) -> Option<Vec<u8>> {
         const SEQ_BYTES: usize = 8;
         let end = self.first.0 + u64::from(self.count);
@@ -148,6 +194,43 @@ impl Logged {
     }
 }
 
+/// Whether a queue has the newest part of the log nearly for itself, so that its blocks will be found together there. Those of many queues
+/// that take turns go to segments, where each message is whole: what took less in the log would then need more room than it gives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogShare {
+    /// Where its latest record ends.
+    end: u64,
+    /// Bytes of its messages as they are stored, in its latest records; what was longer ago counts less.
+    own: u32,
+    /// Bytes of the log between these records.
+    others: u32,
+}
+
+impl LogShare {
+    /// A part of the log between two records that counts as more tells nothing more.
+    const GAP_BYTES_MAX: u64 = 1 << 20;
+
+    /// Messages of so many bytes, when they are stored, came with this record.
+    pub(crate) fn note(&mut self, record: &Range<u64>, stored_bytes: usize) {
+        let fade = |bytes: u32| bytes - bytes.div_ceil(8);
+        let gap = record.start.saturating_sub(self.end).min(Self::GAP_BYTES_MAX) as u32;
+        self.own = fade(self.own).saturating_add(u32::try_from(stored_bytes).unwrap_or(u32::MAX));
+        self.others = fade(self.others) + gap;
+        self.end = record.end;
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.others < self.own
+    }
+}
+
+impl Default for LogShare {
+    /// Of a queue that has logged nothing yet.
+    fn default() -> LogShare {
+        LogShare { end: 0, own: 0, others: Self::GAP_BYTES_MAX as u32 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,7 +240,7 @@ mod tests {
     }
 
     /// Records of (number, body), with a header of five bytes each.
-    fn log(records: &[&[(u64, &[u8])]]) -> (Vec<u8>, Vec<Range<usize>>) {
+    fn log(records: &[&[(u64, &[u8])]]) -> (Vec<u8>, Vec<(RecordKind, Range<usize>)>) {
         let (mut bytes, mut payloads) = (Vec::new(), Vec::new());
         for record in records {
             bytes.extend_from_slice(b"head:");
@@ -165,7 +248,7 @@ mod tests {
             for (number, body) in *record {
                 record::write_enqueued(&mut bytes, MessageSeq(*number), &stored(body));
             }
-            payloads.push(start..bytes.len());
+            payloads.push((RecordKind::Enqueue, start..bytes.len()));
         }
         (bytes, payloads)
     }
@@ -183,6 +266,26 @@ mod tests {
     }
 
     #[test]
+    fn a_block_is_put_together_from_runs_and_single_messages() {
+        let (mut bytes, mut payloads) = log(&[&[(3, b"before"), (4, b"four")]]);
+        for bodies in [[&b"five"[..], b"", b"seven"], [b"eight", b"nine", b"ten"]] {
+            let (start, first) = (bytes.len(), MessageSeq(5 + 3 * (payloads.len() as u64 - 1)));
+            record::write_run(&mut bytes, first, &stored(bodies[0]), 2, bodies[1..].iter().copied());
+            payloads.push((RecordKind::EnqueueAlike, start..bytes.len()));
+        }
+        let whole = |block: LoggedBlock| block.assemble(bytes.clone(), payloads.clone());
+        let names: [&[u8]; 7] = [b"four", b"five", b"", b"seven", b"eight", b"nine", b"ten"];
+        for (first, count) in (4..=10).flat_map(|first| (1..=11 - first).map(move |count| (first, count))) {
+            let own = &names[first as usize - 4..][..count as usize];
+            let expected: Vec<u8> = own.iter().flat_map(|body| stored(body)).collect();
+            assert_eq!(whole(block(first, count as u32)), Some(expected), "{count} from {first}");
+        }
+        assert_eq!(whole(block(10, 2)), None, "the last is missing");
+        payloads.swap(1, 2);
+        assert_eq!(block(5, 4).assemble(bytes, payloads), None, "out of order");
+    }
+
+    #[test]
     fn a_missing_message_or_one_out_of_order_is_noticed() {
         for records in [&[(4, b"a"), (6, b"c")], &[(5, b"b"), (4, b"a")]] as [&[(u64, &[u8; 1])]; 2] {
             let records: Vec<(u64, &[u8])> = records.iter().map(|(n, body)| (*n, &body[..])).collect();
@@ -192,6 +295,26 @@ mod tests {
         let (mut bytes, payloads) = log(&[&[(4, b"a")]]);
         bytes.truncate(20);
         assert_eq!(block(4, 1).assemble(bytes, payloads), None);
+    }
+
+    #[test]
+    fn a_queue_is_alone_in_the_log_once_its_records_follow_each_other() {
+        let (mut share, mut at) = (LogShare::default(), 1 << 30);
+        let mut log = |share: &mut LogShare, gap: u64, stored_bytes: usize| {
+            at += gap;
+            share.note(&(at..at + 4000), stored_bytes);
+            at += 4000;
+            share.is_alone()
+        };
+        assert!(!log(&mut share, 0, 10_000), "what was before it is not known");
+        assert!((0..50).any(|_| log(&mut share, 100, 10_000)), "the beginning is forgotten");
+        assert!((0..50).all(|_| log(&mut share, 2000, 10_000)));
+        assert!((0..50).any(|_| !log(&mut share, 30_000, 10_000)), "four others take turns with it");
+        assert!((0..50).all(|_| !log(&mut share, 12_000, 10_000)));
+        assert!((0..50).any(|_| log(&mut share, 0, 100)), "small ones, too");
+        assert!(!log(&mut share, 1 << 40, 100), "it was quiet for long");
+        share.note(&(u64::MAX..u64::MAX), usize::MAX);
+        assert!(share.own == u32::MAX && share.others <= 9 << 20, "of a log that has failed");
     }
 
     #[test]

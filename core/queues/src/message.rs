@@ -26,6 +26,8 @@ pub struct MessageSeq(pub u64);
 
 impl MessageSeq {
     const LEVEL_SHIFT: u32 = 56;
+    /// No level has messages with greater numbers.
+    pub(crate) const NUMBER_MAX: u64 = (1 << Self::LEVEL_SHIFT) - 1;
 
     /// The `number`th message of a priority level (0 is the lowest).
     pub fn new(level: u8, number: u64) -> MessageSeq {
@@ -40,7 +42,7 @@ impl MessageSeq {
 
     /// Number within the level.
     pub fn number(self) -> u64 {
-        self.0 & ((1 << Self::LEVEL_SHIFT) - 1)
+        self.0 & Self::NUMBER_MAX
     }
 
     /// The one after it in the same level.

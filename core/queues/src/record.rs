@@ -12,6 +12,11 @@
 //! In blocks of segments, flag 16 alone stands for so many settled messages as the properties would have bytes.
 //! Documented in `docs/formats/queue-records.md`.
 
+mod alike;
+
+pub(crate) use alike::{Run, run_bytes, runs, write_run};
+pub use alike::{begins_with_message, each_enqueued};
+
 use std::ops::Range;
 
 use crate::message::{IncomingMessage, MessageSeq, MessageView};
@@ -30,6 +35,8 @@ pub enum RecordKind {
     /// As [`RecordKind::Enqueue`], and some of the messages have shared bodies: a version that cannot read these must not take
     /// it for that.
     EnqueueShared = 5,
+    /// As [`RecordKind::Enqueue`], in fewer bytes: what messages that follow each other have in common stands once.
+    EnqueueAlike = 8,
 }
 
 /// Consecutive messages settled together, as a settle record has them. They lie in one block.
@@ -51,13 +58,14 @@ impl RecordKind {
             3 => Some(RecordKind::State),
             4 => Some(RecordKind::Settle),
             5 => Some(RecordKind::EnqueueShared),
+            8 => Some(RecordKind::EnqueueAlike),
             _ => None,
         }
     }
 
     /// Whether records of this kind hold messages that enter the queue.
     pub fn is_enqueue(self) -> bool {
-        matches!(self, RecordKind::Enqueue | RecordKind::EnqueueShared)
+        matches!(self, RecordKind::Enqueue | RecordKind::EnqueueShared | RecordKind::EnqueueAlike)
     }
 }
 
@@ -72,6 +80,7 @@ pub struct BlockPlace {
     pub bytes: u32,
 }
 
+const LENGTH_BYTES: usize = 4;
 const FIXED_BYTES: usize = 16;
 
 /// Bytes of the placeholder for consecutive settled messages of a block.
@@ -165,7 +174,6 @@ pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Optio
 /// Appends a message whose stored form begins as the one whose bytes before the body are these of `out`; its body follows in one piece.
 #[inline]
 pub(crate) fn store_alike(out: &mut Vec<u8>, head: Range<usize>, body: &[u8]) {
-    const LENGTH_BYTES: usize = 4;
     let length = head.len() - LENGTH_BYTES + body.len();
     let at = out.len();
     out.reserve(head.len() + body.len());
@@ -261,13 +269,13 @@ pub fn parse(bytes: &[u8]) -> Option<(Stored<'_>, usize)> {
     Some((Stored { message, annotations, persistent, expiry_ms, shared }, length + 4))
 }
 
-/// Appends one entry of a [`RecordKind::Enqueue`] record.
+/// Appends one entry of a [`RecordKind::Enqueue`] or [`RecordKind::EnqueueShared`] record.
 pub fn write_enqueued(out: &mut Vec<u8>, seq: MessageSeq, stored: &[u8]) {
     out.extend_from_slice(&seq.0.to_be_bytes());
     out.extend_from_slice(stored);
 }
 
-/// Walks the entries of an [`RecordKind::Enqueue`] record; yields `None` once where it is damaged.
+/// Walks the entries of a [`RecordKind::Enqueue`] or [`RecordKind::EnqueueShared`] record; yields `None` once where it is damaged.
 pub fn enqueued(mut payload: &[u8]) -> impl Iterator<Item = Option<(MessageSeq, &[u8])>> {
     std::iter::from_fn(move || {
         if payload.is_empty() {
@@ -438,7 +446,7 @@ mod tests {
         store(&mut bytes, &sample(), Some(7));
         let fixed = [0, 0, 0, 35, 5, 1, 3, 0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 7];
         assert_eq!(bytes, [&fixed[..], b"xkey\0\0diedhello"].concat());
-        assert_eq!([1, 3, 4, 5].map(|code| RecordKind::from_code(code).is_some()), [true; 4]);
-        assert_eq!(RecordKind::from_code(2), None);
+        assert_eq!([1, 3, 4, 5, 8].map(|code| RecordKind::from_code(code).is_some()), [true; 5]);
+        assert_eq!([2, 6, 7].map(RecordKind::from_code), [None; 3], "6 and 7 are of the stream of bodies");
     }
 }

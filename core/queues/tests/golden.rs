@@ -137,6 +137,29 @@ fn messages_that_enter_a_queue_are_written_and_read_as_ever() {
 }
 
 #[test]
+fn messages_that_are_alike_are_read_as_ever() {
+    let bodies: [&[u8]; 3] = [b"hello", b"", b"hello again"];
+    let with_body = |(incoming, expiry_ms): Sample, body| {
+        stored((IncomingMessage { message: MessageView { body, ..incoming.message }, ..incoming }, expiry_ms))
+    };
+    let run = bodies.map(|body| with_body(full(), body));
+    let numbers = [5, 6, 7].map(|number| MessageSeq::new(0, number));
+    let mut expected: Vec<(MessageSeq, Vec<u8>)> = numbers.into_iter().zip(run).collect();
+    expected.push((MessageSeq::new(1, 3), stored(plain())));
+    let golden = golden!("enqueue-alike.hex");
+    let mut found = Vec::new();
+    let show = |seq, stored: &[u8]| found.push((seq, stored.to_vec()));
+    assert!(record::each_enqueued(RecordKind::EnqueueAlike, &golden, show));
+    assert_eq!(found, expected);
+    assert_eq!(RecordKind::from_code(8), Some(RecordKind::EnqueueAlike));
+    let range = LogRange { position: 0, bytes: golden.len() as u32 };
+    let block = LoggedBlock { first: numbers[1], count: 2, range };
+    let payload = (RecordKind::EnqueueAlike, 0..golden.len());
+    let whole = expected[1..3].iter().flat_map(|(_, stored)| stored.clone()).collect();
+    assert_eq!(block.assemble(golden, [payload]), Some(whole));
+}
+
+#[test]
 fn settlements_are_written_and_read_as_ever() {
     let golden = golden!("settle.hex");
     let runs = [
@@ -191,7 +214,9 @@ fn a_block_that_was_written_anew_is_written_and_read_as_ever() {
 fn a_block_of_the_log_is_put_together_from_its_records_as_ever() {
     let records = [golden!("enqueue.hex"), golden!("enqueue-shared.hex")];
     let bytes = records.concat();
-    let payloads = [0..records[0].len(), records[0].len()..bytes.len()];
+    let first_bytes = records[0].len();
+    let payloads =
+        [(RecordKind::Enqueue, 0..first_bytes), (RecordKind::EnqueueShared, first_bytes..bytes.len())];
     let range = LogRange { position: 0, bytes: bytes.len() as u32 };
     let block = LoggedBlock { first: MessageSeq::new(1, 3), count: 2, range };
     let large = held(258, 1 << 24);

@@ -16,7 +16,9 @@ use crate::bodies::{BODY, PLACES, STREAM, each_place, read_body};
 pub fn kind_name(log: &str, kind: u8) -> &'static str {
     match (log, RecordKind::from_code(kind), kind) {
         ("meta", _, _) => "records of facts",
-        (_, Some(RecordKind::Enqueue | RecordKind::EnqueueShared), _) => "enqueue records",
+        (_, Some(RecordKind::Enqueue | RecordKind::EnqueueShared | RecordKind::EnqueueAlike), _) => {
+            "enqueue records"
+        }
         (_, Some(RecordKind::State), _) => "state records",
         (_, Some(RecordKind::Settle), _) => "settle records",
         (_, None, BODY) => "records of shared bodies",
@@ -177,9 +179,9 @@ fn fact(fact: &Fact) -> String {
 /// What a record says of which messages.
 fn content(record: &Record<'_>) -> String {
     match RecordKind::from_code(record.kind) {
-        Some(RecordKind::Enqueue | RecordKind::EnqueueShared) => {
-            let numbers: Vec<u64> =
-                queues::enqueued(record.payload).map_while(|one| Some(one?.0.0)).collect();
+        Some(kind) if kind.is_enqueue() => {
+            let mut numbers = Vec::new();
+            queues::each_enqueued(kind, record.payload, |seq, _| numbers.push(seq.0));
             match (numbers.first(), numbers.last()) {
                 (Some(first), Some(last)) => format!(", {} messages, {first} to {last}", numbers.len()),
                 _ => String::new(),
@@ -191,7 +193,7 @@ fn content(record: &Record<'_>) -> String {
                 runs.fold((0, 0), |(count, messages), run| (count + 1, messages + u64::from(run.count)));
             format!(", {messages} messages in {count} runs")
         }
-        Some(RecordKind::State) => String::new(),
+        Some(_) => String::new(),
         None => body_content(record),
     }
 }

@@ -7,13 +7,13 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use commitlog::Record;
-use queues::{MessageSeq, RecordKind, Recovering, enqueued, settled};
+use queues::{MessageSeq, RecordKind, Recovering, begins_with_message, each_enqueued, settled};
 
 use super::survey::UntoldLoss;
 use crate::bodies::{BODY, PLACES, STREAM};
 
-/// Bytes that a message takes in a record at least (`docs/formats/queue-records.md`).
-pub(super) const MESSAGE_BYTES_MIN: u64 = 24;
+/// Bytes that a message takes in a record at least (`docs/formats/queue-records.md`): one that is like that before it has only its length.
+pub(super) const MESSAGE_BYTES_MIN: u64 = 4;
 
 /// What is known of one log, fed with its good records in order.
 #[derive(Debug, Default)]
@@ -110,13 +110,11 @@ impl Gaps {
         }
         let begins = match RecordKind::from_code(record.kind) {
             Some(RecordKind::State) => false,
-            Some(RecordKind::Enqueue | RecordKind::EnqueueShared) => {
+            Some(kind) if kind.is_enqueue() => {
                 self.enqueue_end = Some((record.stream, record.position.0));
-                enqueued(record.payload).next().flatten().is_some()
+                begins_with_message(kind, record.payload)
             }
-            Some(RecordKind::Settle) => {
-                settled(record.payload).all(|run| run.is_some_and(|run| run.count > 0))
-            }
+            Some(_) => settled(record.payload).all(|run| run.is_some_and(|run| run.count > 0)),
             None => record.stream == STREAM && matches!(record.kind, BODY | PLACES),
         };
         if begins {
@@ -202,10 +200,8 @@ impl Gaps {
         }
         let known = self.queues.entry(id).or_default();
         match kind {
-            RecordKind::Enqueue | RecordKind::EnqueueShared => {
-                for (seq, _) in enqueued(payload).map_while(|entry| entry) {
-                    known.enqueued(seq, queue, (count, bytes));
-                }
+            RecordKind::Enqueue | RecordKind::EnqueueShared | RecordKind::EnqueueAlike => {
+                each_enqueued(kind, payload, |seq, _| known.enqueued(seq, queue, (count, bytes)));
             }
             RecordKind::Settle => settled(payload).map_while(|run| run).for_each(|run| {
                 let run = run.first.0..run.first.0 + u64::from(run.count);

@@ -12,7 +12,7 @@ use commitlog::{ClosedLog, Found, Position, SegmentFile, inspect_log_file};
 use foldhash::fast::FixedState;
 use metadata::{QueueType, State};
 use queues::{
-    BlockPlace, Place, QueueConfig, RecordKind, Recovering, Stored, StrayBlock, enqueued, may_be_block,
+    BlockPlace, Place, QueueConfig, RecordKind, Recovering, Stored, StrayBlock, each_enqueued, may_be_block,
 };
 use stdx::QueueId;
 use wire::amqp091::Properties;
@@ -216,17 +216,18 @@ impl Offline {
         for (file, is_kept) in all.filter(|_| !of.is_empty()) {
             inspect_log_file(&self.disk, file, |found| {
                 let (Found::Record(record) | Found::Mended { record, .. }) = found else { return };
-                let is_enqueue = RecordKind::from_code(record.kind).is_some_and(RecordKind::is_enqueue);
+                let kind = RecordKind::from_code(record.kind).filter(|kind| kind.is_enqueue());
                 let counts_here = !is_kept || rebuilt.contains(&record.stream);
-                if is_enqueue
+                if let Some(kind) = kind
                     && counts_here
                     && let Some(unread) = of.get(&record.stream)
                 {
                     let counts = &mut told.entry(record.stream).or_default().logged;
-                    let messages = enqueued(record.payload).map_while(|entry| entry);
-                    messages
-                        .filter(|(seq, _)| !unread.iter().any(|block| block.contains(&seq.0)))
-                        .for_each(|(_, stored)| *counts.entry(hash(stored)).or_default() += 1);
+                    let _told_when_it_was_read_first = each_enqueued(kind, record.payload, |seq, stored| {
+                        if !unread.iter().any(|block| block.contains(&seq.0)) {
+                            *counts.entry(hash(stored)).or_default() += 1;
+                        }
+                    });
                 }
             })?;
         }

@@ -217,11 +217,13 @@ impl Block {
         let is_gapped = live < count - settled_first;
         let marks = is_gapped.then(|| Box::new(Marks { settled, ..Marks::default() }));
         let share = u64::from(place.bytes()) * u64::from(live) / u64::from(count.max(1));
+        // In the log they may take less than when they are stored.
+        let live_bytes_max = if let Place::Segment(place) = place { place.bytes } else { u32::MAX };
         let mut block = Block {
             count,
             live,
             persistent: live,
-            live_bytes: live_bytes.unwrap_or(share as u32).min(place.bytes()),
+            live_bytes: live_bytes.unwrap_or(share as u32).min(live_bytes_max),
             settled_first,
             expires,
             synced: true,
@@ -400,10 +402,22 @@ impl Block {
         self.data_bytes() + self.held_bytes()
     }
 
+    /// Bytes of its messages as they are stored, those included that are settled. In the log they may take less; of those whose sizes are not
+    /// known nothing is known but that they were like the others.
+    pub(crate) fn whole_bytes(&self) -> usize {
+        match (&self.content, self.log_range()) {
+            (Some(content), _) => content.data_len(),
+            (None, None) => self.segment_bytes as usize,
+            (None, Some(range)) => {
+                let share = u64::from(self.live_bytes) * u64::from(self.count) / u64::from(self.live.max(1));
+                (share as usize).max(range.bytes as usize)
+            }
+        }
+    }
+
     /// Bytes of message data, in memory or on disk.
     pub(crate) fn stored_size(&self) -> usize {
-        let bodies_bytes = self.shared().map_or(0, BlockBodies::added_bytes);
-        self.data_bytes().max(self.segment_bytes as usize) + bodies_bytes
+        self.whole_bytes() + self.shared().map_or(0, BlockBodies::added_bytes)
     }
 
     /// All bytes on the heap.
@@ -597,6 +611,12 @@ impl Block {
         let start = entries.get(index)?.offset as usize;
         let end = entries.get(index + 1).map_or(bytes.len(), |next| next.offset as usize);
         Some(&bytes[start..end])
+    }
+
+    /// Bytes that so many messages have when they are stored; 0 when that is not known.
+    pub(crate) fn stored_bytes_of(&self, first: u64, count: u32) -> usize {
+        let first = self.index(first);
+        self.content.as_ref().map_or(0, |content| content.stored_len(first..first + count))
     }
 
     /// A message, with its body wherever that is kept; `None` when the block is not resident.

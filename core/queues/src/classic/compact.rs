@@ -107,7 +107,8 @@ impl Classic {
             let Some(place) = block.place() else { continue };
             let counted = if let Place::Segment(_) = place { &mut in_segments } else { &mut in_log };
             counted.add(place, block.live_bytes);
-            is_possible &= block.live_bytes <= place.bytes() && (block.live > 0 || block.live_bytes == 0);
+            let has_room = block.live_bytes <= place.bytes() || block.log_range().is_some();
+            is_possible &= has_room && (block.live > 0 || block.live_bytes == 0);
         }
         is_possible &= self.all_segment_bytes == self.segments.values().map(|held| held.bytes).sum::<u64>();
         (in_segments, in_log, is_possible)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::bitmap::Bitmap;
 use super::block::Block;
+use crate::logged::Place;
 use crate::record::{self, HOLES_BYTES, InBlock};
 
 /// Which messages of a block need not be written when it is written anew: they are settled.
@@ -62,7 +63,11 @@ impl Block {
     pub(super) fn kept_bytes(&self) -> u64 {
         let live = u64::from(self.live);
         let bytes = u64::from(self.live_bytes) + if live > 0 { (live + 1) * HOLES_BYTES as u64 } else { 0 };
-        self.place().map_or(bytes, |place| bytes.min(place.bytes().into()))
+        match self.place() {
+            Some(Place::Segment(place)) => bytes.min(place.bytes.into()),
+            Some(Place::Log(_)) => bytes.min(self.whole_bytes() as u64),
+            None => bytes,
+        }
     }
 
     /// What need not be there when it is written anew.

@@ -46,23 +46,33 @@ impl Classic {
         fx: &mut impl Effects,
     ) -> (&'a [(MessageSeq, u32)], u64) {
         let (levels, mut runs) = (&self.levels, 0);
+        let is_alike = |(first, count): &(MessageSeq, u32)| {
+            let block = levels[usize::from(first.level())].block(first.number());
+            *count > 1 && block.is_some_and(|block| block.is_alike(first.number() + 1))
+        };
+        let may_have_runs = kind == RecordKind::Enqueue && levels.len() == 1 && self.log_share.is_alone();
+        let has_runs = may_have_runs && logged.iter().any(is_alike);
+        let kind = if has_runs { RecordKind::EnqueueAlike } else { kind };
         let record = fx.append(kind, &mut |out| {
             for (first, count) in logged {
                 let block = levels[usize::from(first.level())].block(first.number()).expect("just enqueued");
                 if runs > 0 && block.first == first.number() {
                     return;
                 }
-                block.write_enqueued(out, *first, *count);
+                block.write_enqueued(out, kind, *first, *count);
                 runs += 1;
             }
         });
         // A log that has failed takes nothing of any of them.
         let (here, rest) = logged.split_at(if runs == 0 { logged.len() } else { runs });
+        let mut stored_bytes = 0;
         for (first, count) in here {
             if let Some(block) = self.levels[usize::from(first.level())].block_mut(first.number()) {
                 block.note_logged(&record, *count);
+                stored_bytes += block.stored_bytes_of(first.number(), *count);
             }
         }
+        self.log_share.note(&record, stored_bytes);
         (rest, record.end)
     }
 

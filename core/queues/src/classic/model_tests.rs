@@ -91,7 +91,9 @@ struct Referee {
     /// Where the next record begins behind the latest: others took turns.
     log_gap: u64,
     /// Records on disk by where they begin, those among them that the log needs no more.
-    archive: BTreeMap<u64, Vec<u8>>,
+    archive: BTreeMap<u64, (RecordKind, Vec<u8>)>,
+    /// Records in which something stands once for several messages.
+    runs_logged: u64,
     /// Blocks that stayed in the log, were read there, moved, moved from segments, and those among them that were mostly settled.
     left_in_log: [u64; 5],
     /// A crash takes nothing of the log up to here.
@@ -125,9 +127,12 @@ impl BodyKeeper for Keeper {
     }
 }
 
-fn payload_is_shared(payload: &[u8]) -> bool {
-    let parsed = record::enqueued(payload).flatten().filter_map(|(_, stored)| record::parse(stored));
-    parsed.into_iter().any(|(stored, _)| stored.shared.is_some())
+fn is_shared(kind: RecordKind, payload: &[u8]) -> bool {
+    let mut is_shared = false;
+    record::each_enqueued(kind, payload, |_, stored| {
+        is_shared |= record::parse(stored).expect("it was just written").0.shared.is_some();
+    });
+    is_shared
 }
 
 fn id_of(body: &[u8]) -> u32 {
@@ -191,8 +196,8 @@ impl Referee {
     /// Which messages come and go with a record.
     fn note_record(&mut self, kind: RecordKind, payload: &[u8]) {
         match kind {
-            RecordKind::Enqueue | RecordKind::EnqueueShared => {
-                for (seq, stored) in record::enqueued(payload).flatten() {
+            RecordKind::Enqueue | RecordKind::EnqueueShared | RecordKind::EnqueueAlike => {
+                let is_whole = record::each_enqueued(kind, payload, |seq, stored| {
                     let (stored, _) = record::parse(stored).expect("it was just written");
                     if let Some(body) = stored.shared {
                         assert!(self.bodies_logged.contains(&body.id), "the body is logged first");
@@ -200,7 +205,11 @@ impl Referee {
                     let id = stored.shared.map_or_else(|| id_of(stored.message.body), |body| body.id as u32);
                     self.by_seq.insert(seq, id);
                     self.in_log.insert(id, (self.log_end, None));
-                }
+                });
+                assert!(is_whole, "it was just written");
+                let may_share = kind == RecordKind::EnqueueShared;
+                assert!(may_share || !is_shared(kind, payload), "older versions must not read it");
+                self.runs_logged += u64::from(kind == RecordKind::EnqueueAlike);
             }
             RecordKind::Settle => {
                 for run in record::settled(payload).flatten() {
@@ -213,10 +222,6 @@ impl Referee {
             }
             RecordKind::State => {}
         }
-        assert!(
-            kind != RecordKind::Enqueue || !payload_is_shared(payload),
-            "older versions must not read it"
-        );
     }
 
     /// A body goes with its last handle.
@@ -272,10 +277,10 @@ impl Referee {
     fn fetch(&self, block: &LoggedBlock) -> Vec<u8> {
         assert!(block.range.end() <= self.durable, "only what is durable is read");
         let (mut bytes, mut payloads) = (Vec::new(), Vec::new());
-        for (_, payload) in self.archive.range(block.range.position..block.range.end()) {
+        for (_, (kind, payload)) in self.archive.range(block.range.position..block.range.end()) {
             // Records of other kinds are not the block's.
-            if record::enqueued(payload).all(|entry| entry.is_some()) {
-                payloads.push(bytes.len()..bytes.len() + payload.len());
+            if kind.is_enqueue() {
+                payloads.push((*kind, bytes.len()..bytes.len() + payload.len()));
                 bytes.extend_from_slice(payload);
             }
         }
@@ -366,6 +371,7 @@ impl History {
             log_end: 0,
             log_gap: 0,
             archive: BTreeMap::new(),
+            runs_logged: 0,
             left_in_log: [0; 5],
             durable: 0,
             in_log: BTreeMap::new(),
@@ -695,7 +701,7 @@ impl History {
         referee.durable = referee.log_end;
         let is_needed = |end: u64| oldest != 0 && end >= oldest;
         referee.log.retain(|(record, _, _)| is_needed(record.end));
-        referee.archive.retain(|start, payload| {
+        referee.archive.retain(|start, (_, payload)| {
             let record = *start..*start + payload.len() as u64 + 1;
             is_needed(record.end) || ranges.iter().any(|range| range.touches(std::slice::from_ref(&record)))
         });
@@ -722,7 +728,7 @@ fn consumer_id(token: u32) -> ConsumerId {
 }
 
 /// Plays one history; the referee panics at the first step that no queue may take.
-fn play(seed: u64) -> [u64; 5] {
+fn play(seed: u64) -> [u64; 6] {
     let mut history = History::new(seed);
     for _ in 0..STEPS {
         history.step();
@@ -730,18 +736,22 @@ fn play(seed: u64) -> [u64; 5] {
     history.quiesce();
     history.restart();
     history.quiesce();
-    history.referee.left_in_log
+    let [left, read, moved, from_segments, mostly_settled] = history.referee.left_in_log;
+    [left, read, moved, from_segments, mostly_settled, history.referee.runs_logged]
 }
 
 #[test]
 fn random_histories_keep_order_counts_limits_and_lose_nothing() {
     let from = std::env::var("WARREN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let mut left_in_log = [0; 5];
+    let mut left_in_log = [0; 6];
     for seed in from..from + HISTORIES {
         let Ok(counts) = std::panic::catch_unwind(|| play(seed)) else {
             panic!("history of seed {seed} went wrong: WARREN_SEED={seed} repeats it")
         };
-        (0..5).for_each(|at| left_in_log[at] += counts[at]);
+        (0..6).for_each(|at| left_in_log[at] += counts[at]);
     }
-    assert!(left_in_log.iter().all(|count| *count > 15), "blocks in the log are rare: {left_in_log:?}");
+    assert!(
+        left_in_log.iter().all(|count| *count > 15),
+        "blocks in the log, and runs, are rare: {left_in_log:?}"
+    );
 }

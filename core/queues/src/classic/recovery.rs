@@ -220,12 +220,14 @@ impl Recovering {
             self.oldest_log = position;
         }
         match kind {
-            RecordKind::Enqueue | RecordKind::EnqueueShared => {
-                for entry in record::enqueued(payload) {
-                    let (seq, stored) = entry.ok_or(Damaged)?;
+            RecordKind::Enqueue | RecordKind::EnqueueShared | RecordKind::EnqueueAlike => {
+                let is_whole = record::each_enqueued(kind, payload, |seq, stored| {
                     let shared = record::parse(stored).and_then(|(stored, _)| stored.shared);
                     self.body_id_max = self.body_id_max.max(shared.map_or(0, |shared| shared.id));
                     self.level(seq.level()).restore(seq.number(), stored, Some(record));
+                });
+                if !is_whole {
+                    return Err(Damaged);
                 }
             }
             RecordKind::Settle => {

@@ -143,7 +143,7 @@ impl World {
         let (mut bytes, mut payloads) = (Vec::new(), Vec::new());
         for (record, (kind, payload)) in self.ranges.iter().zip(&self.log) {
             if kind.is_enqueue() && block.range.touches(std::slice::from_ref(record)) {
-                payloads.push(bytes.len()..bytes.len() + payload.len());
+                payloads.push((*kind, bytes.len()..bytes.len() + payload.len()));
                 bytes.extend_from_slice(payload);
             }
         }

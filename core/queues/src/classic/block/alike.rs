@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::{ALIKE, Block, Entry};
 use crate::classic::bodies::BlockBodies;
 use crate::message::{Delivery, MessageSeq, MessageView};
-use crate::record;
+use crate::record::{self, RecordKind};
 
 /// What a run of messages added to a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,14 +108,45 @@ impl Block {
         count as u64
     }
 
-    /// Appends the entries of an enqueue record for consecutive messages that are in memory, the first of which is `seq`.
-    pub(crate) fn write_enqueued(&self, out: &mut Vec<u8>, seq: MessageSeq, count: u32) {
+    /// Whether a message was taken in with the one before it, as one that differs in its body only.
+    pub(crate) fn is_alike(&self, number: u64) -> bool {
+        self.entries().get(self.index(number) as usize).is_some_and(|entry| entry.is_alike())
+    }
+
+    /// Appends what an enqueue record of this kind says of consecutive messages that are in memory, the first of which is `seq`.
+    pub(crate) fn write_enqueued(&self, out: &mut Vec<u8>, kind: RecordKind, seq: MessageSeq, count: u32) {
+        if kind == RecordKind::EnqueueAlike {
+            return self.write_runs(out, seq, count);
+        }
         let first = self.index(seq.number());
         let content = self.content.as_deref().expect("the newest blocks are in memory");
         out.reserve(content.stored_len(first..first + count) + count as usize * size_of::<MessageSeq>());
         for nth in 0..u64::from(count) {
             let stored = self.stored_bytes(seq.number() + nth).expect("the newest blocks are in memory");
             record::write_enqueued(out, MessageSeq(seq.0 + nth), stored);
+        }
+    }
+
+    fn write_runs(&self, out: &mut Vec<u8>, seq: MessageSeq, count: u32) {
+        let content = self.content.as_deref().expect("the newest blocks are in memory");
+        let bytes = self.data().expect("the newest blocks are in memory");
+        let (mut at, end) = (self.index(seq.number()), self.index(seq.number()) + count);
+        let mut first = seq;
+        while at < end {
+            let following = &content.entries[at as usize + 1..end as usize];
+            let others = following.iter().take_while(|entry| entry.is_alike()).count();
+            let stored = self.stored_bytes(first.number()).expect("its bytes are there");
+            let next = at + 1 + others as u32;
+            // Where a shared body is named nothing is alike.
+            let own_bytes = content.entries[at as usize].body_bytes() as usize;
+            let head_bytes = stored.len().saturating_sub(own_bytes);
+            out.reserve(record::run_bytes(content.stored_len(at..next), others, head_bytes));
+            let bodies = following[..others].iter().map(|entry| {
+                let begin = entry.offset as usize + head_bytes;
+                &bytes[begin..begin + entry.body_bytes() as usize]
+            });
+            record::write_run(out, first, stored, others as u32, bodies);
+            (at, first) = (next, MessageSeq(first.0 + 1 + others as u64));
         }
     }
 }

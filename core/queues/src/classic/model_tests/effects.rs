@@ -60,7 +60,7 @@ impl Effects for Referee {
         let start = self.log_end + self.log_gap;
         self.log_end = start + payload.len() as u64 + 1;
         self.note_record(kind, &payload);
-        self.archive.insert(start, payload.clone());
+        self.archive.insert(start, (kind, payload.clone()));
         self.log.push_back((start..self.log_end, kind, payload));
         start..self.log_end
     }

@@ -52,6 +52,8 @@ pub struct DeliveryExplanation {
     pub disk_requests: u32,
     /// For how long messages have waited though consumers could take them, milliseconds; 0 when they do not.
     pub stalled_ms: u64,
+    /// Messages that are to be dead-lettered, or that are due, wait until a full disk has room for their copies.
+    pub letters_await_room: bool,
     /// Each consumer, in order of registration.
     pub consumers: Vec<ConsumerExplanation>,
     /// What publishers to this queue wait for; empty when they need not.
@@ -169,6 +171,7 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
         head: reasons::head(examined.view.head),
         disk_requests: examined.disk_requests,
         stalled_ms: examined.stalled_ms,
+        letters_await_room: examined.view.deaths_await_room,
         consumers: consumers.collect(),
         ..silent(broker, queue)
     };
@@ -195,6 +198,7 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
         head: "none",
         disk_requests: 0,
         stalled_ms: 0,
+        letters_await_room: false,
         consumers: Vec::new(),
         publishers_held_by: reasons::of_node(broker.alarms().raised(), &storage),
         alarms: alarms::lines(broker),

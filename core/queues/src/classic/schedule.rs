@@ -100,6 +100,12 @@ impl Classic {
         self.settle_log(fx);
     }
 
+    /// Whether a message is due.
+    pub(super) fn has_due(&self, now_ms: u64) -> bool {
+        let next = self.schedule.as_ref().and_then(|schedule| schedule.due.peek());
+        next.is_some_and(|Reverse((due_ms, _))| *due_ms <= now_ms)
+    }
+
     /// The message that is due next, and when.
     fn next_due(&mut self) -> Option<(u64, u64)> {
         loop {

@@ -47,6 +47,8 @@ pub struct DeliveryView {
     /// Messages must not be dead-lettered before a state record is written, or before letters that wait are sent; those that expired stay at
     /// the head.
     pub deaths_held: bool,
+    /// Messages that are to be dead-lettered, or that are due, wait until a full disk has room for their copies.
+    pub deaths_await_room: bool,
 }
 
 impl Classic {
@@ -68,7 +70,22 @@ impl Classic {
             },
             gets_waiting: self.gets.len(),
             deaths_held: self.holds_deaths(),
+            deaths_await_room: self.holds_deaths_for_long() && self.has_dying(now_ms),
         }
+    }
+
+    /// Whether a message would die now, or leave because it is due, if it might. Of a head that is on disk and may have expired nobody knows
+    /// before it is read, which is put off for the same reason: it counts.
+    fn has_dying(&self, now_ms: u64) -> bool {
+        let is_expired = self.top_level().is_some_and(|level| {
+            let level = &self.levels[level];
+            let head = level.head().and_then(|number| Some((number, level.block(number)?)));
+            head.is_some_and(|(number, block)| {
+                let expiry_ms = block.stored(number).map_or(Some(0), |stored| stored.expiry_ms);
+                block.expires && expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
+            })
+        });
+        is_expired || !self.rejects.is_empty() || self.is_too_long() || self.has_due(now_ms)
     }
 
     /// Deliveries made so far, if messages are ready and some consumer may want one: it stands in line, or its session has not

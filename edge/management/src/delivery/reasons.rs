@@ -99,6 +99,10 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
             "Messages are ready, {served} consumers could take them, and nothing was delivered for {} s: a fault of the node or of its disk.",
             of.stalled_ms / 1000
         ),
+        _ if of.letters_await_room => format!(
+            "Messages that expired, were rejected or are due wait for room on the disk, as their copies are written first: consume and ack what other queues hold, or make room. {} ready, {} unacked.",
+            of.ready, of.unacked
+        ),
         _ if of.consumers.is_empty() && of.ready == 0 => "There is nothing to deliver, and nobody to deliver to.".into(),
         _ if of.consumers.is_empty() => format!("Nobody consumes: {} messages wait.", of.ready),
         _ if of.ready == 0 && !of.publishers_held_by.is_empty() => {

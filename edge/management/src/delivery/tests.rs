@@ -110,6 +110,22 @@ async fn messages_that_expired_before_somebody_came_are_told() {
     .unwrap();
 }
 
+#[tokio::test]
+async fn letters_that_wait_for_room_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    tokio::task::spawn_blocking(move || {
+        let mut explained = silent_queue(&broker);
+        (explained.state, explained.ready) = ("running", 7);
+        assert!(reasons::verdict(&explained).starts_with("Nobody consumes"));
+        explained.letters_await_room = true;
+        let verdict = reasons::verdict(&explained);
+        assert!(verdict.contains("wait for room on the disk") && verdict.contains("7 ready"), "{verdict}");
+    })
+    .await
+    .unwrap();
+}
+
 fn silent_queue(broker: &Broker) -> DeliveryExplanation {
     let user = broker.authenticate("guest", b"guest", true).unwrap();
     let vhost = broker.vhost("/").unwrap();

@@ -6,7 +6,7 @@
 //! every [`LOOK_INTERVAL`], and at once when one is moved or a write finds the disk full.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -41,6 +41,10 @@ const ROOM_BYTES_MIN: u64 = 4 << 20;
 
 /// Of what may be written of dead letters, one queue has at most so much at once: 1 / this.
 const LETTERS_PART: u64 = 4;
+
+/// A letter is written so often: into the log, and, where letters of several queues lie between each other there, with the next checkpoint
+/// once more.
+const LETTER_WRITES: u64 = 2;
 
 /// Which alarms are on. Cheap to copy and compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +137,10 @@ pub struct Alarms {
     reserve: Reserve,
     /// While the disk is short of room: bytes of dead letters that may still be written, by the latest look.
     letters_left: AtomicU64,
+    /// Some were sent since then.
+    are_letters_sent: AtomicBool,
+    /// Bytes that the checkpointer is writing so that files can go.
+    moved_bytes: AtomicU64,
     connections: Arc<Connections>,
     announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
@@ -203,6 +211,8 @@ impl Alarms {
             wake: Condvar::new(),
             reserve: Reserve::new(sources.disk.clone(), &sources.data_dir),
             letters_left: AtomicU64::new(0),
+            are_letters_sent: AtomicBool::new(false),
+            moved_bytes: AtomicU64::new(0),
             sources,
             connections,
             announcer,
@@ -352,9 +362,46 @@ impl Alarms {
     /// So many bytes of letters are about to be written.
     pub(crate) fn letters_leave(&self, bytes: u64) {
         if self.is_near_full() {
-            let take = |left: u64| Some(left.saturating_sub(bytes));
-            let _always_some = self.letters_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+            self.are_letters_sent.store(true, Ordering::Relaxed);
+            self.take_from_letters(bytes);
         }
+    }
+
+    fn take_from_letters(&self, bytes: u64) {
+        let take = |left: u64| Some(left.saturating_sub(bytes));
+        let _always_some = self.letters_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+    }
+
+    /// Whether letters were sent since so little is free.
+    pub(crate) fn are_letters_sent(&self) -> bool {
+        self.are_letters_sent.load(Ordering::Relaxed)
+    }
+
+    /// So much may be written to move what files of the log hold, while so much waits to be written: half of what is free now, which also has
+    /// to take what consumers settle.
+    pub(crate) fn room_to_move(&self, waiting_bytes: u64) -> u64 {
+        self.free_disk_bytes().map_or(u64::MAX, |free| free.saturating_sub(waiting_bytes) / 2)
+    }
+
+    /// Whether so many bytes may be written to empty the oldest file of the log: half of what is free and in reserve, of which parts are given
+    /// up for it. What is moved out of a file makes room for itself, and for what is dead beside it. If so, they are taken.
+    pub(crate) fn takes_place(&self, bytes: u64, waiting_bytes: u64) -> bool {
+        loop {
+            let lacking_bytes = bytes.saturating_sub(self.room_to_move(waiting_bytes));
+            if lacking_bytes == 0 {
+                self.moves_take(bytes);
+                return true;
+            }
+            if lacking_bytes > self.reserve.given_bytes_max() / 2 || !self.make_room() {
+                return false;
+            }
+        }
+    }
+
+    /// So many bytes are about to be written for that, until the next call: letters do not get the same room.
+    pub(crate) fn moves_take(&self, bytes: u64) {
+        self.moved_bytes.store(bytes, Ordering::Relaxed);
+        self.take_from_letters(bytes);
     }
 
     /// Something has made room: a disk that is nearly full is looked at now.
@@ -392,6 +439,9 @@ impl Alarms {
         // Before the disk is looked at: what is written in between counts twice rather than not at all.
         let waiting_bytes = self.waiting_bytes.get().map_or(0, |waiting_bytes| waiting_bytes());
         let free = self.look_at_disk(self.levels().disk_limit.bytes(total));
+        if !self.is_near_full() {
+            self.are_letters_sent.store(false, Ordering::Relaxed);
+        }
         let free_bytes_min = self.reserve.free_bytes_min().max(ROOM_BYTES_MIN);
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
@@ -410,7 +460,9 @@ impl Alarms {
             state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free;
             let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free));
-            self.letters_left.store(spare_bytes.saturating_sub(waiting_bytes), Ordering::Relaxed);
+            let taken = waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
+            let letters = spare_bytes.saturating_sub(taken) / LETTER_WRITES;
+            self.letters_left.store(letters, Ordering::Relaxed);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
             if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) {
                 (state.is_full, state.is_full_from_before) = (false, false);

@@ -387,6 +387,14 @@ impl Queue {
         u64::from(self.state_bytes.load(Ordering::Relaxed)) + commitlog::RECORD_HEADER_BYTES as u64
     }
 
+    /// What a checkpoint of it would write now, bytes, about: looks at all of its blocks.
+    pub(crate) fn checkpoint_bytes(self: &Arc<Self>) -> u64 {
+        if self.oldest_log_position() == 0 {
+            return 0;
+        }
+        self.read_used(|machine, _| machine.checkpoint_bytes()).unwrap_or(0)
+    }
+
     /// A record that ends at `position` was appended: the log is needed from there, whatever comes of the machine.
     pub(crate) fn appended(&self, position: u64) {
         if self.oldest_log.load(Ordering::Relaxed) == 0 {
@@ -402,6 +410,12 @@ impl Queue {
     /// Whether too much waits to be taken.
     pub(crate) fn is_inbox_full(&self) -> bool {
         self.inbox_bytes.load(Ordering::Relaxed) > INBOX_BYTES_MAX
+    }
+
+    /// Bytes that it, or the queues that its dead letters go to, will write of what waits to be taken.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let copies = self.letter_copies.load(Ordering::Relaxed).max(1);
+        self.inbox_bytes.load(Ordering::Relaxed) as u64 * u64::from(copies)
     }
 
     /// Wakes a publisher when the inbox was emptied.

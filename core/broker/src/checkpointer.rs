@@ -177,15 +177,18 @@ impl Checkpointer {
             return Turn::Stopped;
         }
         let (phase, turn) = match std::mem::take(&mut progress.phase) {
-            Phase::Resting => match self.next(services) {
-                Some(position) => self.begin(services, position),
-                None => {
-                    let looked = self.look_at_kept(services, progress);
-                    let looked = looked.or_else(|| self.look_at_segments(services, progress));
-                    let looked = looked.or_else(|| self.look_at_newest(services, progress));
-                    looked.unwrap_or((Phase::Resting, Turn::Idle))
+            Phase::Resting => {
+                services.alarms.moves_take(0);
+                match self.next(services) {
+                    Some(position) => self.begin(services, position),
+                    None => {
+                        let looked = self.look_at_kept(services, progress);
+                        let looked = looked.or_else(|| self.look_at_segments(services, progress));
+                        let looked = looked.or_else(|| self.look_at_newest(services, progress));
+                        looked.unwrap_or((Phase::Resting, Turn::Idle))
+                    }
                 }
-            },
+            }
             Phase::Asked { position, answers, bodies } => asked(services, position, answers, bodies),
             Phase::Syncing { position, goal, free } => self.synced(services, position, goal, free),
         };
@@ -209,10 +212,13 @@ impl Checkpointer {
         }
         let disk_is_short = self.0.0.lock().disk_is_short;
         progress.emptied.retain(|_, until_ns| *until_ns > now_ns);
-        let place_bytes = disk_is_short.then(|| place_bytes(services));
+        let place_bytes = disk_is_short.then(|| place_to_empty(services));
         let sparse = sparse_files(&pins, place_bytes, |file| !progress.emptied.contains_key(&file.start));
         if !sparse.is_empty() {
-            let again_ns = now_ns + ns(RETRY_INTERVAL);
+            let again_ns = now_ns + ns(if disk_is_short { SHORT_RETRY_INTERVAL } else { RETRY_INTERVAL });
+            if disk_is_short {
+                services.alarms.moves_take(kept_bytes_of(&pins, &sparse));
+            }
             tracing::debug!(files = sparse.len(), "kept log files are emptied");
             progress.emptied.extend(sparse.iter().map(|file| (file.start, again_ns)));
             let queues = services.log_places.queues().into_iter().flatten();
@@ -274,10 +280,10 @@ impl Checkpointer {
         };
         let mut state = self.0.0.lock();
         let is_short = state.disk_is_short;
-        let may_begin = !is_short || {
-            parking_lot::MutexGuard::unlocked(&mut state, || room.has_place_for_oldest(services, oldest))
+        let has_place = |state: &mut _| {
+            parking_lot::MutexGuard::unlocked(state, || takes_place_for_oldest(services, oldest))
         };
-        if may_begin && room.is_to_be_had(is_short) {
+        if room.is_to_be_had(is_short) && (!is_short || has_place(&mut state)) {
             return state.sealed.pop_front();
         }
         // Nothing changes soon where nothing happens.
@@ -400,16 +406,15 @@ impl Room {
         let is_dead_enough = self.sealed_bytes > if disk_is_short { alive + alive / 4 } else { 2 * alive };
         is_dead_enough || (!disk_is_short && self.sealed_bytes < self.small_files_bytes)
     }
+}
 
-    /// Whether there is room for what queues would write anew of the oldest file, which ends here. Taken to be as much of it as of all that
-    /// they have: in the oldest less lives. What did not fit would have filled the disk in vain.
-    fn has_place_for_oldest(&self, services: &Services, end: u64) -> bool {
-        let needing = services.all_queues().into_iter().filter(|queue| is_needed(queue, end));
-        let alive: u64 = needing.map(|queue| queue.alive_log_bytes()).sum();
-        let bytes = end.saturating_sub(services.log.kept().0.0);
-        let written = u128::from(alive) * u128::from(bytes) / u128::from(self.sealed_bytes.max(1));
-        written <= place_bytes(services).into()
-    }
+/// Whether there is room for what would be written so that the oldest file can go, which ends here; then it is taken. A state record is of
+/// all that a queue has, not only of what the file holds. What did not fit would have filled the disk in vain.
+fn takes_place_for_oldest(services: &Services, end: u64) -> bool {
+    let needing = services.all_queues().into_iter().filter(|queue| is_needed(queue, end));
+    let written =
+        services.bodies.bytes_to_move(end) + needing.map(|queue| queue.checkpoint_bytes()).sum::<u64>();
+    services.alarms.takes_place(written, services.waiting_bytes())
 }
 
 /// Looks for the answers of the queues, and has shared bodies moved meanwhile. A queue whose segments cannot be synced never answers.
@@ -467,9 +472,20 @@ fn sparse_files(
     fitting.map(|(file, _)| file.clone()).collect()
 }
 
-/// So much may be written to empty files while the disk is short of room: what is free also has to take what consumers settle.
+/// So much may be written to empty files while the disk is short of room.
 fn place_bytes(services: &Services) -> u64 {
-    services.alarms.levels().disk_free_bytes.map_or(u64::MAX, |free| free / 2)
+    services.alarms.room_to_move(services.waiting_bytes())
+}
+
+/// The same of kept files. The queues that leave them write a state record besides, and what goes with it.
+fn place_to_empty(services: &Services) -> u64 {
+    let queues = services.log_places.queues().into_iter().flatten();
+    place_bytes(services).saturating_sub(queues.map(|queue| queue.checkpoint_bytes()).sum())
+}
+
+/// Bytes that live in these files.
+fn kept_bytes_of(pins: &Pins, files: &[Range<u64>]) -> u64 {
+    pins.files().filter(|(file, _)| files.contains(file)).map(|(_, need)| need.kept_bytes).sum()
 }
 
 /// Bytes of the log that queues need.

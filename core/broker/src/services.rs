@@ -231,6 +231,23 @@ impl Services {
         self.background.abandon();
     }
 
+    /// Bytes that will be written, about: what log and segments have to write, and what queues have to take. That is looked at only where
+    /// little room is left: there may be very many queues.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let is_near_full = self.alarms.waiting_bytes_max() < u64::MAX;
+        // In this order: what is taken meanwhile counts twice rather than not at all.
+        let inboxes = if is_near_full { self.by_id.sum(|queue| queue.waiting_bytes()) } else { 0 };
+        inboxes + self.log.pending_bytes() + self.segments.queued_bytes()
+    }
+
+    /// What must have room beside letters: what waits to be written, and what a checkpoint would write now. That is looked at only where little
+    /// room is left, and letters were sent or wait.
+    pub(crate) fn promised_bytes(&self) -> u64 {
+        let do_letters_count = self.alarms.are_letters_sent() || self.letters_await_room();
+        let queues = if do_letters_count { self.all_queues() } else { Vec::new() };
+        self.waiting_bytes() + queues.iter().map(|queue| queue.checkpoint_bytes()).sum::<u64>()
+    }
+
     /// Whether only what makes room is to be written.
     fn is_disk_full(&self) -> bool {
         self.alarms.raised().has(Raised::DISK_FULL)

@@ -118,6 +118,11 @@ impl Reserve {
         if held.is_full { held.whole_bytes.min(FREE_BYTES_MAX) / 2 } else { 0 }
     }
 
+    /// So much of it may be given up.
+    pub(super) fn given_bytes_max(&self) -> u64 {
+        self.held.lock().bytes.saturating_sub(KEPT_BYTES)
+    }
+
     #[cfg(test)]
     fn held_bytes(&self) -> u64 {
         self.held.lock().bytes

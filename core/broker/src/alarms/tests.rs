@@ -142,6 +142,8 @@ fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_l
     assert!(world.alarms.room_for_letters() == 0);
     world.alarms.log_goes_on();
     let kept_bytes = 25_000_000 / 2;
+    // Each is written twice.
+    let all_but_one = |free_bytes: u64| (free_bytes - kept_bytes) / 2 - 1;
     let may_go_after = |free_bytes: u64, letters: [u64; 2]| {
         world.disk.set_space_bytes(Some(free_bytes));
         world.look();
@@ -150,13 +152,28 @@ fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_l
             world.alarms.room_for_letters() > 0
         })
     };
-    assert_eq!(may_go_after(24_999_999, [24_999_998 - kept_bytes, 1]), [true, false]);
+    assert_eq!(may_go_after(24_999_999, [all_but_one(24_999_999), 1]), [true, false]);
     assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
-    assert_eq!(may_go_after(40_000_000, [39_999_999 - kept_bytes, 1]), [true, false], "it is full no more");
+    assert_eq!(may_go_after(40_000_000, [all_but_one(40_000_000), 1]), [true, false], "it is full no more");
     assert_eq!(world.alarms.raised(), Raised::default());
     while world.alarms.make_room() {}
     assert_eq!(may_go_after(kept_bytes, [0, 0]), [false, false]);
     assert_eq!(may_go_after(4 << 30, [1 << 40, 0]), [true, true], "there is plenty of room");
+}
+
+#[test]
+fn what_empties_a_file_may_have_half_of_what_is_free_and_in_reserve() {
+    let world = world();
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    let free_bytes = || world.disk.free_bytes(Path::new(DIR)).unwrap();
+    world.disk.set_space_bytes(Some(29_000_000));
+    let reserved = 25_000_000 - (1 << 20);
+    assert!(!world.alarms.takes_place(2_000_001 + reserved / 2, 0));
+    assert!(world.alarms.takes_place(2_000_000, 0) && !world.alarms.raised().blocks());
+    assert_eq!(free_bytes(), 4_000_000);
+    assert!(world.alarms.takes_place(2_000_001, 0));
+    assert_eq!((free_bytes(), world.alarms.raised().has(Raised::DISK_FULL)), (10_250_000, true));
+    assert!(!world.alarms.takes_place(2_000_001, 29_000_000), "as much waits to be written");
 }
 
 #[test]

@@ -279,6 +279,17 @@ impl Bodies {
         (self.state.lock().told.len() * super::record::PLACE_BYTES) as u64
     }
 
+    /// Bytes that [`Bodies::move_out`] would write of what the log up to `position` tells of.
+    pub(crate) fn bytes_to_move(&self, position: u64) -> u64 {
+        let state = self.state.lock();
+        let written = |(_, id): &(u64, u64)| {
+            let entry = state.by_id.get(id).filter(|entry| entry.place.is_none());
+            let body = entry.and_then(|entry| entry.handle.upgrade());
+            super::record::PLACE_BYTES as u64 + body.map_or(0, |body| body.bytes().into())
+        };
+        state.told.range(..=(position, u64::MAX)).map(written).sum()
+    }
+
     /// Bytes of memory: of what is known of bodies, and of bodies in memory, each once.
     pub(crate) fn memory_bytes(&self) -> (u64, u64) {
         const TOLD_BYTES: usize = 2 * size_of::<(u64, u64)>();

@@ -158,18 +158,23 @@ impl super::Checkpointer {
         } else {
             (services.segment_free_bytes_max, u64::MAX)
         };
-        let (mut queues, mut bytes) = (Vec::new(), 0);
+        let (mut queues, mut bytes, mut written_bytes) = (Vec::new(), 0, 0);
         while queues.len() < COMPACTED_MAX && bytes < COMPACTED_BYTES_MAX {
             let Some(queue) = self.0.0.lock().sparse.next() else { break };
             // Without a lock: there may be many.
             let room = queue.read_used(|machine, _| machine.segment_room(free_bytes_max)).unwrap_or_default();
-            if is_worth_it(room, free_bytes_max) && room.needed_bytes <= place_bytes {
+            let needed_bytes = room.needed_bytes + if is_short { queue.checkpoint_bytes() } else { 0 };
+            if is_worth_it(room, free_bytes_max) && needed_bytes <= place_bytes {
                 bytes += room.free_bytes;
-                place_bytes -= room.needed_bytes;
+                place_bytes -= needed_bytes;
+                written_bytes += needed_bytes;
                 queues.push(queue);
             } else if room.free_bytes > 0 {
                 self.0.0.lock().sparse.pass_over(&queue, Some(free_part(room)));
             }
+        }
+        if is_short {
+            services.alarms.moves_take(written_bytes);
         }
         queues
     }

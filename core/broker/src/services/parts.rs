@@ -93,10 +93,9 @@ impl Parts {
         });
         services.bodies.belong_to(&services);
         let weak = Arc::downgrade(&services);
-        services.alarms.ask_for_waiting(move || {
-            weak.upgrade()
-                .map_or(0, |services| services.log.pending_bytes() + services.segments.queued_bytes())
-        });
+        services
+            .alarms
+            .ask_for_waiting(move || weak.upgrade().map_or(0, |services| services.promised_bytes()));
         Ok(services)
     }
 }

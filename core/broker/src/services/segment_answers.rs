@@ -33,6 +33,12 @@ impl QueuesById {
         all
     }
 
+    /// A figure of all that exist.
+    pub(super) fn sum(&self, of: impl Fn(&Queue) -> u64) -> u64 {
+        let all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
+        all.iter().map(|queue| of(queue)).sum()
+    }
+
     fn submit(&self, stream: u64, event: Event) {
         let queue = self.0.read().get(&QueueId(stream)).and_then(Weak::upgrade);
         if let Some(queue) = queue {

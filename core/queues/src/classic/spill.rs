@@ -16,6 +16,9 @@ use crate::record::{BlockPlace, RecordKind};
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
 const INLINE_BYTES_MAX: u32 = 16 * 1024;
 
+/// What a state record says of a block that lies somewhere else, bytes, about.
+const PLACED_BYTES: u64 = 48;
+
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Checkpoint {
@@ -447,6 +450,34 @@ impl Classic {
         } else {
             self.sync_checkpoint(fx);
         }
+    }
+
+    /// Bytes that a checkpoint would write now, about: blocks that do not lie together in the log, all of them, however young, and what
+    /// the state record says of the others. Looks at every block.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        if self.oldest_log == 0 || !self.config.durable {
+            return 0;
+        }
+        let blocks = self.levels.iter().flat_map(Level::blocks);
+        blocks
+            .filter(|block| block.live > 0 && block.persistent > 0)
+            .map(|block| self.block_checkpoint_bytes(block))
+            .sum()
+    }
+
+    fn block_checkpoint_bytes(&self, block: &Block) -> u64 {
+        let kept_bytes = block.kept_bytes();
+        if block.place().is_some() {
+            return PLACED_BYTES;
+        }
+        if block.live_bytes <= INLINE_BYTES_MAX {
+            return kept_bytes;
+        }
+        if block.place_in_log(self.oldest_log).is_some() {
+            return PLACED_BYTES;
+        }
+        let whole_bytes = block.data_bytes() as u64;
+        PLACED_BYTES + if kept_bytes * 2 < whole_bytes { kept_bytes } else { whole_bytes }
     }
 
     fn sync_checkpoint(&mut self, fx: &mut impl Effects) {

@@ -1,14 +1,15 @@
 //! What many queues write a copy of, on a disk that is nearly full: it must leave room for what consumers settle.
 
+use std::path::Path;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use platform::{SimClock, SimDisk};
+use platform::{Disk, OpenMode, SimClock, SimDisk};
 
 use super::*;
 use crate::alarms::{DiskLimit, Raised};
 use crate::control::bindings::{BindRequest, DestinationName};
-use crate::driven::Driver;
+use crate::driven::{Driver, Engine};
 use crate::foundation::FileSizes;
 use crate::test_broker::driven_on;
 
@@ -21,6 +22,7 @@ struct Small {
     driver: Driver,
     principal: Principal,
     clock: Arc<SimClock>,
+    disk: SimDisk,
     queues: Vec<Arc<Queue>>,
 }
 
@@ -28,7 +30,7 @@ impl Small {
     fn new(queues: usize) -> Small {
         let (disk, clock) = (SimDisk::new(), Arc::new(SimClock::new(1_000_000)));
         let (broker, driver, principal) = driven_on(&disk, &clock, FileSizes::default());
-        let mut small = Small { broker, driver, principal, clock, queues: Vec::new() };
+        let mut small = Small { broker, driver, principal, clock, disk: disk.clone(), queues: Vec::new() };
         small.queues = (0..queues).map(|nth| small.declare(&format!("{nth}"), no_arguments())).collect();
         for queue in &small.queues {
             let destination = DestinationName::Queue(queue.name());
@@ -46,6 +48,25 @@ impl Small {
         let (durable, exclusive, auto_delete) = (true, false, false);
         let declare = QueueDeclare { name: name.as_bytes(), durable, exclusive, auto_delete, arguments };
         self.broker.declare_queue(&self.principal, declare).expect("it can be declared").queue
+    }
+
+    /// Sends messages to the queue that is called source.
+    fn publish_some(&mut self, numbers: std::ops::Range<u32>) {
+        let mut publisher = Publisher::new(&self.broker, &self.principal);
+        for number in numbers {
+            let body = body(number);
+            let message = message(b"", b"source", &body);
+            publisher.publish(&mut PublishChannel::new(), message).expect("it is routed");
+        }
+        publisher.flush();
+        self.driver.run_until_idle();
+    }
+
+    /// Bytes that are free, and those in reserve.
+    fn left_bytes(&self) -> u64 {
+        let reserve = self.disk.open(Path::new("/data/warren.reserve"), OpenMode::Read);
+        let reserved = reserve.map_or(0, |file| file.len().expect("it is there"));
+        self.disk.free_bytes(Path::new("/data")).expect("it is known") + reserved
     }
 
     /// Gets and acks all that a queue has.
@@ -80,16 +101,8 @@ fn letters_to_three_queues_leave_room_on_a_full_disk_and_go_on_as_consumers_make
     let source = small.declare("source", arguments.as_table());
     let mut sent = 0;
     while !small.broker.alarms().raised().has(Raised::DISK_FULL) {
-        let mut publisher = Publisher::new(&small.broker, &small.principal);
-        for _ in 0..16 {
-            let body = body(sent);
-            publisher
-                .publish(&mut PublishChannel::new(), message(b"", b"source", &body))
-                .expect("it is routed");
-            sent += 1;
-        }
-        publisher.flush();
-        small.driver.run_until_idle();
+        small.publish_some(sent..sent + 16);
+        sent += 16;
     }
     small.clock.advance(Duration::from_secs(2));
     let mut got = [(); 3].map(|()| Vec::new());
@@ -106,6 +119,36 @@ fn letters_to_three_queues_leave_room_on_a_full_disk_and_go_on_as_consumers_make
         small.clock.advance(Duration::from_secs(1));
     }
     assert!(got.iter().all(|got| *got == Vec::from_iter(0..sent)));
+}
+
+#[test]
+fn letters_leave_room_for_being_written_anew_where_they_lie_between_those_of_other_queues() {
+    let mut small = Small::new(3);
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"amq.fanout");
+    let source = small.declare("source", arguments.as_table());
+    while !small.broker.alarms().raised().has(Raised::DISK_FULL) {
+        small.publish_some(0..16);
+    }
+    let rest_without_checkpoints =
+        |small: &mut Small| small.driver.run_until_idle_without(Some(Engine::Checkpointer));
+    for nth in 0..600 {
+        let (_, mut call) = small.broker.get(&small.principal, b"source", true).expect("it is there");
+        rest_without_checkpoints(&mut small);
+        if let Ok(Some(got)) = call.try_take().expect("it is answered") {
+            source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
+        }
+        if nth % 20 == 0 {
+            small.clock.advance(Duration::from_secs(1));
+            source.submit(Event::Tick);
+        }
+        rest_without_checkpoints(&mut small);
+    }
+    small.clock.advance(Duration::from_secs(1));
+    small.driver.run_until_idle();
+    let least_bytes = small.left_bytes();
+    assert!(ready(&small.queues[0]) > 50, "some are sent");
+    assert!(least_bytes > 4 << 20, "{least_bytes} of 10 MiB are left");
 }
 
 #[test]

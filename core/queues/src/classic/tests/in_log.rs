@@ -86,6 +86,29 @@ fn a_backlog_that_others_interrupt_goes_to_segments() {
 }
 
 #[test]
+fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
+    for (is_sparse, bodies) in [(false, [10_000; 100]), (true, [10_000; 100]), (true, [300; 100])] {
+        let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
+        bench.world.is_sparse = is_sparse;
+        for body_bytes in bodies {
+            bench.publish(&[message(&vec![1; body_bytes])]);
+        }
+        bench.consume(consumer(1, 0));
+        for settled in [0, 5, 40] {
+            bench.settle(SettleHow::Ack, MessageSeq(0), settled);
+            let expected = bench.queue.checkpoint_bytes();
+            bench.disk.clear();
+            checkpoint(&mut bench, &[]);
+            let (_, state) = bench.world.log.last().expect("a state record");
+            let written =
+                state.len() as u64 + bench.disk.values().map(|block| block.len() as u64).sum::<u64>();
+            let is_near = written <= expected + 1000 && expected <= written + written / 4;
+            assert!(is_near, "{is_sparse}, {settled} settled: {written} of {expected} bytes");
+        }
+    }
+}
+
+#[test]
 fn a_state_record_refers_to_the_log_and_a_restart_finds_the_messages_there() {
     let mut bench = backlog();
     checkpoint(&mut bench, &[]);

@@ -15,8 +15,8 @@ Then, on file systems of 60 and 160 MB, six queues with messages of 2 to 200 kB:
 consumed makes room by itself, the publishers go on, and nothing is lost, out of order or there twice; also when the first
 message of every queue is held back, and after a SIGKILL on the full disk.
 
-Last, on 120 MB, a queue whose messages all expire and become dead letters: copies, on a disk that is full of what they are copies of. Who
-consumes the letters gets all of them, once and in order, and the publisher goes on.
+Last, on 120 MB, a queue whose messages all expire and become dead letters, in one queue and in three: copies, on a disk that is full of what
+they are copies of. Who consumes the letters gets all of them, once and in order, and the publisher goes on.
 
     fulldisk.py --warren target/release/warren [--mb 200]
 
@@ -43,7 +43,7 @@ WINDOW = 100                 # unconfirmed messages, ...
 PATIENCE_S = 0.5             # ... and one more whenever no confirm has come for so long: who sends nothing is not told of an alarm
 DEADLINE_S = 60
 CROWD = [(f"crowd.{nth}", size) for nth, size in enumerate([2_000, 20_000, 200_000] * 2)]
-DYING, DEAD, DYING_BYTES, TTL_MS = "fulldisk.dying", "fulldisk.dead", 20_000, 8_000
+DYING, DEAD, TTL_MS = "fulldisk.dying", "fulldisk.dead", 8_000
 QUIET_S = 2                  # a crowd that is not confirmed anything for so long has filled the disk
 
 
@@ -342,30 +342,36 @@ class Crowd(FullDisk):
 
 
 class Dying(FullDisk):
-    """What fills the disk dies, all of it."""
+    """What fills the disk dies, all of it, and goes to some queues."""
 
-    def run(self):
+    def run(self, copies, body_bytes):
         self.begin = time.monotonic()
         self.broker.start()
         setup = amqp.Raw(self.broker.url)
         setup.open_channel(1)
-        setup.declare_queue(1, DEAD)
-        letters = {"x-message-ttl": TTL_MS, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
-        setup.declare_queue(1, DYING, arguments=letters)
-        publisher = Publisher(self.broker.url, 0, DYING, DYING_BYTES)
+        setup.declare_exchange(1, DEAD, "fanout")
+        taken = {f"{DEAD}.{nth}": [] for nth in range(copies)}
+        for queue in taken:
+            setup.declare_queue(1, queue)
+            setup.bind(1, queue, DEAD, "")
+        setup.declare_queue(1, DYING, arguments={"x-message-ttl": TTL_MS, "x-dead-letter-exchange": DEAD})
+        publisher = Publisher(self.broker.url, 0, DYING, body_bytes)
         publisher.until("told that the disk is low", lambda: publisher.told)
         self.say(f"the disk is full after {len(publisher.acked)} messages")
         time.sleep(TTL_MS / 1000)
-        taken, end = [], time.monotonic() + DEADLINE_S
-        while len(taken) < publisher.sent or not publisher.all_confirmed():
+        end = time.monotonic() + DEADLINE_S
+        while any(len(letters) < publisher.sent for letters in taken.values()) or not publisher.all_confirmed():
             if time.monotonic() > end:
-                raise Violation(f"after {DEADLINE_S} s {len(taken)} letters of {publisher.sent} messages have come, {len(publisher.acked)} are confirmed")
-            taken += drain(self.broker.url, queue=DEAD, body_bytes=DYING_BYTES)
+                come = [len(letters) for letters in taken.values()]
+                raise Violation(f"after {DEADLINE_S} s {come} letters of {publisher.sent} messages have come, {len(publisher.acked)} are confirmed")
+            for queue, letters in taken.items():
+                letters += drain(self.broker.url, queue=queue, body_bytes=body_bytes)
             publisher.turn(more=False)
-        if taken != list(range(publisher.sent)):
-            raise Violation(f"{publisher.sent} were sent, {len(taken)} letters came, {len(set(taken))} of them different, or not in order")
+        for queue, letters in taken.items():
+            if letters != list(range(publisher.sent)):
+                raise Violation(f"{queue}: {publisher.sent} were sent, {len(letters)} letters came, {len(set(letters))} of them different, or not in order")
         self.finish()
-        print(f"{len(taken)} messages died on a full disk and went where dead letters go, each once")
+        print(f"{publisher.sent} messages died on a full disk and went where dead letters go, each once to each of {copies} queues")
 
 
 def mounted(mb):
@@ -389,7 +395,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, ())]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000))]:
         folder = mounted(mb)
         if folder is None:
             return 0

@@ -51,9 +51,9 @@ impl Document {
             Err(error) if error.is_data() => {
                 let bytes_max = json::document_bytes_max(text.len());
                 let read = json::within(bytes_max, || json::parse_bounded(text.as_bytes()));
-                from_counted(read.map_err(no_document)?)
+                from_counted(read.map_err(|error| no_document(&error))?)
             }
-            read => read.map_err(no_document),
+            read => read.map_err(|error| no_document(&error)),
         }
     }
 
@@ -62,7 +62,8 @@ impl Document {
     /// # Errors
     /// As of [`Self::parse`].
     pub(super) fn parse_confined(text: &str) -> Result<Self, Problem> {
-        let Value::Object(mut sections) = json::parse_bounded(text.as_bytes()).map_err(no_document)? else {
+        let read = json::parse_bounded(text.as_bytes()).map_err(|error| no_document(&error))?;
+        let Value::Object(mut sections) = read else {
             return Ok(Self::default());
         };
         sections.retain(|name, _| OF_VHOST.contains(&&**name));
@@ -72,7 +73,7 @@ impl Document {
     }
 }
 
-fn no_document(error: serde_json::Error) -> Problem {
+fn no_document(error: &serde_json::Error) -> Problem {
     format!("not a definitions document: {error}")
 }
 

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -282,6 +283,16 @@ async fn drain(broker: &Broker, terminate: &mut Signal, interrupt: &mut Signal) 
     }
 }
 
+/// A node with less than this before publishers are blocked has little memory.
+const LITTLE_MEMORY_BYTES: u64 = 1 << 30;
+
+/// Pieces of memory that go back to the system by themselves while there is little: larger than blocks of messages, which come and go all the
+/// time.
+const LARGE_BYTES: u32 = 512 << 10;
+
+/// The same after there was little: what the allocator comes to by itself.
+const LARGE_BYTES_USUAL: u32 = 32 << 20;
+
 fn broker_options(options: &Options) -> BrokerOptions {
     let access = &options.access;
     BrokerOptions {
@@ -352,12 +363,18 @@ fn settings(options: &Options, broker: &Broker) -> Settings {
 }
 
 /// Memory for incomplete messages and open transactions of all clients, and as much again for large deliveries on their way: a
-/// quarter of the memory threshold, also when that moves. What clients leave lying alone never raises the alarm.
+/// quarter of the memory threshold, also when that moves. What clients leave lying alone never raises the alarm. Below
+/// [`LITTLE_MEMORY_BYTES`] large bodies leave no holes in memory either.
 fn share_memory(broker: &Broker, settings: &Settings) {
     const BYTES_MIN: u64 = 16 << 20;
     const BYTES_MAX: u64 = 1 << 30;
     let budgets = [settings.unfinished.clone(), settings.large_deliveries.clone()];
+    let has_little = AtomicBool::new(false);
     broker.alarms().follow_memory_limit(move |limit_bytes| {
+        let has_little_now = limit_bytes < LITTLE_MEMORY_BYTES;
+        if has_little.swap(has_little_now, Ordering::Relaxed) != has_little_now {
+            platform::memory::map_large_pieces(if has_little_now { LARGE_BYTES } else { LARGE_BYTES_USUAL });
+        }
         let bytes_max = (limit_bytes / 4).clamp(BYTES_MIN, BYTES_MAX);
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         budgets.iter().for_each(|budget| budget.set_bytes_max(bytes_max));

@@ -8,7 +8,7 @@ mod merging;
 mod release;
 mod resident;
 
-pub use merging::merge_freed_at_once;
+pub use merging::{map_large_pieces, merge_freed_at_once};
 pub use resident::ResidentBytes;
 
 /// The allocator's view of the heap, bytes.

@@ -4,7 +4,8 @@ use super::{Finding, Tree};
 
 /// Modules that may hold `unsafe`. A new one needs a reason here and a Miri or sanitizer test.
 const LISTED: &[&str] = &[
-    // Declares mallopt: glibc puts off merging what was freed until a publisher wants memory, who then waits for all of it.
+    // Declares mallopt: glibc puts off merging what was freed until a publisher wants memory, who then waits for all of it; and keeps what
+    // large bodies leave.
     "base/platform/src/memory/merging.rs",
     // Declares malloc_trim: without it the memory alarm would never end, because glibc keeps what was freed. And mallinfo2, the
     // only way to tell memory in use from memory kept.

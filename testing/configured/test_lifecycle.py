@@ -1,5 +1,6 @@
 """What clients see when the broker stops, starts and dies: B28, B190, and what of F71 and F209 shows from outside."""
 
+import re
 import signal
 import socket
 
@@ -169,3 +170,11 @@ def test_b190_a_ttl_goes_on_over_a_restart(server, again):
     ch = again(broker)
     client.eventually(lambda: ch.ready("q") == 1)
     assert ch.get("q").body == b"long"
+
+
+def test_clients_of_a_listener_for_both_families_stand_with_the_address_they_have(server):
+    server = server("listeners.tcp.default = 0\n")
+    server.connect().channel()
+    [listed] = server.listed("list_connections", "name", "host", "peer_host")
+    assert (listed["host"], listed["peer_host"]) == ([127, 0, 0, 1], [127, 0, 0, 1])
+    assert re.fullmatch(rf"127\.0\.0\.1:\d+ -> 127\.0\.0\.1:{server.process.port}", listed["name"])

@@ -37,6 +37,23 @@ def test_scripts_wait_for_the_process_in_a_file_to_serve_and_to_end(tools, monke
         server.stop()
 
 
+def test_a_name_that_the_server_was_told_is_its_own(tools, monkeypatch):
+    monkeypatch.setenv("RABBITMQ_NODENAME", "rabbit@old-host")
+    server = start(tools)
+    try:
+        for line in ("list_users", "list_users -n rabbit@old-host", "rabbitmq-diagnostics -q check_running"):
+            assert tools.run(line, None)["exit"] == 0, line
+        assert tools.run("list_users -n rabbit@other-host", None)["exit"] == 69
+    finally:
+        server.stop()
+    monkeypatch.delenv("RABBITMQ_NODENAME")
+    server = start(tools)
+    try:
+        assert tools.run("list_users -n rabbit@old-host", None)["exit"] == 69, "it has that name no more"
+    finally:
+        server.stop()
+
+
 def test_another_node_in_the_environment_is_not_this_one(tools, monkeypatch):
     server = start(tools)
     try:

@@ -1,6 +1,8 @@
 //! By which names the node of this machine may be meant: what the machine and the environment say. Refuses to know who asks for it.
 
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use management::NodeNames;
 
@@ -10,6 +12,26 @@ pub(crate) const NODE_VARIABLE: &str = "RABBITMQ_NODENAME";
 /// What the environment says, if it says something.
 pub(crate) fn node_of_environment() -> Option<String> {
     std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty())
+}
+
+/// In a server's data folder, for the commands that run beside it: the name that it was told, if it was.
+const NAME_FILE: &str = "ctl.node";
+
+/// Leaves the name that the server was told in its folder, or takes away what an earlier one left.
+pub(crate) fn leave_name(folder: &Path) -> io::Result<()> {
+    let file = folder.join(NAME_FILE);
+    match node_of_environment() {
+        Some(name) => fs::write(file, name),
+        None => fs::remove_file(file).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        }),
+    }
+}
+
+/// As [`node_names`], of the server of this folder.
+pub(crate) fn names_of_server(folder: &Path) -> NodeNames {
+    NodeNames { given: fs::read_to_string(folder.join(NAME_FILE)).ok(), ..node_names() }
 }
 
 /// Of this machine; the host is empty when nobody knows.

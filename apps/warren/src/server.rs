@@ -19,6 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::config::{self, Durability, NodeOptions, Options, Permit, Switch};
+use crate::names::leave_name;
 use crate::pid_file::PidFile;
 use crate::{http, logging, node, prometheus, readiness};
 
@@ -94,6 +95,9 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         accepting.push(tokio::spawn(serving));
     }
     let stop = node.stop.clone();
+    if let Err(error) = leave_name(&dir) {
+        tracing::warn!(%error, "commands are not told the node's name: give them --data-dir and no -n");
+    }
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
     announce(&addresses, http_address, options)?;

@@ -160,6 +160,11 @@ fn bind_one(address: SocketAddr, options: &ListenerOptions) -> io::Result<TcpLis
     TcpListener::from_std(socket.into())
 }
 
+/// The address as its client knows it: a socket for both families has those of IPv4 within IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 fn start(
     options: &ListenerOptions,
     stream: TcpStream,
@@ -170,7 +175,8 @@ fn start(
     random: &dyn Random,
 ) -> io::Result<()> {
     stream.set_nodelay(options.nodelay)?;
-    let peer = Peer { remote, local: stream.local_addr()?, seed: random.next_u64() };
+    let local = canonical(stream.local_addr()?);
+    let peer = Peer { remote: canonical(remote), local, seed: random.next_u64() };
     let session = Session::new(broker.clone(), settings.clone(), peer, now_of(&**clock));
     tokio::spawn(serve(stream, session, clock.clone()));
     Ok(())

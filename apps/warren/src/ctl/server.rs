@@ -13,7 +13,7 @@ use management::{
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::arguments::Arguments;
-use crate::names::{NODE_VARIABLE, node_names, node_of_environment};
+use crate::names::{NODE_VARIABLE, names_of_server, node_of_environment};
 
 /// The environment variable that names the server when the command line does not: a URL as for `--url`.
 pub const URL_VARIABLE: &str = "WARREN_URL";
@@ -52,9 +52,10 @@ impl Server {
         let Some((text, from)) = arguments.url.clone().map(|text| (text, "--url")).or_else(from_environment)
         else {
             let (node, from) = node_meant(arguments);
-            return match node.filter(|node| is_elsewhere(node, &node_names())) {
+            let folder = folder_meant(arguments.data_dir.clone());
+            return match node.filter(|node| is_elsewhere(node, &names_of_server(&folder))) {
                 Some(node) => Err(another_node(&node, from, &arguments.request.command)),
-                None => Ok(Self::Here(socket(arguments.data_dir.clone()))),
+                None => Ok(Self::Here(folder.join(SOCKET_NAME))),
             };
         };
         let mut url = ServerUrl::parse(&text)
@@ -114,9 +115,9 @@ fn invalid(problem: &str) -> Failure {
     Failure::new(Exit::USAGE, format!("Error: {problem}"))
 }
 
-fn socket(folder: Option<PathBuf>) -> PathBuf {
+fn folder_meant(folder: Option<PathBuf>) -> PathBuf {
     let folder = folder.or_else(|| std::env::var_os("WARREN_DATA_DIR").map(PathBuf::from));
-    folder.unwrap_or_else(|| unnamed_folder(Path::is_dir)).join(SOCKET_NAME)
+    folder.unwrap_or_else(|| unnamed_folder(Path::is_dir))
 }
 
 /// The server's folder when nobody says which: that of a server started by hand here, or else that of the packages' service.
@@ -186,9 +187,9 @@ fn node_meant(arguments: &Arguments) -> (Option<String>, &'static str) {
     (node_of_environment().filter(|_| arguments.data_dir.is_none()), NODE_VARIABLE)
 }
 
-/// Whether the name of a node, such as `rabbit@mq1`, has another host than this one in it.
+/// Whether the name of a node, such as `rabbit@mq1`, has another host than this one in it, and is not what the server was told.
 fn is_elsewhere(node: &str, here: &NodeNames) -> bool {
-    node.split_once('@').is_some_and(|(_, host)| !here.is_here(host))
+    here.given.as_deref() != Some(node) && node.split_once('@').is_some_and(|(_, host)| !here.is_here(host))
 }
 
 /// A check of another node must not be answered by the one that is here.
@@ -269,6 +270,8 @@ mod tests {
         for name in ["rabbit@mq2", "rabbit@mq1x.internal", "rabbit@"] {
             assert!(is_elsewhere(name, &here), "{name}");
         }
+        let told = NodeNames { given: Some("rabbit@mq2".into()), ..here };
+        assert!(!is_elsewhere("rabbit@mq2", &told) && is_elsewhere("rabbit@mq3", &told));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! By which names the node of this machine may be meant: what the machine and the environment say. Refuses to know who asks for it.
 
 use std::fs;
-use std::io;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use management::NodeNames;
@@ -18,14 +18,16 @@ pub(crate) fn node_of_environment() -> Option<String> {
 const NAME_FILE: &str = "ctl.node";
 
 /// Leaves the name that the server was told in its folder, or takes away what an earlier one left.
-pub(crate) fn leave_name(folder: &Path) -> io::Result<()> {
+pub(crate) fn leave_name(folder: &Path) {
     let file = folder.join(NAME_FILE);
-    match node_of_environment() {
+    let left = match node_of_environment() {
         Some(name) => fs::write(file, name),
-        None => fs::remove_file(file).or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        }),
+        None => fs::remove_file(file),
+    };
+    if let Err(error) = left
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(%error, "commands are not told the node's name: give them --data-dir and no -n");
     }
 }
 

@@ -95,9 +95,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         accepting.push(tokio::spawn(serving));
     }
     let stop = node.stop.clone();
-    if let Err(error) = leave_name(&dir) {
-        tracing::warn!(%error, "commands are not told the node's name: give them --data-dir and no -n");
-    }
+    leave_name(&dir);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
     announce(&addresses, http_address, options)?;

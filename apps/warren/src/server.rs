@@ -46,16 +46,20 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     served
 }
 
-async fn serve(options: &Options) -> anyhow::Result<()> {
-    let dir = &options.node.data_dir;
-    let definitions = crate::definitions::read(&options.node)?;
-    let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
+fn warn_of_open(dir: &Path) {
     if platform::privacy::is_open_to_all(dir).unwrap_or(false) {
         let dir = dir.display();
         tracing::warn!(
             "all users of this machine may look into the data directory, which has messages and password hashes: chmod o= {dir}"
         );
     }
+}
+
+async fn serve(options: &Options) -> anyhow::Result<()> {
+    let dir = &options.node.data_dir;
+    let definitions = crate::definitions::read(&options.node)?;
+    let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
+    warn_of_open(dir);
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     broker.read_parameters_with(management::value_of_event);
     let settings = Arc::new(settings(options, &broker));
@@ -95,7 +99,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         accepting.push(tokio::spawn(serving));
     }
     let stop = node.stop.clone();
-    leave_name(&dir);
+    leave_name(dir);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
     announce(&addresses, http_address, options)?;

@@ -104,6 +104,19 @@ def test_an_import_by_command_refuses_or_lists_what_it_leaves_out(server, file):
     assert [line["name"] for line in server.listed("list_queues", "name")] == ["q"]
 
 
+def test_policies_with_patterns_that_cannot_be_used_are_left_out_by_command(server, file):
+    policy = {"vhost": "/", "name": "p", "pattern": "(?R)", "definition": {"max-length": 1}}
+    operator = {"vhost": "/", "component": "operator_policy", "name": "o", "value": policy | {"pattern": "(a)?(?(1)b|c)"}}
+    server, path = server(), str(file(BASE | {"policies": [policy, policy | {"name": "kept", "pattern": "^k"}], "parameters": [operator]}))
+    code, _, error = server.ctl("import_definitions", path)
+    assert code == 65 and "1 policy, 1 operator policy, which Warren does not have yet" in error and "--skip-unsupported" in error
+    out = server.do("import_definitions", "--skip-unsupported", path)
+    starts = ["skipped: policy 'p' in vhost '/': pattern '(?R)': ", "skipped: operator policy 'o' in vhost '/': pattern '(a)?(?(1)b|c)': "]
+    lines = out.splitlines()
+    assert len(lines) == 2 and all(line.startswith(start) for line, start in zip(lines, starts)), out
+    assert [line["name"] for line in server.listed("list_policies")] == ["kept"]
+
+
 @pytest.mark.parametrize("peer", ["rabbitmq-4.3.6.json", "rabbitmq-3.10.8.json"])
 def test_an_export_of_rabbitmq_is_imported_and_comes_back(server, request, peer):
     """The files are what `rabbitmqctl export_definitions` of these releases wrote."""

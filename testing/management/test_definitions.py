@@ -93,6 +93,19 @@ def test_topic_permissions_are_for_exchanges_that_are_there(api):
         assert api("POST", "/api/definitions", {**restricted(exchange), "exchanges": [{"name": "with", "vhost": V, "type": "topic"}]}).status == 204
 
 
+@pytest.mark.parametrize("path", ["/api/definitions", f"/api/definitions/{V}"])
+def test_policies_with_patterns_that_cannot_be_used_refuse_a_document_or_are_left_out(api, path):
+    """RabbitMQ takes both."""
+    policy = lambda name, pattern: {"vhost": V, "name": name, "pattern": pattern, "definition": {"max-length": 1}, "priority": 0, "apply-to": "queues"}
+    operator = {"vhost": V, "component": "operator_policy", "name": "o", "value": policy("o", "(a)?(?(1)b|c)")}
+    document = {"policies": [policy("p", "(?R)"), policy("kept", "^k")], "parameters": [operator], "queues": [queue("q")]}
+    reason = api("POST", path, document).json["reason"]
+    assert "1 policy, 1 operator policy, which Warren does not have yet (policy 'p'" in reason and "?skip_unsupported=true" in reason, reason
+    assert api.get(f"/api/queues/{V}") == [] and api.get(f"/api/policies/{V}") == []
+    assert api("POST", f"{path}?skip_unsupported=true", document).status == 204
+    assert names(api, f"/api/policies/{V}") == ["kept"] and names(api, f"/api/queues/{V}") == ["q"] and api.get(f"/api/operator-policies/{V}") == []
+
+
 def queue(name, vhost=V, **more):
     return {"name": name, "vhost": vhost, "durable": True, "auto_delete": False, "arguments": {}, **more}
 

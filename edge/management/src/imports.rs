@@ -91,8 +91,10 @@ impl What {
             What::QueueOverLimit => ("queue", "queues over a limit"),
             What::Exchange => ("exchange", "exchanges of types it does not know"),
             What::Binding => ("binding", "bindings of those"),
-            What::Policy => ("policy", "policies with settings it does not know"),
-            What::OperatorPolicy => ("operator policy", "operator policies with settings it does not know"),
+            What::Policy => ("policy", "policies with settings or patterns it cannot use"),
+            What::OperatorPolicy => {
+                ("operator policy", "operator policies with settings or patterns it cannot use")
+            }
             What::Parameter => ("parameter", "parameters"),
             What::Permission => ("permission", "permissions with patterns it cannot use"),
         }

@@ -3,7 +3,7 @@
 
 use ::queues::QueueConfig;
 use broker::PasswordRule;
-use broker::policies::permission_pattern_problem;
+use broker::policies::{PatternProblem, permission_pattern_problem, policy_pattern_problem};
 use metadata::{
     AddVhost, Arguments, Bind, Credentials, DeclareExchange, DeclareQueue, DestinationName, Hashing, Limits,
     Name, PolicyKind, PutUser, QueueType, SALT_BYTES, SetParameter, SetPermissions, SetPolicy,
@@ -98,11 +98,15 @@ pub(super) fn add_vhost(it: Vhost) -> Result<AddVhost, Problem> {
     Ok(AddVhost { name, metadata })
 }
 
+fn of_pattern(pattern: &str, problem: &PatternProblem) -> String {
+    format!("pattern '{pattern}': {}", problem.text)
+}
+
 /// Expressions that are none, or of the few that only RabbitMQ's library understands, are left out; what they would match is not guessed.
 fn check_patterns(it: &Permission, vhost: &Name) -> Result<(), Left> {
     for pattern in it.configure.iter().chain([&it.write, &it.read]) {
         if let Some(problem) = permission_pattern_problem(pattern) {
-            let detail = format!("pattern '{pattern}': {}", problem.text);
+            let detail = of_pattern(pattern, &problem);
             return Err(Left { what: What::Permission, vhost: vhost.clone(), name: it.user.clone(), detail });
         }
     }
@@ -189,7 +193,8 @@ pub(super) fn shovel(it: Parameter, vhost: Option<&str>) -> Result<Entry<SetPara
     Ok(Entry::Taken(SetParameter { vhost, component, name: it.name.into(), value }))
 }
 
-/// Those with settings that are not there (federation, mirroring) are left out: half of a policy is another policy.
+/// Those with settings that are not there (federation, mirroring) are left out: half of a policy is another policy. So are those
+/// with patterns that permissions are left out for.
 fn policy_of(
     (kind, what): (PolicyKind, What),
     vhost: Name,
@@ -205,6 +210,11 @@ fn policy_of(
     let unknown = unknown_settings(kind, &new.definition);
     if !unknown.is_empty() {
         let detail = format!("settings {}", unknown.join(", "));
+        return Ok(Entry::Left(Left { what, vhost, name: name.into(), detail }));
+    }
+    let pattern = new.pattern.as_str().unwrap_or_default();
+    if let Some(problem) = policy_pattern_problem(pattern) {
+        let detail = of_pattern(pattern, &problem);
         return Ok(Entry::Left(Left { what, vhost, name: name.into(), detail }));
     }
     let vhost_name = String::from_utf8_lossy(&vhost);

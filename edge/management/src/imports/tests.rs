@@ -4,6 +4,7 @@ use super::*;
 use crate::commands::run;
 use crate::protocol::{Answer, Request};
 use broker::{Broker, BrokerOptions};
+use metadata::PolicyKind;
 use serde_json::{Value, json};
 
 /// Any password will do.
@@ -323,6 +324,41 @@ fn policies_come_in_are_at_work_and_go_out_as_they_were() {
         import(&broker, &document.to_string(), Scope::Node(None), Unsupported::Skipped, Importer::Node)
             .unwrap_err();
     assert_eq!(told, "policy 'p': <<\"x\">> is not a valid maximum length");
+    broker.shutdown();
+}
+
+#[test]
+fn policies_with_patterns_that_cannot_be_used_are_left_out_as_permissions_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    let policy = |name: &str, pattern: &str| json!({"vhost": "/", "name": name, "pattern": pattern, "definition": {"max-length": 5}, "priority": 0});
+    let operator = |name: &str, pattern: &str| json!({"vhost": "/", "component": "operator_policy", "name": name, "value": policy(name, pattern)});
+    let document = json!({
+        "policies": [policy("kept", "^k"), policy("p", "(a)?(?(1)b|c)"), policy("recursive", "(?R)")],
+        "parameters": [operator("kept", "^k"), operator("o", "a{65535}")],
+    });
+    let (text, node, stage) = (document.to_string(), Scope::Node(None), Scope::Vhost("/"));
+    let import = |scope, unsupported| import(&broker, &text, scope, unsupported, Importer::Node);
+    let count = |kind| crate::policies::policies(&broker, kind, Some("/")).unwrap().len();
+    for scope in [node, stage] {
+        let refused = import(scope, Unsupported::Refused).unwrap_err();
+        for part in ["2 policies with settings or patterns", "1 operator policy,", "With --skip-unsupported"]
+        {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+    }
+    assert_eq!((count(PolicyKind::User), count(PolicyKind::Operator)), (0, 0), "nothing was imported");
+    for scope in [node, stage] {
+        let skipped = import(scope, Unsupported::Skipped).unwrap();
+        for (line, expected) in skipped.iter().zip([
+            "skipped: policy 'p' in vhost '/': pattern '(a)?(?(1)b|c)': ",
+            "skipped: policy 'recursive' in vhost '/': pattern '(?R)': ",
+            "skipped: operator policy 'o' in vhost '/': pattern 'a{65535}': regular expression is too large",
+        ]) {
+            assert!(line.starts_with(expected), "{line}");
+        }
+        assert_eq!((skipped.len(), count(PolicyKind::User), count(PolicyKind::Operator)), (3, 1, 1));
+    }
     broker.shutdown();
 }
 

@@ -89,6 +89,10 @@ def test_topic_permissions_are_for_exchanges_that_are_there(api):
     answer = api("POST", "/api/definitions", {**restricted("nox"), "queues": [{"name": "q", "vhost": V}]})
     assert answer.status == 400 and "exchange 'nox' does not exist" in answer.json["reason"]
     assert api.get(f"/api/queues/{V}") == [] and api.get(f"/api/vhosts/{V}/topic-permissions") == []
+    unnamed = {"topic_permissions": [{"user": "guest", "vhost": V, "write": "", "read": ""}], "queues": [{"name": "q", "vhost": V}]}
+    answer = api("POST", "/api/definitions", unnamed)
+    assert (answer.status, answer.json["reason"]) == (400, "topic permissions of user 'guest': exchange is missing")
+    assert api.get(f"/api/queues/{V}") == [] and api.get(f"/api/vhosts/{V}/topic-permissions") == []
     for exchange in ["", "amq.topic", "with"]:
         assert api("POST", "/api/definitions", {**restricted(exchange), "exchanges": [{"name": "with", "vhost": V, "type": "topic"}]}).status == 204
 

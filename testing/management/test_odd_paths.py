@@ -118,4 +118,18 @@ def test_topic_permissions_can_be_set_by_the_path_with_an_exchange(api):
     assert api("PUT", f"{path}/nosuch", body).status == 201
     assert api.get(path) == [{"user": "guest", "vhost": V, **body}]
     assert api("PUT", f"{path}/amq.topic", {"write": "a", "read": "b"}).json["reason"] == "[{key_missing,exchange}]"
+    assert api("PUT", f"{path}/nosuch", {**body, "read": "c"}).status == 204, "it is there already"
     assert api("DELETE", path).status == 204
+
+
+def test_topic_permissions_are_found_by_vhost_and_user_whatever_exchange_stands_in_the_path(api):
+    """As in RabbitMQ, where only DELETE looks at the exchange, and not at whether there was something to delete."""
+    path = f"/api/topic-permissions/{V}/guest"
+    both = [{"user": "guest", "vhost": V, "exchange": name, "write": "a", "read": "b"} for name in ("amq.rabbitmq.trace", "amq.topic")]
+    assert [api("GET", f"{path}/nosuch").status, api("DELETE", f"{path}/nosuch").status] == [404, 404], "none at all"
+    assert [api("PUT", path, {key: one[key] for key in ("exchange", "write", "read")}).status for one in both] == [201, 204]
+    assert api.get(f"{path}/nosuch") == api.get(f"{path}/amq.topic") == both
+    assert api("DELETE", f"{path}/nosuch").status == 204 and api.get(path) == both
+    assert api("DELETE", f"{path}/amq.topic").status == 204 and api.get(f"{path}/amq.topic") == both[:1]
+    assert api("DELETE", f"{path}/amq.topic").status == 204 and api.get(path) == both[:1]
+    assert api("DELETE", f"{path}/amq.rabbitmq.trace").status == 204 and api("GET", f"{path}/amq.topic").status == 404

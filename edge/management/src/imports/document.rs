@@ -233,8 +233,9 @@ pub(super) struct Metadata {
 pub(super) struct Permission {
     pub(super) user: String,
     pub(super) vhost: Option<String>,
-    #[serde(default)]
-    pub(super) exchange: String,
+    /// Of every topic permission, and of no other one.
+    #[serde(default, deserialize_with = "text")]
+    pub(super) exchange: Option<String>,
     /// Of no topic permission, and of every other one.
     #[serde(default, deserialize_with = "text")]
     pub(super) configure: Option<String>,

@@ -137,10 +137,13 @@ pub(super) fn topic_permission(
     if let Err(left) = check_patterns(&it, &vhost) {
         return Ok(Entry::Left(left));
     }
+    // The default exchange has a name, too: nobody means it by leaving one out.
+    let exchange =
+        it.exchange.ok_or_else(|| format!("topic permissions of user '{}': exchange is missing", it.user))?;
     Ok(Entry::Taken(SetTopicPermissions {
         user: named("user", &it.user)?,
         vhost,
-        exchange: bounded("name of an exchange", &it.exchange)?,
+        exchange: bounded("name of an exchange", &exchange)?,
         write: it.write.into(),
         read: it.read.into(),
     }))

@@ -200,7 +200,7 @@ fn an_entry_without_a_vhost_goes_to_the_one_that_is_asked_for_or_is_refused() {
 }
 
 #[test]
-fn what_is_null_or_left_out_takes_no_password_tag_or_permission_away() {
+fn what_is_null_or_left_out_takes_no_password_tag_or_permission_away_and_restricts_nothing_else() {
     let change = |list: &str, key: &str, value: Option<Value>| {
         let mut document = sample();
         let entry = document[list][0].as_object_mut().unwrap();
@@ -215,6 +215,12 @@ fn what_is_null_or_left_out_takes_no_password_tag_or_permission_away() {
     assert!(change("users", "tags", None).contains("missing field `tags`"));
     assert!(change("permissions", "configure", Some(Value::Null)).contains("invalid type: null"));
     assert!(change("permissions", "configure", None).contains("configure is missing"));
+    assert_eq!(
+        change("topic_permissions", "exchange", None),
+        "topic permissions of user 'u': exchange is missing"
+    );
+    let null = change("topic_permissions", "exchange", Some(Value::Null));
+    assert!(null.starts_with("topic permissions of user 'u' in vhost 'v': 'exchange': invalid type: null"));
     let both = change("users", "password_hash", Some("AAAA".into()));
     assert!(both.contains("both password and password_hash"), "{both}");
 }

@@ -196,6 +196,11 @@ fn text<'de, D: Deserializer<'de>>(given: D) -> Result<Option<String>, D::Error>
     String::deserialize(given).map(Some)
 }
 
+/// A text or null, but not left out.
+fn text_or_null<'de, D: Deserializer<'de>>(given: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(given)
+}
+
 #[derive(Deserialize)]
 pub(super) struct User {
     pub(super) name: String,
@@ -319,7 +324,9 @@ pub(super) struct Binding {
     pub(super) source: String,
     pub(super) destination: String,
     pub(super) destination_type: String,
-    pub(super) routing_key: String,
+    /// Null of what was bound over RabbitMQ's HTTP API without one: it keeps that, and exports it. Not to be left out.
+    #[serde(deserialize_with = "text_or_null")]
+    pub(super) routing_key: Option<String>,
     #[serde(default, deserialize_with = "object")]
     pub(super) arguments: Map<String, Value>,
 }

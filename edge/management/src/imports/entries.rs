@@ -64,26 +64,25 @@ pub(super) fn user(it: User, rule: &PasswordRule) -> Result<PutUser, Problem> {
     Ok(PutUser { name: named("user", &it.name)?, credentials, tags: it.tags.into_list(), limits })
 }
 
-/// B170; also a password in clear.
+/// B170; also a password in clear, which is hashed as all new ones are: the algorithm is that of a hash, as in RabbitMQ.
 fn credentials(it: &User, rule: &PasswordRule) -> Result<Credentials, Problem> {
-    let hashing = match it.hashing_algorithm.as_deref() {
-        None => Hashing::default(),
-        Some(name) => {
-            Hashing::from_name(name).ok_or_else(|| format!("unknown hashing algorithm '{name}'"))?
-        }
-    };
     match (&it.password_hash, &it.password) {
         (Some(_), Some(_)) => Err("both password and password_hash are provided".to_owned()),
-        (Some(hash), _) => Credentials::from_base64(hashing, hash).map_err(|error| error.to_string()),
+        (Some(hash), _) => Credentials::from_base64(hashing(it)?, hash).map_err(|error| error.to_string()),
         (None, Some(password)) if !password.is_empty() => {
             rule.check(password)?;
             let mut salt = [0; SALT_BYTES];
             RealRandom.fill(&mut salt);
-            Credentials::of_password(hashing, salt, password.as_bytes())
+            Credentials::of_password(Hashing::default(), salt, password.as_bytes())
                 .ok_or_else(|| "the password cannot be hashed".to_owned())
         }
         (None, _) => Ok(Credentials::none()),
     }
+}
+
+fn hashing(it: &User) -> Result<Hashing, Problem> {
+    let Some(name) = it.hashing_algorithm.as_deref() else { return Ok(Hashing::default()) };
+    Hashing::from_name(name).ok_or_else(|| format!("unknown hashing algorithm '{name}'"))
 }
 
 pub(super) fn add_vhost(it: Vhost) -> Result<AddVhost, Problem> {
@@ -317,6 +316,6 @@ pub(super) fn binding(it: &Binding, vhost: Option<&str>) -> Result<Bind, Problem
         arguments: table_of("binding of", &it.source, &it.arguments)?,
         source: bounded("name of an exchange", &it.source)?,
         destination,
-        key: bounded("routing key", &it.routing_key)?,
+        key: bounded("routing key", it.routing_key.as_deref().unwrap_or_default())?,
     })
 }

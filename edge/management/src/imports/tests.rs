@@ -144,8 +144,12 @@ fn an_entry_that_is_wrong_is_named_with_its_field() {
             "permissions of user 'u' in vhost 'v': 'read': invalid type: integer `5`",
         ),
         (
-            json!({"bindings": [{"source": "x", "destination": "q", "destination_type": "queue", "routing_key": null}]}),
-            "binding of 'x' to 'q': 'routing_key': invalid type: null",
+            json!({"bindings": [{"source": "x", "destination": "q", "destination_type": "queue", "routing_key": 5}]}),
+            "binding of 'x' to 'q': 'routing_key': invalid type: integer `5`",
+        ),
+        (
+            json!({"bindings": [{"source": "x", "destination": "q", "destination_type": "queue"}]}),
+            "binding of 'x' to 'q': missing field `routing_key`",
         ),
         (
             json!({"global_parameters": [{"name": 5, "value": 1}]}),
@@ -223,6 +227,27 @@ fn what_is_null_or_left_out_takes_no_password_tag_or_permission_away_and_restric
     assert!(null.starts_with("topic permissions of user 'u' in vhost 'v': 'exchange': invalid type: null"));
     let both = change("users", "password_hash", Some("AAAA".into()));
     assert!(both.contains("both password and password_hash"), "{both}");
+}
+
+/// RabbitMQ exports such of bindings that were made over its HTTP API.
+#[test]
+fn a_routing_key_that_is_null_is_the_empty_one() {
+    let mut document = sample();
+    document["bindings"][0]["routing_key"] = Value::Null;
+    let binding = &read(&document.to_string(), "/").unwrap().definitions.bindings[0];
+    assert_eq!((&*binding.source, &*binding.key), (&b"x"[..], &b""[..]));
+}
+
+#[test]
+fn a_hashing_algorithm_is_that_of_a_hash_and_not_of_a_password() {
+    let user = |key: &str, value: &str| {
+        let user = json!({"name": "u", "tags": [], "hashing_algorithm": "nope", key: value});
+        read(&json!({"users": [user]}).to_string(), "/")
+    };
+    let taken = user("password", "pw").unwrap();
+    assert!(taken.definitions.users[0].credentials.verify(b"pw"));
+    let refused = user("password_hash", "5HWYEZ5YcDvLAJIM8eUqs9e9Z2+gyE4NfKQT8A9CSNbPqtKT").unwrap_err();
+    assert_eq!(refused, "user 'u': unknown hashing algorithm 'nope'");
 }
 
 #[test]

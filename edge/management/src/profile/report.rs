@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use platform::profile::{Allocation, name_of};
 use serde::{Deserialize, Serialize};
 
@@ -277,8 +278,12 @@ fn is_own(name: &str) -> bool {
     path.split_once("::").is_some_and(|(krate, _)| CRATES.contains(&krate))
 }
 
+/// Looking names up reads the debugging information of the program, tens of megabytes: for one profile at a time.
+static LOOKING_UP: Mutex<()> = Mutex::new(());
+
 /// Gives names to what was found.
 fn named<'a>(all: impl Iterator<Item = Found<'a>>) -> (Vec<Frame>, Vec<Stack>) {
+    let _alone = LOOKING_UP.lock();
     let mut symbols = Symbols::default();
     let mut frames = Frames::default();
     let mut stacks = Vec::new();

@@ -17,6 +17,10 @@ use wire::amqp091::{Method, ShortStr, TableBuf};
 /// Declarations on their way at one time.
 const PIPELINE: usize = 500;
 const NOT_FOUND: u16 = 404;
+/// What PerfTest declares streams with: a stream that one of the two has declared is the other's too.
+const STREAM_BYTES_MAX: u64 = 20_000_000_000;
+const STREAM_SEGMENT_BYTES_MAX: u64 = 500_000_000;
+const MAX_LENGTH_BYTES: &str = "x-max-length-bytes";
 
 /// Names of a run.
 #[derive(Clone, Debug)]
@@ -328,7 +332,7 @@ fn names(options: &Objects) -> Result<Vec<String>> {
     }
 }
 
-/// Arguments of the queues: those of options of their own, then `--queue-args`.
+/// Arguments of the queues: those of options of their own, then of `--queue-args` what these leave open, as with PerfTest.
 fn arguments(options: &Objects) -> Result<TableBuf> {
     let mut table = TableBuf::new();
     if options.quorum_queue {
@@ -342,18 +346,22 @@ fn arguments(options: &Objects) -> Result<TableBuf> {
         Some(LeaderLocator::Balanced) => drop(table.push_str("x-queue-leader-locator", "balanced")),
         None => {}
     }
-    for (name, bytes) in [
-        ("x-max-length-bytes", options.max_length_bytes.filter(|bytes| *bytes > 0)),
-        ("x-stream-max-segment-size-bytes", options.stream_max_segment_size_bytes),
-    ] {
-        if let Some(bytes) = bytes {
+    let of_streams = |bytes| options.stream_queue.then_some(bytes);
+    let length = options.max_length_bytes.or_else(|| of_streams(STREAM_BYTES_MAX));
+    let segment = options.stream_max_segment_size_bytes.or_else(|| of_streams(STREAM_SEGMENT_BYTES_MAX));
+    for (name, bytes) in [(MAX_LENGTH_BYTES, length), ("x-stream-max-segment-size-bytes", segment)] {
+        if let Some(bytes) = bytes.filter(|bytes| *bytes > 0) {
             table.push_i64(name, i64::try_from(bytes).with_context(|| format!("{name} is too large"))?);
         }
     }
     if let Some(age) = &options.max_age {
         table.push_str("x-max-age", format!("{}s", duration_s(age)?));
     }
-    pairs::add_to(&mut table, &options.queue_args)?;
+    let is_open =
+        |name: &str| table.as_table().get(name).is_none() && (name != MAX_LENGTH_BYTES || length.is_none());
+    let open = |pair: &&String| is_open(pair.split_once('=').map_or(pair.as_str(), |(name, _)| name));
+    let pairs: Vec<String> = options.queue_args.iter().filter(open).cloned().collect();
+    pairs::add_to(&mut table, &pairs)?;
     Ok(table)
 }
 
@@ -408,6 +416,31 @@ mod tests {
             [false, false, true, false]
         );
         assert_eq!(["-qq", "-sq --clean-up", "-qq --topology-only delete"].map(stays), [true, false, false]);
+    }
+
+    #[test]
+    fn streams_are_declared_as_perf_test_declares_them_and_options_win_over_arguments() {
+        let sizes = |line: &str| {
+            let arguments = topology(line).unwrap().arguments;
+            ["x-max-length-bytes", "x-stream-max-segment-size-bytes"].map(|name| {
+                match arguments.as_table().get(name)? {
+                    wire::amqp091::Value::I64(bytes) => Some(bytes),
+                    other => panic!("{name} is {other:?}"),
+                }
+            })
+        };
+        const ARGS: &str = "-qa x-max-length-bytes=5,x-stream-max-segment-size-bytes=7";
+        let (length, segment) = (Some(20_000_000_000), Some(500_000_000));
+        assert_eq!(sizes("-sq"), [length, segment]);
+        assert_eq!(sizes("-sq -mlb 0"), [None, segment]);
+        assert_eq!(sizes("-sq -mlb 10 -smssb 20"), [Some(10), Some(20)]);
+        assert_eq!(sizes(&format!("-sq {ARGS}")), [length, segment]);
+        assert_eq!(sizes(&format!("-sq -mlb 0 {ARGS}")), [None, segment]);
+        assert_eq!(sizes(&format!("-mlb 10 {ARGS}")), [Some(10), Some(7)]);
+        assert_eq!((sizes(""), sizes("-qq")), ([None, None], [None, None]));
+        let named = topology("-qq -qa x-queue-type=classic,x-y=5").unwrap().arguments;
+        assert_eq!(named.as_table().get("x-queue-type"), Some(wire::amqp091::Value::LongStr(b"quorum")));
+        assert_eq!(named.as_table().get("x-y"), Some(wire::amqp091::Value::I64(5)));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) struct Objects {
     /// Last number of the pattern (also -qpt)
     #[arg(long)]
     pub(crate) queue_pattern_to: Option<u32>,
-    /// Queue arguments: KEY=VALUE, separated by commas; whole numbers, true and false are sent as such (also -qa)
+    /// Queue arguments: KEY=VALUE, separated by commas; whole numbers, true and false are sent as such; options of their own win (also -qa)
     #[arg(long, value_delimiter = ',')]
     pub(crate) queue_args: Vec<String>,
     /// Quorum queues (also -qq)
@@ -43,10 +43,10 @@ pub(crate) struct Objects {
     /// Where leaders are placed (also -ll)
     #[arg(long)]
     pub(crate) leader_locator: Option<LeaderLocator>,
-    /// Largest size of a queue in bytes; 0 is no limit (also -mlb)
+    /// Largest size of a queue in bytes; 0 is no limit [default: none; of a stream 20000000000] (also -mlb)
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_length_bytes: Option<u64>,
-    /// Largest segment of a stream in bytes (also -smssb)
+    /// Largest segment of a stream in bytes [default: 500000000 with --stream-queue] (also -smssb)
     #[arg(long, value_name = "BYTES")]
     pub(crate) stream_max_segment_size_bytes: Option<u64>,
     /// Age after which a stream's segments go, such as PT10M30S or P5DT8H (also -ma)

@@ -1,12 +1,14 @@
 //! What both commands need of the operating system: clocks, signals, readiness, sockets that batch, another process's CPU.
 
 mod clock;
+mod file;
 mod interrupt;
 mod poller;
 mod process;
 mod socket;
 
 pub(crate) use clock::{monotonic_ns, process_cpu_ns, wall_ahead_ns};
+pub(crate) use file::read_bounded;
 pub(crate) use interrupt::{INTERRUPTED, is_interrupted, watch_interrupts};
 pub(crate) use poller::{Poller, Ready, Want};
 pub(crate) use process::{WatchedProcess, WatchedUse};

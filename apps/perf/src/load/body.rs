@@ -4,9 +4,15 @@
 
 use super::options::Publishing;
 use super::random::Random;
-use anyhow::{Context, Result, ensure};
+use crate::io::read_bounded;
+use anyhow::{Result, ensure};
 use std::fmt::Write;
 use std::sync::Arc;
+
+/// A message's body may not be larger.
+const BODY_BYTES_MAX: u64 = 512 << 20;
+/// JSON documents are kept in memory, which is to have room for them.
+const DOCUMENTS_BYTES_MAX: u64 = 1 << 30;
 
 /// The same bodies of one size need not be made twice: a run has few of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,20 +27,24 @@ impl Bodies {
     /// What the options ask for; one for each of `--variable-size`, if there are any.
     ///
     /// # Errors
-    /// A file cannot be read or is larger than a message may be.
+    /// A file cannot be read or is larger than a message may be, or JSON documents take too much memory.
     pub(crate) fn of(options: &Publishing) -> Result<Vec<Self>> {
         if !options.body.is_empty() {
-            let bodies = options.body.iter().map(|path| {
-                let body = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-                ensure!(body.len() <= 536_870_912, "{} is larger than 512 MiB", path.display());
-                Ok(body)
-            });
+            let bodies = options.body.iter().map(|path| read_bounded(path, BODY_BYTES_MAX));
             return Ok(vec![Self::Given(Arc::new(bodies.collect::<Result<_>>()?))]);
         }
-        let sizes = match &options.variable_size[..] {
+        let sizes: Vec<u32> = match &options.variable_size[..] {
             [] => vec![options.size],
             phases => phases.iter().map(|phase| phase.value).collect(),
         };
+        let documents_bytes =
+            sizes.iter().map(|size| u64::from(*size) * u64::from(options.body_count)).sum::<u64>();
+        ensure!(
+            !options.json_body || documents_bytes <= DOCUMENTS_BYTES_MAX,
+            "JSON bodies of {} MiB together, at most {} are made: fewer with --body-count",
+            documents_bytes >> 20,
+            DOCUMENTS_BYTES_MAX >> 20
+        );
         let bodies = sizes.into_iter().map(|size| size as usize).map(|size| {
             if options.json_body {
                 Self::Given(Arc::new(documents(size, options)))
@@ -129,6 +139,8 @@ mod tests {
     fn sizes_vary_and_files_are_read() {
         assert_eq!(bodies("-vs 5:1 -vs 7:2").unwrap(), [Bodies::Filler(5), Bodies::Filler(7)]);
         assert!(bodies("-B /no/such/file").unwrap_err().to_string().contains("/no/such/file"));
+        let too_many = bodies("-jb -s 1000000 -bc 100000").unwrap_err().to_string();
+        assert!(too_many.contains("--body-count"), "{too_many}");
         let file = tempfile_with(b"abc");
         let read = bodies(&format!("-B {0},{0}", file.display())).unwrap();
         std::fs::remove_file(&file).unwrap();

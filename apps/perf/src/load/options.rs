@@ -14,7 +14,7 @@ mod spelling;
 pub(crate) use connecting::Connecting;
 pub(crate) use consuming::Consuming;
 pub(crate) use metrics::Metrics;
-pub(crate) use objects::{LeaderLocator, Objects};
+pub(crate) use objects::{LeaderLocator, Objects, QUEUES_MAX};
 pub(crate) use publishing::{Flag, LatencyFrom, Publishing};
 pub(crate) use running::{ExitWhen, MetricsFormat, Running};
 
@@ -141,6 +141,14 @@ impl Options {
     }
 
     fn check(&self) -> Result<(), String> {
+        let (from, to) = (self.objects.queue_pattern_from, self.objects.queue_pattern_to);
+        let queues = to.map_or(0, |to| to.saturating_sub(from)).saturating_add(1);
+        if queues > QUEUES_MAX {
+            return Err(format!(
+                "--queue-pattern-from {from} to --queue-pattern-to {} are {queues} queues: at most {QUEUES_MAX} are used",
+                to.unwrap_or_default()
+            ));
+        }
         let (publishing, consuming, objects) = (&self.publishing, &self.consuming, &self.objects);
         let wrong_rate = |rate: f64| !rate.is_finite() || rate == 0.0;
         let problem = if publishing.rate.is_some_and(wrong_rate) {
@@ -216,6 +224,7 @@ mod tests {
         assert_eq!(parse("-sq").unwrap().consuming.qos, 200);
         assert!(parse("-qq").unwrap().publishing.has(Flag::Persistent));
         assert!(parse("-x 99999999999").is_err());
+        assert!(parse("-qp q-%d -qpf 4000000001 -qpt 4001000000").is_ok());
     }
 
     #[test]
@@ -226,6 +235,8 @@ mod tests {
             ("-x 0 -y 0", "nothing to do"),
             ("-qp q-%d -qpf 5 -qpt 4", "below"),
             ("-qp q-%d", "queue-pattern-to"),
+            ("-qp q-%d -qpt 999999999", "at most 1000000"),
+            ("-qp q-%d -qpf 0 -qpt 4294967295", "at most 1000000"),
             ("-h http://x", "amqp://"),
             ("-h amqps://x", "TLS is not in this build"),
             ("-c 0", "never send"),

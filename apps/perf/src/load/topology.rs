@@ -7,13 +7,16 @@
 
 use super::link::{Closed, Link};
 use super::moment::duration_s;
-use super::options::{LeaderLocator, Objects};
+use super::options::{LeaderLocator, Objects, QUEUES_MAX};
 use super::pairs;
+use crate::io::read_bounded;
 use anyhow::{Context, Result, bail, ensure};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::amqp091::methods::{exchange, queue};
 use wire::amqp091::{Method, ShortStr, TableBuf};
 
+/// A million names of 63 bytes, and their ends of lines.
+const QUEUE_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Declarations on their way at one time.
 const PIPELINE: usize = 500;
 const NOT_FOUND: u16 = 404;
@@ -316,11 +319,17 @@ fn names(options: &Objects) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     if let Some(path) = &options.queue_file {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = String::from_utf8(read_bounded(path, QUEUE_FILE_BYTES_MAX)?)
+            .with_context(|| format!("{} is no text", path.display()))?;
         let names: Vec<String> =
             text.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         ensure!(!names.is_empty(), "{} has no names of queues, one a line", path.display());
+        ensure!(
+            names.len() <= QUEUES_MAX as usize,
+            "{} names {} queues, at most {QUEUES_MAX} are used",
+            path.display(),
+            names.len()
+        );
         return Ok(names);
     }
     match (&options.queue_pattern, options.queue_pattern_to) {

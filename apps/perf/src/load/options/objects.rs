@@ -3,6 +3,9 @@
 use super::TopologyOnly;
 use clap::{ArgAction, Args, ValueEnum};
 
+/// Queues of a run at most: names and declarations of them are kept in memory.
+pub(crate) const QUEUES_MAX: u32 = 1_000_000;
+
 /// Where the leader of a replicated queue is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LeaderLocator {
@@ -28,7 +31,7 @@ pub(crate) struct Objects {
     /// First number of the pattern (also -qpf)
     #[arg(long, default_value_t = 1)]
     pub(crate) queue_pattern_from: u32,
-    /// Last number of the pattern (also -qpt)
+    /// Last number of the pattern, a million of them at most (also -qpt)
     #[arg(long)]
     pub(crate) queue_pattern_to: Option<u32>,
     /// Queue arguments: KEY=VALUE, separated by commas; whole numbers, true and false are sent as such; options of their own win (also -qa)

@@ -147,7 +147,7 @@ fn shown(profile: &Profile, request: &Request) -> Outcome {
             return Ok(Answer::Facts { text, json: json!(Document::of(profile)) });
         }
         "svg" => flame_graph(profile),
-        "folded" => folded::folded(profile),
+        "folded" => folded::file(profile),
         "json" => json!(Document::of(profile)).to_string(),
         "pprof" => base64::engine::general_purpose::STANDARD.encode(pprof::pprof(profile)),
         form => unreachable!("{form} is no form of a profile"),

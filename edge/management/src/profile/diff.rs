@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Document;
 use super::raw::ProfileError;
 use super::tree::Node;
+use super::{Document, Unit, folded};
 
 /// The change between two profiles.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,13 +12,14 @@ pub struct Difference {
     /// The second profile; [`Node::delta`] is the change of a function's share of the whole, from -1 to 1. Functions that have
     /// gone stand in it with their former share and a negative change.
     pub tree: Node,
+    unit: Unit,
 }
 
 impl Difference {
     /// The picture of it: red where a share has grown, blue where it has shrunk.
     #[must_use]
     pub fn svg(&self, title: &str) -> String {
-        super::flame::svg(&self.tree, title, super::Unit::Nanoseconds, super::flame::Palette::Change)
+        super::flame::svg(&self.tree, title, self.unit, super::flame::Palette::Change)
     }
 
     /// For people: the functions whose share has changed most, in points of a hundred. A function that stands in several places
@@ -49,29 +50,38 @@ fn own_changes<'a>(node: &'a Node, sums: &mut BTreeMap<&'a str, f64>) {
 /// writes. Shares are compared, so the two may have taken different times.
 ///
 /// # Errors
-/// One of them is neither.
+/// One of them is neither, or they are of different things, such as time and memory, and say so.
 pub fn diff(before: &str, after: &str) -> Result<Difference, ProfileError> {
-    let (before, after) = (read(before)?, read(after)?);
+    let ((before, unit_before), (after, unit_after)) = (read(before)?, read(after)?);
+    if let Some((one, other)) = unit_before.zip(unit_after).filter(|(one, other)| one != other) {
+        let (one, other) = (one.name(), other.name());
+        let problem = format!(
+            "the first profile is of {one}, the second of {other}: only profiles of the same kind can be compared"
+        );
+        return Err(ProfileError::Asked(problem));
+    }
+    // Folded stacks of earlier builds and other tools do not say.
+    let unit = unit_after.or(unit_before).unwrap_or(Unit::Nanoseconds);
     let (was, is) = (before.value.max(1) as f64, after.value.max(1) as f64);
-    Ok(Difference { tree: merge(Some(&before), Some(&after), was, is) })
+    Ok(Difference { tree: merge(Some(&before), Some(&after), was, is), unit })
 }
 
-fn read(text: &str) -> Result<Node, ProfileError> {
-    let tree = match text.trim_start().starts_with('{') {
-        true => read_json(text)?,
-        false => Node::of_folded(text),
+fn read(text: &str) -> Result<(Node, Option<Unit>), ProfileError> {
+    let (tree, unit) = match text.trim_start().starts_with('{') {
+        true => read_json(text).map(|(tree, unit)| (tree, Some(unit)))?,
+        false => (Node::of_folded(text), folded::unit(text)),
     };
     if tree.value == 0 {
         let problem = "one of the files holds no samples: they are folded stacks or JSON, from `profile ... -o FILE.folded` or `FILE.json`";
         return Err(ProfileError::Asked(problem.into()));
     }
-    Ok(tree)
+    Ok((tree, unit))
 }
 
-fn read_json(text: &str) -> Result<Node, ProfileError> {
+fn read_json(text: &str) -> Result<(Node, Unit), ProfileError> {
     let bad = |error: serde_json::Error| ProfileError::Asked(format!("not a profile in JSON: {error}"));
     let document: Document = serde_json::from_str(text).map_err(bad)?;
-    Ok(Node::of_paths(document.paths()))
+    Ok((Node::of_paths(document.paths()), document.unit))
 }
 
 fn merge(before: Option<&Node>, after: Option<&Node>, was: f64, is: f64) -> Node {
@@ -98,11 +108,13 @@ fn merge(before: Option<&Node>, after: Option<&Node>, was: f64, is: f64) -> Node
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Profile;
+    use super::super::report::tests::sample;
     use super::*;
 
     #[test]
     fn a_change_is_one_of_shares_and_what_has_gone_is_shown() {
-        let Difference { tree } = diff("a;b 50\na;c 50\n", "a;b 300\na;d 100\n").unwrap();
+        let Difference { tree, .. } = diff("a;b 50\na;c 50\n", "a;b 300\na;d 100\n").unwrap();
         let of = |name: &str| {
             let node = tree.children[0].children.iter().find(|node| node.name == name).unwrap();
             (node.value, node.delta)
@@ -111,6 +123,24 @@ mod tests {
         assert_eq!(of("c"), (200, -0.5));
         assert_eq!(of("d"), (100, 0.25));
         assert_eq!(tree.value, 600);
+    }
+
+    #[test]
+    fn time_is_not_compared_with_memory() {
+        let of = |unit| Profile { unit, ..sample(&[("a;b", 5)]) };
+        let json = |unit| serde_json::to_string(&Document::of(&of(unit))).unwrap();
+        let (time, memory) = (Unit::Nanoseconds, Unit::Bytes);
+        let refused = |before: &str, after: &str| diff(before, after).unwrap_err().to_string();
+        let text = refused(&json(time), &json(memory));
+        assert!(text.contains("the first profile is of time, the second of memory"), "{text}");
+        assert!(
+            refused(&folded::file(&of(Unit::Faults)), &json(time))
+                .contains("of page faults, the second of time")
+        );
+        assert!(refused(&folded::file(&of(memory)), &folded::file(&of(time))).contains("of memory"));
+        let of_memory = diff(&json(memory), &folded::file(&of(memory))).unwrap();
+        assert_eq!((of_memory.unit, of_memory.tree.children.len()), (memory, 1));
+        assert_eq!(diff("a 1", &json(memory)).unwrap().unit, memory);
     }
 
     #[test]

@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn growth_is_red_and_shrinkage_blue() {
-        let super::super::Difference { tree } = super::super::diff("a 50\nb 50\n", "a 90\nb 10\n").unwrap();
+        let super::super::Difference { tree, .. } =
+            super::super::diff("a 50\nb 50\n", "a 90\nb 10\n").unwrap();
         let picture = svg(&tree, "t", Unit::Bytes, Palette::Change);
         assert!(picture.contains("fill=\"#f06464\"") && picture.contains("fill=\"#6464f0\""), "{picture}");
     }

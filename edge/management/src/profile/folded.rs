@@ -3,7 +3,28 @@
 
 use std::collections::BTreeMap;
 
-use super::report::Profile;
+use super::report::{Profile, Unit};
+
+/// A profile as a file of folded stacks, with what its values are. The format has no place for that: it is said by a stack of
+/// the value 0, which every tool reads and none draws.
+#[must_use]
+pub(super) fn file(profile: &Profile) -> String {
+    format!("{} 0\n{}", mark(profile.unit), folded(profile))
+}
+
+const fn mark(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "(values are nanoseconds)",
+        Unit::Bytes => "(values are bytes)",
+        Unit::Faults => "(values are page faults)",
+    }
+}
+
+/// What the values of a file are, if it says so.
+pub(super) fn unit(text: &str) -> Option<Unit> {
+    let first = text.lines().next()?.strip_suffix(" 0")?;
+    [Unit::Nanoseconds, Unit::Bytes, Unit::Faults].into_iter().find(|unit| mark(*unit) == first)
+}
 
 /// A profile as folded stacks, sorted, same stacks added up.
 #[must_use]
@@ -18,9 +39,9 @@ pub(super) fn folded(profile: &Profile) -> String {
     lines.iter().map(|(path, value)| format!("{path} {value}\n")).collect()
 }
 
-/// Lines of folded stacks; lines without a number at the end are passed over.
+/// Lines of folded stacks; lines without a number at the end, and the one that says what values are, are passed over.
 pub(super) fn parse(text: &str) -> impl Iterator<Item = (Vec<&str>, u64)> {
-    text.lines().filter_map(|line| {
+    text.lines().skip(usize::from(unit(text).is_some())).filter_map(|line| {
         let (path, value) = line.rsplit_once(' ')?;
         Some((path.split(';').collect(), value.trim().parse().ok()?))
     })
@@ -38,5 +59,15 @@ mod tests {
         let read: Vec<_> = parse(&text).collect();
         assert_eq!(read, [(vec!["a"], 1), (vec!["a", "b c"], 7)]);
         assert_eq!(parse("nonsense\n\na;b x\n").count(), 0);
+    }
+
+    #[test]
+    fn a_file_says_what_its_values_are() {
+        for unit in [Unit::Nanoseconds, Unit::Bytes, Unit::Faults] {
+            let text = file(&Profile { unit, ..sample(&[("a;b", 5)]) });
+            assert_eq!(super::unit(&text), Some(unit), "{text}");
+            assert_eq!(parse(&text).collect::<Vec<_>>(), [(vec!["a", "b"], 5)]);
+        }
+        assert_eq!((super::unit("a 1\n"), super::unit("(values are inches) 0\n")), (None, None));
     }
 }

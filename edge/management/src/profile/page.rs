@@ -187,10 +187,9 @@ impl Form {
         match self {
             Form::Json => json_page(&json!(Document::of(profile))),
             Form::Svg => Page { content_type: SVG, body: command::flame_graph(profile).into() },
-            Form::Folded => Page {
-                content_type: "text/plain; charset=utf-8",
-                body: super::folded::folded(profile).into(),
-            },
+            Form::Folded => {
+                Page { content_type: "text/plain; charset=utf-8", body: super::folded::file(profile).into() }
+            }
             Form::Pprof => Page { content_type: BINARY, body: pprof::pprof(profile) },
         }
     }

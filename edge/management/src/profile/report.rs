@@ -24,6 +24,16 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// What there is an amount of.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "time",
+            Unit::Bytes => "memory",
+            Unit::Faults => "page faults",
+        }
+    }
+
     /// An amount for people.
     #[must_use]
     pub fn show(self, value: u64) -> String {

@@ -24,6 +24,11 @@ const MANY: u32 = 7_000;
 const THOUSAND: u32 = 1_000;
 
 impl Bounds {
+    /// Seconds that emptying a queue may take.
+    pub(crate) fn patience(self) -> u64 {
+        self.seconds.saturating_mul(4).max(60)
+    }
+
     /// The consumer needs a connection too.
     fn many(self) -> u32 {
         MANY.min(self.connections_max).min(self.open_max.saturating_sub(1))
@@ -219,7 +224,7 @@ impl Test {
         let values = [
             ("{seconds}", seconds),
             ("{half_seconds}", (seconds / 2).max(1)),
-            ("{patience}", seconds.saturating_mul(4).max(60)),
+            ("{patience}", bounds.patience()),
             ("{backlog}", backlog),
             ("{half_backlog}", (backlog / 2).max(1)),
             ("{many}", u64::from(bounds.many())),
@@ -233,6 +238,12 @@ impl Test {
             arguments.extend(["-s".to_owned(), size.to_string()]);
         }
         arguments
+    }
+
+    /// The test whose queue this one empties.
+    pub(crate) fn empties(&self) -> Option<&'static Test> {
+        let pairs = GROUPS.iter().flat_map(|group| group.tests.windows(2));
+        pairs.filter(|pair| pair[1].name == self.name).map(|pair| &pair[0]).next()
     }
 
     /// Why there are fewer connections than the test is about, if there are.

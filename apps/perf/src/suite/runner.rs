@@ -4,7 +4,7 @@ use super::catalogue::{Bounds, Figure, GROUPS, Group, Needs, Test};
 use super::contender::{Contender, is_loopback, name_of};
 use super::options::SuiteOptions;
 use super::process::{commanded_with, disk_written_bytes, output_of, resident_bytes, wait};
-use super::results::{Machine, Measurement, Plan, Results};
+use super::results::{Machine, Measurement, Plan, Results, number};
 use super::{report, restart};
 use crate::io::{INTERRUPTED, is_interrupted, watch_interrupts};
 use crate::load::{Summary, Uri};
@@ -262,8 +262,23 @@ impl<'a> Suite<'a> {
             std::thread::sleep(REST);
             measurement.rss_after_bytes = resident_bytes(pid);
         }
+        let outcome = outcome.and_then(|()| self.check_backlog(test, bounds, &measurement));
         measurement.failure = outcome.err().map(|error| format!("{error:#}"));
+        if measurement.failure.is_some() {
+            // It would be compared with others.
+            measurement.figures = None;
+        }
         measurement
+    }
+
+    /// A test that empties the queue of the one before is a measurement only if it found there what that one had published.
+    fn check_backlog(&self, test: &Test, bounds: Bounds, found: &Measurement) -> Result<()> {
+        let Some((before, emptied)) = test.empties().zip(found.figures.as_ref()) else { return Ok(()) };
+        let grown = self.results.find(before.name, found.size, &found.broker);
+        let grown = grown.and_then(|grown| grown.figures.as_ref());
+        let grown =
+            grown.with_context(|| format!("{} was not measured, whose queue it empties", before.name))?;
+        check_emptied(grown, emptied, bounds.patience())
     }
 
     fn restart(
@@ -403,6 +418,22 @@ fn remove_stale(output: &Path) {
     }
 }
 
+/// Whether a queue was emptied of what had been published to it: what was sent in the last moment may be unconfirmed and there.
+fn check_emptied(grown: &Summary, emptied: &Summary, patience: u64) -> Result<()> {
+    let out_of_time = emptied.seconds >= number(patience) * 0.95;
+    let lacks = emptied.received < grown.confirmed - grown.confirmed / 100 && !out_of_time;
+    let has_more = emptied.received > grown.sent + grown.sent / 100;
+    ensure!(
+        !lacks && !has_more,
+        "what was in the queue is not what was published: {} messages came of {} sent and {} confirmed in the test before \
+         (a policy or another user of the broker takes or adds some?)",
+        emptied.received,
+        grown.sent,
+        grown.confirmed
+    );
+    Ok(())
+}
+
 fn has(group: &Group, test: &str) -> bool {
     group.tests.iter().any(|known| known.name == test)
 }
@@ -486,6 +517,31 @@ mod tests {
         assert_eq!(names("max-rate"), ["max-rate"]);
         assert_eq!(chosen(&[]).unwrap().len(), 17);
         assert!(chosen(&["nope".to_owned()]).unwrap_err().to_string().contains("--list"));
+    }
+
+    #[test]
+    fn a_queue_that_held_something_else_than_was_published_is_no_measurement() {
+        let run = |sent: u64, confirmed: u64, received: u64, seconds: f64| -> Summary {
+            let text = format!(
+                r#"{{"id":"t","seconds":{seconds},"sent":{sent},"received":{received},"confirmed":{confirmed},"nacked":0,"returned":0,
+                "sent_per_s":1,"received_per_s":1,"confirmed_per_s":1,"latency_us":null,"confirm_latency_us":null,"lateness_us":null,
+                "own_cpu_us_per_message":0.1,"broker":null,"series":[]}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let grown = run(80_254, 74_254, 0, 5.0);
+        let outcome = |received, seconds| check_emptied(&grown, &run(0, 0, received, seconds), 60);
+        assert!(outcome(80_254, 3.0).is_ok() && outcome(74_254, 3.0).is_ok());
+        let told = outcome(5, 0.004).unwrap_err().to_string();
+        assert!(told.contains("5 messages came of 80254 sent and 74254 confirmed"), "{told}");
+        assert!(outcome(90_000, 3.0).is_err() && outcome(70_000, 3.0).is_err());
+        // A broker that is too slow to be done in time has a rate nevertheless.
+        assert!(outcome(70_000, 60.0).is_ok());
+        let emptied = |name: &str| {
+            let mut tests = GROUPS.iter().flat_map(|group| group.tests);
+            tests.find(|test| test.name == name).unwrap().empties().map(|test| test.name)
+        };
+        assert_eq!(["drain", "nack", "growing"].map(emptied), [Some("growing"), Some("fill"), None]);
     }
 
     #[test]

@@ -305,6 +305,17 @@ def test_profiles_are_checked_before_they_are_taken(api):
     assert time.monotonic() - begin < 3
 
 
+def test_a_mistake_in_what_is_to_be_watched_is_refused_and_changes_nothing(api):
+    before = api.get("/api/profile/state")
+    for body, told in [({"nope": 1}, "nope"), ({"heap": not before["heap"], "nope": 1}, "nope"), (b"null", "object"), (b" null\n", "object"),
+                       ({"heap": None}, "not_boolean"), ([], "not_json")]:
+        answer = api("PUT", "/api/profile/state", body)
+        assert answer.status == 400 and told in str(answer.json["reason"]), (body, answer)
+    assert api("PUT", "/api/profile/state", {"heap": before["heap"]}).status == 204
+    after = api.get("/api/profile/state")
+    assert (after["heap"], after["continuous"]) == (before["heap"], before["continuous"])
+
+
 def test_health_checks_do_not_wait_for_profiles_and_work_does_not_either(api):
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
         long = [pool.submit(api, "GET", "/api/profile/threads?seconds=3") for _ in range(8)]

@@ -75,6 +75,13 @@ fn refused(error: ProfileError) -> Problem {
 
 fn switch(call: &Call) -> Answer {
     let wanted = call.object()?;
+    // A mistake must not look as if it had been done.
+    if call.body.trim_ascii() == b"null" {
+        return Err(Problem::bad("an object is expected, with the keys continuous and heap"));
+    }
+    if let Some(key) = wanted.keys().find(|key| !["continuous", "heap"].contains(&key.as_str())) {
+        return Err(Problem::bad(format!("unknown key {key}: there are continuous and heap")));
+    }
     let given = |name: &str| wanted.contains_key(name).then(|| flag(&wanted, name)).transpose();
     let (continuous, heap) = (given("continuous")?, given("heap")?);
     if let Some(on) = continuous {

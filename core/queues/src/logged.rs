@@ -97,7 +97,7 @@ impl LoggedBlock {
     /// Which messages of a run are the block's, when `next` is the first that is missing. `None` when one before them is missing.
     fn own(&self, next: u64, run: &record::Run<'_>) -> Option<Range<u32>> {
         let (first, end) = (run.first.0, self.first.0 + u64::from(self.count));
-        let (from, to) = (first.max(self.first.0), (first + u64::from(run.count)).min(end));
+        let (from, to) = (first.max(self.first.0), first.saturating_add(run.count.into()).min(end));
         if from >= to {
             return Some(0..0);
         }
@@ -273,7 +273,8 @@ mod tests {
             record::write_run(&mut bytes, first, &stored(bodies[0]), 2, bodies[1..].iter().copied());
             payloads.push((RecordKind::EnqueueAlike, start..bytes.len()));
         }
-        let whole = |block: LoggedBlock| block.assemble(bytes.clone(), payloads.clone());
+        let (log, places) = (bytes.clone(), payloads.clone());
+        let whole = |block: LoggedBlock| block.assemble(log.clone(), places.clone());
         let names: [&[u8]; 7] = [b"four", b"five", b"", b"seven", b"eight", b"nine", b"ten"];
         for (first, count) in (4..=10).flat_map(|first| (1..=11 - first).map(move |count| (first, count))) {
             let own = &names[first as usize - 4..][..count as usize];
@@ -281,6 +282,10 @@ mod tests {
             assert_eq!(whole(block(first, count as u32)), Some(expected), "{count} from {first}");
         }
         assert_eq!(whole(block(10, 2)), None, "the last is missing");
+        let at = bytes.len();
+        record::write_enqueued(&mut bytes, MessageSeq(u64::MAX), &stored(b"no number follows"));
+        let with_last = payloads.iter().cloned().chain([(RecordKind::Enqueue, at..bytes.len())]);
+        assert!(block(5, 4).assemble(bytes.clone(), with_last).is_some(), "it is none of the block's");
         payloads.swap(1, 2);
         assert_eq!(block(5, 4).assemble(bytes, payloads), None, "out of order");
     }

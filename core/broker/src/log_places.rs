@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use commitlog::{Afterlife, BlockSource, LogError, Position, RangeBytes, RecordAt, SegmentError};
 use parking_lot::Mutex;
-use queues::{BlockToken, Holes, LogRange, LoggedBlock, RecordKind};
+use queues::{BlockToken, Holes, LogRange, LoggedBlock, RecordKind, Remains};
 use stdx::QueueId;
 
 use crate::cell::crash::Condition;
@@ -233,13 +233,22 @@ impl BlockSource for FromLog {
 /// Puts a block together from its range of the log.
 pub(crate) fn assemble(read: RangeBytes, stream: u64, block: &LoggedBlock) -> Result<Vec<u8>, SegmentError> {
     let RangeBytes { bytes, records } = read;
-    let own = records.into_iter().filter(|record: &RecordAt| record.stream == stream);
-    let payloads = own.filter_map(|record| {
+    let whole = block.assemble(bytes, enqueued(records, stream));
+    whole.ok_or(SegmentError::NotInLog { position: block.range.position })
+}
+
+/// What is left of a block of whose range some records cannot be read.
+pub(crate) fn assemble_remains(read: RangeBytes, stream: u64, block: &LoggedBlock) -> Option<Remains> {
+    block.assemble_remains(&read.bytes, enqueued(read.records, stream))
+}
+
+/// The enqueue records of a queue.
+fn enqueued(records: Vec<RecordAt>, stream: u64) -> impl Iterator<Item = (RecordKind, Range<usize>)> {
+    let own = records.into_iter().filter(move |record| record.stream == stream);
+    own.filter_map(|record| {
         let kind = RecordKind::from_code(record.kind).filter(|kind| kind.is_enqueue())?;
         Some((kind, record.payload))
-    });
-    let whole = block.assemble(bytes, payloads);
-    whole.ok_or(SegmentError::NotInLog { position: block.range.position })
+    })
 }
 
 #[cfg(test)]

@@ -69,6 +69,24 @@ pub struct LoggedBlock {
     pub range: LogRange,
 }
 
+/// What is left of a block of which some messages cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// The block, with placeholders for messages that are missing.
+    pub bytes: Vec<u8>,
+    /// Their places in the block, ascending.
+    pub missing: Vec<Range<u32>>,
+}
+
+impl Remains {
+    fn miss(&mut self, missing: Range<u32>) {
+        if !missing.is_empty() {
+            record::store_holes(&mut self.bytes, missing.len() as u32);
+            self.missing.push(missing);
+        }
+    }
+}
+
 /// Where the bytes of a block are read that are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnBytes {
@@ -94,14 +112,36 @@ impl LoggedBlock {
         self.assemble_in_place(bytes, payloads.into_iter().map(|(_, payload)| payload))
     }
 
-    /// Which messages of a run are the block's, when `next` is the first that is missing. `None` when one before them is missing.
-    fn own(&self, next: u64, run: &record::Run<'_>) -> Option<Range<u32>> {
+    /// What is left of the block when records of its range cannot be read; the others are given as to [`LoggedBlock::assemble`]. `None` when that
+    /// is nothing.
+    pub fn assemble_remains(
+        &self,
+        bytes: &[u8],
+        payloads: impl IntoIterator<Item = (RecordKind, Range<usize>)>,
+    ) -> Option<Remains> {
+        let (mut next, mut remains) = (0, Remains { bytes: Vec::new(), missing: Vec::new() });
+        for (kind, payload) in payloads {
+            let runs = record::runs(kind, bytes.get(payload)?);
+            for run in runs.map_while(|run| run) {
+                let own = self.own(&run);
+                let first = (run.first.0 + u64::from(own.start)).wrapping_sub(self.first.0) as u32;
+                if !own.is_empty() && first >= next {
+                    remains.miss(next..first);
+                    next = first + own.len() as u32;
+                    run.store_some(&mut remains.bytes, own);
+                }
+            }
+        }
+        let is_something = next > 0;
+        remains.miss(next..self.count);
+        is_something.then_some(remains)
+    }
+
+    /// Which messages of a run are the block's.
+    fn own(&self, run: &record::Run<'_>) -> Range<u32> {
         let (first, end) = (run.first.0, self.first.0 + u64::from(self.count));
         let (from, to) = (first.max(self.first.0), first.saturating_add(run.count.into()).min(end));
-        if from >= to {
-            return Some(0..0);
-        }
-        (from == next).then(|| (from - first) as u32..(to - first) as u32)
+        if from >= to { 0..0 } else { (from - first) as u32..(to - first) as u32 }
     }
 
     fn assemble_anew(&self, bytes: &[u8], payloads: &[(RecordKind, Range<usize>)]) -> Option<Vec<u8>> {
@@ -109,8 +149,11 @@ impl LoggedBlock {
         for (kind, payload) in payloads {
             for run in record::runs(*kind, bytes.get(payload.clone())?) {
                 let run = run?;
-                let own = self.own(next, &run)?;
+                let own = self.own(&run);
                 if !own.is_empty() {
+                    if run.first.0 + u64::from(own.start) != next {
+                        return None;
+                    }
                     next += own.len() as u64;
                     length += run.stored_bytes(own.clone());
                     parts.push((run, own));
@@ -288,6 +331,32 @@ mod tests {
         assert!(block(5, 4).assemble(bytes.clone(), with_last).is_some(), "it is none of the block's");
         payloads.swap(1, 2);
         assert_eq!(block(5, 4).assemble(bytes, payloads), None, "out of order");
+    }
+
+    #[test]
+    fn what_is_left_of_a_block_has_placeholders_for_the_rest() {
+        let (mut bytes, mut payloads) =
+            log(&[&[(3, b"before"), (4, b"four"), (5, b"five")], &[(9, b"nine")]]);
+        let start = bytes.len();
+        record::write_run(
+            &mut bytes,
+            MessageSeq(10),
+            &stored(b"ten"),
+            2,
+            [&b"eleven"[..], b"twelve"].into_iter(),
+        );
+        payloads.push((RecordKind::EnqueueAlike, start..bytes.len()));
+        let remains = |first, count| block(first, count).assemble_remains(&bytes, payloads.clone());
+        let left = remains(4, 8).expect("four of eight");
+        let bodies = [stored(b"four"), stored(b"five")].concat();
+        let behind = [stored(b"nine"), stored(b"ten"), stored(b"eleven")].concat();
+        assert_eq!(left.bytes, [&bodies[..], &record::holes(3), &behind].concat());
+        let missing = |first, count| -> Option<Vec<u32>> {
+            Some(remains(first, count)?.missing.into_iter().flatten().collect())
+        };
+        assert_eq!(missing(4, 8), Some(vec![2, 3, 4]));
+        assert_eq!((missing(1, 3), missing(12, 3)), (Some(vec![0, 1]), Some(vec![1, 2])));
+        assert_eq!((missing(6, 3), missing(20, 3), missing(9, 2)), (None, None, Some(vec![])));
     }
 
     #[test]

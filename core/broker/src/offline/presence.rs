@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use commitlog::{ClosedLog, Position, SegmentFile};
 use platform::Disk;
-use queues::{BlockPlace, LoggedBlock, Place, PlacedBlock};
+use queues::{BlockPlace, Left, LoggedBlock, Place, PlacedBlock};
 
 use super::declared::Declaration;
 use super::gaps::Gaps;
-use super::survey::{Depth, Offline, Problems, QueueSurvey, read_logged};
+use super::survey::{Depth, Offline, Problems, QueueSurvey, read_logged, remains};
 
 /// Whether something is where a queue says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,32 +126,35 @@ impl<'a> Readable<'a> {
         self.found.values().filter(|found| **found != Segment::Missing).count() as u64
     }
 
-    pub(super) fn look_for(&mut self, block: &PlacedBlock) -> Presence {
-        match (block.place, block.logged()) {
+    pub(super) fn look_for(&mut self, block: &PlacedBlock) -> (Presence, Left) {
+        let presence = match (block.place, block.logged()) {
             (Place::Segment(place), _) => self.look_in_segment(place),
-            (Place::Log(_), Some(logged)) => self.look_in_log(&logged),
+            (Place::Log(_), Some(logged)) => return self.look_in_log(&logged),
             (Place::Log(_), None) => Presence::Damaged,
-        }
+        };
+        (presence, if presence == Presence::Whole { Left::All } else { Left::Nothing })
     }
 
-    fn look_in_log(&mut self, block: &LoggedBlock) -> Presence {
+    fn look_in_log(&mut self, block: &LoggedBlock) -> (Presence, Left) {
         let Reader { log, depth, .. } = self.reader;
         let (position, bytes) = (Position(block.range.position), block.range.bytes);
-        if !log.holds(position, bytes) {
+        let is_held = log.holds(position, bytes);
+        if !is_held {
             self.missing.get_or_insert(position);
-            return Presence::Gone;
         }
-        let read = match depth {
-            Depth::Lengths => return Presence::Whole,
-            Depth::Blocks => read_logged(log, self.stream, block),
-        };
-        match read {
-            Ok(_) => Presence::Whole,
-            Err(error) => {
-                self.unreadable.get_or_insert_with(|| error.to_string());
-                Presence::Damaged
+        match depth {
+            Depth::Lengths if is_held => return (Presence::Whole, Left::All),
+            Depth::Lengths => return (Presence::Gone, Left::Nothing),
+            Depth::Blocks => {}
+        }
+        if is_held {
+            match read_logged(log, self.stream, block) {
+                Ok(_) => return (Presence::Whole, Left::All),
+                Err(error) => _ = self.unreadable.get_or_insert_with(|| error.to_string()),
             }
         }
+        let presence = if is_held { Presence::Damaged } else { Presence::Gone };
+        (presence, remains(log, self.stream, block).map_or(Left::Nothing, Left::Some))
     }
 
     pub(super) fn look_in_segment(&mut self, place: BlockPlace) -> Presence {

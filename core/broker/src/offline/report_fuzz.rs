@@ -1,5 +1,5 @@
 //! What a salvage reports, compared with what is there: folders of queues with fanouts whose messages were settled now and then, damaged at
-//! one place anywhere. The report never tells of a message as lost that is there, and is never silent about one that is not.
+//! one place anywhere, the metadata included. The report never tells of a message as lost that is there, and is never silent about one that is not.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use platform::{RealDisk, SeededRandom};
 use queues::RecordKind;
 
 use super::fuzz::{Harm, Held, Node, body, copy, drain, harm, is_mistaken, one_of, salvaged, seeds};
-use super::{QueueSurvey, Survey, UntoldLoss};
+use super::{Depth, Offline, QueueSurvey, Survey, UntoldLoss};
 
 const FANS: [&str; 2] = ["fan0", "fan1"];
 const QUEUES: [&str; 4] = ["fan0", "fan1", "alone", "prio"];
@@ -20,9 +20,10 @@ const TRIALS: u64 = 15;
 const HARMS: [Harm; 6] =
     [Harm::Flip, Harm::Wreck(2), Harm::Wreck(60), Harm::Zeros(512), Harm::Zeros(4096), Harm::Cut];
 
-/// A folder, and what was sent to each queue and not settled until the end.
+/// A folder, the numbers of its queues, what was sent to each, and what of that was not settled until the end.
 struct Base {
     folder: tempfile::TempDir,
+    ids: HashMap<String, u64>,
     sent: Held,
     live: Held,
 }
@@ -68,23 +69,26 @@ fn base(seed: u64) -> Base {
     let folder = if random.below(2) == 0 { folder } else { killed };
     let reading = tempfile::tempdir().expect("a folder");
     copy(folder.path(), reading.path());
+    let whole =
+        Offline::open(reading.path()).expect("nobody has it").survey(Depth::Lengths).expect("it is whole");
+    let ids = whole.queues.into_iter().map(|queue| (queue.name, queue.id)).collect();
     let live = drain(reading.path(), QUEUES.iter().map(|name| (*name).to_owned()));
-    Base { folder, sent, live }
+    Base { folder, ids, sent, live }
 }
 
-/// What is wrong with what is told of one queue. With a log that `is_shorter` than it was, and does not show it, nothing can be told.
+/// What is wrong with what is told of one queue, which had this name. With a log that `is_shorter` than it was, and does not show it, nothing can be told.
 fn judge(
-    queue: &QueueSurvey,
+    (name, queue): (&str, &QueueSurvey),
     base: &Base,
     held: &[String],
     (survey, is_shorter): (&Survey, bool),
 ) -> Vec<String> {
     let set = |bodies: &'_ [String]| bodies.iter().cloned().collect::<BTreeSet<String>>();
-    let (live, sent, there) = (set(&base.live[&queue.name]), set(&base.sent[&queue.name]), set(held));
+    let (live, sent, there) = (set(&base.live[name]), set(&base.sent[name]), set(held));
     let missing = live.difference(&there).count() as u64;
     let not_there = sent.difference(&there).count() as u64;
     let twice = (held.len() - there.len()) as u64;
-    let QueueSurvey { name, lost_messages, doubtful_messages, unread_messages_max, untold_loss, .. } = queue;
+    let QueueSurvey { lost_messages, doubtful_messages, unread_messages_max, untold_loss, .. } = queue;
     let mut wrong = Vec::new();
     let mut check = |is_right: bool, what: String| {
         if !is_right {
@@ -202,15 +206,17 @@ fn wreck_record((path, first, end): &RecordOf, random: &SeededRandom) -> String 
 
 /// Damages a folder somewhere, and says how.
 fn harm_anywhere(folder: &Path, random: &SeededRandom) -> String {
-    let mut files: Vec<PathBuf> = crate::recovery::tests::files_below(folder);
-    // Without users nobody could look into the new folder.
-    files.retain(|file| file.starts_with(folder.join("log")) || file.starts_with(folder.join("segments")));
+    let below = |parts: &[&str]| -> Vec<PathBuf> {
+        parts.iter().flat_map(|part| crate::recovery::tests::files_below(&folder.join(part))).collect()
+    };
     let states = states(folder);
-    match random.below(8) {
-        0 => shorten(folder, random),
-        1..=3 if !states.is_empty() => wreck_record(one_of(&states, random), random),
-        _ => harm(one_of::<PathBuf>(&files, random), *one_of(&HARMS, random), random),
-    }
+    let files = match random.below(9) {
+        0 => return shorten(folder, random),
+        1..=3 if !states.is_empty() => return wreck_record(one_of(&states, random), random),
+        4 => below(&["meta"]),
+        _ => below(&["log", "segments"]),
+    };
+    harm(one_of::<PathBuf>(&files, random), *one_of(&HARMS, random), random)
 }
 
 /// Takes the newest file of the log away.
@@ -232,11 +238,13 @@ fn trial(base: &Base, damage: impl FnOnce(&Path) -> String) -> Vec<String> {
         return Vec::new();
     }
     let nothing = Vec::new();
-    let names: HashMap<&str, &QueueSurvey> = survey.queues.iter().map(|it| (&*it.name, it)).collect();
+    // Without its declaration a queue has another name.
+    let by_id: HashMap<u64, &QueueSurvey> = survey.queues.iter().map(|it| (it.id, it)).collect();
     let mut wrong = Vec::new();
     for (name, live) in &base.live {
-        if let Some(queue) = names.get(&**name) {
-            wrong.extend(judge(queue, base, held.get(name).unwrap_or(&nothing), (&survey, is_shorter)));
+        if let Some(queue) = by_id.get(&base.ids[name]) {
+            let held = held.get(&queue.name).unwrap_or(&nothing);
+            wrong.extend(judge((name, queue), base, held, (&survey, is_shorter)));
         } else if !live.is_empty() && survey.problems.is_empty() && !is_shorter {
             wrong.push(format!("nothing is told of {name}, which is gone"));
         }

@@ -12,7 +12,7 @@ use commitlog::{
 use queues::{BlockPlace, LoggedBlock, RecordKind};
 use stdx::QueueId;
 
-use super::survey::{Depth, Offline, OfflineError, Reading, Survey, read_logged};
+use super::survey::{Depth, Offline, OfflineError, Reading, Survey, read_logged, remains};
 use crate::bodies::{BODY, STREAM, write_body};
 
 /// What was copied, and what could not be.
@@ -73,7 +73,11 @@ impl Offline {
         let segments = Segments::open(Arc::new(self.disk), to, SegmentOptions::default())?;
         for (id, queue) in &mut reading.contents {
             queue.move_logged(|block: &LoggedBlock| -> Result<BlockPlace, OfflineError> {
-                let at = segments.write_block(id.0, &read_logged(&reading.log, id.0, block)?)?;
+                let bytes = match read_logged(&reading.log, id.0, block) {
+                    Ok(bytes) => bytes,
+                    Err(error) => remains(&reading.log, id.0, block).ok_or(error)?.bytes,
+                };
+                let at = segments.write_block(id.0, &bytes)?;
                 Ok(BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len })
             })?;
             segments.sync(id.0)?;

@@ -18,7 +18,7 @@ use stdx::QueueId;
 use wire::amqp091::Properties;
 
 use super::gaps::Gaps;
-use super::survey::{LogFiles, Offline, OfflineError, Survey, read_logged};
+use super::survey::{LogFiles, Offline, OfflineError, Survey, read_logged, remains};
 use crate::control::follow::Contents;
 
 /// What came back, by queue.
@@ -385,11 +385,18 @@ fn names_gone(id: u64, queue: &Recovering, log: &ClosedLog, segments: &HashSet<(
     })
 }
 
-/// Numbers of the messages in blocks of the log that cannot be read as a whole: the queue loses them, though records may tell of some.
+/// Numbers of the messages of blocks in the log that cannot be read: the queue loses them, though records elsewhere may tell of some.
 fn numbers_unread(stream: u64, queue: &Recovering, log: &ClosedLog) -> Vec<Range<u64>> {
     let logged = queue.placed_blocks().filter_map(|block| block.logged());
-    let unread = logged.filter(|block| read_logged(log, stream, block).is_err());
-    unread.map(|block| block.first.0..block.first.0 + u64::from(block.count)).collect()
+    let damaged = logged.filter(|block| read_logged(log, stream, block).is_err());
+    let unread = damaged.flat_map(|block| {
+        let whole = || std::iter::once(0..block.count).collect();
+        let missing = remains(log, stream, &block).map_or_else(whole, |left| left.missing);
+        missing
+            .into_iter()
+            .map(move |nth| block.first.0 + u64::from(nth.start)..block.first.0 + u64::from(nth.end))
+    });
+    unread.collect()
 }
 
 fn segment_places(queue: &Recovering) -> impl Iterator<Item = BlockPlace> + '_ {

@@ -11,7 +11,7 @@ use commitlog::{
 };
 use metadata::State;
 use platform::RealDisk;
-use queues::{LoggedBlock, RecordKind, Recovering};
+use queues::{Left, LoggedBlock, RecordKind, Recovering, Remains};
 use stdx::QueueId;
 
 use super::adopt::{Known, adopt, drop_empty};
@@ -22,7 +22,7 @@ use super::strays::levels;
 use super::unread::{Numbers, tell_ends, tell_gaps};
 use crate::bodies::{BodiesFound, PLACES, STREAM};
 use crate::control::follow::{Contents, store_id};
-use crate::log_places::assemble;
+use crate::log_places::{assemble, assemble_remains};
 use crate::recovery::has_store;
 
 /// Problems that are kept as text; the others are counted.
@@ -310,7 +310,7 @@ impl Offline {
         if held.is_some_and(|held| ends_unknown(held, &files)) {
             known.completeness.lacks();
             survey.problems.add(
-                "meta/: the newest file is missing, and nothing tells how long it was. Vhosts, users, permissions and global parameters may have been                  added, changed or deleted in it; what is not known of single vhosts and queues is told with them"
+                "meta/: the newest file is missing, and nothing tells how long it was. Vhosts, users, permissions and global parameters may have been added, changed or deleted in it; what is not known of single vhosts and queues is told with them"
                     .to_owned(),
             );
         }
@@ -515,11 +515,14 @@ impl Offline {
             let Some(recovering) = contents.get_mut(&QueueId(queue.id)) else { continue };
             let mut readable = Readable::new(reader, queue.id);
             let mut losses = needed.losses.remove(&queue.id).unwrap_or_default();
-            recovering.retain_placed(|block| {
-                let presence = readable.look_for(block);
-                losses.add(presence, block.messages, block.body_bytes);
-                presence == Presence::Whole
+            let (messages, bytes) = recovering.retain_placed(|block| {
+                let (presence, left) = readable.look_for(block);
+                if left == Left::Nothing {
+                    losses.add(presence, block.messages, block.body_bytes);
+                }
+                left
             });
+            losses.add(Presence::Damaged, messages, bytes);
             (queue.messages, queue.body_bytes) = recovering.contents();
             needed.segments += readable.segment_count();
             losses.tell(reader.gaps, &mut queue);
@@ -568,6 +571,12 @@ fn known(state: &State) -> Vec<QueueSurvey> {
 /// A block that stays in the log.
 pub(super) fn read_logged(log: &ClosedLog, id: u64, block: &LoggedBlock) -> Result<Vec<u8>, SegmentError> {
     assemble(log.read_range(Position(block.range.position), block.range.bytes)?, id, block)
+}
+
+/// What is left of a block in the log of which something cannot be read.
+pub(super) fn remains(log: &ClosedLog, id: u64, block: &LoggedBlock) -> Option<Remains> {
+    let read = log.read_remains(Position(block.range.position), block.range.bytes).ok()?;
+    assemble_remains(read, id, block)
 }
 
 pub(super) fn lossy(name: &[u8]) -> String {

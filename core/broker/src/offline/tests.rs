@@ -8,7 +8,7 @@ use stdx::QueueId;
 use super::{Declaration, Depth, Offline, OfflineError, Survey, UntoldLoss, dump};
 use crate::recovery::tests::{
     PLACED_COUNT, STORED, damage_last_declaration, declare, declared, files_below, filled, filled_in_log,
-    kept_files, killed, open, segment_files, store, store_block,
+    kept_files, killed, open, segment_files, store, store_block, store_in_log,
 };
 
 fn survey(dir: &Path) -> Survey {
@@ -132,6 +132,28 @@ fn a_damaged_or_missing_kept_file_costs_what_is_in_it() {
     assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
     assert_eq!(survey(dir.path()).problems.texts.len(), 2, "the file, and the queue");
     std::fs::remove_file(file).unwrap();
+    assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
+    assert_eq!(salvaged(dir.path()), [("a".to_owned(), 0)]);
+}
+
+#[test]
+fn a_damaged_record_of_a_block_in_the_log_costs_the_messages_in_it_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = open(dir.path()).unwrap();
+    let id = declare(&broker, "a");
+    broker.shutdown();
+    drop(broker);
+    store_in_log(dir.path(), id, 1);
+    let file = &kept_files(dir.path())[0];
+    // The second of three records of 56 bytes, behind the header of the file.
+    wreck(file, 32 + 56 + 40);
+    for _ in 0..2 {
+        let survey = survey(dir.path());
+        assert_eq!(queues(&survey), [("a", ALL - 1, 1)]);
+        assert_eq!(survey.problems.texts.len(), 2, "the file, and the queue: {:?}", survey.problems);
+        assert_eq!(salvaged(dir.path()), [("a".to_owned(), ALL - 1)]);
+    }
+    [0, 2].into_iter().for_each(|nth| wreck(file, 32 + 56 * nth + 40));
     assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
     assert_eq!(salvaged(dir.path()), [("a".to_owned(), 0)]);
 }

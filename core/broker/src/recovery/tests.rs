@@ -85,20 +85,24 @@ pub(crate) fn store_block(dir: &Path, id: QueueId, block: &[u8]) {
     log.close().unwrap();
 }
 
-/// Gives a queue one block that stays in the log, in a kept file, and a state record that names it.
-pub(crate) fn store_in_log(dir: &Path, id: QueueId) {
+/// Gives a queue one block that stays in the log, in a kept file, so many messages to a record, and a state record that names it.
+pub(crate) fn store_in_log(dir: &Path, id: QueueId, per_record: usize) {
     let open = || Log::open(Arc::new(RealDisk), &dir.join("log"), LogOptions::default()).unwrap().0;
     let log = open();
-    let end = log.append(id.0, RecordKind::Enqueue as u8, |out| {
-        for number in 0..u64::from(PLACED_COUNT) {
-            out.extend_from_slice(&number.to_be_bytes());
-            out.extend_from_slice(&STORED);
-        }
-    });
+    let numbers: Vec<u64> = (0..u64::from(PLACED_COUNT)).collect();
+    let append = |numbers: &[u64]| {
+        log.append(id.0, RecordKind::Enqueue as u8, |out| {
+            for number in numbers {
+                out.extend_from_slice(&number.to_be_bytes());
+                out.extend_from_slice(&STORED);
+            }
+        })
+    };
+    let ends: Vec<Position> = numbers.chunks(per_record).map(append).collect();
     log.close().unwrap();
     // A file of its own.
     let log = open();
-    let bytes = 32 + 24 * u64::from(PLACED_COUNT);
+    let (end, bytes) = (ends[ends.len() - 1], 32 * ends.len() as u64 + 24 * u64::from(PLACED_COUNT));
     log.append(id.0, RecordKind::State as u8, |out| {
         out.extend_from_slice(&[3, 1]);
         out.extend_from_slice(&u64::from(PLACED_COUNT).to_be_bytes());
@@ -123,7 +127,7 @@ pub(crate) fn filled_in_log(dir: &Path) -> QueueId {
     let id = declare(&broker, "a");
     broker.shutdown();
     drop(broker);
-    store_in_log(dir, id);
+    store_in_log(dir, id, PLACED_COUNT as usize);
     id
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
 use crate::body::{BodyBytes, HeldBody, SharedBody};
-use crate::logged::{LogRange, Logged, Place};
+use crate::logged::{LogRange, Logged, Place, Remains};
 use crate::record::{self, BlockPlace, InBlock, Stored};
 
 /// Bytes of messages after which a block is closed and a new one begun.
@@ -579,6 +579,20 @@ impl Block {
         self.content = Some(Box::new(Content { data, entries, logged }));
         self.live_bytes = live_bytes;
         true
+    }
+
+    /// Offline only: this is all that is left of its copy on disk. False when it is not of this block.
+    pub(crate) fn lose(&mut self, remains: Remains) -> bool {
+        for index in remains.missing.into_iter().flatten() {
+            let number = self.first + u64::from(index);
+            self.settle(number);
+            self.take_body(number);
+        }
+        let is_own = self.fill_data(remains.bytes);
+        if is_own {
+            self.evict();
+        }
+        is_own
     }
 
     /// Whether it is known where each of its messages is in its bytes.

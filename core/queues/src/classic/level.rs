@@ -347,8 +347,8 @@ impl Level {
     }
 
     /// Recovery only: forgets blocks.
-    pub(crate) fn retain_blocks(&mut self, keep: impl FnMut(&Block) -> bool) {
-        self.blocks.retain(keep);
+    pub(crate) fn retain_blocks(&mut self, keep: impl FnMut(&mut Block) -> bool) {
+        self.blocks.retain_mut(keep);
     }
 
     /// Recovery is over: everything not settled is ready, in order.

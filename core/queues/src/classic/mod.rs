@@ -38,7 +38,7 @@ pub use compact::SegmentRoom;
 pub use holes::Holes;
 pub use index::{Afterwards, TurnedAway};
 pub use machine::{Classic, Gone, LETTER_BYTES, PublishOutcome};
-pub use recovery::{PlacedBlock, RecordError, Recovering};
+pub use recovery::{Left, PlacedBlock, RecordError, Recovering};
 pub use schedule::Scheduled;
 pub use standing::{DeliveryView, Head, Standing};
 pub use stray::{StrayBlock, may_be_block};

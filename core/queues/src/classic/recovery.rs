@@ -25,7 +25,7 @@ use super::level::Level;
 use super::machine::{Classic, Written};
 use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
-use crate::logged::{LogRange, LoggedBlock, Place};
+use crate::logged::{LogRange, LoggedBlock, Place, Remains};
 use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun, SharedRef};
 use RecordError::Damaged;
@@ -161,6 +161,17 @@ pub struct PlacedBlock {
     pub messages: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
+}
+
+/// What is left of a block on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// All of it.
+    All,
+    /// Some of its messages.
+    Some(Remains),
+    /// Nothing.
+    Nothing,
 }
 
 impl PlacedBlock {
@@ -414,14 +425,32 @@ impl Recovering {
         })
     }
 
-    /// Forgets settled blocks, and the blocks on disk for which `keep` is false with all that is in them.
-    pub fn retain_placed(&mut self, mut keep: impl FnMut(&PlacedBlock) -> bool) {
+    /// Forgets settled blocks, and of blocks on disk what is not there, as `look` says. Returns how many messages were lost of blocks of which
+    /// some are there, and the bytes of their bodies.
+    pub fn retain_placed(&mut self, mut look: impl FnMut(&PlacedBlock) -> Left) -> (u64, u64) {
+        let mut lost = (0, 0);
         for nth in 0..self.levels.len() {
             let at = self.level_at(nth);
             self.levels[nth].retain_blocks(|block| {
-                block.live > 0 && PlacedBlock::of(at, block).is_none_or(|placed| keep(&placed))
+                let placed = PlacedBlock::of(at, block);
+                match placed.as_ref().filter(|_| block.live > 0).map_or(Left::All, &mut look) {
+                    Left::All => {}
+                    Left::Nothing => return false,
+                    Left::Some(remains) => {
+                        let before = (u64::from(block.live), block.live_body_bytes());
+                        let after = match block.lose(remains) {
+                            true => (u64::from(block.live), block.live_body_bytes()),
+                            false => (0, 0),
+                        };
+                        lost.0 += before.0 - after.0;
+                        lost.1 += before.1.saturating_sub(after.1);
+                        return after.0 > 0;
+                    }
+                }
+                block.live > 0
             });
         }
+        lost
     }
 
     /// Blocks in the log lie in segments from now on, synced ones, where `copy` says.

@@ -39,12 +39,12 @@ pub struct RecordAt {
     pub payload: Range<usize>,
 }
 
-/// A range of the log, every record in it checked.
+/// A range of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeBytes {
     /// Headers and payloads as they were written.
     pub bytes: Vec<u8>,
-    /// The records, in order.
+    /// The records, in order, every one of them checked.
     pub records: Vec<RecordAt>,
 }
 
@@ -53,8 +53,10 @@ pub struct RangeBytes {
 enum Damaged {
     /// It is an error.
     Refused,
-    /// It is put right if one byte of it is wrong and no more.
+    /// It is put right if one byte of it is wrong and no more, else an error.
     Mended,
+    /// It is put right if it can be, else left out.
+    LeftOut,
 }
 
 /// Where the records of one file lie, and under which path.
@@ -179,6 +181,32 @@ impl ClosedLog {
             let part = part_of(&self.parts, at).cloned();
             part.map(|part| Ok((open(&*self.disk, &part.path)?, part))).transpose()
         })
+    }
+
+    /// As [`Self::read_range`], without the records that cannot be read, and those in files that are not there: the bytes where they were mean
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub fn read_remains(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
+        let mut remains = RangeBytes { bytes: vec![0; index_of(bytes.into())], records: Vec::new() };
+        let (mut at, end) = (first, first.plus(bytes.into()));
+        for part in self.parts.iter().filter(|part| part.first < end) {
+            let (begin, stop) = (part.first.max(at), part.end.min(end));
+            if begin >= stop {
+                continue;
+            }
+            let file = open(&*self.disk, &part.path)?;
+            let offset = offset_of(FILE_HEADER_BYTES) + begin.bytes_since(part.first);
+            let there = file.len().map_err(IoFailure::of("measure", &part.path))?.saturating_sub(offset);
+            let begin = index_of(begin.bytes_since(first));
+            let span = begin..begin + index_of(there.min(stop.bytes_since(first) - offset_of(begin)));
+            let into = &mut remains.bytes[span.clone()];
+            file.read_exact_at(offset, into).map_err(IoFailure::of("read", &part.path))?;
+            check(&mut remains, first, span, part, Damaged::LeftOut)?;
+            at = stop;
+        }
+        Ok(remains)
     }
 }
 
@@ -316,7 +344,7 @@ fn read(
     Ok(read)
 }
 
-/// Notes the records in a part of the bytes, which must be whole.
+/// Notes the records in a part of the bytes.
 fn check(
     read: &mut RangeBytes,
     first: Position,
@@ -327,36 +355,43 @@ fn check(
     let mut at = span.start;
     while at < span.end {
         let start = first.plus(offset_of(at));
-        if how == Damaged::Mended {
-            mend_at(&mut read.bytes[at..span.end], start);
+        let rest = &mut read.bytes[at..span.end];
+        if how != Damaged::Refused {
+            mend_at(rest, start);
         }
-        let damaged = |damage| LogError::Damaged {
-            file: part.path.clone(),
-            offset: offset_of(FILE_HEADER_BYTES) + start.bytes_since(part.first),
-            damage,
-        };
-        let room =
-            (span.end - at).checked_sub(RECORD_HEADER_BYTES).ok_or_else(|| damaged(Damage::Truncated))?;
-        let header =
-            RecordHeader::decode(&read.bytes[at..span.end], start, offset_of(room)).map_err(damaged)?;
-        let record = at..at + header.record_bytes();
-        if record_crc(&read.bytes[record.clone()]) != header.crc {
-            return Err(damaged(Damage::RecordChecksum));
+        match whole_header(rest, start) {
+            Ok(header) => {
+                let end = at + header.record_bytes();
+                let payload = at + RECORD_HEADER_BYTES..end;
+                read.records.push(RecordAt { stream: header.stream, kind: header.kind, payload });
+                at = end;
+            }
+            Err(_) if how == Damaged::LeftOut => {
+                let Some(skipped) = next_record(rest, start) else { return Ok(()) };
+                at += index_of(skipped);
+            }
+            Err(damage) => {
+                let offset = offset_of(FILE_HEADER_BYTES) + start.bytes_since(part.first);
+                return Err(LogError::Damaged { file: part.path.clone(), offset, damage });
+            }
         }
-        let payload = at + RECORD_HEADER_BYTES..record.end;
-        read.records.push(RecordAt { stream: header.stream, kind: header.kind, payload });
-        at = record.end;
     }
     Ok(())
 }
 
+/// The header of the record that these bytes begin with, which is whole.
+fn whole_header(bytes: &[u8], start: Position) -> Result<RecordHeader, Damage> {
+    let room = bytes.len().checked_sub(RECORD_HEADER_BYTES).ok_or(Damage::Truncated)?;
+    let header = RecordHeader::decode(bytes, start, offset_of(room))?;
+    match record_crc(&bytes[..header.record_bytes()]) == header.crc {
+        true => Ok(header),
+        false => Err(Damage::RecordChecksum),
+    }
+}
+
 /// Puts the record right that these bytes begin with, if it can be.
 fn mend_at(bytes: &mut [u8], start: Position) {
-    let room = offset_of(bytes.len().saturating_sub(RECORD_HEADER_BYTES));
-    let is_whole = bytes.len() < RECORD_HEADER_BYTES
-        || RecordHeader::decode(bytes, start, room)
-            .is_ok_and(|header| record_crc(&bytes[..header.record_bytes()]) == header.crc);
-    if is_whole {
+    if bytes.len() < RECORD_HEADER_BYTES || whole_header(bytes, start).is_ok() {
         return;
     }
     if let Some(mended) = mend(bytes, start, next_record(bytes, start)) {

@@ -113,8 +113,22 @@ fn damage_of_a_kept_file_is_noticed_when_it_is_read_and_names_the_file() {
     assert_eq!(payloads(&log, 0, 100).unwrap().len(), 1);
     let refused = payloads(&log, 100, 100).unwrap_err();
     assert!(matches!(&refused, LogError::Damaged { file, offset: 132, .. } if *file == path), "{refused}");
+    let remains = |first, bytes| {
+        let closed = ClosedLog::open(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+        let read = closed.read_remains(Position(first), bytes).unwrap();
+        let there = read.records.iter().all(|it| read.bytes[it.payload.clone()] == [it.stream as u8; 68]);
+        assert!(there && read.bytes.len() == bytes as usize);
+        read.records.iter().map(|record| record.stream).collect::<Vec<_>>()
+    };
+    assert_eq!(remains(0, 500), [0, 1, 2, 3, 4], "one byte is put right");
+    disk.corrupt(&path, 32 + 170, 2);
+    assert_eq!((remains(0, 500), remains(100, 100), remains(100, 150)), (vec![0, 2, 3, 4], vec![], vec![]));
+    let file = disk.open(&path, OpenMode::ReadWrite).unwrap();
+    file.truncate(32 + 250).unwrap();
+    assert_eq!(remains(0, 500), [0, 3, 4], "it is shorter than it was");
     disk.remove(&path).unwrap();
     assert!(matches!(payloads(&log, 0, 100), Err(LogError::Io(_))));
     drop(log);
+    assert_eq!((remains(0, 500), remains(0, 300)), (vec![3, 4], vec![]), "the file is missing");
     assert_eq!(reopen(&disk, &small_files()).unwrap().len(), 9);
 }

@@ -40,11 +40,18 @@ pub(crate) struct Entry {
 }
 
 /// Facts about a message that were read from its properties once.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) persistent: bool,
     pub(crate) priority: u8,
     pub(crate) ttl_ms: Option<u64>,
+}
+
+impl Entry {
+    fn facts(&self) -> Facts {
+        let ttl_ms = (self.ttl_ms != u64::MAX).then_some(self.ttl_ms);
+        Facts { persistent: self.persistent, priority: self.priority, ttl_ms }
+    }
 }
 
 /// Messages and their bytes. Filled by one connection, then shared, unchanging, by the queues it is handed to.
@@ -163,6 +170,30 @@ impl Batch {
         self.entries.push(Entry { body, shared, group, publish, is_alike: true, ..*like });
     }
 
+    /// As [`Self::push_with`], of a message that is not numbered. `goes_the_same_way` when the one before it is for the same queues: then
+    /// it may turn out to be alike.
+    pub(crate) fn push_letter(
+        &mut self,
+        message: MessageView<'_>,
+        facts: Facts,
+        annotations: &[u8],
+        shared: Option<HeldBody>,
+        goes_the_same_way: bool,
+    ) -> u32 {
+        let newest = self.entries.last().filter(|_| goes_the_same_way && shared.is_none()).copied();
+        let is_like = |like: &Entry| {
+            like.shared == u32::MAX
+                && like.facts() == facts
+                && self.is_alike(like, message)
+                && is_same(self.piece(like.annotations), annotations)
+        };
+        match newest.filter(is_like) {
+            Some(like) => self.push_alike(&like, message.body, None, None),
+            None => return self.push_with(message, facts, annotations, shared),
+        }
+        (self.entries.len() - 1) as u32
+    }
+
     /// Whether a message has the names and properties of an entry.
     #[inline]
     pub(crate) fn is_alike(&self, entry: &Entry, message: MessageView<'_>) -> bool {
@@ -203,7 +234,7 @@ impl Batch {
             },
             persistent: entry.persistent,
             priority: entry.priority,
-            ttl_ms: (entry.ttl_ms != u64::MAX).then_some(entry.ttl_ms),
+            ttl_ms: entry.facts().ttl_ms,
             annotations: self.piece(entry.annotations),
             shared,
             is_alike: false,
@@ -451,5 +482,32 @@ mod tests {
         let two = batch.incoming(1);
         assert_eq!(two.message, view(b"two"));
         assert_eq!((two.persistent, two.priority, two.ttl_ms), (true, 3, Some(5)));
+    }
+
+    #[test]
+    fn a_letter_is_alike_when_all_but_its_body_is_that_of_the_one_before_and_both_go_the_same_way() {
+        let view = |key: &'static [u8]| MessageView {
+            exchange: b"dlx",
+            routing_key: key,
+            properties: &[0, 0],
+            body: b"body",
+        };
+        let facts = Facts { persistent: true, ..Facts::default() };
+        let mut batch = Batch::default();
+        let mut push = |key, facts, annotations: &[u8], same_way| {
+            let index = batch.push_letter(view(key), facts, annotations, None, same_way);
+            let before = batch.incoming(index.saturating_sub(1));
+            let incoming = batch.incoming_after(index, &before);
+            assert_eq!((incoming.message, incoming.annotations), (view(key), annotations));
+            assert_eq!((incoming.persistent, incoming.ttl_ms), (facts.persistent, facts.ttl_ms));
+            incoming.is_alike
+        };
+        assert!(!push(b"a", facts, b"died", true), "there is none before it");
+        assert!(push(b"a", facts, b"died", true));
+        assert!(!push(b"a", facts, b"died", false), "the one before is in other queues");
+        assert!(!push(b"b", facts, b"died", true));
+        assert!(!push(b"b", facts, b"died twice", true));
+        assert!(!push(b"b", Facts { ttl_ms: Some(5), ..facts }, b"died twice", true));
+        assert!(push(b"b", Facts { ttl_ms: Some(5), ..facts }, b"died twice", true));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use queues::{DeadReason, HeldBody, LETTER_BYTES, MessageView, SettledRun};
+use smallvec::SmallVec;
 use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
 
 use super::batch::{Batch, BatchConfirms, Facts};
@@ -15,12 +16,13 @@ use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::{Handovers, QueueList};
 use super::history::{History, Keys};
 use super::routes::reply_consumers;
+use crate::cell::settings::DeadLetterTarget;
 use crate::cell::{Event, Life, Queue, QueueRef};
 use crate::services::Services;
 use crate::vhost::Vhost;
 
 /// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
-pub(super) const BATCH_BYTES_MAX: usize = 1 << 20;
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// A message on its way out of a queue, dead or due.
 pub(crate) struct DeadLetter {
@@ -82,8 +84,14 @@ impl DeadLetter {
         self.shared.as_ref().map_or(&self.bytes[self.ends[3] as usize..], |held| &held.bytes)
     }
 
+    /// Whether another one differs in its body only, and died of the same.
+    fn has_head_of(&self, other: &DeadLetter) -> bool {
+        let end = self.ends[3] as usize;
+        self.reason == other.reason && self.ends == other.ends && self.bytes[..end] == other.bytes[..end]
+    }
+
     /// The body as the queues that get the letter share it, if they do.
-    pub(super) fn share(&self, services: &Services, queues: usize) -> Option<HeldBody> {
+    fn share(&self, services: &Services, queues: usize) -> Option<HeldBody> {
         self.shared.clone().or_else(|| services.share(self.body(), queues))
     }
 }
@@ -153,90 +161,155 @@ pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
     let of_life = letters.iter().filter(|letter| letter.life == life);
     let removals: Vec<SettledRun> = of_life.filter_map(|letter| letter.removal).collect();
     if removals.is_empty() {
-        hand_over(queue, letters, None);
+        hand_over(queue, &letters, None);
         return;
     }
     let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, life, removals));
     let confirms = Arc::new(BatchConfirms::of_letters(&sink));
-    hand_over(queue, letters, Some(&confirms));
+    hand_over(queue, &letters, Some(&confirms));
     if confirms.answered(0) {
         queue.services().confirm_when_durable(&confirms);
     }
 }
 
 /// Routes dead letters and hands them on. A missing exchange drops them silently (B144).
-fn hand_over(queue: &Queue, letters: Vec<DeadLetter>, confirms: Option<&Arc<BatchConfirms>>) {
+fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {
     if queue.is_store() {
-        return super::delayed::hand_over(queue, &letters, confirms);
+        return super::delayed::hand_over(queue, letters, confirms);
     }
     let Some(target) = queue.dead_letter_target() else { return };
     let Some(vhost) = queue.place.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(&target.exchange) else { return };
     let now_s = queue.services().now_ms() / 1000;
-    let mut batch = Batch::default();
-    let mut handovers = Handovers::default();
+    let mut outgoing = Outgoing::new(queue, confirms);
     let mut scratch = Vhost::scratch();
     let mut queues: Vec<QueueRef> = Vec::new();
-    let mut ways = Ways::default();
-    let mut written = Written::default();
+    let mut latest: Option<Head<'_>> = None;
     for letter in letters {
-        let died = died(&letter, queue, now_s);
-        let key = target.routing_key.as_deref().unwrap_or(letter.routing_key());
-        let properties = Properties::new(&died.properties);
-        let history = History::new(letter.annotations());
-        let kept =
-            if target.routing_key.is_none() && !history.is_rerouted() { Keys::Kept } else { Keys::Replaced };
-        let copies = carbon_copies(&properties);
-        let keys = match kept {
-            Keys::Kept => history.keys(key, &copies),
-            Keys::Replaced => smallvec::smallvec![key],
-        };
+        latest.take_if(|head| !head.of.has_head_of(letter));
+        let head = latest.get_or_insert_with(|| Head::new(letter, queue, &target, now_s));
         queues.clear();
+        let (keys, properties) = (head.keys(), Properties::new(&head.died.properties));
         vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
         let view = MessageView {
             exchange: &target.exchange,
-            routing_key: key,
-            properties: &died.properties,
+            routing_key: head.key,
+            properties: &head.died.properties,
             body: letter.body(),
-        };
-        let facts = Facts {
-            persistent: properties.delivery_mode() == Some(2),
-            priority: properties.priority().unwrap_or(0),
-            ttl_ms: None,
         };
         if exchange.name.is_empty() {
             reply_consumers(&vhost, &keys).iter().for_each(|reply| reply.deliver(view));
         }
-        let annotations = history.after_death(Array::from_raw(&died.deaths), kept);
-        vhost.remember(scratch.on_duty(), view, facts, &annotations);
-        queues.retain(|to| to.0.is_store() || !is_cycle(&to.0, letter.reason, Array::from_raw(&died.deaths)));
-        if queues.is_empty() {
-            continue;
-        }
-        let shared = letter.share(queue.services(), queues.len());
-        if facts.persistent {
-            written.add(view, shared.is_some(), queues.len());
-        }
-        let index = batch.push_with(view, facts, &annotations, shared);
-        handovers.add(ways.list(&queues), index);
-        if batch.bytes() > BATCH_BYTES_MAX {
-            handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
+        vhost.remember(scratch.on_duty(), view, head.facts, &head.annotations);
+        let deaths = Array::from_raw(&head.died.deaths);
+        queues.retain(|to| to.0.is_store() || !is_cycle(&to.0, letter.reason, deaths));
+        outgoing.add(letter, (view, head.facts, &head.annotations), &queues);
+    }
+    outgoing.send();
+}
+
+/// What letters have in common that differ in their bodies only: the rule among those that die together.
+struct Head<'a> {
+    /// The first of them.
+    of: &'a DeadLetter,
+    key: &'a [u8],
+    keys: Keys,
+    copies: Vec<Box<[u8]>>,
+    died: Died,
+    facts: Facts,
+    annotations: Vec<u8>,
+}
+
+impl<'a> Head<'a> {
+    fn new(letter: &'a DeadLetter, queue: &Queue, target: &'a DeadLetterTarget, now_s: u64) -> Head<'a> {
+        let died = died(letter, queue, now_s);
+        let properties = Properties::new(&died.properties);
+        let history = History::new(letter.annotations());
+        let keys =
+            if target.routing_key.is_none() && !history.is_rerouted() { Keys::Kept } else { Keys::Replaced };
+        Head {
+            of: letter,
+            key: target.routing_key.as_deref().unwrap_or(letter.routing_key()),
+            keys,
+            copies: carbon_copies(&properties),
+            facts: Facts {
+                persistent: properties.delivery_mode() == Some(2),
+                priority: properties.priority().unwrap_or(0),
+                ttl_ms: None,
+            },
+            annotations: history.after_death(Array::from_raw(&died.deaths), keys),
+            died,
         }
     }
-    written.told(queue);
-    handovers.send(&Arc::new(batch), confirms, |_| {});
+
+    /// Those it is routed with.
+    fn keys(&self) -> SmallVec<[&[u8]; 4]> {
+        match self.keys {
+            Keys::Kept => History::new(self.of.annotations()).keys(self.key, &self.copies),
+            Keys::Replaced => smallvec::smallvec![self.key],
+        }
+    }
+}
+
+/// Messages on their way out of a queue, gathered until they are handed over.
+pub(super) struct Outgoing<'a> {
+    from: &'a Queue,
+    confirms: Option<&'a Arc<BatchConfirms>>,
+    batch: Batch,
+    handovers: Handovers,
+    ways: Ways,
+    written: Written,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn new(from: &'a Queue, confirms: Option<&'a Arc<BatchConfirms>>) -> Outgoing<'a> {
+        let (batch, handovers) = (Batch::default(), Handovers::default());
+        Outgoing { from, confirms, batch, handovers, ways: Ways::default(), written: Written::default() }
+    }
+
+    /// One more, as it is published, with its annotations, for these queues.
+    pub(super) fn add(
+        &mut self,
+        letter: &DeadLetter,
+        (view, facts, annotations): (MessageView<'_>, Facts, &[u8]),
+        queues: &[QueueRef],
+    ) {
+        if queues.is_empty() {
+            return;
+        }
+        let shared = letter.share(self.from.services(), queues.len());
+        if facts.persistent {
+            self.written.add(view, shared.is_some(), queues.len());
+        }
+        let (way, is_the_same) = self.ways.list(queues);
+        let index = self.batch.push_letter(view, facts, annotations, shared, is_the_same);
+        self.handovers.add(way, index);
+        if self.batch.bytes() > BATCH_BYTES_MAX {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.handovers.send(&Arc::new(std::mem::take(&mut self.batch)), self.confirms, |_| {});
+    }
+
+    /// There are no more.
+    pub(super) fn send(mut self) {
+        self.written.told(self.from);
+        self.hand_over();
+    }
 }
 
 /// How much is written of letters that die together: each queue that gets one writes it, but for a body that it shares.
 #[derive(Default)]
-pub(super) struct Written {
+struct Written {
     once_bytes: u64,
     bytes: u64,
 }
 
 impl Written {
     /// One for so many queues.
-    pub(super) fn add(&mut self, view: MessageView<'_>, is_shared: bool, queues: usize) {
+    fn add(&mut self, view: MessageView<'_>, is_shared: bool, queues: usize) {
         let body_bytes = view.body.len() as u64;
         let bodies = if is_shared { 1 } else { queues as u64 };
         self.once_bytes += body_bytes + LETTER_BYTES;
@@ -244,7 +317,7 @@ impl Written {
     }
 
     /// All are on their way from `queue`, which has said that each would be written as often as those before.
-    pub(super) fn told(&self, queue: &Queue) {
+    fn told(&self, queue: &Queue) {
         let known = queue.letter_copies.load(Ordering::Relaxed);
         let said_bytes = self.once_bytes * u64::from(known.max(1));
         queue.services().alarms.letters_leave(self.bytes.saturating_sub(said_bytes));
@@ -257,17 +330,16 @@ impl Written {
 
 /// Where letters go. Most of those that die together go the same way, and share the list of queues.
 #[derive(Default)]
-pub(super) struct Ways {
+struct Ways {
     latest: Option<QueueList>,
 }
 
 impl Ways {
-    /// The list of these queues.
-    pub(super) fn list(&mut self, queues: &[QueueRef]) -> &QueueList {
-        if self.latest.as_ref().is_some_and(|latest| latest[..] != *queues) {
-            self.latest = None;
-        }
-        self.latest.get_or_insert_with(|| Arc::from(queues))
+    /// The list of these queues, and whether the one before went the same way.
+    fn list(&mut self, queues: &[QueueRef]) -> (&QueueList, bool) {
+        self.latest.take_if(|latest| latest[..] != *queues);
+        let is_the_same = self.latest.is_some();
+        (self.latest.get_or_insert_with(|| Arc::from(queues)), is_the_same)
     }
 }
 

@@ -11,9 +11,8 @@ use queues::{IncomingMessage, MessageView};
 use routing::delay_ms;
 use wire::amqp091::{Edit, Properties, TableBuf, headers_of, rewrite};
 
-use super::batch::{Batch, BatchConfirms};
-use super::dead_letter::{BATCH_BYTES_MAX, DeadLetter, Ways, Written, carbon_copies};
-use super::handovers::Handovers;
+use super::batch::BatchConfirms;
+use super::dead_letter::{DeadLetter, Outgoing, carbon_copies};
 use super::history::History;
 use super::publish::facts_of;
 use crate::cell::{Queue, QueueRef};
@@ -28,10 +27,8 @@ pub(crate) fn wait(incoming: &mut IncomingMessage<'_>) {
 pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {
     let Some(vhost) = store.place.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(store.name()).filter(|found| found.id == store.id.0) else { return };
-    let (mut batch, mut handovers, mut scratch) = (Batch::default(), Handovers::default(), Vhost::scratch());
+    let (mut outgoing, mut scratch) = (Outgoing::new(store, confirms), Vhost::scratch());
     let mut queues: Vec<QueueRef> = Vec::new();
-    let mut ways = Ways::default();
-    let mut written = Written::default();
     for message in due {
         let raw = negated(message.properties());
         let properties = Properties::new(&raw);
@@ -49,21 +46,9 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
         // Its expiration was checked when it was published.
         let facts = facts_of(&properties).unwrap_or_default();
         vhost.remember(scratch.on_duty(), view, facts, message.annotations());
-        if queues.is_empty() {
-            continue;
-        }
-        let shared = message.share(store.services(), queues.len());
-        if facts.persistent {
-            written.add(view, shared.is_some(), queues.len());
-        }
-        let index = batch.push_with(view, facts, message.annotations(), shared);
-        handovers.add(ways.list(&queues), index);
-        if batch.bytes() > BATCH_BYTES_MAX {
-            handovers.send(&Arc::new(std::mem::take(&mut batch)), confirms, |_| {});
-        }
+        outgoing.add(message, (view, facts, message.annotations()), &queues);
     }
-    written.told(store);
-    handovers.send(&Arc::new(batch), confirms, |_| {});
+    outgoing.send();
 }
 
 /// Properties with the delay made negative: consumers see how long the message waited, and no exchange delays it again.

@@ -158,8 +158,9 @@ fn end_of_log(folder: &Path) -> (u64, bool) {
     (end, is_whole)
 }
 
-/// Whether the end of the log is gone and what is left looks as the log of a server that was killed there.
-fn is_shorter_unseen(base: &Path, damaged: &Path) -> bool {
+/// Whether the end of the log is gone and what is left looks as the log of a server that was killed there. Nothing of the metadata or of what
+/// segments hold can tell otherwise.
+pub(super) fn is_shorter_unseen(base: &Path, damaged: &Path) -> bool {
     let (end, is_whole) = end_of_log(damaged);
     let newest =
         list_log_files(&RealDisk, &damaged.join("log")).expect("it is there").last().map(|it| it.first);

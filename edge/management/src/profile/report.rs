@@ -294,7 +294,8 @@ static LOOKING_UP: Mutex<()> = Mutex::new(());
 /// Gives names to what was found.
 fn named<'a>(all: impl Iterator<Item = Found<'a>>) -> (Vec<Frame>, Vec<Stack>) {
     let _alone = LOOKING_UP.lock();
-    let mut symbols = Symbols::default();
+    let all: Vec<Found<'a>> = all.collect();
+    let symbols = Symbols::of(all.iter().map(|found| found.stack));
     let mut frames = Frames::default();
     let mut stacks = Vec::new();
     for Found { stack, waits, labels, value, count } in all {

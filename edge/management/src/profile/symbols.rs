@@ -1,12 +1,21 @@
 //! From addresses to names of functions: Rust paths without hashes, functions that were compiled into others included. Knows
 //! nothing of samples.
 
-use std::collections::HashMap;
+mod dwarf;
+mod elf;
+mod lines;
+mod part;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use addr2line::Loader;
 use platform::{Memory, RealMemory, profile};
+
+use dwarf::{Finder, Place, Places};
+use elf::Elf;
+use part::Pages;
 
 /// The file that runs, also when another one stands in its place since (proc_pid_exe(5)): after an upgrade of the package the
 /// names are still those of the program that runs.
@@ -19,98 +28,102 @@ pub(super) struct Function {
     pub(super) file: Arc<str>,
 }
 
-/// Functions at each address, looked up once. What the lookup keeps of debugging information is freed with it.
-pub(super) struct Symbols {
-    known: HashMap<usize, Arc<[Function]>>,
-    program: Option<Program>,
-}
-
-impl Default for Symbols {
-    fn default() -> Self {
-        Self { known: HashMap::new(), program: Program::open() }
-    }
-}
+/// Functions at addresses, innermost first.
+pub(super) struct Symbols(HashMap<usize, Arc<[Function]>>);
 
 impl Symbols {
-    /// Functions of a stack from the outermost in; callers that nobody knows are left out.
-    pub(super) fn stack(&mut self, addresses: &[usize]) -> Vec<Function> {
-        let mut functions = Vec::with_capacity(addresses.len());
-        for (depth, address) in addresses.iter().enumerate() {
-            // Lookups subtract one, because a caller's address is where it goes on.
-            let address = if depth == 0 { address.saturating_add(1) } else { *address };
-            functions.extend(self.at(address).iter().cloned());
-        }
+    /// Looks up what stands at the addresses of these stacks, innermost first each.
+    pub(super) fn of<'a>(stacks: impl Iterator<Item = &'a [usize]>) -> Symbols {
+        let all: HashSet<usize> = stacks.flat_map(returns).collect();
+        let program = profile::program_mapping();
+        let (mut ours, others): (Vec<usize>, Vec<usize>) =
+            all.into_iter().partition(|address| program.contains(address));
+        ours.sort_unstable();
+        let mut texts = Texts::default();
+        let known = in_program(&ours, &program, &mut texts).unwrap_or_default();
+        // Without the file, or with one that cannot be read, the libraries' way is tried.
+        let rest = others.into_iter().chain(ours.into_iter().skip(known.len()).collect::<Vec<_>>());
+        let rest: Vec<(usize, Arc<[Function]>)> =
+            rest.map(|address| (address, resolve(address, &mut texts).into())).collect();
+        backtrace::clear_symbol_cache();
+        RealMemory::new().release();
+        Symbols(known.into_iter().chain(rest).collect())
+    }
+
+    /// Functions of one of the stacks from the outermost in; callers that nobody knows are left out.
+    pub(super) fn stack(&self, addresses: &[usize]) -> Vec<Function> {
+        let known = returns(addresses).filter_map(|address| self.0.get(&address));
+        let mut functions: Vec<Function> = known.flat_map(|at| at.iter().cloned()).collect();
         functions.reverse();
         functions
     }
-
-    /// Functions at an address, innermost first.
-    fn at(&mut self, address: usize) -> Arc<[Function]> {
-        let program = self.program.as_ref().filter(|program| program.mapping.contains(&address));
-        let resolve = || match program {
-            Some(program) => program.resolve(address),
-            None => resolve(address),
-        };
-        self.known.entry(address).or_insert_with(|| resolve().into()).clone()
-    }
 }
 
-impl Drop for Symbols {
-    fn drop(&mut self) {
-        backtrace::clear_symbol_cache();
-        // The line tables of the whole program were read into memory.
-        RealMemory::new().release();
-    }
+/// Addresses of a stack as lookups want them: they subtract one, because a caller's address is where it goes on.
+fn returns(addresses: &[usize]) -> impl Iterator<Item = usize> {
+    addresses.iter().enumerate().map(|(depth, address)| match depth {
+        0 => address.saturating_add(1),
+        _ => *address,
+    })
 }
 
-/// Debugging information of the program itself.
-struct Program {
-    loader: Loader,
-    mapping: Range<usize>,
+/// Functions at sorted addresses of the program.
+fn in_program(
+    addresses: &[usize],
+    program: &Range<usize>,
+    texts: &mut Texts,
+) -> Option<Vec<(usize, Arc<[Function]>)>> {
+    let pages = Pages::new(File::open(PROGRAM).ok()?).ok()?;
+    let elf = Elf::open(&pages).ok()??;
+    let places: Vec<u64> =
+        addresses.iter().map(|address| (address - program.start).saturating_sub(1) as u64).collect();
+    let mut found = Finder::new(|name| elf.section(name)).ok()?.at(&places);
+    // What is not written in Rust has no debugging information, but symbols.
+    let nameless: Vec<usize> = (0..places.len()).filter(|at| found[*at].functions.is_empty()).collect();
+    let missing: Vec<u64> = nameless.iter().map(|at| places[*at]).collect();
+    for (at, name) in nameless.into_iter().zip(elf.symbols(&missing).unwrap_or_default()) {
+        let file = found[at].file.clone();
+        found[at].functions.extend(name.map(|name| Place { name: name.into(), file }));
+    }
+    let functions = |places: &Places| -> Arc<[Function]> {
+        let all = places.functions.iter().map(|place| texts.function(&demangled(&place.name), &place.file));
+        all.collect::<Vec<_>>().into()
+    };
+    let functions: Vec<Arc<[Function]>> = found.iter().map(functions).collect();
+    Some(addresses.iter().copied().zip(functions).collect())
 }
 
-impl Program {
-    fn open() -> Option<Program> {
-        let mapping = profile::program_mapping();
-        // Without the file, or with one that cannot be read, the libraries' way is tried.
-        let loader = Loader::new(PROGRAM).ok().filter(|_| !mapping.is_empty())?;
-        Some(Program { loader, mapping })
+/// A name of the linker's as it stands in the source, without a hash.
+fn demangled(name: &str) -> String {
+    rustc_demangle::try_demangle(name).map_or_else(|_| name.to_owned(), |name| format!("{name:#}"))
+}
+
+/// Names and files, each once in memory.
+#[derive(Default)]
+struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    fn function(&mut self, name: &str, file: &str) -> Function {
+        Function { name: self.kept(&qualified(&readable(name), file)), file: self.kept(file) }
     }
 
-    /// Functions at an address in the mapping, innermost first.
-    fn resolve(&self, address: usize) -> Vec<Function> {
-        let place = (address - self.mapping.start) as u64 + self.loader.relative_address_base();
-        let place = place.saturating_sub(1);
-        let mut found = Vec::new();
-        if let Ok(mut frames) = self.loader.find_frames(place) {
-            while let Ok(Some(frame)) = frames.next() {
-                let Some(name) = frame.function.as_ref().and_then(|it| it.demangle().ok()) else { continue };
-                let file = frame.location.and_then(|it| it.file).unwrap_or_default();
-                found.push(Function::new(&name, file));
-            }
+    fn kept(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
         }
-        if found.is_empty()
-            && let Some(name) = self.loader.find_symbol(place)
-        {
-            found.push(Function::new(&addr2line::demangle_auto(name.into(), None), ""));
-        }
-        found
-    }
-}
-
-impl Function {
-    fn new(name: &str, file: &str) -> Function {
-        Function { name: qualified(&readable(name), file).into(), file: file.into() }
+        let text: Arc<str> = text.into();
+        self.0.insert(text.clone());
+        text
     }
 }
 
 /// Functions at an address of a library, innermost first.
-fn resolve(address: usize) -> Vec<Function> {
+fn resolve(address: usize, texts: &mut Texts) -> Vec<Function> {
     let mut found = Vec::new();
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         if let Some(name) = symbol.name() {
             let file = symbol.filename().map(|file| file.display().to_string()).unwrap_or_default();
-            found.push(Function::new(&format!("{name:#}"), &file));
+            found.push(texts.function(&format!("{name:#}"), &file));
         }
     });
     found
@@ -185,17 +198,42 @@ mod tests {
 
     #[test]
     fn this_function_is_found_by_name_and_file() {
-        let mut symbols = Symbols::default();
-        let here = resolve as fn(usize) -> Vec<Function> as usize;
+        let here = resolve as fn(usize, &mut Texts) -> Vec<Function> as usize;
+        let inside = here + 40;
+        let symbols = Symbols::of([&[here, inside][..], &[1]].into_iter());
         let functions = symbols.stack(&[here]);
         let innermost = functions.last().expect("it is known");
         assert!(innermost.name.ends_with("symbols::resolve"), "{functions:?}");
         assert!(innermost.file.ends_with("symbols.rs"));
         assert_eq!(symbols.stack(&[1]), []);
-        // What the program's file says, and what libraries are asked for, agree.
-        let names = |functions: Vec<Function>| functions.into_iter().map(|it| it.name).collect::<Vec<_>>();
-        assert_eq!(names(super::resolve(here + 1)), names(symbols.at(here + 1).to_vec()));
-        assert!(symbols.program.is_some());
+    }
+
+    /// Places all over this program: every so many bytes of its code.
+    fn places() -> Vec<usize> {
+        let code = profile::program_mapping();
+        let pages = Pages::new(File::open(PROGRAM).unwrap()).unwrap();
+        let elf = Elf::open(&pages).unwrap().unwrap();
+        let text = elf.section(".text");
+        let begin = code.start + gimli::Reader::offset_id(&text).0 as usize;
+        (begin..begin + gimli::Reader::len(&text)).step_by(9973).take(700).collect()
+    }
+
+    #[test]
+    fn what_the_file_says_is_what_the_library_for_backtraces_says() {
+        let addresses = places();
+        let mut texts = Texts::default();
+        let known = in_program(&addresses, &profile::program_mapping(), &mut texts).expect("it is readable");
+        assert_eq!(known.len(), addresses.len());
+        let (mut same, mut inlined) = (0, 0);
+        // Between functions lies what is never run; the library calls it by the function before.
+        for (address, functions) in known.into_iter().filter(|(_, functions)| !functions.is_empty()) {
+            let expected = resolve(address, &mut texts);
+            let place = address - profile::program_mapping().start;
+            assert_eq!(functions.to_vec(), expected, "at {place:#x} of the file");
+            same += 1;
+            inlined += usize::from(functions.len() > 1);
+        }
+        assert!(same > 300 && inlined > 20, "{same} with names, {inlined} with functions compiled into them");
     }
 
     #[test]

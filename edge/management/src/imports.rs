@@ -157,7 +157,8 @@ pub fn import(
     if unsupported == Unsupported::Refused && !left.is_empty() {
         return Err(format!(
             "the document has {}, which Warren does not have yet ({}); nothing was imported. With --skip-unsupported \
-             (over HTTP: ?skip_unsupported=true) everything else is, and what is left out is listed",
+             (over HTTP: ?skip_unsupported=true, at a start: warren.definitions.skip_unsupported = true) everything else is, and what is left \
+             out is listed",
             counted(&left),
             named(&left)
         ));

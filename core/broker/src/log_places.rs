@@ -173,7 +173,7 @@ impl Services {
 
     /// Reads a block from the log.
     pub(crate) fn read_logged(self: &Arc<Self>, queue: QueueId, token: BlockToken, block: LoggedBlock) {
-        self.segments.submit_fetch(queue.0, token.0, Box::new(self.source(queue, block, Holes::default())));
+        self.segments.submit_fetch(queue.0, token.0, Box::new(self.source(queue, block, None)));
     }
 
     /// Copies a block from the log to a segment.
@@ -184,10 +184,10 @@ impl Services {
         block: LoggedBlock,
         holes: Holes,
     ) {
-        self.segments.submit_move(queue.0, token.0, Box::new(self.source(queue, block, holes)));
+        self.segments.submit_move(queue.0, token.0, Box::new(self.source(queue, block, Some(holes))));
     }
 
-    fn source(self: &Arc<Self>, queue: QueueId, block: LoggedBlock, holes: Holes) -> FromLog {
+    fn source(self: &Arc<Self>, queue: QueueId, block: LoggedBlock, holes: Option<Holes>) -> FromLog {
         FromLog { services: Arc::downgrade(self), queue, block, holes }
     }
 }
@@ -211,8 +211,8 @@ struct FromLog {
     services: Weak<Services>,
     queue: QueueId,
     block: LoggedBlock,
-    /// What it is wanted without.
-    holes: Holes,
+    /// What it is wanted without, as it is written to a segment; as it is in memory when it is only read.
+    holes: Option<Holes>,
 }
 
 impl BlockSource for FromLog {
@@ -226,7 +226,10 @@ impl BlockSource for FromLog {
         let LogRange { position, bytes } = self.block.range;
         let read = services.log.read_range(Position(position), bytes)?;
         let whole = assemble(read, self.queue.0, &self.block)?;
-        self.holes.punch(whole).ok_or(SegmentError::NotInLog { position })
+        match &self.holes {
+            Some(holes) => holes.punch(whole).ok_or(SegmentError::NotInLog { position }),
+            None => Ok(whole),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod log_waiters;
 mod parts;
 mod segment_answers;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -341,11 +342,11 @@ impl Services {
     }
 
     pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<Vec<u8>>) {
-        self.segments.submit_write(queue.id.0, token.0, SharedBlock(bytes));
+        self.segments.submit_write_as(queue.id.0, token.0, SharedBlock(bytes), queues::pack_block);
     }
 
     pub(crate) fn read_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
-        self.segments.submit_read(queue.id.0, token.0, location(place));
+        self.segments.submit_read_as(queue.id.0, token.0, location(place), unpack);
     }
 
     pub(crate) fn move_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace, holes: Holes) {
@@ -425,6 +426,15 @@ impl Services {
         self.random.fill(&mut bytes);
         bytes
     }
+}
+
+/// A block as queues know it, of what a segment has; it stays where it is in memory unless it is packed.
+fn unpack(block: Vec<u8>) -> Option<Vec<u8>> {
+    let unpacked = match queues::unpack_block(&block)? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(whole) => Some(whole),
+    };
+    Some(unpacked.unwrap_or(block))
 }
 
 fn location(place: BlockPlace) -> commitlog::BlockLocation {

@@ -27,7 +27,8 @@ pub use message::{
     MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
 pub use record::{
-    BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, settled,
+    BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
+    settled, unpack_block,
 };
 pub use totals::{DeliveryTotals, QueueTotals};
 pub use unique::UniqueKey;

@@ -9,13 +9,17 @@
 //! ```
 //!
 //! `length` counts everything after itself. The body is what is left; with flag 8 that is a reference, `body id u64 | bytes u32`.
-//! In blocks of segments, flag 16 alone stands for so many settled messages as the properties would have bytes.
+//! In blocks of segments, flag 16 alone stands for so many settled messages as the properties would have bytes, and flag 32 alone begins a
+//! run of so many messages that differ in their bodies only.
 //! Documented in `docs/formats/queue-records.md`.
 
 mod alike;
+mod packed;
 
 pub(crate) use alike::{Run, run_bytes, runs, write_run};
 pub use alike::{begins_with_message, each_enqueued};
+pub(crate) use packed::{Item, pack_anew, settled_in_run};
+pub use packed::{PackedRun, pack_block, unpack_block};
 
 use std::ops::Range;
 
@@ -80,17 +84,22 @@ pub struct BlockPlace {
     pub bytes: u32,
 }
 
-const LENGTH_BYTES: usize = 4;
+/// Bytes of the length that a stored message begins with.
+pub(crate) const LENGTH_BYTES: usize = 4;
 const FIXED_BYTES: usize = 16;
 
 /// Bytes of the placeholder for consecutive settled messages of a block.
 pub const HOLES_BYTES: usize = FIXED_BYTES;
+/// Bytes of a run of a block beside what its messages have in common, and what it has of each.
+pub(crate) const RUN_BYTES: usize = FIXED_BYTES;
 
 const FLAG_PERSISTENT: u8 = 1;
 const FLAG_EXPIRES: u8 = 4;
 const FLAG_SHARED: u8 = 8;
 /// Alone: placeholders for as many messages as the properties would have bytes.
 const FLAG_HOLES: u8 = 16;
+/// Alone: a run of as many messages as the properties would have bytes.
+const FLAG_RUN: u8 = 32;
 const SHARED_BYTES: usize = 12;
 const SETTLED_BYTES: usize = 16;
 
@@ -197,6 +206,8 @@ pub enum InBlock<'a> {
     Message(Stored<'a>),
     /// So many messages, at least one, that were settled when the block was written anew.
     Holes(u32),
+    /// Messages that differ in their bodies only.
+    Run(PackedRun<'a>),
 }
 
 /// Appends a placeholder for `count` settled messages; only in blocks of segments.
@@ -223,7 +234,11 @@ pub(crate) fn holes(count: u32) -> [u8; HOLES_BYTES] {
 /// Parses what stands first in these bytes of a block; also returns how many bytes it takes. `None` when damaged.
 #[inline]
 pub fn parse_in_block(bytes: &[u8]) -> Option<(InBlock<'_>, usize)> {
-    if bytes.get(4).is_some_and(|flags| flags & FLAG_HOLES != 0) {
+    let flags = bytes.get(4).copied().unwrap_or(0);
+    if flags & FLAG_RUN != 0 {
+        return PackedRun::parse(bytes).map(|(run, taken)| (InBlock::Run(run), taken));
+    }
+    if flags & FLAG_HOLES != 0 {
         let count = u32_at(bytes, 8)?;
         let is_one = count > 0 && bytes.get(..HOLES_BYTES)? == holes(count);
         return is_one.then_some((InBlock::Holes(count), HOLES_BYTES));

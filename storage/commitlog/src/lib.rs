@@ -23,8 +23,8 @@ pub use log::{
 };
 pub use position::Position;
 pub use segment::{
-    BLOCK_BYTES_MAX, BlockChange, BlockLocation, BlockSource, ScanEnd, SegmentError, SegmentFile, SegmentIo,
-    SegmentListener, SegmentOptions, Segments, list_segments, segments_exist,
+    BLOCK_BYTES_MAX, BlockChange, BlockForm, BlockLocation, BlockReading, BlockSource, ScanEnd, SegmentError,
+    SegmentFile, SegmentIo, SegmentListener, SegmentOptions, Segments, list_segments, segments_exist,
 };
 pub use snapshot::{
     Snapshot, SnapshotError, SnapshotFile, read_all_snapshots, read_latest_snapshot, write_snapshot,

@@ -77,7 +77,7 @@ impl Offline {
                     Ok(bytes) => bytes,
                     Err(error) => remains(&reading.log, id.0, block).ok_or(error)?.bytes,
                 };
-                let at = segments.write_block(id.0, &bytes)?;
+                let at = segments.write_block(id.0, &queues::pack_block(&bytes))?;
                 Ok(BlockPlace { segment: at.segment, offset: at.offset.into(), bytes: at.len })
             })?;
             segments.sync(id.0)?;

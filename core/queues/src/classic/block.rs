@@ -1,16 +1,18 @@
 //! A block: consecutive messages of one priority level, in memory, on disk, or both.
 
 mod alike;
+mod copy;
 
 pub(crate) use alike::AddedAlike;
+pub(crate) use copy::Heads;
 
 use std::sync::Arc;
 
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
 use crate::body::{BodyBytes, HeldBody, SharedBody};
-use crate::logged::{LogRange, Logged, Place, Remains};
-use crate::record::{self, BlockPlace, InBlock, Stored};
+use crate::logged::{LogRange, Logged, Place};
+use crate::record::{self, BlockPlace, Stored};
 
 /// Bytes of messages after which a block is closed and a new one begun.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
@@ -65,6 +67,10 @@ struct Content {
     data: Data,
     entries: Vec<Entry>,
     logged: Logged,
+    /// What the copy on disk has beside bodies.
+    overhead: copy::Overhead,
+    /// What the copy that is being written will have.
+    copying: copy::Copied,
 }
 
 /// The offset in the segment of a block that lies in the log.
@@ -99,8 +105,11 @@ pub(crate) struct Block {
     pub(crate) unacked: u32,
     /// Persistent messages, settled ones included.
     pub(crate) persistent: u32,
-    /// Stored bytes of messages not yet settled, without shared bodies; about so many when some were settled whose sizes were not known.
+    /// Bytes of messages not yet settled, without shared bodies: as they are stored, or of the copy on disk once there is one. About so many
+    /// when some were settled whose sizes were not known.
     pub(crate) live_bytes: u32,
+    /// What messages have in common.
+    pub(crate) heads: Heads,
     /// So many of the first messages are settled; acks mostly come in order.
     settled_first: u32,
     /// Copy on disk: segment, offset, and bytes, of which there are none without a copy. In the log: position, [`IN_LOG`], bytes.
@@ -131,15 +140,23 @@ pub(crate) struct PlacedOnDisk {
     pub(crate) expires: bool,
     /// Bytes of bodies of messages that are not settled.
     pub(crate) body_bytes: u64,
-    /// Stored bytes of these messages, if the record tells.
+    /// Bytes of the copy that are of these messages, if the record tells.
     pub(crate) live_bytes: Option<u32>,
+    /// What they have in common, if the record tells.
+    pub(crate) heads: Heads,
     /// Places in the block of messages with shared bodies, ascending.
     pub(crate) bodies: Vec<(u32, SharedBody)>,
 }
 
 impl Content {
     fn open(bytes: Vec<u8>) -> Content {
-        Content { data: Data::Open(bytes), entries: Vec::new(), logged: Logged::default() }
+        Content {
+            data: Data::Open(bytes),
+            entries: Vec::new(),
+            logged: Logged::default(),
+            overhead: copy::Overhead::default(),
+            copying: copy::Copied::default(),
+        }
     }
 
     /// Whether it may be kept for the next messages of a queue that is empty now.
@@ -172,6 +189,7 @@ impl Content {
         }
         self.entries.clear();
         self.logged = Logged::default();
+        (self.overhead, self.copying) = Default::default();
         self
     }
 }
@@ -190,6 +208,7 @@ impl Block {
             unacked: 0,
             persistent: 0,
             live_bytes: 0,
+            heads: Heads::default(),
             settled_first: 0,
             segment: 0,
             segment_offset: 0,
@@ -207,7 +226,8 @@ impl Block {
 
     /// A block known only from a state record: bytes on disk, some messages settled. `None` when there can be no such block.
     pub(crate) fn on_disk(known: PlacedOnDisk) -> Option<Block> {
-        let PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, bodies } = known;
+        let PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, heads, bodies } =
+            known;
         let live = (0..count).filter(|index| !settled.contains(*index)).count() as u32;
         let is_possible = match place {
             Place::Segment(place) => place.offset < IN_LOG.into(),
@@ -217,13 +237,13 @@ impl Block {
         let is_gapped = live < count - settled_first;
         let marks = is_gapped.then(|| Box::new(Marks { settled, ..Marks::default() }));
         let share = u64::from(place.bytes()) * u64::from(live) / u64::from(count.max(1));
-        // In the log they may take less than when they are stored.
-        let live_bytes_max = if let Place::Segment(place) = place { place.bytes } else { u32::MAX };
         let mut block = Block {
             count,
             live,
             persistent: live,
-            live_bytes: live_bytes.unwrap_or(share as u32).min(live_bytes_max),
+            // Before version 6 they counted as they are stored.
+            live_bytes: live_bytes.unwrap_or(share as u32).min(place.bytes()),
+            heads,
             settled_first,
             expires,
             synced: true,
@@ -402,19 +422,6 @@ impl Block {
         self.data_bytes() + self.held_bytes()
     }
 
-    /// Bytes of its messages as they are stored, those included that are settled. In the log they may take less; of those whose sizes are not
-    /// known nothing is known but that they were like the others.
-    pub(crate) fn whole_bytes(&self) -> usize {
-        match (&self.content, self.log_range()) {
-            (Some(content), _) => content.data_len(),
-            (None, None) => self.segment_bytes as usize,
-            (None, Some(range)) => {
-                let share = u64::from(self.live_bytes) * u64::from(self.count) / u64::from(self.live.max(1));
-                (share as usize).max(range.bytes as usize)
-            }
-        }
-    }
-
     /// Bytes of message data, in memory or on disk.
     pub(crate) fn stored_size(&self) -> usize {
         self.whole_bytes() + self.shared().map_or(0, BlockBodies::added_bytes)
@@ -465,9 +472,11 @@ impl Block {
         let (bytes, entries) = self.open_content();
         let offset = bytes.len();
         write(bytes);
-        let stored_bytes = (bytes.len() - offset) as u32;
+        let stored_bytes = bytes.len() - offset;
         entries.push(Entry::new(offset, body_bytes));
-        self.live_bytes += stored_bytes;
+        self.live_bytes += stored_bytes as u32;
+        let own_bytes = if shared.is_some() { 0 } else { body_bytes };
+        self.heads.add(stored_bytes.saturating_sub(own_bytes));
         let (index, is_first_persistent) = (self.count, self.persistent == 0);
         if persistent {
             self.persistent += 1;
@@ -542,74 +551,6 @@ impl Block {
         let has_data = self.has_data();
         let shared = self.marks.as_mut().and_then(|marks| marks.bodies.as_mut());
         has_data && shared.is_none_or(|shared| shared.fill(bodies))
-    }
-
-    fn fill_data(&mut self, bytes: Vec<u8>) -> bool {
-        let mut entries = Vec::with_capacity(self.count as usize);
-        let (mut at, mut live_bytes) = (0, 0);
-        while let index = entries.len() as u32
-            && index < self.count
-        {
-            let Some((found, taken)) = record::parse_in_block(&bytes[at..]) else { return false };
-            match found {
-                InBlock::Message(stored) => {
-                    if !self.is_settled_at(index) {
-                        let known = self.shared().and_then(|bodies| bodies.id(index));
-                        if stored.shared.map(|shared| shared.id) != known {
-                            return false;
-                        }
-                        live_bytes += taken as u32;
-                    }
-                    entries.push(Entry::new(at, stored.body_bytes()));
-                }
-                InBlock::Holes(count) => {
-                    let is_inside = count <= self.count - index;
-                    if !is_inside || !(index..index + count).all(|index| self.is_settled_at(index)) {
-                        return false;
-                    }
-                    (0..count).for_each(|_| entries.push(Entry::new(at, 0)));
-                }
-            }
-            at += taken;
-        }
-        if at != bytes.len() {
-            return false;
-        }
-        let (data, logged) = (Data::Closed(Arc::new(bytes)), Logged::default());
-        self.content = Some(Box::new(Content { data, entries, logged }));
-        self.live_bytes = live_bytes;
-        true
-    }
-
-    /// Offline only: this is all that is left of its copy on disk. False when it is not of this block.
-    pub(crate) fn lose(&mut self, remains: Remains) -> bool {
-        for index in remains.missing.into_iter().flatten() {
-            let number = self.first + u64::from(index);
-            self.settle(number);
-            self.take_body(number);
-        }
-        let is_own = self.fill_data(remains.bytes);
-        if is_own {
-            self.evict();
-        }
-        is_own
-    }
-
-    /// Whether it is known where each of its messages is in its bytes.
-    pub(crate) fn knows_sizes(&self) -> bool {
-        self.content.is_some()
-    }
-
-    /// Messages with these indices are being settled: their bytes do not count any more. When their sizes are not known, they have
-    /// their share of what lives.
-    fn forget_live_bytes(&mut self, indices: std::ops::Range<u32>) {
-        let (count, live) = (indices.end - indices.start, self.live);
-        let bytes = match &self.content {
-            _ if count >= live => self.live_bytes,
-            Some(content) => content.stored_len(indices) as u32,
-            None => (u64::from(self.live_bytes) * u64::from(count) / u64::from(live)) as u32,
-        };
-        self.live_bytes = self.live_bytes.saturating_sub(bytes);
     }
 
     fn index(&self, number: u64) -> u32 {

@@ -107,7 +107,7 @@ impl Classic {
             let Some(place) = block.place() else { continue };
             let counted = if let Place::Segment(_) = place { &mut in_segments } else { &mut in_log };
             counted.add(place, block.live_bytes);
-            let has_room = block.live_bytes <= place.bytes() || block.log_range().is_some();
+            let has_room = block.live_bytes <= place.bytes();
             is_possible &= has_room && (block.live > 0 || block.live_bytes == 0);
         }
         is_possible &= self.all_segment_bytes == self.segments.values().map(|held| held.bytes).sum::<u64>();

@@ -80,7 +80,8 @@ impl Classic {
     pub(super) fn leave_in_log(&mut self, at: usize, first: u64, range: LogRange, fx: &mut impl Effects) {
         let Some(block) = self.levels[at].block_mut(first) else { return };
         block.writing = true;
-        block.put_at(Place::Log(range));
+        block.begin_copy(false);
+        block.copied_to(Place::Log(range));
         fx.keep_in_log(token(at, block), range);
         let live_bytes = block.live_bytes;
         self.occupy(Place::Log(range), live_bytes);

@@ -323,8 +323,12 @@ impl Level {
         }
         let block = self.blocks.back_mut().expect("just begun or continued");
         let shared = parsed.shared.map(|shared| (SharedBody::named(shared.id, shared.bytes), None));
-        block.push(parsed.persistent, parsed.expiry_ms.is_some(), parsed.body_bytes(), shared, |out| {
-            out.extend_from_slice(stored);
+        let own_bytes = shared.is_none().then_some(parsed.message.body.len());
+        block.restore(stored, own_bytes, |block| {
+            let (persistent, expires) = (parsed.persistent, parsed.expiry_ms.is_some());
+            block.push(persistent, expires, parsed.body_bytes(), shared, |out| {
+                out.extend_from_slice(stored);
+            });
         });
         enqueued.into_iter().for_each(|record| block.note_logged(record, 1));
         self.next = number + 1;

@@ -267,7 +267,8 @@ impl Referee {
     fn read(&self, own: &OwnBytes) -> Vec<u8> {
         match own {
             OwnBytes::Segment(at) => {
-                self.disk.get(&(at.segment, at.offset)).expect("what is read is there").0.to_vec()
+                let block = &self.disk.get(&(at.segment, at.offset)).expect("what is read is there").0;
+                record::unpack_block(block).expect("it is a block").into_owned()
             }
             OwnBytes::Log(block) => self.fetch(block),
         }
@@ -668,6 +669,7 @@ impl History {
             self.referee.segment += 1;
         }
         let segment = self.referee.segment;
+        let bytes = Arc::new(record::pack_block(&bytes).into_owned());
         let place = BlockPlace { segment, offset: at, bytes: bytes.len() as u32 };
         self.referee.disk.insert((place.segment, at), (bytes, false));
         self.queue.block_written(token, Some(place), &mut self.referee);

@@ -3,24 +3,24 @@
 //! State record (integers big-endian), see `docs/formats/queue-records.md`:
 //!
 //! ```text
-//! version u8 = 5 | levels u8 | per level: next number u64 | blocks u32 | per block:
+//! version u8 = 6 | levels u8 | per level: next number u64 | blocks u32 | per block:
 //!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | live body bytes u64
-//!     | live bytes u32 | words u32 | settled words u64...
+//!     | live bytes u32 | runs u16 | longest head u16 | words u32 | settled words u64...
 //!   2 | messages u32 | per message: number u64, stored message
 //!   3 | first u64 | count u32 | expires u8 | log position u64 | bytes u32 | live body bytes u64
-//!     | live bytes u32 | words u32 | settled words u64...
+//!     | live bytes u32 | runs u16 | longest head u16 | words u32 | settled words u64...
 //!   4 | as 1 | shared u32 | per message with a shared body: index u32 | body id u64 | body bytes u32
 //!   5 | as 3 | shared u32 | per message with a shared body, as 4
 //! ```
 //!
-//! Version 4 did not have the live bytes of blocks, and their segments no placeholders for several messages. Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
+//! Version 5 did not have runs and longest heads, and no segments with packed blocks. Version 4 did not have the live bytes of blocks, and their segments no placeholders for several messages. Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::bitmap::Bitmap;
-use super::block::{Block, PlacedOnDisk};
+use super::block::{Block, Heads, PlacedOnDisk};
 use super::level::Level;
 use super::machine::{Classic, Written};
 use crate::arguments::QueueConfig;
@@ -30,9 +30,11 @@ use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun, SharedRef};
 use RecordError::Damaged;
 
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 /// The oldest version that tells the live bytes of blocks.
 const VERSION_LIVE_BYTES: u8 = 5;
+/// The oldest version that tells what messages of blocks have in common.
+const VERSION_HEADS: u8 = 6;
 /// The oldest version that is read.
 const VERSION_MIN: u8 = 2;
 const PLACED: u8 = 1;
@@ -100,6 +102,8 @@ fn write_block(out: &mut Vec<u8>, block: &Block) {
         out.extend_from_slice(&place.bytes().to_be_bytes());
         out.extend_from_slice(&block.live_persistent_body_bytes().to_be_bytes());
         out.extend_from_slice(&block.live_persistent_bytes().to_be_bytes());
+        out.extend_from_slice(&block.heads.runs.to_be_bytes());
+        out.extend_from_slice(&block.heads.longest.to_be_bytes());
         out.extend_from_slice(&(gone.words().len() as u32).to_be_bytes());
         gone.words().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         if shared > 0 {
@@ -137,6 +141,10 @@ impl<'a> Reader<'a> {
 
     fn u8(&mut self) -> Result<u8, RecordError> {
         Ok(self.bytes(1)?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16, RecordError> {
+        Ok(u16::from_be_bytes(self.bytes(2)?.try_into().expect("two bytes")))
     }
 
     fn u32(&mut self) -> Result<u32, RecordError> {
@@ -370,7 +378,8 @@ impl Recovering {
             for block in level.blocks_mut() {
                 block.close();
                 if let Some(range) = block.place_in_log(1).filter(|_| block.place().is_none()) {
-                    block.put_at(Place::Log(range));
+                    block.begin_copy(false);
+                    block.copied_to(Place::Log(range));
                     block.evict();
                 }
             }
@@ -465,7 +474,7 @@ impl Recovering {
             let at = self.level_at(nth);
             for block in self.levels[nth].blocks_mut() {
                 if let Some(logged) = PlacedBlock::of(at, block).and_then(|placed| placed.logged()) {
-                    block.put_at(Place::Segment(copy(&logged)?));
+                    block.copied_as_it_was(Place::Segment(copy(&logged)?));
                     // A block that was left in the log was never in a segment before.
                     block.synced = true;
                 }
@@ -497,6 +506,11 @@ fn read_block(reader: &mut Reader<'_>, version: u8, level: &mut Level) -> Result
             let place = read_place(reader, kind)?;
             let body_bytes = reader.u64()?;
             let live_bytes = if version < VERSION_LIVE_BYTES { None } else { Some(reader.u32()?) };
+            let heads = if version < VERSION_HEADS {
+                Heads::default()
+            } else {
+                Heads { runs: reader.u16()?, longest: reader.u16()? }
+            };
             let words = reader.u32()? as usize;
             let bytes = reader.bytes(words.checked_mul(8).ok_or(Damaged)?)?;
             let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("chunks of eight"));
@@ -508,7 +522,7 @@ fn read_block(reader: &mut Reader<'_>, version: u8, level: &mut Level) -> Result
                 bodies.push((index, SharedBody::named(reader.u64()?, reader.u32()?)));
             }
             let known =
-                PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, bodies };
+                PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, heads, bodies };
             level.restore_block(Block::on_disk(known).ok_or(Damaged)?);
         }
         INLINE => {
@@ -574,11 +588,20 @@ mod tests {
         [&head[..], &block, place, &rest].concat()
     }
 
-    /// The same as the version of today has it, with 74 bytes that live.
-    fn state_of_today(kind: u8, place: &[u8]) -> Vec<u8> {
+    /// The same as version 5 has it, with 74 bytes that live.
+    fn state_of_5(kind: u8, place: &[u8]) -> Vec<u8> {
         let mut state = state(5, kind, place);
         let at = state.len() - 12;
         state.splice(at..at, [0, 0, 0, 74]);
+        state
+    }
+
+    /// The same as the version of today has it, with two runs.
+    fn state_of_today(kind: u8, place: &[u8]) -> Vec<u8> {
+        let mut state = state_of_5(kind, place);
+        state[0] = 6;
+        let at = state.len() - 12;
+        state.splice(at..at, [0, 2, 0, 17]);
         state
     }
 
@@ -590,15 +613,14 @@ mod tests {
         recovering.apply(RecordKind::State, bytes, &(0..9)).expect("it can be read");
         let mut written = Vec::new();
         recovering.write_state(&mut written);
-        let mut today = [&[5], &bytes[1..]].concat();
-        if bytes[0] < 5 {
+        let mut today = [&[6], &bytes[1..]].concat();
+        let is_body_bytes = |body_bytes: &[u8]| body_bytes == [0, 0, 0, 0, 0, 0, 0, 70];
+        let at = bytes.windows(8).rposition(is_body_bytes).expect("one block") + 8;
+        match bytes[0] {
             // Two messages of three live: so much of 90 bytes.
-            let at = bytes
-                .windows(8)
-                .rposition(|body_bytes| body_bytes == [0, 0, 0, 0, 0, 0, 0, 70])
-                .expect("one block")
-                + 8;
-            today.splice(at..at, [0, 0, 0, 60]);
+            2..=4 => drop(today.splice(at..at, [0, 0, 0, 60, 0, 0, 0, 0])),
+            5 => drop(today.splice(at + 4..at + 4, [0, 0, 0, 0])),
+            _ => {}
         }
         assert_eq!(written, today, "the version of today, and nothing else changes");
         recovering.placed_blocks().collect()
@@ -619,8 +641,10 @@ mod tests {
         let shared = [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 60];
         assert_eq!(placed(&[state(4, PLACED_SHARED, &IN_SEGMENT), shared.to_vec()].concat()), [block]);
         assert_eq!(placed(&[state(4, LOGGED_SHARED, &IN_LOG), shared.to_vec()].concat()), [in_log]);
-        assert_eq!(placed(&state_of_today(PLACED, &IN_SEGMENT)), [block]);
-        assert_eq!(placed(&state_of_today(LOGGED, &IN_LOG)), [in_log]);
+        for state in [state_of_5, state_of_today] {
+            assert_eq!(placed(&state(PLACED, &IN_SEGMENT)), [block]);
+            assert_eq!(placed(&state(LOGGED, &IN_LOG)), [in_log]);
+        }
         assert_eq!(placed(&[state_of_today(PLACED_SHARED, &IN_SEGMENT), shared.to_vec()].concat()), [block]);
         assert_eq!(placed(&[state_of_today(LOGGED_SHARED, &IN_LOG), shared.to_vec()].concat()), [in_log]);
     }

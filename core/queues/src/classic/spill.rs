@@ -19,6 +19,9 @@ const INLINE_BYTES_MAX: u32 = 16 * 1024;
 /// What a state record says of a block that lies somewhere else, bytes, about.
 const PLACED_BYTES: u64 = 48;
 
+/// What it says of each message that it carries itself, beside the message.
+const INLINE_MESSAGE_BYTES: u64 = 8;
+
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Checkpoint {
@@ -262,8 +265,7 @@ impl Classic {
             let is_late = self.checkpoint.is_closing() && block.place().is_some() && !block.has_data();
             let (before, live_bytes) = (block.place(), block.live_bytes);
             if let Some(place) = place.filter(|_| !is_late) {
-                block.put_at(Place::Segment(place));
-                block.learn_live_bytes();
+                block.copied_to(Place::Segment(place));
                 block.synced = false;
                 let is_free = block.live > 0 && block.has_data() && !block.reading;
                 if may_go && is_free && !needed.has(block) {
@@ -411,9 +413,11 @@ impl Classic {
                 }
                 match block.place() {
                     Some(Place::Segment(place)) if moves && !block.writing => {
+                        block.begin_copy(true);
                         fx.move_block(token(at, block), place, block.holes());
                     }
                     Some(Place::Log(range)) if range.touches(vacate) && !block.writing => {
+                        block.begin_copy(true);
                         fx.move_logged(token(at, block), logged(at, block, range), block.holes());
                     }
                     None if block.writing => {
@@ -429,7 +433,8 @@ impl Classic {
                             |range: &LogRange| !range.touches(vacate) && block.live_bytes > INLINE_BYTES_MAX;
                         if let Some(range) = range.filter(stays) {
                             block.writing = true;
-                            block.put_at(Place::Log(range));
+                            block.begin_copy(false);
+                            block.copied_to(Place::Log(range));
                             left_in_log.push((Place::Log(range), block.live_bytes));
                             fx.keep_in_log(token(at, block), range);
                             continue;
@@ -466,18 +471,16 @@ impl Classic {
     }
 
     fn block_checkpoint_bytes(&self, block: &Block) -> u64 {
-        let kept_bytes = block.kept_bytes();
         if block.place().is_some() {
             return PLACED_BYTES;
         }
         if block.live_bytes <= INLINE_BYTES_MAX {
-            return kept_bytes;
+            return u64::from(block.live_bytes) + u64::from(block.live) * INLINE_MESSAGE_BYTES;
         }
         if block.place_in_log(self.oldest_log).is_some() {
             return PLACED_BYTES;
         }
-        let whole_bytes = block.data_bytes() as u64;
-        PLACED_BYTES + if kept_bytes * 2 < whole_bytes { kept_bytes } else { whole_bytes }
+        PLACED_BYTES + block.written_bytes()
     }
 
     fn sync_checkpoint(&mut self, fx: &mut impl Effects) {

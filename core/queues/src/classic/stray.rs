@@ -2,7 +2,7 @@
 //! neither their numbers nor what of them was settled.
 
 use super::bitmap::Bitmap;
-use super::block::{Block, PlacedOnDisk};
+use super::block::{Block, Heads, PlacedOnDisk};
 use super::recovery::Recovering;
 use crate::body::SharedBody;
 use crate::logged::Place;
@@ -16,6 +16,7 @@ pub struct StrayBlock {
     gone: Bitmap,
     live: u32,
     live_bytes: u32,
+    whole_bytes: u64,
     expires: bool,
     body_bytes: u64,
     bodies: Vec<(u32, SharedBody)>,
@@ -37,10 +38,19 @@ impl StrayBlock {
         bytes: &[u8],
         mut keep: impl FnMut(&Stored<'_>, &[u8]) -> bool,
     ) -> Option<StrayBlock> {
-        let (count, live, live_bytes, body_bytes, expires) = (0, 0, 0, 0, false);
-        let (gone, bodies) = (Bitmap::EMPTY, Vec::new());
-        let mut block = StrayBlock { place, count, gone, live, live_bytes, expires, body_bytes, bodies };
-        let mut rest = bytes;
+        let mut block = StrayBlock {
+            place,
+            count: 0,
+            gone: Bitmap::EMPTY,
+            live: 0,
+            live_bytes: 0,
+            whole_bytes: 0,
+            expires: false,
+            body_bytes: 0,
+            bodies: Vec::new(),
+        };
+        let whole = record::unpack_block(bytes)?;
+        let mut rest = &whole[..];
         while !rest.is_empty() {
             let (found, taken) = record::parse_in_block(rest)?;
             match found {
@@ -49,6 +59,7 @@ impl StrayBlock {
                     block.add(&stored, taken, is_kept);
                 }
                 InBlock::Holes(count) => block.add_holes(count)?,
+                InBlock::Run(_) => return None,
             }
             rest = &rest[taken..];
         }
@@ -68,6 +79,7 @@ impl StrayBlock {
     fn add(&mut self, stored: &Stored<'_>, stored_bytes: usize, is_kept: bool) {
         let index = self.count;
         self.count += 1;
+        self.whole_bytes += stored_bytes as u64;
         if !is_kept {
             self.gone.insert(index);
             return;
@@ -86,8 +98,20 @@ impl StrayBlock {
 
     fn into_block(self, first: u64) -> Option<Block> {
         let StrayBlock { place, count, gone: settled, live_bytes, expires, body_bytes, bodies, .. } = self;
-        let (place, live_bytes) = (Place::Segment(place), Some(live_bytes));
-        Block::on_disk(PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, bodies })
+        let bytes = u64::from(live_bytes) * u64::from(place.bytes) / self.whole_bytes.max(1);
+        let live_bytes = Some(u32::try_from(bytes).unwrap_or(u32::MAX));
+        let (place, heads) = (Place::Segment(place), Heads::default());
+        Block::on_disk(PlacedOnDisk {
+            first,
+            count,
+            place,
+            settled,
+            expires,
+            body_bytes,
+            live_bytes,
+            heads,
+            bodies,
+        })
     }
 }
 

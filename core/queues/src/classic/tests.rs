@@ -20,7 +20,7 @@ use stdx::ConnectionId;
 
 use super::{Classic, Gone, Holes, Recovering};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes};
-use crate::record::{BlockPlace, RecordKind, SettledRun};
+use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, BodyBytes, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, HeldBody,
     IncomingMessage, MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
@@ -234,6 +234,7 @@ impl Bench {
             }
             for (token, bytes) in std::mem::take(&mut self.world.writes) {
                 let seq = MessageSeq(token.0);
+                let bytes = Arc::new(record::pack_block(&bytes).into_owned());
                 let offset = (u64::from(seq.level()) << 24) + seq.number();
                 let place = BlockPlace { segment: self.segment, offset, bytes: bytes.len() as u32 };
                 self.disk.insert(offset, bytes);
@@ -241,7 +242,9 @@ impl Bench {
             }
             for (token, own, bodies) in std::mem::take(&mut self.world.reads) {
                 let bytes = own.map(|own| match own {
-                    OwnBytes::Segment(place) => self.disk[&place.offset].to_vec(),
+                    OwnBytes::Segment(place) => {
+                        record::unpack_block(&self.disk[&place.offset]).expect("a block").into_owned()
+                    }
                     OwnBytes::Log(block) => self.world.fetch(&block),
                 });
                 let held = |body: SharedBody| HeldBody { bytes: self.shared[&body.id()].clone(), body };

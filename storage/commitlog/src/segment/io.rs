@@ -1,6 +1,7 @@
 //! Threads that do segment operations for callers who must not wait. Per stream, operations are done in the order they were
 //! submitted, except that reads overtake all others; between streams there is no order. Knows nothing of queues.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use platform::thread;
 
 use super::names::folder_of;
-use super::queue::{Job, JobQueue, SyncGroup};
+use super::queue::{BlockForm, BlockReading, Job, JobQueue, SyncGroup};
 use super::{BlockLocation, SegmentError, Segments};
 use crate::bytes::offset_of;
 
@@ -102,14 +103,30 @@ impl SegmentIo {
 
     /// Adds a block to the stream; answered by [`SegmentListener::written`].
     pub fn submit_write(&self, stream: u64, token: u64, block: impl AsRef<[u8]> + Send + 'static) {
+        self.submit_write_as(stream, token, block, |block| Cow::Borrowed(block));
+    }
+
+    /// The same of a block of which `form`, called on the I/O thread, makes what is written.
+    pub fn submit_write_as(
+        &self,
+        stream: u64,
+        token: u64,
+        block: impl AsRef<[u8]> + Send + 'static,
+        form: BlockForm,
+    ) {
         self.shared.queued_bytes.fetch_add(offset_of(block.as_ref().len()), Ordering::Relaxed);
-        self.queue_of(stream).push(Job::Write { stream, token, block: Box::new(block) });
+        self.queue_of(stream).push(Job::Write { stream, token, block: Box::new(block), form });
     }
 
     /// Reads a block; answered by [`SegmentListener::read`].
     pub fn submit_read(&self, stream: u64, token: u64, location: BlockLocation) {
+        self.submit_read_as(stream, token, location, Some);
+    }
+
+    /// The same of a block of which `reading`, called on the I/O thread, makes what is told.
+    pub fn submit_read_as(&self, stream: u64, token: u64, location: BlockLocation, reading: BlockReading) {
         self.shared.queued_bytes.fetch_add(u64::from(location.len), Ordering::Relaxed);
-        self.queue_of(stream).push(Job::Read { stream, token, location });
+        self.queue_of(stream).push(Job::Read { stream, token, location, reading });
     }
 
     /// Reads a block that lies elsewhere; answered by [`SegmentListener::read`].
@@ -201,16 +218,18 @@ impl Drop for SegmentIo {
 impl Shared {
     fn perform(&self, job: Job) {
         match job {
-            Job::Write { stream, token, block } => {
+            Job::Write { stream, token, block, form } => {
                 let bytes = (*block).as_ref();
-                let result = self.segments.write_block(stream, bytes);
+                let result = self.segments.write_block(stream, &form(bytes));
                 let len = offset_of(bytes.len());
                 drop(block);
                 self.queued_bytes.fetch_sub(len, Ordering::Relaxed);
                 self.listener.written(stream, token, result);
             }
-            Job::Read { stream, token, location } => {
-                let result = self.segments.read_block(stream, location);
+            Job::Read { stream, token, location, reading } => {
+                let read = self.segments.read_block(stream, location);
+                let result = read
+                    .and_then(|block| reading(block).ok_or_else(|| self.segments.damaged(stream, location)));
                 self.queued_bytes.fetch_sub(u64::from(location.len), Ordering::Relaxed);
                 self.listener.read(stream, token, result);
             }

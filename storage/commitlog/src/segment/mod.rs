@@ -16,4 +16,5 @@ pub use error::SegmentError;
 pub use format::{BLOCK_BYTES_MAX, BlockLocation};
 pub use inspect::{SegmentFile, list_segments};
 pub use io::{BlockChange, BlockSource, SegmentIo, SegmentListener};
+pub use queue::{BlockForm, BlockReading};
 pub use store::{ScanEnd, SegmentOptions, Segments, segments_exist};

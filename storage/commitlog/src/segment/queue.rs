@@ -1,5 +1,6 @@
 //! What waits for one I/O thread. Knows nothing of files.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -10,17 +11,25 @@ use super::{BlockChange, BlockLocation, BlockSource, SegmentError};
 /// A block that is to be written, in whatever form the caller has it.
 pub(super) type Block = Box<dyn AsRef<[u8]> + Send>;
 
+/// What is written of a block that somebody has.
+pub type BlockForm = fn(&[u8]) -> Cow<'_, [u8]>;
+
+/// What is made of a block that was read; nothing when it is not what it should be.
+pub type BlockReading = fn(Vec<u8>) -> Option<Vec<u8>>;
+
 /// One operation.
 pub(super) enum Job {
     Write {
         stream: u64,
         token: u64,
         block: Block,
+        form: BlockForm,
     },
     Read {
         stream: u64,
         token: u64,
         location: BlockLocation,
+        reading: BlockReading,
     },
     /// As `Read`, of a block that lies elsewhere.
     Fetch {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::{ALIKE, Block, Entry};
 use crate::classic::bodies::BlockBodies;
 use crate::message::{Delivery, MessageSeq, MessageView};
-use crate::record::{self, RecordKind};
+use crate::record::{self, LENGTH_BYTES, RecordKind};
 
 /// What a run of messages added to a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,25 @@ impl Block {
         self.count += added.count;
         self.live += added.count;
         added
+    }
+
+    /// Recovery only: adds a message, which is `stored`, through `push`; if it differs from the latest in its body only, as such.
+    pub(crate) fn restore(&mut self, stored: &[u8], own_bytes: Option<usize>, push: impl FnOnce(&mut Block)) {
+        let is_alike = own_bytes.is_some_and(|bytes| self.is_like_latest(&stored[..stored.len() - bytes]));
+        push(self);
+        if is_alike {
+            self.heads.runs -= 1;
+            let latest = self.open_content().1.last_mut().expect("it was just added");
+            latest.body |= ALIKE;
+        }
+    }
+
+    /// Whether the latest message has this before its body, but for the length.
+    fn is_like_latest(&self, head: &[u8]) -> bool {
+        let (Some(bytes), Some(latest)) = (self.data(), self.entries().last()) else { return false };
+        let end = bytes.len().checked_sub(latest.body_bytes() as usize);
+        let known = end.and_then(|end| bytes.get(latest.offset as usize + LENGTH_BYTES..end));
+        known == head.get(LENGTH_BYTES..)
     }
 
     /// Appends deliveries of at most `count` messages from `first` on to `run`, up to one that expired before `now_ms`; returns how many.

@@ -39,6 +39,15 @@ const NEAR_PART: u64 = 4;
 /// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
 const ROOM_BYTES_MIN: u64 = 4 << 20;
 
+/// How often the disk is looked at while dead letters wait for room on it.
+const LETTERS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Less room than this is none for dead letters: each portion of them costs a record for each of their queues, and a sync.
+const LETTERS_BYTES_MIN: u64 = 16 << 10;
+
+/// So many looks in a row find no dead letters that wait or are on their way before it is believed that there are no more.
+const CALM_LOOKS: u8 = 5;
+
 /// Of what may be written of dead letters, one queue has at most so much at once: 1 / this.
 const LETTERS_PART: u64 = 4;
 
@@ -61,6 +70,9 @@ impl Raised {
     pub const LOG_WAITS: Raised = Raised(8);
     /// A write found no room, and there is not enough since: only what makes room is written. Comes with [`Self::DISK`].
     pub const DISK_FULL: Raised = Raised(16);
+    /// A look at the disk found no room for dead letters that waited for some, and some wait since. Comes with [`Self::DISK`]: what is
+    /// published would take the room that they wait for.
+    pub const LETTERS_WAIT: Raised = Raised(32);
 
     /// Both sets.
     #[must_use]
@@ -147,8 +159,7 @@ pub struct Alarms {
     /// Follow the memory threshold.
     pub(crate) shares: MemoryShares,
     follower: OnceLock<Follower>,
-    /// How much waits to be written, bytes.
-    waiting_bytes: OnceLock<WaitingBytes>,
+    promises: OnceLock<Promises>,
 }
 
 /// What the thread that looks does after a rest.
@@ -161,8 +172,21 @@ enum Next {
 /// Hears the memory threshold, bytes, at every look.
 type Follower = Box<dyn Fn(u64) + Send + Sync>;
 
-/// Knows how much waits to be written, bytes.
-type WaitingBytes = Box<dyn Fn() -> u64 + Send + Sync>;
+/// Knows what will be written.
+type Promises = Box<dyn Fn() -> Promised + Send + Sync>;
+
+/// What must have room on the disk beside dead letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Promised {
+    /// What waits to be written, and what checkpoints would write, bytes.
+    pub(crate) waiting_bytes: u64,
+    /// What consumers write when they settle all that queues hold, bytes, about; `u64::MAX` when nobody has looked.
+    pub(crate) settled_bytes: u64,
+    /// Whether letters wait for room.
+    pub(crate) do_letters_wait: bool,
+    /// Whether some are on their way.
+    pub(crate) are_letters_out: bool,
+}
 
 struct State {
     levels: Levels,
@@ -172,6 +196,12 @@ struct State {
     is_full_from_before: bool,
     /// Logs that hold back writes until there is room.
     logs_waiting: u32,
+    /// Dead letters waited for room when the disk was last looked at, ...
+    do_letters_wait: bool,
+    /// ... and there was none for them when they began to.
+    are_letters_stuck: bool,
+    /// Looks since then at which no letter waited or was on its way, up to [`CALM_LOOKS`].
+    calm_looks: u8,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
     stopping: bool,
@@ -202,6 +232,9 @@ impl Alarms {
             is_full: false,
             is_full_from_before: false,
             logs_waiting: 0,
+            do_letters_wait: false,
+            are_letters_stuck: false,
+            calm_looks: 0,
             failure: None,
             stopping: false,
         };
@@ -219,7 +252,7 @@ impl Alarms {
             checkpointer,
             shares: MemoryShares::default(),
             follower: OnceLock::new(),
-            waiting_bytes: OnceLock::new(),
+            promises: OnceLock::new(),
         }
     }
 
@@ -335,7 +368,7 @@ impl Alarms {
 
     /// Whether there is a reserve, because little is free.
     #[inline]
-    fn is_near_full(&self) -> bool {
+    pub(crate) fn is_near_full(&self) -> bool {
         self.waiting_bytes_max() < u64::MAX
     }
 
@@ -353,9 +386,9 @@ impl Alarms {
         self.letters_left.load(Ordering::Relaxed).div_ceil(LETTERS_PART).min(waiting_bytes_max)
     }
 
-    /// Has what waits to be written asked for at every look. One in the life of a node.
-    pub(crate) fn ask_for_waiting(&self, waiting_bytes: impl Fn() -> u64 + Send + Sync + 'static) {
-        let is_first = self.waiting_bytes.set(Box::new(waiting_bytes)).is_ok();
+    /// Has what will be written asked for at every look. One in the life of a node.
+    pub(crate) fn ask_for_promises(&self, promises: impl Fn() -> Promised + Send + Sync + 'static) {
+        let is_first = self.promises.set(Box::new(promises)).is_ok();
         debug_assert!(is_first, "there is one");
     }
 
@@ -437,7 +470,8 @@ impl Alarms {
         let memory = &self.sources.memory;
         let total = memory.total_bytes().unwrap_or(0);
         // Before the disk is looked at: what is written in between counts twice rather than not at all.
-        let waiting_bytes = self.waiting_bytes.get().map_or(0, |waiting_bytes| waiting_bytes());
+        let nothing = Promised { settled_bytes: u64::MAX, ..Promised::default() };
+        let promised = self.promises.get().map_or(nothing, |promises| promises());
         let free = self.look_at_disk(self.levels().disk_limit.bytes(total));
         if !self.is_near_full() {
             self.are_letters_sent.store(false, Ordering::Relaxed);
@@ -459,16 +493,29 @@ impl Alarms {
             state.levels.memory_used_bytes = used;
             state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free;
-            let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free));
-            let taken = waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
-            let letters = spare_bytes.saturating_sub(taken) / LETTER_WRITES;
-            self.letters_left.store(letters, Ordering::Relaxed);
+            self.note_letters(state, free, promised);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
             if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) {
                 (state.is_full, state.is_full_from_before) = (false, false);
                 self.reserve.full_no_more();
             }
         });
+    }
+
+    /// How much may be written of dead letters until the next look, of a disk with so much free. Those that find no room stop publishers,
+    /// until no letter waits any more.
+    fn note_letters(&self, state: &mut State, free: Option<u64>, promised: Promised) {
+        let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free, promised.settled_bytes));
+        let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
+        let room_bytes = spare_bytes.saturating_sub(taken) / LETTER_WRITES;
+        let left_bytes = if room_bytes < LETTERS_BYTES_MIN { 0 } else { room_bytes };
+        self.letters_left.store(left_bytes, Ordering::Relaxed);
+        state.do_letters_wait = promised.do_letters_wait && self.is_near_full();
+        let is_calm = !state.do_letters_wait && !promised.are_letters_out;
+        state.calm_looks = if is_calm { (state.calm_looks + 1).min(CALM_LOOKS) } else { 0 };
+        let is_short = state.do_letters_wait && (left_bytes == 0 || state.is_full);
+        state.are_letters_stuck =
+            self.is_near_full() && (is_short || (state.are_letters_stuck && state.calm_looks < CALM_LOOKS));
     }
 
     /// A write found no room: the disk alarm goes on at once.
@@ -570,9 +617,14 @@ impl Alarms {
         let levels = self.levels();
         let is_half_used =
             levels.memory_used_bytes.is_some_and(|used| used > levels.memory_limit_bytes() / 2);
-        let interval = if is_half_used { NEAR_INTERVAL } else { LOOK_INTERVAL };
+        let do_letters_wait = {
+            let state = self.state.lock();
+            state.do_letters_wait || state.are_letters_stuck
+        };
+        let rest = if do_letters_wait { LETTERS_INTERVAL } else { LOOK_INTERVAL };
+        let interval = if is_half_used { NEAR_INTERVAL } else { rest };
         let mut is_in_vain = false;
-        for _ in 0..LOOK_INTERVAL.as_millis() / interval.as_millis() {
+        for _ in 0..rest.as_millis() / interval.as_millis() {
             let mut state = self.state.lock();
             let is_woken = !state.stopping && !self.wake.wait_for(&mut state, interval).timed_out();
             if state.stopping {
@@ -643,10 +695,11 @@ impl State {
         let low_disk = levels.disk_free_bytes.is_some_and(|free| free < levels.disk_limit_bytes());
         [
             (low_memory, Raised::MEMORY),
-            (low_disk || self.is_full, Raised::DISK),
+            (low_disk || self.is_full || self.are_letters_stuck, Raised::DISK),
             (self.failure.is_some(), Raised::STORAGE_FAILED),
             (self.logs_waiting > 0, Raised::LOG_WAITS),
             (self.is_full, Raised::DISK_FULL),
+            (self.are_letters_stuck, Raised::LETTERS_WAIT),
         ]
         .into_iter()
         .filter(|(is_on, _)| *is_on)

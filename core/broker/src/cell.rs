@@ -8,6 +8,7 @@ pub(crate) mod crash;
 mod events;
 pub(crate) mod examine;
 pub(crate) mod gather;
+mod letters;
 pub(crate) mod place;
 pub(crate) mod portions;
 mod reload;
@@ -80,8 +81,9 @@ pub struct Queue {
     /// Bytes that a checkpoint would write, about.
     state_bytes: AtomicU32,
     condition: ConditionCell,
-    /// How often what dies here is written, by the letters sent last; 0 before the first.
-    pub(crate) letter_copies: AtomicU16,
+    /// How many times what [`queues::letter_bytes`] says is written of letters of what dies here, by those sent last, in sixteenths; 0 before
+    /// the first.
+    letter_factor: AtomicU16,
     /// Nobody finds it by its name any more, nor ever will.
     is_removed: AtomicBool,
     reloads: Reloads,
@@ -277,7 +279,7 @@ impl Queue {
             oldest_log,
             state_bytes,
             condition: ConditionCell::running(),
-            letter_copies: AtomicU16::new(0),
+            letter_factor: AtomicU16::new(0),
             is_removed: AtomicBool::new(false),
             reloads: Reloads::new(),
             #[cfg(test)]
@@ -410,12 +412,6 @@ impl Queue {
     /// Whether too much waits to be taken.
     pub(crate) fn is_inbox_full(&self) -> bool {
         self.inbox_bytes.load(Ordering::Relaxed) > INBOX_BYTES_MAX
-    }
-
-    /// Bytes that it, or the queues that its dead letters go to, will write of what waits to be taken.
-    pub(crate) fn waiting_bytes(&self) -> u64 {
-        let copies = self.letter_copies.load(Ordering::Relaxed).max(1);
-        self.inbox_bytes.load(Ordering::Relaxed) as u64 * u64::from(copies)
     }
 
     /// Wakes a publisher when the inbox was emptied.

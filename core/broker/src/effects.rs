@@ -45,6 +45,8 @@ pub(crate) struct Aftermath {
     pub(crate) got_by_nobody: SmallVec<[SettleRun; 1]>,
     pub(crate) checkpointed: bool,
     pub(crate) fault: Option<&'static str>,
+    /// Bytes of its records.
+    pub(crate) appended_bytes: u64,
     /// A delivery of this turn was timed.
     is_dispatch_timed: bool,
 }
@@ -148,6 +150,7 @@ impl Effects for CellEffects<'_> {
         );
         let record = self.queue.services().append(self.queue.id, kind, write);
         self.queue.appended(record.end);
+        self.aftermath.appended_bytes += record.end - record.start;
         record
     }
 

@@ -18,7 +18,7 @@ use platform::{Clock, Random};
 use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
-use crate::alarms::{Alarms, Raised};
+use crate::alarms::{Alarms, Promised, Raised};
 use crate::announcements::events::Announcer;
 use crate::background::{Background, Job};
 use crate::bodies::{self, Bodies};
@@ -243,10 +243,15 @@ impl Services {
 
     /// What must have room beside letters: what waits to be written, and what a checkpoint would write now. That is looked at only where little
     /// room is left, and letters were sent or wait.
-    pub(crate) fn promised_bytes(&self) -> u64 {
-        let do_letters_count = self.alarms.are_letters_sent() || self.letters_await_room();
-        let queues = if do_letters_count { self.all_queues() } else { Vec::new() };
-        self.waiting_bytes() + queues.iter().map(|queue| queue.checkpoint_bytes()).sum::<u64>()
+    pub(crate) fn promised(&self) -> Promised {
+        let (waiting_bytes, do_letters_wait) = (self.waiting_bytes(), self.letters_await_room());
+        if !self.alarms.are_letters_sent() && !do_letters_wait {
+            return Promised { waiting_bytes, settled_bytes: u64::MAX, ..Promised::default() };
+        }
+        let are_letters_out = self.letters_out.load(Ordering::Acquire) > 0;
+        let mut promised = Promised { waiting_bytes, settled_bytes: 0, do_letters_wait, are_letters_out };
+        self.all_queues().iter().for_each(|queue| queue.add_promised(&mut promised));
+        promised
     }
 
     /// Whether only what makes room is to be written.

@@ -48,8 +48,8 @@ const FILE_PART: u64 = 8;
 /// No smaller than this.
 const FILE_BYTES_MIN: u64 = 1 << 20;
 
-/// This part of it is left to what consumers settle, and to what is written to empty files, whatever else makes room: 1 / this. An eighth was
-/// too little: files are emptied into room that copies had been promised.
+/// This part of it is left to what consumers settle, and to what is written to empty files, whatever else makes room: 1 / this; two thirds of
+/// that where they have little to settle. An eighth was too little: files are emptied into room that copies had been promised.
 const SETTLED_PART: u64 = 2;
 
 /// It is given up in so many parts, none of them smaller than [`GIVEN_BYTES_MIN`].
@@ -104,10 +104,12 @@ impl Reserve {
         (held.whole_bytes / FILE_PART).max(FILE_BYTES_MIN)
     }
 
-    /// Of a disk with so much free, what may be used for copies of what is on it already: the rest is for what consumers settle.
-    pub(super) fn spare_bytes(&self, free_bytes: u64) -> u64 {
+    /// Of a disk with so much free, what may be used for copies of what is on it already: the rest is for what consumers settle, who would
+    /// write so much if they settled everything.
+    pub(super) fn spare_bytes(&self, free_bytes: u64, settled_bytes: u64) -> u64 {
         let held = self.held.lock();
-        let kept = (held.whole_bytes / SETTLED_PART).max(ROOM_BYTES_MIN);
+        let most = (held.whole_bytes / SETTLED_PART).max(ROOM_BYTES_MIN);
+        let kept = settled_bytes.clamp(most / 3 * 2, most);
         free_bytes.saturating_add(held.bytes).saturating_sub(kept)
     }
 
@@ -331,13 +333,20 @@ mod tests {
         };
         assert_eq!([2000, 1000, 2].map(files_at), [u64::MAX, 8 * MB, 8 * MB]);
         reserve.give_part();
-        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free)), [16 * MB, 21 * MB]);
+        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free, u64::MAX)), [16 * MB, 21 * MB]);
         assert_eq!([(); 3].map(|()| reserve.give_part()), [16 * MB, 16 * MB, 15 * MB]);
-        assert_eq!([0, 31, 40].map(|free_mb| reserve.spare_bytes(free_mb * MB)), [0, 0, 9 * MB]);
+        assert_eq!([0, 31, 40].map(|free_mb| reserve.spare_bytes(free_mb * MB, u64::MAX)), [0, 0, 9 * MB]);
         let other = self::reserve(&self::disk(6 * MB));
         look(&other, 0);
         assert_eq!(other.log_file_bytes_max(), MB);
-        assert_eq!([0, 4 * MB].map(|free| other.spare_bytes(free)), [0, 3 * MB / 2], "what a start may need");
+        assert_eq!(
+            [0, 4 * MB].map(|free| other.spare_bytes(free, u64::MAX)),
+            [0, 3 * MB / 2],
+            "what a start may need"
+        );
+        let of_others = [0, 3 * MB, 4 * MB].map(|settled| other.spare_bytes(4 * MB, settled));
+        assert_eq!(of_others[1..], [5 * MB / 2, 3 * MB / 2], "what consumers have to settle");
+        assert!((11 * MB / 4..3 * MB).contains(&of_others[0]), "{of_others:?}");
     }
 
     #[test]

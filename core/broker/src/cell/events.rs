@@ -201,10 +201,13 @@ impl Queue {
         if self.is_store() {
             batch.iter_mut().for_each(delayed::wait);
         }
+        let appended_before = fx.aftermath.appended_bytes;
         let outcome = machine.publish(&batch, now_ms, fx);
+        let written_bytes = fx.aftermath.appended_bytes - appended_before;
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
         let Some(confirms) = handover.confirms.take() else { return };
+        confirms.written(written_bytes);
         for nth in outcome.rejected {
             let entry = handover.batch.entry(picks.nth(nth));
             confirms.reject(entry.group, entry.publish);

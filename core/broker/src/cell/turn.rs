@@ -3,18 +3,15 @@
 //! Refuses to know what events mean; see `events`.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use platform::profile;
-use queues::{Classic, LETTER_BYTES};
 
 use super::crash::{self, Condition};
 use super::events::Progress;
-use super::waiting::Hold;
 use super::{CellState, Event, Kept, Queue};
-use crate::data::dead_letter::{self, DeadLetter};
 use crate::effects::Aftermath;
 use crate::pacing;
 
@@ -53,30 +50,6 @@ impl Nested {
 impl Drop for Nested {
     fn drop(&mut self) {
         NESTED.set(NESTED.get() - 1);
-    }
-}
-
-/// Tells a queue whose messages wait to die that log or segments have done something.
-struct Stored(Weak<Queue>);
-
-impl Wake for Stored {
-    fn wake(self: Arc<Self>) {
-        if let Some(queue) = self.0.upgrade() {
-            queue.waiting.stored();
-            queue.submit_later(Event::Tick);
-        }
-    }
-}
-
-/// Tells a queue whose messages wait to die that a full disk has room for their letters.
-struct RoomForLetters(Weak<Queue>);
-
-impl Wake for RoomForLetters {
-    fn wake(self: Arc<Self>) {
-        if let Some(queue) = self.0.upgrade() {
-            queue.waiting.has_room();
-            queue.submit_later(Event::Tick);
-        }
     }
 }
 
@@ -160,75 +133,8 @@ impl Queue {
         Some(Turn::Worked(aftermath))
     }
 
-    /// Tells the machine how much may die; false when there is no room for anything. [`Event::Tick`] comes when those that wait may go on.
-    fn hold_letters(self: &Arc<Self>, machine: &mut Classic) -> bool {
-        machine.let_letters_have(u64::MAX);
-        if !machine.config().dead_letters {
-            machine.let_letters_wait(false);
-            return true;
-        }
-        let services = self.services();
-        let room_bytes = if machine.has_persistent() { services.room_for_letters() } else { u64::MAX };
-        let await_room = room_bytes == 0;
-        if await_room && self.waiting.hold_for_room() {
-            services.await_room_for_letters(Waker::from(Arc::new(RoomForLetters(Arc::downgrade(self)))));
-        }
-        if room_bytes < u64::MAX {
-            // One at first: how many queues get a copy of it shows how many may follow. The last one goes whatever it has.
-            let copies = u64::from(self.letter_copies.load(Ordering::Relaxed));
-            machine.let_letters_have(room_bytes.checked_div(copies).unwrap_or(0).max(room_bytes.min(1)));
-        }
-        machine.let_letters_wait(!await_room && self.letters_wait());
-        !await_room
-    }
-
-    /// Whether no more messages should die for now, because so many letters wait or so much is to be stored.
-    fn letters_wait(self: &Arc<Self>) -> bool {
-        if self.is_inbox_full() && self.waiting.hold_for_letters() {
-            return true;
-        }
-        let services = self.services();
-        match self.waiting.hold_for_storage(services.storage_load()) {
-            Hold::Off => false,
-            Hold::On => true,
-            Hold::Begin => {
-                services.poll_light(Waker::from(Arc::new(Stored(Arc::downgrade(self))))).is_pending()
-            }
-        }
-    }
-
-    fn post_letters(&self, letters: Vec<DeadLetter>) {
-        if letters.is_empty() {
-            return;
-        }
-        let bytes = dead_letter::bytes(&letters);
-        self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let of_one_copy = (bytes + letters.len() * LETTER_BYTES as usize) as u64;
-        let copies = self.letter_copies.load(Ordering::Relaxed).max(1);
-        self.services().alarms.letters_leave(of_one_copy * u64::from(copies));
-        if self.waiting.post(letters) {
-            self.services().letters_out.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Sends the letters of one turn, the first that wait, unless another thread is at it: it looks again when it has done so.
-    fn send_letters(self: &Arc<Self>) -> bool {
-        let Some(letters) = self.waiting.take_letters() else { return false };
-        let bytes = dead_letter::bytes(&letters);
-        self.contained(|| dead_letter::send(self, letters));
-        self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        let is_last = self.waiting.sent();
-        if is_last {
-            self.services().letters_out.fetch_sub(1, Ordering::AcqRel);
-        }
-        if (is_last || !self.is_inbox_full()) && self.waiting.let_go() {
-            self.inbox.lock().push(Event::Tick);
-        }
-        true
-    }
-
     /// What a turn asked for, on the way to other queues: a panic there is not the machine's.
-    fn contained(&self, aftermath: impl FnOnce()) {
+    pub(super) fn contained(&self, aftermath: impl FnOnce()) {
         let _nested = Nested::enter();
         if let Err(why) = crash::contained(aftermath) {
             tracing::error!(queue = %String::from_utf8_lossy(self.name()), why, "what a queue asked for was not done");

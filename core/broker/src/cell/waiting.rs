@@ -23,6 +23,8 @@ struct Parts {
     publishers: Vec<Waker>,
     /// Those of one turn, or of few, together: what one visitor sends in one go.
     outbox: VecDeque<Vec<DeadLetter>>,
+    /// What those take, and those on their way.
+    owed: Owed,
     /// Somebody has taken letters and is on the way with them.
     is_sending: bool,
     /// The machine lets nothing more die until some are sent.
@@ -31,6 +33,14 @@ struct Parts {
     storage: Storage,
     /// The same until a full disk has room; somebody will tell.
     is_short_of_room: bool,
+}
+
+/// What letters take until they are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owed {
+    pub(crate) memory_bytes: usize,
+    /// What a queue writes of them, about.
+    pub(crate) letters_bytes: u64,
 }
 
 /// Whether messages that are to die wait for log and segments.
@@ -75,10 +85,12 @@ impl Waiting {
 
     /// Letters to be sent behind those that are there already. Called by whoever runs the machine, so that their order is the
     /// machine's. True when nothing was being sent and nothing waited.
-    pub(crate) fn post(&self, mut letters: Vec<DeadLetter>) -> bool {
+    pub(crate) fn post(&self, mut letters: Vec<DeadLetter>, owed: Owed) -> bool {
         let mut held = self.0.lock();
         let parts = held.get_or_insert_default();
         let is_first = parts.outbox.is_empty() && !parts.is_sending;
+        parts.owed.memory_bytes += owed.memory_bytes;
+        parts.owed.letters_bytes += owed.letters_bytes;
         match parts.outbox.back_mut().filter(|last| last.len() + letters.len() <= TOGETHER_MAX) {
             Some(last) => last.append(&mut letters),
             None => parts.outbox.push_back(letters),
@@ -146,12 +158,22 @@ impl Waiting {
     }
 
     /// What was taken is sent. True when nothing else waits.
-    pub(crate) fn sent(&self) -> bool {
+    pub(crate) fn sent(&self, owed: Owed) -> bool {
         let is_last = self.change(|parts| {
             parts.is_sending = false;
-            parts.outbox.is_empty()
+            // Letters of several turns that were put together may count less than each turn's.
+            let memory_bytes = parts.owed.memory_bytes.saturating_sub(owed.memory_bytes);
+            let letters_bytes = parts.owed.letters_bytes.saturating_sub(owed.letters_bytes);
+            let is_last = parts.outbox.is_empty();
+            parts.owed = if is_last { Owed::default() } else { Owed { memory_bytes, letters_bytes } };
+            is_last
         });
         is_last.unwrap_or(true)
+    }
+
+    /// What letters take that wait or are on their way.
+    pub(crate) fn owed(&self) -> Owed {
+        self.0.lock().as_ref().map_or(Owed::default(), |parts| parts.owed)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Parts) -> T) -> Option<T> {
@@ -188,15 +210,15 @@ mod tests {
     fn one_thread_at_a_time_sends_and_later_letters_wait_behind() {
         let waiting = Waiting::default();
         assert!(waiting.take_letters().is_none());
-        assert!(waiting.post(letters(0..2)));
+        assert!(waiting.post(letters(0..2), Owed::default()));
         let first = waiting.take_letters().expect("nobody else sends");
         assert_eq!(bodies(&first), [0, 1]);
-        assert!(!waiting.post(letters(2..3)), "the first are on their way");
-        assert!(!waiting.post(letters(3..4)));
+        assert!(!waiting.post(letters(2..3), Owed::default()), "the first are on their way");
+        assert!(!waiting.post(letters(3..4), Owed::default()));
         assert!(waiting.take_letters().is_none(), "they would overtake");
-        assert!(!waiting.sent(), "more have come");
+        assert!(!waiting.sent(Owed::default()), "more have come");
         assert_eq!(bodies(&waiting.take_letters().expect("it is their turn")), [2, 3]);
-        assert!(waiting.sent());
+        assert!(waiting.sent(Owed::default()));
     }
 
     #[test]
@@ -229,10 +251,10 @@ mod tests {
     fn nothing_is_kept_of_what_waits_no_more() {
         let waiting = Waiting::default();
         waiting.add_publisher(Waker::noop().clone());
-        waiting.post(letters(0..1));
+        waiting.post(letters(0..1), Owed::default());
         assert_eq!(waiting.take_publishers().len(), 1);
         waiting.take_letters();
-        waiting.sent();
+        waiting.sent(Owed::default());
         assert!(waiting.0.lock().is_none());
         assert!(waiting.take_publishers().is_empty());
     }

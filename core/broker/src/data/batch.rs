@@ -48,6 +48,11 @@ pub(crate) struct Facts {
 }
 
 impl Entry {
+    /// Bytes of what it may have in common with others.
+    pub(crate) fn head_bytes(&self) -> usize {
+        (self.exchange.bytes + self.routing_key.bytes + self.properties.bytes) as usize
+    }
+
     fn facts(&self) -> Facts {
         let ttl_ms = (self.ttl_ms != u64::MAX).then_some(self.ttl_ms);
         Facts { persistent: self.persistent, priority: self.priority, ttl_ms }
@@ -344,6 +349,8 @@ pub(crate) struct BatchConfirms {
     pending: AtomicU32,
     /// Latest log position any of them needs.
     position: AtomicU64,
+    /// What the queues logged of it, bytes.
+    written_bytes: AtomicU64,
     /// (group, publish) refused by some queue.
     rejected: Mutex<Vec<(u32, u64)>>,
     /// When the batch was handed over.
@@ -364,6 +371,7 @@ impl BatchConfirms {
             groups: Vec::new(),
             pending: AtomicU32::new(1),
             position: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
             rejected: Mutex::new(Vec::new()),
             began: Began::default(),
             sender: Sender::Channels,
@@ -415,6 +423,11 @@ impl BatchConfirms {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A queue has logged so much with its part.
+    pub(crate) fn written(&self, bytes: u64) {
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// A queue refused a message.
     pub(crate) fn reject(&self, group: u32, publish: u64) {
         if group != u32::MAX {
@@ -446,6 +459,10 @@ impl BatchConfirms {
     pub(crate) fn complete(&self, stages: &Stages) {
         if self.began != Began::default() {
             stages.end(Stage::Confirm, self.began);
+        }
+        if self.sender == Sender::Queue {
+            let bytes = self.written_bytes.load(Ordering::Relaxed);
+            self.groups.iter().for_each(|group| group.sink.written(bytes));
         }
         let mut rejected = std::mem::take(&mut *self.rejected.lock());
         rejected.sort_unstable();

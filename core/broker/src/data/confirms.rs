@@ -16,4 +16,7 @@ pub struct ConfirmRange {
 pub trait ConfirmSink: Send + Sync {
     /// A group of publishes is settled. Groups may arrive out of order; each number arrives once.
     fn confirmed(&self, range: ConfirmRange);
+
+    /// Hears, before that, how many bytes were written of the messages, if it asks.
+    fn written(&self, _bytes: u64) {}
 }

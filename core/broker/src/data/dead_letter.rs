@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use queues::{DeadReason, HeldBody, LETTER_BYTES, MessageView, SettledRun};
+use queues::{DeadReason, HeldBody, MessageView, SettledRun, letter_bytes};
 use smallvec::SmallVec;
 use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
 
@@ -23,6 +23,9 @@ use crate::vhost::Vhost;
 
 /// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
 const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// What the log has of it that a letter is safe, bytes.
+const REMOVAL_BYTES: u64 = 16;
 
 /// A message on its way out of a queue, dead or due.
 pub(crate) struct DeadLetter {
@@ -90,10 +93,25 @@ impl DeadLetter {
         self.reason == other.reason && self.ends == other.ends && self.bytes[..end] == other.bytes[..end]
     }
 
+    fn view(&self) -> MessageView<'_> {
+        let (exchange, routing_key) = (self.exchange(), self.routing_key());
+        MessageView { exchange, routing_key, properties: self.properties(), body: self.body() }
+    }
+
     /// The body as the queues that get the letter share it, if they do.
     fn share(&self, services: &Services, queues: usize) -> Option<HeldBody> {
         self.shared.clone().or_else(|| services.share(self.body(), queues))
     }
+}
+
+/// What a queue writes of letters, bytes, about.
+pub(crate) fn letters_bytes(letters: &[DeadLetter]) -> u64 {
+    let before = std::iter::once(None).chain(letters.iter().map(Some));
+    let of_one = |(letter, before): (&DeadLetter, Option<&DeadLetter>)| {
+        let is_alike = before.is_some_and(|before| before.has_head_of(letter));
+        letter_bytes(letter.view(), letter.annotations(), is_alike)
+    };
+    letters.iter().zip(before).map(of_one).sum()
 }
 
 /// Bytes that letters keep in memory while they wait.
@@ -120,16 +138,19 @@ struct Delivered {
     source: Weak<Queue>,
     life: Life,
     removals: Mutex<Vec<SettledRun>>,
+    /// What a queue writes of them, about.
+    letters_bytes: u64,
 }
 
 impl Delivered {
-    fn new(queue: &Arc<Queue>, life: Life, removals: Vec<SettledRun>) -> Delivered {
+    fn new(queue: &Arc<Queue>, life: Life, removals: Vec<SettledRun>, letters_bytes: u64) -> Delivered {
         queue.services().letters_out.fetch_add(1, Ordering::AcqRel);
         Delivered {
             services: queue.services().clone(),
             source: Arc::downgrade(queue),
             life,
             removals: Mutex::new(removals),
+            letters_bytes,
         }
     }
 }
@@ -151,35 +172,43 @@ impl ConfirmSink for Delivered {
             source.submit_later(Event::LettersTaken(self.life, removals));
         }
     }
+
+    fn written(&self, bytes: u64) {
+        let removals_bytes = self.removals.lock().len() as u64 * REMOVAL_BYTES;
+        if let Some(source) = self.source.upgrade().filter(|_| self.letters_bytes > 0) {
+            source.letters_were_written(self.letters_bytes, bytes + removals_bytes);
+        }
+    }
 }
 
-/// Sends dead letters of one queue; it is told with [`Event::LettersTaken`] when those it waits for are safe.
-pub(crate) fn send(queue: &Arc<Queue>, letters: Vec<DeadLetter>) {
+/// Sends dead letters of one queue, of which one writes so many bytes, about (0 when nobody has to know); it is told with [`Event::LettersTaken`] when those it waits for are safe.
+pub(crate) fn send(queue: &Arc<Queue>, letters: &[DeadLetter], letters_bytes: u64) {
     letters.iter().for_each(|letter| queue.services().counters.count_letter(letter.reason));
     // What left in an earlier life is in the queue again, and leaves again.
     let life = letters.last().map(|letter| letter.life).unwrap_or_default();
     let of_life = letters.iter().filter(|letter| letter.life == life);
     let removals: Vec<SettledRun> = of_life.filter_map(|letter| letter.removal).collect();
     if removals.is_empty() {
-        hand_over(queue, &letters, None);
+        queue.letters_go(letters_bytes, hand_over(queue, letters, None), false);
         return;
     }
-    let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, life, removals));
+    let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, life, removals, letters_bytes));
     let confirms = Arc::new(BatchConfirms::of_letters(&sink));
-    hand_over(queue, &letters, Some(&confirms));
+    queue.letters_go(letters_bytes, hand_over(queue, letters, Some(&confirms)), true);
     if confirms.answered(0) {
         queue.services().confirm_when_durable(&confirms);
     }
 }
 
-/// Routes dead letters and hands them on. A missing exchange drops them silently (B144).
-fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {
+/// Routes dead letters and hands them on; returns to how many queues one of them goes at most. A missing exchange drops them silently
+/// (B144).
+fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) -> usize {
     if queue.is_store() {
         return super::delayed::hand_over(queue, letters, confirms);
     }
-    let Some(target) = queue.dead_letter_target() else { return };
-    let Some(vhost) = queue.place.vhost.upgrade() else { return };
-    let Some(exchange) = vhost.exchange(&target.exchange) else { return };
+    let Some(target) = queue.dead_letter_target() else { return 0 };
+    let Some(vhost) = queue.place.vhost.upgrade() else { return 0 };
+    let Some(exchange) = vhost.exchange(&target.exchange) else { return 0 };
     let now_s = queue.services().now_ms() / 1000;
     let mut outgoing = Outgoing::new(queue, confirms);
     let mut scratch = Vhost::scratch();
@@ -205,7 +234,7 @@ fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchC
         queues.retain(|to| to.0.is_store() || !is_cycle(&to.0, letter.reason, deaths));
         outgoing.add(letter, (view, head.facts, &head.annotations), &queues);
     }
-    outgoing.send();
+    outgoing.send()
 }
 
 /// What letters have in common that differ in their bodies only: the rule among those that die together.
@@ -258,13 +287,13 @@ pub(super) struct Outgoing<'a> {
     batch: Batch,
     handovers: Handovers,
     ways: Ways,
-    written: Written,
+    queues_max: usize,
 }
 
 impl<'a> Outgoing<'a> {
     pub(super) fn new(from: &'a Queue, confirms: Option<&'a Arc<BatchConfirms>>) -> Outgoing<'a> {
         let (batch, handovers) = (Batch::default(), Handovers::default());
-        Outgoing { from, confirms, batch, handovers, ways: Ways::default(), written: Written::default() }
+        Outgoing { from, confirms, batch, handovers, ways: Ways::default(), queues_max: 0 }
     }
 
     /// One more, as it is published, with its annotations, for these queues.
@@ -278,8 +307,11 @@ impl<'a> Outgoing<'a> {
             return;
         }
         let shared = letter.share(self.from.services(), queues.len());
+        if let (Some(confirms), Some(body)) = (self.confirms, &shared) {
+            confirms.written(body.bytes.len() as u64);
+        }
         if facts.persistent {
-            self.written.add(view, shared.is_some(), queues.len());
+            self.queues_max = self.queues_max.max(queues.len());
         }
         let (way, is_the_same) = self.ways.list(queues);
         let index = self.batch.push_letter(view, facts, annotations, shared, is_the_same);
@@ -293,38 +325,10 @@ impl<'a> Outgoing<'a> {
         self.handovers.send(&Arc::new(std::mem::take(&mut self.batch)), self.confirms, |_| {});
     }
 
-    /// There are no more.
-    pub(super) fn send(mut self) {
-        self.written.told(self.from);
+    /// There are no more; returns to how many queues a persistent one of them goes at most.
+    pub(super) fn send(mut self) -> usize {
         self.hand_over();
-    }
-}
-
-/// How much is written of letters that die together: each queue that gets one writes it, but for a body that it shares.
-#[derive(Default)]
-struct Written {
-    once_bytes: u64,
-    bytes: u64,
-}
-
-impl Written {
-    /// One for so many queues.
-    fn add(&mut self, view: MessageView<'_>, is_shared: bool, queues: usize) {
-        let body_bytes = view.body.len() as u64;
-        let bodies = if is_shared { 1 } else { queues as u64 };
-        self.once_bytes += body_bytes + LETTER_BYTES;
-        self.bytes += body_bytes * bodies + LETTER_BYTES * queues as u64;
-    }
-
-    /// All are on their way from `queue`, which has said that each would be written as often as those before.
-    fn told(&self, queue: &Queue) {
-        let known = queue.letter_copies.load(Ordering::Relaxed);
-        let said_bytes = self.once_bytes * u64::from(known.max(1));
-        queue.services().alarms.letters_leave(self.bytes.saturating_sub(said_bytes));
-        let copies = self.bytes.div_ceil(self.once_bytes.max(1)).max(1);
-        queue
-            .letter_copies
-            .store(u16::try_from(copies).unwrap_or(u16::MAX).max(known / 2), Ordering::Relaxed);
+        self.queues_max
     }
 }
 

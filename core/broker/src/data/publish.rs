@@ -334,7 +334,7 @@ impl Publisher {
         let latest = self.latest.as_ref().expect("it was asked for");
         let Latest { way, queue_count, group, entry: like, .. } = *latest;
         let max = self.broker.options().message_size_max;
-        let (bytes_max, count_max) = self.alike_max(queue_count);
+        let (bytes_max, count_max) = self.alike_max(&like, queue_count);
         let first = channel.latest_publish + 1;
         let from = self.batch.len() as u32;
         let mut count = 0;
@@ -371,14 +371,14 @@ impl Publisher {
 
     /// Bytes of a batch, and messages, from which on no more that are alike are added to it. One always may.
     #[inline]
-    fn alike_max(&self, queue_count: usize) -> (usize, u64) {
+    fn alike_max(&self, like: &Entry, queue_count: usize) -> (usize, u64) {
         let waiting_bytes_max = self.broker.alarms().waiting_bytes_max();
         if waiting_bytes_max == u64::MAX {
             return (BATCH_BYTES_MAX, u64::MAX);
         }
         let part = waiting_bytes_max / HANDED_PART / queue_count.max(1) as u64;
         let bytes_max = BATCH_BYTES_MAX.min(part as usize).max(self.batch.bytes());
-        (bytes_max, (part / RECORD_BYTES as u64).max(1))
+        (bytes_max, (part / (RECORD_BYTES + like.head_bytes()) as u64).max(1))
     }
 
     fn publish_anew(

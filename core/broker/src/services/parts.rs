@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
 use crate::BrokerOptions;
-use crate::alarms::Alarms;
+use crate::alarms::{Alarms, Promised};
 use crate::announcements::events::Announcer;
 use crate::background::Background;
 use crate::bodies::Bodies;
@@ -93,9 +93,9 @@ impl Parts {
         });
         services.bodies.belong_to(&services);
         let weak = Arc::downgrade(&services);
-        services
-            .alarms
-            .ask_for_waiting(move || weak.upgrade().map_or(0, |services| services.promised_bytes()));
+        services.alarms.ask_for_promises(move || {
+            weak.upgrade().map_or(Promised::default(), |services| services.promised())
+        });
         Ok(services)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::block::Block;
 use super::consumers::Consumers;
 use super::expiry::Portion;
+use super::letters::{is_alike, letter_bytes};
 use super::level::{Freed, Level, SettledMessages};
 use super::schedule::Schedule;
 use super::spill::Checkpoint;
@@ -17,9 +18,6 @@ use crate::message::{ConsumerId, ConsumerSpec, MessageSeq, QueueCounts, SettleHo
 use crate::record::{self, RecordKind, SettledRun};
 use crate::totals::{QueueTotals, Tally};
 use crate::unique::Present;
-
-/// What a letter has in the log beside its body, about: where and why it died.
-pub const LETTER_BYTES: u64 = 512;
 
 /// Why a queue deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -417,8 +415,9 @@ impl Classic {
         let is_logged = self.config.durable && block.is_persistent(seq.number());
         let body_bytes = stored.message.body.len() as u32;
         let removal = is_logged.then_some(SettledRun { first: seq, count: 1, body_bytes });
-        if self.letters_room_bytes < u64::MAX && block.is_persistent(seq.number()) {
-            let bytes = u64::from(body_bytes) + LETTER_BYTES;
+        if self.letters_room_bytes < u64::MAX && stored.persistent {
+            let is_alike = is_alike(block, seq.number(), &stored);
+            let bytes = letter_bytes(stored.message, stored.annotations, is_alike);
             self.letters_room_bytes = self.letters_room_bytes.saturating_sub(bytes);
         }
         fx.dead_letter(reason, removal, stored.message, stored.annotations, block.held_body(seq.number()));
@@ -466,7 +465,7 @@ impl Classic {
         self.letters_wait = they_do;
     }
 
-    /// So many bytes of messages may die, bodies and [`LETTER_BYTES`] for each, the last of them whatever it has; `u64::MAX` is no bound.
+    /// So many bytes of messages may die, with [`letter_bytes`] for each, the last of them whatever it has; `u64::MAX` is no bound.
     /// At zero expired messages stay at the head, and who gets one is told that there is none. When there is more again, also after it was
     /// used up, a [`Classic::tick`] has to follow.
     #[inline]
@@ -614,10 +613,10 @@ impl Classic {
         QueueCounts { ready: self.ready, consumers: self.consumers.count() }
     }
 
-    /// Whether it has messages whose letters may have to be stored.
+    /// How many of its messages are persistent, ready and unacked.
     #[inline]
-    pub fn has_persistent(&self) -> bool {
-        self.persistent > 0
+    pub fn persistent(&self) -> u64 {
+        self.persistent
     }
 
     /// Unacked deliveries; a queue with some is not empty for nobody but itself.

@@ -1,0 +1,172 @@
+//! When messages of a queue may die, and what their letters take: in memory until they are sent, on a disk that is nearly full, and of
+//! the time of others.
+//!
+//! Refuses to know where letters go; see `data::dead_letter`.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
+
+use queues::Classic;
+
+use super::waiting::{Hold, Owed};
+use super::{Event, Queue};
+use crate::alarms::Promised;
+use crate::data::dead_letter::{self, DeadLetter};
+
+/// What is logged of a message that is acked alone, bytes, about.
+const SETTLED_BYTES: u64 = 40;
+
+/// [`Queue::letter_factor`] where one queue writes of letters what is expected.
+const ONE_COPY: u64 = 16;
+
+/// Tells a queue whose messages wait to die that log or segments have done something.
+struct Stored(Weak<Queue>);
+
+impl Wake for Stored {
+    fn wake(self: Arc<Self>) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.waiting.stored();
+            queue.submit_later(Event::Tick);
+        }
+    }
+}
+
+/// Tells a queue whose messages wait to die that a full disk has room for their letters.
+struct RoomForLetters(Weak<Queue>);
+
+impl Wake for RoomForLetters {
+    fn wake(self: Arc<Self>) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.waiting.has_room();
+            queue.submit_later(Event::Tick);
+        }
+    }
+}
+
+impl Queue {
+    /// Tells the machine how much may die; false when there is no room for anything. [`Event::Tick`] comes when those that wait may go on.
+    pub(super) fn hold_letters(self: &Arc<Self>, machine: &mut Classic) -> bool {
+        machine.let_letters_have(u64::MAX);
+        if !machine.config().dead_letters {
+            machine.let_letters_wait(false);
+            return true;
+        }
+        let services = self.services();
+        let room_bytes = if machine.persistent() > 0 { services.room_for_letters() } else { u64::MAX };
+        let await_room = room_bytes == 0;
+        if await_room && self.waiting.hold_for_room() {
+            services.await_room_for_letters(Waker::from(Arc::new(RoomForLetters(Arc::downgrade(self)))));
+        }
+        if room_bytes < u64::MAX {
+            // One at first: how many queues get a copy of it shows how many may follow. The last one goes whatever it has.
+            let factor = u64::from(self.letter_factor.load(Ordering::Relaxed));
+            let letters_bytes = (room_bytes * ONE_COPY).checked_div(factor).unwrap_or(0);
+            machine.let_letters_have(letters_bytes.max(room_bytes.min(1)));
+        }
+        machine.let_letters_wait(!await_room && self.letters_wait());
+        !await_room
+    }
+
+    /// Whether no more messages should die for now, because so many letters wait or so much is to be stored.
+    fn letters_wait(self: &Arc<Self>) -> bool {
+        if self.is_inbox_full() && self.waiting.hold_for_letters() {
+            return true;
+        }
+        let services = self.services();
+        match self.waiting.hold_for_storage(services.storage_load()) {
+            Hold::Off => false,
+            Hold::On => true,
+            Hold::Begin => {
+                services.poll_light(Waker::from(Arc::new(Stored(Arc::downgrade(self))))).is_pending()
+            }
+        }
+    }
+
+    pub(super) fn post_letters(&self, letters: Vec<DeadLetter>) {
+        if letters.is_empty() {
+            return;
+        }
+        let owed = self.owed(&letters);
+        self.inbox_bytes.fetch_add(owed.memory_bytes, Ordering::Relaxed);
+        if owed.letters_bytes > 0 {
+            self.services().alarms.letters_leave(self.written_bytes(owed.letters_bytes));
+        }
+        if self.waiting.post(letters, owed) {
+            self.services().letters_out.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Sends the letters of one turn, the first that wait, unless another thread is at it: it looks again when it has done so.
+    pub(super) fn send_letters(self: &Arc<Self>) -> bool {
+        let Some(letters) = self.waiting.take_letters() else { return false };
+        let owed = self.owed(&letters);
+        self.contained(|| dead_letter::send(self, &letters, owed.letters_bytes));
+        self.inbox_bytes.fetch_sub(owed.memory_bytes, Ordering::Relaxed);
+        let is_last = self.waiting.sent(owed);
+        if is_last {
+            self.services().letters_out.fetch_sub(1, Ordering::AcqRel);
+        }
+        if (is_last || !self.is_inbox_full()) && self.waiting.let_go() {
+            self.inbox.lock().push(Event::Tick);
+        }
+        true
+    }
+
+    /// What letters take, the second only where somebody has to know it.
+    fn owed(&self, letters: &[DeadLetter]) -> Owed {
+        let is_near_full = self.services().alarms.is_near_full();
+        let letters_bytes = if is_near_full { dead_letter::letters_bytes(letters) } else { 0 };
+        Owed { memory_bytes: dead_letter::bytes(letters), letters_bytes }
+    }
+
+    /// What is written of letters of which a queue writes so much, as far as the latest ones have shown.
+    fn written_bytes(&self, letters_bytes: u64) -> u64 {
+        let factor = u64::from(self.letter_factor.load(Ordering::Relaxed)).max(ONE_COPY);
+        letters_bytes.saturating_mul(factor).div_ceil(ONE_COPY)
+    }
+
+    /// Letters of which a queue writes so much are on their way to so many queues: until it is known what those write, and where nobody
+    /// hears of it, that is how often.
+    pub(crate) fn letters_go(&self, letters_bytes: u64, queues: usize, is_measured: bool) {
+        let is_known = self.letter_factor.load(Ordering::Relaxed) > 0;
+        if letters_bytes == 0 || (is_known && is_measured) {
+            return;
+        }
+        let said_bytes = self.written_bytes(letters_bytes);
+        let factor = u16::try_from(queues.max(1) as u64 * ONE_COPY).unwrap_or(u16::MAX);
+        self.letter_factor.store(factor, Ordering::Relaxed);
+        let missing_bytes = self.written_bytes(letters_bytes).saturating_sub(said_bytes);
+        self.services().alarms.letters_leave(missing_bytes);
+    }
+
+    /// So much was written of them.
+    pub(crate) fn letters_were_written(&self, letters_bytes: u64, bytes: u64) {
+        let missing_bytes = bytes.saturating_sub(self.written_bytes(letters_bytes));
+        self.services().alarms.letters_leave(missing_bytes);
+        let factor = bytes.saturating_mul(ONE_COPY).div_ceil(letters_bytes.max(1)).max(1);
+        let known = self.letter_factor.load(Ordering::Relaxed);
+        let factor = u16::try_from(factor).unwrap_or(u16::MAX).max(known / 2);
+        self.letter_factor.store(factor, Ordering::Relaxed);
+    }
+
+    /// Adds what it will write. What dies here is not settled: what is written of it is counted with its letters.
+    pub(crate) fn add_promised(self: &Arc<Self>, promised: &mut Promised) {
+        if self.oldest_log_position() == 0 {
+            return;
+        }
+        let do_letters_leave = self.letter_factor.load(Ordering::Relaxed) > 0;
+        self.read_used(|machine, _| {
+            promised.waiting_bytes += machine.checkpoint_bytes();
+            let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
+            promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);
+        });
+    }
+
+    /// Bytes that it, or the queues that its dead letters go to, will write of what waits to be taken.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let owed = self.waiting.owed();
+        let others = self.inbox_bytes.load(Ordering::Relaxed).saturating_sub(owed.memory_bytes);
+        others as u64 + self.written_bytes(owed.letters_bytes)
+    }
+}

@@ -11,7 +11,7 @@ use metadata::{Command, DeleteExclusiveQueues, Outcome};
 use parking_lot::{Mutex, RwLock};
 use platform::{Disk, RealDisk};
 use routing::Retired;
-use stdx::ConnectionId;
+use stdx::{ConnectionId, QueueId};
 
 use crate::access::{Principal, User};
 use crate::alarms::Alarms;
@@ -20,7 +20,7 @@ use crate::announcements::changes::Done;
 use crate::announcements::events::{EVENT_EXCHANGE, INTERNAL};
 use crate::background::Job;
 use crate::call::{Call, Commit};
-use crate::cell::QueueRef;
+use crate::cell::{Queue, QueueRef};
 use crate::connections::{CloseReason, ConnectionControl, Connections};
 use crate::control::committing::Committing;
 use crate::control::deletions::Deletions;
@@ -245,6 +245,12 @@ impl Broker {
         let mut all: Vec<_> = self.0.vhosts.read().values().cloned().collect();
         all.sort_by(|one, other| one.name().cmp(other.name()));
         all
+    }
+
+    /// A queue by the number that profiles know it by, as long as there is something of it.
+    #[must_use]
+    pub fn queue_by_id(&self, queue: u64) -> Option<Arc<Queue>> {
+        self.0.services.queue_by_id(QueueId(queue))
     }
 
     /// Number of queues in all vhosts.

@@ -410,6 +410,11 @@ impl Services {
         self.by_id.all()
     }
 
+    /// A queue by its id, also when it was deleted just now and that is not durable yet.
+    pub(crate) fn queue_by_id(&self, queue: QueueId) -> Option<Arc<Queue>> {
+        self.by_id.get(queue).or_else(|| self.departing.lock().get(&queue).cloned())
+    }
+
     /// A cell has agreed to its deletion: the metadata follow, then the answer.
     pub(crate) fn queue_deleted(
         &self,

@@ -24,5 +24,5 @@ pub use labels::{Labels, QueueScope, SessionScope, enter_queue, enter_session, s
 pub use names::{FAULT, NameId, intern, name_of};
 pub use ring::{DEPTH_MAX, Sample};
 pub use signal::{HZ_MAX, cpu_time_ns, drain, dropped, probe, set_rate};
-pub use stack::{program_mapping, register_thread};
+pub use stack::{library_mappings, program_mapping, register_thread};
 pub use waiting::{Waiting, waiting_threads};

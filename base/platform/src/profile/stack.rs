@@ -4,6 +4,7 @@
 //! The C library keeps no frame pointers: where a thread is found in it, its caller is looked for among the first words of the
 //! stack, and everything further out is exact again.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -76,6 +77,21 @@ pub(super) fn learn_code() {
 pub fn program_mapping() -> std::ops::Range<usize> {
     let (maps, program) = maps();
     mapping_in(&maps, &program, " ")
+}
+
+/// Where files of libraries lie in memory, each from its first byte on.
+pub fn library_mappings() -> Vec<(std::ops::Range<usize>, PathBuf)> {
+    let (maps, program) = maps();
+    libraries_in(&maps, &program)
+}
+
+fn libraries_in(maps: &str, program: &str) -> Vec<(std::ops::Range<usize>, PathBuf)> {
+    let path = |line: &str| line.find('/').map(|at| line[at..].to_owned());
+    let code = maps.lines().filter(|line| line.contains(" r-xp ")).filter_map(path);
+    let mut paths: Vec<String> = code.filter(|path| path != program).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths.into_iter().map(|path| (mapping_in(maps, &path, " "), path.into())).collect()
 }
 
 /// The text of `/proc/self/maps`, and what this program is called there. A program whose file is gone is called so in both.
@@ -181,6 +197,9 @@ mod tests {
         let maps = "10-20 r--p 0 00:00 1 /bin/p\n20-30 r-xp 0 00:00 1 /bin/p\n50-60 r-xp 0 00:00 1 /bin/p\n70-80 r-xp 0 00:00 1 /lib/c\n";
         assert_eq!(mapping_in(maps, "/bin/p", " r-xp "), 0x20..0x60);
         assert_eq!(mapping_in("", "/bin/p", " "), 0..0);
+        let libraries = "60-70 r--p 0 00:00 1 /lib/c d\n70-80 r-xp 0 00:00 1 /lib/c d\n80-90 r--p 0 00:00 1 /etc/e\n90-a0 r-xp 0 00:00 0 [vdso]\n";
+        let found = libraries_in(&format!("{maps}{libraries}"), "/bin/p");
+        assert_eq!(found, [(0x70..0x80, PathBuf::from("/lib/c")), (0x60..0x80, PathBuf::from("/lib/c d"))]);
     }
 
     #[test]

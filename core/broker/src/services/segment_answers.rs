@@ -26,6 +26,11 @@ impl QueuesById {
         self.0.write().remove(&queue);
     }
 
+    /// One of them.
+    pub(super) fn get(&self, queue: QueueId) -> Option<Arc<Queue>> {
+        self.0.read().get(&queue).and_then(Weak::upgrade)
+    }
+
     /// All that exist, in the order of their ids.
     pub(super) fn all(&self) -> Vec<Arc<Queue>> {
         let mut all: Vec<_> = self.0.read().values().filter_map(Weak::upgrade).collect();
@@ -40,8 +45,7 @@ impl QueuesById {
     }
 
     fn submit(&self, stream: u64, event: Event) {
-        let queue = self.0.read().get(&QueueId(stream)).and_then(Weak::upgrade);
-        if let Some(queue) = queue {
+        if let Some(queue) = self.get(QueueId(stream)) {
             queue.submit(event);
         }
     }

@@ -135,13 +135,13 @@ pub fn captures() -> Vec<Capture> {
 ///
 /// # Errors
 /// There is none of that number.
-pub(super) fn capture(broker: &Broker, number: u64, cut: &Cut) -> Result<Profile, ProfileError> {
+pub(super) fn capture(number: u64, cut: &Cut) -> Result<Profile, ProfileError> {
     let found =
         KEPT.lock().all.iter().find(|(capture, _)| capture.number == number).map(|(_, raw)| raw.clone());
     let raw = found.ok_or_else(|| {
         ProfileError::Asked(format!("there is no capture {number}; `profile captures` lists them"))
     })?;
-    Ok(named(broker, &raw, cut))
+    Ok(named(&raw, cut))
 }
 
 #[cfg(test)]

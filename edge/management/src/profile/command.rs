@@ -73,12 +73,12 @@ pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
         }
         ["history"] => {
             let minutes = number(request, "minutes")?.unwrap_or(10);
-            shown(&recorder::history(broker, minutes, &cut(request)?).map_err(failed)?, request)
+            shown(&recorder::history(minutes, &cut(request)?).map_err(failed)?, request)
         }
         ["captures"] => Ok(capture_rows()),
         ["captures", number] => {
             let number = number.parse().map_err(|_| usage("a capture has a number"))?;
-            shown(&super::captures::capture(broker, number, &cut(request)?).map_err(failed)?, request)
+            shown(&super::captures::capture(number, &cut(request)?).map_err(failed)?, request)
         }
         ["continuous"] => Ok(Answer::Done { ok: continuous_state() }),
         ["continuous", "on"] => switch(broker, Continuous::On),

@@ -1,12 +1,13 @@
 //! What threads worked for, by name; and profiles cut by it: grouped by a label, or only what has one. Knows nothing of
 //! functions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use broker::Broker;
 use platform::profile::{Labels, name_of};
 use serde::Serialize;
+use stdx::ConnectionId;
 
 use super::raw::ProfileError;
 use super::report::{Frame, Frames, Profile};
@@ -134,10 +135,10 @@ impl Cut {
     }
 }
 
-/// Names of what exists now, by number; what has gone meanwhile is shown by its number.
-#[derive(Default)]
+/// Names by number, of queues with their vhosts. What was gone before it was asked for has its number as a name.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    queues: HashMap<u64, (Arc<str>, Arc<str>)>,
+    queues: HashMap<u64, (Arc<str>, Option<Arc<str>>)>,
     exchanges: HashMap<u64, Arc<str>>,
     connections: HashMap<u64, Arc<str>>,
 }
@@ -145,29 +146,16 @@ pub(super) struct Names {
 impl Names {
     /// Of these, as far as the broker has them.
     pub(super) fn of<'a>(broker: &Broker, used: impl Iterator<Item = &'a Labels>) -> Names {
-        let mut names = Names::default();
-        let (mut queues, mut exchanges, mut connections) = (HashMap::new(), HashMap::new(), HashMap::new());
-        for labels in used {
-            queues.insert(labels.queue, ());
-            exchanges.insert(labels.exchange, ());
-            connections.insert(labels.connection, ());
-        }
-        for vhost in broker.vhosts() {
-            let shared: Arc<str> = vhost.name().into();
-            for queue in vhost.queues().into_iter().filter(|queue| queues.contains_key(&queue.id().0)) {
-                names.queues.insert(queue.id().0, (text(queue.name()), shared.clone()));
-            }
-            for exchange in vhost.exchanges().into_iter().filter(|it| exchanges.contains_key(&it.id)) {
-                let name = if exchange.name.is_empty() { "(default)".into() } else { text(&exchange.name) };
-                names.exchanges.insert(exchange.id, name);
-            }
-        }
-        for (id, control) in broker.connections().all() {
-            if connections.contains_key(&id.0) {
-                names.connections.insert(id.0, control.info().name.into());
-            }
-        }
+        let (mut names, mut source) = (Names::default(), Source::of(broker));
+        used.for_each(|labels| source.note(labels, &mut names));
         names
+    }
+
+    /// Adds those of another time, which were the same.
+    pub(super) fn merge(&mut self, other: &Names) {
+        self.queues.extend(other.queues.iter().map(|(id, name)| (*id, name.clone())));
+        self.exchanges.extend(other.exchanges.iter().map(|(id, name)| (*id, name.clone())));
+        self.connections.extend(other.connections.iter().map(|(id, name)| (*id, name.clone())));
     }
 
     /// Names of labels, in the order of [`LabelKey::ALL`].
@@ -177,12 +165,13 @@ impl Names {
         thread: &Arc<str>,
     ) -> [Option<Arc<str>>; LabelKey::ALL.len()] {
         let queue = self.queues.get(&labels.queue);
+        let vhost = queue.and_then(|(_, vhost)| vhost.clone());
         let numbered = |known: Option<&Arc<str>>, number: u64| {
-            (number != 0).then(|| known.cloned().unwrap_or_else(|| format!("#{number}").into()))
+            (number != 0).then(|| known.cloned().unwrap_or_else(|| unknown(number)))
         };
         [
             name_of(labels.protocol),
-            queue.map(|(_, vhost)| vhost.clone()).or_else(|| name_of(labels.vhost)),
+            vhost.or_else(|| name_of(labels.vhost)),
             numbered(self.exchanges.get(&labels.exchange), labels.exchange),
             numbered(queue.map(|(name, _)| name), labels.queue),
             numbered(self.connections.get(&labels.connection), labels.connection),
@@ -191,8 +180,79 @@ impl Names {
     }
 }
 
-fn text(name: &[u8]) -> Arc<str> {
-    String::from_utf8_lossy(name).into()
+/// What has no name any more.
+fn unknown(number: u64) -> Arc<str> {
+    format!("#{number}").into()
+}
+
+/// Where names come from: a broker, asked while what has them exists, which may be gone when a profile is looked at.
+#[derive(Default)]
+pub(super) struct Source {
+    broker: Option<Broker>,
+    /// Names that were given, each once in memory.
+    texts: HashSet<Arc<str>>,
+}
+
+impl Source {
+    pub(super) fn of(broker: &Broker) -> Source {
+        Source { broker: Some(broker.clone()), texts: HashSet::new() }
+    }
+
+    /// Adds the names of labels that are not known yet.
+    pub(super) fn note(&mut self, labels: &Labels, names: &mut Names) {
+        if labels.queue != 0 && !names.queues.contains_key(&labels.queue) {
+            let named = self.queue(labels.queue);
+            names.queues.insert(labels.queue, named);
+        }
+        if labels.exchange != 0 && !names.exchanges.contains_key(&labels.exchange) {
+            let name = self.exchange(labels);
+            names.exchanges.insert(labels.exchange, name);
+        }
+        if labels.connection != 0 && !names.connections.contains_key(&labels.connection) {
+            let name = self.connection(labels.connection);
+            names.connections.insert(labels.connection, name);
+        }
+    }
+
+    /// Forgets names that nobody has any more.
+    pub(super) fn tidy(&mut self) {
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+    }
+
+    fn queue(&mut self, number: u64) -> (Arc<str>, Option<Arc<str>>) {
+        match self.broker.as_ref().and_then(|broker| broker.queue_by_id(number)) {
+            Some(queue) => (self.text(queue.name()), Some(self.text(queue.vhost_name().as_bytes()))),
+            None => (unknown(number), None),
+        }
+    }
+
+    fn exchange(&mut self, labels: &Labels) -> Arc<str> {
+        let vhost = name_of(labels.vhost);
+        let vhost = self.broker.as_ref().zip(vhost).and_then(|(broker, name)| broker.vhost(&name));
+        let all = vhost.map(|vhost| vhost.exchanges()).unwrap_or_default();
+        match all.iter().find(|exchange| exchange.id == labels.exchange) {
+            Some(exchange) if exchange.name.is_empty() => self.text(b"(default)"),
+            Some(exchange) => self.text(&exchange.name),
+            None => unknown(labels.exchange),
+        }
+    }
+
+    fn connection(&mut self, number: u64) -> Arc<str> {
+        match self.broker.as_ref().and_then(|broker| broker.connections().get(ConnectionId(number))) {
+            Some(control) => self.text(control.info().name.as_bytes()),
+            None => unknown(number),
+        }
+    }
+
+    fn text(&mut self, name: &[u8]) -> Arc<str> {
+        let name = String::from_utf8_lossy(name);
+        if let Some(known) = self.texts.get(&*name) {
+            return known.clone();
+        }
+        let text: Arc<str> = name.into();
+        self.texts.insert(text.clone());
+        text
+    }
 }
 
 #[cfg(test)]
@@ -200,6 +260,7 @@ mod tests {
     use super::super::folded::folded;
     use super::super::report::tests::sample;
     use super::*;
+    use broker::BrokerOptions;
 
     #[test]
     fn a_profile_is_cut_by_queue_and_to_one_queue() {
@@ -223,6 +284,48 @@ mod tests {
         }
         let by = Cut::parse(Some("queue"), None).unwrap().apply(profile);
         assert_eq!(folded(&by), "queue orders in shop;b 7\nqueue orders in test;c 1\nqueue orders;a 5\n");
+    }
+
+    #[test]
+    fn a_queue_that_has_gone_keeps_its_name_and_one_that_nobody_knew_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+        let user = broker.authenticate("guest", b"guest", true).unwrap();
+        let (vhost, connection) = (broker.vhost("/").unwrap(), broker.next_connection_id());
+        let principal = broker::Principal { user, vhost, connection, connection_name: "test".into() };
+        let declare = broker::QueueDeclare {
+            name: b"brief",
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments: wire::amqp091::Table::EMPTY,
+        };
+        broker.declare_queue(&principal, declare).unwrap();
+        let queue = principal.vhost.queue(b"brief").unwrap().id().0;
+        let exchange =
+            broker.vhost("/").unwrap().exchanges().into_iter().find(|it| &*it.name == b"amq.topic");
+        let of = |queue| Labels {
+            queue,
+            exchange: exchange.as_ref().unwrap().id,
+            vhost: platform::profile::intern("/"),
+            ..Labels::default()
+        };
+        let (mut names, mut source) = (Names::default(), Source::of(&broker));
+        source.note(&of(queue), &mut names);
+        broker.delete_vhost("/").unwrap();
+        source.note(&of(queue), &mut names);
+        source.note(&of(99_999), &mut names);
+        let shown = |queue| {
+            let labels = names.labels(&of(queue), &"t".into()).map(|label| label.map(|it| it.to_string()));
+            [LabelKey::Vhost, LabelKey::Queue, LabelKey::Exchange]
+                .map(|key| labels[key as usize].clone().unwrap())
+        };
+        assert_eq!(shown(queue), ["/", "brief", "amq.topic"]);
+        assert_eq!(shown(99_999)[1], "#99999");
+        assert_eq!(source.texts.len(), 3);
+        drop(names);
+        source.tidy();
+        assert!(source.texts.is_empty(), "a million queues that come and go leave nothing");
     }
 
     #[test]

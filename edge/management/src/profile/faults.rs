@@ -43,7 +43,7 @@ pub fn faults(broker: &Broker, request: &FaultsRequest) -> Result<Profile, Profi
         return Err(ProfileError::Asked(format!("a sample of every 1 to {FAULTS_EVERY_MAX} page faults")));
     }
     let mut watch = FaultWatch::start(request.every).map_err(ProfileError::NoPageFaults)?;
-    let raw = recorder::watch(Watch::Faults, Duration::from_secs(request.seconds), || {
+    let raw = recorder::watch(broker, Watch::Faults, Duration::from_secs(request.seconds), || {
         watch.renew()?;
         std::thread::sleep(RENEW_INTERVAL);
         Ok(())
@@ -52,5 +52,5 @@ pub fn faults(broker: &Broker, request: &FaultsRequest) -> Result<Profile, Profi
     drop(watch);
     let raw = raw?;
     let lost = due.saturating_sub(raw.samples);
-    Ok(recorder::named(broker, &raw.with_all(faults, lost), &request.cut))
+    Ok(recorder::named(&raw.with_all(faults, lost), &request.cut))
 }

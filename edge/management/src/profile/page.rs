@@ -141,12 +141,12 @@ impl Asked<'_> {
 
     fn history(&self) -> Result<Page, ProfileError> {
         let form = self.form("json")?;
-        Ok(form.page(&recorder::history(self.broker, self.number("minutes", 10)?, &self.cut()?)?))
+        Ok(form.page(&recorder::history(self.number("minutes", 10)?, &self.cut()?)?))
     }
 
     fn capture(&self, number: u64) -> Result<Page, ProfileError> {
         let form = self.form("json")?;
-        Ok(form.page(&super::captures::capture(self.broker, number, &self.cut()?)?))
+        Ok(form.page(&super::captures::capture(number, &self.cut()?)?))
     }
 
     fn threads(&self) -> Result<Page, ProfileError> {

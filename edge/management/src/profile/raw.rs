@@ -1,4 +1,4 @@
-//! Samples as they came: addresses and numbers, counted. Bounded. Knows neither functions nor names.
+//! Samples as they came: addresses and numbers, counted. Bounded. Knows no functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use platform::profile::{Labels, NameId, Sample};
 
+use super::cut::{Names, Source};
 use super::report::Watched;
 
 /// Different stacks kept of one capture; the others count as one.
@@ -61,6 +62,8 @@ pub(super) struct Raw {
     /// What threads did when they were taken.
     pub(super) watched: Watched,
     pub(super) counts: HashMap<Key, u64>,
+    /// Of what the samples' labels stand for.
+    pub(super) names: Names,
     pub(super) samples: u64,
     /// What they stand for together: CPU time of the process while they were taken, nanoseconds; of samples of waiting, the time
     /// that threads waited; page faults.
@@ -74,16 +77,19 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Counts a sample; above the bound, stacks that are new count as one.
-    pub(super) fn add(&mut self, key: Key, stacks_max: usize) {
+    /// Counts a sample; above the bound, stacks that are new count as one. What it worked for is named now: queues come and go.
+    pub(super) fn add(&mut self, key: Key, stacks_max: usize, source: &mut Source) {
         self.samples += 1;
-        if self.counts.len() >= stacks_max && !self.counts.contains_key(&key) {
+        if let Some(count) = self.counts.get_mut(&key) {
+            *count += 1;
+        } else if self.counts.len() >= stacks_max {
             let many =
                 Key { stack: Arc::from([]), labels: Labels::default(), waits: key.waits, thread: "".into() };
             *self.counts.entry(many).or_default() += 1;
-            return;
+        } else {
+            source.note(&key.labels, &mut self.names);
+            self.counts.insert(key, 1);
         }
-        *self.counts.entry(key).or_default() += 1;
     }
 
     /// Lets all samples together stand for all that was counted, of which some were lost.
@@ -104,6 +110,7 @@ impl Raw {
         for (key, count) in &other.counts {
             *self.counts.entry(key.clone()).or_default() += count;
         }
+        self.names.merge(&other.names);
         self.samples += other.samples;
         self.amount += other.amount;
         self.wall_ms += other.wall_ms;
@@ -149,8 +156,8 @@ mod tests {
                 waits: NameId::default(),
                 thread: "t".into(),
             };
-            raw.add(key.clone(), 3);
-            raw.add(key, 3);
+            raw.add(key.clone(), 3, &mut Source::default());
+            raw.add(key, 3, &mut Source::default());
         }
         assert_eq!((raw.samples, raw.counts.len()), (20, 4));
         assert_eq!(raw.counts.values().sum::<u64>(), 20);

@@ -11,7 +11,7 @@ use platform::profile::{FAULT, NameId};
 use platform::{Clock, RealClock, profile};
 
 use super::captures;
-use super::cut::{Cut, Names};
+use super::cut::{Cut, Source};
 use super::raw::{ProfileError, Raw, STACKS_MAX, Threads};
 use super::report::{Profile, Watched};
 
@@ -67,6 +67,8 @@ struct Recorder {
     /// Samples that a [`watch`] keeps, and when it ends.
     watched: [Option<(Raw, Instant)>; Watch::COUNT],
     history: Option<History>,
+    /// Whom samples' labels are asked of while there are some.
+    source: Source,
 }
 
 /// Whose samples are taken beside those of threads that run.
@@ -145,6 +147,7 @@ pub fn cpu(broker: &Broker, request: &CpuRequest) -> Result<Profile, ProfileErro
         }
         let raw = Raw { began_ms: wall_ms(), ..Raw::default() };
         recorder.capture = Some(Capture { raw, hz: request.hz, ends: Instant::now() + time });
+        recorder.source = Source::of(broker);
         if let Err(error) = recorder.follow() {
             recorder.capture = None;
             return Err(error);
@@ -161,11 +164,12 @@ pub fn cpu(broker: &Broker, request: &CpuRequest) -> Result<Profile, ProfileErro
     raw.wall_ms = began.elapsed().as_millis() as u64;
     raw.amount = profile::cpu_time_ns().saturating_sub(cpu_before);
     raw.dropped = profile::dropped() - dropped_before;
-    Ok(named(broker, &raw, &request.cut))
+    Ok(named(&raw, &request.cut))
 }
 
 /// Keeps samples of a kind that come while `look` is called again and again, for so long. One of a kind at a time.
 pub(super) fn watch(
+    broker: &Broker,
     kind: Watch,
     time: Duration,
     mut look: impl FnMut() -> std::io::Result<()>,
@@ -178,6 +182,7 @@ pub(super) fn watch(
         }
         let raw = Raw { watched: kind.watched(), began_ms: wall_ms(), ..Raw::default() };
         *slot = Some((raw, Instant::now() + time));
+        recorder.source = Source::of(broker);
         recorder.follow()?;
     }
     let (began, dropped_before) = (Instant::now(), profile::dropped());
@@ -195,9 +200,8 @@ pub(super) fn watch(
 }
 
 /// Gives samples their names.
-pub(super) fn named(broker: &Broker, raw: &Raw, cut: &Cut) -> Profile {
-    let names = Names::of(broker, raw.counts.keys().map(|key| &key.labels));
-    cut.apply(Profile::of_samples(raw, &names))
+pub(super) fn named(raw: &Raw, cut: &Cut) -> Profile {
+    cut.apply(Profile::of_samples(raw))
 }
 
 /// Begins or ends the history. What was kept is forgotten at the end.
@@ -210,6 +214,7 @@ pub fn set_continuous(broker: &Broker, to: Continuous) -> Result<(), ProfileErro
         Continuous::Off => recorder.history = None,
         Continuous::On if recorder.history.is_some() => {}
         Continuous::On => {
+            recorder.source = Source::of(broker);
             recorder.history = Some(History {
                 broker: broker.clone(),
                 windows: VecDeque::new(),
@@ -235,7 +240,7 @@ pub(super) fn continuous() -> (Continuous, usize) {
 ///
 /// # Errors
 /// No history is kept.
-pub fn history(broker: &Broker, minutes: usize, cut: &Cut) -> Result<Profile, ProfileError> {
+pub fn history(minutes: usize, cut: &Cut) -> Result<Profile, ProfileError> {
     let mut recorder = RECORDER.lock();
     let Some(history) = &mut recorder.history else {
         let problem = "no history is kept; `profile continuous on` begins one";
@@ -243,7 +248,7 @@ pub fn history(broker: &Broker, minutes: usize, cut: &Cut) -> Result<Profile, Pr
     };
     let raw = history.latest(minutes);
     drop(recorder);
-    Ok(named(broker, &raw, cut))
+    Ok(named(&raw, cut))
 }
 
 impl Recorder {
@@ -264,19 +269,20 @@ impl Recorder {
     }
 
     fn drain(&mut self, threads: &mut Threads) {
+        let source = &mut self.source;
         profile::drain(|sample| {
             let key = threads.key(sample);
             if let Some(watch) = Watch::of(key.waits) {
                 if let Some((raw, _)) = &mut self.watched[watch as usize] {
-                    raw.add(key, STACKS_MAX);
+                    raw.add(key, STACKS_MAX, source);
                 }
                 return;
             }
             if let Some(capture) = &mut self.capture {
-                capture.raw.add(key.clone(), STACKS_MAX);
+                capture.raw.add(key.clone(), STACKS_MAX, source);
             }
             if let Some(history) = &mut self.history {
-                history.open.add(key, WINDOW_STACKS_MAX);
+                history.open.add(key, WINDOW_STACKS_MAX, source);
             }
         });
     }
@@ -289,10 +295,12 @@ fn run() {
         std::thread::sleep(DRAIN_INTERVAL);
         let mut recorder = RECORDER.lock();
         recorder.drain(&mut threads);
-        if let Some(history) = &mut recorder.history {
-            history.turn();
+        let Recorder { history, source, .. } = &mut *recorder;
+        if let Some(history) = history {
+            history.turn(source);
         } else if recorder.capture.is_none() && !recorder.is_watching() {
             recorder.is_running = false;
+            recorder.source = Source::default();
             return;
         }
     }
@@ -300,7 +308,7 @@ fn run() {
 
 impl History {
     /// Closes the window when it is full; keeps a copy when something was slow or large.
-    fn turn(&mut self) {
+    fn turn(&mut self, source: &mut Source) {
         if let Some(reason) = self.watch.look(&self.broker) {
             let raw = self.latest(1);
             captures::keep(reason, raw);
@@ -311,6 +319,7 @@ impl History {
             if self.windows.len() > WINDOWS_MAX {
                 self.windows.pop_front();
             }
+            source.tidy();
         }
     }
 

@@ -109,7 +109,7 @@ pub struct Profile {
 
 impl Profile {
     /// Samples of threads with names.
-    pub(super) fn of_samples(raw: &Raw, names: &Names) -> Profile {
+    pub(super) fn of_samples(raw: &Raw) -> Profile {
         // Shared out among all samples, so that their sum leaves nothing out.
         let share = |count: u64| {
             u64::try_from(u128::from(count) * u128::from(raw.amount) / u128::from(raw.samples.max(1)))
@@ -118,7 +118,7 @@ impl Profile {
         let found = raw.counts.iter().map(|(key, count)| Found {
             stack: &key.stack,
             waits: name_of(key.waits),
-            labels: names.labels(&key.labels, &key.thread),
+            labels: raw.names.labels(&key.labels, &key.thread),
             value: share(*count),
             count: *count,
         });

@@ -9,6 +9,7 @@ mod part;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use platform::{Memory, RealMemory, profile};
@@ -20,6 +21,9 @@ use part::Pages;
 /// The file that runs, also when another one stands in its place since (proc_pid_exe(5)): after an upgrade of the package the
 /// names are still those of the program that runs.
 const PROGRAM: &str = "/proc/self/exe";
+
+/// Where packages put what was taken out of programs and libraries, by the numbers that the linker gave them.
+const SEPARATE: &str = "/usr/lib/debug/.build-id";
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,19 +39,24 @@ impl Symbols {
     /// Looks up what stands at the addresses of these stacks, innermost first each.
     pub(super) fn of<'a>(stacks: impl Iterator<Item = &'a [usize]>) -> Symbols {
         let all: HashSet<usize> = stacks.flat_map(returns).collect();
-        let program = profile::program_mapping();
-        let (mut ours, others): (Vec<usize>, Vec<usize>) =
-            all.into_iter().partition(|address| program.contains(address));
-        ours.sort_unstable();
+        let mut all: Vec<usize> = all.into_iter().collect();
+        all.sort_unstable();
         let mut texts = Texts::default();
-        let known = in_program(&ours, &program, &mut texts).unwrap_or_default();
-        // Without the file, or with one that cannot be read, the libraries' way is tried.
-        let rest = others.into_iter().chain(ours.into_iter().skip(known.len()).collect::<Vec<_>>());
-        let rest: Vec<(usize, Arc<[Function]>)> =
-            rest.map(|address| (address, resolve(address, &mut texts).into())).collect();
-        backtrace::clear_symbol_cache();
+        let mut known = HashMap::with_capacity(all.len());
+        let inside = |range: &Range<usize>| {
+            let begin = all.partition_point(|address| *address < range.start);
+            &all[begin..begin + all[begin..].partition_point(|address| *address < range.end)]
+        };
+        let program = profile::program_mapping();
+        known.extend(in_program(inside(&program), program.start, &mut texts).unwrap_or_default());
+        for (range, path) in profile::library_mappings() {
+            let wanted = inside(&range);
+            if !wanted.is_empty() {
+                known.extend(in_library(&path, wanted, range.start, &mut texts).unwrap_or_default());
+            }
+        }
         RealMemory::new().release();
-        Symbols(known.into_iter().chain(rest).collect())
+        Symbols(known)
     }
 
     /// Functions of one of the stacks from the outermost in; callers that nobody knows are left out.
@@ -68,15 +77,10 @@ fn returns(addresses: &[usize]) -> impl Iterator<Item = usize> {
 }
 
 /// Functions at sorted addresses of the program.
-fn in_program(
-    addresses: &[usize],
-    program: &Range<usize>,
-    texts: &mut Texts,
-) -> Option<Vec<(usize, Arc<[Function]>)>> {
+fn in_program(addresses: &[usize], begin: usize, texts: &mut Texts) -> Option<Vec<(usize, Arc<[Function]>)>> {
     let pages = Pages::new(File::open(PROGRAM).ok()?).ok()?;
     let elf = Elf::open(&pages).ok()??;
-    let places: Vec<u64> =
-        addresses.iter().map(|address| (address - program.start).saturating_sub(1) as u64).collect();
+    let places = places(addresses, begin);
     let mut found = Finder::new(|name| elf.section(name)).ok()?.at(&places);
     // What is not written in Rust has no debugging information, but symbols.
     let nameless: Vec<usize> = (0..places.len()).filter(|at| found[*at].functions.is_empty()).collect();
@@ -117,16 +121,36 @@ impl Texts {
     }
 }
 
-/// Functions at an address of a library, innermost first.
-fn resolve(address: usize, texts: &mut Texts) -> Vec<Function> {
-    let mut found = Vec::new();
-    backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
-        if let Some(name) = symbol.name() {
-            let file = symbol.filename().map(|file| file.display().to_string()).unwrap_or_default();
-            found.push(texts.function(&format!("{name:#}"), &file));
-        }
+/// Addresses in a file that lies in memory from a place on.
+fn places(addresses: &[usize], begin: usize) -> Vec<u64> {
+    addresses.iter().map(|address| (address - begin).saturating_sub(1) as u64).collect()
+}
+
+/// Functions at sorted addresses of a library, by its symbols; all of them are known where the system's package of debugging
+/// information is installed, else those that programs call.
+fn in_library(
+    path: &Path,
+    addresses: &[usize],
+    begin: usize,
+    texts: &mut Texts,
+) -> Option<Vec<(usize, Arc<[Function]>)>> {
+    let places = places(addresses, begin);
+    let pages = Pages::new(File::open(path).ok()?).ok()?;
+    let elf = Elf::open(&pages).ok()??;
+    let beside = if elf.is_whole() { None } else { beside(&elf, &places) };
+    let names = beside.map_or_else(|| elf.symbols(&places).ok(), Some)?;
+    let functions = names.into_iter().map(|name| -> Arc<[Function]> {
+        name.map(|name| texts.function(&demangled(&name), "")).into_iter().collect()
     });
-    found
+    Some(addresses.iter().copied().zip(functions).collect())
+}
+
+/// Names by the file with what was taken out of a library.
+fn beside(elf: &Elf<'_>, places: &[u64]) -> Option<Vec<Option<String>>> {
+    let id: String = elf.build_id().ok()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (folder, name) = id.split_at_checked(2)?;
+    let pages = Pages::new(File::open(format!("{SEPARATE}/{folder}/{name}.debug")).ok()?).ok()?;
+    Elf::open(&pages).ok()??.symbols(places).ok()
 }
 
 /// Release binaries keep line tables only, in which functions that others were compiled into have no path: the file says it.
@@ -198,38 +222,58 @@ mod tests {
 
     #[test]
     fn this_function_is_found_by_name_and_file() {
-        let here = resolve as fn(usize, &mut Texts) -> Vec<Function> as usize;
-        let inside = here + 40;
-        let symbols = Symbols::of([&[here, inside][..], &[1]].into_iter());
+        let here = readable as fn(&str) -> String as usize;
+        let symbols = Symbols::of([&[here, here + 40][..], &[1]].into_iter());
         let functions = symbols.stack(&[here]);
         let innermost = functions.last().expect("it is known");
-        assert!(innermost.name.ends_with("symbols::resolve"), "{functions:?}");
+        assert!(innermost.name.ends_with("symbols::readable"), "{functions:?}");
         assert!(innermost.file.ends_with("symbols.rs"));
         assert_eq!(symbols.stack(&[1]), []);
     }
 
-    /// Places all over this program: every so many bytes of its code.
-    fn places() -> Vec<usize> {
-        let code = profile::program_mapping();
-        let pages = Pages::new(File::open(PROGRAM).unwrap()).unwrap();
-        let elf = Elf::open(&pages).unwrap().unwrap();
-        let text = elf.section(".text");
-        let begin = code.start + gimli::Reader::offset_id(&text).0 as usize;
-        (begin..begin + gimli::Reader::len(&text)).step_by(9973).take(700).collect()
+    #[test]
+    fn functions_of_libraries_have_names() {
+        let (library, _) = profile::library_mappings()
+            .into_iter()
+            .find(|(_, path)| path.display().to_string().contains("/libc.so"))
+            .expect("tests use the C library");
+        // Some of its code, wherever that lies in it.
+        let addresses: Vec<usize> = library.clone().step_by(1009).collect();
+        let symbols = Symbols::of(addresses.iter().map(std::slice::from_ref));
+        let names: HashSet<Arc<str>> =
+            addresses.iter().flat_map(|at| symbols.stack(&[*at])).map(|it| it.name).collect();
+        assert!(names.len() > 100, "{names:?}");
+    }
+
+    /// Functions at an address, innermost first, as the library for backtraces finds them.
+    fn of_backtrace(address: usize, texts: &mut Texts) -> Vec<Function> {
+        let mut found = Vec::new();
+        backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
+            if let Some(name) = symbol.name() {
+                let file = symbol.filename().map(|file| file.display().to_string()).unwrap_or_default();
+                found.push(texts.function(&format!("{name:#}"), &file));
+            }
+        });
+        found
     }
 
     #[test]
     fn what_the_file_says_is_what_the_library_for_backtraces_says() {
-        let addresses = places();
+        let program = profile::program_mapping();
+        let pages = Pages::new(File::open(PROGRAM).unwrap()).unwrap();
+        let text = Elf::open(&pages).unwrap().unwrap().section(".text");
+        let begin = program.start + gimli::Reader::offset_id(&text).0 as usize;
+        // All over it: every so many bytes of its code.
+        let addresses: Vec<usize> =
+            (begin..begin + gimli::Reader::len(&text)).step_by(9973).take(700).collect();
         let mut texts = Texts::default();
-        let known = in_program(&addresses, &profile::program_mapping(), &mut texts).expect("it is readable");
+        let known = in_program(&addresses, program.start, &mut texts).expect("it is readable");
         assert_eq!(known.len(), addresses.len());
         let (mut same, mut inlined) = (0, 0);
         // Between functions lies what is never run; the library calls it by the function before.
         for (address, functions) in known.into_iter().filter(|(_, functions)| !functions.is_empty()) {
-            let expected = resolve(address, &mut texts);
-            let place = address - profile::program_mapping().start;
-            assert_eq!(functions.to_vec(), expected, "at {place:#x} of the file");
+            let place = address - program.start;
+            assert_eq!(functions.to_vec(), of_backtrace(address, &mut texts), "at {place:#x} of the file");
             same += 1;
             inlined += usize::from(functions.len() > 1);
         }

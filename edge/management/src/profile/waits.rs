@@ -48,7 +48,7 @@ pub fn waits(broker: &Broker, request: &WaitsRequest) -> Result<Profile, Profile
     let interval = Duration::from_secs(1) / request.hz;
     let (began, before) = (Instant::now(), threads::read_all());
     let mut looks = 0u64;
-    let raw = recorder::watch(Watch::Waits, time, || {
+    let raw = recorder::watch(broker, Watch::Waits, time, || {
         for thread in profile::waiting_threads()? {
             // One that has ended meanwhile waits for nothing.
             let _ended = profile::probe(thread);
@@ -58,7 +58,7 @@ pub fn waits(broker: &Broker, request: &WaitsRequest) -> Result<Profile, Profile
         Ok(())
     })?;
     let wall_ns = began.elapsed().as_nanos() as u64;
-    let mut profile = recorder::named(broker, &raw.with_each(wall_ns / looks.max(1)), &Cut::default());
+    let mut profile = recorder::named(&raw.with_each(wall_ns / looks.max(1)), &Cut::default());
     let ready = threads::differences(&before, &threads::read_all(), wall_ns);
     add_ready(&mut profile, ready.iter().map(|times| (times.name.as_str(), times.waiting_ns)));
     Ok(request.cut.apply(profile))

@@ -13,6 +13,8 @@ const NOBITS: u32 = 8;
 const SYMBOL_BYTES: u64 = 24;
 /// `STT_FUNC`.
 const FUNCTION: u8 = 2;
+/// `STT_GNU_IFUNC`: a function that is chosen by the processor.
+const INDIRECT_FUNCTION: u8 = 10;
 
 /// A section.
 struct Section {
@@ -28,7 +30,7 @@ pub(super) struct Elf<'a> {
 }
 
 impl<'a> Elf<'a> {
-    /// Of a file; `None` when it is none of this machine's or has compressed sections.
+    /// Of a file; `None` when it is none of this machine's. Sections that are compressed are passed over.
     pub(super) fn open(pages: &'a Pages) -> Result<Option<Elf<'a>>> {
         let mut header = pages.part(0, 64);
         let identification: [u8; 16] = header.read_u8_array()?;
@@ -46,10 +48,7 @@ impl<'a> Elf<'a> {
             let mut entry = pages.part(place(index), 64);
             let (name, kind, flags) = (entry.read_u32()?, entry.read_u32()?, entry.read_u64()?);
             let (_address, at, bytes) = (entry.read_u64()?, entry.read_u64()?, entry.read_u64()?);
-            if flags & COMPRESSED != 0 {
-                return Ok(None);
-            }
-            if kind != NOBITS {
+            if kind != NOBITS && flags & COMPRESSED == 0 {
                 sections.push(Section { name: text(pages, names_at + u64::from(name))?, at, bytes });
             }
         }
@@ -62,33 +61,81 @@ impl<'a> Elf<'a> {
         found.map_or(self.pages.part(0, 0), |section| self.pages.part(section.at, section.bytes))
     }
 
-    /// The functions of the table of symbols that have these addresses, which are sorted.
+    /// Whether it has a table of all symbols.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.section(".symtab").is_empty()
+    }
+
+    /// The number that the linker gave it, and the file with what was taken out of it.
+    pub(super) fn build_id(&self) -> Result<Vec<u8>> {
+        let mut note = self.section(".note.gnu.build-id");
+        let (name_bytes, id_bytes, _kind) = (note.read_u32()?, note.read_u32()?, note.read_u32()?);
+        note.skip(name_bytes.next_multiple_of(4) as usize)?;
+        Ok(note.split(id_bytes as usize)?.to_slice()?.into_owned())
+    }
+
+    /// The functions of the table of symbols that have these addresses, which are sorted. Of a function with several names the one that
+    /// a program calls it by.
     pub(super) fn symbols(&self, addresses: &[u64]) -> Result<Vec<Option<String>>> {
-        let mut best: Vec<Option<(u64, u32)>> = vec![None; addresses.len()];
-        let mut table = self.section(".symtab");
+        let (table, names) = if self.is_whole() { (".symtab", ".strtab") } else { (".dynsym", ".dynstr") };
+        let names = self.sections.iter().find(|section| section.name == names).map_or(0, |it| it.at);
+        let mut best: Vec<Option<(u64, String)>> = vec![None; addresses.len()];
+        let mut table = self.section(table);
         while table.len() as u64 >= SYMBOL_BYTES {
             let (name, kind, _other) = (table.read_u32()?, table.read_u8()? & 15, table.read_u8()?);
             let (section, begin, bytes) = (table.read_u16()?, table.read_u64()?, table.read_u64()?);
-            if section == 0 || kind != FUNCTION {
-                continue;
-            }
             let end = begin.saturating_add(bytes.max(1));
             let from = addresses.partition_point(|address| *address < begin);
-            for (address, best) in addresses.iter().zip(&mut best).skip(from) {
-                if *address >= end {
-                    break;
+            let count = addresses[from..].partition_point(|address| *address < end);
+            if section == 0 || ![FUNCTION, INDIRECT_FUNCTION].contains(&kind) || count == 0 {
+                continue;
+            }
+            let name = text(self.pages, names + u64::from(name))?;
+            for best in &mut best[from..from + count] {
+                let is_better = best.as_ref().is_none_or(|(known, known_name)| {
+                    begin > *known || begin == *known && is_plainer(&name, known_name)
+                });
+                if is_better {
+                    *best = Some((begin, name.clone()));
                 }
-                *best = (*best).max(Some((begin, name)));
             }
         }
-        let names = self.sections.iter().find(|section| section.name == ".strtab").map_or(0, |it| it.at);
-        let name = |(_, name): (u64, u32)| text(self.pages, names + u64::from(name));
-        best.into_iter().map(|found| found.map(name).transpose()).collect()
+        Ok(best.into_iter().map(|found| found.map(|(_, name)| name)).collect())
     }
+}
+
+/// Whether a name is less of an internal one: `read` rather than `__read`.
+fn is_plainer(name: &str, other: &str) -> bool {
+    let rank = |name: &str| (name.len() - name.trim_start_matches('_').len(), name.len());
+    (rank(name), name) < (rank(other), other)
 }
 
 /// A text that ends with a zero.
 fn text(pages: &Pages, at: u64) -> Result<String> {
     let text = pages.part(at, u64::MAX).read_null_terminated_slice()?;
     Ok(text.to_string_lossy()?.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn of_several_names_the_plainest_is_taken() {
+        assert!(is_plainer("read", "__read") && is_plainer("read", "__GI___libc_read"));
+        assert!(is_plainer("_a", "__a") && is_plainer("a", "b") && !is_plainer("b", "a"));
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[b'x'; 100]).unwrap();
+        assert!(Elf::open(&Pages::new(file).unwrap()).unwrap().is_none());
+        assert!(Elf::open(&Pages::new(tempfile::tempfile().unwrap()).unwrap()).is_err());
+        let pages = Pages::new(File::open("/proc/self/exe").unwrap()).unwrap();
+        let elf = Elf::open(&pages).unwrap().unwrap();
+        assert!(elf.is_whole() && elf.section(".text").len() > 1000 && elf.section(".nothing").is_empty());
+        assert_eq!(elf.symbols(&[1]).unwrap(), [None]);
+    }
 }

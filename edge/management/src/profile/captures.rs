@@ -13,7 +13,7 @@ use stdx::histogram::Snapshot;
 use super::cut::Cut;
 use super::raw::{ProfileError, Raw};
 use super::recorder::named;
-use super::report::Profile;
+use super::report::{Profile, turn};
 
 /// How often stages and memory are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -136,6 +136,7 @@ pub fn captures() -> Vec<Capture> {
 /// # Errors
 /// There is none of that number.
 pub(super) fn capture(number: u64, cut: &Cut) -> Result<Profile, ProfileError> {
+    let _turn = turn();
     let found =
         KEPT.lock().all.iter().find(|(capture, _)| capture.number == number).map(|(_, raw)| raw.clone());
     let raw = found.ok_or_else(|| {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::flame::{Palette, svg};
 use super::raw::ProfileError;
-use super::report::{Profile, Watched};
+use super::report::{Profile, Watched, turn};
 use super::{
     Continuous, CpuRequest, Cut, Document, FaultsRequest, HeapWatch, Node, WaitsRequest, folded, pprof,
     recorder, threads,
@@ -132,6 +132,7 @@ fn form(request: &Request) -> Result<&str, Failure> {
 
 /// A profile in the form that `--as` names.
 fn shown(profile: &Profile, request: &Request) -> Outcome {
+    let _turn = turn();
     if profile.stacks.is_empty() {
         let why = match profile.watched {
             Watched::Heap => "nothing that was allocated while it was watched is still in use",

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use broker::Broker;
 use parking_lot::Mutex;
-use platform::profile::{Allocation, HeapMark};
+use platform::profile::HeapMark;
 use platform::{Clock, RealClock, profile};
 
 use super::cut::{Cut, Names};
 use super::raw::ProfileError;
 use super::recorder::SECONDS_MAX;
-use super::report::Profile;
+use super::report::{Profile, turn};
 
 /// Whether allocations are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,28 +71,23 @@ pub fn watch_heap(to: HeapWatch) {
 /// # Errors
 /// Nothing is watched and no time is given, or it is too long.
 pub fn heap(broker: &Broker, seconds: Option<u64>, cut: &Cut) -> Result<Profile, ProfileError> {
-    let (all, lost) = match seconds {
-        None if !WATCHERS.lock().asked => {
-            let problem = "allocations are not watched: `profile heap on` begins it, `profile heap --seconds N` watches for a time. What was allocated before is not seen";
-            return Err(ProfileError::Asked(problem.into()));
-        }
-        None => profile::heap(HeapMark::default()),
-        Some(0) => return Err(ProfileError::Asked("0 seconds are too few".into())),
-        Some(long) if long > SECONDS_MAX => {
-            return Err(ProfileError::Asked(format!("a profile takes at most {SECONDS_MAX} seconds")));
-        }
-        Some(seconds) => of_a_time(Duration::from_secs(seconds)),
+    let wrong = match seconds {
+        None if !WATCHERS.lock().asked => Some("allocations are not watched: `profile heap on` begins it, `profile heap --seconds N` watches for a time. What was allocated before is not seen".to_owned()),
+        Some(0) => Some("0 seconds are too few".to_owned()),
+        Some(long) if long > SECONDS_MAX => Some(format!("a profile takes at most {SECONDS_MAX} seconds")),
+        _ => None,
     };
+    if let Some(problem) = wrong {
+        return Err(ProfileError::Asked(problem));
+    }
+    // The watch goes on until what is in use at the end of the time has been taken.
+    let _watched = seconds.map(|_| Timed::begin());
+    let mark = seconds.map_or(HeapMark::default(), |_| profile::heap_mark());
+    std::thread::sleep(Duration::from_secs(seconds.unwrap_or(0)));
+    let _turn = turn();
+    let (all, lost) = profile::heap(mark);
     let names = Names::of(broker, all.iter().map(|it| &it.labels));
     Ok(cut.apply(Profile::of_heap(&all, lost, &names, RealClock::new().wall_ms())))
-}
-
-/// What is allocated in a time from now on and in use at its end.
-fn of_a_time(time: Duration) -> (Vec<Allocation>, u64) {
-    let _watched = Timed::begin();
-    let mark = profile::heap_mark();
-    std::thread::sleep(time);
-    profile::heap(mark)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use broker::Broker;
 use serde_json::json;
 
 use super::raw::ProfileError;
-use super::report::Profile;
+use super::report::{Profile, turn};
 use super::{Continuous, CpuRequest, Cut, Document, FaultsRequest, WaitsRequest, command, pprof, recorder};
 
 /// A page.
@@ -114,7 +114,8 @@ impl Asked<'_> {
         if seconds.is_none() {
             super::watch_heap(super::HeapWatch::On);
         }
-        Ok(form.page(&super::heap(self.broker, seconds, &cut)?))
+        let profile = super::heap(self.broker, seconds, &cut)?;
+        Ok(form.page(&profile))
     }
 
     fn waits(&self, form: &str) -> Result<Page, ProfileError> {
@@ -184,6 +185,7 @@ enum Form {
 
 impl Form {
     fn page(self, profile: &Profile) -> Page {
+        let _turn = turn();
         match self {
             Form::Json => json_page(&json!(Document::of(profile))),
             Form::Svg => Page { content_type: SVG, body: command::flame_graph(profile).into() },

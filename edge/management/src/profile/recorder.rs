@@ -13,7 +13,7 @@ use platform::{Clock, RealClock, profile};
 use super::captures;
 use super::cut::{Cut, Source};
 use super::raw::{ProfileError, Raw, STACKS_MAX, Threads};
-use super::report::{Profile, Watched};
+use super::report::{Profile, Watched, turn};
 
 /// How often samples are taken out.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -241,6 +241,7 @@ pub(super) fn continuous() -> (Continuous, usize) {
 /// # Errors
 /// No history is kept.
 pub fn history(minutes: usize, cut: &Cut) -> Result<Profile, ProfileError> {
+    let _turn = turn();
     let mut recorder = RECORDER.lock();
     let Some(history) = &mut recorder.history else {
         let problem = "no history is kept; `profile continuous on` begins one";

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use platform::profile::{Allocation, name_of};
 use serde::{Deserialize, Serialize};
 
@@ -288,12 +288,17 @@ fn is_own(name: &str) -> bool {
     path.split_once("::").is_some_and(|(krate, _)| CRATES.contains(&krate))
 }
 
-/// Looking names up reads the debugging information of the program, tens of megabytes: for one profile at a time.
-static LOOKING_UP: Mutex<()> = Mutex::new(());
+/// A profile is put together and shown while nobody else does: what that takes does not grow with those who ask.
+static MAKING: ReentrantMutex<()> = ReentrantMutex::new(());
+
+/// Waits for the turn to put a profile together, or to show it.
+pub(super) fn turn() -> ReentrantMutexGuard<'static, ()> {
+    MAKING.lock()
+}
 
 /// Gives names to what was found.
 fn named<'a>(all: impl Iterator<Item = Found<'a>>) -> (Vec<Frame>, Vec<Stack>) {
-    let _alone = LOOKING_UP.lock();
+    let _turn = turn();
     let all: Vec<Found<'a>> = all.collect();
     let symbols = Symbols::of(all.iter().map(|found| found.stack));
     let mut frames = Frames::default();

@@ -298,7 +298,8 @@ mod tests {
         assert!((1000 * kept..1100 * kept).contains(&live), "{live}");
         assert!(dead > 2 * BOUND, "{dead}");
         let (live_after, dead_after) = bytes_left(BOUND);
-        assert_eq!(live_after, live);
+        let placeholders = (QUEUES * MESSAGES / KEPT * 2 * queues::record::HOLES_BYTES) as u64;
+        assert!((live..live + placeholders).contains(&live_after), "{live} {live_after}");
         assert!(dead_after <= BOUND, "{dead_after}");
     }
 }

@@ -178,6 +178,64 @@ fn blocks_that_leave_the_log_take_with_them_only_what_lives() {
     assert_stays(&mut bench, 60);
 }
 
+/// A queue with 40,000 messages of 12 bytes that are alike, in segments or in the log, of which every tenth is left, unacked.
+fn alike_and_hollow(is_in_log: bool) -> Bench {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..durable() });
+    bench.world.is_sparse = !is_in_log;
+    for first in (0..40_000u64).step_by(200) {
+        let bodies: Vec<[u8; 12]> = (first..first + 200).map(|nth| [nth as u8; 12]).collect();
+        let one = |(nth, body)| IncomingMessage { is_alike: nth > 0, ..message(body) };
+        let batch: Vec<_> = bodies.iter().map(|body| &body[..]).enumerate().map(one).collect();
+        bench.publish(&batch);
+        bench.run_disk();
+    }
+    let live = live_ratio(&bench.queue);
+    assert!((0.9..=1.0).contains(&live), "{live}");
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.world.delivered.len(), 40_000);
+    for number in (0..40_000).filter(|number| number % 10 != 0) {
+        bench.settle(SettleHow::Ack, MessageSeq(number), 1);
+    }
+    bench.segment = 2;
+    let live = live_ratio(&bench.queue);
+    assert!((0.09..0.12).contains(&live), "{live}");
+    bench
+}
+
+#[test]
+fn what_lives_of_messages_that_are_alike_leaves_their_segments_in_less_than_a_fifth() {
+    let mut bench = alike_and_hollow(false);
+    let before = bench.queue.stats(0).segment_bytes;
+    assert!(before < 40_000 * 18, "{before}");
+    let room = bench.queue.segment_room(0);
+    assert!(room.needed_bytes * 5 < before && room.free_bytes * 5 > before * 4, "{room:?}");
+    compact(&mut bench);
+    let after = bench.queue.stats(0).segment_bytes;
+    assert!(bench.world.deleted == [1] && after <= room.needed_bytes, "{after} of {room:?}");
+    bench.queue = bench.restarted();
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    let numbers = bench.world.delivered[40_000..].iter().map(|(_, seq, ..)| seq.number());
+    assert!(numbers.eq((0..40_000).step_by(10)));
+}
+
+#[test]
+fn what_lives_of_messages_that_are_alike_leaves_the_log_in_less_than_a_fifth() {
+    let mut bench = alike_and_hollow(true);
+    let in_log = bench.queue.stats(0).segment_bytes;
+    assert!(in_log < 40_000 * 18, "{in_log}");
+    let kept_bytes: u64 = bench.queue.log_uses().map(|(_, kept_bytes)| kept_bytes).sum();
+    assert!(kept_bytes * 5 < in_log, "{kept_bytes} of {in_log}");
+    let end = bench.world.log_end;
+    bench.queue.checkpoint(u64::MAX, std::slice::from_ref(&(0..end)), &mut bench.world);
+    bench.run_disk();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert_eq!(bench.queue.log_ranges().count(), 0);
+    let written: u64 = bench.disk.values().map(|block| block.len() as u64).sum();
+    assert!(written <= kept_bytes, "{written} of {kept_bytes}");
+}
+
 #[test]
 fn transient_messages_move_too_and_a_queue_that_is_not_durable_logs_nothing() {
     for config in [durable(), QueueConfig::default()] {

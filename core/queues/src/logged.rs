@@ -237,48 +237,6 @@ impl Logged {
     }
 }
 
-/// Whether a queue has the newest part of the log nearly for itself, so that its blocks will be found together there. Those of many queues
-/// that take turns go to segments, where each message is whole: what took less in the log would then need more room than it gives.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogShare {
-    /// Where its latest record ends.
-    end: u64,
-    /// Bytes of its messages as they are stored, in its latest records; what was longer ago counts less.
-    own: u32,
-    /// Bytes of the log between these records.
-    others: u32,
-}
-
-impl LogShare {
-    /// A part of the log between two records that counts as more tells nothing more.
-    const GAP_BYTES_MAX: u64 = 1 << 20;
-
-    /// Messages of so many bytes, when they are stored, came with this record.
-    pub(crate) fn note(&mut self, record: &Range<u64>, stored_bytes: usize) {
-        let fade = |bytes: u32| bytes - bytes.div_ceil(8);
-        let gap = record.start.saturating_sub(self.end).min(Self::GAP_BYTES_MAX) as u32;
-        self.own = fade(self.own).saturating_add(u32::try_from(stored_bytes).unwrap_or(u32::MAX));
-        self.others = fade(self.others) + gap;
-        self.end = record.end;
-    }
-
-    /// Messages come that died together. What lies between them in the log is what other queues get of the same: short, too.
-    pub(crate) fn expect_runs(&mut self) {
-        (self.own, self.others) = (self.own.max(1), 0);
-    }
-
-    pub(crate) fn is_alone(&self) -> bool {
-        self.others < self.own
-    }
-}
-
-impl Default for LogShare {
-    /// Of a queue that has logged nothing yet.
-    fn default() -> LogShare {
-        LogShare { end: 0, own: 0, others: Self::GAP_BYTES_MAX as u32 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,26 +332,6 @@ mod tests {
         let (mut bytes, payloads) = log(&[&[(4, b"a")]]);
         bytes.truncate(20);
         assert_eq!(block(4, 1).assemble(bytes, payloads), None);
-    }
-
-    #[test]
-    fn a_queue_is_alone_in_the_log_once_its_records_follow_each_other() {
-        let (mut share, mut at) = (LogShare::default(), 1 << 30);
-        let mut log = |share: &mut LogShare, gap: u64, stored_bytes: usize| {
-            at += gap;
-            share.note(&(at..at + 4000), stored_bytes);
-            at += 4000;
-            share.is_alone()
-        };
-        assert!(!log(&mut share, 0, 10_000), "what was before it is not known");
-        assert!((0..50).any(|_| log(&mut share, 100, 10_000)), "the beginning is forgotten");
-        assert!((0..50).all(|_| log(&mut share, 2000, 10_000)));
-        assert!((0..50).any(|_| !log(&mut share, 30_000, 10_000)), "four others take turns with it");
-        assert!((0..50).all(|_| !log(&mut share, 12_000, 10_000)));
-        assert!((0..50).any(|_| log(&mut share, 0, 100)), "small ones, too");
-        assert!(!log(&mut share, 1 << 40, 100), "it was quiet for long");
-        share.note(&(u64::MAX..u64::MAX), usize::MAX);
-        assert!(share.own == u32::MAX && share.others <= 9 << 20, "of a log that has failed");
     }
 
     #[test]

@@ -568,12 +568,6 @@ impl Block {
         Some(&bytes[start..end])
     }
 
-    /// Bytes that so many messages have when they are stored; 0 when that is not known.
-    pub(crate) fn stored_bytes_of(&self, first: u64, count: u32) -> usize {
-        let first = self.index(first);
-        self.content.as_ref().map_or(0, |content| content.stored_len(first..first + count))
-    }
-
     /// A message, with its body wherever that is kept; `None` when the block is not resident.
     #[inline]
     pub(crate) fn stored(&self, number: u64) -> Option<Stored<'_>> {

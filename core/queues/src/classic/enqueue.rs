@@ -146,9 +146,6 @@ impl Classic {
         {
             return 0;
         }
-        if !newest.annotations.is_empty() {
-            self.log_share.expect_runs();
-        }
         let level = usize::from(newest.priority.min(self.config.max_priority));
         let block_bytes = self.backlog_block_bytes();
         let bodies = rest.iter().take_while(is_alike).map(|next| next.message.body);

@@ -50,7 +50,7 @@ impl Classic {
             let block = levels[usize::from(first.level())].block(first.number());
             *count > 1 && block.is_some_and(|block| block.is_alike(first.number() + 1))
         };
-        let may_have_runs = kind == RecordKind::Enqueue && levels.len() == 1 && self.log_share.is_alone();
+        let may_have_runs = kind == RecordKind::Enqueue && levels.len() == 1;
         let has_runs = may_have_runs && logged.iter().any(is_alike);
         let kind = if has_runs { RecordKind::EnqueueAlike } else { kind };
         let record = fx.append(kind, &mut |out| {
@@ -65,14 +65,11 @@ impl Classic {
         });
         // A log that has failed takes nothing of any of them.
         let (here, rest) = logged.split_at(if runs == 0 { logged.len() } else { runs });
-        let mut stored_bytes = 0;
         for (first, count) in here {
             if let Some(block) = self.levels[usize::from(first.level())].block_mut(first.number()) {
                 block.note_logged(&record, *count);
-                stored_bytes += block.stored_bytes_of(first.number(), *count);
             }
         }
-        self.log_share.note(&record, stored_bytes);
         (rest, record.end)
     }
 

@@ -13,7 +13,7 @@ use super::spill::Checkpoint;
 use crate::arguments::{Order, QueueConfig};
 use crate::body::{HeldBody, SharedBody};
 use crate::effects::{DeadReason, Effects, GetToken};
-use crate::logged::{LogRange, LogShare, Place};
+use crate::logged::{LogRange, Place};
 use crate::message::{ConsumerId, ConsumerSpec, MessageSeq, QueueCounts, SettleHow, SettleRun};
 use crate::record::{self, RecordKind, SettledRun};
 use crate::totals::{QueueTotals, Tally};
@@ -96,7 +96,6 @@ pub struct Classic {
     pub(super) active_ms: u64,
     /// Log position of the oldest record this queue needs; 0 when none.
     pub(super) oldest_log: u64,
-    pub(super) log_share: LogShare,
     /// The latest state record.
     pub(super) written: Written,
     pub(super) checkpoint: Checkpoint,
@@ -226,7 +225,6 @@ impl Classic {
             last_used_ms: now_ms,
             active_ms: 0,
             oldest_log: 0,
-            log_share: LogShare::default(),
             written: Written::default(),
             checkpoint: Checkpoint::default(),
             dying: 0,

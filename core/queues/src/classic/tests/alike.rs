@@ -8,9 +8,7 @@ const SIZES: [usize; 7] = [12, 12, 0, 300, 12, 5000, 12];
 /// What a queue with this configuration makes of the same batches, told which messages are alike or not told.
 fn outcome(config: &QueueConfig, is_told: bool) -> (Bench, Vec<Vec<u32>>) {
     let mut bench = Bench::new(config.clone());
-    // It has the log for itself, and has had it for long.
     bench.world.is_sparse = false;
-    (0..40).for_each(|_| bench.queue.log_share.note(&(0..0), 100_000));
     let bodies: Vec<Vec<u8>> = (0..600).map(|nth| vec![nth as u8; SIZES[nth % SIZES.len()]]).collect();
     let one = |nth: usize| IncomingMessage {
         persistent: nth / 40 % 3 != 1,

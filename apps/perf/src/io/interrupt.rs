@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use std::io::Write;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The exit code of a program that a signal ended, as shells have it for SIGINT.
@@ -13,6 +14,26 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 static WATCHED: Once = Once::new();
+
+/// A signal that follows another so soon is the same wish: `timeout` sends one to the process and one to its group, and so may a shell.
+const SAME_WISH: Duration = Duration::from_millis(200);
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// An orderly end.
+    Orderly,
+    /// An end at once.
+    AtOnce,
+}
+
+/// What a signal that comes at `now` asks for, after the first of them, if it is not that.
+fn wish(first: Option<Instant>, now: Instant) -> Wish {
+    match first {
+        Some(first) if now.saturating_duration_since(first) >= SAME_WISH => Wish::AtOnce,
+        _ => Wish::Orderly,
+    }
+}
 
 /// Begins to notice signals; further calls do nothing.
 ///
@@ -35,6 +56,7 @@ pub(crate) fn is_interrupted() -> bool {
 
 fn notice() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut first = None;
     runtime.block_on(async {
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
@@ -45,12 +67,29 @@ fn notice() -> Result<()> {
                 if came { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
             })
             .await;
-            if ASKED.swap(true, Relaxed) {
+            let now = Instant::now();
+            ASKED.store(true, Relaxed);
+            if wish(first, now) == Wish::AtOnce {
                 // Nobody is left to tell when the terminal is gone.
                 let _ =
                     writeln!(std::io::stderr(), "stopped at once: queues and exchanges may be left behind");
                 std::process::exit(INTERRUPTED.into());
             }
+            first.get_or_insert(now);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_comes_twice_at_once_is_one_and_a_later_one_is_the_second() {
+        let first = Instant::now();
+        assert_eq!(wish(None, first), Wish::Orderly);
+        assert_eq!(wish(Some(first), first), Wish::Orderly);
+        assert_eq!(wish(Some(first), first + SAME_WISH / 2), Wish::Orderly);
+        assert_eq!(wish(Some(first), first + SAME_WISH), Wish::AtOnce);
+    }
 }

@@ -99,6 +99,7 @@ impl Options {
         lookup: environment::Lookup<'_>,
     ) -> Result<Self, clap::Error> {
         let args: Vec<OsString> = args.into_iter().map(long_form).collect();
+        let args = environment::firsts(args, &Self::command());
         let problem = |problem| Self::command().error(ErrorKind::ValueValidation, problem);
         if let Some(why) = args.iter().find_map(|arg| refusal(arg)) {
             return Err(problem(why));
@@ -150,27 +151,21 @@ impl Options {
             ));
         }
         let (publishing, consuming, objects) = (&self.publishing, &self.consuming, &self.objects);
-        let wrong_rate = |rate: f64| !rate.is_finite() || rate == 0.0;
+        let wrong_rate = |rate: f64| !rate.is_finite();
         let problem = if publishing.rate.is_some_and(wrong_rate) {
-            "--rate must be above 0, or -1 for no limit"
+            "--rate must be a number of messages per second, or -1 for no limit"
         } else if consuming.consumer_rate.is_some_and(wrong_rate) {
-            "--consumer-rate must be above 0, or -1 for no limit"
+            "--consumer-rate must be a number of messages per second, or -1 for no limit"
         } else if publishing.publishing_interval.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e6)) {
             "--publishing-interval must be above 0 seconds"
         } else if !(self.running.interval >= 0.01 && self.running.interval < 1e6) {
             "--interval must be 0.01 seconds at least"
-        } else if publishing.confirm == Some(0) {
-            "--confirm 0 would never send anything: give 1 or more, or -1 for no confirms"
         } else if publishing.producer_tx_size > 0 && publishing.window().is_some() {
             "--ptxsize and --confirm exclude each other: a channel either has transactions or confirms"
         } else if consuming.qos > 0 && consuming.multi_ack_every > u32::from(consuming.qos) {
             "--multi-ack-every must be less than or equal to --qos: it would wait for ever"
         } else if objects.queue_pattern_to.is_some_and(|to| to < objects.queue_pattern_from) {
             "--queue-pattern-to is below --queue-pattern-from"
-        } else if publishing.variable_rate.iter().all(|phase| phase.value == 0)
-            && !publishing.variable_rate.is_empty()
-        {
-            "--variable-rate with nothing but 0 would never send anything"
         } else if publishing.producers + consuming.consumers == 0 && objects.topology_only.is_none() {
             "no producers and no consumers: nothing to do"
         } else {
@@ -228,9 +223,21 @@ mod tests {
     }
 
     #[test]
+    fn nothings_and_options_given_twice_mean_what_they_mean_to_perf_test() {
+        let options = parse("-r 0 -c 0 -R 0 -vs 0:1").unwrap();
+        assert_eq!((options.publishing.rate, options.publishing.window()), (Some(0.0), Some(10_000_000)));
+        assert!(parse("-vr 0:1").is_ok());
+        let options =
+            parse("-C 1 -C3 --pmessages=4 -a -a -u one --queue two -vr 5:1 -vr 6:1 -s=7 -s 8").unwrap();
+        assert_eq!(options.publishing.pmessages, Some(1), "the first counts");
+        assert_eq!((options.publishing.size, options.publishing.variable_rate.len()), (7, 2));
+        assert!(options.consuming.autoack);
+    }
+
+    #[test]
     fn what_cannot_work_is_refused_with_a_reason() {
         for (line, reason) in [
-            ("-r 0", "above 0"),
+            ("-r NaN", "messages per second"),
             ("-q 10 -A 11", "wait for ever"),
             ("-x 0 -y 0", "nothing to do"),
             ("-qp q-%d -qpf 5 -qpt 4", "below"),
@@ -239,9 +246,7 @@ mod tests {
             ("-qp q-%d -qpf 0 -qpt 4294967295", "at most 1000000"),
             ("-h http://x", "amqp://"),
             ("-h amqps://x", "TLS is not in this build"),
-            ("-c 0", "never send"),
             ("-c 5 -m 5", "exclude"),
-            ("-vr 0:5", "never send"),
             ("-vr 5", "VALUE:SECONDS"),
             ("-se", "not in this build"),
             ("-mjx", "--metrics-prometheus"),

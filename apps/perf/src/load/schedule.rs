@@ -19,7 +19,12 @@ enum Pace {
     Constant(f64),
     /// Messages per second.
     Varying(Arc<Cycle<u32>>),
+    /// No message ever.
+    Never,
 }
+
+/// A time that does not come.
+const NEVER_NS: u64 = u64::MAX / 4;
 
 impl Schedule {
     /// One message every `interval_ns`, the first after `offset_ns`.
@@ -27,9 +32,17 @@ impl Schedule {
         Self { offset_ns, pace: Pace::Constant(interval_ns) }
     }
 
-    /// Messages per second as the cycle has them; one rate at least is above 0.
-    pub(crate) const fn varying(rates: Arc<Cycle<u32>>, offset_ns: u64) -> Self {
+    /// Messages per second as the cycle has them; none ever when all of them are 0.
+    pub(crate) fn varying(rates: Arc<Cycle<u32>>, offset_ns: u64) -> Self {
+        if totals(&rates).0 == 0 {
+            return Self::never();
+        }
         Self { offset_ns, pace: Pace::Varying(rates) }
+    }
+
+    /// No message: a connection that is there and publishes nothing.
+    pub(crate) const fn never() -> Self {
+        Self { offset_ns: 0, pace: Pace::Never }
     }
 
     /// When the n-th message (from 0) is due.
@@ -43,6 +56,7 @@ impl Schedule {
         let after_ns = match &self.pace {
             Pace::Constant(interval_ns) => (n as f64 * interval_ns) as u64,
             Pace::Varying(rates) => due_in_cycles(rates, n),
+            Pace::Never => NEVER_NS,
         };
         self.offset_ns + after_ns
     }
@@ -59,6 +73,7 @@ impl Schedule {
         let mut due = match &self.pace {
             Pace::Constant(interval_ns) => (elapsed_ns as f64 / interval_ns) as u64 + 1,
             Pace::Varying(rates) => count_in_cycles(rates, elapsed_ns),
+            Pace::Never => return 0,
         };
         // Division and multiplication may round apart; the due time of a message is what counts.
         while due > 0 && self.due_ns(due - 1) > now_ns {
@@ -122,6 +137,16 @@ mod tests {
                 assert_eq!(schedule.due_count(due_ns, n), 1, "{interval_ns} {n}");
                 assert!(schedule.due_count(due_ns - 1, n) <= usize::from(interval_ns < 1.5));
             }
+        }
+    }
+
+    #[test]
+    fn a_rate_of_nothing_sends_nothing() {
+        let phases = ["0:1", "0:7"].map(|text| text.parse().unwrap());
+        let nothing = Schedule::varying(Arc::new(Cycle::new(&phases).unwrap()), 0);
+        for schedule in [nothing, Schedule::never()] {
+            assert_eq!(schedule.due_count(1 << 60, 0), 0);
+            assert!(schedule.due_ns(0) > 1 << 60);
         }
     }
 

@@ -183,6 +183,9 @@ impl<'a> Seats<'a> {
             let offset_ns = (1e9 / f64::from(most) * share) as u64;
             return Some(Schedule::varying(rates.clone(), delay_ns + offset_ns));
         }
+        if options.rate == Some(0.0) {
+            return Some(Schedule::never());
+        }
         let rate = options.rate.filter(|rate| *rate > 0.0);
         let interval_s = rate.map(|rate| 1.0 / rate).or(options.publishing_interval)?;
         let interval_ns = interval_s * 1e9;

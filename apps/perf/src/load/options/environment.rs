@@ -107,8 +107,18 @@ pub(super) fn without_addresses(args: Vec<OsString>, command: &Command) -> Vec<O
     without(args, command, |arg| matches!(arg.get_long(), Some("uri" | "uris")))
 }
 
+/// Arguments without those that were given before, as PerfTest takes them, unless they may be given several times.
+pub(super) fn firsts(args: Vec<OsString>, command: &Command) -> Vec<OsString> {
+    let mut given = Vec::new();
+    without(args, command, |arg| {
+        let was_given = given.contains(arg.get_id());
+        given.push(arg.get_id().clone());
+        was_given && !matches!(arg.get_action(), ArgAction::Append)
+    })
+}
+
 /// Arguments without certain options and their values.
-fn without(args: Vec<OsString>, command: &Command, goes: impl Fn(&Arg) -> bool) -> Vec<OsString> {
+fn without(args: Vec<OsString>, command: &Command, mut goes: impl FnMut(&Arg) -> bool) -> Vec<OsString> {
     let (mut kept, mut words) = (Vec::new(), args.into_iter());
     while let Some(word) = words.next() {
         let found = word.to_str().and_then(|word| option_of(word, command));

@@ -26,6 +26,9 @@ pub(crate) enum LatencyFrom {
 /// Connections of a kind at most: more than a machine has ports for a few addresses.
 pub(crate) const CONNECTIONS_MAX: u64 = 1_000_000;
 
+/// Unconfirmed messages of a publisher at most, of each of which a byte is kept.
+const WINDOW_MAX: i64 = 10_000_000;
+
 /// A number up to `most`.
 pub(crate) fn counted(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(0..=most)
@@ -74,8 +77,8 @@ pub(crate) struct Publishing {
     /// How many random routing keys there are; 0 is no end of them (also -rkcs)
     #[arg(long, default_value_t = 0, value_name = "COUNT")]
     pub(crate) routing_key_cache_size: u32,
-    /// Confirms on, with at most this many unconfirmed messages per publisher
-    #[arg(short = 'c', long, value_parser = clap::value_parser!(i32).range(-1..=10_000_000), allow_negative_numbers = true)]
+    /// Confirms on, with at most this many unconfirmed messages per publisher; 0 is no limit below ten million
+    #[arg(short = 'c', long, value_parser = clap::value_parser!(i32).range(-1..=WINDOW_MAX), allow_negative_numbers = true)]
     pub(crate) confirm: Option<i32>,
     /// Fail when a confirm takes longer (also -ct)
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
@@ -83,7 +86,7 @@ pub(crate) struct Publishing {
     /// Messages per transaction; 0 is none
     #[arg(short = 'm', long = "ptxsize", default_value_t = 0, value_name = "COUNT")]
     pub(crate) producer_tx_size: u32,
-    /// Messages per second and publisher [default: as fast as possible]
+    /// Messages per second and publisher; 0 sends nothing [default: as fast as possible]
     #[arg(short = 'r', long, allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// RATE:SECONDS, several times: the rate changes after each, round and round (also -vr)
@@ -112,9 +115,10 @@ impl Publishing {
         self.flag.contains(&flag)
     }
 
-    /// Most unconfirmed messages of a publisher; `None` without confirms.
+    /// Most unconfirmed messages of a publisher; `None` without confirms. 0 is confirms without a limit but the one that there is.
     pub(crate) fn window(&self) -> Option<usize> {
-        self.confirm.and_then(|window| usize::try_from(window).ok())
+        let window = self.confirm.and_then(|window| usize::try_from(window).ok());
+        window.map(|window| if window == 0 { WINDOW_MAX as usize } else { window })
     }
 
     /// Messages of a publisher, if they end.

@@ -1,4 +1,4 @@
-//! Bytes of messages and queue records: the one layout of messages in memory, in segments and, but for records of messages that are alike, in the log.
+//! Bytes of messages and queue records: the one layout of messages in memory and, but for those that are alike, in segments and the log.
 //!
 //! A stored message (integers big-endian):
 //!

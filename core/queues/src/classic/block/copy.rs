@@ -142,7 +142,9 @@ impl Block {
             _ if count >= live => self.live_bytes,
             Some(content) if self.segment_bytes == 0 => content.stored_len(indices) as u32,
             Some(content) => {
-                let bytes = self.own_body_bytes(indices, |_| true) + content.overhead.of(count);
+                // In this way one by one comes to the same as all at once.
+                let overhead = content.overhead.of(live) - content.overhead.of(live - count);
+                let bytes = self.own_body_bytes(indices, |_| true) + overhead;
                 u32::try_from(bytes).unwrap_or(u32::MAX)
             }
             None => (u64::from(self.live_bytes) * u64::from(count) / u64::from(live)) as u32,

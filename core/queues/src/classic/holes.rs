@@ -141,7 +141,7 @@ mod tests {
     }
 
     /// As it is after it was read back from what was written.
-    fn read_back(block: &Block, bytes: Vec<u8>) -> Option<Block> {
+    fn read_back(block: &Block, bytes: &[u8]) -> Option<Block> {
         let mut read = block.clone();
         read.put_at(crate::Place::Segment(crate::BlockPlace {
             segment: 1,
@@ -149,7 +149,7 @@ mod tests {
             bytes: bytes.len() as u32,
         }));
         read.evict();
-        let whole = record::unpack_block(&bytes)?.into_owned();
+        let whole = record::unpack_block(bytes)?.into_owned();
         read.fill(Some(whole), &[]).then_some(read)
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let run_bytes = record::RUN_BYTES + 19;
         assert_eq!(bytes.len(), HOLES_BYTES + run_bytes + 5 * 104 + 4 * 4);
         assert!(bytes.len() as u64 <= block.kept_bytes() && block.live_bytes == 5 * 119);
-        let read = read_back(&block, bytes.clone()).expect("it is whole");
+        let read = read_back(&block, &bytes).expect("it is whole");
         assert_eq!(bodies(&read), [3, 13, 23, 33, 39]);
         assert_eq!((read.live_bytes as usize, read.live_body_bytes()), (bytes.len(), 500));
         assert!((read.kept_bytes() as usize) <= bytes.len());
@@ -175,7 +175,7 @@ mod tests {
         assert!(block.settle(23) && block.settle(13));
         let fewer = block.holes().punch(bytes).expect("a block");
         assert_eq!(fewer.len(), HOLES_BYTES + run_bytes + 3 * (104 + 4));
-        assert_eq!(bodies(&read_back(&block, fewer).expect("it is whole")), [23, 33, 39]);
+        assert_eq!(bodies(&read_back(&block, &fewer).expect("it is whole")), [23, 33, 39]);
     }
 
     /// Every message of a block, or nothing for one that is settled.
@@ -236,14 +236,11 @@ mod tests {
         let mut settled = block(8);
         (10..17).for_each(|number| assert!(settled.settle(number)));
         let bytes = settled.holes().punch(settled.shared_bytes().expect("closed").to_vec()).expect("a block");
-        assert!(read_back(&settled, bytes.clone()).is_some());
-        assert!(read_back(&block(8), bytes.clone()).is_none());
+        assert!(read_back(&settled, &bytes).is_some());
+        assert!(read_back(&block(8), &bytes).is_none());
         let mut longer = settled.clone();
         longer.count += 1;
-        assert!(
-            read_back(&longer, bytes.clone()).is_none()
-                && settled.holes().punch(bytes[1..].to_vec()).is_none()
-        );
+        assert!(read_back(&longer, &bytes).is_none() && settled.holes().punch(bytes[1..].to_vec()).is_none());
     }
 
     #[test]

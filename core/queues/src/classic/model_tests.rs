@@ -618,7 +618,7 @@ impl History {
             Some(DiskJob::Write(token, _)) if self.dice.one_in(10) => {
                 self.queue.block_written(token, None, &mut self.referee);
             }
-            Some(DiskJob::Write(token, bytes)) => self.write(token, bytes),
+            Some(DiskJob::Write(token, bytes)) => self.write(token, &bytes),
             Some(DiskJob::Keep(token, end)) => {
                 self.referee.durable = self.referee.durable.max(end);
                 self.queue.block_logged(token, true, &mut self.referee);
@@ -628,7 +628,7 @@ impl History {
             }
             Some(DiskJob::Move(token, block, holes)) => {
                 let bytes = holes.punch(self.referee.fetch(&block)).expect("it is a block");
-                self.write(token, Arc::new(bytes));
+                self.write(token, &bytes);
             }
             Some(DiskJob::Rewrite(token, ..)) if self.dice.one_in(10) => {
                 self.queue.block_written(token, None, &mut self.referee);
@@ -638,7 +638,7 @@ impl History {
                 let block = self.referee.disk.get(&(place.segment, place.offset)).expect("it is there");
                 let bytes = holes.punch(block.0.to_vec()).expect("it is a block");
                 self.referee.left_in_log[4] += u64::from(bytes.len() * 2 < block.0.len());
-                self.write(token, Arc::new(bytes));
+                self.write(token, &bytes);
             }
             Some(DiskJob::Read(token, own, bodies)) => {
                 let bytes = own.map(|own| self.referee.read(&own));
@@ -662,14 +662,14 @@ impl History {
         }
     }
 
-    fn write(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
+    fn write(&mut self, token: BlockToken, block: &[u8]) {
         let at = self.referee.next_offset;
         self.referee.next_offset += 1;
         if at.is_multiple_of(4) {
             self.referee.segment += 1;
         }
         let segment = self.referee.segment;
-        let bytes = Arc::new(record::pack_block(&bytes).into_owned());
+        let bytes = Arc::new(record::pack_block(block).into_owned());
         let place = BlockPlace { segment, offset: at, bytes: bytes.len() as u32 };
         self.referee.disk.insert((place.segment, at), (bytes, false));
         self.queue.block_written(token, Some(place), &mut self.referee);

@@ -16,7 +16,7 @@ consumed makes room by itself, the publishers go on, and nothing is lost, out of
 message of every queue is held back, and after a SIGKILL on the full disk.
 
 Last, on 120 MB, a queue whose messages all expire and become dead letters, in one queue and in three: copies, on a disk that is full of what
-they are copies of. Who consumes the letters gets all of them, once and in order, and the publisher goes on.
+they are copies of. And on 20 MB small messages of a queue with a long name: what is logged of one is a small part of its letters. Who consumes the letters gets all of them, once and in order, and the publisher goes on.
 
     fulldisk.py --warren target/release/warren [--mb 200]
 
@@ -44,6 +44,7 @@ PATIENCE_S = 0.5             # ... and one more whenever no confirm has come for
 DEADLINE_S = 60
 CROWD = [(f"crowd.{nth}", size) for nth, size in enumerate([2_000, 20_000, 200_000] * 2)]
 DYING, DEAD, TTL_MS = "fulldisk.dying", "fulldisk.dead", 8_000
+LONG = DYING.ljust(200, ".")  # stands several times in the history of each of its dead letters
 QUIET_S = 2                  # a crowd that is not confirmed anything for so long has filled the disk
 
 
@@ -54,8 +55,8 @@ class Violation(Exception):
 class Publisher:
     """Numbered persistent messages with confirms, never blocking on its socket."""
 
-    def __init__(self, url, first, queue=QUEUE, body_bytes=BODY_BYTES):
-        self.queue, self.body_bytes = queue, body_bytes
+    def __init__(self, url, first, queue=QUEUE, body_bytes=BODY_BYTES, window=WINDOW):
+        self.queue, self.body_bytes, self.window = queue, body_bytes, window
         self.raw = amqp.Raw(url)
         self.raw.open_channel(1)
         self.raw.confirm_select(1)
@@ -86,7 +87,7 @@ class Publisher:
         waited = time.monotonic() - self.moved > PATIENCE_S
         if waited:
             self.moved = time.monotonic()
-        return waited or self.sent - len(self.acked) < WINDOW
+        return waited or self.sent - len(self.acked) < self.window
 
     def method(self, ids, payload):
         if ids in (amqp.ACK, amqp.NACK):
@@ -161,6 +162,32 @@ def get(raw, queue, body_bytes, ack=True):
     if ack:
         raw.send(amqp.ack(1, tag, multiple=False))
     return struct.unpack_from(">Q", body)[0], left
+
+
+class Consumer:
+    """Takes and acks what a queue has, and puts its numbers on a list."""
+
+    def __init__(self, url, queue, taken):
+        self.raw = amqp.Raw(url, timeout_s=0.02)
+        self.raw.open_channel(1)
+        self.raw.qos(1, 1000)
+        self.raw.consume(1, queue)
+        self.taken, self.is_begun = taken, False
+
+    def turn(self):
+        self.raw.receive()
+        latest = None
+        for kind, _, payload in self.raw.frames():
+            if kind == amqp.METHOD:
+                if struct.unpack_from(">HH", payload) == (60, 60):
+                    latest, self.is_begun = struct.unpack_from(">Q", payload, 5 + payload[4])[0], True
+                else:
+                    amqp.check_close(struct.unpack_from(">HH", payload), 0, 1, payload)
+            elif kind == amqp.BODY and self.is_begun:
+                self.taken.append(int.from_bytes(payload[:8], "big"))
+                self.is_begun = False
+        if latest is not None:
+            self.raw.send(amqp.ack(1, latest, True))
 
 
 class FullDisk:
@@ -344,7 +371,7 @@ class Crowd(FullDisk):
 class Dying(FullDisk):
     """What fills the disk dies, all of it, and goes to some queues."""
 
-    def run(self, copies, body_bytes):
+    def run(self, copies, body_bytes, dying=DYING, window=WINDOW):
         self.begin = time.monotonic()
         self.broker.start()
         setup = amqp.Raw(self.broker.url)
@@ -354,19 +381,20 @@ class Dying(FullDisk):
         for queue in taken:
             setup.declare_queue(1, queue)
             setup.bind(1, queue, DEAD, "")
-        setup.declare_queue(1, DYING, arguments={"x-message-ttl": TTL_MS, "x-dead-letter-exchange": DEAD})
-        publisher = Publisher(self.broker.url, 0, DYING, body_bytes)
+        setup.declare_queue(1, dying, arguments={"x-message-ttl": TTL_MS, "x-dead-letter-exchange": DEAD})
+        publisher = Publisher(self.broker.url, 0, dying, body_bytes, window)
         publisher.until("told that the disk is low", lambda: publisher.told)
         self.say(f"the disk is full after {len(publisher.acked)} messages")
         time.sleep(TTL_MS / 1000)
+        consumers = [Consumer(self.broker.url, queue, taken[queue]) for queue in taken]
         end = time.monotonic() + DEADLINE_S
         while any(len(letters) < publisher.sent for letters in taken.values()) or not publisher.all_confirmed():
             if time.monotonic() > end:
                 come = [len(letters) for letters in taken.values()]
                 raise Violation(f"after {DEADLINE_S} s {come} letters of {publisher.sent} messages have come, {len(publisher.acked)} are confirmed")
-            for queue, letters in taken.items():
-                letters += drain(self.broker.url, queue=queue, body_bytes=body_bytes)
-            publisher.turn(more=False)
+            for consumer in consumers:
+                consumer.turn()
+            publisher.turn(more=False, wait_s=0)
         for queue, letters in taken.items():
             if letters != list(range(publisher.sent)):
                 raise Violation(f"{queue}: {publisher.sent} were sent, {len(letters)} letters came, {len(set(letters))} of them different, or not in order")
@@ -395,7 +423,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000))]:
         folder = mounted(mb)
         if folder is None:
             return 0

@@ -46,7 +46,7 @@ pub(crate) struct Aftermath {
     pub(crate) checkpointed: bool,
     pub(crate) fault: Option<&'static str>,
     /// Bytes of its records.
-    pub(crate) appended_bytes: u64,
+    pub(crate) appended_bytes: u32,
     /// A delivery of this turn was timed.
     is_dispatch_timed: bool,
 }
@@ -60,6 +60,12 @@ impl Aftermath {
     /// What died in this turn, in its order.
     pub(crate) fn take_letters(&mut self) -> Vec<DeadLetter> {
         std::mem::take(&mut self.dead_letters)
+    }
+
+    /// A record was appended.
+    fn note_appended(&mut self, record: &Range<u64>) {
+        let bytes = u32::try_from(record.end - record.start).unwrap_or(u32::MAX);
+        self.appended_bytes = self.appended_bytes.saturating_add(bytes);
     }
 
     /// Does what had to wait.
@@ -150,7 +156,7 @@ impl Effects for CellEffects<'_> {
         );
         let record = self.queue.services().append(self.queue.id, kind, write);
         self.queue.appended(record.end);
-        self.aftermath.appended_bytes += record.end - record.start;
+        self.aftermath.note_appended(&record);
         record
     }
 

@@ -19,6 +19,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Consumers shown at most in text; JSON has all.
 const CONSUMERS_SHOWN_MAX: usize = 100;
 
+/// Queues named that hold messages where room is wanted.
+const FULLEST_MAX: usize = 3;
+
 /// Why a queue delivers or does not; see [`explain_delivery`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeliveryExplanation {
@@ -54,6 +57,8 @@ pub struct DeliveryExplanation {
     pub stalled_ms: u64,
     /// Messages that are to be dead-lettered, or that are due, wait until a full disk has room for their copies.
     pub letters_await_room: bool,
+    /// Then: the other queues that hold the most messages, which is where room can be made, at most three.
+    pub room_held_by: Vec<String>,
     /// Each consumer, in order of registration.
     pub consumers: Vec<ConsumerExplanation>,
     /// What publishers to this queue wait for; empty when they need not.
@@ -176,7 +181,27 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
         ..silent(broker, queue)
     };
     explained.publishers_held_by.extend(reasons::of_intake(examined.intake));
+    if explained.letters_await_room {
+        explained.room_held_by = fullest(broker, queue);
+    }
     explained
+}
+
+/// The queues beside this one that hold the most messages, with how many.
+fn fullest(broker: &Broker, beside: &Queue) -> Vec<String> {
+    let queues = broker.vhosts().into_iter().flat_map(|vhost| vhost.queues());
+    let others = queues.filter(|queue| queue.is_durable() && queue.id() != beside.id());
+    let messages = |queue: Arc<Queue>| {
+        let glance = queue.glance();
+        (glance.ready + glance.unacked, queue)
+    };
+    let mut holding: Vec<(u64, Arc<Queue>)> = others.map(messages).filter(|(count, _)| *count > 0).collect();
+    holding.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let line = |(count, queue): &(u64, Arc<Queue>)| {
+        let name = String::from_utf8_lossy(queue.name());
+        format!("'{name}' in vhost '{}' ({count} messages)", queue.vhost_name())
+    };
+    holding.iter().take(FULLEST_MAX).map(line).collect()
 }
 
 /// What is known without an answer of the queue.
@@ -199,6 +224,7 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
         disk_requests: 0,
         stalled_ms: 0,
         letters_await_room: false,
+        room_held_by: Vec::new(),
         consumers: Vec::new(),
         publishers_held_by: reasons::of_node(broker.alarms().raised(), &storage),
         alarms: alarms::lines(broker),

@@ -207,7 +207,7 @@ impl Queue {
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
         let Some(confirms) = handover.confirms.take() else { return };
-        confirms.written(written_bytes);
+        confirms.written(written_bytes.into());
         for nth in outcome.rejected {
             let entry = handover.batch.entry(picks.nth(nth));
             confirms.reject(entry.group, entry.publish);

@@ -81,6 +81,7 @@ pub(super) fn of_node(raised: Raised, storage: &StorageState) -> Vec<&'static st
     let reasons = [
         (raised.has(Raised::MEMORY), "the memory alarm is on"),
         (raised.has(Raised::DISK), "the disk alarm is on"),
+        (raised.has(Raised::LETTERS_WAIT), "dead letters or due messages wait for room on the disk"),
         (storage.failure.is_some(), "storage has failed; nothing durable is accepted"),
         (storage.waits_for_room.is_some(), "the log waits for room on the disk"),
         (storage.holds_publishers, "the disk does not keep up with what is published"),
@@ -100,8 +101,10 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
             of.stalled_ms / 1000
         ),
         _ if of.letters_await_room => format!(
-            "Messages that expired, were rejected or are due wait for room on the disk, as their copies are written first: consume and ack what other queues hold, or make room. {} ready, {} unacked.",
-            of.ready, of.unacked
+            "Messages that expired, were rejected or are due wait for room on the disk, as their copies are written first: {}make room on the disk from elsewhere, or consume from this queue. {} ready, {} unacked.",
+            emptied(&of.room_held_by),
+            of.ready,
+            of.unacked
         ),
         _ if of.consumers.is_empty() && of.ready == 0 => "There is nothing to deliver, and nobody to deliver to.".into(),
         _ if of.consumers.is_empty() => format!("Nobody consumes: {} messages wait.", of.ready),
@@ -154,4 +157,13 @@ fn common(of: &DeliveryExplanation) -> String {
     let held =
         known.into_iter().map(|(reason, words)| (count(reason), words)).filter(|(count, _)| *count > 0);
     held.map(|(count, words)| format!("{count} {words}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What to do about queues that hold what room is wanted of.
+fn emptied(holding: &[String]) -> String {
+    if holding.is_empty() {
+        String::new()
+    } else {
+        format!("consume and ack what {} hold, ", holding.join(", "))
+    }
 }

@@ -242,3 +242,34 @@ fn the_first_failure_of_storage_is_kept_for_good() {
     assert!(text.ends_with("until the node is restarted: first"), "{text}");
     assert!(world.alarms.raised().has(Raised::STORAGE_FAILED) && !world.alarms.raised().blocks());
 }
+
+#[test]
+fn letters_that_find_no_room_stop_publishers_until_none_waits_any_more() {
+    let world = world();
+    let promised: Arc<Mutex<Promised>> = Arc::default();
+    let heard = promised.clone();
+    world.alarms.ask_for_promises(move || *heard.lock());
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    world.disk.set_space_bytes(Some(25_000_000));
+    let look_with = |of_others: u64, do_letters_wait: bool| {
+        *promised.lock() = Promised { settled_bytes: of_others, do_letters_wait, ..Promised::default() };
+        world.look();
+        (world.alarms.room_for_letters() > 0, world.alarms.raised().has(Raised::LETTERS_WAIT))
+    };
+    assert_eq!(look_with(0, false), (true, false));
+    assert_eq!(look_with(0, true), (true, false), "they go on");
+    while world.alarms.make_room() {}
+    world.disk.set_space_bytes(Some(10_000_000));
+    assert_eq!(look_with(0, true), (true, true), "a write found no room");
+    assert_eq!(look_with(u64::MAX, true), (false, true), "it is for what consumers settle");
+    world.disk.set_space_bytes(Some(40_000_000));
+    assert_eq!(look_with(0, true), (true, true));
+    for _ in 1..CALM_LOOKS {
+        assert_eq!(look_with(0, false), (true, true));
+    }
+    assert_eq!(world.alarms.raised().reason(), "low on disk");
+    assert_eq!(look_with(0, false), (true, false));
+    assert_eq!(world.alarms.raised().reason(), "");
+    world.disk.set_space_bytes(Some(4_000_000_000));
+    assert_eq!(look_with(0, true), (true, false), "there is plenty");
+}

@@ -305,6 +305,17 @@ def test_profiles_are_checked_before_they_are_taken(api):
     assert time.monotonic() - begin < 3
 
 
+def test_what_these_pages_do_not_know_in_a_query_is_refused_in_words(api):
+    for path, told in [("/api/profile/cpu?seconds=1&nope=1", "nope"), ("/api/profile/cpu?seconds=1&seconds=2", "seconds twice"),
+                       ("/api/profile/heap?hz=9", "hz"), ("/api/profile/captures?x=1", "there is none"), ("/api/profile/history?seconds=1", "minutes"),
+                       ("/debug/pprof/profile?second=1", "second"), ("/api/explain/delivery?vhost=%2F&queue=q&q=1", "unknown option q"),
+                       ("/api/explain/route?exchange=amq.topic&exchange=amq.direct", "exchange twice"), ("/api/explain/route?exchange=amq.topic&key=a", "routing_key")]:
+        answer = api("GET", path)
+        assert answer.status == 400 and told in answer.json["reason"], (path, answer)
+    assert api("PUT", "/api/profile/state?heap=true", {}).status == 400
+    assert api("GET", "/debug/pprof/heap?debug=0&gc=1").status == 200, "what pprof's own clients send"
+
+
 def test_a_mistake_in_what_is_to_be_watched_is_refused_and_changes_nothing(api):
     before = api.get("/api/profile/state")
     for body, told in [({"nope": 1}, "nope"), ({"heap": not before["heap"], "nope": 1}, "nope"), (b"null", "object"), (b" null\n", "object"),

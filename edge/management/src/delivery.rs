@@ -55,9 +55,11 @@ pub struct DeliveryExplanation {
     pub disk_requests: u32,
     /// For how long messages have waited though consumers could take them, milliseconds; 0 when they do not.
     pub stalled_ms: u64,
+    /// For how long nothing was delivered though messages wait, milliseconds, before that is a fault too; 0 when they do not.
+    pub still_ms: u64,
     /// Messages that are to be dead-lettered, or that are due, wait until a full disk has room for their copies.
     pub letters_await_room: bool,
-    /// Then: the other queues that hold the most messages, which is where room can be made, at most three.
+    /// Then: the other queues of the vhost that hold the most messages, which is where room can be made, at most three.
     pub room_held_by: Vec<String>,
     /// Each consumer, in order of registration.
     pub consumers: Vec<ConsumerExplanation>,
@@ -176,6 +178,7 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
         head: reasons::head(examined.view.head),
         disk_requests: examined.disk_requests,
         stalled_ms: examined.stalled_ms,
+        still_ms: examined.still_ms,
         letters_await_room: examined.view.deaths_await_room,
         consumers: consumers.collect(),
         ..silent(broker, queue)
@@ -187,9 +190,9 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
     explained
 }
 
-/// The queues beside this one that hold the most messages, with how many.
+/// The queues of the same vhost beside this one that hold the most messages, with how many. Who may ask need not see other vhosts.
 fn fullest(broker: &Broker, beside: &Queue) -> Vec<String> {
-    let queues = broker.vhosts().into_iter().flat_map(|vhost| vhost.queues());
+    let queues = broker.vhost(&beside.vhost_name()).into_iter().flat_map(|vhost| vhost.queues());
     let others = queues.filter(|queue| queue.is_durable() && queue.id() != beside.id());
     let messages = |queue: Arc<Queue>| {
         let glance = queue.glance();
@@ -198,8 +201,7 @@ fn fullest(broker: &Broker, beside: &Queue) -> Vec<String> {
     let mut holding: Vec<(u64, Arc<Queue>)> = others.map(messages).filter(|(count, _)| *count > 0).collect();
     holding.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let line = |(count, queue): &(u64, Arc<Queue>)| {
-        let name = String::from_utf8_lossy(queue.name());
-        format!("'{name}' in vhost '{}' ({count} messages)", queue.vhost_name())
+        format!("'{}' ({count} messages)", String::from_utf8_lossy(queue.name()))
     };
     holding.iter().take(FULLEST_MAX).map(line).collect()
 }
@@ -223,6 +225,7 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
         head: "none",
         disk_requests: 0,
         stalled_ms: 0,
+        still_ms: 0,
         letters_await_room: false,
         room_held_by: Vec::new(),
         consumers: Vec::new(),

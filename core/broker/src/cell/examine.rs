@@ -53,6 +53,9 @@ pub struct Examined {
     pub disk_requests: u32,
     /// For how long messages have waited for consumers that could take them, milliseconds; 0 when they do not.
     pub stalled_ms: u64,
+    /// For how long nothing was delivered while messages waited and some consumer might have wanted one, milliseconds; 0 when that is not
+    /// so.
+    pub still_ms: u64,
 }
 
 impl Queue {
@@ -74,6 +77,7 @@ impl Queue {
             },
             disk_requests: self.reloads.disk_requests(),
             stalled_ms: state.watch.stalled_ms(now_ms),
+            still_ms: state.watch.still_ms(now_ms),
         }
     }
 

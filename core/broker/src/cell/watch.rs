@@ -41,6 +41,11 @@ impl Watch {
         if self.is_told { now_ms.saturating_sub(self.since_ms) } else { 0 }
     }
 
+    /// For how long nothing has moved while messages waited and some consumer might have wanted one, however short that is; milliseconds.
+    pub(super) fn still_ms(&self, now_ms: u64) -> u64 {
+        if self.since_ms == 0 { 0 } else { now_ms.saturating_sub(self.since_ms) }
+    }
+
     /// Looks after a turn. `wanted` are the deliveries made so far when messages wait and a consumer may want one.
     fn turn(&mut self, wanted: Option<u64>, now_ms: u64, stall_ms: u64) -> Look {
         let over = if self.is_told { Look::Resumed(self.stalled_ms(now_ms)) } else { Look::Nothing };
@@ -132,11 +137,17 @@ mod tests {
         assert_eq!(watch.next_tick(1000, 100), Some(1100));
         assert_eq!(watch.next_tick(1050, 100), None, "one tick is enough");
         assert_eq!(watch.turn(Some(5), 1099, 100), Look::Nothing);
+        assert_eq!(
+            (watch.still_ms(1099), watch.stalled_ms(1099)),
+            (99, 0),
+            "that is said before it is a fault"
+        );
         assert_eq!(watch.turn(Some(5), 1100, 100), Look::Closer);
         watch.is_told = true;
         assert_eq!(watch.turn(Some(5), 1300, 100), Look::Nothing);
         assert_eq!((watch.stalled_ms(1300), watch.next_tick(1300, 100)), (300, None));
         assert_eq!(watch.turn(Some(6), 1301, 100), Look::Resumed(301));
+        assert_eq!(watch.still_ms(1301), 0);
         assert_eq!(watch.turn(Some(6), 1401, 100), Look::Closer);
     }
 

@@ -89,6 +89,17 @@ pub(super) fn of_node(raised: Raised, storage: &StorageState) -> Vec<&'static st
     reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, words)| words).collect()
 }
 
+/// A shorter standstill is not worth a word: queues take turns.
+const STILL_MS_MIN: u64 = 1000;
+
+/// Since when nothing has moved, which is not a fault yet.
+fn since(of: &DeliveryExplanation) -> String {
+    match of.still_ms {
+        still_ms if still_ms < STILL_MS_MIN => String::new(),
+        still_ms => format!("; nothing was delivered for {} s", still_ms / 1000),
+    }
+}
+
 /// The most important thing in one sentence.
 pub(super) fn verdict(of: &DeliveryExplanation) -> String {
     let served = of.consumers.iter().filter(|consumer| consumer.is_served).count();
@@ -106,6 +117,10 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
             of.ready,
             of.unacked
         ),
+        _ if of.consumers.is_empty() && of.ready == 0 && !of.publishers_held_by.is_empty() => format!(
+            "There is nothing to deliver, and nobody to deliver to; publishers are held, because {}.",
+            of.publishers_held_by.join(", ")
+        ),
         _ if of.consumers.is_empty() && of.ready == 0 => "There is nothing to deliver, and nobody to deliver to.".into(),
         _ if of.consumers.is_empty() => format!("Nobody consumes: {} messages wait.", of.ready),
         _ if of.ready == 0 && !of.publishers_held_by.is_empty() => {
@@ -121,7 +136,10 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
         _ if of.ready == 0 && of.expired_total + of.dropped_total > 0 => "No message is ready: what came was delivered, or left before.".into(),
         _ if of.ready == 0 => "Everything is delivered: no message is ready.".into(),
         _ if served == 0 => format!("{} messages wait, and no consumer can take one: {}.", of.ready, common(of)),
-        _ if of.head == "disk" => "Messages are on their way from disk to consumers.".into(),
+        _ if of.head == "disk" => format!("Messages are on their way from disk to consumers{}.", since(of)),
+        _ if of.still_ms >= STILL_MS_MIN => {
+            format!("Messages are ready for {served} of {} consumers{}.", of.consumers.len(), since(of))
+        }
         _ => format!("Messages are being delivered to {served} of {} consumers.", of.consumers.len()),
     }
 }

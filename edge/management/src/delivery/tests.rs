@@ -83,17 +83,7 @@ async fn messages_that_expired_before_somebody_came_are_told() {
     tokio::task::spawn_blocking(move || {
         let mut explained = silent_queue(&broker);
         (explained.state, explained.expired_total) = ("running", 7);
-        explained.consumers.push(ConsumerExplanation {
-            tag: "t".into(),
-            connection: "c".into(),
-            channel: 1,
-            unacked: 0,
-            prefetch: 1,
-            ack_required: true,
-            is_served: true,
-            reason: "in_line",
-            text: String::new(),
-        });
+        explained.consumers.push(served());
         assert!(
             reasons::verdict(&explained).contains("7 expired before"),
             "{}",
@@ -122,12 +112,56 @@ async fn letters_that_wait_for_room_come_first() {
         let verdict = reasons::verdict(&explained);
         assert!(verdict.contains("wait for room on the disk") && verdict.contains("7 ready"), "{verdict}");
         assert!(!verdict.contains("consume and ack what"), "no other queue holds anything: {verdict}");
-        explained.room_held_by = vec!["'dead' in vhost '/' (5 messages)".into()];
+        explained.room_held_by = vec!["'dead' (5 messages)".into()];
         let verdict = reasons::verdict(&explained);
-        assert!(verdict.contains("consume and ack what 'dead' in vhost '/' (5 messages) hold"), "{verdict}");
+        assert!(verdict.contains("consume and ack what 'dead' (5 messages) hold"), "{verdict}");
     })
     .await
     .unwrap();
+}
+
+#[tokio::test]
+async fn a_standstill_says_how_long_and_an_empty_queue_names_the_alarm_that_holds_its_publishers() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::open(folder.path(), BrokerOptions::default()).unwrap();
+    tokio::task::spawn_blocking(move || {
+        let mut explained = silent_queue(&broker);
+        explained.state = "running";
+        explained.publishers_held_by = vec!["the memory alarm is on"];
+        let verdict = reasons::verdict(&explained);
+        assert!(
+            verdict.contains("nobody to deliver to") && verdict.contains("the memory alarm is on"),
+            "{verdict}"
+        );
+        explained.consumers.push(served());
+        explained.ready = 3;
+        for (head, still_ms, expected) in [
+            ("disk", 20_500, "on their way from disk to consumers; nothing was delivered for 20 s."),
+            ("disk", 10, "on their way from disk to consumers."),
+            ("memory", 2_000, "ready for 1 of 1 consumers; nothing was delivered for 2 s."),
+            ("memory", 0, "being delivered to 1 of 1 consumers."),
+        ] {
+            (explained.head, explained.still_ms) = (head, still_ms);
+            let verdict = reasons::verdict(&explained);
+            assert!(verdict.ends_with(expected), "{verdict}");
+        }
+    })
+    .await
+    .unwrap();
+}
+
+fn served() -> ConsumerExplanation {
+    ConsumerExplanation {
+        tag: "t".into(),
+        connection: "c".into(),
+        channel: 1,
+        unacked: 0,
+        prefetch: 1,
+        ack_required: true,
+        is_served: true,
+        reason: "in_line",
+        text: String::new(),
+    }
 }
 
 fn silent_queue(broker: &Broker) -> DeliveryExplanation {

@@ -66,6 +66,24 @@ impl Call {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Checks that the query has nothing but these, once each. RabbitMQ passes over what it does not know; pages of our own say it, because
+    /// what was misspelled would look as if it had been done.
+    ///
+    /// # Errors
+    /// 400 with the name that is wrong.
+    pub(crate) fn check_query(&self, known: &[&str]) -> Result<(), Problem> {
+        for (at, (name, _)) in self.query.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(Problem::bad(format!("unknown option {name} in the query: there is {there}")));
+            }
+            if self.query[..at].iter().any(|(before, _)| before == name) {
+                return Err(Problem::bad(format!("the query has the option {name} twice")));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the query says `name=true`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.query(name) == Some("true")

@@ -66,6 +66,7 @@ fn properties(call: &Call) -> Result<Vec<u8>, Problem> {
 }
 
 fn of_route(call: &Call) -> Answer {
+    call.check_query(&["vhost", "exchange", "routing_key", "headers", "body_bytes"])?;
     let (vhost, key) = (vhost(call)?, call.query("routing_key").unwrap_or_default());
     if key.len() > usize::from(u8::MAX) {
         return Err(Problem::bad("a routing key has at most 255 bytes"));
@@ -174,6 +175,7 @@ fn binding_object(binding: &MatchedBinding<QueueRef>) -> Value {
 }
 
 fn of_delivery(call: &Call) -> Answer {
+    call.check_query(&["vhost", "queue"])?;
     let (vhost, queue) = (vhost(call)?, asked(call, "queue")?);
     let missing =
         |_| Problem::new(404, "not_found", format!("queue '{queue}' does not exist in vhost '{vhost}'"));

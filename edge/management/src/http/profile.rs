@@ -10,8 +10,22 @@ use super::reply::{Answer, Reply};
 use super::table::{Lane, Method, Route, route};
 use crate::profile::{Continuous, HeapWatch, Page, ProfileError, SVG, page, set_continuous, watch_heap};
 
-/// Options that pages know.
-const OPTIONS: [&str; 7] = ["seconds", "hz", "every", "minutes", "by", "only", "as"];
+/// Options that the page of a route knows. What scrapers of pprof send to every program is passed over by those pages: it does not change
+/// what they answer.
+fn options(route: &str) -> &'static [&'static str] {
+    match route {
+        "/debug/pprof/profile" => &["seconds", "hz", "by", "only", "as", "debug", "gc"],
+        "/debug/pprof/heap" => &["seconds", "by", "only", "as", "debug", "gc"],
+        "/debug/flamegraph/heap" | "/api/profile/heap" => &["seconds", "by", "only", "as"],
+        "/debug/flamegraph/faults" | "/api/profile/faults" => &["seconds", "every", "by", "only", "as"],
+        "/api/profile/history" => &["minutes", "by", "only", "as"],
+        "/api/profile/threads" => &["seconds"],
+        "/api/profile/captures" | "/api/profile/state" => &[],
+        "/api/profile/captures/{number}" => &["by", "only", "as"],
+        // CPU time and waits.
+        _ => &["seconds", "hz", "by", "only", "as"],
+    }
+}
 
 const fn profile(path: &'static str, about: &'static str) -> Route {
     route(Method::Get, path, Access::Administrator, about, get).in_lane(Lane::Watches)
@@ -59,8 +73,8 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn get(call: &Call) -> Answer {
     let path = call.route.replace("{number}", call.part_if("number").unwrap_or_default());
-    let given = |name: &&'static str| Some(((*name).to_owned(), call.query(name)?.to_owned()));
-    let query: BTreeMap<String, String> = OPTIONS.iter().filter_map(given).collect();
+    call.check_query(options(call.route))?;
+    let query: BTreeMap<String, String> = call.query.iter().cloned().collect();
     let Page { content_type, body } =
         page(call.broker(), &path, &query).ok_or_else(Problem::missing)?.map_err(refused)?;
     Ok(if content_type == SVG { Reply::Picture(body) } else { Reply::Bytes(content_type, body) })
@@ -74,6 +88,7 @@ fn refused(error: ProfileError) -> Problem {
 }
 
 fn switch(call: &Call) -> Answer {
+    call.check_query(options(call.route))?;
     let wanted = call.object()?;
     // A mistake must not look as if it had been done.
     if call.body.trim_ascii() == b"null" {

@@ -192,7 +192,7 @@ fn explain(broker: &Broker, queue: &Queue, examined: &Examined) -> DeliveryExpla
 
 /// The queues of the same vhost beside this one that hold the most messages, with how many. Who may ask need not see other vhosts.
 fn fullest(broker: &Broker, beside: &Queue) -> Vec<String> {
-    let queues = broker.vhost(&beside.vhost_name()).into_iter().flat_map(|vhost| vhost.queues());
+    let queues = broker.vhost(beside.vhost_name()).into_iter().flat_map(|vhost| vhost.queues());
     let others = queues.filter(|queue| queue.is_durable() && queue.id() != beside.id());
     let messages = |queue: Arc<Queue>| {
         let glance = queue.glance();

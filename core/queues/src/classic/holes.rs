@@ -232,6 +232,39 @@ mod tests {
     }
 
     #[test]
+    fn damaged_bytes_are_no_block_or_another_one_and_nothing_panics() {
+        let mut state = 3u64;
+        let mut roll = |sides: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % sides
+        };
+        let holes = Holes(Bitmap::from_words(vec![0b10_0010_0110]));
+        let mut block = Vec::new();
+        for nth in 0..12u8 {
+            block.extend(record::stored(&[nth; 9], true, (nth / 5 == 1).then_some(7)));
+        }
+        let packed = holes.punch(block).expect("a block");
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            let mut damaged = packed.clone();
+            for _ in 0..1 + roll(3) {
+                let at = roll(damaged.len());
+                damaged[at] = [0, 1, 16, 32, 0x7f, 0x80, 0xff, roll(256) as u8][roll(8)];
+            }
+            damaged.truncate(damaged.len() - if roll(4) == 0 { roll(packed.len() - 1) } else { 0 });
+            let place = crate::BlockPlace { segment: 1, offset: 0, bytes: damaged.len() as u32 };
+            let whole = record::unpack_block(&damaged).map(std::borrow::Cow::into_owned);
+            let stray = crate::StrayBlock::read(place, &damaged, |_, _| true);
+            assert!(whole.is_some() || stray.is_none());
+            refused += u32::from(whole.is_none());
+            if let Some(punched) = holes.punch(damaged.clone()) {
+                assert!(punched.len() <= damaged.len());
+            }
+        }
+        assert!((5_000..19_000).contains(&refused), "{refused}");
+    }
+
+    #[test]
     fn a_placeholder_for_a_message_that_lives_is_damage() {
         let mut settled = block(8);
         (10..17).for_each(|number| assert!(settled.settle(number)));

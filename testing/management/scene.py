@@ -127,6 +127,8 @@ def asked(path, stands_for):
     if path.startswith(("/debug/", "/api/profile/cpu", "/api/profile/heap", "/api/profile/waits", "/api/profile/faults", "/api/profile/captures/")):
         return []        # they last for seconds, or need something slow to have happened
     there = filled(path, stands_for)
+    if path.startswith("/api/profile/"):
+        return [there]   # refuses what it does not know in a query
     if path in QUERIES:
         return [f"{there}?{QUERIES[path]}"]
     more = {"/api/queues/{vhost}": ["?disable_stats=true", "?enable_queue_totals=true&disable_stats=true"], "/api/whoami": ["?permissions=true"],

@@ -655,6 +655,12 @@ inBrowser("a flame graph is walked by keyboard, cut by label, searched, and comp
   const [kept] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "folded" }).click()]);
   const lines = (await readFile(await kept.path(), "utf8")).trim().split("\n");
   assert.ok(lines.includes("vhost /;net::connection::run;protocols::amqp091::session::Session::read;broker::data::publish 40000000"), lines.join("\n"));
+  assert.equal(lines[0], "(values are nanoseconds) 0", "as in the files of the command");
+  const [written] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "JSON" }).click()]);
+  const document = JSON.parse(await readFile(await written.path(), "utf8"));
+  assert.deepEqual(Object.keys(document).sort(), Object.keys(PROFILE).sort(), "what `profile diff` reads");
+  assert.deepEqual([document.unit, document.stacks.reduce((sum, it) => sum + it.value, 0)], ["nanoseconds", 100e6]);
+  assert.ok(document.stacks.some((it) => it.frames.map((frame) => document.names[frame]).join() === "vhost shop,net::connection::run,protocols::amqp091::session::Session::read"));
   const [drawn] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "SVG" }).click()]);
   assert.match(await readFile(await drawn.path(), "utf8"), /^<svg .*<title>vhost shop: 10 ms<\/title>.*<\/svg>$/);
   await page.getByLabel("Cut by").selectOption("");

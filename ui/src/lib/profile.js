@@ -64,16 +64,35 @@ export function treeOf(profile, { by = "", only = null } = {}) {
   return list(root);
 }
 
-/** One line for each stack, as flame graph tools read them. */
-export function folded(root) {
-  const lines = [];
+/** Stacks of a tree with what was spent in their last function itself: [[names, value], ...]. */
+function stacksOf(root) {
+  const stacks = [];
   const walk = (node, path) => {
     const inside = node.children.reduce((sum, it) => sum + it.value, 0);
-    if (node.value > inside) lines.push(`${path.join(";")} ${Math.round(node.value - inside)}`);
-    for (const it of node.children) walk(it, [...path, it.name.replaceAll(";", ":")]);
+    if (path.length && node.value > inside) stacks.push([path, Math.round(node.value - inside)]);
+    for (const it of node.children) walk(it, [...path, it.name]);
   };
-  for (const it of root.children) walk(it, [it.name.replaceAll(";", ":")]);
-  return `${lines.join("\n")}\n`;
+  walk(root, []);
+  return stacks;
+}
+
+const UNITS = { nanoseconds: "nanoseconds", bytes: "bytes", faults: "page faults" };
+
+/** One line for each stack, as flame graph tools read them; the first says what values are, as in the command's files. */
+export function folded(root, unit) {
+  const lines = stacksOf(root).map(([path, value]) => `${path.map((name) => name.replace(/[;\n]/g, ",")).join(";")} ${value}`);
+  return `${[`(values are ${UNITS[unit] ?? unit}) 0`, ...lines].join("\n")}\n`;
+}
+
+/** A tree as the document that the broker and `profile diff` write and read. */
+export function documentOf(root, { unit, at, wall, samples, dropped }) {
+  const names = [], known = new Map();
+  const index = (name) => {
+    if (!known.has(name)) known.set(name, names.push(name) - 1);
+    return known.get(name);
+  };
+  const stacks = stacksOf(root).map(([path, value]) => ({ frames: path.map(index), labels: [], value, count: 1 }));
+  return { unit, began_ms: at, wall_ms: wall ?? 0, samples: samples ?? 0, dropped: dropped ?? 0, label_names: [], names, stacks };
 }
 
 /** How to write values of a profile. */

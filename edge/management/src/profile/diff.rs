@@ -144,6 +144,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_the_web_page_is_compared_with_one_of_the_command() {
+        let page = r#"{"unit":"bytes","began_ms":1,"wall_ms":0,"samples":3,"dropped":0,"label_names":[],"names":["a","b"],"stacks":[{"frames":[0,1],"labels":[],"value":5,"count":1}]}"#;
+        let command = folded::file(&Profile { unit: Unit::Bytes, ..sample(&[("a;b", 5)]) });
+        let Difference { tree, unit } = diff(page, &command).unwrap();
+        assert_eq!((unit, tree.value, tree.children[0].delta), (Unit::Bytes, 5, 0.0));
+        assert!(diff(page, &folded::file(&sample(&[("a;b", 5)]))).is_err(), "that is time");
+    }
+
+    #[test]
     fn files_that_are_no_profiles_are_refused() {
         assert!(diff("", "a 1").is_err() && diff("{}", "a 1").is_err() && diff("{\"x\"", "a 1").is_err());
     }

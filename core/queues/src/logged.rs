@@ -212,6 +212,7 @@ pub(crate) struct Logged {
     first_end: u64,
     end: u64,
     messages: u32,
+    own_bytes: u32,
 }
 
 impl Logged {
@@ -222,6 +223,13 @@ impl Logged {
         }
         self.end = record.end;
         self.messages += messages;
+        let bytes = record.end.saturating_sub(record.start);
+        self.own_bytes = self.own_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    /// Bytes of the records, without what others have between them.
+    pub(crate) fn own_bytes(&self) -> u32 {
+        self.own_bytes
     }
 
     /// The place of a block of `count` messages and `block_bytes` bytes, if the log has all of it from `oldest_log` on, together.
@@ -340,7 +348,7 @@ mod tests {
         logged.note(&(100..200), 2);
         logged.note(&(230..300), 1);
         let range = LogRange { position: 100, bytes: 200 };
-        assert_eq!(logged.place_of(3, 150, 200), Some(range));
+        assert_eq!((logged.place_of(3, 150, 200), logged.own_bytes()), (Some(range), 170));
         assert_eq!(logged.place_of(3, 99, 200), None, "too much else lies between");
         assert_eq!(logged.place_of(4, 150, 200), None, "a message is not in it");
         assert_eq!(logged.place_of(3, 150, 201), None, "the first record may be gone");

@@ -39,6 +39,8 @@ struct World {
     /// Ends of the records of the log, when blocks may stay in it; otherwise it is as if others took turns in it.
     log_end: u64,
     is_sparse: bool,
+    /// So much of others lies between records of the queue.
+    others_bytes: u64,
     ranges: Vec<Range<u64>>,
     kept: Vec<(BlockToken, LogRange)>,
     moves: Vec<(BlockToken, LoggedBlock, Holes)>,
@@ -73,7 +75,7 @@ impl Effects for World {
     fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> Range<u64> {
         let mut payload = Vec::new();
         write(&mut payload);
-        let start = self.log_end + if self.is_sparse { 1 << 20 } else { 0 };
+        let start = self.log_end + if self.is_sparse { 1 << 20 } else { self.others_bytes };
         self.log_end = start + payload.len() as u64 + 1;
         self.log.push((kind, payload));
         self.ranges.push(start..self.log_end);

@@ -114,8 +114,11 @@ impl Block {
             // It was asked for before its index was read.
             copied = Copied { messages: self.live, body_bytes };
         }
-        let whole_bytes = content.data_len() as u64;
-        content.overhead = Overhead::new(copied, copy_bytes(place, whole_bytes));
+        let copy_bytes = match place {
+            Place::Segment(place) => place.bytes,
+            Place::Log(range) => content.logged.own_bytes().min(range.bytes),
+        };
+        content.overhead = Overhead::new(copied, u64::from(copy_bytes).min(content.data_len() as u64));
         self.count_live_bytes(body_bytes);
     }
 
@@ -276,21 +279,22 @@ impl Block {
         if at != bytes.len() {
             return false;
         }
-        let copy = self.place().map_or(whole_bytes, |place| copy_bytes(place, whole_bytes));
+        let overhead = match self.place() {
+            Some(Place::Segment(place)) => Overhead::new(copied, place.bytes.into()),
+            // What others have between its records was not read: what was known stays.
+            Some(Place::Log(_)) if self.live > 0 => Overhead {
+                bytes: u32::try_from(u64::from(self.live_bytes).saturating_sub(live_body_bytes))
+                    .unwrap_or(u32::MAX),
+                messages: self.live,
+            },
+            _ => Overhead::new(copied, whole_bytes),
+        };
         let mut content = Content::open(Vec::new());
         (content.data, content.entries) = (Data::Closed(Arc::new(bytes)), entries);
-        content.overhead = Overhead::new(copied, copy);
+        content.overhead = overhead;
         (content.logged, self.heads) = (Logged::default(), heads);
         self.content = Some(Box::new(content));
         self.count_live_bytes(live_body_bytes);
         true
-    }
-}
-
-/// Bytes of a place that are a block's own, which has so many in memory: in the log those of others may be between.
-fn copy_bytes(place: Place, whole_bytes: u64) -> u64 {
-    match place {
-        Place::Segment(place) => place.bytes.into(),
-        Place::Log(range) => whole_bytes.min(range.bytes.into()),
     }
 }

@@ -237,6 +237,33 @@ fn what_lives_of_messages_that_are_alike_leaves_the_log_in_less_than_a_fifth() {
 }
 
 #[test]
+fn of_a_log_that_queues_share_each_has_its_own_records_live() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..durable() });
+    (bench.world.is_sparse, bench.world.others_bytes) = (false, 6_000);
+    for _ in 0..200 {
+        let batch: Vec<_> =
+            (0..200).map(|nth| IncomingMessage { is_alike: nth > 0, ..message(b"twelve bytes") }).collect();
+        bench.publish(&batch);
+        bench.run_disk();
+    }
+    let own_part = |bench: &Bench| {
+        let own: u64 = bench.world.log.iter().map(|(_, payload)| payload.len() as u64 + 1).sum();
+        let last = bench.world.ranges.last().expect("it has logged").end;
+        own as f64 / last as f64
+    };
+    assert!(bench.queue.log_ranges().count() > 5);
+    let (live, own) = (live_ratio(&bench.queue), own_part(&bench));
+    // A record that ends a block and begins the next belongs to both.
+    assert!((own..own * 1.1).contains(&live), "{live} of {own}");
+    // Blocks that are read back count as before.
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.world.delivered.len(), 40_000);
+    let read = live_ratio(&bench.queue);
+    assert!((own..own * 1.1).contains(&read), "{read} of {own}");
+}
+
+#[test]
 fn transient_messages_move_too_and_a_queue_that_is_not_durable_logs_nothing() {
     for config in [durable(), QueueConfig::default()] {
         let is_durable = config.durable;

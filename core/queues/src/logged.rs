@@ -221,10 +221,12 @@ impl Logged {
         if self.messages == 0 {
             (self.start, self.first_end) = (record.start, record.end);
         }
+        if self.messages == 0 || record.end != self.end {
+            let bytes = record.end.saturating_sub(record.start);
+            self.own_bytes = self.own_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
         self.end = record.end;
         self.messages += messages;
-        let bytes = record.end.saturating_sub(record.start);
-        self.own_bytes = self.own_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     /// Bytes of the records, without what others have between them.
@@ -345,7 +347,8 @@ mod tests {
     #[test]
     fn only_what_lies_together_and_is_needed_anyway_has_a_place_in_the_log() {
         let mut logged = Logged::default();
-        logged.note(&(100..200), 2);
+        logged.note(&(100..200), 1);
+        logged.note(&(100..200), 1);
         logged.note(&(230..300), 1);
         let range = LogRange { position: 100, bytes: 200 };
         assert_eq!((logged.place_of(3, 150, 200), logged.own_bytes()), (Some(range), 170));

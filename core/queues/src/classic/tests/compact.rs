@@ -255,6 +255,11 @@ fn of_a_log_that_queues_share_each_has_its_own_records_live() {
     let (live, own) = (live_ratio(&bench.queue), own_part(&bench));
     // A record that ends a block and begins the next belongs to both.
     assert!((own..own * 1.1).contains(&live), "{live} of {own}");
+    bench.queue = bench.restarted();
+    bench.queue.relieve(&mut bench.world);
+    bench.run_disk();
+    let restarted = live_ratio(&bench.queue);
+    assert!((own..own * 1.1).contains(&restarted), "{restarted} of {own}");
     // Blocks that are read back count as before.
     bench.consume(consumer(1, 0));
     bench.run_disk();

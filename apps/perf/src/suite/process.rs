@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How often the end of a process is looked for.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a helper that was asked to end may take for it.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// The process that listens on this TCP port, if it is on this machine and may be looked at.
 pub(crate) fn listener_on(port: u16) -> Option<u32> {
@@ -89,14 +91,49 @@ fn wait_or_stop(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
         }
         if is_interrupted() && !asked {
             asked = true;
-            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            kill_process(pid.context("a process id is positive")?, Signal::TERM)?;
+            ask_to_end(child)?;
         }
         if began.elapsed() >= limit {
             child.kill()?;
             child.wait()?;
             return Ok(None);
         }
+    }
+}
+
+fn ask_to_end(child: &Child) -> Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    Ok(kill_process(pid.context("a process id is positive")?, Signal::TERM)?)
+}
+
+/// Waits for a child that only helps, for as long as it is wanted: then it is asked to end, and killed when it does not.
+///
+/// # Errors
+/// The process cannot be waited for.
+pub(crate) fn wait_while_wanted(
+    child: &mut Child,
+    limit: Duration,
+    is_wanted: impl Fn() -> bool,
+) -> Result<()> {
+    let began = Instant::now();
+    while is_wanted() && began.elapsed() < limit {
+        if wait(child, LOOK)?.is_some() {
+            return Ok(());
+        }
+    }
+    ask_to_end(child)?;
+    if wait(child, ENDING)?.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(())
+}
+
+/// Lets time pass, as much of it as nobody wants this process to end in.
+pub(crate) fn rest(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time && !is_interrupted() {
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -173,5 +210,21 @@ mod tests {
         assert!(
             sh("exec sleep 60", Duration::from_millis(50)).unwrap_err().to_string().contains("did not end")
         );
+    }
+
+    #[test]
+    fn a_helper_that_is_wanted_no_more_is_ended_also_one_that_does_not_listen() {
+        use std::os::unix::process::ExitStatusExt;
+        let ended = |script: &str, is_wanted: bool| {
+            let mut command = Command::new("sh");
+            let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+            // It has said that it is as deaf as it is going to be.
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            wait_while_wanted(&mut child, Duration::from_secs(600), || is_wanted).unwrap();
+            child.wait().unwrap()
+        };
+        assert_eq!(ended("echo; exec sleep 900", false).signal(), Some(Signal::TERM.as_raw()));
+        assert_eq!(ended("trap '' TERM; echo; exec sleep 900", false).signal(), Some(Signal::KILL.as_raw()));
+        assert_eq!(ended("echo; exit 3", true).code(), Some(3));
     }
 }

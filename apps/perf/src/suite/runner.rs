@@ -3,7 +3,9 @@
 use super::catalogue::{Bounds, Figure, GROUPS, Group, Needs, Test};
 use super::contender::{Contender, is_loopback, name_of};
 use super::options::SuiteOptions;
-use super::process::{commanded_with, disk_written_bytes, output_of, resident_bytes, wait};
+use super::process::{
+    commanded_with, disk_written_bytes, output_of, resident_bytes, rest, wait_while_wanted,
+};
 use super::results::{Machine, Measurement, Plan, Results, number};
 use super::{report, restart};
 use crate::io::{INTERRUPTED, is_interrupted, watch_interrupts};
@@ -174,6 +176,9 @@ impl<'a> Suite<'a> {
             if test.name == group.tests[0].name && contender.data().is_none() {
                 self.delete(&contender, test, bounds);
             }
+            if is_interrupted() {
+                break; // while the broker started
+            }
             self.announce(test, size, name);
             let measurement = self.measure(test, &mut contender, bounds, name);
             if is_interrupted() {
@@ -259,7 +264,7 @@ impl<'a> Suite<'a> {
             self.load(contender, arguments, &mut measurement)
         };
         if let (Figure::Memory, Some(pid)) = (test.figure, contender.pid) {
-            std::thread::sleep(REST);
+            rest(REST);
             measurement.rss_after_bytes = resident_bytes(pid);
         }
         let outcome = outcome.and_then(|()| self.check_backlog(test, bounds, &measurement));
@@ -365,12 +370,11 @@ struct Flame {
 }
 
 impl Flame {
-    /// The picture, if there is one: a broker that cannot be profiled has none.
+    /// The picture, if there is one: a broker that cannot be profiled has none. Of a run that was cut short none is waited for.
     fn finish(mut self) -> Option<String> {
-        if wait(&mut self.child, Duration::from_secs(PROFILE_SECONDS_MAX + 30)).ok().flatten().is_none() {
-            self.child.kill().ok()?;
-            self.child.wait().ok()?;
-        }
+        let limit = Duration::from_secs(PROFILE_SECONDS_MAX + 30);
+        // One that cannot be waited for has left a picture or has not.
+        let _ = wait_while_wanted(&mut self.child, limit, || !is_interrupted());
         let picture = std::fs::read_to_string(&self.file).ok();
         // It may never have been there.
         let _ = std::fs::remove_file(&self.file);

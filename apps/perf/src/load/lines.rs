@@ -183,13 +183,14 @@ impl Lines {
         if summary.nacked + summary.returned > 0 {
             let _ = writeln!(text, "{start}nacked: {}, returned: {}", summary.nacked, summary.returned);
         }
-        let _ = writeln!(text, "{start}own CPU: {:.3} µs per message", summary.own_cpu_us_per_message);
+        if let Some(own) = summary.own_cpu_us_per_message {
+            let _ = writeln!(text, "{start}own CPU: {own:.3} µs per message");
+        }
         if let Some(WatchedFigures { cpu_us_per_message, rss_kib, rss_max_kib, .. }) = summary.broker {
             let (now, most) = (rss_kib / 1024, rss_max_kib / 1024);
-            let _ = writeln!(
-                text,
-                "{start}broker CPU: {cpu_us_per_message:.3} µs per message, resident {now} MiB, at most {most} MiB"
-            );
+            let cpu =
+                cpu_us_per_message.map_or_else(String::new, |us| format!("CPU: {us:.3} µs per message, "));
+            let _ = writeln!(text, "{start}broker {cpu}resident {now} MiB, at most {most} MiB");
         }
     }
 }
@@ -246,6 +247,24 @@ mod tests {
             lines("-y 0 -c 1 -ms").line(&interval()),
             "id: t, time 1.004 s, sent: 1457 msg/s, confirmed: 5.2 msg/s, nacked: 0 msg/s, min/median/75th/95th/99th confirm latency: 0/0/0/0/0 ms"
         );
+    }
+
+    #[test]
+    fn a_run_that_moved_nothing_has_no_cpu_per_message() {
+        let told = |per_message: &str| {
+            let text = format!(
+                r#"{{"id":"t","seconds":3,"sent":0,"received":0,"confirmed":0,"nacked":0,"returned":0,"sent_per_s":0,"received_per_s":0,
+                "confirmed_per_s":0,"latency_us":null,"confirm_latency_us":null,"lateness_us":null,"own_cpu_us_per_message":{per_message},
+                "broker":{{"cpu_us_per_message":{per_message},"cpu_s":1,"rss_kib":2048,"rss_max_kib":4096}}}}"#
+            );
+            lines("-y 0").summary(&serde_json::from_str(&text).unwrap(), "")
+        };
+        let nothing = told("null");
+        assert!(!nothing.contains("CPU"), "{nothing}");
+        assert!(nothing.ends_with("broker resident 2 MiB, at most 4 MiB\n"), "{nothing}");
+        let some = told("1.5");
+        assert!(some.contains("own CPU: 1.500 µs per message\n"), "{some}");
+        assert!(some.contains("broker CPU: 1.500 µs per message, resident 2 MiB, at most 4 MiB\n"), "{some}");
     }
 
     #[test]

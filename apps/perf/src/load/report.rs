@@ -101,13 +101,14 @@ pub(crate) struct Interval {
 /// What the watched process used during a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct WatchedFigures {
-    pub(crate) cpu_us_per_message: f64,
+    pub(crate) cpu_us_per_message: Option<f64>,
     pub(crate) cpu_s: f64,
     pub(crate) rss_kib: u64,
     pub(crate) rss_max_kib: u64,
 }
 
-/// The outcome of a run. Rates are per second. CPU is per message received, or sent where nobody consumes.
+/// The outcome of a run. Rates are per second. CPU is per message received, or sent where nobody consumes; none where nothing
+/// was moved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) id: String,
@@ -123,7 +124,7 @@ pub(crate) struct Summary {
     pub(crate) latency_us: Option<Percentiles>,
     pub(crate) confirm_latency_us: Option<Percentiles>,
     pub(crate) lateness_us: Option<Percentiles>,
-    pub(crate) own_cpu_us_per_message: f64,
+    pub(crate) own_cpu_us_per_message: Option<f64>,
     pub(crate) broker: Option<WatchedFigures>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) series: Vec<Interval>,
@@ -171,10 +172,8 @@ impl Report {
 
     /// Latencies of deliveries and of confirms so far.
     pub(crate) fn totals(&self) -> [Totals; 2] {
-        [&self.latency, &self.confirm_latency].map(|times| Totals {
-            count: times.len(),
-            sum_s: per_message(times.len(), 1) * times.mean() / 1e9,
-        })
+        [&self.latency, &self.confirm_latency]
+            .map(|times| Totals { count: times.len(), sum_s: number(times.len()) * times.mean() / 1e9 })
     }
 
     /// The outcome between two moments, without its intervals.
@@ -195,7 +194,8 @@ impl Report {
             latency_us: percentiles(&self.latency),
             confirm_latency_us: percentiles(&self.confirm_latency),
             lateness_us: percentiles(&self.lateness),
-            own_cpu_us_per_message: per_message(end.own_cpu_ns - start.own_cpu_ns, messages) / 1e3,
+            own_cpu_us_per_message: per_message(end.own_cpu_ns - start.own_cpu_ns, messages)
+                .map(|ns| ns / 1e3),
             broker: watched(start, end, messages),
             series: Vec::new(),
         }
@@ -245,8 +245,12 @@ fn ratio(count: u64, seconds: f64) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn per_message(amount: u64, messages: u64) -> f64 {
-    amount as f64 / messages.max(1) as f64
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+fn per_message(amount: u64, messages: u64) -> Option<f64> {
+    (messages > 0).then(|| number(amount) / number(messages))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds of CPU are far below 2^52 us")]
@@ -309,6 +313,13 @@ mod tests {
         assert_eq!(json["own_cpu_us_per_message"], 0.5);
         assert!((json["latency_us"]["p99.9"].as_f64().unwrap() - 200.0).abs() < 1.0);
         assert!(json["confirm_latency_us"].is_null() && json["series"].is_null());
+        let nothing = report.summary(&start, &Moment { sent: 0, received: 0, ..end }).json();
+        let nothing: serde_json::Value = serde_json::from_str(&nothing).unwrap();
+        assert!(nothing["own_cpu_us_per_message"].is_null() && nothing["sent"] == 0);
+        assert!(
+            nothing["broker"]["cpu_us_per_message"].is_null()
+                && nothing["broker"]["cpu_s"].as_f64() > Some(0.0)
+        );
         assert!(report.percentile_distribution().contains("Total count    =          100"));
         assert_eq!(report.into_series().len(), 1);
     }

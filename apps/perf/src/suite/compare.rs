@@ -34,7 +34,8 @@ fn figures(measurement: &Measurement) -> Vec<(&'static str, f64, bool)> {
     {
         found.extend(times.map(|times| (name, times.p99, false)));
     }
-    found.extend(figures.broker.map(|broker| ("CPU us/msg", broker.cpu_us_per_message, false)));
+    let broker_cpu = figures.broker.and_then(|broker| broker.cpu_us_per_message);
+    found.extend(broker_cpu.map(|us| ("CPU us/msg", us, false)));
     found.extend(measurement.rss_max_mib().map(|mib| ("RSS MiB", mib, false)));
     found.extend(measurement.memory_per_message().map(|bytes| ("memory B/msg", bytes, false)));
     found

@@ -118,8 +118,9 @@ fn overview_row(results: &Results, test: &Test, size: u32) -> String {
             .map_or("<td>–</td>".to_owned(), |(own, peer)| advantage(test.figure, own, peer));
     }
     for found in &found {
-        let cpu =
-            found.and_then(|found| found.figures.as_ref()?.broker).map(|broker| broker.cpu_us_per_message);
+        let cpu = found
+            .and_then(|found| found.figures.as_ref()?.broker)
+            .and_then(|broker| broker.cpu_us_per_message);
         let _ = write!(html, "<td>{}</td>", cpu.map_or("–".to_owned(), short));
     }
     html + "</tr>"
@@ -260,10 +261,10 @@ fn cells(measurement: &Measurement) -> String {
         ms(latency, |times| times.p99_9),
         ms(confirm, |times| times.p50),
         ms(confirm, |times| times.p99),
-        figures.broker.map(|broker| broker.cpu_us_per_message),
+        figures.broker.and_then(|broker| broker.cpu_us_per_message),
         measurement.rss_max_mib(),
         measurement.disk_per_message(),
-        Some(figures.own_cpu_us_per_message),
+        figures.own_cpu_us_per_message,
     ];
     cells.map(|value| format!("<td>{}</td>", value.map_or("–".to_owned(), short))).concat()
 }

@@ -492,8 +492,8 @@ fn in_short(figures: &Summary) -> String {
     if let Some(latency) = latency {
         line += &format!("  p99 {:>9.1} ms", latency.p99 / 1000.0);
     }
-    if let Some(broker) = figures.broker {
-        line += &format!("  {:>7.2} us/msg", broker.cpu_us_per_message);
+    if let Some(us) = figures.broker.and_then(|broker| broker.cpu_us_per_message) {
+        line += &format!("  {us:>7.2} us/msg");
     }
     line
 }

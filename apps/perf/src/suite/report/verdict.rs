@@ -113,7 +113,7 @@ fn has_received(found: &Measurement) -> bool {
 }
 
 fn cpu(found: &Measurement) -> Option<f64> {
-    Some(found.figures.as_ref()?.broker?.cpu_us_per_message)
+    found.figures.as_ref()?.broker?.cpu_us_per_message
 }
 
 /// How often the first broker is ahead, where it is not, and what it needs of the processor.

@@ -47,16 +47,18 @@ fn own_changes<'a>(node: &'a Node, sums: &mut BTreeMap<&'a str, f64>) {
 }
 
 /// The change from one profile to another, each as folded stacks or as a JSON tree, the files that `warren ctl profile -o`
-/// writes. Shares are compared, so the two may have taken different times.
+/// writes. Shares are compared, so the two may have taken different times. The time that threads ran is not told from that in which
+/// they waited: files have their unit only.
 ///
 /// # Errors
 /// One of them is neither, or they are of different things, such as time and memory, and say so.
 pub fn diff(before: &str, after: &str) -> Result<Difference, ProfileError> {
-    let ((before, unit_before), (after, unit_after)) = (read(before)?, read(after)?);
+    let (before, unit_before) = read(before).map_err(|error| of_file("first", &error))?;
+    let (after, unit_after) = read(after).map_err(|error| of_file("second", &error))?;
     if let Some((one, other)) = unit_before.zip(unit_after).filter(|(one, other)| one != other) {
         let (one, other) = (one.name(), other.name());
         let problem = format!(
-            "the first profile is of {one}, the second of {other}: only profiles of the same kind can be compared"
+            "the first profile is of {one}, the second of {other}: only profiles that count the same can be compared"
         );
         return Err(ProfileError::Asked(problem));
     }
@@ -66,13 +68,17 @@ pub fn diff(before: &str, after: &str) -> Result<Difference, ProfileError> {
     Ok(Difference { tree: merge(Some(&before), Some(&after), was, is), unit })
 }
 
+fn of_file(which: &str, error: &ProfileError) -> ProfileError {
+    ProfileError::Asked(format!("the {which} file: {error}"))
+}
+
 fn read(text: &str) -> Result<(Node, Option<Unit>), ProfileError> {
     let (tree, unit) = match text.trim_start().starts_with('{') {
         true => read_json(text).map(|(tree, unit)| (tree, Some(unit)))?,
-        false => (Node::of_folded(text), folded::unit(text)),
+        false => (Node::of_folded(text)?, folded::unit(text)),
     };
     if tree.value == 0 {
-        let problem = "one of the files holds no samples: they are folded stacks or JSON, from `profile ... -o FILE.folded` or `FILE.json`";
+        let problem = "it holds no samples: profiles are folded stacks or JSON, from `profile ... -o FILE.folded` or `FILE.json`";
         return Err(ProfileError::Asked(problem.into()));
     }
     Ok((tree, unit))
@@ -155,5 +161,16 @@ mod tests {
     #[test]
     fn files_that_are_no_profiles_are_refused() {
         assert!(diff("", "a 1").is_err() && diff("{}", "a 1").is_err() && diff("{\"x\"", "a 1").is_err());
+        let refused = |before: &str, after: &str| diff(before, after).unwrap_err().to_string();
+        let other = refused("log.console = true\nlisteners.tcp.default = 5672\n", "a 1");
+        assert!(
+            other.starts_with("the first file: ") && other.contains("line 1 is \"log.console = true\""),
+            "{other}"
+        );
+        let cut_off = refused("a 1", "a;b 5\na;c");
+        assert!(
+            cut_off.starts_with("the second file: ") && cut_off.contains("line 2 is \"a;c\""),
+            "{cut_off}"
+        );
     }
 }

@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_picture_has_a_box_for_each_function_and_no_name_breaks_it() {
-        let tree = Node::of_folded("main;<a & b> 90\nmain;c 10\nmain;tiny 0\n");
+        let tree = Node::of_folded("main;<a & b> 90\nmain;c 10\nmain;tiny 0\n").unwrap();
         let picture = svg(&tree, "a \"title\" <b>", Unit::Nanoseconds, Palette::Crates);
         assert_eq!(picture.matches("<g data-x").count(), 4);
         assert!(picture.contains("&lt;a &amp; b&gt;: 0.0 ms, 90.00%") && !picture.contains("<a & b>"));

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use super::raw::ProfileError;
 use super::report::{Profile, Unit};
+
+/// As much of a line that is no stack is shown.
+const SHOWN_CHARS_MAX: usize = 60;
 
 /// A profile as a file of folded stacks, with what its values are. The format has no place for that: it is said by a stack of
 /// the value 0, which every tool reads and none draws.
@@ -39,12 +43,27 @@ pub(super) fn folded(profile: &Profile) -> String {
     lines.iter().map(|(path, value)| format!("{path} {value}\n")).collect()
 }
 
-/// Lines of folded stacks; lines without a number at the end, and the one that says what values are, are passed over.
-pub(super) fn parse(text: &str) -> impl Iterator<Item = (Vec<&str>, u64)> {
-    text.lines().skip(usize::from(unit(text).is_some())).filter_map(|line| {
-        let (path, value) = line.rsplit_once(' ')?;
-        Some((path.split(';').collect(), value.trim().parse().ok()?))
-    })
+/// The stacks of a file; empty lines, and the one that says what values are, are passed over.
+///
+/// # Errors
+/// A line is not a stack and a number: the text is something else.
+pub(super) fn parse(text: &str) -> impl Iterator<Item = Result<(Vec<&str>, u64), ProfileError>> {
+    let lines = text.lines().enumerate().skip(usize::from(unit(text).is_some()));
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    lines.map(|(index, line)| stack(line).ok_or_else(|| no_stack(index + 1, line)))
+}
+
+/// Of a stack of which nobody knows a function there is the number only.
+fn stack(line: &str) -> Option<(Vec<&str>, u64)> {
+    let (path, value) = line.trim_end().rsplit_once(' ')?;
+    Some((path.split(';').collect(), value.parse().ok()?))
+}
+
+fn no_stack(number: usize, line: &str) -> ProfileError {
+    let shown: String = line.chars().take(SHOWN_CHARS_MAX).collect();
+    ProfileError::Asked(format!(
+        "no folded stacks, which are lines of functions and a count such as `main;work 5`: line {number} is {shown:?}"
+    ))
 }
 
 #[cfg(test)]
@@ -52,13 +71,33 @@ mod tests {
     use super::super::report::tests::sample;
     use super::*;
 
+    fn all(text: &str) -> Result<Vec<(Vec<&str>, u64)>, ProfileError> {
+        parse(text).collect()
+    }
+
     #[test]
     fn folded_stacks_are_read_as_they_were_written() {
         let text = folded(&sample(&[("a;b c", 5), ("a;b c", 2), ("a", 1)]));
         assert_eq!(text, "a 1\na;b c 7\n");
-        let read: Vec<_> = parse(&text).collect();
-        assert_eq!(read, [(vec!["a"], 1), (vec!["a", "b c"], 7)]);
-        assert_eq!(parse("nonsense\n\na;b x\n").count(), 0);
+        assert_eq!(all(&text).unwrap(), [(vec!["a"], 1), (vec!["a", "b c"], 7)]);
+        let unknown = folded(&sample(&[("", 5)]));
+        assert_eq!((unknown.as_str(), all(&unknown).unwrap()), (" 5\n", vec![(vec![""], 5)]));
+        assert_eq!(all("\na;b 2 \r\n\n").unwrap(), [(vec!["a", "b"], 2)]);
+    }
+
+    #[test]
+    fn a_line_that_is_no_stack_is_named() {
+        for (text, line) in [
+            ("nonsense\n", "line 1 is \"nonsense\""),
+            ("a;b 1\n\na;b x\n", "line 3 is \"a;b x\""),
+            ("a 1\n5\n", "line 2 is \"5\""),
+            ("(values are bytes) 0\na;b 1\nkey = -5\n", "line 3 is \"key = -5\""),
+        ] {
+            let error = all(text).unwrap_err().to_string();
+            assert!(error.contains(line), "{error}");
+        }
+        let long = all(&"é".repeat(1000)).unwrap_err().to_string();
+        assert!(long.chars().count() < 200, "{long}");
     }
 
     #[test]
@@ -66,7 +105,7 @@ mod tests {
         for unit in [Unit::Nanoseconds, Unit::Bytes, Unit::Faults] {
             let text = file(&Profile { unit, ..sample(&[("a;b", 5)]) });
             assert_eq!(super::unit(&text), Some(unit), "{text}");
-            assert_eq!(parse(&text).collect::<Vec<_>>(), [(vec!["a", "b"], 5)]);
+            assert_eq!(all(&text).unwrap(), [(vec!["a", "b"], 5)]);
         }
         assert_eq!((super::unit("a 1\n"), super::unit("(values are inches) 0\n")), (None, None));
     }

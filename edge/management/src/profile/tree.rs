@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::raw::ProfileError;
 use super::report::Profile;
 
 /// Deepest tree that is read from a file.
@@ -62,8 +63,16 @@ impl Node {
     }
 
     /// The tree of folded stacks.
-    pub(super) fn of_folded(text: &str) -> Node {
-        Node::of_paths(super::folded::parse(text))
+    ///
+    /// # Errors
+    /// The text is something else.
+    pub(super) fn of_folded(text: &str) -> Result<Node, ProfileError> {
+        let mut root = Branch::default();
+        for stack in super::folded::parse(text) {
+            let (path, value) = stack?;
+            root.add(path.into_iter(), value);
+        }
+        Ok(root.node("all"))
     }
 
     /// Levels below it, itself included.
@@ -82,6 +91,6 @@ mod tests {
         let tree = Node::of(&sample(&[("a;b", 5), ("a;c", 2), ("d", 1)]));
         assert_eq!((tree.value, tree.children.len(), tree.depth()), (8, 2, 3));
         assert_eq!((tree.children[0].name.as_str(), tree.children[0].value), ("a", 7));
-        assert_eq!(Node::of_folded("a;b 5\na;c 2\nd 1\n"), tree);
+        assert_eq!(Node::of_folded("a;b 5\na;c 2\nd 1\n").unwrap(), tree);
     }
 }

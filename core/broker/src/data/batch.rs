@@ -349,8 +349,6 @@ pub(crate) struct BatchConfirms {
     pending: AtomicU32,
     /// Latest log position any of them needs.
     position: AtomicU64,
-    /// What the queues logged of it, bytes.
-    written_bytes: AtomicU64,
     /// (group, publish) refused by some queue.
     rejected: Mutex<Vec<(u32, u64)>>,
     /// When the batch was handed over.
@@ -371,7 +369,6 @@ impl BatchConfirms {
             groups: Vec::new(),
             pending: AtomicU32::new(1),
             position: AtomicU64::new(0),
-            written_bytes: AtomicU64::new(0),
             rejected: Mutex::new(Vec::new()),
             began: Began::default(),
             sender: Sender::Channels,
@@ -425,7 +422,9 @@ impl BatchConfirms {
 
     /// A queue has logged so much with its part.
     pub(crate) fn written(&self, bytes: u64) {
-        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.sender == Sender::Queue {
+            self.groups.iter().for_each(|group| group.sink.written(bytes));
+        }
     }
 
     /// A queue refused a message.
@@ -459,10 +458,6 @@ impl BatchConfirms {
     pub(crate) fn complete(&self, stages: &Stages) {
         if self.began != Began::default() {
             stages.end(Stage::Confirm, self.began);
-        }
-        if self.sender == Sender::Queue {
-            let bytes = self.written_bytes.load(Ordering::Relaxed);
-            self.groups.iter().for_each(|group| group.sink.written(bytes));
         }
         let mut rejected = std::mem::take(&mut *self.rejected.lock());
         rejected.sort_unstable();

@@ -17,6 +17,6 @@ pub trait ConfirmSink: Send + Sync {
     /// A group of publishes is settled. Groups may arrive out of order; each number arrives once.
     fn confirmed(&self, range: ConfirmRange);
 
-    /// Hears, before that, how many bytes were written of the messages, if it asks.
+    /// A queue, or somebody for all of them, has logged so many bytes of the messages. Before they are confirmed.
     fn written(&self, _bytes: u64) {}
 }

@@ -3,7 +3,7 @@
 //! The queue logs that a message left only when its letter is durable in every queue it went to: a crash in between
 //! leaves the message where it was. (RabbitMQ's classic queues may lose it.) Nobody waits: the answer is an event.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -140,6 +140,8 @@ struct Delivered {
     removals: Mutex<Vec<SettledRun>>,
     /// What a queue writes of them, about.
     letters_bytes: u64,
+    /// What was written of them.
+    written_bytes: AtomicU64,
 }
 
 impl Delivered {
@@ -151,6 +153,7 @@ impl Delivered {
             life,
             removals: Mutex::new(removals),
             letters_bytes,
+            written_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -169,15 +172,17 @@ impl ConfirmSink for Delivered {
         }
         if let Some(source) = self.source.upgrade() {
             let removals = std::mem::take(&mut *self.removals.lock());
+            if self.letters_bytes > 0 {
+                let bytes =
+                    self.written_bytes.load(Ordering::Relaxed) + removals.len() as u64 * REMOVAL_BYTES;
+                source.letters_were_written(self.letters_bytes, bytes);
+            }
             source.submit_later(Event::LettersTaken(self.life, removals));
         }
     }
 
     fn written(&self, bytes: u64) {
-        let removals_bytes = self.removals.lock().len() as u64 * REMOVAL_BYTES;
-        if let Some(source) = self.source.upgrade().filter(|_| self.letters_bytes > 0) {
-            source.letters_were_written(self.letters_bytes, bytes + removals_bytes);
-        }
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 

@@ -44,6 +44,7 @@ PATIENCE_S = 0.5             # ... and one more whenever no confirm has come for
 DEADLINE_S = 60
 CROWD = [(f"crowd.{nth}", size) for nth, size in enumerate([2_000, 20_000, 200_000] * 2)]
 DYING, DEAD, TTL_MS = "fulldisk.dying", "fulldisk.dead", 8_000
+LONG = DYING.ljust(200, ".")  # stands several times in the history of each of its dead letters
 QUIET_S = 2                  # a crowd that is not confirmed anything for so long has filled the disk
 
 
@@ -422,7 +423,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000))]:
         folder = mounted(mb)
         if folder is None:
             return 0

@@ -361,7 +361,7 @@ impl Block {
         }
     }
 
-    fn data(&self) -> Option<&[u8]> {
+    pub(super) fn data(&self) -> Option<&[u8]> {
         match &self.content.as_ref()?.data {
             Data::Open(bytes) => Some(bytes),
             Data::Closed(bytes) => Some(bytes),

@@ -103,6 +103,12 @@ impl Block {
         Holes(self.settled())
     }
 
+    /// Its bytes as a segment would have them, without the messages `gone`; `None` when they are not in memory.
+    pub(super) fn bytes_without(&self, gone: Bitmap) -> Option<Vec<u8>> {
+        let bytes = self.data()?.to_vec();
+        Some(Holes(gone).punch(bytes).expect("the block was made here, or checked when it was read"))
+    }
+
     /// The bytes of a closed block in memory for a segment: without what is settled, when that is more than half. It is being copied from
     /// now on.
     pub(super) fn bytes_to_write(&mut self) -> Option<Arc<Vec<u8>>> {

@@ -3,17 +3,17 @@
 //! State record (integers big-endian), see `docs/formats/queue-records.md`:
 //!
 //! ```text
-//! version u8 = 6 | levels u8 | per level: next number u64 | blocks u32 | per block:
+//! version u8 = 7 | levels u8 | per level: next number u64 | blocks u32 | per block:
 //!   1 | first u64 | count u32 | expires u8 | segment u64 | offset u64 | bytes u32 | live body bytes u64
 //!     | live bytes u32 | runs u16 | longest head u16 | words u32 | settled words u64...
-//!   2 | messages u32 | per message: number u64, stored message
 //!   3 | first u64 | count u32 | expires u8 | log position u64 | bytes u32 | live body bytes u64
 //!     | live bytes u32 | runs u16 | longest head u16 | words u32 | settled words u64...
 //!   4 | as 1 | shared u32 | per message with a shared body: index u32 | body id u64 | body bytes u32
 //!   5 | as 3 | shared u32 | per message with a shared body, as 4
+//!   6 | first u64 | bytes u32 | the block as a segment would have it, without what is settled
 //! ```
 //!
-//! Version 5 did not have runs and longest heads, and no segments with packed blocks. Version 4 did not have the live bytes of blocks, and their segments no placeholders for several messages. Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
+//! Version 6 and those before it had blocks of kind 2 in place of 6: messages u32 | per message: number u64, stored message. Version 5 did not have runs and longest heads, and no segments with packed blocks. Version 4 did not have the live bytes of blocks, and their segments no placeholders for several messages. Version 3 had no blocks of kinds 4 and 5 and no references to shared bodies, version 2 no blocks of kind 3 either.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,14 +27,16 @@ use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
 use crate::logged::{LogRange, LoggedBlock, Place, Remains};
 use crate::message::MessageSeq;
-use crate::record::{self, BlockPlace, RecordKind, SettledRun, SharedRef};
+use crate::record::{self, BlockPlace, InBlock, RecordKind, SettledRun, SharedRef};
 use RecordError::Damaged;
 
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 /// The oldest version that tells the live bytes of blocks.
 const VERSION_LIVE_BYTES: u8 = 5;
 /// The oldest version that tells what messages of blocks have in common.
 const VERSION_HEADS: u8 = 6;
+/// The oldest version whose state records carry small blocks packed.
+const VERSION_PACKED: u8 = 7;
 /// The oldest version that is read.
 const VERSION_MIN: u8 = 2;
 const PLACED: u8 = 1;
@@ -42,6 +44,7 @@ const INLINE: u8 = 2;
 const LOGGED: u8 = 3;
 const PLACED_SHARED: u8 = 4;
 const LOGGED_SHARED: u8 = 5;
+const PACKED: u8 = 6;
 
 /// A record that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,17 +119,11 @@ fn write_block(out: &mut Vec<u8>, block: &Block) {
         }
         return;
     }
-    out.push(INLINE);
-    let kept = || {
-        (0..block.count).filter(|index| !gone.contains(*index)).map(|index| block.first + u64::from(index))
-    };
-    out.extend_from_slice(&(kept().count() as u32).to_be_bytes());
-    for number in kept() {
-        out.extend_from_slice(&number.to_be_bytes());
-        out.extend_from_slice(
-            block.stored_bytes(number).expect("a block that is not safe on disk is in memory"),
-        );
-    }
+    let bytes = block.bytes_without(gone).expect("a block that is not safe on disk is in memory");
+    out.push(PACKED);
+    out.extend_from_slice(&block.first.to_be_bytes());
+    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+    out.extend_from_slice(&bytes);
 }
 
 /// Reads big-endian fields off the front of a record.
@@ -525,7 +522,7 @@ fn read_block(reader: &mut Reader<'_>, version: u8, level: &mut Level) -> Result
                 PlacedOnDisk { first, count, place, settled, expires, body_bytes, live_bytes, heads, bodies };
             level.restore_block(Block::on_disk(known).ok_or(Damaged)?);
         }
-        INLINE => {
+        INLINE if version < VERSION_PACKED => {
             for _ in 0..reader.u32()? {
                 let number = reader.u64()?;
                 let (_, taken) = record::parse(reader.0).ok_or(Damaged)?;
@@ -536,9 +533,34 @@ fn read_block(reader: &mut Reader<'_>, version: u8, level: &mut Level) -> Result
                 level.restore(number, stored, None);
             }
         }
+        PACKED if version >= VERSION_PACKED => {
+            let (first, bytes) = (reader.u64()?, reader.u32()?);
+            restore_packed(level, first, reader.bytes(bytes as usize)?).ok_or(Damaged)?;
+        }
         _ => return Err(Damaged),
     }
     Ok(())
+}
+
+/// Messages of a block that a state record carries itself.
+fn restore_packed(level: &mut Level, first: u64, block: &[u8]) -> Option<()> {
+    let whole = record::unpack_block(block)?;
+    let (mut number, mut at) = (first, 0);
+    while at < whole.len() {
+        let (found, taken) = record::parse_in_block(&whole[at..])?;
+        let end = at + taken;
+        let count = match found {
+            InBlock::Message(_) => 1,
+            InBlock::Holes(count) => u64::from(count),
+            InBlock::Run(_) => return None,
+        };
+        let next = number.checked_add(count).filter(|next| *next <= MessageSeq::NUMBER_MAX)?;
+        if let InBlock::Message(_) = found {
+            level.restore(number, &whole[at..end], None);
+        }
+        (number, at) = (next, end);
+    }
+    Some(())
 }
 
 fn read_place(reader: &mut Reader<'_>, kind: u8) -> Result<Place, RecordError> {
@@ -596,10 +618,10 @@ mod tests {
         state
     }
 
-    /// The same as the version of today has it, with two runs.
+    /// The same as later versions have it, with two runs.
     fn state_of_today(kind: u8, place: &[u8]) -> Vec<u8> {
         let mut state = state_of_5(kind, place);
-        state[0] = 6;
+        state[0] = VERSION;
         let at = state.len() - 12;
         state.splice(at..at, [0, 2, 0, 17]);
         state
@@ -613,7 +635,7 @@ mod tests {
         recovering.apply(RecordKind::State, bytes, &(0..9)).expect("it can be read");
         let mut written = Vec::new();
         recovering.write_state(&mut written);
-        let mut today = [&[6], &bytes[1..]].concat();
+        let mut today = [&[VERSION], &bytes[1..]].concat();
         let is_body_bytes = |body_bytes: &[u8]| body_bytes == [0, 0, 0, 0, 0, 0, 0, 70];
         let at = bytes.windows(8).rposition(is_body_bytes).expect("one block") + 8;
         match bytes[0] {

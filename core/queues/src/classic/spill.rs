@@ -16,11 +16,8 @@ use crate::record::{BlockPlace, RecordKind};
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
 const INLINE_BYTES_MAX: u32 = 16 * 1024;
 
-/// What a state record says of a block that lies somewhere else, bytes, about.
+/// What a state record says of a block beside its messages, bytes, about.
 const PLACED_BYTES: u64 = 48;
-
-/// What it says of each message that it carries itself, beside the message.
-const INLINE_MESSAGE_BYTES: u64 = 8;
 
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -475,7 +472,7 @@ impl Classic {
             return PLACED_BYTES;
         }
         if block.live_bytes <= INLINE_BYTES_MAX {
-            return u64::from(block.live_bytes) + u64::from(block.live) * INLINE_MESSAGE_BYTES;
+            return PLACED_BYTES + block.kept_bytes();
         }
         if block.place_in_log(self.oldest_log).is_some() {
             return PLACED_BYTES;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Bench, consumer, durable, message};
 use crate::logged::LogRange;
 use crate::record::RecordKind;
-use crate::{IncomingMessage, MessageSeq, QueueConfig, SettleHow};
+use crate::{IncomingMessage, MessageSeq, MessageView, QueueConfig, SettleHow};
 
 /// A backlog of 100 messages of 10 KB, published one by one, with room for little in memory. The log has nothing else.
 fn backlog() -> Bench {
@@ -106,6 +106,29 @@ fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
             assert!(is_near, "{is_sparse}, {settled} settled: {written} of {expected} bytes");
         }
     }
+}
+
+#[test]
+fn what_comes_during_a_checkpoint_takes_little_more_in_the_state_record_than_in_the_log() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
+    bench.world.is_sparse = true;
+    let (key, body) = ([b'k'; 250], [7; 20]);
+    let one = message(&body);
+    let first = IncomingMessage { message: MessageView { routing_key: &key, ..one.message }, ..one };
+    let batch: Vec<_> = (0..2000).map(|nth| IncomingMessage { is_alike: nth > 0, ..first }).collect();
+    bench.publish(&batch[..1]);
+    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
+    bench.publish(&batch);
+    let records = bench.world.log.iter().map(|(_, record)| record.len());
+    let logged_bytes: usize = records.sum();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    let (kind, state) = bench.world.log.last().expect("a record");
+    assert_eq!(*kind, RecordKind::State);
+    assert!(state.len() < logged_bytes + logged_bytes / 8, "{} bytes of {logged_bytes}", state.len());
+    bench.queue = bench.restarted();
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.bodies(), vec![body.to_vec(); 2001]);
 }
 
 #[test]

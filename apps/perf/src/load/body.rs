@@ -7,6 +7,7 @@ use super::random::Random;
 use crate::io::read_bounded;
 use anyhow::{Result, ensure};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A message's body may not be larger.
@@ -30,7 +31,9 @@ impl Bodies {
     /// A file cannot be read or is larger than a message may be, or JSON documents take too much memory.
     pub(crate) fn of(options: &Publishing) -> Result<Vec<Self>> {
         if !options.body.is_empty() {
-            let bodies = options.body.iter().map(|path| read_bounded(path, BODY_BYTES_MAX));
+            // Blanks around the commas are no part of names.
+            let trimmed = |path: &Path| path.to_str().map_or(path.to_owned(), |text| text.trim().into());
+            let bodies = options.body.iter().map(|path| read_bounded(&trimmed(path), BODY_BYTES_MAX));
             return Ok(vec![Self::Given(Arc::new(bodies.collect::<Result<_>>()?))]);
         }
         let sizes: Vec<u32> = match &options.variable_size[..] {
@@ -142,7 +145,9 @@ mod tests {
         let too_many = bodies("-jb -s 1000000 -bc 100000").unwrap_err().to_string();
         assert!(too_many.contains("--body-count"), "{too_many}");
         let file = tempfile_with(b"abc");
-        let read = bodies(&format!("-B {0},{0}", file.display())).unwrap();
+        let options =
+            Options::parse_args([format!("--body={0}, {0}", file.display())].map(OsString::from)).unwrap();
+        let read = Bodies::of(&options.publishing).unwrap();
         std::fs::remove_file(&file).unwrap();
         assert_eq!(read[0].list(), [b"abc".to_vec(), b"abc".to_vec()]);
         assert!(!read[0].may_be_stamped());

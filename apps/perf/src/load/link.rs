@@ -69,10 +69,10 @@ impl Link {
         let stream = TcpStream::connect((uri.host.as_str(), uri.port))
             .with_context(|| format!("cannot reach a broker at {}:{}", uri.host, uri.port))?;
         stream.set_nodelay(options.tcp_no_delay)?;
-        if let Some(bytes) = options.tcp_receive_buffer_size {
+        if let Some(bytes) = options.tcp_receive_buffer_size.filter(|bytes| *bytes > 0) {
             sockopt::set_socket_recv_buffer_size(&stream, bytes as usize)?;
         }
-        if let Some(bytes) = options.tcp_send_buffer_size {
+        if let Some(bytes) = options.tcp_send_buffer_size.filter(|bytes| *bytes > 0) {
             sockopt::set_socket_send_buffer_size(&stream, bytes as usize)?;
         }
         let mut link = Self::over(stream, Vec::new(), ANSWER_TIMEOUT)?;

@@ -10,7 +10,7 @@ use wire::amqp091::{PropertiesBuf, TableBuf};
 /// # Errors
 /// One has no `=`, or a name of more than 255 bytes.
 pub(crate) fn add_to(table: &mut TableBuf, pairs: &[String]) -> Result<()> {
-    for pair in pairs {
+    for pair in pairs.iter().filter(|pair| !pair.is_empty()) {
         let (name, value) = split(pair)?;
         push(table, name, value);
     }
@@ -48,11 +48,12 @@ pub(crate) fn properties(options: &Publishing, stamped: Stamped) -> Result<Vec<u
     if options.has(Flag::Persistent) {
         properties.delivery_mode = Some(2);
     }
-    properties.content_type = options.body_content_type.as_ref().map(|text| text.clone().into_bytes());
+    let content_type = options.body_content_type.as_ref().filter(|text| !text.is_empty());
+    properties.content_type = content_type.map(|text| text.clone().into_bytes());
     if options.json_body && properties.content_type.is_none() {
         properties.content_type = Some(b"application/json".to_vec());
     }
-    for pair in &options.message_properties {
+    for pair in options.message_properties.iter().filter(|pair| !pair.is_empty()) {
         let (name, value) = split(pair)?;
         if !set(&mut properties, name, value).with_context(|| format!("the property {pair}"))? {
             push(&mut headers, name, value);

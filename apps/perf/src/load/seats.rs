@@ -17,7 +17,7 @@ use super::stamp::Clock;
 use super::topology::Topology;
 use super::verbosity::Verbosity;
 use crate::io::Socket;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::sync::Arc;
 use wire::amqp091::methods::{basic, confirm, tx};
 use wire::amqp091::{Method, TableBuf, Value};
@@ -63,7 +63,7 @@ impl<'a> Seats<'a> {
         let bodies = Bodies::of(publishing)?;
         let in_body = bodies.iter().all(Bodies::may_be_stamped);
         let stamped = if in_body { Stamped::InBody } else { Stamped::InHeader };
-        let latency = u32::try_from(consuming.consumer_latency).context("--consumer-latency is too long")?;
+        let latency = consuming.consumer_latency;
         let constant = [Phase { value: latency, seconds: 1 }];
         let work = match &consuming.variable_latency[..] {
             [] if latency == 0 => &[],

@@ -52,8 +52,8 @@ pub(crate) struct Topology {
 enum Reading {
     /// All of a list.
     List,
-    /// One of a pattern, in turn.
-    Pattern,
+    /// One of a pattern or a file, in turn.
+    Turns,
     /// One of its own, with a name from the server: what PerfTest does when no queue is named.
     Own { exclusive: bool },
 }
@@ -65,8 +65,8 @@ impl Topology {
     /// A name of more than 255 bytes, a pattern without `%d`, an argument without `=`, a file that cannot be read.
     pub(crate) fn new(options: &Objects, id: &str) -> Result<Self> {
         let queues = names(options)?;
-        let exchange = options.exchange.clone();
-        let own_names = exchange.is_empty() || options.queue_pattern.is_some();
+        let exchange = options.exchange_name().to_owned();
+        let own_names = exchange.is_empty() || options.takes_turns();
         let key = options.routing_key.clone().or_else(|| (!own_names).then(|| id.to_owned()));
         for name in queues.iter().chain(&key).chain([&exchange, &options.exchange_type]) {
             ensure!(name.len() <= 255, "a name of {} bytes, at most 255 are allowed: {name}", name.len());
@@ -77,10 +77,10 @@ impl Topology {
             bind: !exchange.is_empty() && !options.skip_binding_queues,
             exchange,
             exchange_type: options.exchange_type.clone(),
-            reading: match (&options.queue_pattern, queues.is_empty()) {
-                (Some(_), _) => Reading::Pattern,
-                (None, false) => Reading::List,
-                (None, true) => Reading::Own { exclusive: options.exclusive },
+            reading: match (options.takes_turns(), queues.is_empty()) {
+                (true, _) => Reading::Turns,
+                (false, false) => Reading::List,
+                (false, true) => Reading::Own { exclusive: options.exclusive },
             },
             queues,
             own: Arc::default(),
@@ -94,10 +94,10 @@ impl Topology {
         })
     }
 
-    /// The queues that the n-th consumer reads: one of a pattern, all of a list, none if it has one of its own.
+    /// The queues that the n-th consumer reads: one of a pattern or a file, all of a list, none if it has one of its own.
     pub(crate) fn queues_of(&self, n: usize) -> &[String] {
         match self.reading {
-            Reading::Pattern => {
+            Reading::Turns => {
                 let n = n % self.queues.len();
                 &self.queues[n..=n]
             }
@@ -121,7 +121,7 @@ impl Topology {
     pub(crate) fn queues_for(&self, link: &mut Link, channel: u16, n: usize) -> Result<Vec<String>> {
         match self.reading {
             Reading::Own { exclusive } => Ok(vec![self.declare_own(link, channel, n, exclusive)?]),
-            Reading::List | Reading::Pattern => Ok(self.queues_of(n).to_vec()),
+            Reading::List | Reading::Turns => Ok(self.queues_of(n).to_vec()),
         }
     }
 
@@ -337,7 +337,8 @@ fn names(options: &Objects) -> Result<Vec<String>> {
             let numbers = options.queue_pattern_from..=to;
             numbers.map(|number| expand(pattern, number)).collect()
         }
-        _ => Ok(options.queue.clone()),
+        // No name, as from an empty variable, is none: the server gives one.
+        _ => Ok(options.queue.iter().filter(|name| !name.is_empty()).cloned().collect()),
     }
 }
 
@@ -393,12 +394,23 @@ mod tests {
     }
 
     #[test]
+    fn queues_of_a_file_are_taken_in_turn_with_their_names_as_keys() {
+        let path = std::env::temp_dir().join(format!("warren-perf-queues-{}", std::process::id()));
+        std::fs::write(&path, "one\n\n two\n").unwrap();
+        let topology = topology(&format!("-qf {}", path.display())).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!([0, 1, 2].map(|n| topology.queues_of(n)), [["one"], ["two"], ["one"]]);
+        assert_eq!((topology.routing_key(1), topology.exchange.as_str()), ("two", "direct"));
+    }
+
+    #[test]
     fn consumers_without_a_named_queue_have_one_of_their_own() {
         let reading = |line: &str| topology(line).unwrap().reading;
         assert_eq!(reading("-y 3"), Reading::Own { exclusive: false });
         assert_eq!(reading("-E"), Reading::Own { exclusive: true });
         assert_eq!(reading("-u a"), Reading::List);
         assert_eq!(topology("-y 3").unwrap().routing_key(2), "id");
+        assert_eq!(reading("--queue="), Reading::Own { exclusive: false });
     }
 
     #[test]
@@ -456,7 +468,7 @@ mod tests {
     fn impossible_names_and_arguments_are_refused() {
         assert!(topology("-qp q-%x -qpt 1").is_err());
         assert!(topology(&format!("-u {}", "q".repeat(256))).is_err());
-        assert!(topology("-qa x-max-length").is_err());
+        assert!(topology("-qa x-max-length").is_err() && topology("--queue-args=").is_ok());
         assert!(topology("-ma 5m").is_err());
         assert!(topology("-qf /no/such/file").unwrap_err().to_string().contains("/no/such/file"));
         let all = topology("-sq -ma PT1M -mlb 10 -smssb 20 -ll balanced -qa x-y=5").unwrap().arguments;

@@ -75,10 +75,13 @@ impl FromStr for Uri {
     type Err = UriError;
 
     fn from_str(text: &str) -> Result<Self, UriError> {
-        if text.starts_with("amqps://") {
-            return Err(UriError::Tls);
+        let (scheme, rest) = text.trim().split_once("://").ok_or(UriError::Scheme)?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "amqp" => {}
+            "amqps" => return Err(UriError::Tls),
+            _ => return Err(UriError::Scheme),
         }
-        let rest = text.strip_prefix("amqp://").ok_or(UriError::Scheme)?;
+        let rest = rest.split('?').next().unwrap_or_default();
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
@@ -89,7 +92,7 @@ impl FromStr for Uri {
             port,
             user: or(user, "guest")?,
             password: or(password, "guest")?,
-            vhost: or(path.split('?').next().unwrap_or_default(), "/")?,
+            vhost: or(path, "/")?,
         })
     }
 }
@@ -146,6 +149,7 @@ mod tests {
         assert_eq!(parts("amqp://localhost"), Ok(owned("localhost", 5672, "guest", "guest", "/")));
         assert_eq!(parts("amqp://h:1/"), Ok(owned("h", 1, "guest", "guest", "/")));
         assert_eq!(parts("amqp://u:p@h/v?heartbeat=1"), Ok(owned("h", 5672, "u", "p", "v")));
+        assert_eq!(parts(" AMQP://u:p@h:7?heartbeat=1"), Ok(owned("h", 7, "u", "p", "/")));
     }
 
     #[test]

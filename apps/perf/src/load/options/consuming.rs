@@ -1,6 +1,7 @@
 //! Options of consumers.
 
 use super::publishing::{CONNECTIONS_MAX, counted};
+use super::values::{none_below_zero, truth};
 use crate::load::phases::Phase;
 use clap::{ArgAction, Args};
 
@@ -24,13 +25,13 @@ pub(crate) struct Consuming {
     #[arg(long)]
     pub(crate) nack: bool,
     /// Whether refused messages are requeued (also -re)
-    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL", value_parser = truth)]
     pub(crate) requeue: bool,
     /// Prefetch per consumer; 0 is unlimited
-    #[arg(short = 'q', long, default_value_t = 0)]
+    #[arg(short = 'q', long, default_value_t = 0, value_parser = none_below_zero::<u16>)]
     pub(crate) qos: u16,
     /// Prefetch per channel; 0 is unlimited
-    #[arg(short = 'Q', long, default_value_t = 0)]
+    #[arg(short = 'Q', long, default_value_t = 0, value_parser = none_below_zero::<u16>)]
     pub(crate) global_qos: u16,
     /// Acknowledgements per transaction; 0 is none
     #[arg(short = 'n', long = "ctxsize", default_value_t = 0, value_name = "COUNT")]
@@ -39,8 +40,8 @@ pub(crate) struct Consuming {
     #[arg(short = 'R', long, allow_negative_numbers = true)]
     pub(crate) consumer_rate: Option<f64>,
     /// Microseconds that a consumer works on a message before it is settled
-    #[arg(short = 'L', long, default_value_t = 0, value_name = "MICROSECONDS")]
-    pub(crate) consumer_latency: u64,
+    #[arg(short = 'L', long, default_value_t = 0, value_name = "MICROSECONDS", value_parser = none_below_zero::<u32>)]
+    pub(crate) consumer_latency: u32,
     /// MICROSECONDS:SECONDS, several times: the work per message changes after each, round and round (also -vl)
     #[arg(long, value_name = "MICROSECONDS:SECONDS")]
     pub(crate) variable_latency: Vec<Phase<u32>>,
@@ -54,13 +55,13 @@ pub(crate) struct Consuming {
     #[arg(long)]
     pub(crate) polling: bool,
     /// Milliseconds to wait before the next basic.get (also -pi)
-    #[arg(long, default_value_t = 0, value_name = "MILLISECONDS")]
+    #[arg(long, default_value_t = 0, value_name = "MILLISECONDS", value_parser = none_below_zero::<u64>)]
     pub(crate) polling_interval: u64,
     /// Start consumers one second after the other
     #[arg(short = 'S', long)]
     pub(crate) slow_start: bool,
     /// Start consumers this long after the publishers (also -csd)
-    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = none_below_zero::<u64>)]
     pub(crate) consumer_start_delay: u64,
     /// Messages per consumer, then it stops; 0 is no end
     #[arg(short = 'D', long)]

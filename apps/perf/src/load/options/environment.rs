@@ -4,9 +4,12 @@
 //! several times are separated by commas, and `RABBITMQ_PERF_TEST_ENV_PREFIX` stands before every name if it is set.
 //! Options that PerfTest has not are not read: their short names (`JSON`, `QUIET`, ...) belong to others in many a shell.
 //!
+//! Arguments are spelled out before they come here: each option is one word.
+//!
 //! Refuses to know what the options mean.
 
-use super::spelling::{LONG_FORMS, refusal};
+use super::spelling::{LONG_FORMS, OURS, refusal};
+use super::words::{takes_value, with_value};
 use clap::{Arg, ArgAction, Command};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -14,22 +17,8 @@ use std::fmt::Write;
 /// The variable whose value stands before all names.
 const PREFIX: &str = "RABBITMQ_PERF_TEST_ENV_PREFIX";
 
-/// Options of ours, and those that only make sense as an argument.
-const NOT_READ: [&str; 13] = [
-    "clean-up",
-    "environment-variables",
-    "help",
-    "histogram",
-    "json",
-    "latency-from",
-    "metrics-help",
-    "quiet",
-    "series",
-    "threads",
-    "topology-only",
-    "version",
-    "watch-pid",
-];
+/// Options of PerfTest's that only make sense as an argument.
+const NOT_READ: [&str; 4] = ["environment-variables", "help", "metrics-help", "version"];
 
 /// What a variable is worth, if it is set.
 pub(super) type Lookup<'l> = &'l dyn Fn(&str) -> Option<OsString>;
@@ -86,7 +75,7 @@ pub(super) fn listing(command: &Command, lookup: Lookup<'_>) -> String {
 /// Options that are read, with their long names.
 fn known(command: &Command) -> impl Iterator<Item = (&Arg, &str)> {
     let options = command.get_arguments().filter_map(|arg| Some((arg, arg.get_long()?)));
-    options.filter(|(_, long)| !NOT_READ.contains(long))
+    options.filter(|(_, long)| !NOT_READ.contains(long) && !OURS.contains(long))
 }
 
 fn prefix(lookup: Lookup<'_>) -> String {
@@ -113,48 +102,30 @@ pub(super) fn firsts(args: Vec<OsString>, command: &Command) -> Vec<OsString> {
     without(args, command, |arg| {
         let was_given = given.contains(arg.get_id());
         given.push(arg.get_id().clone());
-        was_given && !matches!(arg.get_action(), ArgAction::Append)
+        was_given && !may_repeat(arg)
     })
 }
 
-/// Arguments without certain options and their values.
+/// Whether the values of an option that is given several times add up: those that are told one by one, and `--queue-args`.
+fn may_repeat(arg: &Arg) -> bool {
+    let one_by_one = arg.get_value_delimiter().is_none() || arg.get_long() == Some("queue-args");
+    one_by_one && matches!(arg.get_action(), ArgAction::Append)
+}
+
+/// Arguments without certain options.
 fn without(args: Vec<OsString>, command: &Command, mut goes: impl FnMut(&Arg) -> bool) -> Vec<OsString> {
-    let (mut kept, mut words) = (Vec::new(), args.into_iter());
-    while let Some(word) = words.next() {
-        let found = word.to_str().and_then(|word| option_of(word, command));
-        let value = found.filter(|(arg, whole)| !whole && takes_value(arg)).and_then(|_| words.next());
-        if !found.is_some_and(|(arg, _)| goes(arg)) {
-            kept.push(word);
-            kept.extend(value);
-        }
-    }
-    kept
+    args.into_iter().filter(|word| !option_of(word, command).is_some_and(&mut goes)).collect()
 }
 
-/// The option that a word is, and whether a value of it is part of the word.
-fn option_of<'c>(word: &str, command: &'c Command) -> Option<(&'c Arg, bool)> {
-    let mut arguments = command.get_arguments();
-    if let Some(long) = word.strip_prefix("--") {
-        let name = long.split('=').next()?;
-        return Some((arguments.find(|arg| arg.get_long() == Some(name))?, name.len() < long.len()));
-    }
-    let mut letters = word.strip_prefix('-')?.chars();
-    let short = letters.next()?;
-    Some((arguments.find(|arg| arg.get_short() == Some(short))?, letters.next().is_some()))
-}
-
-fn takes_value(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+/// The option that a word is, which begins with its long name.
+fn option_of<'c>(word: &OsStr, command: &'c Command) -> Option<&'c Arg> {
+    let name = word.to_str()?.strip_prefix("--")?.split('=').next()?;
+    command.get_arguments().find(|arg| arg.get_long() == Some(name))
 }
 
 /// Adds an option with the value of its variable.
 fn spell(arg: &Arg, value: &OsStr, args: &mut Vec<OsString>) {
     let long = arg.get_long().unwrap_or_default();
-    let with = |value: &OsStr| {
-        let mut word = OsString::from(format!("--{long}="));
-        word.push(value);
-        word
-    };
     match value.to_str() {
         _ if !takes_value(arg) => {
             if is(value, "true") {
@@ -164,9 +135,9 @@ fn spell(arg: &Arg, value: &OsStr, args: &mut Vec<OsString>) {
         Some(text)
             if matches!(arg.get_action(), ArgAction::Append) && arg.get_value_delimiter().is_none() =>
         {
-            args.extend(text.split(',').map(|one| with(OsStr::new(one.trim()))));
+            args.extend(text.split(',').map(|one| with_value(long, OsStr::new(one.trim()))));
         }
-        _ => args.push(with(value)),
+        _ => args.push(with_value(long, value)),
     }
 }
 
@@ -174,6 +145,7 @@ fn spell(arg: &Arg, value: &OsStr, args: &mut Vec<OsString>) {
 mod tests {
     use super::*;
     use crate::load::options::Options;
+    use crate::load::options::words::spelled_out;
     use clap::CommandFactory;
 
     fn words(line: &str, environment: &[(&str, &str)]) -> Result<(Vec<String>, Vec<String>), String> {
@@ -181,6 +153,7 @@ mod tests {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         };
         let args = line.split_whitespace().map(OsString::from).collect();
+        let args = spelled_out(args, &Options::command())?;
         let (args, names) = applied(args, &Options::command(), &lookup)?;
         Ok((args.into_iter().map(|word| word.into_string().unwrap()).collect(), names))
     }
@@ -191,7 +164,7 @@ mod tests {
             let (found, names) = words(line, &[("RATE", "7")]).unwrap();
             assert_eq!(
                 (found.join(" "), names),
-                ("-x 2 --rate=7".to_owned(), vec!["RATE".to_owned()]),
+                ("--producers=2 --rate=7".to_owned(), vec!["RATE".to_owned()]),
                 "{line}"
             );
         }
@@ -208,8 +181,13 @@ mod tests {
         let (found, _) = words("-p -y 3", &environment).unwrap();
         let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
         found.sort_unstable();
-        let expected =
-            ["--autoack", "--flag=persistent", "--variable-rate=0:10", "--variable-rate=100:60", "-y", "3"];
+        let expected = [
+            "--autoack",
+            "--consumers=3",
+            "--flag=persistent",
+            "--variable-rate=0:10",
+            "--variable-rate=100:60",
+        ];
         assert_eq!(found, expected);
         // A list that clap splits itself stays one word.
         assert_eq!(words("", &[("URIS", "amqp://a,amqp://b")]).unwrap().0, ["--uris=amqp://a,amqp://b"]);

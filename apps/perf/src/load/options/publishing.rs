@@ -1,5 +1,6 @@
 //! Options of publishers.
 
+use super::values::none_below_zero;
 use crate::load::phases::Phase;
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, ValueEnum};
@@ -75,10 +76,10 @@ pub(crate) struct Publishing {
     #[arg(short = 'K', long)]
     pub(crate) random_routing_key: bool,
     /// How many random routing keys there are; 0 is no end of them (also -rkcs)
-    #[arg(long, default_value_t = 0, value_name = "COUNT")]
+    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = none_below_zero::<u32>)]
     pub(crate) routing_key_cache_size: u32,
     /// Confirms on, with at most this many unconfirmed messages per publisher; 0 is no limit below ten million
-    #[arg(short = 'c', long, value_parser = clap::value_parser!(i32).range(-1..=WINDOW_MAX), allow_negative_numbers = true)]
+    #[arg(short = 'c', long, value_parser = clap::value_parser!(i32).range(..=WINDOW_MAX), allow_negative_numbers = true)]
     pub(crate) confirm: Option<i32>,
     /// Fail when a confirm takes longer (also -ct)
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
@@ -86,7 +87,7 @@ pub(crate) struct Publishing {
     /// Messages per transaction; 0 is none
     #[arg(short = 'm', long = "ptxsize", default_value_t = 0, value_name = "COUNT")]
     pub(crate) producer_tx_size: u32,
-    /// Messages per second and publisher; 0 sends nothing [default: as fast as possible]
+    /// Messages per second and publisher; 0 sends nothing, below it is no limit [default: as fast as possible]
     #[arg(short = 'r', long, allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// RATE:SECONDS, several times: the rate changes after each, round and round (also -vr)
@@ -96,7 +97,7 @@ pub(crate) struct Publishing {
     #[arg(short = 'P', long, value_name = "SECONDS", conflicts_with_all = ["rate", "variable_rate"])]
     pub(crate) publishing_interval: Option<f64>,
     /// Each publisher starts after a random time of at most this (also -prsd)
-    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = none_below_zero::<u64>)]
     pub(crate) producer_random_start_delay: u64,
     /// Messages per publisher, then it stops; 0 is no end
     #[arg(short = 'C', long)]

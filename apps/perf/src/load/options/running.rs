@@ -1,5 +1,6 @@
 //! Options of a run: when it ends and what it tells.
 
+use super::values::none_below_zero;
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ pub(crate) struct Running {
     #[arg(short = 'd', long)]
     pub(crate) id: Option<String>,
     /// Stop after this many seconds; 0 is never [default: never, or when -C or -D are reached]
-    #[arg(short = 'z', long, value_name = "SECONDS")]
+    #[arg(short = 'z', long, value_name = "SECONDS", value_parser = none_below_zero::<u64>)]
     pub(crate) time: Option<u64>,
     /// Stop when nothing was received for a second: queues empty, or consumers idle (also -ew)
     #[arg(long, value_name = "WHEN", ignore_case = true)]

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know what the options mean.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 
 /// PerfTest's short forms of several letters, and the long forms they stand for.
 const SINGLE_DASH: [(&str, &str); 80] = [
@@ -118,15 +118,24 @@ pub(super) const LONG_FORMS: [&str; SINGLE_DASH.len()] = {
     forms
 };
 
-/// The argument with a short form of several letters replaced by the long one, with or without `=VALUE`.
-pub(super) fn long_form(arg: OsString) -> OsString {
-    let Some(text) = arg.to_str() else { return arg };
-    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-    match (SINGLE_DASH.iter().find(|(short, _)| name == *short), value) {
-        (None, _) => arg,
-        (Some((_, long)), None) => OsString::from(long),
-        (Some((_, long)), Some(value)) => OsString::from(format!("{long}={value}")),
-    }
+/// Long options that PerfTest has not.
+pub(super) const OURS: [&str; 10] = [
+    "clean-up",
+    "end-with-parent",
+    "histogram",
+    "json",
+    "latency-from",
+    "quiet",
+    "series",
+    "threads",
+    "topology-only",
+    "watch-pid",
+];
+
+/// The long name that a short name of several letters stands for, both without dashes.
+pub(super) fn short_form(name: &str) -> Option<&'static str> {
+    let found = SINGLE_DASH.iter().find(|(short, _)| &short[1..] == name);
+    found.map(|(_, long)| long.trim_start_matches('-'))
 }
 
 /// Why this long option cannot be used, if it is one of PerfTest's that this build has not.
@@ -141,11 +150,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_forms_of_several_letters_are_found_with_and_without_a_value() {
-        assert_eq!(long_form("-qpf".into()), "--queue-pattern-from");
-        assert_eq!(long_form("-qpf=3".into()), "--queue-pattern-from=3");
-        assert_eq!(long_form("-q".into()), "-q");
-        assert_eq!(long_form("-C100".into()), "-C100");
+    fn short_forms_of_several_letters_are_found() {
+        assert_eq!(short_form("qpf"), Some("queue-pattern-from"));
+        assert_eq!((short_form("q"), short_form("C100")), (None, None));
     }
 
     #[test]

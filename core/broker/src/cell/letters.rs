@@ -9,7 +9,7 @@ use std::task::{Wake, Waker};
 
 use queues::Classic;
 
-use super::waiting::{Hold, Owed};
+use super::waiting::{Hold, Owed, Waiting};
 use super::{Event, Queue};
 use crate::alarms::Promised;
 use crate::data::dead_letter::{self, DeadLetter};
@@ -20,25 +20,23 @@ const SETTLED_BYTES: u64 = 40;
 /// [`Queue::letter_factor`] where one queue writes of letters what is expected.
 const ONE_COPY: u64 = 16;
 
-/// Tells a queue whose messages wait to die that log or segments have done something.
-struct Stored(Weak<Queue>);
+/// Tells a queue whose messages wait to die that what they waited for is there.
+struct MayDie {
+    queue: Weak<Queue>,
+    /// What it is told to what waits.
+    is_there: fn(&Waiting),
+}
 
-impl Wake for Stored {
-    fn wake(self: Arc<Self>) {
-        if let Some(queue) = self.0.upgrade() {
-            queue.waiting.stored();
-            queue.submit_later(Event::Tick);
-        }
+impl MayDie {
+    fn waker(queue: &Arc<Queue>, is_there: fn(&Waiting)) -> Waker {
+        Waker::from(Arc::new(MayDie { queue: Arc::downgrade(queue), is_there }))
     }
 }
 
-/// Tells a queue whose messages wait to die that a full disk has room for their letters.
-struct RoomForLetters(Weak<Queue>);
-
-impl Wake for RoomForLetters {
+impl Wake for MayDie {
     fn wake(self: Arc<Self>) {
-        if let Some(queue) = self.0.upgrade() {
-            queue.waiting.has_room();
+        if let Some(queue) = self.queue.upgrade() {
+            (self.is_there)(&queue.waiting);
             queue.submit_later(Event::Tick);
         }
     }
@@ -56,7 +54,7 @@ impl Queue {
         let room_bytes = if machine.persistent() > 0 { services.room_for_letters() } else { u64::MAX };
         let await_room = room_bytes == 0;
         if await_room && self.waiting.hold_for_room() {
-            services.await_room_for_letters(Waker::from(Arc::new(RoomForLetters(Arc::downgrade(self)))));
+            services.await_room_for_letters(MayDie::waker(self, Waiting::has_room));
         }
         if room_bytes < u64::MAX {
             // One at first: how many queues get a copy of it shows how many may follow. The last one goes whatever it has.
@@ -77,9 +75,7 @@ impl Queue {
         match self.waiting.hold_for_storage(services.storage_load()) {
             Hold::Off => false,
             Hold::On => true,
-            Hold::Begin => {
-                services.poll_light(Waker::from(Arc::new(Stored(Arc::downgrade(self))))).is_pending()
-            }
+            Hold::Begin => services.poll_light(MayDie::waker(self, Waiting::stored)).is_pending(),
         }
     }
 

@@ -19,7 +19,9 @@ pub fn letter_bytes(message: MessageView<'_>, annotations: &[u8], is_alike: bool
     body.len() as u64 + others
 }
 
-/// Whether a message differs in its body only from the one before it in its block.
+/// Whether a message differs in its body only from the one before it in its block, as its letter then does, too.
+///
+/// That block knows this of messages that came together ([`Block::is_alike`]), which tells nothing of those that came one by one.
 pub(super) fn is_alike(block: &Block, number: u64, stored: &Stored<'_>) -> bool {
     let before = if number > block.first { block.stored(number - 1) } else { None };
     before.is_some_and(|before| {
@@ -50,6 +52,7 @@ mod tests {
         }
         let alike = |number| is_alike(&block, number, &block.stored(number).expect("it is there"));
         assert_eq!([7, 8, 9, 11].map(alike), [false, true, false, false]);
+        assert!(!block.is_alike(8), "they came one by one");
         let view = MessageView { exchange: b"ex", routing_key: b"key", properties: b"props", body: b"body" };
         assert_eq!([false, true].map(|alike| letter_bytes(view, b"died", alike)), [512 + 18, 16 + 4]);
     }

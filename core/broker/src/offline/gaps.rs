@@ -158,6 +158,14 @@ impl Gaps {
         self.told.contains(&id)
     }
 
+    /// Whether what names segments of this stream may be among what cannot be read. Of the end of the log that is not believed.
+    pub(super) fn may_hide_segments(&self, stream: u64) -> bool {
+        if stream == STREAM {
+            return self.may_hide_bodies();
+        }
+        self.lacks_state(stream) || self.unread.contains(&stream)
+    }
+
     /// Whether messages of the queue that cannot be read may have been settled by what cannot be read of the log.
     pub(super) fn may_lack_settlements(&self, id: u64) -> bool {
         self.gaps_before_state(id) < self.count || self.has_tail()

@@ -171,6 +171,8 @@ pub struct Survey {
     pub segments: u64,
     /// ... and those among them that no queue needs; the next start deletes them.
     pub segments_unneeded: u64,
+    /// Those of them that may be needed: what would say so may be in what cannot be read of the log.
+    pub(super) segments_doubtful: u64,
     /// Records of queues that were deleted.
     pub stray_records: u64,
     /// What is wrong.
@@ -511,6 +513,7 @@ impl Offline {
         survey: &mut Survey,
         needed: &mut Needed,
     ) -> Result<(), OfflineError> {
+        let mut named = BTreeMap::from([(STREAM, needed.segments)]);
         for mut queue in queues {
             let Some(recovering) = contents.get_mut(&QueueId(queue.id)) else { continue };
             let mut readable = Readable::new(reader, queue.id);
@@ -524,14 +527,22 @@ impl Offline {
             });
             losses.add(Presence::Damaged, messages, bytes);
             (queue.messages, queue.body_bytes) = recovering.contents();
-            needed.segments += readable.segment_count();
+            named.insert(queue.id, readable.segment_count());
             losses.tell(reader.gaps, &mut queue);
             readable.tell(&queue, &mut survey.problems);
             survey.queues.push(queue);
         }
         let dir = self.dir.join("segments");
-        survey.segments = list_segments(&self.disk, &dir)?.len() as u64;
-        survey.segments_unneeded = survey.segments.saturating_sub(needed.segments);
+        let segments = list_segments(&self.disk, &dir)?;
+        survey.segments = segments.len() as u64;
+        survey.segments_unneeded = survey.segments.saturating_sub(named.values().sum());
+        let mut unnamed: BTreeMap<u64, u64> = BTreeMap::new();
+        segments.iter().for_each(|(stream, _)| *unnamed.entry(*stream).or_default() += 1);
+        for (stream, count) in named {
+            unnamed.entry(stream).and_modify(|left| *left = left.saturating_sub(count));
+        }
+        let hidden = unnamed.iter().filter(|(stream, _)| reader.gaps.may_hide_segments(**stream));
+        survey.segments_doubtful = hidden.map(|(_, count)| count).sum();
         Ok(())
     }
 }

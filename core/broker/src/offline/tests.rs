@@ -218,6 +218,36 @@ fn one_wrong_byte_of_a_state_record_costs_nothing_and_is_told() {
     }
 }
 
+#[test]
+fn segment_files_that_no_record_names_are_told_where_one_may_have_named_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let ids = filled(dir.path());
+    let segment_of = |id: QueueId| {
+        let files = segment_files(dir.path()).into_iter();
+        let mut of = files.filter(|file| file.to_string_lossy().contains(&format!("{:016x}-", id.0)));
+        of.next().unwrap()
+    };
+    // One more of `b`, whose messages were all settled: its state, which comes later, does not name it.
+    let of_b = segment_of(ids[1]);
+    let name = of_b.file_name().unwrap().to_str().unwrap();
+    let (stream, number) = name.strip_suffix(".seg").unwrap().split_once('-').unwrap();
+    let next = u64::from_str_radix(number, 16).unwrap() + 1;
+    std::fs::copy(&of_b, of_b.with_file_name(format!("{stream}-{next:016x}.seg"))).unwrap();
+    let told = || {
+        let survey = survey(dir.path());
+        let told = survey.problems.texts.into_iter().find(|text| text.contains("segment files"));
+        (survey.segments_unneeded, told.unwrap_or_default())
+    };
+    assert_eq!(told(), (1, String::new()));
+    let logs = files_below(&dir.path().join("log"));
+    let of_a = logs.iter().find(|file| file.metadata().unwrap().len() > 32).unwrap();
+    wreck(of_a, 70);
+    assert_eq!(told(), (1, String::new()), "what `a` had is found, and `b` says what it needs");
+    wreck(&segment_of(ids[0]), 50);
+    let (unneeded, told) = told();
+    assert!(unneeded == 2 && told.contains("names 1 of the segment files"), "{unneeded}: {told}");
+}
+
 /// Exchanges the contents of two files.
 fn exchange(one: &Path, other: &Path) {
     let (first, second) = (std::fs::read(one).unwrap(), std::fs::read(other).unwrap());

@@ -70,11 +70,11 @@ pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, u8>, numbers: &Number
         _ => format!(": by what comes behind them, up to {known} messages are lost"),
     };
     survey.problems.add(format!("log/: {unread}{counted}{rest}"));
-    let unneeded = survey.segments_unneeded;
-    if unneeded > 0 {
+    let doubtful = survey.segments_doubtful;
+    if doubtful > 0 {
         survey.problems.add(format!(
-            "no readable record names {unneeded} of the segment files: if a state record of their queues was in what cannot be read, the \
-             messages in them are lost, too, and are not counted"
+            "no readable record names {doubtful} of the segment files, of queues whose newest state may be in what cannot be read: what of their \
+             messages was neither settled nor found is lost, too, and is not counted"
         ));
     }
 }

@@ -10,9 +10,15 @@ use crate::protocol::{Answer, Exit, Failure, Request};
 /// This node, in texts.
 const NODE: &str = crate::node::NODE_NAME;
 
-/// One line for each alarm that is on, in RabbitMQ's order and words; failed storage has words of our own.
+/// Why the disk alarm may be on though space is free above the limit.
+pub(crate) const LETTERS_WAIT: &str = "Dead letters or due messages wait for room on the disk";
+
+/// One line for each alarm that is on, in RabbitMQ's order and words; failed storage, and letters that wait, have words of our own.
 pub(crate) fn lines(broker: &Broker) -> Vec<String> {
-    let raised = broker.alarms().raised();
+    lines_of(broker.alarms().raised(), broker.alarms().storage_failure())
+}
+
+fn lines_of(raised: Raised, storage_failure: Option<String>) -> Vec<String> {
     let mut lines = Vec::new();
     if raised.has(Raised::DISK) {
         lines.push(format!("Free disk space alarm on node {NODE}"));
@@ -20,7 +26,10 @@ pub(crate) fn lines(broker: &Broker) -> Vec<String> {
     if raised.has(Raised::MEMORY) {
         lines.push(format!("Memory alarm on node {NODE}"));
     }
-    if let Some(why) = broker.alarms().storage_failure() {
+    if raised.has(Raised::LETTERS_WAIT) {
+        lines.push(format!("{LETTERS_WAIT} of node {NODE}: publishers wait with them"));
+    }
+    if let Some(why) = storage_failure {
         lines.push(format!("Storage has failed on node {NODE}, restart it once the disk is healthy: {why}"));
     }
     lines
@@ -221,6 +230,18 @@ mod tests {
         let status = status(&broker);
         assert!(status.contains("Memory high watermark setting: 966.3676 gb, computed to: 966.3676 gb"));
         assert!(status.contains("Low free disk space watermark: 0.0 gb"), "{status}");
+    }
+
+    #[test]
+    fn letters_that_wait_are_told_behind_the_alarm_that_they_raise() {
+        let lines = lines_of(Raised::DISK.with(Raised::LETTERS_WAIT), None);
+        let [disk, letters] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!(disk, "Free disk space alarm on node warren@localhost");
+        assert!(
+            letters.starts_with("Dead letters or due messages wait for room on the disk of node"),
+            "{letters}"
+        );
+        assert_eq!(lines_of(Raised::DISK, None).len(), 1);
     }
 
     #[test]

@@ -121,21 +121,28 @@ fn fine_in_vhost(call: &Call) -> Answer {
 }
 
 fn no_alarms(call: &Call) -> Answer {
-    let raised = call.broker().alarms().raised();
+    let on = alarms_on(call.broker().alarms().raised());
+    if on.is_empty() {
+        return Ok(ok());
+    }
+    failed(json!({"reason": "There are alarms in effect in the cluster", "alarms": on}))
+}
+
+/// RabbitMQ's objects of alarms; that of the disk says what waits for room, if something does.
+fn alarms_on(raised: broker::Raised) -> Vec<Value> {
     let on = [
         (broker::Raised::MEMORY, "memory"),
         (broker::Raised::DISK, "disk"),
         (broker::Raised::STORAGE_FAILED, "storage"),
     ];
-    let on: Vec<Value> = on
-        .iter()
-        .filter(|(alarm, _)| raised.has(*alarm))
-        .map(|(_, resource)| json!({"node": crate::node::NODE_NAME, "resource": resource}))
-        .collect();
-    if on.is_empty() {
-        return Ok(ok());
-    }
-    failed(json!({"reason": "There are alarms in effect in the cluster", "alarms": on}))
+    let on = on.iter().filter(|(alarm, _)| raised.has(*alarm)).map(|(alarm, resource)| {
+        let mut told = json!({"node": crate::node::NODE_NAME, "resource": resource});
+        if *alarm == broker::Raised::DISK && raised.has(broker::Raised::LETTERS_WAIT) {
+            told["reason"] = crate::alarms::LETTERS_WAIT.into();
+        }
+        told
+    });
+    on.collect()
 }
 
 fn port_listener(call: &Call) -> Answer {
@@ -253,4 +260,20 @@ fn reset(call: &Call) -> Answer {
     call.part_if("node").map_or(Ok(()), |node| call.check_node(node))?;
     call.app.samples.reset();
     Ok(Reply::NoContent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use broker::Raised;
+
+    #[test]
+    fn the_alarm_of_the_disk_says_that_letters_wait() {
+        let disk = json!({"node": "warren@localhost", "resource": "disk"});
+        assert_eq!(alarms_on(Raised::DISK), [disk]);
+        let on = alarms_on(Raised::DISK.with(Raised::LETTERS_WAIT).with(Raised::MEMORY));
+        assert_eq!((on.len(), &on[1]["resource"]), (2, &json!("disk")));
+        assert!(on[1]["reason"].as_str().is_some_and(|why| why.contains("wait for room")), "{on:?}");
+        assert!(on[0].get("reason").is_none() && alarms_on(Raised::default()).is_empty());
+    }
 }

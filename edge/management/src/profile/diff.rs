@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::folded::{self, Said};
 use super::raw::ProfileError;
 use super::tree::Node;
-use super::{Document, Unit, folded};
+use super::{Document, Unit, Watched};
 
 /// The change between two profiles.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,47 +48,62 @@ fn own_changes<'a>(node: &'a Node, sums: &mut BTreeMap<&'a str, f64>) {
 }
 
 /// The change from one profile to another, each as folded stacks or as a JSON tree, the files that `warren ctl profile -o`
-/// writes. Shares are compared, so the two may have taken different times. The time that threads ran is not told from that in which
-/// they waited: files have their unit only.
+/// writes. Shares are compared, so the two may have taken different times.
 ///
 /// # Errors
-/// One of them is neither, or they are of different things, such as time and memory, and say so.
+/// One of them is neither, or they are of different things, such as time and memory, and say so. Files of earlier builds and of
+/// the web page do not say of time whether threads ran or waited.
 pub fn diff(before: &str, after: &str) -> Result<Difference, ProfileError> {
-    let (before, unit_before) = read(before).map_err(|error| of_file("first", &error))?;
-    let (after, unit_after) = read(after).map_err(|error| of_file("second", &error))?;
-    if let Some((one, other)) = unit_before.zip(unit_after).filter(|(one, other)| one != other) {
-        let (one, other) = (one.name(), other.name());
+    let (before, of_before) = read(before).map_err(|error| of_file("first", &error))?;
+    let (after, of_after) = read(after).map_err(|error| of_file("second", &error))?;
+    if let Some((one, other)) = of_before.zip(of_after).and_then(|(one, other)| difference(one, other)) {
         let problem = format!(
             "the first profile is of {one}, the second of {other}: only profiles that count the same can be compared"
         );
         return Err(ProfileError::Asked(problem));
     }
     // Folded stacks of earlier builds and other tools do not say.
-    let unit = unit_after.or(unit_before).unwrap_or(Unit::Nanoseconds);
+    let unit = of_after.or(of_before).map_or(Unit::Nanoseconds, |of| of.unit);
     let (was, is) = (before.value.max(1) as f64, after.value.max(1) as f64);
     Ok(Difference { tree: merge(Some(&before), Some(&after), was, is), unit })
+}
+
+/// What two profiles are of, if it is not the same.
+fn difference(one: Said, other: Said) -> Option<(&'static str, &'static str)> {
+    if one.unit != other.unit {
+        return Some((one.unit.name(), other.unit.name()));
+    }
+    let (one, other) = one.watched.zip(other.watched)?;
+    let time_of = |watched| match watched {
+        Watched::Waiting => "the time that threads waited",
+        _ => "the time that threads ran",
+    };
+    // Memory and page faults there is one kind of.
+    let is_other_time = (one == Watched::Waiting) != (other == Watched::Waiting);
+    is_other_time.then(|| (time_of(one), time_of(other)))
 }
 
 fn of_file(which: &str, error: &ProfileError) -> ProfileError {
     ProfileError::Asked(format!("the {which} file: {error}"))
 }
 
-fn read(text: &str) -> Result<(Node, Option<Unit>), ProfileError> {
-    let (tree, unit) = match text.trim_start().starts_with('{') {
-        true => read_json(text).map(|(tree, unit)| (tree, Some(unit)))?,
-        false => (Node::of_folded(text)?, folded::unit(text)),
+fn read(text: &str) -> Result<(Node, Option<Said>), ProfileError> {
+    let (tree, said) = match text.trim_start().starts_with('{') {
+        true => read_json(text).map(|(tree, said)| (tree, Some(said)))?,
+        false => (Node::of_folded(text)?, folded::said(text)),
     };
     if tree.value == 0 {
         let problem = "it holds no samples: profiles are folded stacks or JSON, from `profile ... -o FILE.folded` or `FILE.json`";
         return Err(ProfileError::Asked(problem.into()));
     }
-    Ok((tree, unit))
+    Ok((tree, said))
 }
 
-fn read_json(text: &str) -> Result<(Node, Unit), ProfileError> {
+fn read_json(text: &str) -> Result<(Node, Said), ProfileError> {
     let bad = |error: serde_json::Error| ProfileError::Asked(format!("not a profile in JSON: {error}"));
     let document: Document = serde_json::from_str(text).map_err(bad)?;
-    Ok((Node::of_paths(document.paths()), document.unit))
+    let Document { unit, watched, .. } = document;
+    Ok((Node::of_paths(document.paths()), Said { unit, watched }))
 }
 
 fn merge(before: Option<&Node>, after: Option<&Node>, was: f64, is: f64) -> Node {
@@ -147,6 +163,25 @@ mod tests {
         let of_memory = diff(&json(memory), &folded::file(&of(memory))).unwrap();
         assert_eq!((of_memory.unit, of_memory.tree.children.len()), (memory, 1));
         assert_eq!(diff("a 1", &json(memory)).unwrap().unit, memory);
+    }
+
+    #[test]
+    fn the_time_that_threads_ran_is_not_compared_with_that_in_which_they_waited() {
+        let of = |watched| Profile { watched, ..sample(&[("a;b", 5)]) };
+        let json = |watched| serde_json::to_string(&Document::of(&of(watched))).unwrap();
+        let (ran, waited) = (folded::file(&of(Watched::Cpu)), folded::file(&of(Watched::Waiting)));
+        for (before, after) in [(&ran, &waited), (&json(Watched::Cpu), &waited)] {
+            let text = diff(before, after).unwrap_err().to_string();
+            assert!(
+                text.contains("of the time that threads ran, the second of the time that threads waited"),
+                "{text}"
+            );
+        }
+        assert!(diff(&ran, &ran).is_ok() && diff(&json(Watched::Waiting), &waited).is_ok());
+        let earlier = "(values are nanoseconds) 0\na;b 5\n";
+        assert!(
+            diff(earlier, &waited).is_ok() && diff(&ran, earlier).is_ok() && diff("a;b 5", &waited).is_ok()
+        );
     }
 
     #[test]

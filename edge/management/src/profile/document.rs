@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cut::LabelKey;
-use super::report::{Profile, Unit};
+use super::report::{Profile, Unit, Watched};
 
 /// The document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// What values are.
     pub unit: Unit,
+    /// What was watched; files of earlier builds do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Watched>,
     /// When it began, milliseconds since the epoch.
     pub began_ms: u64,
     /// How long it took, milliseconds.
@@ -55,6 +58,7 @@ impl Document {
         let stack = |((frames, labels), (value, count))| DocumentStack { frames, labels, value, count };
         Document {
             unit: profile.unit,
+            watched: Some(profile.watched),
             began_ms: profile.began_ms,
             wall_ms: profile.wall_ms,
             samples: profile.samples,

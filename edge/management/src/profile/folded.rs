@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::raw::ProfileError;
-use super::report::{Profile, Unit};
+use super::report::{Profile, Unit, Watched};
 
 /// As much of a line that is no stack is shown.
 const SHOWN_CHARS_MAX: usize = 60;
@@ -13,21 +13,35 @@ const SHOWN_CHARS_MAX: usize = 60;
 /// the value 0, which every tool reads and none draws.
 #[must_use]
 pub(super) fn file(profile: &Profile) -> String {
-    format!("{} 0\n{}", mark(profile.unit), folded(profile))
+    let said = Said { unit: profile.unit, watched: Some(profile.watched) };
+    let mark = MARKS.iter().find(|(_, of)| *of == said).or(MARKS.iter().find(|(_, of)| of.unit == said.unit));
+    format!("{} 0\n{}", mark.map_or("", |(mark, _)| mark), folded(profile))
 }
 
-const fn mark(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Nanoseconds => "(values are nanoseconds)",
-        Unit::Bytes => "(values are bytes)",
-        Unit::Faults => "(values are page faults)",
-    }
+/// What a file says of its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// What they are.
+    pub(super) unit: Unit,
+    /// Of what; earlier builds and the page do not say of time whether threads ran or waited.
+    pub(super) watched: Option<Watched>,
 }
+
+const MARKS: [(&str, Said); 5] = [
+    ("(values are nanoseconds of running)", Said { unit: Unit::Nanoseconds, watched: Some(Watched::Cpu) }),
+    (
+        "(values are nanoseconds of waiting)",
+        Said { unit: Unit::Nanoseconds, watched: Some(Watched::Waiting) },
+    ),
+    ("(values are nanoseconds)", Said { unit: Unit::Nanoseconds, watched: None }),
+    ("(values are bytes)", Said { unit: Unit::Bytes, watched: Some(Watched::Heap) }),
+    ("(values are page faults)", Said { unit: Unit::Faults, watched: Some(Watched::Faults) }),
+];
 
 /// What the values of a file are, if it says so.
-pub(super) fn unit(text: &str) -> Option<Unit> {
+pub(super) fn said(text: &str) -> Option<Said> {
     let first = text.lines().next()?.strip_suffix(" 0")?;
-    [Unit::Nanoseconds, Unit::Bytes, Unit::Faults].into_iter().find(|unit| mark(*unit) == first)
+    MARKS.iter().find(|(mark, _)| *mark == first).map(|(_, said)| *said)
 }
 
 /// A profile as folded stacks, sorted, same stacks added up.
@@ -48,7 +62,7 @@ pub(super) fn folded(profile: &Profile) -> String {
 /// # Errors
 /// A line is not a stack and a number: the text is something else.
 pub(super) fn parse(text: &str) -> impl Iterator<Item = Result<(Vec<&str>, u64), ProfileError>> {
-    let lines = text.lines().enumerate().skip(usize::from(unit(text).is_some()));
+    let lines = text.lines().enumerate().skip(usize::from(said(text).is_some()));
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(index, line)| stack(line).ok_or_else(|| no_stack(index + 1, line)))
 }
@@ -102,11 +116,18 @@ mod tests {
 
     #[test]
     fn a_file_says_what_its_values_are() {
-        for unit in [Unit::Nanoseconds, Unit::Bytes, Unit::Faults] {
-            let text = file(&Profile { unit, ..sample(&[("a;b", 5)]) });
-            assert_eq!(super::unit(&text), Some(unit), "{text}");
+        for (unit, watched) in [
+            (Unit::Nanoseconds, Watched::Cpu),
+            (Unit::Nanoseconds, Watched::Waiting),
+            (Unit::Bytes, Watched::Heap),
+            (Unit::Faults, Watched::Faults),
+        ] {
+            let text = file(&Profile { unit, watched, ..sample(&[("a;b", 5)]) });
+            assert_eq!(said(&text), Some(Said { unit, watched: Some(watched) }), "{text}");
             assert_eq!(all(&text).unwrap(), [(vec!["a", "b"], 5)]);
         }
-        assert_eq!((super::unit("a 1\n"), super::unit("(values are inches) 0\n")), (None, None));
+        let of_time = Some(Said { unit: Unit::Nanoseconds, watched: None });
+        assert_eq!(said("(values are nanoseconds) 0\na;b 5\n"), of_time, "of an earlier build");
+        assert_eq!((said("a 1\n"), said("(values are inches) 0\n")), (None, None));
     }
 }

@@ -49,7 +49,8 @@ impl Unit {
 }
 
 /// What was watched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Watched {
     /// Threads that ran.
     #[default]

@@ -218,7 +218,7 @@ impl<'a> PublisherThread<'a> {
         let waits_ns = self.connections.iter().flat_map(|connection| &connection.publishers);
         let waits_ns = waits_ns.map(|publisher| publisher.waits_ns(now_ns)).max().unwrap_or(0);
         ensure!(
-            waits_ns < confirm_timeout_ns,
+            waits_ns == 0 || waits_ns < confirm_timeout_ns,
             "the broker confirmed nothing for {} seconds (--confirm-timeout)",
             confirm_timeout_ns / 1_000_000_000
         );

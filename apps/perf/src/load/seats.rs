@@ -228,7 +228,7 @@ impl<'a> Seats<'a> {
         let options = &self.options.consuming;
         let settle = match (options.autoack, options.multi_ack_every) {
             (true, _) => Settle::Auto,
-            (false, 0 | 1) => Settle::Each,
+            (false, 0) => Settle::Each,
             (false, count) => Settle::Every(count),
         };
         let answer = match (options.nack, options.requeue) {

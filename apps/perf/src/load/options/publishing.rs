@@ -1,6 +1,6 @@
 //! Options of publishers.
 
-use super::values::none_below_zero;
+use super::values::{endless_below_zero, none_below_zero};
 use crate::load::phases::Phase;
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, ValueEnum};
@@ -81,8 +81,8 @@ pub(crate) struct Publishing {
     /// Confirms on, with at most this many unconfirmed messages per publisher; 0 is no limit below ten million
     #[arg(short = 'c', long, value_parser = clap::value_parser!(i32).range(..=WINDOW_MAX), allow_negative_numbers = true)]
     pub(crate) confirm: Option<i32>,
-    /// Fail when a confirm takes longer (also -ct)
-    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    /// Fail when a confirm takes longer; below 0 never (also -ct)
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = endless_below_zero)]
     pub(crate) confirm_timeout: u64,
     /// Messages per transaction; 0 is none
     #[arg(short = 'm', long = "ptxsize", default_value_t = 0, value_name = "COUNT")]

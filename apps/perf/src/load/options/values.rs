@@ -11,6 +11,15 @@ pub(super) fn none_below_zero<T: TryFrom<i64>>(text: &str) -> Result<T, String> 
     T::try_from(number.max(0)).map_err(|_| "it is too large".to_owned())
 }
 
+/// A number, or one below zero, which is without an end.
+///
+/// # Errors
+/// Text that is no number.
+pub(super) fn endless_below_zero(text: &str) -> Result<u64, String> {
+    let number: i64 = text.parse().map_err(|_| "it is no whole number".to_owned())?;
+    Ok(u64::try_from(number).unwrap_or(u64::MAX))
+}
+
 /// A number of bytes: `1000`, `1kb`, `50mb`, `20gb` or `1tb`, in powers of ten and any case.
 ///
 /// # Errors
@@ -46,6 +55,12 @@ mod tests {
         assert_eq!(["-1", "0", "65535"].map(none_below_zero::<u16>), [Ok(0), Ok(0), Ok(65_535)]);
         assert!(none_below_zero::<u16>("65536").unwrap_err().contains("too large"));
         assert!(none_below_zero::<u64>("1.5").is_err() && none_below_zero::<u64>("").is_err());
+    }
+
+    #[test]
+    fn below_zero_has_no_end_where_that_is_meant() {
+        assert_eq!(["-1", "0", "30"].map(endless_below_zero), [Ok(u64::MAX), Ok(0), Ok(30)]);
+        assert!(endless_below_zero("").is_err());
     }
 
     #[test]

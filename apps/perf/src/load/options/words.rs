@@ -13,7 +13,7 @@ type Found<'w> = (Vec<String>, Option<&'w str>);
 /// The command line with each option as one word that clap understands: `--long`, or `--long=VALUE`.
 ///
 /// # Errors
-/// A beginning that several options have, or an option that is not in this build; the text says which.
+/// A beginning that several options have, an option without its value, or one that is not in this build; the text says which.
 pub(super) fn spelled_out(args: Vec<OsString>, command: &Command) -> Result<Vec<OsString>, String> {
     let (mut spelled, mut words) = (Vec::new(), args.into_iter().peekable());
     while let Some(word) = words.next() {
@@ -34,6 +34,9 @@ pub(super) fn spelled_out(args: Vec<OsString>, command: &Command) -> Result<Vec<
             let Some(next) = words.next_if(|next| is_value(next, command)) else { break };
             values.push(next);
         }
+        if values.is_empty() && option.is_some_and(needs_value) {
+            return Err(format!("--{name} has no value"));
+        }
         if values.is_empty() {
             spelled.push(OsString::from(format!("--{name}")));
         }
@@ -52,6 +55,11 @@ pub(super) fn with_value(name: &str, value: &OsStr) -> OsString {
 /// Whether an option has a value at all.
 pub(super) fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// Whether an option cannot be without a value, as `-e` can.
+fn needs_value(arg: &Arg) -> bool {
+    takes_value(arg) && arg.get_num_args().is_none_or(|range| range.min_values() > 0)
 }
 
 /// How many of the words that follow are values of an option: several if it may be given several times, unless commas
@@ -159,16 +167,19 @@ mod tests {
         for (line, expected) in [
             ("-q -1 -r -0.5", "--qos=-1 --rate=-0.5"),
             ("-e -u q", "--exchange --queue=q"),
-            ("-e topic -C", "--exchange=topic --pmessages"),
+            ("-e topic -e", "--exchange=topic --exchange"),
             ("-f persistent mandatory -a", "--flag=persistent --flag=mandatory --autoack"),
             ("-vr 5:1 6:1", "--variable-rate=5:1 --variable-rate=6:1"),
             ("-a true -u a b", "--autoack true --queue=a b"),
             ("-k=", "--routing-key="),
             ("-k - -a", "--routing-key=- --autoack"),
             ("- -9", "- -9"),
-            ("-u -- -x 3", "--queue -- --producers=3"),
+            ("-- -x 3", "-- --producers=3"),
         ] {
             assert_eq!(spelled(line).as_deref(), Ok(expected), "{line}");
+        }
+        for line in ["-C 10 -C", "-u -x 3", "-f -a", "-u --"] {
+            assert!(spelled(line).unwrap_err().ends_with("has no value"), "{line}");
         }
     }
 

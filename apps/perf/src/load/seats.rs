@@ -5,7 +5,7 @@ use super::body::Bodies;
 use super::consumer::ConsumerPlan;
 use super::link::Link;
 use super::moment::timestamp_s;
-use super::options::{Flag, Options};
+use super::options::{Consuming, Flag, Options};
 use super::pairs::{self, Stamped};
 use super::phases::{Cycle, Phase};
 use super::publisher::{PublisherPlan, ThreadSettings};
@@ -226,11 +226,6 @@ impl<'a> Seats<'a> {
     )]
     fn consumer_plan(&self, n: usize, queues: Vec<String>) -> ConsumerPlan {
         let options = &self.options.consuming;
-        let settle = match (options.autoack, options.multi_ack_every) {
-            (true, _) => Settle::Auto,
-            (false, 0) => Settle::Each,
-            (false, count) => Settle::Every(count),
-        };
         let answer = match (options.nack, options.requeue) {
             (false, _) => Answer::Ack,
             (true, true) => Answer::Requeue,
@@ -246,7 +241,7 @@ impl<'a> Seats<'a> {
         let rate = options.consumer_rate.filter(|rate| *rate > 0.0);
         let settings = ReceiverSettings {
             number: n,
-            settle,
+            settle: settle_of(options),
             answer,
             tx_size: options.consumer_tx_size,
             source,
@@ -271,15 +266,50 @@ impl<'a> Seats<'a> {
     }
 }
 
+/// As PerfTest settles: `--multi-ack-every 1` is each one, but as one of several.
+fn settle_of(options: &Consuming) -> Settle {
+    match (options.autoack, options.multi_ack_every) {
+        (true, _) => Settle::Auto,
+        (false, 0) => Settle::Each,
+        (false, count) => Settle::Every(count),
+    }
+}
+
 /// Where a stream's consumer begins: a word, a number or a time.
 fn push_offset(table: &mut TableBuf, offset: &str) -> Result<()> {
     const NAME: &str = "x-stream-offset";
     if matches!(offset, "first" | "last" | "next") {
         table.push_str(NAME, offset);
-    } else if let Ok(number) = offset.parse::<i64>() {
+    } else if let Some(number) = offset.parse::<u64>().ok().and_then(|number| i64::try_from(number).ok()) {
         table.push_i64(NAME, number);
     } else {
         table.push(NAME, Value::Timestamp(timestamp_s(offset)?));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    #[test]
+    fn acks_of_each_one_are_single_unless_they_are_asked_for_as_several() {
+        let settle = |line: &str| {
+            let options = Options::parse_args(line.split_whitespace().map(OsString::from)).unwrap();
+            settle_of(&options.consuming)
+        };
+        assert_eq!(["", "-A 0"].map(settle), [Settle::Each, Settle::Each]);
+        assert_eq!(
+            ["-A 1", "-A 5", "-a -A 5"].map(settle),
+            [Settle::Every(1), Settle::Every(5), Settle::Auto]
+        );
+    }
+
+    #[test]
+    fn streams_are_read_from_a_word_a_number_or_a_time() {
+        let is_taken = |offset: &str| push_offset(&mut TableBuf::new(), offset).is_ok();
+        assert_eq!(["first", "5", "2022-06-03T07:45:54Z"].map(is_taken), [true; 3]);
+        assert_eq!(["-1", "5m", ""].map(is_taken), [false; 3]);
+    }
 }

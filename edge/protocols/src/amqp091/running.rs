@@ -215,9 +215,12 @@ impl Running {
     }
 
     /// Alarms have gone on or off (B27). Only when all are off does a connection that was stopped go on; others are told
-    /// nothing.
+    /// nothing, but for those that wait because of what they have published: they would not come to their next message.
     pub(crate) fn alarm(&mut self, raised: Raised) {
         self.alarm.raised = raised;
+        if raised.blocks() && self.publisher_full && !self.alarm.holds {
+            self.stop_for_alarm();
+        }
         if !raised.blocks() && self.alarm.holds {
             self.alarm.holds = false;
             if self.blocked_capability {
@@ -230,17 +233,20 @@ impl Running {
     /// looked at again when it goes on.
     #[inline]
     pub(crate) fn stops_at_message(&mut self) -> bool {
-        self.alarm.raised.blocks() && self.stop_for_alarm()
+        let stops = self.alarm.raised.blocks();
+        if stops {
+            self.stop_for_alarm();
+        }
+        stops
     }
 
     #[cold]
-    fn stop_for_alarm(&mut self) -> bool {
+    fn stop_for_alarm(&mut self) {
         if self.blocked_capability {
             let reason = wire::amqp091::ShortStr::clipped(self.alarm.raised.reason().as_bytes());
             self.reply(0, connection::Blocked { reason });
         }
         self.alarm.holds = true;
-        true
     }
 
     /// The next number of a sequence that looks random (SplitMix64); only unguessability of generated tags hangs on it.

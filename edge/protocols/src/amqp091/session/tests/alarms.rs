@@ -182,6 +182,16 @@ fn a_declaration_whose_sync_fails_closes_the_connection() {
 
 #[test]
 fn a_full_disk_holds_confirms_and_publishers_until_there_is_room() {
+    full_disk(false);
+}
+
+#[test]
+fn publishers_that_wait_as_there_is_too_much_to_store_are_told_of_a_full_disk() {
+    full_disk(true);
+}
+
+/// Publishes until the disk is full, which somebody has seen before; then little may wait to be stored.
+fn full_disk(is_seen: bool) {
     let disk = SimDisk::new();
     let world = World::on(&disk);
     let (mut client, mut other) = (world.channel(), world.channel());
@@ -191,6 +201,9 @@ fn a_full_disk_holds_confirms_and_publishers_until_there_is_room() {
     // The limit does not stop the first before the log finds no room.
     world.broker.alarms().set_disk_limit(DiskLimit::Bytes(0));
     disk.set_space_bytes(Some(0));
+    if is_seen {
+        world.broker.alarms().set_disk_limit(DiskLimit::Bytes(0));
+    }
     // They fill what the log had written in advance. One that is larger than what may wait would be refused if somebody looked at the disk now.
     for _ in 0..4 {
         let mut large = Vec::new();

@@ -112,7 +112,7 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
             of.stalled_ms / 1000
         ),
         _ if of.letters_await_room => format!(
-            "Messages that expired, were rejected or are due wait for room on the disk, as their copies are written first: {}make room on the disk from elsewhere, or consume from this queue. {} ready, {} unacked.",
+            "Messages that expired, were rejected or are due wait for room on the disk, as their copies are written first: {}make room on the disk from elsewhere, or purge a queue whose messages nobody needs (those that have expired are delivered no more). {} ready, {} unacked.",
             emptied(&of.room_held_by),
             of.ready,
             of.unacked
@@ -182,6 +182,6 @@ fn emptied(holding: &[String]) -> String {
     if holding.is_empty() {
         String::new()
     } else {
-        format!("consume and ack what {} hold, ", holding.join(", "))
+        format!("consume and ack, or purge, what {} hold, ", holding.join(", "))
     }
 }

@@ -20,7 +20,7 @@ use crate::bodies::Moved;
 use crate::call::Call;
 use crate::cell::crash::Condition;
 use crate::cell::{Event, Queue};
-use crate::log_places::Pins;
+use crate::log_places::{FileNeed, Pins};
 use crate::services::{Motion, Services};
 
 /// Sealed files left alone: most messages in them are consumed before their turn comes. None while the disk is short of room.
@@ -217,7 +217,7 @@ impl Checkpointer {
         if !sparse.is_empty() {
             let again_ns = now_ns + ns(if disk_is_short { SHORT_RETRY_INTERVAL } else { RETRY_INTERVAL });
             if disk_is_short {
-                services.alarms.moves_take(kept_bytes_of(&pins, &sparse));
+                services.alarms.moves_take(written_bytes_of(&pins, &sparse));
             }
             tracing::debug!(files = sparse.len(), "kept log files are emptied");
             progress.emptied.extend(sparse.iter().map(|file| (file.start, again_ns)));
@@ -449,24 +449,23 @@ fn sparse_files(
     may_go: impl Fn(&Range<u64>) -> bool,
 ) -> Arc<[Range<u64>]> {
     let length = |file: &Range<u64>| u128::from(file.end - file.start);
-    let is_sparse = |(file, kept_bytes): &(&Range<u64>, u64)| {
-        let kept = u128::from(*kept_bytes);
+    let is_sparse = |(file, need): &(&Range<u64>, FileNeed)| {
+        let kept = u128::from(need.kept_bytes);
         match place_bytes {
-            Some(place_bytes) => *kept_bytes <= place_bytes && kept * 5 < length(file) * 4,
+            Some(place_bytes) => need.written_bytes <= place_bytes && kept * 5 < length(file) * 4,
             None => kept * 2 < length(file),
         }
     };
     let needed = pins.files().filter(|(file, need)| need.bytes > 0 && may_go(file));
-    let kept = needed.map(|(file, need)| (file, need.kept_bytes));
-    let mut sparse: Vec<(&Range<u64>, u64)> = kept.filter(is_sparse).collect();
-    sparse.sort_by(|(a, kept_a), (b, kept_b)| {
-        (u128::from(*kept_a) * length(b)).cmp(&(u128::from(*kept_b) * length(a)))
+    let mut sparse: Vec<(&Range<u64>, FileNeed)> = needed.filter(is_sparse).collect();
+    sparse.sort_by(|(a, of_a), (b, of_b)| {
+        (u128::from(of_a.kept_bytes) * length(b)).cmp(&(u128::from(of_b.kept_bytes) * length(a)))
     });
     let bytes_max = place_bytes.map_or(u64::MAX, |place_bytes| place_bytes.min(EMPTIED_BYTES_MAX));
     let mut bytes = 0;
-    let fitting = sparse.into_iter().take(EMPTIED_MAX).take_while(|(_, kept_bytes)| {
+    let fitting = sparse.into_iter().take(EMPTIED_MAX).take_while(|(_, need)| {
         let is_first = bytes == 0;
-        bytes += (*kept_bytes).max(1);
+        bytes += need.written_bytes.max(1);
         is_first || bytes <= bytes_max
     });
     fitting.map(|(file, _)| file.clone()).collect()
@@ -483,9 +482,9 @@ fn place_to_empty(services: &Services) -> u64 {
     place_bytes(services).saturating_sub(queues.map(|queue| queue.checkpoint_bytes()).sum())
 }
 
-/// Bytes that live in these files.
-fn kept_bytes_of(pins: &Pins, files: &[Range<u64>]) -> u64 {
-    pins.files().filter(|(file, _)| files.contains(file)).map(|(_, need)| need.kept_bytes).sum()
+/// Bytes that are written to empty these files, at most.
+fn written_bytes_of(pins: &Pins, files: &[Range<u64>]) -> u64 {
+    pins.files().filter(|(file, _)| files.contains(file)).map(|(_, need)| need.written_bytes).sum()
 }
 
 /// Bytes of the log that queues need.
@@ -612,6 +611,19 @@ mod tests {
         assert_eq!(emptied(&[80, 79, 100, 0], Some(78)), [0; 0], "it would not fit");
         assert_eq!(emptied(&[30, 79, 10, 0, 3, 0], Some(1000)), [5, 4, 2], "no more than are soon done");
         assert_eq!(emptied(&[30, 79, 10, 0, 3, 0], Some(12)), [5, 4], "as many as find room");
+    }
+
+    #[test]
+    fn what_other_files_have_of_a_block_is_written_too_when_it_leaves_one() {
+        const MB: u64 = 1_000_000;
+        let mut pins = pins(&[10, 10]);
+        pins.add_kept(LogRange { position: 50 * MB, bytes: 100_000_000 }, 40 * MB);
+        let first = |place_mb: Option<u64>| {
+            sparse_files(&pins, place_mb.map(|mb| mb * MB), |file| file.start == 0).len()
+        };
+        assert_eq!([first(Some(49)), first(Some(50)), first(None)], [0, 1, 1]);
+        let all = [0..100 * MB, 100 * MB..200 * MB];
+        assert_eq!((written_bytes_of(&pins, &all[..1]), written_bytes_of(&pins, &all)), (50 * MB, 100 * MB));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use queues::{
     BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, HeldBody,
     Holes, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun, SharedBody,
+    Spread,
 };
 use smallvec::SmallVec;
 
@@ -178,6 +179,10 @@ impl Effects for CellEffects<'_> {
 
     fn has_room(&self) -> bool {
         !self.queue.services().alarms.raised().has(Raised::DISK_FULL)
+    }
+
+    fn spread(&self) -> Spread {
+        self.queue.services().spread()
     }
 
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {

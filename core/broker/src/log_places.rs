@@ -41,8 +41,10 @@ pub(crate) struct Pins {
 pub(crate) struct FileNeed {
     /// Bytes that must be there.
     pub(crate) bytes: u64,
-    /// Bytes that would be written elsewhere if the file had to go, about: without what is settled.
+    /// Bytes in it that would have to be elsewhere if the file had to go, about: without what is settled.
     pub(crate) kept_bytes: u64,
+    /// Bytes that would be written for that: of blocks of which other files have a part, that part, too.
+    pub(crate) written_bytes: u64,
 }
 
 impl LogPlaces {
@@ -129,7 +131,10 @@ impl Pins {
     /// This range has so many bytes that live.
     pub(crate) fn add_kept(&mut self, range: LogRange, kept_bytes: u64) {
         let all = u64::from(range.bytes.max(1));
-        self.add_part(&range.into(), |need, part| need.kept_bytes += kept_bytes * part / all);
+        self.add_part(&range.into(), |need, part| {
+            need.kept_bytes += kept_bytes * part / all;
+            need.written_bytes += kept_bytes;
+        });
     }
 
     fn add_part(&mut self, range: &Range<u64>, mut add: impl FnMut(&mut FileNeed, u64)) {
@@ -217,14 +222,15 @@ struct FromLog {
 
 impl BlockSource for FromLog {
     fn read_bytes(&self) -> u64 {
-        self.block.range.bytes.into()
+        // What others have between its records is passed over.
+        u64::from(self.block.range.bytes.min(self.block.own_bytes.saturating_mul(2)))
     }
 
     fn read(&self) -> Result<Vec<u8>, SegmentError> {
         let closed = SegmentError::Log(LogError::Closed);
         let services = self.services.upgrade().ok_or(closed)?;
         let LogRange { position, bytes } = self.block.range;
-        let read = services.log.read_range(Position(position), bytes)?;
+        let read = services.log.read_stream(self.queue.0, Position(position), bytes)?;
         let whole = assemble(read, self.queue.0, &self.block)?;
         match &self.holes {
             Some(holes) => holes.punch(whole).ok_or(SegmentError::NotInLog { position }),
@@ -264,8 +270,8 @@ mod tests {
         pins.add(150..210);
         pins.add(390..401);
         pins.add_kept(LogRange { position: 150, bytes: 100 }, 10);
-        let needed: Vec<(u64, u64)> = pins.files().map(|(_, need)| (need.bytes, need.kept_bytes)).collect();
-        assert_eq!(needed, [(0, 0), (50, 5), (10, 0), (1, 0)]);
+        let needed = pins.files().map(|(_, need)| (need.bytes, need.kept_bytes, need.written_bytes));
+        assert_eq!(needed.collect::<Vec<_>>(), [(0, 0, 0), (50, 5, 10), (10, 0, 0), (1, 0, 0)]);
         assert_eq!(pins.afterlife(&(0..100)), Afterlife::None);
         assert_eq!(pins.afterlife(&(100..200)), Afterlife::Kept);
         assert_eq!(pins.afterlife(&(200..300)), Afterlife::Kept, "nobody asked for it");

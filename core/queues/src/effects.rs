@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::body::{HeldBody, SharedBody};
 use crate::classic::{Gone, Holes};
-use crate::logged::{LogRange, LoggedBlock, OwnBytes};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::message::{ConsumerId, Delivery, MessageView};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 
@@ -65,6 +65,11 @@ pub trait Effects {
     /// Whether there is room on the disk for what only saves memory. What makes room elsewhere is written whatever this says.
     fn has_room(&self) -> bool {
         true
+    }
+
+    /// How much may lie between the records of a block that stays in the log when a state record is written.
+    fn spread(&self) -> Spread {
+        Spread::Narrow
     }
 
     /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].

@@ -9,8 +9,18 @@ use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, RecordKind};
 
 /// Bytes of log that are read for a block, for each of its own, at most: where many queues take turns in the log, a block of one is
-/// better written anew than read together with those of the others.
-const LOG_BYTES_PER_BYTE_MAX: u64 = 2;
+/// better written anew than read together with those of the others, as long as there is room for that.
+pub(crate) const LOG_BYTES_PER_BYTE_MAX: u64 = 2;
+
+/// How much of others may lie between the records of a block that stays in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// About as much as is its own.
+    #[default]
+    Narrow,
+    /// However much, below 4 GiB: the disk has hardly room for what would be written anew.
+    Any,
+}
 
 /// Consecutive records of the log that hold the messages of a block, others perhaps among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +35,11 @@ impl LogRange {
     /// Where the last record ends.
     pub fn end(&self) -> u64 {
         self.position + u64::from(self.bytes)
+    }
+
+    /// Whether others have most of what lies there, of a block of so many bytes.
+    pub(crate) fn is_spread(&self, block_bytes: usize) -> bool {
+        u64::from(self.bytes) > LOG_BYTES_PER_BYTE_MAX * block_bytes as u64
     }
 
     /// Whether some of it lies in one of these parts of the log.
@@ -67,6 +82,8 @@ pub struct LoggedBlock {
     pub count: u32,
     /// Where they lie.
     pub range: LogRange,
+    /// Bytes that they have in memory, about.
+    pub own_bytes: u32,
 }
 
 /// What is left of a block of which some messages cannot be read.
@@ -234,16 +251,22 @@ impl Logged {
         self.own_bytes
     }
 
-    /// The place of a block of `count` messages and `block_bytes` bytes, if the log has all of it from `oldest_log` on, together.
-    pub(crate) fn place_of(&self, count: u32, block_bytes: usize, oldest_log: u64) -> Option<LogRange> {
-        let bytes = self.end - self.start;
-        let is_dense = bytes <= LOG_BYTES_PER_BYTE_MAX * block_bytes as u64;
+    /// The place of a block of `count` messages and `block_bytes` bytes, if the log has all of it from `oldest_log` on, as close together as
+    /// it has to be.
+    pub(crate) fn place_of(
+        &self,
+        count: u32,
+        block_bytes: usize,
+        oldest_log: u64,
+        spread: Spread,
+    ) -> Option<LogRange> {
         // The log before what the queue needs of it may be gone; after a failure nothing is in it.
         let is_there = oldest_log > 0 && self.first_end >= oldest_log && self.end < u64::MAX;
-        if self.messages != count || count == 0 || !is_dense || !is_there {
+        if self.messages != count || count == 0 || !is_there {
             return None;
         }
-        Some(LogRange { position: self.start, bytes: u32::try_from(bytes).ok()? })
+        let range = LogRange { position: self.start, bytes: u32::try_from(self.end - self.start).ok()? };
+        (spread == Spread::Any || !range.is_spread(block_bytes)).then_some(range)
     }
 }
 
@@ -270,7 +293,12 @@ mod tests {
     }
 
     fn block(first: u64, count: u32) -> LoggedBlock {
-        LoggedBlock { first: MessageSeq(first), count, range: LogRange { position: 0, bytes: 0 } }
+        LoggedBlock {
+            first: MessageSeq(first),
+            count,
+            range: LogRange { position: 0, bytes: 0 },
+            own_bytes: 0,
+        }
     }
 
     #[test]
@@ -351,11 +379,18 @@ mod tests {
         logged.note(&(100..200), 1);
         logged.note(&(230..300), 1);
         let range = LogRange { position: 100, bytes: 200 };
-        assert_eq!((logged.place_of(3, 150, 200), logged.own_bytes()), (Some(range), 170));
-        assert_eq!(logged.place_of(3, 99, 200), None, "too much else lies between");
-        assert_eq!(logged.place_of(4, 150, 200), None, "a message is not in it");
-        assert_eq!(logged.place_of(3, 150, 201), None, "the first record may be gone");
-        assert_eq!(logged.place_of(3, 150, 0), None);
+        for (spread, where_spread) in [(Spread::Narrow, None), (Spread::Any, Some(range))] {
+            let place = |count, bytes, oldest_log| logged.place_of(count, bytes, oldest_log, spread);
+            assert_eq!((place(3, 150, 200), logged.own_bytes()), (Some(range), 170));
+            assert_eq!(place(3, 99, 200), where_spread, "much else lies between");
+            assert_eq!(place(4, 150, 200), None, "a message is not in it");
+            assert_eq!(place(3, 150, 201), None, "the first record may be gone");
+            assert_eq!(place(3, 150, 0), None);
+        }
+        let mut far = logged;
+        far.note(&(1 << 32..(1 << 32) + 101), 1);
+        assert_eq!(far.place_of(4, 150, 200, Spread::Any), None, "4 GiB are too much");
+        assert_eq!((range.is_spread(100), range.is_spread(99)), (false, true));
         assert_eq!(
             (range.end(), range.touches(std::slice::from_ref(&(300..400))), range.touches(&[0..1, 299..300])),
             (300, false, true)

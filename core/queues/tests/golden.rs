@@ -153,7 +153,7 @@ fn messages_that_are_alike_are_read_as_ever() {
     assert_eq!(found, expected);
     assert_eq!(RecordKind::from_code(8), Some(RecordKind::EnqueueAlike));
     let range = LogRange { position: 0, bytes: golden.len() as u32 };
-    let block = LoggedBlock { first: numbers[1], count: 2, range };
+    let block = LoggedBlock { first: numbers[1], count: 2, range, own_bytes: 0 };
     let payload = (RecordKind::EnqueueAlike, 0..golden.len());
     let whole = expected[1..3].iter().flat_map(|(_, stored)| stored.clone()).collect();
     assert_eq!(block.assemble(golden, [payload]), Some(whole));
@@ -233,7 +233,7 @@ fn a_block_of_the_log_is_put_together_from_its_records_as_ever() {
     let payloads =
         [(RecordKind::Enqueue, 0..first_bytes), (RecordKind::EnqueueShared, first_bytes..bytes.len())];
     let range = LogRange { position: 0, bytes: bytes.len() as u32 };
-    let block = LoggedBlock { first: MessageSeq::new(1, 3), count: 2, range };
+    let block = LoggedBlock { first: MessageSeq::new(1, 3), count: 2, range, own_bytes: 0 };
     let large = held(258, 1 << 24);
     let expected = [stored(plain()), stored(shared_and_full(&large))].concat();
     assert_eq!(block.assemble(bytes, payloads), Some(expected));

@@ -153,7 +153,7 @@ impl Queue {
         }
         let do_letters_leave = self.letter_factor.load(Ordering::Relaxed) > 0;
         self.read_used(|machine, _| {
-            promised.waiting_bytes += machine.checkpoint_bytes();
+            promised.waiting_bytes += machine.checkpoint_bytes(self.services().spread());
             let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
             promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);
         });

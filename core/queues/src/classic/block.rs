@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
 use crate::body::{BodyBytes, HeldBody, SharedBody};
-use crate::logged::{LogRange, Logged, Place};
+use crate::logged::{LogRange, Logged, Place, Spread};
 use crate::record::{self, BlockPlace, Stored};
 
 /// Bytes of messages after which a block is closed and a new one begun.
@@ -313,8 +313,13 @@ impl Block {
     }
 
     /// Where it lies in the log, of which nothing before `oldest_log` may be there, if it can be read from there.
-    pub(crate) fn place_in_log(&self, oldest_log: u64) -> Option<LogRange> {
-        self.content.as_ref()?.logged.place_of(self.count, self.data_bytes(), oldest_log)
+    pub(crate) fn place_in_log(&self, oldest_log: u64, spread: Spread) -> Option<LogRange> {
+        self.content.as_ref()?.logged.place_of(self.count, self.data_bytes(), oldest_log, spread)
+    }
+
+    /// Whether it is in memory, and its copy in the log, where others have most of what lies between: to read it there is dear.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.has_data() && self.log_range().is_some_and(|range| range.is_spread(self.data_bytes()))
     }
 
     fn marks(&self) -> &Marks {
@@ -568,11 +573,11 @@ impl Block {
         Some(&bytes[start..end])
     }
 
-    /// A message, with its body wherever that is kept; `None` when the block is not resident.
+    /// A message, with its body wherever that is kept; `None` when the block is not resident, or has no more than a placeholder of it.
     #[inline]
     pub(crate) fn stored(&self, number: u64) -> Option<Stored<'_>> {
         let bytes = self.stored_bytes(number)?;
-        let mut stored = record::parse(bytes).expect("a resident block was checked when it was filled").0;
+        let mut stored = record::parse(bytes)?.0;
         if let Some(bodies) = self.shared() {
             if !bodies.are_here() {
                 return None;

@@ -6,7 +6,7 @@ use super::level::{Freed, Level};
 use super::machine::Classic;
 use super::spill::token;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{LogRange, Place};
+use crate::logged::{LOG_BYTES_PER_BYTE_MAX, LogRange, Place};
 use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
 
@@ -101,18 +101,23 @@ impl Classic {
     }
 
     /// Those that are in the log. A record counts once: one that filled a block and began the next belongs to both, and with
-    /// priorities to blocks of several levels.
+    /// priorities to blocks of several levels. What others have most of is not counted as this queue's.
     pub(super) fn log_bytes(&self) -> u64 {
         if self.in_log.blocks == 0 {
             return 0;
         }
-        let ranges = || self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
-        if self.levels.len() == 1 {
-            return covered_bytes(ranges());
-        }
-        let mut sorted: Vec<LogRange> = ranges().collect();
-        sorted.sort_unstable();
-        covered_bytes(sorted)
+        let blocks =
+            || self.levels.iter().flat_map(Level::blocks).filter(|block| block.log_range().is_some());
+        let ranges = || blocks().filter_map(Block::log_range);
+        let covered_bytes = if self.levels.len() == 1 {
+            covered_bytes(ranges())
+        } else {
+            let mut sorted: Vec<LogRange> = ranges().collect();
+            sorted.sort_unstable();
+            covered_bytes(sorted)
+        };
+        let own_bytes: u64 = blocks().map(Block::own_copy_bytes).sum();
+        covered_bytes.min(own_bytes * LOG_BYTES_PER_BYTE_MAX)
     }
 
     /// A block has this place on disk from now on, and so many bytes of messages that are not settled.

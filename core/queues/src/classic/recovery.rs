@@ -25,7 +25,7 @@ use super::level::Level;
 use super::machine::{Classic, Written};
 use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
-use crate::logged::{LogRange, LoggedBlock, Place, Remains};
+use crate::logged::{LogRange, LoggedBlock, Place, Remains, Spread};
 use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, InBlock, RecordKind, SettledRun, SharedRef};
 use RecordError::Damaged;
@@ -193,7 +193,7 @@ impl PlacedBlock {
     /// How to read it back, if it lies in the log.
     pub fn logged(&self) -> Option<LoggedBlock> {
         let Place::Log(range) = self.place else { return None };
-        Some(LoggedBlock { first: self.first, count: self.count, range })
+        Some(LoggedBlock { first: self.first, count: self.count, range, own_bytes: range.bytes })
     }
 }
 
@@ -374,7 +374,8 @@ impl Recovering {
             level.retain_blocks(|block| block.live > 0);
             for block in level.blocks_mut() {
                 block.close();
-                if let Some(range) = block.place_in_log(1).filter(|_| block.place().is_none()) {
+                if let Some(range) = block.place_in_log(1, Spread::Narrow).filter(|_| block.place().is_none())
+                {
                     block.begin_copy(false);
                     block.copied_to(Place::Log(range));
                     block.evict();

@@ -1,6 +1,7 @@
 //! Blocks between memory and disk, and the checkpoint that frees the shared log.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -9,12 +10,15 @@ use super::level::{Freed, Level};
 use super::machine::{Classic, Written};
 use crate::body::HeldBody;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place, Spread};
 use crate::message::{Flow, MessageSeq};
 use crate::record::{BlockPlace, RecordKind};
 
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
 const INLINE_BYTES_MAX: u32 = 16 * 1024;
+
+/// The same of blocks that may stay in the log however far they are spread there: of very many queues each has one.
+const INLINE_SPREAD_BYTES_MAX: u32 = 4 * 1024;
 
 /// What a state record says of a block beside its messages, bytes, about.
 const PLACED_BYTES: u64 = 48;
@@ -77,7 +81,19 @@ pub(super) fn token(level: usize, block: &Block) -> BlockToken {
 }
 
 fn logged(level: usize, block: &Block, range: LogRange) -> LoggedBlock {
-    LoggedBlock { first: MessageSeq::new(level as u8, block.first), count: block.count, range }
+    let first = MessageSeq::new(level as u8, block.first);
+    LoggedBlock { first, count: block.count, range, own_bytes: block.own_copy_bytes() as u32 }
+}
+
+/// Where a block without a copy stays in the log when a state record is written; `None` for one that goes to a segment, or is small enough to
+/// stand in the record.
+fn placed_by_checkpoint(block: &Block, oldest_log: u64, spread: Spread) -> Option<LogRange> {
+    let inline_bytes_max = match spread {
+        Spread::Narrow => INLINE_BYTES_MAX,
+        Spread::Any => INLINE_SPREAD_BYTES_MAX,
+    };
+    let range = block.place_in_log(oldest_log, spread);
+    range.filter(|_| block.live_bytes > inline_bytes_max)
 }
 
 impl Classic {
@@ -152,7 +168,8 @@ impl Classic {
         let open = self.levels.iter().enumerate().filter_map(|(at, level)| {
             let newest = level.newest().filter(|block| block.live > 0 && block.is_resident())?;
             let bytes = newest.memory_bytes();
-            let may_go = bytes >= INLINE_BYTES_MAX as usize || newest.place_in_log(oldest_log).is_some();
+            let may_go = bytes >= INLINE_BYTES_MAX as usize
+                || newest.place_in_log(oldest_log, Spread::Narrow).is_some();
             may_go.then_some((bytes, at, newest.first))
         });
         let mut open: SmallVec<[(usize, usize, u64); 16]> = open.collect();
@@ -204,24 +221,26 @@ impl Classic {
         if block.writing {
             return bytes;
         }
-        if block.place().is_some() {
+        let is_dear = block.is_spread() && fx.has_room() && !self.checkpoint.is_closing();
+        if block.place().is_some() && !is_dear {
             if self.checkpoint.is_closing() && !block.is_safe() {
                 return 0;
             }
             block.bodies().for_each(|(_, body)| fx.let_body_go(body));
             self.memory_bytes -= self.levels[at].evict(first);
-        } else if let Some(range) =
-            block.place_in_log(self.oldest_log).filter(|_| block.shared_bytes().is_some())
-        {
-            self.leave_in_log(at, first, range, fx);
-        } else {
-            let written = if fx.has_room() { block.bytes_to_write() } else { None };
-            let Some(written) = written else { return 0 };
-            block.writing = true;
-            self.writes += 1;
-            self.tally.totals().disk_writes += u64::from(block.live);
-            fx.write_block(token(at, block), written);
+            return bytes;
         }
+        let range = block.place_in_log(self.oldest_log, Spread::Narrow);
+        if let Some(range) = range.filter(|_| !is_dear && block.shared_bytes().is_some()) {
+            self.leave_in_log(at, first, range, fx);
+            return bytes;
+        }
+        let written = if fx.has_room() { block.bytes_to_write() } else { None };
+        let Some(written) = written else { return 0 };
+        block.writing = true;
+        self.writes += 1;
+        self.tally.totals().disk_writes += u64::from(block.live);
+        fx.write_block(token(at, block), written);
         bytes
     }
 
@@ -399,7 +418,7 @@ impl Classic {
     /// state record follows. Small blocks that are closed go along with what leaves a segment: where memory is short they came to the
     /// new one later, unknown to the state record, which made it sparse again after every start.
     pub(super) fn write_out(&mut self, vacate: &[Range<u64>], sparse: &[u64], fx: &mut impl Effects) {
-        let mut missing = 0;
+        let (mut missing, spread) = (0, fx.spread());
         let mut left_in_log: SmallVec<[(Place, u32); 16]> = SmallVec::new();
         for at in 0..self.levels.len() {
             for block in self.levels[at].blocks_mut() {
@@ -415,20 +434,23 @@ impl Classic {
                     }
                     Some(Place::Log(range)) if range.touches(vacate) && !block.writing => {
                         block.begin_copy(true);
-                        fx.move_logged(token(at, block), logged(at, block, range), block.holes());
+                        match block.is_spread().then(|| block.bytes_without(block.settled())).flatten() {
+                            Some(bytes) => fx.write_block(token(at, block), Arc::new(bytes)),
+                            None => fx.move_logged(token(at, block), logged(at, block, range), block.holes()),
+                        }
                     }
                     None if block.writing => {
                         missing += 1;
                         continue;
                     }
-                    None if block.live_bytes > INLINE_BYTES_MAX
-                        || (!sparse.is_empty() && block.shared_bytes().is_some()) =>
-                    {
+                    None => {
+                        let range = placed_by_checkpoint(block, self.oldest_log, spread);
+                        let goes_along = !sparse.is_empty() && block.shared_bytes().is_some();
+                        if range.is_none() && block.live_bytes <= INLINE_BYTES_MAX && !goes_along {
+                            continue;
+                        }
                         block.close();
-                        let range = block.place_in_log(self.oldest_log);
-                        let stays =
-                            |range: &LogRange| !range.touches(vacate) && block.live_bytes > INLINE_BYTES_MAX;
-                        if let Some(range) = range.filter(stays) {
+                        if let Some(range) = range.filter(|range| !range.touches(vacate)) {
                             block.writing = true;
                             block.begin_copy(false);
                             block.copied_to(Place::Log(range));
@@ -456,26 +478,23 @@ impl Classic {
 
     /// Bytes that a checkpoint would write now, about: blocks that do not lie together in the log, all of them, however young, and what
     /// the state record says of the others. Looks at every block.
-    pub fn checkpoint_bytes(&self) -> u64 {
+    pub fn checkpoint_bytes(&self, spread: Spread) -> u64 {
         if self.oldest_log == 0 || !self.config.durable {
             return 0;
         }
         let blocks = self.levels.iter().flat_map(Level::blocks);
         blocks
             .filter(|block| block.live > 0 && block.persistent > 0)
-            .map(|block| self.block_checkpoint_bytes(block))
+            .map(|block| self.block_checkpoint_bytes(block, spread))
             .sum()
     }
 
-    fn block_checkpoint_bytes(&self, block: &Block) -> u64 {
-        if block.place().is_some() {
+    fn block_checkpoint_bytes(&self, block: &Block, spread: Spread) -> u64 {
+        if block.place().is_some() || placed_by_checkpoint(block, self.oldest_log, spread).is_some() {
             return PLACED_BYTES;
         }
         if block.live_bytes <= INLINE_BYTES_MAX {
             return PLACED_BYTES + block.kept_bytes();
-        }
-        if block.place_in_log(self.oldest_log).is_some() {
-            return PLACED_BYTES;
         }
         PLACED_BYTES + block.written_bytes()
     }

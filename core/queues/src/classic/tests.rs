@@ -19,7 +19,7 @@ use std::sync::Arc;
 use stdx::ConnectionId;
 
 use super::{Classic, Gone, Holes, Recovering};
-use crate::logged::{LogRange, LoggedBlock, OwnBytes};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, BodyBytes, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, HeldBody,
@@ -39,6 +39,7 @@ struct World {
     /// Ends of the records of the log, when blocks may stay in it; otherwise it is as if others took turns in it.
     log_end: u64,
     is_sparse: bool,
+    spread: Spread,
     /// So much of others lies between records of the queue.
     others_bytes: u64,
     ranges: Vec<Range<u64>>,
@@ -103,6 +104,9 @@ impl Effects for World {
     }
     fn let_body_go(&mut self, body: &SharedBody) {
         self.let_go.push(body.id());
+    }
+    fn spread(&self) -> Spread {
+        self.spread
     }
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.kept.push((token, range));

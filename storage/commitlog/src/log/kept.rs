@@ -48,6 +48,9 @@ pub struct RangeBytes {
     pub records: Vec<RecordAt>,
 }
 
+/// Bytes that [`Log::read_stream`] reads at once, unless a record is longer.
+const WINDOW_BYTES: usize = 1 << 20;
+
 /// What is done with a record that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Damaged {
@@ -260,17 +263,29 @@ impl Log {
     /// # Errors
     /// [`LogError::Damaged`] with file and offset, [`LogError::NotHeld`] when no file has it, [`LogError::Io`].
     pub fn read_range(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
-        read(&self.dir, (first, bytes), Damaged::Refused, |at| {
-            if let Some(part) = self.part_at(at)
-                && let Ok(file) = open(&*self.disk, &part.path)
-            {
-                return Ok(Some((file, part)));
-            }
-            // It may just have become a kept file: not while this is held.
-            let _nobody_drops = self.dropping.lock();
-            let Some(part) = self.part_at(at) else { return Ok(None) };
-            Ok(Some((open(&*self.disk, &part.path)?, part)))
-        })
+        read(&self.dir, (first, bytes), Damaged::Refused, |at| self.open_at(at))
+    }
+
+    /// As [`Self::read_range`], of a range most of which other streams may have: all its records are checked, those of `stream` are returned, and
+    /// in memory is no more of the others than 1 MiB, or a longer record.
+    ///
+    /// # Errors
+    /// As [`Self::read_range`].
+    pub fn read_stream(&self, stream: u64, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
+        read_stream(&self.dir, stream, (first, bytes), |at| self.open_at(at))
+    }
+
+    /// The file that holds a position.
+    fn open_at(&self, at: Position) -> Result<Option<OpenedPart>, LogError> {
+        if let Some(part) = self.part_at(at)
+            && let Ok(file) = open(&*self.disk, &part.path)
+        {
+            return Ok(Some((file, part)));
+        }
+        // It may just have become a kept file: not while this is held.
+        let _nobody_drops = self.dropping.lock();
+        let Some(part) = self.part_at(at) else { return Ok(None) };
+        Ok(Some((open(&*self.disk, &part.path)?, part)))
     }
 
     /// The file that holds a position. The one being written holds what its reader knows to be durable.
@@ -331,17 +346,101 @@ fn read(
         let (file, part) = open(at)?.ok_or_else(not_held)?;
         let stop = part.end.min(end);
         let span = index_of(at.bytes_since(first))..index_of(stop.bytes_since(first));
-        let offset = offset_of(FILE_HEADER_BYTES) + at.bytes_since(part.first);
-        file.read_exact_at(offset, &mut read.bytes[span.clone()]).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                LogError::Damaged { file: part.path.clone(), offset, damage: Damage::Truncated }
-            }
-            _ => IoFailure::of("read", &part.path)(error).into(),
-        })?;
+        read_at(&*file, &part, at, &mut read.bytes[span.clone()])?;
         check(&mut read, first, span, &part, damaged)?;
         at = stop;
     }
     Ok(read)
+}
+
+/// As [`read`], window by window: only the records of one stream are kept.
+fn read_stream(
+    dir: &Path,
+    stream: u64,
+    (first, bytes): (Position, u32),
+    open: impl Fn(Position) -> Result<Option<OpenedPart>, LogError>,
+) -> Result<RangeBytes, LogError> {
+    let end = first.plus(bytes.into());
+    let mut own = RangeBytes::default();
+    let mut at = first;
+    while at < end {
+        let not_held = || LogError::NotHeld { dir: dir.to_owned(), position: at };
+        let (file, part) = open(at)?.ok_or_else(not_held)?;
+        let stop = part.end.min(end);
+        while at < stop {
+            at = read_window(&mut own, stream, (&*file, &part), at..stop)?;
+        }
+    }
+    Ok(own)
+}
+
+/// The first records of a part of a file, at least one. Returns where the others begin.
+fn read_window(
+    own: &mut RangeBytes,
+    stream: u64,
+    (file, part): (&dyn platform::DiskFile, &Part),
+    span: Range<Position>,
+) -> Result<Position, LogError> {
+    let (begin, there) = (own.bytes.len(), index_of(span.end.bytes_since(span.start)));
+    let mut window = there.min(WINDOW_BYTES);
+    own.bytes.resize(begin + window, 0);
+    read_at(file, part, span.start, &mut own.bytes[begin..])?;
+    let first_bytes = record_bytes(&own.bytes[begin..], span.start, there)
+        .map_err(|damage| damaged_at(part, span.start, damage))?;
+    if first_bytes > window {
+        own.bytes.reserve_exact(first_bytes - window);
+        own.bytes.resize(begin + first_bytes, 0);
+        read_at(file, part, span.start.plus(offset_of(window)), &mut own.bytes[begin + window..])?;
+        window = first_bytes;
+    }
+    let (mut at, mut end) = (begin, begin);
+    while at < begin + window {
+        let start = span.start.plus(offset_of(at - begin));
+        let rest = &own.bytes[at..begin + window];
+        let is_next_windows = window < there
+            && !record_bytes(rest, start, there - (at - begin)).is_ok_and(|bytes| bytes <= rest.len());
+        if at > begin && is_next_windows {
+            break;
+        }
+        let header = whole_header(rest, start).map_err(|damage| damaged_at(part, start, damage))?;
+        let length = header.record_bytes();
+        if header.stream == stream {
+            own.bytes.copy_within(at..at + length, end);
+            let payload = end + RECORD_HEADER_BYTES..end + length;
+            own.records.push(RecordAt { stream, kind: header.kind, payload });
+            end += length;
+        }
+        at += length;
+    }
+    own.bytes.truncate(end);
+    Ok(span.start.plus(offset_of(at - begin)))
+}
+
+/// The length of the record that begins here, of so many bytes, which need not be here.
+fn record_bytes(bytes: &[u8], start: Position, there: usize) -> Result<usize, Damage> {
+    let room = there.checked_sub(RECORD_HEADER_BYTES).filter(|_| bytes.len() >= RECORD_HEADER_BYTES);
+    let header = RecordHeader::decode(bytes, start, offset_of(room.ok_or(Damage::Truncated)?))?;
+    Ok(header.record_bytes())
+}
+
+fn damaged_at(part: &Part, start: Position, damage: Damage) -> LogError {
+    let offset = offset_of(FILE_HEADER_BYTES) + start.bytes_since(part.first);
+    LogError::Damaged { file: part.path.clone(), offset, damage }
+}
+
+fn read_at(
+    file: &dyn platform::DiskFile,
+    part: &Part,
+    at: Position,
+    into: &mut [u8],
+) -> Result<(), LogError> {
+    let offset = offset_of(FILE_HEADER_BYTES) + at.bytes_since(part.first);
+    file.read_exact_at(offset, into).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            LogError::Damaged { file: part.path.clone(), offset, damage: Damage::Truncated }
+        }
+        _ => IoFailure::of("read", &part.path)(error).into(),
+    })
 }
 
 /// Notes the records in a part of the bytes.
@@ -370,10 +469,7 @@ fn check(
                 let Some(skipped) = next_record(rest, start) else { return Ok(()) };
                 at += index_of(skipped);
             }
-            Err(damage) => {
-                let offset = offset_of(FILE_HEADER_BYTES) + start.bytes_since(part.first);
-                return Err(LogError::Damaged { file: part.path.clone(), offset, damage });
-            }
+            Err(damage) => return Err(damaged_at(part, start, damage)),
         }
     }
     Ok(())

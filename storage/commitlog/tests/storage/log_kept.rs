@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use commitlog::{Afterlife, ClosedLog, Log, LogError, Position, list_kept_files};
+use commitlog::{Afterlife, ClosedLog, Log, LogError, LogOptions, Position, list_kept_files};
 use platform::{Disk, OpenMode, SimDisk};
 
 use super::fixtures::{DIR, Owned, append, drain, files, open, read_all, reopen, small_files};
@@ -63,6 +63,57 @@ fn a_kept_file_is_read_like_the_log_and_not_replayed() {
     log.remove_kept(300).unwrap();
     log.remove_kept(300).unwrap();
     assert!(!log.has_kept_files() && list_kept_files(&disk, Path::new(DIR)).unwrap().is_empty());
+}
+
+#[test]
+fn of_a_range_the_records_of_one_stream_are_read_however_long_and_whatever_lies_between() {
+    const MIB: usize = 1 << 20;
+    let lengths =
+        [10, MIB + 7, 300, 0, 5 * MIB, 1, MIB - 40, MIB - 31, MIB / 2, MIB / 2, MIB / 2, 9, 700_000];
+    for bytes_max in [1 << 30, 3 * MIB as u64] {
+        let disk = SimDisk::new();
+        let (log, mut writer, _) =
+            open(&disk, &LogOptions { file_bytes_max: bytes_max, ..small_files() }).unwrap();
+        let mut records = Vec::new();
+        for (n, length) in (0u8..).zip(lengths.into_iter().cycle().take(2 * lengths.len())) {
+            records.push(append(&log, u64::from(n % 3), 1, &vec![n; length]));
+            drain(&mut writer);
+        }
+        let end = log.end().0;
+        let after = |start: &mut u64, record: &Owned| {
+            let length = commitlog::RECORD_HEADER_BYTES + record.payload.len();
+            Some(std::mem::replace(start, *start + length as u64))
+        };
+        let starts: Vec<u64> = records.iter().scan(0, after).chain([end]).collect();
+        let own = |stream: u64, range: std::ops::Range<usize>| -> Vec<Vec<u8>> {
+            let of_stream = records[range].iter().filter(|record| record.stream == stream);
+            of_stream.map(|record| record.payload.clone()).collect()
+        };
+        for (stream, first, last) in
+            [(0, 0, 26), (1, 0, 26), (2, 3, 26), (0, 4, 5), (1, 4, 5), (2, 12, 20), (7, 0, 26)]
+        {
+            let bytes = u32::try_from(starts[last] - starts[first]).unwrap();
+            let read = log.read_stream(stream, Position(starts[first]), bytes).unwrap();
+            let payloads: Vec<_> =
+                read.records.iter().map(|it| read.bytes[it.payload.clone()].to_vec()).collect();
+            assert!(payloads == own(stream, first..last), "{stream} from {first} to {last}");
+            let headers_bytes = read.records.len() * commitlog::RECORD_HEADER_BYTES;
+            assert_eq!(read.bytes.len(), payloads.concat().len() + headers_bytes, "nothing of the others");
+        }
+        let all = u32::try_from(end).unwrap();
+        assert!(matches!(log.read_stream(0, Position(1), all - 1), Err(LogError::Damaged { .. })));
+        assert!(
+            matches!(log.read_stream(0, Position(0), all - 1), Err(LogError::Damaged { .. })),
+            "cut short"
+        );
+        let path = files(&disk).remove(0);
+        disk.corrupt(&path, 32 + 60, 1);
+        let of_others = log.read_stream(2, Position(0), all);
+        assert!(
+            matches!(of_others, Err(LogError::Damaged { offset: 74, .. })),
+            "nobody's damage is passed over"
+        );
+    }
 }
 
 #[test]

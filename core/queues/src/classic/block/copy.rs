@@ -158,7 +158,7 @@ impl Block {
     /// Bytes of its messages as they are stored, those included that are settled. Of one on disk about: its copy may have less.
     pub(crate) fn whole_bytes(&self) -> usize {
         let Some(content) = &self.content else {
-            let copy_bytes = self.segment_bytes as usize;
+            let copy_bytes = self.own_copy_bytes() as usize;
             if self.shared().is_some() {
                 return copy_bytes;
             }
@@ -166,6 +166,24 @@ impl Block {
             return copy_bytes.max(whole.min(BACKLOG_BLOCK_BYTES as u64) as usize);
         };
         content.data_len()
+    }
+
+    /// Bytes of its copy, about: without what others have between its records, where that is more than its own.
+    pub(crate) fn own_copy_bytes(&self) -> u64 {
+        let copy_bytes = u64::from(self.segment_bytes);
+        if self.log_range().is_none() {
+            return copy_bytes;
+        }
+        let own_bytes = match &self.content {
+            Some(content) => content.data_len() as u64,
+            None if self.heads.longest == 0 || self.live == 0 => return copy_bytes,
+            None => {
+                let live_bytes =
+                    u64::from(self.away_body_bytes) + u64::from(self.live) * self.heads.longest_bytes();
+                live_bytes * u64::from(self.count) / u64::from(self.live)
+            }
+        };
+        copy_bytes.min(own_bytes)
     }
 
     /// Bytes that it has at most when it is written anew: without what is settled, what messages that are alike have in common once.

@@ -8,7 +8,7 @@ use crate::classic::{Gone, Holes};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange, LoggedBlock,
-    MessageView, OwnBytes, SharedBody,
+    MessageView, OwnBytes, SharedBody, Spread,
 };
 
 impl Effects for Referee {
@@ -124,6 +124,10 @@ impl Effects for Referee {
 
     fn let_body_go(&mut self, body: &SharedBody) {
         assert!(self.bodies.contains_key(&body.id()));
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread
     }
 
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Bench, consumer, durable, message};
-use crate::logged::LogRange;
+use crate::logged::{LogRange, Spread};
 use crate::record::RecordKind;
 use crate::{IncomingMessage, MessageSeq, MessageView, QueueConfig, SettleHow};
 
@@ -87,25 +87,80 @@ fn a_backlog_that_others_interrupt_goes_to_segments() {
 
 #[test]
 fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
-    for (is_sparse, bodies) in [(false, [10_000; 100]), (true, [10_000; 100]), (true, [300; 100])] {
+    let (near, far) = (Spread::Narrow, Spread::Any);
+    for (is_sparse, spread, bodies) in [
+        (false, near, [10_000; 100]),
+        (true, near, [10_000; 100]),
+        (true, near, [300; 100]),
+        (true, far, [10_000; 100]),
+        (true, far, [300; 100]),
+        (true, far, [30; 100]),
+    ] {
         let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
-        bench.world.is_sparse = is_sparse;
+        (bench.world.is_sparse, bench.world.spread) = (is_sparse, spread);
         for body_bytes in bodies {
             bench.publish(&[message(&vec![1; body_bytes])]);
         }
         bench.consume(consumer(1, 0));
         for settled in [0, 5, 40] {
             bench.settle(SettleHow::Ack, MessageSeq(0), settled);
-            let expected = bench.queue.checkpoint_bytes();
+            let expected = bench.queue.checkpoint_bytes(spread);
             bench.disk.clear();
             checkpoint(&mut bench, &[]);
             let (_, state) = bench.world.log.last().expect("a state record");
             let written =
                 state.len() as u64 + bench.disk.values().map(|block| block.len() as u64).sum::<u64>();
             let is_near = written <= expected + 1000 && expected <= written + written / 4;
-            assert!(is_near, "{is_sparse}, {settled} settled: {written} of {expected} bytes");
+            assert!(is_near, "{is_sparse}, {spread:?}, {settled} settled: {written} of {expected} bytes");
         }
     }
+}
+
+/// As [`backlog`], all in memory, with 1 MiB of others between any two messages, after a checkpoint on a disk that is nearly full.
+fn spread_backlog() -> Bench {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
+    bench.world.spread = Spread::Any;
+    (0..100).for_each(|nth| drop(bench.publish(&[message(&vec![nth; 10_000])])));
+    checkpoint(&mut bench, &[]);
+    assert!(bench.disk.is_empty(), "there is no room for what would be written");
+    bench
+}
+
+#[test]
+fn where_there_is_hardly_room_blocks_stay_in_the_log_however_far_they_are_spread() {
+    let mut bench = spread_backlog();
+    let (kind, state) = bench.world.log.last().expect("a state record");
+    assert!(*kind == RecordKind::State && state.len() < 2_000, "{} bytes", state.len());
+    let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+    assert!(ranges.iter().all(|range| range.bytes > 1 << 20), "{ranges:?}");
+    let stats = bench.queue.stats(0);
+    assert!((1_000_000..2_100_000).contains(&stats.disk_bytes), "{} are its own", stats.disk_bytes);
+    bench.queue = bench.restarted();
+    assert_eq!(bench.queue.log_ranges().collect::<Vec<_>>(), ranges);
+    let disk_bytes = bench.queue.stats(0).disk_bytes;
+    assert!((1_000_000..2_100_000).contains(&disk_bytes), "{disk_bytes} are its own");
+    assert_whole(&mut bench);
+}
+
+#[test]
+fn a_block_that_is_spread_in_the_log_is_written_from_memory_when_it_has_to_leave_either() {
+    let mut bench = spread_backlog();
+    bench.queue.share_memory(128 << 10);
+    bench.queue.relieve(&mut bench.world);
+    bench.run_disk();
+    assert!(bench.queue.resident_bytes() < 400_000 && bench.disk.len() > 8, "to read it there would be dear");
+    assert_whole(&mut bench);
+
+    let mut bench = spread_backlog();
+    let all: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let part = all[1].position..all[1].end();
+    bench.queue.checkpoint(0, std::slice::from_ref(&part), &mut bench.world);
+    assert!(bench.world.moves.is_empty() && bench.world.reads.is_empty() && !bench.world.writes.is_empty());
+    bench.run_disk();
+    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(!bench.queue.log_ranges().any(|range| range.touches(std::slice::from_ref(&part))));
+    bench.queue = bench.restarted();
+    assert_whole(&mut bench);
 }
 
 #[test]

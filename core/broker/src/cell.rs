@@ -394,7 +394,7 @@ impl Queue {
         if self.oldest_log_position() == 0 {
             return 0;
         }
-        self.read_used(|machine, _| machine.checkpoint_bytes(self.services().spread())).unwrap_or(0)
+        self.read_used(|machine, _| machine.checkpoint_bytes(self.spread())).unwrap_or(0)
     }
 
     /// A record that ends at `position` was appended: the log is needed from there, whatever comes of the machine.

@@ -182,7 +182,7 @@ impl Effects for CellEffects<'_> {
     }
 
     fn spread(&self) -> Spread {
-        self.queue.services().spread()
+        self.queue.spread()
     }
 
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use commitlog::{Log, Position, SegmentIo};
 use parking_lot::Mutex;
 use platform::{Clock, Random};
-use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind, Spread};
+use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Promised, Raised};
@@ -252,11 +252,6 @@ impl Services {
         let mut promised = Promised { waiting_bytes, settled_bytes: 0, do_letters_wait, are_letters_out };
         self.all_queues().iter().for_each(|queue| queue.add_promised(&mut promised));
         promised
-    }
-
-    /// How far blocks may be spread in the log that stay there: where the disk is nearly full they are not written anew.
-    pub(crate) fn spread(&self) -> Spread {
-        if self.alarms.is_near_full() { Spread::Any } else { Spread::Narrow }
     }
 
     /// Whether only what makes room is to be written.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
-use queues::Classic;
+use queues::{Classic, Spread};
 
 use super::waiting::{Hold, Owed, Waiting};
 use super::{Event, Queue};
@@ -146,6 +146,14 @@ impl Queue {
         self.letter_factor.store(factor, Ordering::Relaxed);
     }
 
+    /// How far its blocks may be spread in the log that stay there. Where the disk is nearly full those of a queue that sends letters are not
+    /// written anew for what lies before them: there would be no room for letters, and they go as they die. What is only consumed is written: each
+    /// of several queues that took turns makes room for itself.
+    pub(crate) fn spread(&self) -> Spread {
+        let may_be_spread = self.services().alarms.is_near_full() && self.config().dead_letters;
+        if may_be_spread { Spread::Any } else { Spread::Narrow }
+    }
+
     /// Adds what it will write. What dies here is not settled: what is written of it is counted with its letters.
     pub(crate) fn add_promised(self: &Arc<Self>, promised: &mut Promised) {
         if self.oldest_log_position() == 0 {
@@ -153,7 +161,7 @@ impl Queue {
         }
         let do_letters_leave = self.letter_factor.load(Ordering::Relaxed) > 0;
         self.read_used(|machine, _| {
-            promised.waiting_bytes += machine.checkpoint_bytes(self.services().spread());
+            promised.waiting_bytes += machine.checkpoint_bytes(self.spread());
             let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
             promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);
         });

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use broker::offline::{
-    Declaration, Depth, FileSurvey, Offline, OutdatedVhost, Problems, QueueSurvey, Survey, UntoldLoss, dump,
+    Declaration, Depth, FileSurvey, LostFrom, Offline, OutdatedVhost, Problems, QueueSurvey, Survey,
+    UntoldLoss, dump,
 };
 
 use crate::cli::{DiagAction, DiagArgs};
@@ -104,6 +105,7 @@ fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
         untold_loss,
         returned_messages,
         doubtful_messages,
+        lost_from,
         declaration,
         ..
     } = queue;
@@ -115,12 +117,14 @@ fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
         )?;
     }
     if *lost_messages > 0 {
-        write!(out, ", {lost_messages} messages of {lost_bytes} bytes LOST with their segments")?;
+        let places = places(lost_from);
+        write!(out, ", {lost_messages} messages of {lost_bytes} bytes LOST {places}")?;
     }
     if *doubtful_messages > 0 {
+        let places = places(lost_from);
         write!(
             out,
-            ", {doubtful_messages} messages LOST with their segments, or settled in records of log/ that cannot be read"
+            ", {doubtful_messages} messages LOST {places}, or settled in records of log/ that cannot be read"
         )?;
     }
     if *unread_messages_max > 0 {
@@ -151,6 +155,25 @@ fn show_queue(queue: &QueueSurvey, out: &mut impl Write) -> anyhow::Result<()> {
         }
     }
     Ok(writeln!(out)?)
+}
+
+/// With what messages were lost; how many with each, if it was not one thing.
+fn places(from: &LostFrom) -> String {
+    let LostFrom { segments, log, bodies } = from;
+    let all = [
+        (segments, "with their segments"),
+        (log, "with blocks that stayed in log/"),
+        (bodies, "with shared bodies"),
+    ];
+    let lost: Vec<(&u64, &str)> = all.into_iter().filter(|(messages, _)| **messages > 0).collect();
+    match &lost[..] {
+        [(_, place)] => (*place).to_owned(),
+        several => {
+            let each: Vec<String> =
+                several.iter().map(|(messages, place)| format!("{messages} {place}")).collect();
+            format!("({})", each.join(", "))
+        }
+    }
 }
 
 fn show_notes(notes: &[String], out: &mut impl Write) -> anyhow::Result<()> {
@@ -186,4 +209,32 @@ fn salvage(dir: &Path, to: &Path, out: &mut impl Write) -> anyhow::Result<u64> {
         )?;
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(queue: &QueueSurvey) -> String {
+        let mut out = Vec::new();
+        show_queue(queue, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_line_of_a_queue_says_with_what_its_messages_were_lost() {
+        let lost = |lost_messages, lost_from| QueueSurvey {
+            lost_messages,
+            lost_bytes: 70,
+            lost_from,
+            ..QueueSurvey::default()
+        };
+        let one = line(&lost(7, LostFrom { log: 7, ..LostFrom::default() }));
+        assert!(one.contains(", 7 messages of 70 bytes LOST with blocks that stayed in log/"), "{one}");
+        let both = line(&lost(7, LostFrom { segments: 4, log: 0, bodies: 3 }));
+        assert!(both.contains(" LOST (4 with their segments, 3 with shared bodies)"), "{both}");
+        let from = LostFrom { segments: 5, ..LostFrom::default() };
+        let doubtful = line(&QueueSurvey { doubtful_messages: 5, lost_from: from, ..QueueSurvey::default() });
+        assert!(doubtful.contains(", 5 messages LOST with their segments, or settled in"), "{doubtful}");
+    }
 }

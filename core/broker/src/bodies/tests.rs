@@ -13,7 +13,7 @@ use super::store::STREAM;
 use crate::call::Call;
 use crate::cell::Event;
 use crate::cell::crash::Condition;
-use crate::offline::{Depth, Offline, Survey};
+use crate::offline::{Depth, LostFrom, Offline, Survey};
 use crate::recovery::tests::{PLACED_COUNT, filled, filled_in_log, kept_files, open, segment_files};
 use crate::{Broker, GotMessage, Refused, SettleHow};
 
@@ -218,6 +218,7 @@ fn queues_whose_body_is_nowhere_are_out_of_service_and_say_so() {
     shared(dir.path(), At::Nowhere);
     let survey = survey(dir.path());
     assert_eq!(queues(&survey), [("a", OWN, 1), ("b", OWN, 1)]);
+    assert_eq!(survey.queues[0].lost_from, LostFrom { bodies: 1, ..LostFrom::default() });
     assert_eq!(survey.problems.texts, ["1 shared bodies cannot be read"]);
     let broker = open(dir.path()).unwrap();
     assert_eq!(conditions(&broker), [Condition::Crashed; 2]);

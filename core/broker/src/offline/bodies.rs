@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use commitlog::{BlockLocation, ClosedLog, Position, SegmentError, SegmentFile};
 use queues::{BlockPlace, LogRange, Recovering, SharedRef};
 
-use super::presence::{Losses, Needed, Presence, Readable, Reader, Segment};
+use super::presence::{Losses, Needed, Presence, Readable, Reader, Segment, Source};
 use super::survey::{Depth, Offline, OfflineError, Survey};
 use crate::bodies::{BodiesFound, FoundAt, LoggedBody, STREAM, body_of};
 use crate::control::follow::Contents;
@@ -79,7 +79,7 @@ impl Offline {
             let is_sure = !reader.gaps.may_lack_settlements(id.0);
             queue.retain_bodies(|body| {
                 let presence = whole.look_for(body);
-                losses.add(presence, 1, body.bytes.into());
+                losses.add(presence, Source::Bodies, 1, body.bytes.into());
                 if presence == Presence::Damaged || (presence == Presence::Gone && is_sure) {
                     lost.insert(body.id);
                     is_missing_damage |= is_sure;

@@ -22,5 +22,6 @@ mod unread;
 
 pub use declared::{Declaration, OutdatedVhost};
 pub use dump::dump;
+pub use presence::LostFrom;
 pub use salvage::Salvaged;
 pub use survey::{Depth, FileSurvey, Offline, OfflineError, Problems, QueueSurvey, Survey, UntoldLoss};

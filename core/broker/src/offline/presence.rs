@@ -33,6 +33,45 @@ pub(super) struct Losses {
 struct Amount {
     messages: u64,
     bytes: u64,
+    from: LostFrom,
+}
+
+/// Where messages were that cannot be read, and how many in each place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostFrom {
+    /// In blocks in segments.
+    pub segments: u64,
+    /// In blocks that stayed in the log.
+    pub log: u64,
+    /// The messages are there, the bodies that they share with others are not.
+    pub bodies: u64,
+}
+
+/// One of these places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Segments,
+    Log,
+    Bodies,
+}
+
+impl Source {
+    pub(super) fn of(block: &PlacedBlock) -> Source {
+        match block.place {
+            Place::Segment(_) => Source::Segments,
+            Place::Log(_) => Source::Log,
+        }
+    }
+}
+
+impl LostFrom {
+    fn and(self, other: LostFrom) -> LostFrom {
+        LostFrom {
+            segments: self.segments + other.segments,
+            log: self.log + other.log,
+            bodies: self.bodies + other.bodies,
+        }
+    }
 }
 
 /// What queues need.
@@ -74,8 +113,8 @@ impl Segment {
 }
 
 impl Losses {
-    /// So many messages, and bytes of their bodies, are in something.
-    pub(super) fn add(&mut self, presence: Presence, messages: u64, bytes: u64) {
+    /// So many messages, and bytes of their bodies, are in something that was there.
+    pub(super) fn add(&mut self, presence: Presence, source: Source, messages: u64, bytes: u64) {
         let amount = match presence {
             Presence::Whole => return,
             Presence::Damaged => &mut self.damaged,
@@ -83,11 +122,18 @@ impl Losses {
         };
         amount.messages += messages;
         amount.bytes += bytes;
+        let from = match source {
+            Source::Segments => &mut amount.from.segments,
+            Source::Log => &mut amount.from.log,
+            Source::Bodies => &mut amount.from.bodies,
+        };
+        *from += messages;
     }
 
     /// Says how sure it is that they are lost.
     pub(super) fn tell(&self, gaps: &Gaps, queue: &mut QueueSurvey) {
         let Losses { damaged, gone } = self;
+        queue.lost_from = damaged.from;
         if gaps.may_lack_settlements(queue.id) {
             (queue.doubtful_messages, queue.gone_messages) = (damaged.messages, gone.messages);
         } else if queue.declaration == Declaration::Outdated {
@@ -97,6 +143,7 @@ impl Losses {
         } else {
             (queue.lost_messages, queue.lost_bytes) =
                 (damaged.messages + gone.messages, damaged.bytes + gone.bytes);
+            queue.lost_from = damaged.from.and(gone.from);
         }
     }
 }

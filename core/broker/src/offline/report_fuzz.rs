@@ -9,7 +9,7 @@ use platform::{RealDisk, SeededRandom};
 use queues::RecordKind;
 
 use super::fuzz::{Harm, Held, Node, body, copy, drain, harm, is_mistaken, one_of, salvaged, seeds};
-use super::{Depth, Offline, QueueSurvey, Survey, UntoldLoss};
+use super::{Depth, LostFrom, Offline, QueueSurvey, Survey, UntoldLoss};
 
 const FANS: [&str; 2] = ["fan0", "fan1"];
 const QUEUES: [&str; 4] = ["fan0", "fan1", "alone", "prio"];
@@ -104,6 +104,11 @@ fn judge(
     check(
         *doubtful_messages <= not_there,
         format!("{doubtful_messages} are told to be lost or settled, {not_there} are not there"),
+    );
+    let LostFrom { segments, log, bodies } = queue.lost_from;
+    check(
+        segments + log + bodies == lost_messages + doubtful_messages,
+        format!("{:?} are not the {lost_messages} and {doubtful_messages}", queue.lost_from),
     );
     let known = lost_messages + doubtful_messages + queue.gone_messages + queue.left_out_messages;
     let told = known + unread_messages_max;
@@ -246,6 +251,13 @@ fn trial(base: &Base, damage: impl FnOnce(&Path) -> String) -> Vec<String> {
         if let Some(queue) = by_id.get(&base.ids[name]) {
             let held = held.get(&queue.name).unwrap_or(&nothing);
             wrong.extend(judge((name, queue), base, held, (&survey, is_shorter)));
+            let LostFrom { segments, log, .. } = queue.lost_from;
+            // All damage is at one place.
+            for (part, count) in [("/segments/", log), ("/log/", segments)] {
+                if what.contains(part) && count > 0 && !is_shorter {
+                    wrong.push(format!("{name}: {:?}, but the damage is elsewhere", queue.lost_from));
+                }
+            }
         } else if !live.is_empty() && survey.problems.is_empty() && !is_shorter {
             wrong.push(format!("nothing is told of {name}, which is gone"));
         }

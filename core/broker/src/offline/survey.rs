@@ -17,7 +17,7 @@ use stdx::QueueId;
 use super::adopt::{Known, adopt, drop_empty};
 use super::declared::{Declaration, OutdatedVhost};
 use super::gaps::Gaps;
-use super::presence::{Needed, Presence, Readable, Reader};
+use super::presence::{LostFrom, Needed, Presence, Readable, Reader, Source};
 use super::strays::levels;
 use super::unread::{Numbers, tell_ends, tell_gaps};
 use crate::bodies::{BodiesFound, PLACES, STREAM};
@@ -122,6 +122,8 @@ pub struct QueueSurvey {
     pub lost_bytes: u64,
     /// Messages that cannot be read either, and may have been settled by records of the log that cannot be read.
     pub doubtful_messages: u64,
+    /// Where the lost or doubtful ones were.
+    pub lost_from: LostFrom,
     /// Those of which nothing is left, neither file nor record, and which may have been settled the same way: that is what is left when all is
     /// settled.
     pub gone_messages: u64,
@@ -521,11 +523,12 @@ impl Offline {
             let (messages, bytes) = recovering.retain_placed(|block| {
                 let (presence, left) = readable.look_for(block);
                 if left == Left::Nothing {
-                    losses.add(presence, block.messages, block.body_bytes);
+                    losses.add(presence, Source::of(block), block.messages, block.body_bytes);
                 }
                 left
             });
-            losses.add(Presence::Damaged, messages, bytes);
+            // Of blocks in segments nothing is left.
+            losses.add(Presence::Damaged, Source::Log, messages, bytes);
             (queue.messages, queue.body_bytes) = recovering.contents();
             named.insert(queue.id, readable.segment_count());
             losses.tell(reader.gaps, &mut queue);

@@ -5,7 +5,7 @@ use std::path::Path;
 use metadata::{Arguments, Command, DeclareExchange};
 use stdx::QueueId;
 
-use super::{Declaration, Depth, Offline, OfflineError, Survey, UntoldLoss, dump};
+use super::{Declaration, Depth, LostFrom, Offline, OfflineError, Survey, UntoldLoss, dump};
 use crate::recovery::tests::{
     PLACED_COUNT, STORED, damage_last_declaration, declare, declared, files_below, filled, filled_in_log,
     kept_files, killed, open, segment_files, store, store_block, store_in_log,
@@ -18,6 +18,20 @@ fn survey(dir: &Path) -> Survey {
 /// Name, messages and lost messages of each queue.
 fn queues(survey: &Survey) -> Vec<(&str, u64, u64)> {
     survey.queues.iter().map(|queue| (&*queue.name, queue.messages, queue.lost_messages)).collect()
+}
+
+/// Where the lost messages of the queue `a` were.
+fn lost_from(dir: &Path) -> LostFrom {
+    let survey = survey(dir);
+    survey.queues.iter().find(|queue| queue.name == "a").unwrap().lost_from
+}
+
+fn from_segments(segments: u64) -> LostFrom {
+    LostFrom { segments, ..LostFrom::default() }
+}
+
+fn from_log(log: u64) -> LostFrom {
+    LostFrom { log, ..LostFrom::default() }
 }
 
 /// Salvages into a new directory, starts a broker on it, and gives what its queues hold.
@@ -99,6 +113,7 @@ fn a_damaged_block_costs_its_queue_that_block_alone() {
     let survey = survey(dir.path());
     assert_eq!(queues(&survey), [("a", 0, ALL), ("b", ALL, 0)]);
     assert_eq!(survey.problems.texts.len(), 1);
+    assert_eq!(lost_from(dir.path()), from_segments(ALL));
     assert_eq!(salvaged(dir.path()), both(0, ALL));
 }
 
@@ -131,8 +146,10 @@ fn a_damaged_or_missing_kept_file_costs_what_is_in_it() {
     wreck(file, 80);
     assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
     assert_eq!(survey(dir.path()).problems.texts.len(), 2, "the file, and the queue");
+    assert_eq!(lost_from(dir.path()), from_log(ALL));
     std::fs::remove_file(file).unwrap();
     assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL)]);
+    assert_eq!(lost_from(dir.path()), from_log(ALL));
     assert_eq!(salvaged(dir.path()), [("a".to_owned(), 0)]);
 }
 
@@ -150,6 +167,7 @@ fn a_damaged_record_of_a_block_in_the_log_costs_the_messages_in_it_alone() {
     for _ in 0..2 {
         let survey = survey(dir.path());
         assert_eq!(queues(&survey), [("a", ALL - 1, 1)]);
+        assert_eq!(lost_from(dir.path()), from_log(1));
         assert_eq!(survey.problems.texts.len(), 2, "the file, and the queue: {:?}", survey.problems);
         assert_eq!(salvaged(dir.path()), [("a".to_owned(), ALL - 1)]);
     }
@@ -173,6 +191,7 @@ fn a_missing_segment_is_told_with_its_messages() {
     filled(dir.path());
     segment_files(dir.path()).iter().for_each(|file| std::fs::remove_file(file).unwrap());
     assert_eq!(queues(&survey(dir.path())), [("a", 0, ALL), ("b", 0, ALL)]);
+    assert_eq!(lost_from(dir.path()), from_segments(ALL));
     assert_eq!(salvaged(dir.path()), both(0, 0));
 }
 

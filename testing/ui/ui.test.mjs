@@ -609,7 +609,7 @@ inBrowser("10,000 queues: the broker pages, sorts and filters, and the page stay
 });
 
 const PROFILE = {
-  unit: "nanoseconds", began_ms: 1790000000000, wall_ms: 10000, samples: 100, dropped: 0, label_names: ["protocol", "vhost"],
+  unit: "nanoseconds", watched: "cpu", began_ms: 1790000000000, wall_ms: 10000, samples: 100, dropped: 0, label_names: ["protocol", "vhost"],
   names: ["net::connection::run", "protocols::amqp091::session::Session::read", "broker::data::publish", "commitlog::log::writer::run", "[kernel] fdatasync"],
   stacks: [
     { frames: [0, 1, 2], labels: ["amqp091", "/"], value: 40e6, count: 40 }, { frames: [0, 1], labels: ["amqp091", "shop"], value: 10e6, count: 10 },
@@ -655,11 +655,11 @@ inBrowser("a flame graph is walked by keyboard, cut by label, searched, and comp
   const [kept] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "folded" }).click()]);
   const lines = (await readFile(await kept.path(), "utf8")).trim().split("\n");
   assert.ok(lines.includes("vhost /;net::connection::run;protocols::amqp091::session::Session::read;broker::data::publish 40000000"), lines.join("\n"));
-  assert.equal(lines[0], "(values are nanoseconds) 0", "as in the files of the command");
+  assert.equal(lines[0], "(values are nanoseconds of running) 0", "as in the files of the command");
   const [written] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "JSON" }).click()]);
   const document = JSON.parse(await readFile(await written.path(), "utf8"));
   assert.deepEqual(Object.keys(document).sort(), Object.keys(PROFILE).sort(), "what `profile diff` reads");
-  assert.deepEqual([document.unit, document.stacks.reduce((sum, it) => sum + it.value, 0)], ["nanoseconds", 100e6]);
+  assert.deepEqual([document.unit, document.watched, document.stacks.reduce((sum, it) => sum + it.value, 0)], ["nanoseconds", "cpu", 100e6]);
   assert.ok(document.stacks.some((it) => it.frames.map((frame) => document.names[frame]).join() === "vhost shop,net::connection::run,protocols::amqp091::session::Session::read"));
   const [drawn] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "SVG" }).click()]);
   assert.match(await readFile(await drawn.path(), "utf8"), /^<svg .*<title>vhost shop: 10 ms<\/title>.*<\/svg>$/);
@@ -738,6 +738,10 @@ inBrowser("where threads wait is drawn thread by thread, and page faults are or 
   assert.equal(await page.getByLabel("Cut by").inputValue(), "thread");
   await page.getByRole("button", { name: "(sleeps in futex)" }).first().click(); // in the table: highlights it
   await page.getByText(/% in what matches/).waitFor();
+  const [written] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "JSON" }).click()]);
+  assert.equal(JSON.parse(await readFile(await written.path(), "utf8")).watched, "waiting");
+  const [kept] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "folded" }).click()]);
+  assert.match(await readFile(await kept.path(), "utf8"), /^\(values are nanoseconds of waiting\) 0\n/);
   await page.getByRole("heading", { name: "Profiling" }).scrollIntoViewIfNeeded();
   await page.waitForTimeout(300);
   await browser.shot(page, "waits");

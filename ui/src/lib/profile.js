@@ -22,7 +22,7 @@ export const capture = async (number) => read(await api(`profile/captures/${numb
 export const file = (kind, choice, as) => fetchBlob(`api/${place(kind, choice, as)}`);
 
 function read(answer, kind) {
-  return { kind, unit: answer.unit, labels: answer.label_names ?? [], names: answer.names, stacks: answer.stacks, at: answer.began_ms || Date.now(), wall: answer.wall_ms, total: answer.stacks.reduce((sum, it) => sum + it.value, 0), samples: answer.samples, dropped: answer.dropped };
+  return { kind, unit: answer.unit, watched: answer.watched, labels: answer.label_names ?? [], names: answer.names, stacks: answer.stacks, at: answer.began_ms || Date.now(), wall: answer.wall_ms, total: answer.stacks.reduce((sum, it) => sum + it.value, 0), samples: answer.samples, dropped: answer.dropped };
 }
 
 /** Profiles that can be compared: the last minutes are CPU time, too. */
@@ -77,22 +77,24 @@ function stacksOf(root) {
 }
 
 const UNITS = { nanoseconds: "nanoseconds", bytes: "bytes", faults: "page faults" };
+const TIMES = { cpu: " of running", waiting: " of waiting" };
 
-/** One line for each stack, as flame graph tools read them; the first says what values are, as in the command's files. */
-export function folded(root, unit) {
+/** One line for each stack, as flame graph tools read them; the first says what values are, as in the command's files: `profile diff`
+    refuses to compare time that threads ran with time that they waited. */
+export function folded(root, { unit, watched }) {
   const lines = stacksOf(root).map(([path, value]) => `${path.map((name) => name.replace(/[;\n]/g, ",")).join(";")} ${value}`);
-  return `${[`(values are ${UNITS[unit] ?? unit}) 0`, ...lines].join("\n")}\n`;
+  return `${[`(values are ${UNITS[unit] ?? unit}${TIMES[watched] ?? ""}) 0`, ...lines].join("\n")}\n`;
 }
 
 /** A tree as the document that the broker and `profile diff` write and read. */
-export function documentOf(root, { unit, at, wall, samples, dropped }) {
+export function documentOf(root, { unit, watched, at, wall, samples, dropped }) {
   const names = [], known = new Map();
   const index = (name) => {
     if (!known.has(name)) known.set(name, names.push(name) - 1);
     return known.get(name);
   };
   const stacks = stacksOf(root).map(([path, value]) => ({ frames: path.map(index), labels: [], value, count: 1 }));
-  return { unit, began_ms: at, wall_ms: wall ?? 0, samples: samples ?? 0, dropped: dropped ?? 0, label_names: [], names, stacks };
+  return { unit, watched, began_ms: at, wall_ms: wall ?? 0, samples: samples ?? 0, dropped: dropped ?? 0, label_names: [], names, stacks };
 }
 
 /** How to write values of a profile. */

@@ -51,8 +51,8 @@ fn own_changes<'a>(node: &'a Node, sums: &mut BTreeMap<&'a str, f64>) {
 /// writes. Shares are compared, so the two may have taken different times.
 ///
 /// # Errors
-/// One of them is neither, or they are of different things, such as time and memory, and say so. Files of earlier builds and of
-/// the web page do not say of time whether threads ran or waited.
+/// One of them is neither, or they are of different things, such as time and memory, and say so. Files of earlier builds do not
+/// say of time whether threads ran or waited.
 pub fn diff(before: &str, after: &str) -> Result<Difference, ProfileError> {
     let (before, of_before) = read(before).map_err(|error| of_file("first", &error))?;
     let (after, of_after) = read(after).map_err(|error| of_file("second", &error))?;
@@ -191,6 +191,9 @@ mod tests {
         let Difference { tree, unit } = diff(page, &command).unwrap();
         assert_eq!((unit, tree.value, tree.children[0].delta), (Unit::Bytes, 5, 0.0));
         assert!(diff(page, &folded::file(&sample(&[("a;b", 5)]))).is_err(), "that is time");
+        let ran = page.replace(r#""unit":"bytes""#, r#""unit":"nanoseconds","watched":"cpu""#);
+        let waited = Profile { watched: Watched::Waiting, ..sample(&[("a;b", 5)]) };
+        assert!(diff(&ran, &folded::file(&waited)).unwrap_err().to_string().contains("threads waited"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn file(profile: &Profile) -> String {
 pub(super) struct Said {
     /// What they are.
     pub(super) unit: Unit,
-    /// Of what; earlier builds and the page do not say of time whether threads ran or waited.
+    /// Of what; earlier builds do not say of time whether threads ran or waited.
     pub(super) watched: Option<Watched>,
 }
 

@@ -233,20 +233,17 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    /// So many more messages came with this record; messages and records come in order.
-    pub(crate) fn note(&mut self, record: &Range<u64>, messages: u32) {
+    /// So many more messages came with this record, and so many bytes of it are theirs; messages and records come in order.
+    pub(crate) fn note(&mut self, record: &Range<u64>, messages: u32, bytes: u32) {
         if self.messages == 0 {
             (self.start, self.first_end) = (record.start, record.end);
         }
-        if self.messages == 0 || record.end != self.end {
-            let bytes = record.end.saturating_sub(record.start);
-            self.own_bytes = self.own_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
-        }
+        self.own_bytes = self.own_bytes.saturating_add(bytes);
         self.end = record.end;
         self.messages += messages;
     }
 
-    /// Bytes of the records, without what others have between them.
+    /// Bytes of the records that are of the block's messages: with priorities, blocks of several levels share one.
     pub(crate) fn own_bytes(&self) -> u32 {
         self.own_bytes
     }
@@ -375,9 +372,9 @@ mod tests {
     #[test]
     fn only_what_lies_together_and_is_needed_anyway_has_a_place_in_the_log() {
         let mut logged = Logged::default();
-        logged.note(&(100..200), 1);
-        logged.note(&(100..200), 1);
-        logged.note(&(230..300), 1);
+        logged.note(&(100..200), 1, 70);
+        logged.note(&(100..200), 1, 30);
+        logged.note(&(230..300), 1, 70);
         let range = LogRange { position: 100, bytes: 200 };
         for (spread, where_spread) in [(Spread::Narrow, None), (Spread::Any, Some(range))] {
             let place = |count, bytes, oldest_log| logged.place_of(count, bytes, oldest_log, spread);
@@ -388,7 +385,7 @@ mod tests {
             assert_eq!(place(3, 150, 0), None);
         }
         let mut far = logged;
-        far.note(&(1 << 32..(1 << 32) + 101), 1);
+        far.note(&(1 << 32..(1 << 32) + 101), 1, 101);
         assert_eq!(far.place_of(4, 150, 200, Spread::Any), None, "4 GiB are too much");
         assert_eq!((range.is_spread(100), range.is_spread(99)), (false, true));
         assert_eq!(

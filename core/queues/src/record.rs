@@ -16,7 +16,7 @@
 mod alike;
 mod packed;
 
-pub(crate) use alike::{Run, run_bytes, runs, write_run};
+pub(crate) use alike::{Run, each_logged, run_bytes, runs, write_run};
 pub use alike::{begins_with_message, each_enqueued};
 pub(crate) use packed::{Item, pack_anew, settled_in_run};
 pub use packed::{PackedRun, pack_block, unpack_block};

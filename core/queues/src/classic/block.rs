@@ -305,10 +305,10 @@ impl Block {
         self.synced || self.log_range().is_some()
     }
 
-    /// Its latest messages, so many, were logged with this record.
-    pub(crate) fn note_logged(&mut self, record: &std::ops::Range<u64>, messages: u32) {
+    /// Its latest messages, so many, were logged with this record, of which so many bytes are theirs.
+    pub(crate) fn note_logged(&mut self, record: &std::ops::Range<u64>, messages: u32, bytes: u32) {
         if let Some(content) = &mut self.content {
-            content.logged.note(record, messages);
+            content.logged.note(record, messages, bytes);
         }
     }
 

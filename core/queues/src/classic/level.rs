@@ -306,8 +306,9 @@ impl Level {
         self.blocks.back_mut()
     }
 
-    /// Recovery only: a message goes where it was, from an enqueue record, or from a state record. Known numbers are passed over.
-    pub(crate) fn restore(&mut self, number: u64, stored: &[u8], enqueued: Option<&Range<u64>>) {
+    /// Recovery only: a message goes where it was, from an enqueue record, of which so many bytes are its, or from a state record. Known numbers are
+    /// passed over.
+    pub(crate) fn restore(&mut self, number: u64, stored: &[u8], enqueued: Option<(&Range<u64>, u32)>) {
         let Some((parsed, _)) = record::parse(stored) else { return };
         if number < self.next && self.next > 0 {
             return;
@@ -330,7 +331,7 @@ impl Level {
                 out.extend_from_slice(stored);
             });
         });
-        enqueued.into_iter().for_each(|record| block.note_logged(record, 1));
+        enqueued.into_iter().for_each(|(record, bytes)| block.note_logged(record, 1, bytes));
         self.next = number + 1;
     }
 

@@ -237,10 +237,14 @@ impl Recovering {
         }
         match kind {
             RecordKind::Enqueue | RecordKind::EnqueueShared | RecordKind::EnqueueAlike => {
-                let is_whole = record::each_enqueued(kind, payload, |seq, stored| {
+                // Its header counts with the first message.
+                let mut beside = (record.end - record.start).saturating_sub(payload.len() as u64);
+                let is_whole = record::each_logged(kind, payload, |seq, stored, bytes| {
+                    let bytes = bytes as u64 + std::mem::take(&mut beside);
+                    let own = Some((record, u32::try_from(bytes).unwrap_or(u32::MAX)));
                     let shared = record::parse(stored).and_then(|(stored, _)| stored.shared);
                     self.body_id_max = self.body_id_max.max(shared.map_or(0, |shared| shared.id));
-                    self.level(seq.level()).restore(seq.number(), stored, Some(record));
+                    self.level(seq.level()).restore(seq.number(), stored, own);
                 });
                 if !is_whole {
                     return Err(Damaged);

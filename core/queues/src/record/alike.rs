@@ -70,14 +70,24 @@ pub(crate) fn runs(kind: RecordKind, payload: &[u8]) -> impl Iterator<Item = Opt
 
 /// Shows each message of an enqueue record as it is stored elsewhere; false when the record is damaged, behind those that were shown.
 pub fn each_enqueued(kind: RecordKind, payload: &[u8], mut show: impl FnMut(MessageSeq, &[u8])) -> bool {
+    each_logged(kind, payload, |seq, stored, _| show(seq, stored))
+}
+
+/// The same, each with the bytes that it takes in the record.
+pub(crate) fn each_logged(
+    kind: RecordKind,
+    payload: &[u8],
+    mut show: impl FnMut(MessageSeq, &[u8], usize),
+) -> bool {
+    let begin_bytes = SEQ_BYTES + if kind == RecordKind::EnqueueAlike { COUNT_BYTES } else { 0 };
     let mut whole = Vec::new();
     runs(kind, payload).all(|run| {
         let Some(run) = run else { return false };
-        show(run.first, run.stored);
+        show(run.first, run.stored, begin_bytes + run.stored.len());
         for (nth, body) in (1..).zip(run.bodies()) {
             whole.clear();
             run.store(&mut whole, body);
-            show(MessageSeq(run.first.0 + nth), &whole);
+            show(MessageSeq(run.first.0 + nth), &whole, LENGTH_BYTES + body.len());
         }
         true
     })

@@ -46,15 +46,66 @@ fn logged(bench: &Bench) -> Vec<(bool, Vec<(u64, Vec<u8>)>)> {
 
 #[test]
 fn what_is_alike_takes_little_of_the_log() {
-    let logged_bytes = |is_told: bool| {
-        let (bench, _) = outcome(&durable(), is_told);
-        let has_runs = bench.world.log.iter().any(|(kind, _)| *kind == RecordKind::EnqueueAlike);
-        (has_runs, bench.world.log.iter().map(|(_, payload)| payload.len()).sum::<usize>())
+    for max_priority in [0, 1] {
+        let logged_bytes = |is_told: bool| {
+            let (bench, _) = outcome(&QueueConfig { max_priority, ..durable() }, is_told);
+            let has_runs = bench.world.log.iter().any(|(kind, _)| *kind == RecordKind::EnqueueAlike);
+            (has_runs, bench.world.log.iter().map(|(_, payload)| payload.len()).sum::<usize>())
+        };
+        let ((has_runs, told), (has_none, untold)) = (logged_bytes(true), logged_bytes(false));
+        assert!(has_runs && !has_none);
+        let (messages, runs, saved) = (400, 24, 23);
+        assert!(untold - told > (messages - runs) * saved, "{told} instead of {untold}");
+    }
+}
+
+#[test]
+fn where_hardly_two_that_follow_each_other_are_alike_messages_are_logged_whole() {
+    let mut bench = Bench::new(QueueConfig { max_priority: 9, ..durable() });
+    let one = |nth: usize| IncomingMessage { priority: (nth % 10) as u8, ..message(b"a body") };
+    let batch: Vec<IncomingMessage<'_>> = (0..30)
+        .map(|nth| match nth {
+            5 => IncomingMessage { is_alike: true, ..one(4) },
+            _ => one(nth),
+        })
+        .collect();
+    bench.publish(&batch);
+    let kinds: Vec<RecordKind> = bench.world.log.iter().map(|(kind, _)| *kind).collect();
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == RecordKind::Enqueue), "{kinds:?}");
+}
+
+#[test]
+fn what_levels_have_in_the_log_of_messages_that_are_alike_is_no_more_than_is_there() {
+    let mut bench = Bench::new(QueueConfig { max_priority: 2, memory_bytes_max: 64 << 10, ..durable() });
+    bench.world.is_sparse = false;
+    let one = |nth: usize| IncomingMessage {
+        priority: (nth / 50 % 3) as u8,
+        is_alike: !nth.is_multiple_of(50),
+        ..message(b"twelve bytes")
     };
-    let ((has_runs, told), (has_none, untold)) = (logged_bytes(true), logged_bytes(false));
-    assert!(has_runs && !has_none);
-    let (messages, runs, saved) = (400, 24, 23);
-    assert!(untold - told > (messages - runs) * saved, "{told} instead of {untold}");
+    for _ in 0..100 {
+        bench.publish(&(0..300).map(one).collect::<Vec<_>>());
+        bench.run_disk();
+    }
+    let stats = bench.queue.stats(0);
+    assert!(bench.disk.is_empty() && stats.disk_bytes > 300_000, "{stats:?}");
+    // What leaves the log is not there twice, and of no level there is less than the bodies.
+    assert!(stats.live_disk_bytes <= stats.disk_bytes && stats.disk_bytes < 20 * 30_000, "{stats:?}");
+    assert!(stats.live_disk_bytes > stats.disk_bytes / 10 * 9, "{stats:?}");
+    for has_state in [false, true] {
+        if has_state {
+            bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
+            bench.run_disk();
+        }
+        bench.queue = bench.restarted();
+        bench.queue.tick(0, &mut bench.world);
+        bench.run_disk();
+        let stats = bench.queue.stats(0);
+        assert!(stats.live_disk_bytes <= stats.disk_bytes && stats.disk_bytes > 50_000, "{stats:?}");
+    }
+    bench.consume(consumer(1, 0));
+    bench.run_disk();
+    assert_eq!(bench.bodies(), vec![b"twelve bytes".to_vec(); 30_000]);
 }
 
 #[test]

@@ -16,9 +16,9 @@ use crate::bodies::{BODY, PLACES, STREAM, each_place, read_body};
 pub fn kind_name(log: &str, kind: u8) -> &'static str {
     match (log, RecordKind::from_code(kind), kind) {
         ("meta", _, _) => "records of facts",
-        (_, Some(RecordKind::Enqueue | RecordKind::EnqueueShared | RecordKind::EnqueueAlike), _) => {
-            "enqueue records"
-        }
+        (_, Some(RecordKind::Enqueue), _) => "enqueue records",
+        (_, Some(RecordKind::EnqueueShared), _) => "enqueue records with shared bodies",
+        (_, Some(RecordKind::EnqueueAlike), _) => "enqueue records of runs",
         (_, Some(RecordKind::State), _) => "state records",
         (_, Some(RecordKind::Settle), _) => "settle records",
         (_, None, BODY) => "records of shared bodies",

@@ -647,6 +647,14 @@ fn a_dump_shows_records_up_to_its_bound() {
 }
 
 #[test]
+fn each_kind_of_record_has_a_name_of_its_own() {
+    let kinds = [1, 3, 4, 5, 6, 7, 8, 99];
+    let names: std::collections::HashSet<&str> =
+        kinds.into_iter().map(|kind| dump::kind_name("log", kind)).collect();
+    assert_eq!(names.len(), kinds.len());
+}
+
+#[test]
 fn a_dump_shows_snapshots_and_those_that_are_damaged() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());

@@ -24,7 +24,7 @@ pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};
 pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
-    MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
+    IncomingMessages, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
 pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,

@@ -83,6 +83,34 @@ pub struct IncomingMessage<'a> {
     pub is_alike: bool,
 }
 
+/// Messages that a publisher hands in together, in their order.
+pub trait IncomingMessages<'a> {
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// One of them.
+    fn message(&self, nth: usize) -> IncomingMessage<'a>;
+
+    /// The body of one that differs from the one before it in nothing else, unless other queues have it, too: all that has to be known
+    /// of most.
+    fn alike(&self, nth: usize) -> Option<&'a [u8]>;
+}
+
+impl<'a> IncomingMessages<'a> for [IncomingMessage<'a>] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn message(&self, nth: usize) -> IncomingMessage<'a> {
+        self[nth]
+    }
+
+    fn alike(&self, nth: usize) -> Option<&'a [u8]> {
+        let incoming = &self[nth];
+        (incoming.is_alike && incoming.shared.is_none()).then_some(incoming.message.body)
+    }
+}
+
 /// A consumer, unique in the node: its connection and a number the session chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerId {

@@ -201,8 +201,8 @@ impl Queue {
             confirms.reject_all();
         }
         for nth in 0..handover.picks.len() as u32 {
-            let entry = handover.batch.entry(handover.picks.nth(nth));
-            confirms.reject(entry.group, entry.publish);
+            let (group, publish) = handover.batch.place(handover.picks.nth(nth));
+            confirms.reject(group, publish);
         }
         if confirms.answered(0) {
             self.services().confirm_when_durable(&confirms);

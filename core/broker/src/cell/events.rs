@@ -7,15 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use queues::{BlockToken, Classic, ConsumerId, GetToken, HeldBody, SettleHow};
-use smallvec::SmallVec;
 
 use super::crash::{self, Condition};
 use super::gather::Gather;
 use super::portions::{self, PORTION_COUNT};
 use super::{Attached, CellState, Event, GetReply, Queue, Rest};
 use crate::call::Reply;
-use crate::data::batch::Handover;
-use crate::data::delayed;
+use crate::data::batch::{Handover, Picked};
 use crate::effects::{Aftermath, CellEffects};
 use crate::refused::Refused;
 use crate::stages::Stage;
@@ -187,30 +185,17 @@ impl Queue {
         fx: &mut CellEffects<'_>,
     ) {
         let picks = &handover.picks;
-        // `with_capacity` and `collect` would move its 3.5 KiB.
-        let mut batch: SmallVec<[queues::IncomingMessage<'_>; 32]> = SmallVec::new();
-        batch.reserve_exact(picks.len());
-        for nth in 0..picks.len() as u32 {
-            let index = picks.nth(nth);
-            let incoming = match batch.last() {
-                Some(before) => handover.batch.incoming_after(index, before),
-                None => handover.batch.incoming(index),
-            };
-            batch.push(incoming);
-        }
-        if self.is_store() {
-            batch.iter_mut().for_each(delayed::wait);
-        }
+        let picked = Picked { batch: &handover.batch, picks, are_to_wait: self.is_store() };
         let appended_before = fx.aftermath.appended_bytes;
-        let outcome = machine.publish(&batch, now_ms, fx);
+        let outcome = machine.publish(&picked, now_ms, fx);
         let written_bytes = fx.aftermath.appended_bytes - appended_before;
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
         let Some(confirms) = handover.confirms.take() else { return };
         confirms.written(written_bytes.into());
         for nth in outcome.rejected {
-            let entry = handover.batch.entry(picks.nth(nth));
-            confirms.reject(entry.group, entry.publish);
+            let (group, publish) = handover.batch.place(picks.nth(nth));
+            confirms.reject(group, publish);
         }
         if confirms.answered(outcome.log_position) {
             self.services().confirm_when_durable(&confirms);

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{HeldBody, IncomingMessage, MessageView};
+use queues::{HeldBody, IncomingMessage, IncomingMessages, MessageView};
 use wire::amqp091::is_same;
 
 use super::confirms::{ConfirmRange, ConfirmSink};
+use super::delayed;
 use crate::stages::{Began, Stage, Stages};
 
 /// A piece of the arena.
@@ -17,26 +18,33 @@ pub(crate) struct Piece {
     bytes: u32,
 }
 
-/// One message of a batch.
+/// What messages of a batch that follow each other, and go to the same queues, have in common: all but their bodies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Head {
     exchange: Piece,
     routing_key: Piece,
     properties: Piece,
-    body: Piece,
     annotations: Piece,
-    /// Index of the body among those that several queues share, the piece is empty then; `u32::MAX` is none.
-    shared: u32,
     /// `expiration` in milliseconds; `u64::MAX` is none.
     ttl_ms: u64,
     priority: u8,
     pub(crate) persistent: bool,
-    /// It differs from the entry before it in its body only, and goes to the same queues.
-    is_alike: bool,
-    /// Index of its confirm group in the batch's confirms; `u32::MAX` is none.
-    pub(crate) group: u32,
-    /// Publish sequence number within the group's channel.
-    pub(crate) publish: u64,
+    /// Index of their confirm group in the batch's confirms; `u32::MAX` is none.
+    group: u32,
+    /// Publish sequence number of the first of them within the group's channel; the others follow it.
+    publish: u64,
+    /// Index of the first of them.
+    first: u32,
+}
+
+/// What one message of a batch has for itself.
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    piece: Piece,
+    /// Index of the body among those that several queues share, the piece is empty then; `u32::MAX` is none.
+    shared: u32,
+    /// Index of its head.
+    head: u32,
 }
 
 /// Facts about a message that were read from its properties once.
@@ -47,8 +55,8 @@ pub(crate) struct Facts {
     pub(crate) ttl_ms: Option<u64>,
 }
 
-impl Entry {
-    /// Bytes of what it may have in common with others.
+impl Head {
+    /// Bytes of names and properties.
     pub(crate) fn head_bytes(&self) -> usize {
         (self.exchange.bytes + self.routing_key.bytes + self.properties.bytes) as usize
     }
@@ -63,7 +71,8 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     arena: Vec<u8>,
-    entries: Vec<Entry>,
+    heads: Vec<Head>,
+    bodies: Vec<Body>,
     /// Bodies that several queues share, and their bytes.
     shared: Vec<HeldBody>,
     shared_bytes: usize,
@@ -79,7 +88,16 @@ impl Batch {
 
     /// Messages gathered.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.bodies.len()
+    }
+
+    /// Makes room for so many messages like the newest one, with so many bytes of body each.
+    pub(crate) fn expect_alike(&mut self, count: usize, body_bytes: usize) {
+        self.bodies.reserve(count);
+        let is_shared = self.bodies.last().is_some_and(|body| body.shared != u32::MAX);
+        if !is_shared {
+            self.arena.reserve(count * body_bytes);
+        }
     }
 
     #[inline]
@@ -136,43 +154,35 @@ impl Batch {
         shared: Option<HeldBody>,
     ) -> u32 {
         // Piece by piece: an entry copied as a whole just after it was written waits for the processor's stores.
-        let latest = self.entries.last().map(|entry| (entry.exchange, entry.routing_key, entry.properties));
+        let latest = self.heads.last().map(|head| (head.exchange, head.routing_key, head.properties));
         let (exchange, routing_key, properties) = latest.unwrap_or_default();
         let exchange = self.add_or_share(message.exchange, exchange);
         let routing_key = self.add_or_share(message.routing_key, routing_key);
         let properties = self.add_or_share(message.properties, properties);
-        let (body, shared) = self.add_body(message.body, shared);
+        let (piece, shared) = self.add_body(message.body, shared);
         let annotations = self.add(annotations);
-        self.entries.push(Entry {
+        let first = self.bodies.len() as u32;
+        self.heads.push(Head {
             exchange,
             routing_key,
             properties,
-            body,
             annotations,
-            shared,
             ttl_ms: facts.ttl_ms.unwrap_or(u64::MAX),
             priority: facts.priority,
             persistent: facts.persistent,
-            is_alike: false,
             group: u32::MAX,
             publish: 0,
+            first,
         });
-        (self.entries.len() - 1) as u32
+        self.bodies.push(Body { piece, shared, head: (self.heads.len() - 1) as u32 });
+        first
     }
 
-    /// Copies a message in that differs from the newest one, whose entry was `like` before it was numbered, in its body only. `number` is
-    /// its place among the confirms.
+    /// Copies a message in that differs from the newest one in its body only; its number among the confirms, if it has one, is the next.
     #[inline]
-    pub(crate) fn push_alike(
-        &mut self,
-        like: &Entry,
-        body: &[u8],
-        shared: Option<HeldBody>,
-        number: Option<(u32, u64)>,
-    ) {
-        let (body, shared) = self.add_body(body, shared);
-        let (group, publish) = number.unwrap_or((u32::MAX, 0));
-        self.entries.push(Entry { body, shared, group, publish, is_alike: true, ..*like });
+    pub(crate) fn push_alike(&mut self, body: &[u8], shared: Option<HeldBody>) {
+        let (piece, shared) = self.add_body(body, shared);
+        self.bodies.push(Body { piece, shared, head: (self.heads.len() - 1) as u32 });
     }
 
     /// As [`Self::push_with`], of a message that is not numbered. `goes_the_same_way` when the one before it is for the same queues: then
@@ -185,82 +195,80 @@ impl Batch {
         shared: Option<HeldBody>,
         goes_the_same_way: bool,
     ) -> u32 {
-        let newest = self.entries.last().filter(|_| goes_the_same_way && shared.is_none()).copied();
-        let is_like = |like: &Entry| {
-            like.shared == u32::MAX
-                && like.facts() == facts
-                && self.is_alike(like, message)
-                && is_same(self.piece(like.annotations), annotations)
-        };
-        match newest.filter(is_like) {
-            Some(like) => self.push_alike(&like, message.body, None, None),
-            None => return self.push_with(message, facts, annotations, shared),
+        let is_alone = goes_the_same_way && shared.is_none();
+        let newest = self.bodies.last().filter(|newest| is_alone && newest.shared == u32::MAX);
+        let is_like = newest.is_some_and(|newest| {
+            let head = &self.heads[newest.head as usize];
+            head.facts() == facts
+                && self.is_like(head, message)
+                && is_same(self.piece(head.annotations), annotations)
+        });
+        if !is_like {
+            return self.push_with(message, facts, annotations, shared);
         }
-        (self.entries.len() - 1) as u32
+        self.push_alike(message.body, None);
+        (self.bodies.len() - 1) as u32
     }
 
-    /// Whether a message has the names and properties of an entry.
+    /// Whether a message has the names and properties of the newest one.
     #[inline]
-    pub(crate) fn is_alike(&self, entry: &Entry, message: MessageView<'_>) -> bool {
-        is_same(self.piece(entry.routing_key), message.routing_key)
-            && is_same(self.piece(entry.properties), message.properties)
-            && is_same(self.piece(entry.exchange), message.exchange)
+    pub(crate) fn is_like_newest(&self, message: MessageView<'_>) -> bool {
+        self.heads.last().is_some_and(|head| self.is_like(head, message))
     }
 
-    /// The newest message, before it has its place among the confirms.
-    pub(crate) fn newest(&self) -> Option<&Entry> {
-        self.entries.last()
+    #[inline]
+    fn is_like(&self, head: &Head, message: MessageView<'_>) -> bool {
+        is_same(self.piece(head.routing_key), message.routing_key)
+            && is_same(self.piece(head.properties), message.properties)
+            && is_same(self.piece(head.exchange), message.exchange)
     }
 
-    /// Gives the newest message its place among the confirms.
+    /// What the newest message has in common with others.
+    pub(crate) fn newest(&self) -> Option<&Head> {
+        self.heads.last()
+    }
+
+    /// Gives the newest message, which is like none before it, its place among the confirms.
     pub(crate) fn number_newest(&mut self, group: u32, publish: u64) {
-        let newest = self.entries.last_mut().expect("a message was pushed");
+        let newest = self.heads.last_mut().expect("a message was pushed");
         newest.group = group;
         newest.publish = publish;
     }
 
-    /// One entry.
-    #[inline]
-    pub(crate) fn entry(&self, index: u32) -> &Entry {
-        &self.entries[index as usize]
+    /// The place of a message among the confirms: its group, `u32::MAX` is none, and its number within it.
+    pub(crate) fn place(&self, index: u32) -> (u32, u64) {
+        let head = &self.heads[self.bodies[index as usize].head as usize];
+        (head.group, head.publish + u64::from(index - head.first))
     }
 
     /// One message as a queue takes it.
     #[inline]
     pub(crate) fn incoming(&self, index: u32) -> IncomingMessage<'_> {
-        let entry = self.entry(index);
-        let shared = self.shared.get(entry.shared as usize);
+        let body = &self.bodies[index as usize];
+        let head = &self.heads[body.head as usize];
+        let shared = self.shared.get(body.shared as usize);
         IncomingMessage {
             message: MessageView {
-                exchange: self.piece(entry.exchange),
-                routing_key: self.piece(entry.routing_key),
-                properties: self.piece(entry.properties),
-                body: shared.map_or(self.piece(entry.body), |held| &held.bytes),
+                exchange: self.piece(head.exchange),
+                routing_key: self.piece(head.routing_key),
+                properties: self.piece(head.properties),
+                body: shared.map_or(self.piece(body.piece), |held| &held.bytes),
             },
-            persistent: entry.persistent,
-            priority: entry.priority,
-            ttl_ms: entry.facts().ttl_ms,
-            annotations: self.piece(entry.annotations),
+            persistent: head.persistent,
+            priority: head.priority,
+            ttl_ms: head.facts().ttl_ms,
+            annotations: self.piece(head.annotations),
             shared,
-            is_alike: false,
+            is_alike: head.first != index,
         }
     }
 
-    /// As [`Self::incoming`], of the message before which the queue takes `before`.
+    /// The body of a message that is like the one before it, if no other queue shares it.
     #[inline]
-    pub(crate) fn incoming_after<'a>(
-        &'a self,
-        index: u32,
-        before: &IncomingMessage<'a>,
-    ) -> IncomingMessage<'a> {
-        let entry = self.entry(index);
-        if !entry.is_alike {
-            return self.incoming(index);
-        }
-        let shared = self.shared.get(entry.shared as usize);
-        let body = shared.map_or(self.piece(entry.body), |held| &held.bytes);
-        let message = MessageView { body, ..before.message };
-        IncomingMessage { message, shared, is_alike: true, ..*before }
+    fn alike(&self, index: u32) -> Option<&[u8]> {
+        let body = &self.bodies[index as usize];
+        let is_alike = self.heads[body.head as usize].first != index && body.shared == u32::MAX;
+        is_alike.then(|| self.piece(body.piece))
     }
 }
 
@@ -315,6 +323,37 @@ impl Picks {
             Picks::Range { count, .. } => *count as usize,
             Picks::List(list) => list.len(),
         }
+    }
+}
+
+/// Messages of a batch as a queue takes them.
+pub(crate) struct Picked<'a> {
+    /// The batch.
+    pub(crate) batch: &'a Batch,
+    /// Which messages of it.
+    pub(crate) picks: &'a Picks,
+    /// They go to the store of a delayed exchange.
+    pub(crate) are_to_wait: bool,
+}
+
+impl<'a> IncomingMessages<'a> for Picked<'a> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.picks.len()
+    }
+
+    #[inline]
+    fn message(&self, nth: usize) -> IncomingMessage<'a> {
+        let mut incoming = self.batch.incoming(self.picks.nth(nth as u32));
+        if self.are_to_wait {
+            delayed::wait(&mut incoming);
+        }
+        incoming
+    }
+
+    #[inline]
+    fn alike(&self, nth: usize) -> Option<&'a [u8]> {
+        self.batch.alike(self.picks.nth(nth as u32))
     }
 }
 
@@ -484,12 +523,12 @@ mod tests {
         };
         let mut batch = Batch::default();
         batch.push(view(b"one"), Facts { persistent: true, priority: 3, ttl_ms: Some(5) }, &[]);
-        let like = *batch.newest().unwrap();
-        assert!(batch.is_alike(&like, view(b"two")));
-        assert!(!batch.is_alike(&like, MessageView { properties: &[0, 1], ..view(b"two") }));
+        batch.number_newest(0, 6);
+        assert!(batch.is_like_newest(view(b"two")));
+        assert!(!batch.is_like_newest(MessageView { properties: &[0, 1], ..view(b"two") }));
         let bytes = batch.bytes();
-        batch.push_alike(&like, b"two", None, Some((0, 7)));
-        assert_eq!((batch.len(), batch.entry(1).group, batch.entry(1).publish), (2, 0, 7));
+        batch.push_alike(b"two", None);
+        assert_eq!((batch.len(), batch.place(0), batch.place(1)), (2, (0, 6), (0, 7)));
         assert_eq!(batch.bytes(), bytes + 3);
         let two = batch.incoming(1);
         assert_eq!(two.message, view(b"two"));
@@ -508,8 +547,8 @@ mod tests {
         let mut batch = Batch::default();
         let mut push = |key, facts, annotations: &[u8], same_way| {
             let index = batch.push_letter(view(key), facts, annotations, None, same_way);
-            let before = batch.incoming(index.saturating_sub(1));
-            let incoming = batch.incoming_after(index, &before);
+            let incoming = batch.incoming(index);
+            assert_eq!(batch.alike(index), incoming.is_alike.then_some(&b"body"[..]));
             assert_eq!((incoming.message, incoming.annotations), (view(key), annotations));
             assert_eq!((incoming.persistent, incoming.ttl_ms), (facts.persistent, facts.ttl_ms));
             incoming.is_alike

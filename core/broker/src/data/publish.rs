@@ -9,7 +9,7 @@ use routing::{Exchange, ExchangeKind, Passage};
 use stdx::ConnectionId;
 use wire::amqp091::{Edit, Properties, Property, ShortStr, rewrite};
 
-use super::batch::{Batch, BatchConfirms, Entry, Facts};
+use super::batch::{Batch, BatchConfirms, Facts, Head};
 use super::confirms::ConfirmSink;
 use super::handovers::Handovers;
 use super::reply::REPLY_QUEUE;
@@ -129,7 +129,6 @@ pub struct Publisher {
 struct Latest {
     /// Number of the channel.
     channel: u16,
-    entry: Entry,
     way: usize,
     queue_count: usize,
     /// Its group among the confirms, if it is to be confirmed.
@@ -222,7 +221,7 @@ impl Publisher {
             return self.publish_anew(channel, message);
         }
         let mut body = Some(message.body);
-        self.publish_alike(channel, || body.take())?;
+        self.publish_alike(channel, 1, || body.take())?;
         Ok(Routed::Yes)
     }
 
@@ -312,7 +311,7 @@ impl Publisher {
             latest.channel == channel.number
                 && latest.group.is_some() == channel.confirms.is_some()
                 && channel.routes.is_settled(&self.principal)
-                && self.batch.is_alike(&latest.entry, message.view())
+                && self.batch.is_like_newest(message.view())
         })
     }
 
@@ -322,20 +321,22 @@ impl Publisher {
     }
 
     /// As [`Self::publish`], of messages that differ in their bodies only from the latest one, of which [`Self::repeats`] is true.
-    /// Stops with the first that is refused, and where the batch is full: then there may be more.
+    /// Stops with the first that is refused, and where the batch is full: then there may be more. Room is made for `expected` of them.
     ///
     /// # Panics
     /// When there is no latest message.
     pub fn publish_alike<'b>(
         &mut self,
         channel: &mut PublishChannel,
+        expected: usize,
         mut next_body: impl FnMut() -> Option<&'b [u8]>,
     ) -> Result<(), Refused> {
         let latest = self.latest.as_ref().expect("it was asked for");
-        let Latest { way, queue_count, group, entry: like, .. } = *latest;
+        let Latest { way, queue_count, group, .. } = *latest;
+        let like = self.batch.newest().expect("the latest message is in it");
+        let is_persistent = like.persistent;
         let max = self.broker.options().message_size_max;
-        let (bytes_max, count_max) = self.alike_max(&like, queue_count);
-        let first = channel.latest_publish + 1;
+        let (bytes_max, count_max) = self.alike_max(like, queue_count);
         let from = self.batch.len() as u32;
         let mut count = 0;
         let mut refused = Ok(());
@@ -347,12 +348,15 @@ impl Publisher {
                 refused = Err(Refused::MessageTooLarge { size: body.len() as u64, max });
                 break;
             }
-            if like.persistent && self.broker.alarms().raised().has(Raised::STORAGE_FAILED) {
+            if is_persistent && self.broker.alarms().raised().has(Raised::STORAGE_FAILED) {
                 refused = Err(self.broker.alarms().refusal());
                 break;
             }
             let shared = self.broker.services().share(body, queue_count);
-            self.batch.push_alike(&like, body, shared, group.map(|group| (group, first + count)));
+            if count == 0 {
+                self.batch.expect_alike(expected, body.len());
+            }
+            self.batch.push_alike(body, shared);
             self.run.sizes.add(body.len());
             count += 1;
         }
@@ -371,7 +375,7 @@ impl Publisher {
 
     /// Bytes of a batch, and messages, from which on no more that are alike are added to it. One always may.
     #[inline]
-    fn alike_max(&self, like: &Entry, queue_count: usize) -> (usize, u64) {
+    fn alike_max(&self, like: &Head, queue_count: usize) -> (usize, u64) {
         let waiting_bytes_max = self.broker.alarms().waiting_bytes_max();
         if waiting_bytes_max == u64::MAX {
             return (BATCH_BYTES_MAX, u64::MAX);
@@ -493,15 +497,13 @@ impl Publisher {
         self.copies = self.copies.max(queue_count);
         let shared = self.broker.services().share(view.body, queue_count);
         let index = self.batch.push_with(view, extras.facts, extras.annotations, shared);
-        let entry = self.batch.newest().copied();
         let way = self.handovers.add(queues, index);
         if let Some((group, publish)) = number {
             self.batch.number_newest(group, publish);
         }
         if extras.repeats == Repeats::Yes && channel.routes.is_settled(&self.principal) {
             let group = number.map(|(group, _)| group);
-            self.latest =
-                entry.map(|entry| Latest { channel: channel.number, entry, way, queue_count, group });
+            self.latest = Some(Latest { channel: channel.number, way, queue_count, group });
         }
         Routed::Yes
     }

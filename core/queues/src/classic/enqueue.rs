@@ -1,33 +1,59 @@
 //! What comes in: past a lone consumer, refused, dropped as a duplicate, or into a block.
 
+use smallvec::SmallVec;
+
 use super::machine::{Classic, PublishOutcome, extends};
 use crate::arguments::Overflow;
 use crate::effects::{DeadReason, Effects};
-use crate::message::{IncomingMessage, MessageSeq};
+use crate::message::{Delivery, IncomingMessage, IncomingMessages, MessageSeq, MessageView};
+
+/// Messages passed to one consumer at once.
+const PASSED_RUN: usize = 64;
+
+/// Appends messages as they are passed on without having been queued.
+fn peek<'a>(
+    batch: &(impl IncomingMessages<'a> + ?Sized),
+    range: std::ops::Range<usize>,
+    run: &mut SmallVec<[Delivery<'a>; PASSED_RUN]>,
+) {
+    for nth in range {
+        let delivery = match (run.last(), batch.alike(nth)) {
+            (Some(before), Some(body)) => {
+                Delivery { message: MessageView { body, ..before.message }, ..*before }
+            }
+            _ => {
+                let IncomingMessage { message, annotations, .. } = batch.message(nth);
+                Delivery { seq: MessageSeq(0), redelivered: false, message, annotations }
+            }
+        };
+        run.push(delivery);
+    }
+}
 
 impl Classic {
     /// Enqueues a batch in order and serves consumers.
-    pub fn publish(
+    pub fn publish<'a>(
         &mut self,
-        batch: &[IncomingMessage<'_>],
+        batch: &(impl IncomingMessages<'a> + ?Sized),
         now_ms: u64,
         fx: &mut impl Effects,
     ) -> PublishOutcome {
-        self.tally.totals().published += batch.len() as u64;
+        self.tally.totals().published += batch.count() as u64;
         self.active_ms = now_ms;
         self.expire(now_ms, fx);
         let mut outcome = PublishOutcome::default();
         let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
         let mut duplicates = 0;
         let mut index = passed;
-        while let Some(incoming) = batch.get(index) {
-            if self.refuses(incoming, fx) {
+        while index < batch.count() {
+            let incoming = batch.message(index);
+            if self.refuses(&incoming, fx) {
                 outcome.rejected.push(index as u32);
-            } else if self.is_duplicate(incoming) {
+            } else if self.is_duplicate(&incoming) {
                 duplicates += 1;
             } else {
-                self.enqueue(incoming, now_ms);
-                index += self.enqueue_alike(&batch[index..]);
+                self.enqueue(&incoming, now_ms);
+                index += self.enqueue_alike(&incoming, batch, index + 1);
             }
             index += 1;
         }
@@ -35,7 +61,7 @@ impl Classic {
         if duplicates > 0 {
             outcome.log_position = outcome.log_position.max(self.latest_logged());
         }
-        self.trim(batch.len(), now_ms, fx);
+        self.trim(batch.count(), now_ms, fx);
         self.settle_log(fx);
         self.serve(now_ms, fx);
         self.expire(now_ms, fx);
@@ -45,23 +71,19 @@ impl Classic {
     }
 
     /// Hands messages straight to a lone no-ack consumer of an empty queue; returns how many were passed on.
-    fn pass_through(&mut self, batch: &[IncomingMessage<'_>], fx: &mut impl Effects) -> usize {
-        const RUN: usize = 64;
+    fn pass_through<'a>(
+        &mut self,
+        batch: &(impl IncomingMessages<'a> + ?Sized),
+        fx: &mut impl Effects,
+    ) -> usize {
         let mut passed = 0;
-        while passed < batch.len()
+        while passed < batch.count()
             && let Some((slot, alone)) = self.next_to_pass_to()
         {
-            let count = if alone { RUN.min(batch.len() - passed) } else { 1 };
+            let count = if alone { PASSED_RUN.min(batch.count() - passed) } else { 1 };
             let id = self.consumers.peek(slot).spec.id;
-            let run: smallvec::SmallVec<[crate::Delivery<'_>; RUN]> = batch[passed..passed + count]
-                .iter()
-                .map(|incoming| crate::Delivery {
-                    seq: MessageSeq(0),
-                    redelivered: false,
-                    message: incoming.message,
-                    annotations: incoming.annotations,
-                })
-                .collect();
+            let mut run = SmallVec::new();
+            peek(batch, passed..passed + count, &mut run);
             let taken = fx.deliver(id, &run);
             self.tally.totals().deliveries.delivered_no_ack += taken as u64;
             self.consumers.served(slot, taken as u32, taken < count);
@@ -137,18 +159,20 @@ impl Classic {
         }
     }
 
-    /// Enqueues messages behind the first of these, which is the newest of the queue, that are like it in everything but the body:
-    /// nothing has to be found out about them. Returns how many.
-    fn enqueue_alike(&mut self, batch: &[IncomingMessage<'_>]) -> usize {
-        let (newest, rest) = batch.split_first().expect("the newest is among them");
-        let is_alike = |next: &&IncomingMessage<'_>| next.is_alike && next.shared.is_none();
-        if newest.shared.is_some() || !rest.first().is_some_and(|next| is_alike(&next)) || !self.takes_alike()
-        {
+    /// Enqueues messages from `next` on that are like the newest of the queue, the one before them, in everything but the body: nothing
+    /// has to be found out about them. Returns how many.
+    fn enqueue_alike<'a>(
+        &mut self,
+        newest: &IncomingMessage<'_>,
+        batch: &(impl IncomingMessages<'a> + ?Sized),
+        next: usize,
+    ) -> usize {
+        let mut bodies = (next..batch.count()).map_while(|nth| batch.alike(nth)).peekable();
+        if newest.shared.is_some() || bodies.peek().is_none() || !self.takes_alike() {
             return 0;
         }
         let level = usize::from(newest.priority.min(self.config.max_priority));
         let block_bytes = self.backlog_block_bytes();
-        let bodies = rest.iter().take_while(is_alike).map(|next| next.message.body);
         let added = self.levels[level].push_alike(bodies, block_bytes);
         self.memory_bytes += added.stored_bytes;
         self.ready += u64::from(added.count);

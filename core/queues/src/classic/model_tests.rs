@@ -485,7 +485,7 @@ impl History {
                 is_alike: *is_alike,
             })
             .collect();
-        let outcome = self.queue.publish(&batch, now_ms, &mut self.referee);
+        let outcome = self.queue.publish(&batch[..], now_ms, &mut self.referee);
         self.referee.take_incoming();
         let refused: Vec<u32> = self.referee.refused.drain(..).map(|id| id - first_id).collect();
         assert_eq!(outcome.rejected, refused);

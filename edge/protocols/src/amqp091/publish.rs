@@ -69,7 +69,7 @@ impl Running {
         input: &[u8],
     ) -> Outcome<usize> {
         let payload_bytes_max = self.payload_bytes_max;
-        let Some((_, _)) = alike.next(input, payload_bytes_max) else { return Ok(0) };
+        let Some((_, first_bytes)) = alike.next(input, payload_bytes_max) else { return Ok(0) };
         // It may have been refused, and have been stopped by what it was answered.
         let is_stalled = self.is_stalled() || !self.pending.is_empty();
         let Some(channel) = self.channels.get(number).filter(|channel| {
@@ -82,7 +82,7 @@ impl Running {
             return Ok(0);
         }
         let mut taken = 0;
-        let published = self.publisher.publish_alike(&mut channel.publish, || {
+        let published = self.publisher.publish_alike(&mut channel.publish, input.len() / first_bytes, || {
             let (body, bytes) = alike.next(&input[taken..], payload_bytes_max)?;
             taken += bytes;
             Some(body)

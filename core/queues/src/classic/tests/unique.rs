@@ -66,7 +66,7 @@ fn a_duplicate_is_confirmed_no_earlier_than_what_it_repeats() {
     let properties = marked("a");
     let view = MessageView { properties: &properties, ..message(b"m").message };
     let mut publish =
-        || bench.queue.publish(&[IncomingMessage { message: view, ..message(b"") }], 0, &mut bench.world);
+        || bench.queue.publish(&[IncomingMessage { message: view, ..message(b"") }][..], 0, &mut bench.world);
     let first = publish();
     assert_eq!(publish(), first);
     assert!(first.log_position > 0);

@@ -95,16 +95,17 @@ pub fn encode_deliver(
 }
 
 /// Deliveries to one consumer, one after the other: of one that differs from the one before in its tag and body only, which is the
-/// rule, everything else is copied from there in one piece.
+/// rule, everything else is copied from an earlier one in one piece.
 #[derive(Debug)]
 pub struct DeliverRun<'a> {
     channel: u16,
     consumer_tag: &'a [u8],
     frame_size_max: usize,
-    latest: Option<Encoded<'a>>,
+    like: Option<Encoded<'a>>,
 }
 
-/// The delivery encoded last, if its body is in one frame.
+/// The delivery that those behind it are like, if its body is in one frame. Not always the latest: wide loads of what was written a moment
+/// ago in pieces wait until it is in the cache.
 #[derive(Debug)]
 struct Encoded<'a> {
     /// Where it begins in the output.
@@ -117,10 +118,10 @@ struct Encoded<'a> {
     body_bytes: usize,
 }
 
-/// Whether bytes are those of the delivery before: at the same place, as a rule.
+/// Whether bytes are those of an earlier delivery: at the same place, as a rule.
 #[inline]
-fn is_known(latest: &[u8], bytes: &[u8]) -> bool {
-    std::ptr::eq(latest, bytes) || is_same(latest, bytes)
+fn is_known(earlier: &[u8], bytes: &[u8]) -> bool {
+    std::ptr::eq(earlier, bytes) || is_same(earlier, bytes)
 }
 
 impl<'a> DeliverRun<'a> {
@@ -128,7 +129,7 @@ impl<'a> DeliverRun<'a> {
     #[inline]
     #[must_use]
     pub fn new(channel: u16, consumer_tag: &'a [u8], frame_size_max: usize) -> DeliverRun<'a> {
-        DeliverRun { channel, consumer_tag, frame_size_max, latest: None }
+        DeliverRun { channel, consumer_tag, frame_size_max, like: None }
     }
 
     /// As [`encode_deliver`]. From the first call to the last, `out` only grows.
@@ -151,15 +152,15 @@ impl<'a> DeliverRun<'a> {
         body: &[u8],
     ) {
         let at = out.len();
-        let is_alike = |latest: &&mut Encoded<'_>| {
-            latest.body_bytes == body.len()
-                && is_known(latest.exchange, exchange)
-                && is_known(latest.routing_key, routing_key)
-                && is_known(latest.properties_raw, properties_raw)
+        let is_alike = |like: &&Encoded<'_>| {
+            like.body_bytes == body.len()
+                && is_known(like.exchange, exchange)
+                && is_known(like.routing_key, routing_key)
+                && is_known(like.properties_raw, properties_raw)
         };
-        if let Some(latest) = self.latest.as_mut().filter(is_alike) {
-            out.reserve(latest.head_bytes + body.len() + 1);
-            out.extend_from_within(latest.at..latest.at + latest.head_bytes);
+        if let Some(like) = self.like.as_ref().filter(is_alike) {
+            out.reserve(like.head_bytes + body.len() + 1);
+            out.extend_from_within(like.at..like.at + like.head_bytes);
             // Behind the frame's head, the method's number, and the consumer tag with its length.
             let tag_at = at + FRAME_HEAD_BYTES + METHOD_KEY_BYTES + 1 + self.consumer_tag.len();
             out[tag_at..tag_at + 8].copy_from_slice(&delivery_tag.to_be_bytes());
@@ -168,7 +169,6 @@ impl<'a> DeliverRun<'a> {
                 out.extend_from_slice(body);
                 out.push(FRAME_END);
             }
-            latest.at = at;
             return;
         }
         let Self { channel, consumer_tag, frame_size_max, .. } = *self;
@@ -187,7 +187,7 @@ impl<'a> DeliverRun<'a> {
         let end_bytes = usize::from(!body.is_empty());
         let head_bytes = out.len() - at - body.len() - end_bytes;
         let is_whole = body.len() <= piece_bytes_max(frame_size_max);
-        self.latest = is_whole.then_some(Encoded {
+        self.like = is_whole.then_some(Encoded {
             at,
             head_bytes,
             exchange,

@@ -263,8 +263,8 @@ impl Batch {
         }
     }
 
-    /// The body of a message that is like the one before it, if no other queue shares it.
-    #[inline]
+    /// The body of a message that is like the one before it, if no other queue shares it. Inlined as [`Self::add_body`].
+    #[inline(always)]
     fn alike(&self, index: u32) -> Option<&[u8]> {
         let body = &self.bodies[index as usize];
         let is_alike = self.heads[body.head as usize].first != index && body.shared == u32::MAX;
@@ -351,7 +351,7 @@ impl<'a> IncomingMessages<'a> for Picked<'a> {
         incoming
     }
 
-    #[inline]
+    #[inline(always)]
     fn alike(&self, nth: usize) -> Option<&'a [u8]> {
         self.batch.alike(self.picks.nth(nth as u32))
     }
@@ -530,6 +530,7 @@ mod tests {
         batch.push_alike(b"two", None);
         assert_eq!((batch.len(), batch.place(0), batch.place(1)), (2, (0, 6), (0, 7)));
         assert_eq!(batch.bytes(), bytes + 3);
+        assert_eq!((batch.alike(0), batch.alike(1)), (None, Some(&b"two"[..])));
         let two = batch.incoming(1);
         assert_eq!(two.message, view(b"two"));
         assert_eq!((two.persistent, two.priority, two.ttl_ms), (true, 3, Some(5)));

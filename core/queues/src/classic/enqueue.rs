@@ -167,12 +167,13 @@ impl Classic {
         batch: &(impl IncomingMessages<'a> + ?Sized),
         next: usize,
     ) -> usize {
-        let mut bodies = (next..batch.count()).map_while(|nth| batch.alike(nth)).peekable();
-        if newest.shared.is_some() || bodies.peek().is_none() || !self.takes_alike() {
+        let is_next_alike = next < batch.count() && batch.alike(next).is_some();
+        if newest.shared.is_some() || !is_next_alike || !self.takes_alike() {
             return 0;
         }
         let level = usize::from(newest.priority.min(self.config.max_priority));
         let block_bytes = self.backlog_block_bytes();
+        let bodies = (next..batch.count()).map_while(|nth| batch.alike(nth));
         let added = self.levels[level].push_alike(bodies, block_bytes);
         self.memory_bytes += added.stored_bytes;
         self.ready += u64::from(added.count);

@@ -461,7 +461,16 @@ impl ChannelOutput {
 
     #[inline]
     fn has_window(&self, ack_required: bool) -> bool {
-        !ack_required || self.global_prefetch == 0 || self.global_outstanding < self.global_prefetch
+        self.window(ack_required) > 0
+    }
+
+    /// As many deliveries may be made before the limit of the whole channel is reached.
+    #[inline]
+    fn window(&self, ack_required: bool) -> usize {
+        if !ack_required || self.global_prefetch == 0 {
+            return usize::MAX;
+        }
+        self.global_prefetch.saturating_sub(self.global_outstanding) as usize
     }
 }
 
@@ -503,13 +512,14 @@ impl DeliverySink {
         let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
         let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return 0 };
         let ack_required = source.ack_required;
-        let bytes_before = bytes.len();
+        let (bytes_before, first_tag) = (bytes.len(), channel.latest_tag + 1);
+        let window = channel.window(ack_required);
         let (mut taken, mut redelivered) = (0, 0);
         let mut encoder = DeliverRun::new(source.channel, &source.tag, side.frame_size_max);
         for delivery in run {
             let body_bytes = delivery.message.body.len();
             if bytes.len() >= limit
-                || !channel.has_window(ack_required)
+                || taken >= window
                 || (body_bytes > LARGE_BYTES_MIN
                     && !self.large.claim(&mut side.large, body_bytes, &self.outbox))
             {
@@ -519,30 +529,30 @@ impl DeliverySink {
                 }
                 break;
             }
-            channel.latest_tag += 1;
             let message = &delivery.message;
             encoder.push(
                 bytes,
-                channel.latest_tag,
+                first_tag + taken as u64,
                 delivery.redelivered,
                 message.exchange,
                 message.routing_key,
                 message.properties,
                 message.body,
             );
-            if ack_required {
-                source.outstanding += 1;
-                channel.global_outstanding += 1;
-                let tag = channel.latest_tag;
-                channel.unacked.push(Entry {
-                    tag,
-                    seq: delivery.seq,
-                    source: index,
-                    delivered_ds: side.delivered_ds,
-                });
-            }
             taken += 1;
             redelivered += u64::from(delivery.redelivered);
+        }
+        channel.latest_tag += taken as u64;
+        if ack_required {
+            source.outstanding += taken as u32;
+            channel.global_outstanding += taken as u32;
+            let delivered_ds = side.delivered_ds;
+            channel.unacked.extend(run[..taken].iter().enumerate().map(|(nth, delivery)| Entry {
+                tag: first_tag + nth as u64,
+                seq: delivery.seq,
+                source: index,
+                delivered_ds,
+            }));
         }
         let counted = &mut channel.counted.deliveries;
         *(if ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack }) += taken as u64;

@@ -45,6 +45,13 @@ impl Unacked {
         self.live_count += 1;
     }
 
+    /// As [`Self::push`], of all these.
+    #[inline]
+    pub(crate) fn extend(&mut self, entries: impl ExactSizeIterator<Item = Entry>) {
+        self.live_count += entries.len();
+        self.entries.extend(entries);
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()
@@ -99,18 +106,25 @@ impl Unacked {
             live_count -= count as usize;
             each(first, count);
         };
-        for entry in self.entries.drain(..=index).filter(|entry| entry.source != SETTLED) {
-            match &mut run {
-                Some((first, count))
-                    if first.source == entry.source && first.seq.0 + u64::from(*count) == entry.seq.0 =>
-                {
-                    *count += 1;
+        // Both parts of the ring by themselves: draining it looks where it is for each entry.
+        let (front, back) = self.entries.as_slices();
+        let (front, back) =
+            (&front[..front.len().min(index + 1)], &back[..(index + 1).saturating_sub(front.len())]);
+        for part in [front, back] {
+            for entry in part.iter().filter(|entry| entry.source != SETTLED) {
+                match &mut run {
+                    Some((first, count))
+                        if first.source == entry.source && first.seq.0 + u64::from(*count) == entry.seq.0 =>
+                    {
+                        *count += 1;
+                    }
+                    _ => run.replace((*entry, 1)).into_iter().for_each(&mut end),
                 }
-                _ => run.replace((entry, 1)).into_iter().for_each(&mut end),
             }
         }
         run.into_iter().for_each(end);
         self.live_count = live_count;
+        self.entries.drain(..=index);
         self.trim();
         true
     }
@@ -220,6 +234,22 @@ mod tests {
         assert_eq!(runs, [(0, 5, 1), (0, 7, 1), (1, 8, 1), (0, 9, 1), (0, 11, 2)]);
         assert_eq!((unacked.len(), through(&mut unacked, 8)), (1, Some(vec![8])));
         assert!(!unacked.take_runs_through(8, |_, _| panic!("it was taken")));
+    }
+
+    #[test]
+    fn neighbours_are_taken_together_wherever_the_ring_ends() {
+        let neighbour = |tag| Entry { seq: MessageSeq(tag), ..entry(tag) };
+        let mut unacked = Unacked::default();
+        (1..=12).for_each(|tag| unacked.push(neighbour(tag)));
+        // Each turn takes five and adds five, so that the list lies across the end of its room in many ways.
+        for oldest in (1..500).step_by(5) {
+            let mut runs = Vec::new();
+            assert!(unacked.take_runs_through(oldest + 4, |first, count| runs.push((first.tag, count))));
+            assert_eq!(runs, [(oldest, 5)]);
+            unacked.extend([12, 13, 14, 15, 16].into_iter().map(|nth| neighbour(oldest + nth)));
+            assert_eq!(unacked.len(), 12);
+            assert!(unacked.iter().map(|entry| entry.tag).eq(oldest + 5..oldest + 17));
+        }
     }
 
     #[test]

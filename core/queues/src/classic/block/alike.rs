@@ -117,13 +117,14 @@ impl Block {
         let count = entries.iter().take(count as usize).take_while(|entry| entry.is_alike()).count();
         let follow = entries.get(1..).unwrap_or_default().iter().map(|entry| entry.offset as usize);
         let ends = follow.chain([bytes.len()]);
-        for ((seq, entry), end) in (before.seq.0 + 1..).zip(&entries[..count]).zip(ends) {
+        let alike = (before.seq.0 + 1..).zip(&entries[..count]).zip(ends).map(|((seq, entry), end)| {
             let message =
                 MessageView { body: &bytes[end - entry.body_bytes() as usize..end], ..before.message };
             let seq = MessageSeq(seq);
             let redelivered = self.marks.is_some() && self.is_redelivered(seq.number());
-            run.push(Delivery { seq, redelivered, message, ..before });
-        }
+            Delivery { seq, redelivered, message, ..before }
+        });
+        run.extend(alike);
         count as u64
     }
 

@@ -243,6 +243,16 @@ impl Logged {
         self.messages += messages;
     }
 
+    /// A state record has the messages: the log before it may be gone.
+    pub(crate) fn note_stated(&mut self) {
+        self.first_end = 0;
+    }
+
+    /// Whether a state record has the first of the messages, as far as that was noted.
+    pub(crate) fn is_stated(&self) -> bool {
+        self.messages > 0 && self.first_end == 0
+    }
+
     /// Bytes of the records that are of the block's messages: with priorities, blocks of several levels share one.
     pub(crate) fn own_bytes(&self) -> u32 {
         self.own_bytes

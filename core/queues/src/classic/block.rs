@@ -20,6 +20,9 @@ pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 /// The same in a long backlog, most of which is on disk: four times fewer blocks to remember.
 pub(crate) const BACKLOG_BLOCK_BYTES: usize = 4 * BLOCK_BYTES;
 
+/// The same of a block whose first messages a state record has, where there is hardly room to write it anew.
+pub(crate) const STATED_BYTES_MAX: usize = 16 * 1024;
+
 /// One message in a resident block.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -392,9 +395,19 @@ impl Block {
 
     /// Whether it takes more messages: its bytes are fewer than these.
     pub(crate) fn is_open(&self, bytes_max: usize) -> bool {
-        let data = self.content.as_ref().map(|content| &content.data);
+        let Some(Content { data: Data::Open(bytes), logged, .. }) = self.content.as_deref() else {
+            return false;
+        };
         let bodies_bytes = self.shared().map_or(0, BlockBodies::added_bytes);
-        matches!(data, Some(Data::Open(bytes)) if bytes.len() + bodies_bytes < bytes_max)
+        let bytes_max = if logged.is_stated() { bytes_max.min(STATED_BYTES_MAX) } else { bytes_max };
+        bytes.len() + bodies_bytes < bytes_max
+    }
+
+    /// A state record has its messages, which have no other copy: it takes no more of them than can stand in the next one, too.
+    pub(crate) fn note_stated(&mut self) {
+        if let Some(content) = &mut self.content {
+            content.logged.note_stated();
+        }
     }
 
     /// Whether more messages follow in the block, none of whose sizes is known one by one.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
+use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block, STATED_BYTES_MAX};
 use super::level::{Freed, Level};
 use super::machine::{Classic, Written};
 use crate::body::HeldBody;
@@ -15,7 +15,7 @@ use crate::message::{Flow, MessageSeq};
 use crate::record::{BlockPlace, RecordKind};
 
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
-const INLINE_BYTES_MAX: u32 = 16 * 1024;
+const INLINE_BYTES_MAX: u32 = STATED_BYTES_MAX as u32;
 
 /// The same of blocks that may stay in the log however far they are spread there: of very many queues each has one.
 const INLINE_SPREAD_BYTES_MAX: u32 = 4 * 1024;
@@ -560,6 +560,10 @@ impl Classic {
             });
             self.written = Written { bytes, messages: self.persistent };
             self.oldest_log = record.end;
+            if fx.spread() == Spread::Any {
+                let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
+                blocks.filter(|block| block.place().is_none()).for_each(Block::note_stated);
+            }
             let in_log = self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
             self.stated_end = in_log.map(|range| range.end()).fold(self.stated_end, u64::max);
         }

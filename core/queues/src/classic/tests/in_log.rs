@@ -143,6 +143,29 @@ fn where_there_is_hardly_room_blocks_stay_in_the_log_however_far_they_are_spread
 }
 
 #[test]
+fn where_there_is_hardly_room_what_a_state_record_has_is_not_written_anew_for_what_comes_after_it() {
+    for spread in [Spread::Any, Spread::Narrow] {
+        let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
+        bench.world.spread = spread;
+        let mut written_bytes = Vec::new();
+        for nth in 0..100 {
+            bench.publish(&[message(&vec![nth; 10_000])]);
+            if nth % 15 == 0 {
+                let logged = bench.world.log.len();
+                bench.disk.clear();
+                checkpoint(&mut bench, &[]);
+                let state = bench.world.log[logged..].iter().map(|(_, record)| record.len());
+                let blocks = bench.disk.values().map(|block| block.len());
+                written_bytes.push(state.chain(blocks).sum::<usize>());
+            }
+        }
+        let most_bytes = *written_bytes.iter().max().expect("some");
+        assert_eq!(most_bytes < 30_000, spread == Spread::Any, "{written_bytes:?}");
+        assert_eq!(bench.queue.counts().ready, 100);
+    }
+}
+
+#[test]
 fn a_block_that_is_spread_in_the_log_is_written_from_memory_when_it_has_to_leave_either() {
     let mut bench = spread_backlog();
     bench.queue.share_memory(128 << 10);

@@ -153,6 +153,8 @@ pub struct Alarms {
     are_letters_sent: AtomicBool,
     /// Bytes that the checkpointer is writing so that files can go.
     moved_bytes: AtomicU64,
+    /// See [`Alarms::spares_writes`].
+    spares_writes: AtomicBool,
     connections: Arc<Connections>,
     announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
@@ -246,6 +248,7 @@ impl Alarms {
             letters_left: AtomicU64::new(0),
             are_letters_sent: AtomicBool::new(false),
             moved_bytes: AtomicU64::new(0),
+            spares_writes: AtomicBool::new(false),
             sources,
             connections,
             announcer,
@@ -435,6 +438,24 @@ impl Alarms {
     pub(crate) fn moves_take(&self, bytes: u64) {
         self.moved_bytes.store(bytes, Ordering::Relaxed);
         self.take_from_letters(bytes);
+    }
+
+    /// Whether so much may be written, of a disk that is nearly full, because something else could be written in its place: without touching the
+    /// reserve. From now on the answer is what [`Self::spares_writes`] says.
+    pub(crate) fn affords(&self, bytes: u64, waiting_bytes: u64) -> bool {
+        let affords = !self.is_near_full() || bytes <= self.room_to_move(waiting_bytes);
+        self.spare_writes(!affords);
+        affords
+    }
+
+    /// From now on no more may be written than has to be, or it may.
+    pub(crate) fn spare_writes(&self, is_needed: bool) {
+        self.spares_writes.store(is_needed, Ordering::Relaxed);
+    }
+
+    /// Whether no more may be written than has to be.
+    pub(crate) fn spares_writes(&self) -> bool {
+        self.spares_writes.load(Ordering::Relaxed)
     }
 
     /// Something has made room: a disk that is nearly full is looked at now.

@@ -389,14 +389,6 @@ impl Queue {
         u64::from(self.state_bytes.load(Ordering::Relaxed)) + commitlog::RECORD_HEADER_BYTES as u64
     }
 
-    /// What a checkpoint of it would write now, bytes, about: looks at all of its blocks.
-    pub(crate) fn checkpoint_bytes(self: &Arc<Self>) -> u64 {
-        if self.oldest_log_position() == 0 {
-            return 0;
-        }
-        self.read_used(|machine, _| machine.checkpoint_bytes(self.spread())).unwrap_or(0)
-    }
-
     /// A record that ends at `position` was appended: the log is needed from there, whatever comes of the machine.
     pub(crate) fn appended(&self, position: u64) {
         if self.oldest_log.load(Ordering::Relaxed) == 0 {

@@ -281,9 +281,9 @@ impl Checkpointer {
         let mut state = self.0.0.lock();
         let is_short = state.disk_is_short;
         let has_place = |state: &mut _| {
-            parking_lot::MutexGuard::unlocked(state, || takes_place_for_oldest(services, oldest))
+            parking_lot::MutexGuard::unlocked(state, || has_place_for_oldest(services, oldest, is_short))
         };
-        if room.is_to_be_had(is_short) && (!is_short || has_place(&mut state)) {
+        if room.is_to_be_had(is_short) && has_place(&mut state) {
             return state.sealed.pop_front();
         }
         // Nothing changes soon where nothing happens.
@@ -408,13 +408,23 @@ impl Room {
     }
 }
 
-/// Whether there is room for what would be written so that the oldest file can go, which ends here; then it is taken. A state record is of
-/// all that a queue has, not only of what the file holds. What did not fit would have filled the disk in vain.
-fn takes_place_for_oldest(services: &Services, end: u64) -> bool {
-    let needing = services.all_queues().into_iter().filter(|queue| is_needed(queue, end));
-    let written =
-        services.bodies.bytes_to_move(end) + needing.map(|queue| queue.checkpoint_bytes()).sum::<u64>();
-    services.alarms.takes_place(written, services.waiting_bytes())
+/// Whether there is room for what would be written so that the oldest file can go, which ends here; while the disk is short of it, it is
+/// taken then. A state record is of all that a queue has, not only of what the file holds. What did not fit would have filled the disk in vain.
+fn has_place_for_oldest(services: &Services, end: u64, disk_is_short: bool) -> bool {
+    let alarms = &services.alarms;
+    if !disk_is_short && !alarms.is_near_full() {
+        alarms.spare_writes(false);
+        return true;
+    }
+    let mut needing = services.all_queues();
+    needing.retain(|queue| is_needed(queue, end));
+    let written = |spares_writes| {
+        let queues = needing.iter().map(|queue| queue.checkpoint_bytes(spares_writes));
+        services.bodies.bytes_to_move(end) + queues.sum::<u64>()
+    };
+    let (all, waiting) = (written(false), services.waiting_bytes());
+    let bytes = if alarms.affords(all, waiting) { all } else { written(true) };
+    !disk_is_short || alarms.takes_place(bytes, waiting)
 }
 
 /// Looks for the answers of the queues, and has shared bodies moved meanwhile. A queue whose segments cannot be synced never answers.
@@ -478,8 +488,14 @@ fn place_bytes(services: &Services) -> u64 {
 
 /// The same of kept files. The queues that leave them write a state record besides, and what goes with it.
 fn place_to_empty(services: &Services) -> u64 {
-    let queues = services.log_places.queues().into_iter().flatten();
-    place_bytes(services).saturating_sub(queues.map(|queue| queue.checkpoint_bytes()).sum())
+    let queues = services.log_places.queues();
+    let written = |spares_writes| {
+        queues.iter().flatten().map(|queue| queue.checkpoint_bytes(spares_writes)).sum::<u64>()
+    };
+    let all = written(false);
+    // As much for what is moved.
+    let affords_all = services.alarms.affords(all.saturating_mul(2), services.waiting_bytes());
+    place_bytes(services).saturating_sub(if affords_all { all } else { written(true) })
 }
 
 /// Bytes that are written to empty these files, at most.

@@ -185,6 +185,10 @@ impl Effects for CellEffects<'_> {
         self.queue.spread()
     }
 
+    fn is_short_of_room(&self) -> bool {
+        self.queue.is_short_of_room()
+    }
+
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
         self.queue.disk_asked();
         self.queue.services().write_block(self.queue, token, bytes);

@@ -72,6 +72,11 @@ pub trait Effects {
         Spread::Narrow
     }
 
+    /// Whether that may become [`Spread::Any`]: little of what comes is to be written anew then.
+    fn is_short_of_room(&self) -> bool {
+        false
+    }
+
     /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
     fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>);
 

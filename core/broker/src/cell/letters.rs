@@ -146,12 +146,30 @@ impl Queue {
         self.letter_factor.store(factor, Ordering::Relaxed);
     }
 
-    /// How far its blocks may be spread in the log that stay there. Where the disk is nearly full those of a queue that sends letters are not
-    /// written anew for what lies before them: there would be no room for letters, and they go as they die. What is only consumed is written: each
-    /// of several queues that took turns makes room for itself.
+    /// How far its blocks may be spread in the log that stay there.
     pub(crate) fn spread(&self) -> Spread {
-        let may_be_spread = self.services().alarms.is_near_full() && self.config().dead_letters;
-        if may_be_spread { Spread::Any } else { Spread::Narrow }
+        self.spread_for(self.services().alarms.spares_writes())
+    }
+
+    /// Whether its letters may come to depend on how little a checkpoint of it writes.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.services().alarms.is_near_full() && self.config().dead_letters
+    }
+
+    /// As [`Self::spread`], when no more may be written than has to be. Those of a queue that sends letters need not be written anew for what lies before
+    /// them: there would be no room for letters, and they go as they die. What is only consumed is written: each of several queues that took
+    /// turns makes room for itself.
+    fn spread_for(&self, spares_writes: bool) -> Spread {
+        if spares_writes && self.config().dead_letters { Spread::Any } else { Spread::Narrow }
+    }
+
+    /// What a checkpoint of it would write now, bytes, about, when no more may be written than has to be, or else: looks at all of its blocks.
+    pub(crate) fn checkpoint_bytes(self: &Arc<Self>, spares_writes: bool) -> u64 {
+        if self.oldest_log_position() == 0 {
+            return 0;
+        }
+        let spread = self.spread_for(spares_writes);
+        self.read_used(|machine, _| machine.checkpoint_bytes(spread)).unwrap_or(0)
     }
 
     /// Adds what it will write. What dies here is not settled: what is written of it is counted with its letters.
@@ -160,8 +178,9 @@ impl Queue {
             return;
         }
         let do_letters_leave = self.letter_factor.load(Ordering::Relaxed) > 0;
+        let spread = self.spread_for(true);
         self.read_used(|machine, _| {
-            promised.waiting_bytes += machine.checkpoint_bytes(self.spread());
+            promised.waiting_bytes += machine.checkpoint_bytes(spread);
             let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
             promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);
         });

@@ -163,7 +163,7 @@ impl super::Checkpointer {
             let Some(queue) = self.0.0.lock().sparse.next() else { break };
             // Without a lock: there may be many.
             let room = queue.read_used(|machine, _| machine.segment_room(free_bytes_max)).unwrap_or_default();
-            let needed_bytes = room.needed_bytes + if is_short { queue.checkpoint_bytes() } else { 0 };
+            let needed_bytes = room.needed_bytes + if is_short { queue.checkpoint_bytes(true) } else { 0 };
             if is_worth_it(room, free_bytes_max) && needed_bytes <= place_bytes {
                 bytes += room.free_bytes;
                 place_bytes -= needed_bytes;
@@ -174,6 +174,7 @@ impl super::Checkpointer {
             }
         }
         if is_short {
+            services.alarms.spare_writes(true);
             services.alarms.moves_take(written_bytes);
         }
         queues

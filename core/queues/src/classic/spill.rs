@@ -560,7 +560,7 @@ impl Classic {
             });
             self.written = Written { bytes, messages: self.persistent };
             self.oldest_log = record.end;
-            if fx.spread() == Spread::Any {
+            if fx.is_short_of_room() {
                 let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
                 blocks.filter(|block| block.place().is_none()).for_each(Block::note_stated);
             }

@@ -108,6 +108,9 @@ impl Effects for World {
     fn spread(&self) -> Spread {
         self.spread
     }
+    fn is_short_of_room(&self) -> bool {
+        self.spread == Spread::Any
+    }
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.kept.push((token, range));
     }

@@ -130,6 +130,10 @@ impl Effects for Referee {
         self.spread
     }
 
+    fn is_short_of_room(&self) -> bool {
+        self.spread == Spread::Any
+    }
+
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.left_in_log[0] += 1;
         self.jobs.push_back(DiskJob::Keep(token, range.end()));

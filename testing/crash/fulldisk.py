@@ -16,7 +16,8 @@ consumed makes room by itself, the publishers go on, and nothing is lost, out of
 message of every queue is held back, and after a SIGKILL on the full disk.
 
 Last, on 120 MB, a queue whose messages all expire and become dead letters, in one queue and in three: copies, on a disk that is full of what
-they are copies of. And on 20 MB small messages of a queue with a long name: what is logged of one is a small part of its letters. Who consumes the letters gets all of them, once and in order, and the publisher goes on.
+they are copies of. And on 20 MB small messages of a queue with a long name: what is logged of one is a small part of its letters. And of ten queues on
+20 MB and forty on 60 MB that took turns: the log's oldest file has something of each. Who consumes the letters gets all of them, once and in order, and the publishers go on.
 
     fulldisk.py --warren target/release/warren [--mb 200]
 
@@ -45,6 +46,7 @@ DEADLINE_S = 60
 CROWD = [(f"crowd.{nth}", size) for nth, size in enumerate([2_000, 20_000, 200_000] * 2)]
 DYING, DEAD, TTL_MS = "fulldisk.dying", "fulldisk.dead", 8_000
 LONG = DYING.ljust(200, ".")  # stands several times in the history of each of its dead letters
+APART = 1 << 40               # numbers of two publishers of the same test
 QUIET_S = 2                  # a crowd that is not confirmed anything for so long has filled the disk
 
 
@@ -63,6 +65,7 @@ class Publisher:
         self.raw.socket.setblocking(False)
         self.first, self.sent, self.outgoing = first, 0, bytearray()
         self.acked, self.nacked, self.told = set(), set(), []
+        self.answered_to = 0      # all tags up to this one
         self.moved = time.monotonic()
 
     def turn(self, more=True, wait_s=0.02):
@@ -94,8 +97,9 @@ class Publisher:
             self.moved = time.monotonic()
             tag, multiple = struct.unpack_from(">QB", payload, 4)
             known = self.acked if ids == amqp.ACK else self.nacked
-            lowest = min(set(range(1, tag + 1)) - self.acked - self.nacked) if multiple & 1 else tag
-            known.update(set(range(lowest, tag + 1)) - self.acked - self.nacked)
+            tags = range(self.answered_to + 1, tag + 1) if multiple & 1 else [tag]
+            known.update(tag for tag in tags if tag not in self.acked and tag not in self.nacked)
+            self.answered_to = tag if multiple & 1 else self.answered_to
         elif ids == amqp.BLOCKED:
             self.told.append(payload[5:5 + payload[4]].decode())
         elif ids == amqp.UNBLOCKED:
@@ -369,9 +373,9 @@ class Crowd(FullDisk):
 
 
 class Dying(FullDisk):
-    """What fills the disk dies, all of it, and goes to some queues."""
+    """What fills the disk dies, all of it, and goes to some queues; it is of one queue, or of several that took turns."""
 
-    def run(self, copies, body_bytes, dying=DYING, window=WINDOW):
+    def run(self, copies, body_bytes, dying=DYING, window=WINDOW, sources=1):
         self.begin = time.monotonic()
         self.broker.start()
         setup = amqp.Raw(self.broker.url)
@@ -381,25 +385,45 @@ class Dying(FullDisk):
         for queue in taken:
             setup.declare_queue(1, queue)
             setup.bind(1, queue, DEAD, "")
-        setup.declare_queue(1, dying, arguments={"x-message-ttl": TTL_MS, "x-dead-letter-exchange": DEAD})
-        publisher = Publisher(self.broker.url, 0, dying, body_bytes, window)
-        publisher.until("told that the disk is low", lambda: publisher.told)
-        self.say(f"the disk is full after {len(publisher.acked)} messages")
+        queues = [dying] if sources == 1 else [f"{dying}.{nth}" for nth in range(sources)]
+        for queue in queues:
+            setup.declare_queue(1, queue, arguments={"x-message-ttl": TTL_MS, "x-dead-letter-exchange": DEAD})
+        self.publishers = [Publisher(self.broker.url, nth * APART, queue, body_bytes, window) for nth, queue in enumerate(queues)]
+        self.fill()
         time.sleep(TTL_MS / 1000)
+        self.take(taken)
+        for queue, letters in taken.items():
+            for publisher in self.publishers:
+                own = [letter for letter in letters if letter // APART == publisher.first // APART]
+                if own != list(range(publisher.first, publisher.first + publisher.sent)):
+                    raise Violation(f"{queue}: {publisher.sent} were sent, {len(own)} letters came, {len(set(own))} of them different, or not in order")
+        self.finish()
+        print(f"{self.sent()} messages of {sources} queues died on a full disk and went where dead letters go, each once to each of {copies} queues")
+
+    def sent(self):
+        return sum(publisher.sent for publisher in self.publishers)
+
+    def fill(self):
+        end = time.monotonic() + DEADLINE_S
+        while not all(publisher.told for publisher in self.publishers):
+            if time.monotonic() > end:
+                raise Violation(f"{self.sent()} messages were sent in {DEADLINE_S} s, and not every publisher was told that the disk is low")
+            for publisher in self.publishers:
+                publisher.turn(wait_s=0.02 / len(self.publishers))
+        self.say(f"the disk is full after {sum(len(publisher.acked) for publisher in self.publishers)} messages")
+
+    def take(self, taken):
+        """Consumes all letters; what was sent is confirmed then."""
         consumers = [Consumer(self.broker.url, queue, taken[queue]) for queue in taken]
         end = time.monotonic() + DEADLINE_S
-        while any(len(letters) < publisher.sent for letters in taken.values()) or not publisher.all_confirmed():
+        while any(len(letters) < self.sent() for letters in taken.values()) or not all(it.all_confirmed() for it in self.publishers):
             if time.monotonic() > end:
-                come = [len(letters) for letters in taken.values()]
-                raise Violation(f"after {DEADLINE_S} s {come} letters of {publisher.sent} messages have come, {len(publisher.acked)} are confirmed")
+                come, confirmed = [len(letters) for letters in taken.values()], sum(len(it.acked) for it in self.publishers)
+                raise Violation(f"after {DEADLINE_S} s {come} letters of {self.sent()} messages have come, {confirmed} are confirmed")
             for consumer in consumers:
                 consumer.turn()
-            publisher.turn(more=False, wait_s=0)
-        for queue, letters in taken.items():
-            if letters != list(range(publisher.sent)):
-                raise Violation(f"{queue}: {publisher.sent} were sent, {len(letters)} letters came, {len(set(letters))} of them different, or not in order")
-        self.finish()
-        print(f"{publisher.sent} messages died on a full disk and went where dead letters go, each once to each of {copies} queues")
+            for publisher in self.publishers:
+                publisher.turn(more=False, wait_s=0)
 
 
 def mounted(mb):
@@ -423,7 +447,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40))]:
         folder = mounted(mb)
         if folder is None:
             return 0

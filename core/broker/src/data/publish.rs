@@ -119,6 +119,8 @@ pub struct Publisher {
     run: Run,
     latest: Option<Latest>,
     has_published: bool,
+    /// Whether it has since that was last asked.
+    is_publishing: bool,
     /// As many queues as a message of the batch goes to at most.
     copies: usize,
     /// Whether log and segments are to be asked whether they take more before the next message.
@@ -196,6 +198,7 @@ impl Publisher {
             run: Run::default(),
             latest: None,
             has_published: false,
+            is_publishing: false,
             copies: 0,
             is_to_look: false,
         }
@@ -434,7 +437,7 @@ impl Publisher {
         channel: &mut PublishChannel,
         message: &Incoming<'_>,
     ) -> Result<Inspected, Refused> {
-        (self.latest, self.has_published) = (None, true);
+        (self.latest, self.has_published, self.is_publishing) = (None, true, true);
         channel.routes.enter(&self.principal, message.exchange)?;
         let properties = Properties::new(message.properties);
         let rewritten = match properties.has(Property::ReplyTo) {
@@ -573,6 +576,12 @@ impl Publisher {
         {
             self.broker.services().confirm_when_durable(&confirms);
         }
+    }
+
+    /// Whether anything was published since this was last asked.
+    #[inline]
+    pub fn take_is_publishing(&mut self) -> bool {
+        std::mem::take(&mut self.is_publishing)
     }
 
     /// Ready when queues and log can take more; otherwise wakes the task later. The session stops reading meanwhile.

@@ -58,6 +58,8 @@ pub(crate) struct Running {
     pub(crate) spare_body: Vec<u8>,
     pub(crate) has_freed_window: bool,
     pub(crate) publisher_full: bool,
+    /// What the latest read brought was published, some of it.
+    pub(crate) is_publishing: bool,
     pub(crate) output_full: bool,
     pub(crate) alarm: Alarm,
     /// The client understands connection.blocked (B10).
@@ -162,6 +164,7 @@ impl Running {
             self.resume_paused();
         }
         self.publisher_full = self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
+        self.is_publishing = self.publisher.take_is_publishing();
         let mut output = self.sink.outbox.lock();
         self.output_full = output.is_full();
         self.active_latest = 0;
@@ -215,10 +218,11 @@ impl Running {
     }
 
     /// Alarms have gone on or off (B27). Only when all are off does a connection that was stopped go on; others are told
-    /// nothing, but for those that wait because of what they have published: they would not come to their next message.
+    /// nothing, but for those that wait because of what they have published: they would not come to their next message. Those that wait
+    /// because of what they settle make room.
     pub(crate) fn alarm(&mut self, raised: Raised) {
         self.alarm.raised = raised;
-        if raised.blocks() && self.publisher_full && !self.alarm.holds {
+        if raised.blocks() && self.publisher_full && self.is_publishing && !self.alarm.holds {
             self.stop_for_alarm();
         }
         if !raised.blocks() && self.alarm.holds {

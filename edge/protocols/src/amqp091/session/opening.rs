@@ -100,6 +100,7 @@ impl Session {
             active_latest: 0,
             has_freed_window: false,
             publisher_full: false,
+            is_publishing: false,
             output_full: false,
             alarm: Alarm::default(),
             blocked_capability: self.client.blocked,

@@ -232,6 +232,30 @@ fn full_disk(is_seen: bool) {
     assert_eq!(client.ready("q"), 5);
 }
 
+#[test]
+fn who_waits_because_of_what_it_settles_is_not_held_by_an_alarm() {
+    let world = World::new();
+    let mut client = confirming(&world);
+    client.send(&persistent());
+    // As if so much waited to be stored that nothing is read, neither what is published nor acks.
+    let is_held = |client: &mut Client| {
+        let running = client.session.running.as_mut().expect("it is open");
+        running.publisher_full = true;
+        running.alarm(Raised::DISK);
+        let holds = running.alarm.holds;
+        running.alarm(Raised::default());
+        holds
+    };
+    assert!(is_held(&mut client), "it has published");
+    let _told_and_confirmed = [(); 3].map(|()| client.frame());
+    client.method(1, get("q", false));
+    client.wait("basic.get-ok");
+    let _content = (client.frame(), client.frame());
+    client.ack(1, false);
+    assert!(!is_held(&mut client), "it makes room");
+    assert_eq!(client.ready("q"), 0);
+}
+
 /// `q` with a confirming channel before it.
 fn confirming(world: &World) -> Client {
     let mut client = world.channel();

@@ -183,6 +183,8 @@ fn bring_up_queues(inner: &Inner, contents: Contents, lost: &HashMap<QueueId, mi
     let queues = inner.follow_all(&inner.writer.lock().state, contents);
     missing::close_queues(&queues, lost);
     inner.services.bodies.recovered();
+    // Before any queue has a turn: letters would not know that there is hardly room for them.
+    inner.services.alarms.look();
     start_all_clocks(&queues);
     let services = &inner.services;
     services.seen_files.remove_unknown();
@@ -354,7 +356,6 @@ fn start_threads(inner: &Arc<Inner>) -> std::io::Result<()> {
         services.seen_files.run(&services);
     })?;
     let services = inner.services.clone();
-    services.alarms.look();
     let alarms = platform::thread::spawn_or_abort("alarms", move || {
         services.alarms.run(&*services.clock, || {
             services.relieve_queues();

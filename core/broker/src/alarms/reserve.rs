@@ -157,10 +157,13 @@ impl Reserve {
         } else {
             (room / PART).min(BYTES_MAX)
         };
+        // What the latest start took of it, the next one needs as well.
+        let wanted = if room >= KEPT_BYTES { wanted.max(KEPT_BYTES) } else { wanted };
+        let is_missed = before < KEPT_BYTES && wanted >= KEPT_BYTES;
         if is_plenty {
             self.cut(&mut held, 0);
             held.whole_bytes = 0;
-        } else if wanted / 2 > before || (held.is_full && wanted > before + GIVEN_BYTES_MIN) {
+        } else if is_missed || wanted / 2 > before || (held.is_full && wanted > before + GIVEN_BYTES_MIN) {
             self.grow(&mut held, wanted);
         }
         let is_bounded = !is_plenty || held.bytes > 0;

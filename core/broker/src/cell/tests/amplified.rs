@@ -122,6 +122,36 @@ fn letters_to_three_queues_leave_room_on_a_full_disk_and_go_on_as_consumers_make
 }
 
 #[test]
+fn starts_send_no_more_letters_than_there_is_room_for() {
+    let mut small = Small::new(3);
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"amq.fanout").push_i64("x-message-ttl", 1000);
+    let source = small.declare("source", arguments.as_table());
+    let mut sent = 0;
+    while !small.broker.alarms().raised().has(Raised::DISK_FULL) {
+        small.publish_some(sent..sent + 16);
+        sent += 16;
+    }
+    small.clock.advance(Duration::from_secs(2));
+    source.submit(Event::Tick);
+    for _ in 0..20 {
+        small.driver.run_until_idle();
+        small.clock.advance(Duration::from_secs(1));
+    }
+    assert!(ready(&small.queues[0]) > 0 && ready(&source) > 0, "some are sent");
+    drop(source);
+    let (disk, clock) = (small.disk.clone(), small.clock.clone());
+    drop(small);
+    let letters: Vec<u64> = (0..10)
+        .map(|_| {
+            let (_broker, _driver, principal) = driven_on(&disk, &clock, FileSizes::default());
+            ready(&principal.vhost.queue(b"0").expect("it is there"))
+        })
+        .collect();
+    assert!(letters[9] < letters[4] + 5, "{letters:?} letters, from start to start");
+}
+
+#[test]
 fn letters_leave_room_for_being_written_anew_where_they_lie_between_those_of_other_queues() {
     let mut small = Small::new(3);
     let mut arguments = TableBuf::new();

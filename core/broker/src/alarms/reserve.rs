@@ -267,6 +267,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_start_takes_of_it_is_taken_back_however_little_is_left() {
+        let disk = disk(40 * MB);
+        assert_eq!(look(&reserve(&disk), 0), 10 * MB);
+        disk.set_space_bytes(Some(11 * MB + MB / 2));
+        let next = reserve(&disk);
+        assert!(next.give_way_to_start(MB + MB / 2) && next.held_bytes() == 0);
+        disk.set_space_bytes(Some(MB + MB / 2));
+        assert_eq!(look(&next, 0), MB, "half of what is free would be too little for the start after it");
+    }
+
+    #[test]
     fn it_is_there_while_the_disk_is_short_and_bounds_what_waits() {
         let disk = disk(2000 * MB);
         let reserve = reserve(&disk);

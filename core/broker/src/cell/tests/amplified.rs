@@ -62,6 +62,20 @@ impl Small {
         self.driver.run_until_idle();
     }
 
+    /// A queue whose messages fill the disk and have all expired; and how many they are.
+    fn fill_with_mortals(&mut self) -> (Arc<Queue>, u32) {
+        let mut arguments = TableBuf::new();
+        arguments.push_str("x-dead-letter-exchange", b"amq.fanout").push_i64("x-message-ttl", 1000);
+        let source = self.declare("source", arguments.as_table());
+        let mut sent = 0;
+        while !self.broker.alarms().raised().has(Raised::DISK_FULL) {
+            self.publish_some(sent..sent + 16);
+            sent += 16;
+        }
+        self.clock.advance(Duration::from_secs(2));
+        (source, sent)
+    }
+
     /// Bytes that are free, and those in reserve.
     fn left_bytes(&self) -> u64 {
         let reserve = self.disk.open(Path::new("/data/warren.reserve"), OpenMode::Read);
@@ -96,15 +110,7 @@ fn message<'a>(exchange: &'a [u8], routing_key: &'a [u8], body: &'a [u8]) -> Inc
 #[test]
 fn letters_to_three_queues_leave_room_on_a_full_disk_and_go_on_as_consumers_make_some() {
     let mut small = Small::new(3);
-    let mut arguments = TableBuf::new();
-    arguments.push_str("x-dead-letter-exchange", b"amq.fanout").push_i64("x-message-ttl", 1000);
-    let source = small.declare("source", arguments.as_table());
-    let mut sent = 0;
-    while !small.broker.alarms().raised().has(Raised::DISK_FULL) {
-        small.publish_some(sent..sent + 16);
-        sent += 16;
-    }
-    small.clock.advance(Duration::from_secs(2));
+    let (source, sent) = small.fill_with_mortals();
     let mut got = [(); 3].map(|()| Vec::new());
     for _ in 0..200 {
         source.submit(Event::Tick);
@@ -124,15 +130,7 @@ fn letters_to_three_queues_leave_room_on_a_full_disk_and_go_on_as_consumers_make
 #[test]
 fn starts_send_no_more_letters_than_there_is_room_for() {
     let mut small = Small::new(3);
-    let mut arguments = TableBuf::new();
-    arguments.push_str("x-dead-letter-exchange", b"amq.fanout").push_i64("x-message-ttl", 1000);
-    let source = small.declare("source", arguments.as_table());
-    let mut sent = 0;
-    while !small.broker.alarms().raised().has(Raised::DISK_FULL) {
-        small.publish_some(sent..sent + 16);
-        sent += 16;
-    }
-    small.clock.advance(Duration::from_secs(2));
+    let (source, _) = small.fill_with_mortals();
     source.submit(Event::Tick);
     for _ in 0..20 {
         small.driver.run_until_idle();

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use platform::{Clock, Disk, Memory, profile};
+use queues::FirstPlace;
 
 use crate::announcements::events::Announcer;
 use crate::checkpointer::Checkpointer;
@@ -19,10 +20,12 @@ use crate::connections::Connections;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 
+mod front;
 mod limits;
 mod release;
 mod reserve;
 
+use front::Front;
 pub use limits::{DiskLimit, MemoryLimit, size_bytes};
 use release::MemoryRelease;
 use reserve::Reserve;
@@ -149,6 +152,10 @@ pub struct Alarms {
     reserve: Reserve,
     /// While the disk is short of room: bytes of dead letters that may still be written, by the latest look.
     letters_left: AtomicU64,
+    /// The same when that look was over.
+    letters_given: AtomicU64,
+    /// Whose they may be.
+    letters_front: Front,
     /// Some were sent since then.
     are_letters_sent: AtomicBool,
     /// Bytes that the checkpointer is writing so that files can go.
@@ -246,6 +253,8 @@ impl Alarms {
             wake: Condvar::new(),
             reserve: Reserve::new(sources.disk.clone(), &sources.data_dir),
             letters_left: AtomicU64::new(0),
+            letters_given: AtomicU64::new(0),
+            letters_front: Front::default(),
             are_letters_sent: AtomicBool::new(false),
             moved_bytes: AtomicU64::new(0),
             spares_writes: AtomicBool::new(false),
@@ -376,15 +385,19 @@ impl Alarms {
     }
 
     /// As many bytes of dead letters may be written before this is asked again: where little is free no more than leave room for what
-    /// consumers settle, and only a part of that, because several queues ask at once. `u64::MAX` while there is plenty.
+    /// consumers settle, and only a part of that, because several queues ask at once. Nothing for those whose first messages, which
+    /// are at `place`, would die before others whose turn it is. `u64::MAX` while there is plenty.
     #[inline]
-    pub(crate) fn room_for_letters(&self) -> u64 {
+    pub(crate) fn room_for_letters(&self, place: impl FnOnce() -> Option<FirstPlace>) -> u64 {
         if self.raised().has(Raised::LOG_WAITS) {
             return 0;
         }
         let waiting_bytes_max = self.waiting_bytes_max();
         if waiting_bytes_max == u64::MAX {
             return u64::MAX;
+        }
+        if !self.letters_front.admits(place()) {
+            return 0;
         }
         self.letters_left.load(Ordering::Relaxed).div_ceil(LETTERS_PART).min(waiting_bytes_max)
     }
@@ -401,6 +414,11 @@ impl Alarms {
             self.are_letters_sent.store(true, Ordering::Relaxed);
             self.take_from_letters(bytes);
         }
+    }
+
+    /// Messages of a queue die, or wait to, of which the first are here.
+    pub(crate) fn letters_come_from(&self, place: FirstPlace) {
+        self.letters_front.note(place);
     }
 
     fn take_from_letters(&self, bytes: u64) {
@@ -530,7 +548,14 @@ impl Alarms {
         let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
         let room_bytes = spare_bytes.saturating_sub(taken) / LETTER_WRITES;
         let left_bytes = if room_bytes < LETTERS_BYTES_MIN { 0 } else { room_bytes };
-        self.letters_left.store(left_bytes, Ordering::Relaxed);
+        let unused_bytes = self.letters_left.swap(left_bytes, Ordering::Relaxed);
+        let given_bytes = self.letters_given.swap(left_bytes, Ordering::Relaxed);
+        if room_bytes >= self.reserve.whole_bytes() {
+            self.letters_front.open();
+        } else if given_bytes > 0 {
+            // Else nobody was told, and nobody has said where he is.
+            self.letters_front.follow(self.log_file_bytes_max(), unused_bytes < given_bytes);
+        }
         state.do_letters_wait = promised.do_letters_wait && self.is_near_full();
         let is_calm = !state.do_letters_wait && !promised.are_letters_out;
         state.calm_looks = if is_calm { (state.calm_looks + 1).min(CALM_LOOKS) } else { 0 };

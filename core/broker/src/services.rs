@@ -15,7 +15,7 @@ use std::time::Duration;
 use commitlog::{Log, Position, SegmentIo};
 use parking_lot::Mutex;
 use platform::{Clock, Random};
-use queues::{BlockPlace, BlockToken, Gone, HeldBody, Holes, RecordKind};
+use queues::{BlockPlace, BlockToken, FirstPlace, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Promised, Raised};
@@ -262,14 +262,14 @@ impl Services {
     /// A look at the disk is over: the log follows, and letters that wait for room.
     pub(crate) fn looked_at_disk(&self) {
         self.log.limit_files(self.alarms.log_file_bytes_max());
-        if self.room_for_letters() > 0 {
+        if self.room_for_letters(|| None) > 0 {
             self.waiting.wake_letters();
         }
     }
 
     /// As many bytes of dead letters may be written now, see [`Alarms::room_for_letters`]. A log that has failed never stores any.
-    pub(crate) fn room_for_letters(&self) -> u64 {
-        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters() }
+    pub(crate) fn room_for_letters(&self, place: impl FnOnce() -> Option<FirstPlace>) -> u64 {
+        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters(place) }
     }
 
     /// Whether queues wait for that.

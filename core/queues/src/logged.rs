@@ -73,6 +73,15 @@ impl Place {
     }
 }
 
+/// What has to go on disk before anything of a queue does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstPlace {
+    /// This segment of the queue.
+    Segment(u64),
+    /// The file of the message log that has this position.
+    Log(u64),
+}
+
 /// A block in the log, to be put together again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedBlock {
@@ -241,6 +250,11 @@ impl Logged {
         self.own_bytes = self.own_bytes.saturating_add(bytes);
         self.end = record.end;
         self.messages += messages;
+    }
+
+    /// Where the record of the first begins, as far as that was noted.
+    pub(crate) fn start(&self) -> Option<u64> {
+        (self.messages > 0).then_some(self.start)
     }
 
     /// A state record has the messages: the log before it may be gone.

@@ -125,6 +125,11 @@ impl Reserve {
         self.held.lock().bytes.saturating_sub(KEPT_BYTES)
     }
 
+    /// As large as it was since there was plenty of room.
+    pub(super) fn whole_bytes(&self) -> u64 {
+        self.held.lock().whole_bytes
+    }
+
     #[cfg(test)]
     fn held_bytes(&self) -> u64 {
         self.held.lock().bytes

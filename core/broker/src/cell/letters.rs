@@ -51,7 +51,11 @@ impl Queue {
             return true;
         }
         let services = self.services();
-        let room_bytes = if machine.persistent() > 0 { services.room_for_letters() } else { u64::MAX };
+        let room_bytes = if machine.persistent() > 0 {
+            services.room_for_letters(|| machine.first_place())
+        } else {
+            u64::MAX
+        };
         let await_room = room_bytes == 0;
         if await_room && self.waiting.hold_for_room() {
             services.await_room_for_letters(MayDie::waker(self, Waiting::has_room));
@@ -64,6 +68,15 @@ impl Queue {
         }
         machine.let_letters_wait(!await_room && self.letters_wait());
         !await_room
+    }
+
+    /// Says where messages die here, or wait to, while little room is left for their letters.
+    pub(super) fn note_dying(&self, machine: &Classic, has_letters: bool, now_ms: u64) {
+        let alarms = &self.services().alarms;
+        let may_matter = machine.config().dead_letters && alarms.is_near_full();
+        if may_matter && (has_letters || machine.has_dying(now_ms)) {
+            machine.first_place().into_iter().for_each(|place| alarms.letters_come_from(place));
+        }
     }
 
     /// Whether no more messages should die for now, because so many letters wait or so much is to be stored.

@@ -123,13 +123,15 @@ impl Queue {
             // What it had was used up: there may be more.
             self.inbox.lock().push(Event::Tick);
         }
+        let letters = aftermath.take_letters();
+        self.note_dying(&state.machine, !letters.is_empty(), now_ms);
         self.note_held_bytes(state);
         self.count_segment_room(state);
         self.pace(state);
         self.watch(state, now_ms);
         self.let_rest(&mut held);
         // While nobody else can run the machine: letters leave in the order in which they died.
-        self.post_letters(aftermath.take_letters());
+        self.post_letters(letters);
         Some(Turn::Worked(aftermath))
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use queues::SegmentRoom;
 use stdx::QueueId;
 
-use super::{LOOK_INTERVAL, RETRY_INTERVAL, ns};
+use super::{LOOK_INTERVAL, RETRY_INTERVAL, SHORT_RETRY_INTERVAL, ns};
 use crate::call::Call;
 use crate::cell::{Event, Queue};
 use crate::services::{Motion, Services};
@@ -124,7 +124,8 @@ impl super::Checkpointer {
         if is_too_early || services.log.waits_for_room().is_some() {
             return Vec::new();
         }
-        looks.next_ns = now_ns + ns(LOOK_INTERVAL);
+        let is_short = self.0.0.lock().disk_is_short;
+        looks.next_ns = now_ns + ns(if is_short { SHORT_RETRY_INTERVAL } else { LOOK_INTERVAL });
         self.note_asked(looks, now_ns);
         let mut queues = self.worth_compacting(services);
         if queues.is_empty() {
@@ -153,30 +154,29 @@ impl super::Checkpointer {
 
     fn worth_compacting(&self, services: &Services) -> Vec<Arc<Queue>> {
         let is_short = self.0.0.lock().disk_is_short;
-        let (free_bytes_max, mut place_bytes) = if is_short {
-            (0, super::place_bytes(services))
-        } else {
-            (services.segment_free_bytes_max, u64::MAX)
-        };
-        let (mut queues, mut bytes, mut written_bytes) = (Vec::new(), 0, 0);
+        let free_bytes_max = if is_short { 0 } else { services.segment_free_bytes_max };
+        let mut place = Place::new(services, is_short);
+        let (mut queues, mut unfitting, mut bytes) = (Vec::new(), Vec::new(), 0);
         while queues.len() < COMPACTED_MAX && bytes < COMPACTED_BYTES_MAX {
             let Some(queue) = self.0.0.lock().sparse.next() else { break };
             // Without a lock: there may be many.
             let room = queue.read_used(|machine, _| machine.segment_room(free_bytes_max)).unwrap_or_default();
-            let needed_bytes = room.needed_bytes + if is_short { queue.checkpoint_bytes(true) } else { 0 };
-            if is_worth_it(room, free_bytes_max) && needed_bytes <= place_bytes {
+            if !is_worth_it(room, free_bytes_max) {
+                if room.free_bytes > 0 {
+                    self.0.0.lock().sparse.pass_over(&queue, Some(free_part(room)));
+                }
+            } else if place.takes(services, &queue, room) {
                 bytes += room.free_bytes;
-                place_bytes -= needed_bytes;
-                written_bytes += needed_bytes;
                 queues.push(queue);
-            } else if room.free_bytes > 0 {
-                self.0.0.lock().sparse.pass_over(&queue, Some(free_part(room)));
+            } else {
+                unfitting.push(queue);
             }
         }
-        if is_short {
-            services.alarms.spare_writes(true);
-            services.alarms.moves_take(written_bytes);
-        }
+        place.end(services);
+        let mut state = self.0.0.lock();
+        unfitting.iter().for_each(|queue| {
+            state.sparse.note(queue);
+        });
         queues
     }
 
@@ -200,6 +200,41 @@ impl super::Checkpointer {
             }
         }
         queues
+    }
+}
+
+/// Room for what is written to compact segments.
+struct Place {
+    /// `None` while there is plenty.
+    left_bytes: Option<u64>,
+    taken_bytes: u64,
+}
+
+impl Place {
+    fn new(services: &Services, is_short: bool) -> Place {
+        Place { left_bytes: is_short.then(|| super::place_bytes(services)), taken_bytes: 0 }
+    }
+
+    /// Whether there is some for this queue. The first may use a part of the reserve: it gives back more than it takes.
+    fn takes(&mut self, services: &Services, queue: &Arc<Queue>, room: SegmentRoom) -> bool {
+        let Some(left_bytes) = self.left_bytes else { return true };
+        let needed_bytes = room.moved_bytes + queue.checkpoint_bytes(true);
+        let is_first = self.taken_bytes == 0;
+        if needed_bytes > left_bytes
+            && !(is_first && services.alarms.takes_place(needed_bytes, services.waiting_bytes()))
+        {
+            return false;
+        }
+        self.left_bytes = Some(left_bytes.saturating_sub(needed_bytes));
+        self.taken_bytes += needed_bytes;
+        true
+    }
+
+    fn end(self, services: &Services) {
+        if self.left_bytes.is_some() {
+            services.alarms.spare_writes(true);
+            services.alarms.moves_take(self.taken_bytes);
+        }
     }
 }
 

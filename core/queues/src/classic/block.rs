@@ -315,6 +315,11 @@ impl Block {
         }
     }
 
+    /// Where the log has the first of its messages, as far as that was noted.
+    pub(crate) fn logged_from(&self) -> Option<u64> {
+        self.content.as_ref()?.logged.start()
+    }
+
     /// Where it lies in the log, of which nothing before `oldest_log` may be there, if it can be read from there.
     pub(crate) fn place_in_log(&self, oldest_log: u64, spread: Spread) -> Option<LogRange> {
         self.content.as_ref()?.logged.place_of(self.count, self.data_bytes(), oldest_log, spread)

@@ -25,6 +25,8 @@ const SETTLED_PART: u64 = 8;
 pub struct SegmentRoom {
     /// Bytes that blocks with messages that are not settled have when they are written anew.
     pub needed_bytes: u64,
+    /// Of those, the ones in segments of which less than half is needed: what [`Classic::compact`] writes.
+    pub moved_bytes: u64,
     /// Other bytes of segments of which less than half is needed: what [`Classic::compact`] frees, some of it at a time.
     pub free_bytes: u64,
 }
@@ -51,12 +53,15 @@ impl Classic {
     pub fn segment_room(&self, free_bytes_min: u64) -> SegmentRoom {
         let (live_bytes, free_bytes) = self.segment_bytes();
         if free_bytes_min > 0 && free_bytes < free_bytes_min + live_bytes {
-            return SegmentRoom { needed_bytes: live_bytes, free_bytes };
+            return SegmentRoom { needed_bytes: live_bytes, moved_bytes: live_bytes, free_bytes };
         }
         let mut room = SegmentRoom::default();
         for segment in self.segments_in_use() {
             room.needed_bytes += segment.kept_bytes;
-            room.free_bytes += if segment.is_sparse() { segment.bytes - segment.kept_bytes } else { 0 };
+            if segment.is_sparse() {
+                room.moved_bytes += segment.kept_bytes;
+                room.free_bytes += segment.bytes - segment.kept_bytes;
+            }
         }
         room
     }

@@ -8,7 +8,7 @@ use super::level::{Freed, Level};
 use super::machine::Classic;
 use super::spill::token;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{LOG_BYTES_PER_BYTE_MAX, LogRange, Place};
+use crate::logged::{FirstPlace, LOG_BYTES_PER_BYTE_MAX, LogRange, Place};
 use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
 
@@ -194,6 +194,24 @@ impl Classic {
         let blocks = self.levels.iter().flat_map(Level::blocks);
         let in_log = blocks.filter_map(|block| Some((block.log_range()?, block.kept_bytes())));
         in_log.chain(self.moved.iter().chain(&self.dying_in_log).map(|range| (*range, 0)))
+    }
+
+    /// What on disk goes first when its messages die in their order: the oldest segment that it has, or the place in the log of what was rejected
+    /// or is the head; there without a length where its block has no place of its own. `None` when it is not known, or there is nothing.
+    pub fn first_place(&self) -> Option<FirstPlace> {
+        if let Some((segment, _)) = self.segments.iter().find(|(_, held)| held.blocks > 0) {
+            return Some(FirstPlace::Segment(*segment));
+        }
+        let head = || {
+            let level = self.top_level()?;
+            Some((level, self.levels[level].head()?))
+        };
+        let rejected = self.rejects.front().map(|(seq, _)| (usize::from(seq.level()), seq.number()));
+        let (level, number) = rejected.or_else(head)?;
+        let block = self.levels[level].block(number)?;
+        let placed = block.log_range().map(|range| range.position);
+        let position = placed.or_else(|| block.logged_from()).unwrap_or(self.oldest_log);
+        (position > 0).then_some(FirstPlace::Log(position))
     }
 
     /// No state record since the start refers to blocks in the log from here on: parts beyond may go before the settlements of what

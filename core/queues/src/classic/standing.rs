@@ -76,7 +76,7 @@ impl Classic {
 
     /// Whether a message would die now, or leave because it is due, if it might. Of a head that is on disk and may have expired nobody knows
     /// before it is read, which is put off for the same reason: it counts.
-    fn has_dying(&self, now_ms: u64) -> bool {
+    pub fn has_dying(&self, now_ms: u64) -> bool {
         let is_expired = self.top_level().is_some_and(|level| {
             let level = &self.levels[level];
             let head = level.head().and_then(|number| Some((number, level.block(number)?)));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use platform::{Clock, Disk, Memory, profile};
-use queues::FirstPlace;
+use queues::FirstToGo;
 
 use crate::announcements::events::Announcer;
 use crate::checkpointer::Checkpointer;
@@ -385,10 +385,10 @@ impl Alarms {
     }
 
     /// As many bytes of dead letters may be written before this is asked again: where little is free no more than leave room for what
-    /// consumers settle, and only a part of that, because several queues ask at once. Nothing for those whose first messages, which
-    /// are at `place`, would die before others whose turn it is. `u64::MAX` while there is plenty.
+    /// consumers settle, and only a part of that, because several queues ask at once. Nothing for a queue of which less
+    /// would go than of others. `u64::MAX` while there is plenty.
     #[inline]
-    pub(crate) fn room_for_letters(&self, place: impl FnOnce() -> Option<FirstPlace>) -> u64 {
+    pub(crate) fn room_for_letters(&self, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
         if self.raised().has(Raised::LOG_WAITS) {
             return 0;
         }
@@ -396,7 +396,7 @@ impl Alarms {
         if waiting_bytes_max == u64::MAX {
             return u64::MAX;
         }
-        if !self.letters_front.admits(place()) {
+        if !self.letters_front.admits(first()) {
             return 0;
         }
         self.letters_left.load(Ordering::Relaxed).div_ceil(LETTERS_PART).min(waiting_bytes_max)
@@ -416,9 +416,9 @@ impl Alarms {
         }
     }
 
-    /// Messages of a queue die, or wait to, of which the first are here.
-    pub(crate) fn letters_come_from(&self, place: FirstPlace) {
-        self.letters_front.note(place);
+    /// Messages of a queue die, or wait to, and this of it goes first.
+    pub(crate) fn letters_come_from(&self, first: FirstToGo) {
+        self.letters_front.note(first);
     }
 
     fn take_from_letters(&self, bytes: u64) {

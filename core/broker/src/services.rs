@@ -15,7 +15,7 @@ use std::time::Duration;
 use commitlog::{Log, Position, SegmentIo};
 use parking_lot::Mutex;
 use platform::{Clock, Random};
-use queues::{BlockPlace, BlockToken, FirstPlace, Gone, HeldBody, Holes, RecordKind};
+use queues::{BlockPlace, BlockToken, FirstToGo, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Promised, Raised};
@@ -268,8 +268,8 @@ impl Services {
     }
 
     /// As many bytes of dead letters may be written now, see [`Alarms::room_for_letters`]. A log that has failed never stores any.
-    pub(crate) fn room_for_letters(&self, place: impl FnOnce() -> Option<FirstPlace>) -> u64 {
-        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters(place) }
+    pub(crate) fn room_for_letters(&self, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
+        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters(first) }
     }
 
     /// Whether queues wait for that.

@@ -21,7 +21,7 @@ pub use classic::{
     Recovering, Scheduled, SegmentRoom, Standing, StrayBlock, TurnedAway, letter_bytes, may_be_block,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
-pub use logged::{FirstPlace, LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};
+pub use logged::{FirstToGo, LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};
 pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     IncomingMessages, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,

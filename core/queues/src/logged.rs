@@ -73,13 +73,19 @@ impl Place {
     }
 }
 
-/// What has to go on disk before anything of a queue does.
+/// What goes first on disk when the messages of a queue leave in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstPlace {
-    /// This segment of the queue.
-    Segment(u64),
+pub enum FirstToGo {
+    /// A segment, in which blocks that are needed have so many bytes.
+    Segment {
+        /// More than 0.
+        needed_bytes: u64,
+    },
     /// The file of the message log that has this position.
-    Log(u64),
+    Log {
+        /// More than 0.
+        position: u64,
+    },
 }
 
 /// A block in the log, to be put together again.

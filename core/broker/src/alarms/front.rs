@@ -5,114 +5,136 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use queues::FirstPlace;
+use queues::FirstToGo;
 
 /// Where nothing was used of what there was so often in a row, those that are first wait for something else.
 const UNUSED_LOOKS: u8 = 5;
 
-/// Who is behind everybody: all may be first.
+/// What comes last: nothing was heard of, or everything may go.
 const LAST: u64 = u64::MAX;
 
-/// Ranks of what is in the log: it is younger than what is in segments, most of which came from the log. Below them, a segment's number is its rank.
-const IN_LOG: u64 = 1 << 63;
-
-/// How early it is the turn of messages to die that are there.
-fn rank(place: FirstPlace) -> u64 {
-    match place {
-        FirstPlace::Segment(segment) => segment.min(IN_LOG - 1),
-        FirstPlace::Log(position) => position.saturating_add(IN_LOG),
-    }
-}
-
-/// Up to which rank messages may die now.
+/// Which messages may die now, by what would go first of their queue.
+#[derive(Default)]
 pub(super) struct Front {
-    /// The least one of whatever died or waited to since the latest look.
-    seen: AtomicU64,
-    /// Nothing behind it may die until the next one.
-    end: AtomicU64,
+    seen: Seen,
+    /// Segments that have not more left may go until the next look.
+    segments_bytes_max: AtomicU64,
+    /// And the log up to this position.
+    log_end: AtomicU64,
     /// Looks in a row that found the room unused, up to [`UNUSED_LOOKS`]. Only the one who looks changes it.
     unused_looks: AtomicU8,
 }
 
-impl Default for Front {
-    fn default() -> Front {
-        Front { seen: AtomicU64::new(LAST), end: AtomicU64::new(LAST), unused_looks: AtomicU8::new(0) }
+/// What would go first of queues whose messages died or waited to since the latest look.
+struct Seen {
+    /// The least that is left of a segment.
+    segment_bytes: AtomicU64,
+    /// The least position in the log.
+    log_position: AtomicU64,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen { segment_bytes: AtomicU64::new(LAST), log_position: AtomicU64::new(LAST) }
     }
 }
 
 impl Front {
-    /// The first messages of a queue are here; they die, or would.
-    pub(super) fn note(&self, place: FirstPlace) {
-        self.seen.fetch_min(rank(place), Ordering::Relaxed);
+    /// Messages of a queue die, or would, and this goes first then.
+    pub(super) fn note(&self, first: FirstToGo) {
+        match first {
+            FirstToGo::Segment { needed_bytes } => {
+                self.seen.segment_bytes.fetch_min(needed_bytes, Ordering::Relaxed);
+            }
+            FirstToGo::Log { position } => {
+                self.seen.log_position.fetch_min(position, Ordering::Relaxed);
+            }
+        }
     }
 
-    /// Whether messages may die of which the first are here.
+    /// Whether messages may die of whose queue this goes first. What nobody has said yet waits for the next look.
     #[inline]
-    pub(super) fn admits(&self, place: Option<FirstPlace>) -> bool {
-        let end = self.end.load(Ordering::Relaxed);
-        end == LAST || place.is_none_or(|place| rank(place) <= end)
+    pub(super) fn admits(&self, first: Option<FirstToGo>) -> bool {
+        match first {
+            None => true,
+            Some(FirstToGo::Segment { needed_bytes }) => {
+                needed_bytes <= self.segments_bytes_max.load(Ordering::Relaxed)
+            }
+            Some(FirstToGo::Log { position }) => position <= self.log_end.load(Ordering::Relaxed),
+        }
     }
 
     /// All may die.
     pub(super) fn open(&self) {
-        self.seen.store(LAST, Ordering::Relaxed);
-        self.end.store(LAST, Ordering::Relaxed);
+        self.set_end((LAST, LAST));
     }
 
-    /// A look at the disk is over, before which there was room. From now on those may die that are in the first segment of which was heard, or,
-    /// when none was, that lie so far behind the first in the log; all of them when nobody has used the room for a while.
-    pub(super) fn follow(&self, window_bytes: u64, was_used: bool) {
+    /// A look at the disk is over, before which there was room. From now on those may die by which something goes soonest: the segment that has
+    /// least left, or the oldest file of the log, which has so many bytes, and as much behind it. All of them when nobody who may has used the room for a while.
+    pub(super) fn follow(&self, file_bytes: u64, was_used: bool) {
+        let segment_bytes = self.seen.segment_bytes.swap(LAST, Ordering::Relaxed);
+        let log_position = self.seen.log_position.swap(LAST, Ordering::Relaxed);
+        let is_any_seen = segment_bytes.min(log_position) < LAST;
         let before = self.unused_looks.load(Ordering::Relaxed);
-        let unused_looks = if was_used { 0 } else { (before + 1).min(UNUSED_LOOKS) };
+        let unused_looks = if is_any_seen && !was_used { (before + 1).min(UNUSED_LOOKS) } else { 0 };
         self.unused_looks.store(unused_looks, Ordering::Relaxed);
-        let seen = self.seen.swap(LAST, Ordering::Relaxed);
-        let end = match seen {
-            _ if unused_looks == UNUSED_LOOKS => LAST,
-            IN_LOG.. => seen.saturating_add(window_bytes),
-            _ => seen,
-        };
-        self.end.store(end, Ordering::Relaxed);
+        self.set_end(match (segment_bytes, log_position) {
+            _ if unused_looks == UNUSED_LOOKS => (LAST, LAST),
+            (LAST, LAST) => (0, 0),
+            (LAST, _) => (0, log_position.saturating_add(file_bytes)),
+            (_, LAST) => (segment_bytes, 0),
+            _ if segment_bytes <= file_bytes => (segment_bytes, 0),
+            _ => (0, log_position.saturating_add(file_bytes)),
+        });
+    }
+
+    fn set_end(&self, (segments_bytes_max, log_end): (u64, u64)) {
+        self.segments_bytes_max.store(segments_bytes_max, Ordering::Relaxed);
+        self.log_end.store(log_end, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::FirstPlace::{Log, Segment};
     use super::*;
 
-    fn admitted<const N: usize>(front: &Front, places: [FirstPlace; N]) -> [bool; N] {
+    fn segment(needed_bytes: u64) -> FirstToGo {
+        FirstToGo::Segment { needed_bytes }
+    }
+
+    fn log(position: u64) -> FirstToGo {
+        FirstToGo::Log { position }
+    }
+
+    /// After a look that has heard of `seen`, the room having been used before: which of `places` may go.
+    fn admitted<const N: usize>(front: &Front, seen: &[FirstToGo], places: [FirstToGo; N]) -> [bool; N] {
+        seen.iter().for_each(|first| front.note(*first));
+        front.follow(100, true);
+        assert!(front.admits(None), "it gives nothing back");
         places.map(|place| front.admits(Some(place)))
     }
 
     #[test]
-    fn the_first_segment_comes_before_the_others_and_they_before_the_Log() {
+    fn what_goes_soonest_goes_first() {
         let front = Front::default();
-        assert!(front.admits(Some(Log(1 << 62))));
-        [Log(300), Segment(8), Segment(7)].into_iter().for_each(|place| front.note(place));
-        front.follow(100, true);
-        assert_eq!(
-            admitted(&front, [Segment(6), Segment(7), Segment(8), Log(1)]),
-            [true, true, false, false]
-        );
-        assert!(front.admits(None), "it is nowhere");
-        [Log(500), Log(300)].into_iter().for_each(|place| front.note(place));
-        front.follow(100, true);
-        assert_eq!(admitted(&front, [Segment(9), Log(300), Log(400), Log(401)]), [true, true, true, false]);
-        front.follow(100, true);
-        assert!(front.admits(Some(Log(401))), "nobody wants any");
-        front.note(Log(300));
-        front.follow(100, true);
+        let places = [segment(60), segment(70), log(300), log(400), log(401)];
+        assert_eq!(admitted(&front, &[], places), [false; 5], "nobody wants any yet");
+        let seen = [log(300), segment(70), segment(60), log(301)];
+        assert_eq!(admitted(&front, &seen, places), [true, false, false, false, false]);
+        assert_eq!(admitted(&front, &[log(300), segment(101)], places), [false, false, true, true, false]);
+        assert_eq!(admitted(&front, &[segment(101)], places), [true, true, false, false, false]);
+        assert_eq!(admitted(&front, &[log(300)], places), [false, false, true, true, false]);
         front.open();
-        assert!(front.admits(Some(Log(401))));
+        assert!(places.iter().all(|place| front.admits(Some(*place))));
     }
 
     #[test]
     fn who_is_first_and_uses_no_room_keeps_others_waiting_for_a_while_only() {
         let front = Front::default();
         let is_admitted = |was_used: bool| {
-            front.note(Log(1));
+            front.note(log(1));
             front.follow(100, was_used);
-            front.admits(Some(Log(102)))
+            front.admits(Some(log(102)))
         };
         assert_eq!([false; 5].map(is_admitted), [false, false, false, false, true]);
         assert_eq!([true, false].map(is_admitted), [false, false]);

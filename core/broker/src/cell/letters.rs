@@ -52,7 +52,7 @@ impl Queue {
         }
         let services = self.services();
         let room_bytes = if machine.persistent() > 0 {
-            services.room_for_letters(|| machine.first_place())
+            services.room_for_letters(|| machine.first_to_go())
         } else {
             u64::MAX
         };
@@ -70,12 +70,12 @@ impl Queue {
         !await_room
     }
 
-    /// Says where messages die here, or wait to, while little room is left for their letters.
+    /// Says what goes when messages of it die that do, or wait to, while little room is left for their letters.
     pub(super) fn note_dying(&self, machine: &Classic, has_letters: bool, now_ms: u64) {
         let alarms = &self.services().alarms;
         let may_matter = machine.config().dead_letters && alarms.is_near_full();
         if may_matter && (has_letters || machine.has_dying(now_ms)) {
-            machine.first_place().into_iter().for_each(|place| alarms.letters_come_from(place));
+            machine.first_to_go().into_iter().for_each(|first| alarms.letters_come_from(first));
         }
     }
 

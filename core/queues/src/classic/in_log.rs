@@ -8,7 +8,7 @@ use super::level::{Freed, Level};
 use super::machine::Classic;
 use super::spill::token;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{FirstPlace, LOG_BYTES_PER_BYTE_MAX, LogRange, Place};
+use crate::logged::{FirstToGo, LOG_BYTES_PER_BYTE_MAX, LogRange, Place};
 use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
 
@@ -196,11 +196,11 @@ impl Classic {
         in_log.chain(self.moved.iter().chain(&self.dying_in_log).map(|range| (*range, 0)))
     }
 
-    /// What on disk goes first when its messages die in their order: the oldest segment that it has, or the place in the log of what was rejected
-    /// or is the head; there without a length where its block has no place of its own. `None` when it is not known, or there is nothing.
-    pub fn first_place(&self) -> Option<FirstPlace> {
-        if let Some((segment, _)) = self.segments.iter().find(|(_, held)| held.blocks > 0) {
-            return Some(FirstPlace::Segment(*segment));
+    /// What on disk goes first when its messages leave in their order: the oldest segment that it has, or else what of the log has the first that
+    /// was rejected, or the head. `None` when it is not known, or there is nothing.
+    pub fn first_to_go(&self) -> Option<FirstToGo> {
+        if let Some(held) = self.segments.values().find(|held| held.needed_bytes > 0) {
+            return Some(FirstToGo::Segment { needed_bytes: held.needed_bytes });
         }
         let head = || {
             let level = self.top_level()?;
@@ -211,7 +211,7 @@ impl Classic {
         let block = self.levels[level].block(number)?;
         let placed = block.log_range().map(|range| range.position);
         let position = placed.or_else(|| block.logged_from()).unwrap_or(self.oldest_log);
-        (position > 0).then_some(FirstPlace::Log(position))
+        (position > 0).then_some(FirstToGo::Log { position })
     }
 
     /// No state record since the start refers to blocks in the log from here on: parts beyond may go before the settlements of what

@@ -213,7 +213,11 @@ impl Checkpointer {
         let disk_is_short = self.0.0.lock().disk_is_short;
         progress.emptied.retain(|_, until_ns| *until_ns > now_ns);
         let place_bytes = disk_is_short.then(|| place_to_empty(services));
-        let sparse = sparse_files(&pins, place_bytes, |file| !progress.emptied.contains_key(&file.start));
+        let may_go = |file: &Range<u64>| !progress.emptied.contains_key(&file.start);
+        let mut sparse = sparse_files(&pins, place_bytes, may_go);
+        if sparse.is_empty() && disk_is_short && services.letters_await_room() {
+            sparse = sparsest_into_reserve(services, &pins, may_go);
+        }
         if !sparse.is_empty() {
             let again_ns = now_ns + ns(if disk_is_short { SHORT_RETRY_INTERVAL } else { RETRY_INTERVAL });
             if disk_is_short {
@@ -488,14 +492,31 @@ fn place_bytes(services: &Services) -> u64 {
 
 /// The same of kept files. The queues that leave them write a state record besides, and what goes with it.
 fn place_to_empty(services: &Services) -> u64 {
-    let queues = services.log_places.queues();
-    let written = |spares_writes| {
-        queues.iter().flatten().map(|queue| queue.checkpoint_bytes(spares_writes)).sum::<u64>()
-    };
-    let all = written(false);
+    let all = records_bytes(services, false);
     // As much for what is moved.
     let affords_all = services.alarms.affords(all.saturating_mul(2), services.waiting_bytes());
-    place_bytes(services).saturating_sub(if affords_all { all } else { written(true) })
+    place_bytes(services).saturating_sub(if affords_all { all } else { records_bytes(services, true) })
+}
+
+/// What the queues that have blocks in kept files write when they leave one, besides what they have there.
+fn records_bytes(services: &Services, spares_writes: bool) -> u64 {
+    let queues = services.log_places.queues();
+    queues.iter().flatten().map(|queue| queue.checkpoint_bytes(spares_writes)).sum()
+}
+
+/// The kept file that gives the most room, if a part of the reserve is enough for what is written for that: letters wait, and with less room than
+/// there is nothing else may ever make any.
+fn sparsest_into_reserve(
+    services: &Services,
+    pins: &Pins,
+    may_go: impl Fn(&Range<u64>) -> bool,
+) -> Arc<[Range<u64>]> {
+    let Some(file) = sparse_files(pins, Some(u64::MAX), may_go).first().cloned() else {
+        return Arc::default();
+    };
+    let file: Arc<[Range<u64>]> = [file].into();
+    let bytes = written_bytes_of(pins, &file) + records_bytes(services, true);
+    if services.alarms.takes_place(bytes, services.waiting_bytes()) { file } else { Arc::default() }
 }
 
 /// Bytes that are written to empty these files, at most.

@@ -196,12 +196,9 @@ impl Classic {
         in_log.chain(self.moved.iter().chain(&self.dying_in_log).map(|range| (*range, 0)))
     }
 
-    /// What on disk goes first when its messages leave in their order: the oldest segment that it has, or else what of the log has the first that
-    /// was rejected, or the head. `None` when it is not known, or there is nothing.
+    /// What on disk goes first when its messages leave in their order: where the first is that was rejected, or the head. `None` when it is not
+    /// known, or there is nothing.
     pub fn first_to_go(&self) -> Option<FirstToGo> {
-        if let Some(held) = self.segments.values().find(|held| held.needed_bytes > 0) {
-            return Some(FirstToGo::Segment { needed_bytes: held.needed_bytes });
-        }
         let head = || {
             let level = self.top_level()?;
             Some((level, self.levels[level].head()?))
@@ -209,8 +206,14 @@ impl Classic {
         let rejected = self.rejects.front().map(|(seq, _)| (usize::from(seq.level()), seq.number()));
         let (level, number) = rejected.or_else(head)?;
         let block = self.levels[level].block(number)?;
-        let placed = block.log_range().map(|range| range.position);
-        let position = placed.or_else(|| block.logged_from()).unwrap_or(self.oldest_log);
+        let position = match block.place() {
+            Some(Place::Segment(place)) => {
+                let needed_bytes = self.segments.get(&place.segment)?.needed_bytes;
+                return Some(FirstToGo::Segment { needed_bytes });
+            }
+            Some(Place::Log(range)) => range.position,
+            None => block.logged_from().unwrap_or(self.oldest_log),
+        };
         (position > 0).then_some(FirstToGo::Log { position })
     }
 

@@ -584,12 +584,12 @@ fn known(state: &State) -> Vec<QueueSurvey> {
 
 /// A block that stays in the log.
 pub(super) fn read_logged(log: &ClosedLog, id: u64, block: &LoggedBlock) -> Result<Vec<u8>, SegmentError> {
-    assemble(log.read_range(Position(block.range.position), block.range.bytes)?, id, block)
+    assemble(log.read_stream(id, Position(block.range.position), block.range.bytes)?, id, block)
 }
 
 /// What is left of a block in the log of which something cannot be read.
 pub(super) fn remains(log: &ClosedLog, id: u64, block: &LoggedBlock) -> Option<Remains> {
-    let read = log.read_remains(Position(block.range.position), block.range.bytes).ok()?;
+    let read = log.read_remains(id, Position(block.range.position), block.range.bytes).ok()?;
     assemble_remains(read, id, block)
 }
 

@@ -13,7 +13,7 @@ use platform::{Disk, OpenMode};
 
 use super::file::{SealedFile, first_of_name};
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
-use super::inspect::{LogFile, first_of_header, list_log_files, next_record};
+use super::inspect::{LogFile, first_of_header, next_record};
 use super::mend::mend;
 use super::{Damage, Log, LogError};
 use crate::bytes::{index_of, offset_of};
@@ -53,7 +53,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 
 /// What is done with a record that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Damaged {
+pub(super) enum Damaged {
     /// It is an error.
     Refused,
     /// It is put right if one byte of it is wrong and no more, else an error.
@@ -69,13 +69,6 @@ pub(super) struct Part {
     pub(super) first: Position,
     /// Where its records end; of the file being written, where the caller says that they are durable.
     pub(super) end: Position,
-}
-
-/// The files of a log that is not open, kept ones among them: reads ranges of it.
-pub struct ClosedLog {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-    parts: Vec<Part>,
 }
 
 /// The name under which a file that began at `first` is kept.
@@ -137,7 +130,7 @@ fn list_kept(
 }
 
 /// Where a sealed file of so many bytes ends.
-fn end_of(first: Position, bytes: u64) -> Position {
+pub(super) fn end_of(first: Position, bytes: u64) -> Position {
     first.plus(bytes.saturating_sub(offset_of(FILE_HEADER_BYTES)))
 }
 
@@ -149,68 +142,6 @@ pub(super) fn find_kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<SealedFile>, 
         first: file.first,
     };
     Ok(list_kept(disk, dir, |_, named| Ok(named))?.into_iter().map(sealed).collect())
-}
-
-impl ClosedLog {
-    /// Looks which files there are. Checks nothing of what is in them.
-    ///
-    /// # Errors
-    /// [`LogError::Io`].
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
-        let mut files = list_kept_files(&*disk, dir)?;
-        files.extend(list_log_files(&*disk, dir)?);
-        let part = |file: LogFile| {
-            let end = end_of(file.first, file.bytes);
-            Part {
-                end: file.next_first.map_or(end, |next| next.min(end)),
-                path: file.path,
-                first: file.first,
-            }
-        };
-        Ok(Self { parts: files.into_iter().map(part).collect(), dir: dir.to_owned(), disk })
-    }
-
-    /// Whether there are files that should hold the range.
-    pub fn holds(&self, first: Position, bytes: u32) -> bool {
-        holds(first, bytes, |at| part_of(&self.parts, at).map(|part| part.end))
-    }
-
-    /// As [`Log::read_range`]; records of which one byte is wrong are put right.
-    ///
-    /// # Errors
-    /// As [`Log::read_range`].
-    pub fn read_range(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
-        read(&self.dir, (first, bytes), Damaged::Mended, |at| {
-            let part = part_of(&self.parts, at).cloned();
-            part.map(|part| Ok((open(&*self.disk, &part.path)?, part))).transpose()
-        })
-    }
-
-    /// As [`Self::read_range`], without the records that cannot be read, and those in files that are not there: the bytes where they were mean
-    /// nothing.
-    ///
-    /// # Errors
-    /// [`LogError::Io`].
-    pub fn read_remains(&self, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
-        let mut remains = RangeBytes { bytes: vec![0; index_of(bytes.into())], records: Vec::new() };
-        let (mut at, end) = (first, first.plus(bytes.into()));
-        for part in self.parts.iter().filter(|part| part.first < end) {
-            let (begin, stop) = (part.first.max(at), part.end.min(end));
-            if begin >= stop {
-                continue;
-            }
-            let file = open(&*self.disk, &part.path)?;
-            let offset = offset_of(FILE_HEADER_BYTES) + begin.bytes_since(part.first);
-            let there = file.len().map_err(IoFailure::of("measure", &part.path))?.saturating_sub(offset);
-            let begin = index_of(begin.bytes_since(first));
-            let span = begin..begin + index_of(there.min(stop.bytes_since(first) - offset_of(begin)));
-            let into = &mut remains.bytes[span.clone()];
-            file.read_exact_at(offset, into).map_err(IoFailure::of("read", &part.path))?;
-            check(&mut remains, first, span, part, Damaged::LeftOut)?;
-            at = stop;
-        }
-        Ok(remains)
-    }
 }
 
 impl Log {
@@ -310,12 +241,12 @@ impl Log {
     }
 }
 
-fn part_of(parts: &[Part], at: Position) -> Option<&Part> {
+pub(super) fn part_of(parts: &[Part], at: Position) -> Option<&Part> {
     parts.iter().find(|part| part.first <= at && at < part.end)
 }
 
 /// Whether files follow each other from `first` on; `end_at` tells where the one ends that holds a position.
-fn holds(first: Position, bytes: u32, end_at: impl Fn(Position) -> Option<Position>) -> bool {
+pub(super) fn holds(first: Position, bytes: u32, end_at: impl Fn(Position) -> Option<Position>) -> bool {
     let end = first.plus(bytes.into());
     let mut at = first;
     while at < end {
@@ -327,12 +258,12 @@ fn holds(first: Position, bytes: u32, end_at: impl Fn(Position) -> Option<Positi
 
 type OpenedPart = (Arc<dyn platform::DiskFile>, Part);
 
-fn open(disk: &dyn Disk, path: &Path) -> Result<Arc<dyn platform::DiskFile>, IoFailure> {
+pub(super) fn open(disk: &dyn Disk, path: &Path) -> Result<Arc<dyn platform::DiskFile>, IoFailure> {
     disk.open(path, OpenMode::Read).map_err(IoFailure::of("open", path))
 }
 
 /// Reads a range file by file and checks its records. Each carries its position: a wrong file does not pass.
-fn read(
+pub(super) fn read(
     dir: &Path,
     (first, bytes): (Position, u32),
     damaged: Damaged,
@@ -428,7 +359,7 @@ fn damaged_at(part: &Part, start: Position, damage: Damage) -> LogError {
     LogError::Damaged { file: part.path.clone(), offset, damage }
 }
 
-fn read_at(
+pub(super) fn read_at(
     file: &dyn platform::DiskFile,
     part: &Part,
     at: Position,
@@ -444,7 +375,7 @@ fn read_at(
 }
 
 /// Notes the records in a part of the bytes.
-fn check(
+pub(super) fn check(
     read: &mut RangeBytes,
     first: Position,
     span: Range<usize>,
@@ -476,7 +407,7 @@ fn check(
 }
 
 /// The header of the record that these bytes begin with, which is whole.
-fn whole_header(bytes: &[u8], start: Position) -> Result<RecordHeader, Damage> {
+pub(super) fn whole_header(bytes: &[u8], start: Position) -> Result<RecordHeader, Damage> {
     let room = bytes.len().checked_sub(RECORD_HEADER_BYTES).ok_or(Damage::Truncated)?;
     let header = RecordHeader::decode(bytes, start, offset_of(room))?;
     match record_crc(&bytes[..header.record_bytes()]) == header.crc {

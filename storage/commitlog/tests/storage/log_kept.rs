@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use commitlog::{Afterlife, ClosedLog, Log, LogError, LogOptions, Position, list_kept_files};
+use commitlog::{
+    Afterlife, ClosedLog, Log, LogError, LogOptions, Position, RangeBytes, RecordAt, list_kept_files,
+};
 use platform::{Disk, OpenMode, SimDisk};
 
 use super::fixtures::{DIR, Owned, append, drain, files, open, read_all, reopen, small_files};
@@ -166,10 +168,13 @@ fn damage_of_a_kept_file_is_noticed_when_it_is_read_and_names_the_file() {
     assert!(matches!(&refused, LogError::Damaged { file, offset: 132, .. } if *file == path), "{refused}");
     let remains = |first, bytes| {
         let closed = ClosedLog::open(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
-        let read = closed.read_remains(Position(first), bytes).unwrap();
-        let there = read.records.iter().all(|it| read.bytes[it.payload.clone()] == [it.stream as u8; 68]);
-        assert!(there && read.bytes.len() == bytes as usize);
-        read.records.iter().map(|record| record.stream).collect::<Vec<_>>()
+        let is_there = |stream: &u64| {
+            let read = closed.read_remains(*stream, Position(first), bytes).unwrap();
+            let is_own = |it: &RecordAt| read.bytes[it.payload.clone()] == [*stream as u8; 68];
+            assert!(read.records.iter().all(is_own) && read.bytes.len() == 100 * read.records.len());
+            read.records.len() == 1
+        };
+        (0..12).filter(is_there).collect::<Vec<u64>>()
     };
     assert_eq!(remains(0, 500), [0, 1, 2, 3, 4], "one byte is put right");
     disk.corrupt(&path, 32 + 170, 2);
@@ -182,4 +187,83 @@ fn damage_of_a_kept_file_is_noticed_when_it_is_read_and_names_the_file() {
     drop(log);
     assert_eq!((remains(0, 500), remains(0, 300)), (vec![3, 4], vec![]), "the file is missing");
     assert_eq!(reopen(&disk, &small_files()).unwrap().len(), 9);
+}
+
+/// Twelve records of three streams, three to a file of 300 bytes, the first two files kept.
+fn three_streams(disk: &SimDisk) -> ClosedLog {
+    let (log, mut writer, _) = open(disk, &small_files()).unwrap();
+    for n in 0..12u8 {
+        append(&log, [1, 2, 1, 3][usize::from(n % 4)], 1, &[n; 68]);
+        drain(&mut writer);
+    }
+    log.retire_files_below(Position(600), |_| Afterlife::Kept).unwrap();
+    ClosedLog::open(Arc::new(disk.clone()), Path::new(DIR)).unwrap()
+}
+
+/// The payloads of a stream, or why there are none.
+fn of_stream(read: Result<RangeBytes, LogError>, stream: u64) -> Result<Vec<Vec<u8>>, String> {
+    let read = read.map_err(|error| error.to_string())?;
+    let own = read.records.iter().filter(|record| record.stream == stream);
+    Ok(own.map(|record| read.bytes[record.payload.clone()].to_vec()).collect())
+}
+
+#[test]
+fn what_one_stream_has_in_a_closed_log_is_the_same_however_often_it_is_read() {
+    let nothing = |_: &SimDisk, _: &Path| ();
+    let one_byte = |disk: &SimDisk, path: &Path| disk.corrupt(path, 32 + 150, 1);
+    let two_bytes = |disk: &SimDisk, path: &Path| {
+        disk.corrupt(path, 32 + 150, 1);
+        disk.corrupt(path, 32 + 170, 2);
+    };
+    let cut = |disk: &SimDisk, path: &Path| {
+        disk.open(path, OpenMode::ReadWrite).unwrap().truncate(32 + 250).unwrap();
+    };
+    let gone = |disk: &SimDisk, path: &Path| disk.remove(path).unwrap();
+    let damages: [&dyn Fn(&SimDisk, &Path); 5] = [&nothing, &one_byte, &two_bytes, &cut, &gone];
+    let spans = || (0..12u64).flat_map(|from| (from + 1..=12).map(move |to| (from * 100, (to - from) * 100)));
+    let (mut whole, mut unread) = (0, 0);
+    for (nth, damage) in damages.iter().flat_map(|damage| (0..4).map(move |nth| (nth, damage))) {
+        let disk = SimDisk::new();
+        drop(three_streams(&disk));
+        damage(&disk, &files(&disk)[nth]);
+        let closed = || ClosedLog::open(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
+        let often = closed();
+        for (stream, (first, bytes)) in (1..=4).flat_map(|stream| spans().map(move |span| (stream, span))) {
+            for (first, bytes) in [(first, bytes), (first + 1, bytes), (first, bytes - 1)] {
+                let (at, bytes) = (Position(first), u32::try_from(bytes).unwrap());
+                let expected = of_stream(closed().read_range(at, bytes), stream);
+                (whole, unread) =
+                    (whole + u32::from(expected.is_ok()), unread + u32::from(expected.is_err()));
+                assert_eq!(
+                    of_stream(often.read_stream(stream, at, bytes), stream),
+                    expected,
+                    "{stream} {at}"
+                );
+                let remains = of_stream(closed().read_remains(stream, at, bytes), stream);
+                assert_eq!(
+                    of_stream(often.read_remains(stream, at, bytes), stream),
+                    remains,
+                    "{stream} {at}"
+                );
+            }
+        }
+    }
+    assert!(whole > 1000 && unread > 1000, "{whole} {unread}");
+}
+
+#[test]
+fn of_a_closed_log_the_records_of_others_are_not_read_again_for_each_stream() {
+    let disk = SimDisk::new();
+    let closed = three_streams(&disk);
+    let read = |stream| of_stream(closed.read_stream(stream, Position(0), 1200), stream);
+    let first: Vec<_> = (1..=3).map(|stream| read(stream).unwrap()).collect();
+    assert_eq!(first.iter().map(Vec::len).collect::<Vec<_>>(), [6, 3, 3]);
+    disk.corrupt(&files(&disk)[0], 32 + 150, 1);
+    disk.corrupt(&files(&disk)[0], 32 + 170, 2);
+    assert_eq!(
+        (read(1), read(3)),
+        (Ok(first[0].clone()), Ok(first[2].clone())),
+        "they were whole when all were read"
+    );
+    assert!(read(2).unwrap_err().contains("damaged"), "its own is read each time");
 }

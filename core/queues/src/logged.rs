@@ -10,7 +10,7 @@ use crate::record::{self, BlockPlace, RecordKind};
 
 /// Bytes of log that are read for a block, for each of its own, at most: where many queues take turns in the log, a block of one is
 /// better written anew than read together with those of the others, as long as there is room for that.
-pub(crate) const LOG_BYTES_PER_BYTE_MAX: u64 = 2;
+const LOG_BYTES_PER_BYTE_MAX: u64 = 2;
 
 /// How much of others may lie between the records of a block that stays in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,12 +3,11 @@
 
 use smallvec::SmallVec;
 
-use super::block::Block;
 use super::level::{Freed, Level};
 use super::machine::Classic;
 use super::spill::token;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{FirstToGo, LOG_BYTES_PER_BYTE_MAX, LogRange, Place};
+use crate::logged::{FirstToGo, LogRange, Place};
 use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
 
@@ -109,23 +108,26 @@ impl Classic {
     }
 
     /// Those that are in the log. A record counts once: one that filled a block and began the next belongs to both, and with
-    /// priorities to blocks of several levels. What others have most of is not counted as this queue's.
+    /// priorities to blocks of several levels. Where others have most of what lies between, only what is its own counts.
     pub(super) fn log_bytes(&self) -> u64 {
         if self.in_log.blocks == 0 {
             return 0;
         }
-        let blocks =
-            || self.levels.iter().flat_map(Level::blocks).filter(|block| block.log_range().is_some());
-        let ranges = || blocks().filter_map(Block::log_range);
+        let mut spread_bytes = 0;
+        let blocks = self.levels.iter().flat_map(Level::blocks);
+        let narrow = blocks.filter_map(|block| {
+            let own_bytes = block.spread_bytes();
+            spread_bytes += own_bytes.unwrap_or(0);
+            block.log_range().filter(|_| own_bytes.is_none())
+        });
         let covered_bytes = if self.levels.len() == 1 {
-            covered_bytes(ranges())
+            covered_bytes(narrow)
         } else {
-            let mut sorted: Vec<LogRange> = ranges().collect();
+            let mut sorted: Vec<LogRange> = narrow.collect();
             sorted.sort_unstable();
             covered_bytes(sorted)
         };
-        let own_bytes: u64 = blocks().map(Block::own_copy_bytes).sum();
-        covered_bytes.min(own_bytes * LOG_BYTES_PER_BYTE_MAX)
+        covered_bytes + spread_bytes
     }
 
     /// A block has this place on disk from now on, and so many bytes of messages that are not settled.

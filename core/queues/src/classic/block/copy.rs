@@ -186,6 +186,23 @@ impl Block {
         copy_bytes.min(own_bytes)
     }
 
+    /// Bytes of its own in the log, about, if others have most of what lies from its first message there to its last: what is settled is
+    /// among them, and of records that it shares with other blocks its part. Never less than what of it lives.
+    pub(crate) fn spread_bytes(&self) -> Option<u64> {
+        let range = self.log_range()?;
+        if !range.is_spread(self.own_copy_bytes() as usize) {
+            return None;
+        }
+        let (live, live_bytes) = (u64::from(self.live), u64::from(self.live_bytes));
+        let own_bytes = match &self.content {
+            _ if self.live == self.count => live_bytes,
+            Some(content) => self.own_body_bytes(0..self.count, |_| true) + content.overhead.of(self.count),
+            // What is settled was like what is not, as far as anybody knows, and no block is much longer.
+            None => (live_bytes * u64::from(self.count) / live.max(1)).min(BACKLOG_BLOCK_BYTES as u64),
+        };
+        Some(own_bytes.clamp(live_bytes, range.bytes.into()))
+    }
+
     /// Bytes that it has at most when it is written anew: without what is settled, what messages that are alike have in common once.
     pub(crate) fn kept_bytes(&self) -> u64 {
         if self.live == 0 {

@@ -220,7 +220,9 @@ fn what_one_stream_has_in_a_closed_log_is_the_same_however_often_it_is_read() {
     };
     let gone = |disk: &SimDisk, path: &Path| disk.remove(path).unwrap();
     let damages: [&dyn Fn(&SimDisk, &Path); 5] = [&nothing, &one_byte, &two_bytes, &cut, &gone];
-    let spans = || (0..12u64).flat_map(|from| (from + 1..=12).map(move |to| (from * 100, (to - from) * 100)));
+    let spans = || {
+        (0..12u64).step_by(2).flat_map(|from| (from + 1..=12).map(move |to| (from * 100, (to - from) * 100)))
+    };
     let (mut whole, mut unread) = (0, 0);
     for (nth, damage) in damages.iter().flat_map(|damage| (0..4).map(move |nth| (nth, damage))) {
         let disk = SimDisk::new();
@@ -228,8 +230,8 @@ fn what_one_stream_has_in_a_closed_log_is_the_same_however_often_it_is_read() {
         damage(&disk, &files(&disk)[nth]);
         let closed = || ClosedLog::open(Arc::new(disk.clone()), Path::new(DIR)).unwrap();
         let often = closed();
-        for (stream, (first, bytes)) in (1..=4).flat_map(|stream| spans().map(move |span| (stream, span))) {
-            for (first, bytes) in [(first, bytes), (first + 1, bytes), (first, bytes - 1)] {
+        for (stream, (first, bytes)) in (1..=3).flat_map(|stream| spans().map(move |span| (stream, span))) {
+            for (first, bytes) in [(first, bytes), (first + 1, bytes - 1), (first, bytes - 1)] {
                 let (at, bytes) = (Position(first), u32::try_from(bytes).unwrap());
                 let expected = of_stream(closed().read_range(at, bytes), stream);
                 (whole, unread) =

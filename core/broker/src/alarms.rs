@@ -547,21 +547,33 @@ impl Alarms {
         let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free, promised.settled_bytes));
         let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
         let room_bytes = spare_bytes.saturating_sub(taken) / LETTER_WRITES;
-        let left_bytes = if room_bytes < LETTERS_BYTES_MIN { 0 } else { room_bytes };
-        let unused_bytes = self.letters_left.swap(left_bytes, Ordering::Relaxed);
-        let given_bytes = self.letters_given.swap(left_bytes, Ordering::Relaxed);
-        if room_bytes >= self.reserve.whole_bytes() {
-            self.letters_front.open();
-        } else if given_bytes > 0 {
-            // Else nobody was told, and nobody has said where he is.
-            self.letters_front.follow(self.log_file_bytes_max(), unused_bytes < given_bytes);
-        }
+        let left_bytes = self.part_for_letters(room_bytes);
+        self.letters_given.store(left_bytes, Ordering::Relaxed);
+        self.letters_left.store(left_bytes, Ordering::Relaxed);
         state.do_letters_wait = promised.do_letters_wait && self.is_near_full();
         let is_calm = !state.do_letters_wait && !promised.are_letters_out;
         state.calm_looks = if is_calm { (state.calm_looks + 1).min(CALM_LOOKS) } else { 0 };
         let is_short = state.do_letters_wait && (left_bytes == 0 || state.is_full);
         state.are_letters_stuck =
             self.is_near_full() && (is_short || (state.are_letters_stuck && state.calm_looks < CALM_LOOKS));
+    }
+
+    /// How much of the room letters get until the next look, and whose.
+    fn part_for_letters(&self, room_bytes: u64) -> u64 {
+        let given_bytes = self.letters_given.load(Ordering::Relaxed);
+        let used_bytes = given_bytes.saturating_sub(self.letters_left.load(Ordering::Relaxed));
+        if room_bytes >= self.reserve.whole_bytes() {
+            self.letters_front.open();
+            return room_bytes;
+        }
+        if given_bytes > 0 {
+            // Else nobody was told, and nobody has said what would go of his.
+            self.letters_front.follow(self.log_file_bytes_max(), given_bytes, used_bytes);
+        }
+        if room_bytes < LETTERS_BYTES_MIN {
+            return 0;
+        }
+        self.letters_front.part_of(room_bytes).max(LETTERS_BYTES_MIN)
     }
 
     /// A write found no room: the disk alarm goes on at once.

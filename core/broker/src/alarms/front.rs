@@ -3,26 +3,41 @@
 //!
 //! Refuses to know how much room there is.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use queues::FirstToGo;
 
-/// Where nothing was used of what there was so often in a row, those that are first wait for something else.
+/// While all may die, they have only this part of the room until the next look: 1 / this. Who needs more than half of it has more to die than
+/// there is room for all of it at once.
+const OPEN_PART: u64 = 8;
+
+/// So often in a row only the first may die. Then all may try again: one that always has something to die must not keep the others from it.
+const CLOSED_LOOKS: u8 = 25;
+
+/// The same where nobody used the room: those that are first wait for something else.
 const UNUSED_LOOKS: u8 = 5;
 
 /// What comes last: nothing was heard of, or everything may go.
 const LAST: u64 = u64::MAX;
 
 /// Which messages may die now, by what would go first of their queue.
-#[derive(Default)]
 pub(super) struct Front {
     seen: Seen,
     /// Segments that have not more left may go until the next look.
     segments_bytes_max: AtomicU64,
     /// And the log up to this position.
     log_end: AtomicU64,
-    /// Looks in a row that found the room unused, up to [`UNUSED_LOOKS`]. Only the one who looks changes it.
-    unused_looks: AtomicU8,
+    looks: Mutex<Looks>,
+}
+
+/// Looks in a row.
+#[derive(Default)]
+struct Looks {
+    /// After which only the first may die; 0 while all may.
+    closed: u8,
+    /// That found the room unused since then.
+    unused: u8,
 }
 
 /// What would go first of queues whose messages died or waited to since the latest look.
@@ -39,6 +54,17 @@ impl Default for Seen {
     }
 }
 
+impl Default for Front {
+    fn default() -> Front {
+        Front {
+            seen: Seen::default(),
+            segments_bytes_max: AtomicU64::new(LAST),
+            log_end: AtomicU64::new(LAST),
+            looks: Mutex::default(),
+        }
+    }
+}
+
 impl Front {
     /// Messages of a queue die, or would, and this goes first then.
     pub(super) fn note(&self, first: FirstToGo) {
@@ -52,7 +78,7 @@ impl Front {
         }
     }
 
-    /// Whether messages may die of whose queue this goes first. What nobody has said yet waits for the next look.
+    /// Whether messages may die of whose queue this goes first.
     #[inline]
     pub(super) fn admits(&self, first: Option<FirstToGo>) -> bool {
         match first {
@@ -64,26 +90,27 @@ impl Front {
         }
     }
 
-    /// All may die.
+    /// All may die, as there is plenty of room.
     pub(super) fn open(&self) {
+        *self.looks.lock() = Looks::default();
         self.set_end((LAST, LAST));
     }
 
-    /// A look at the disk is over, before which there was room. From now on those may die by which something goes soonest: the segment that has
-    /// least left, or the oldest file of the log, which has so many bytes, and as much behind it. All of them when nobody who may has used the room for a while.
-    pub(super) fn follow(&self, file_bytes: u64, was_used: bool) {
+    /// How much of the room may be used until the next look.
+    pub(super) fn part_of(&self, room_bytes: u64) -> u64 {
+        if self.looks.lock().closed > 0 { room_bytes } else { room_bytes / OPEN_PART }
+    }
+
+    /// A look at the disk is over, before which there was room for so many bytes, of which so many were used. If that was not enough for all,
+    /// those may die from now on by which something goes soonest: the segment that has least left, or the oldest file of the log, which has so many bytes.
+    pub(super) fn follow(&self, file_bytes: u64, given_bytes: u64, used_bytes: u64) {
         let segment_bytes = self.seen.segment_bytes.swap(LAST, Ordering::Relaxed);
         let log_position = self.seen.log_position.swap(LAST, Ordering::Relaxed);
-        let is_any_seen = segment_bytes.min(log_position) < LAST;
-        let before = self.unused_looks.load(Ordering::Relaxed);
-        let unused_looks = if is_any_seen && !was_used { (before + 1).min(UNUSED_LOOKS) } else { 0 };
-        self.unused_looks.store(unused_looks, Ordering::Relaxed);
+        self.looks.lock().note(segment_bytes.min(log_position) < LAST, given_bytes, used_bytes);
+        let is_segment_first = log_position == LAST || segment_bytes <= file_bytes;
         self.set_end(match (segment_bytes, log_position) {
-            _ if unused_looks == UNUSED_LOOKS => (LAST, LAST),
-            (LAST, LAST) => (0, 0),
-            (LAST, _) => (0, log_position.saturating_add(file_bytes)),
-            (_, LAST) => (segment_bytes, 0),
-            _ if segment_bytes <= file_bytes => (segment_bytes, 0),
+            _ if self.looks.lock().closed == 0 => (LAST, LAST),
+            _ if is_segment_first => (segment_bytes, 0),
             _ => (0, log_position.saturating_add(file_bytes)),
         });
     }
@@ -91,6 +118,19 @@ impl Front {
     fn set_end(&self, (segments_bytes_max, log_end): (u64, u64)) {
         self.segments_bytes_max.store(segments_bytes_max, Ordering::Relaxed);
         self.log_end.store(log_end, Ordering::Relaxed);
+    }
+}
+
+impl Looks {
+    fn note(&mut self, does_any_die: bool, given_bytes: u64, used_bytes: u64) {
+        self.unused = if used_bytes > 0 { 0 } else { self.unused + 1 };
+        let is_scarce = self.closed > 0 || used_bytes > given_bytes / 2;
+        let is_over = self.closed == CLOSED_LOOKS || self.unused >= UNUSED_LOOKS;
+        if does_any_die && is_scarce && !is_over {
+            self.closed += 1;
+        } else {
+            *self = Looks::default();
+        }
     }
 }
 
@@ -106,10 +146,10 @@ mod tests {
         FirstToGo::Log { position }
     }
 
-    /// After a look that has heard of `seen`, the room having been used before: which of `places` may go.
+    /// After a look that has heard of `seen`, all of the room having been used before: which of `places` may go.
     fn admitted<const N: usize>(front: &Front, seen: &[FirstToGo], places: [FirstToGo; N]) -> [bool; N] {
         seen.iter().for_each(|first| front.note(*first));
-        front.follow(100, true);
+        front.follow(100, 1000, 1000);
         assert!(front.admits(None), "it gives nothing back");
         places.map(|place| front.admits(Some(place)))
     }
@@ -118,25 +158,43 @@ mod tests {
     fn what_goes_soonest_goes_first() {
         let front = Front::default();
         let places = [segment(60), segment(70), log(300), log(400), log(401)];
-        assert_eq!(admitted(&front, &[], places), [false; 5], "nobody wants any yet");
         let seen = [log(300), segment(70), segment(60), log(301)];
         assert_eq!(admitted(&front, &seen, places), [true, false, false, false, false]);
         assert_eq!(admitted(&front, &[log(300), segment(101)], places), [false, false, true, true, false]);
         assert_eq!(admitted(&front, &[segment(101)], places), [true, true, false, false, false]);
         assert_eq!(admitted(&front, &[log(300)], places), [false, false, true, true, false]);
+        assert_eq!(admitted(&front, &[], places), [true; 5], "nobody wants any");
+        assert_eq!(admitted(&front, &seen[..1], places), [false, false, true, true, false]);
         front.open();
         assert!(places.iter().all(|place| front.admits(Some(*place))));
     }
 
-    #[test]
-    fn who_is_first_and_uses_no_room_keeps_others_waiting_for_a_while_only() {
-        let front = Front::default();
-        let is_admitted = |was_used: bool| {
+    /// Of looks after which so many bytes of the room were used each, how many kept those from dying that are not first.
+    fn closed_looks(front: &Front, used_bytes: &[u64]) -> usize {
+        let is_closed = |used_bytes: &u64| {
             front.note(log(1));
-            front.follow(100, was_used);
-            front.admits(Some(log(102)))
+            front.follow(100, 1000, *used_bytes);
+            assert!(front.admits(Some(log(101))));
+            assert_eq!(front.part_of(800), if front.admits(Some(log(102))) { 100 } else { 800 });
+            !front.admits(Some(log(102)))
         };
-        assert_eq!([false; 5].map(is_admitted), [false, false, false, false, true]);
-        assert_eq!([true, false].map(is_admitted), [false, false]);
+        used_bytes.iter().map(is_closed).take_while(|is_closed| *is_closed).count()
+    }
+
+    #[test]
+    fn all_may_die_while_half_of_their_part_of_the_room_is_enough() {
+        assert_eq!([500, 501, 0].map(|used| closed_looks(&Front::default(), &[used])), [0, 1, 0]);
+    }
+
+    #[test]
+    fn who_is_first_keeps_others_waiting_for_a_while_only() {
+        assert_eq!(closed_looks(&Front::default(), &[1000; 100]), usize::from(CLOSED_LOOKS));
+        let mut used = [0; 100];
+        used[0] = 1000;
+        assert_eq!(
+            closed_looks(&Front::default(), &used),
+            usize::from(UNUSED_LOOKS),
+            "and nobody uses the room"
+        );
     }
 }

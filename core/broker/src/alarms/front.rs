@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use queues::FirstToGo;
 
-/// While all may die, they have only this part of the room until the next look: 1 / this. Who needs more than half of it has more to die than
-/// there is room for all of it at once.
-const OPEN_PART: u64 = 8;
+/// While all may die, they have only this part of the room until the next look: 1 / this. Who needs more than three quarters of it has more to
+/// die than there is room for all of it at once.
+const OPEN_PART: u64 = 4;
 
 /// So often in a row only the first may die. Then all may try again: one that always has something to die must not keep the others from it.
 const CLOSED_LOOKS: u8 = 25;
 
-/// The same where nobody used the room: those that are first wait for something else.
+/// The same where those that are first use no more of the room than that part.
 const UNUSED_LOOKS: u8 = 5;
 
 /// What comes last: nothing was heard of, or everything may go.
@@ -36,7 +36,7 @@ pub(super) struct Front {
 struct Looks {
     /// After which only the first may die; 0 while all may.
     closed: u8,
-    /// That found the room unused since then.
+    /// That found most of the room unused since then.
     unused: u8,
 }
 
@@ -123,8 +123,9 @@ impl Front {
 
 impl Looks {
     fn note(&mut self, does_any_die: bool, given_bytes: u64, used_bytes: u64) {
-        self.unused = if used_bytes > 0 { 0 } else { self.unused + 1 };
-        let is_scarce = self.closed > 0 || used_bytes > given_bytes / 2;
+        let is_closed = self.closed > 0;
+        self.unused = if is_closed && used_bytes <= given_bytes / OPEN_PART { self.unused + 1 } else { 0 };
+        let is_scarce = is_closed || used_bytes > given_bytes / 4 * 3;
         let is_over = self.closed == CLOSED_LOOKS || self.unused >= UNUSED_LOOKS;
         if does_any_die && is_scarce && !is_over {
             self.closed += 1;
@@ -175,15 +176,15 @@ mod tests {
             front.note(log(1));
             front.follow(100, 1000, *used_bytes);
             assert!(front.admits(Some(log(101))));
-            assert_eq!(front.part_of(800), if front.admits(Some(log(102))) { 100 } else { 800 });
+            assert_eq!(front.part_of(800), if front.admits(Some(log(102))) { 200 } else { 800 });
             !front.admits(Some(log(102)))
         };
         used_bytes.iter().map(is_closed).take_while(|is_closed| *is_closed).count()
     }
 
     #[test]
-    fn all_may_die_while_half_of_their_part_of_the_room_is_enough() {
-        assert_eq!([500, 501, 0].map(|used| closed_looks(&Front::default(), &[used])), [0, 1, 0]);
+    fn all_may_die_while_their_part_of_the_room_is_enough() {
+        assert_eq!([750, 751, 0].map(|used| closed_looks(&Front::default(), &[used])), [0, 1, 0]);
     }
 
     #[test]

@@ -142,8 +142,8 @@ fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_l
     assert!(world.alarms.room_for_letters(|| None) == 0);
     world.alarms.log_goes_on();
     let kept_bytes = 25_000_000 / 2;
-    // Each is written twice, and all together may use an eighth at once.
-    let all_but_one = |free_bytes: u64| (free_bytes - kept_bytes) / 2 / 8 - 1;
+    // Each is written twice, and all together may use a quarter at once.
+    let all_but_one = |free_bytes: u64| (free_bytes - kept_bytes) / 2 / 4 - 1;
     let may_go_after = |free_bytes: u64, letters: [u64; 2]| {
         world.disk.set_space_bytes(Some(free_bytes));
         world.look();

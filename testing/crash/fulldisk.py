@@ -44,7 +44,7 @@ WINDOW = 100                 # unconfirmed messages, ...
 PATIENCE_S = 0.5             # ... and one more whenever no confirm has come for so long: who sends nothing is not told of an alarm
 DEADLINE_S = 60
 CROWD = [(f"crowd.{nth}", size) for nth, size in enumerate([2_000, 20_000, 200_000] * 2)]
-DYING, DEAD, TTL_MS = "fulldisk.dying", "fulldisk.dead", 8_000
+DYING, AGAIN, DEAD, TTL_MS = "fulldisk.dying", "fulldisk.again", "fulldisk.dead", 8_000
 LONG = DYING.ljust(200, ".")  # stands several times in the history of each of its dead letters
 APART = 1 << 40               # numbers of two publishers of the same test
 QUIET_S = 2                  # a crowd that is not confirmed anything for so long has filled the disk
@@ -378,9 +378,10 @@ class Crowd(FullDisk):
 
 
 class Dying(FullDisk):
-    """What fills the disk dies, all of it, and goes to some queues; it is of one queue, or of several that took turns."""
+    """What fills the disk dies, all of it, and goes to some queues; it is of one queue, or of several that took turns. Where it dies again on its
+    way, all of it goes through one more queue first, in which it has a second to live."""
 
-    def run(self, copies, body_bytes, dying=DYING, window=WINDOW, sources=1):
+    def run(self, copies, body_bytes, dying=DYING, window=WINDOW, sources=1, is_again=False):
         self.begin = time.monotonic()
         self.broker.start()
         setup = amqp.Raw(self.broker.url)
@@ -390,9 +391,15 @@ class Dying(FullDisk):
         for queue in taken:
             setup.declare_queue(1, queue)
             setup.bind(1, queue, DEAD, "")
+        first = DEAD
+        if is_again:
+            first = AGAIN
+            setup.declare_exchange(1, AGAIN, "fanout")
+            setup.declare_queue(1, AGAIN, arguments={"x-message-ttl": 1000, "x-dead-letter-exchange": DEAD})
+            setup.bind(1, AGAIN, AGAIN, "")
         queues = [dying] if sources == 1 else [f"{dying}.{nth}" for nth in range(sources)]
         for queue in queues:
-            setup.declare_queue(1, queue, arguments={"x-message-ttl": TTL_MS, "x-dead-letter-exchange": DEAD})
+            setup.declare_queue(1, queue, arguments={"x-message-ttl": TTL_MS, "x-dead-letter-exchange": first})
         self.publishers = [Publisher(self.broker.url, nth * APART, queue, body_bytes, window) for nth, queue in enumerate(queues)]
         self.fill()
         time.sleep(TTL_MS / 1000)
@@ -403,7 +410,7 @@ class Dying(FullDisk):
                 if own != list(range(publisher.first, publisher.first + publisher.sent)):
                     raise Violation(f"{queue}: {publisher.sent} were sent, {len(own)} letters came, {len(set(own))} of them different, or not in order")
         self.finish()
-        print(f"{self.sent()} messages of {sources} queues died on a full disk and went where dead letters go, each once to each of {copies} queues")
+        print(f"{self.sent()} messages of {sources} queues died on a full disk{', twice,' if is_again else ''} and went where dead letters go, each once to each of {copies} queues")
 
     def sent(self):
         return sum(publisher.sent for publisher in self.publishers)
@@ -452,7 +459,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True))]:
         folder = mounted(mb)
         if folder is None:
             return 0

@@ -81,9 +81,9 @@ pub enum FirstToGo {
         /// More than 0.
         needed_bytes: u64,
     },
-    /// The file of the message log that has this position.
+    /// The file of the message log that has a position.
     Log {
-        /// More than 0.
+        /// Bytes since the log began.
         position: u64,
     },
 }

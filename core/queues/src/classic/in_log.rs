@@ -214,9 +214,9 @@ impl Classic {
                 return Some(FirstToGo::Segment { needed_bytes });
             }
             Some(Place::Log(range)) => range.position,
-            None => block.logged_from().unwrap_or(self.oldest_log),
+            None => block.logged_from().or((self.oldest_log > 0).then_some(self.oldest_log))?,
         };
-        (position > 0).then_some(FirstToGo::Log { position })
+        Some(FirstToGo::Log { position })
     }
 
     /// No state record since the start refers to blocks in the log from here on: parts beyond may go before the settlements of what

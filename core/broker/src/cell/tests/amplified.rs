@@ -55,10 +55,14 @@ impl Small {
 
     /// Sends messages to the queue that is called source.
     fn publish_some(&mut self, numbers: std::ops::Range<u32>) {
+        self.publish_to(b"source", numbers);
+    }
+
+    fn publish_to(&mut self, queue: &[u8], numbers: std::ops::Range<u32>) {
         let mut publisher = Publisher::new(&self.broker, &self.principal);
         for number in numbers {
             let body = body(number);
-            let message = message(b"", b"source", &body);
+            let message = message(b"", queue, &body);
             publisher.publish(&mut PublishChannel::new(), message).expect("it is routed");
         }
         publisher.flush();
@@ -150,6 +154,33 @@ fn starts_send_no_more_letters_than_there_is_room_for() {
         })
         .collect();
     assert!(letters[9] < letters[4] + 5, "{letters:?} letters, from start to start");
+}
+
+#[test]
+fn where_room_is_scarce_letters_come_from_the_queue_of_which_something_goes_first() {
+    let mut small = Small::new(1);
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"amq.fanout").push_i64("x-message-ttl", 1_000_000);
+    let names = ["source", "younger", "youngest"];
+    let sources = names.map(|name| small.declare(name, arguments.as_table()));
+    let numbers = [0..640, 1000..1640, 2000..2640];
+    for (name, numbers) in names.iter().zip(numbers) {
+        numbers.step_by(16).for_each(|first| small.publish_to(name.as_bytes(), first..first + 16));
+    }
+    let free_bytes = small.disk.free_bytes(Path::new("/data")).expect("it is known");
+    small.disk.set_space_bytes(Some((40 << 20) - free_bytes + (4 << 20)));
+    small.clock.advance(Duration::from_secs(2_000));
+    // The youngest come first, and have some: then it shows that there is not enough for all.
+    for _ in 0..60 {
+        sources.iter().rev().for_each(|source| source.submit(Event::Tick));
+        small.driver.run_until_idle();
+        small.clock.advance(Duration::from_secs(1));
+    }
+    let target = small.queues[0].clone();
+    let letters = small.drain(&target);
+    assert_eq!(letters.len(), 3 * 640, "one file after the other went");
+    let of_source = letters[..640].iter().filter(|number| **number < 640).count();
+    assert!(of_source > 400, "{of_source} of the first 640 letters are of the oldest");
 }
 
 #[test]

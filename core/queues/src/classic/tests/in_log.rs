@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Bench, consumer, durable, message};
-use crate::logged::{LogRange, Spread};
+use crate::logged::{FirstToGo, LogRange, Spread};
 use crate::record::RecordKind;
 use crate::{IncomingMessage, MessageSeq, MessageView, QueueConfig, SettleHow};
 
@@ -83,6 +83,42 @@ fn a_backlog_that_others_interrupt_goes_to_segments() {
     }
     assert!(bench.disk.len() > 8);
     assert_eq!(bench.queue.log_ranges().count(), 0);
+}
+
+#[test]
+fn what_goes_first_is_known_wherever_the_first_message_is() {
+    let backlog_with = |is_sparse: bool, memory_bytes_max: usize| {
+        let mut bench = Bench::new(QueueConfig { memory_bytes_max, ..durable() });
+        bench.world.is_sparse = is_sparse;
+        assert_eq!(bench.queue.first_to_go(), None);
+        for nth in 0..100 {
+            bench.publish(&[message(&vec![nth; 10_000])]);
+            bench.run_disk();
+        }
+        bench
+    };
+    let in_memory = backlog_with(true, 16 << 20);
+    let record = in_memory.queue.oldest_log_position() - in_memory.world.log[0].1.len() as u64;
+    let Some(FirstToGo::Log { position }) = in_memory.queue.first_to_go() else {
+        panic!("{:?}", in_memory.queue.first_to_go())
+    };
+    assert!(position <= record && position + 100 > record, "{position}, and the first payload from {record} on");
+    let (mut in_log, mut in_segments) = (backlog_with(false, 128 << 10), backlog_with(true, 128 << 10));
+    for bench in [&mut in_log, &mut in_segments] {
+        bench.consume(consumer(1, 0));
+        bench.run_disk();
+        assert_eq!(bench.queue.first_to_go(), None, "nothing is ready");
+        bench.queue.cancel(consumer(1, 0).id, 0, &mut bench.world);
+        bench.settle(SettleHow::Ack, MessageSeq(0), 50);
+        bench.settle(SettleHow::Requeue, MessageSeq(50), 50);
+    }
+    let first_range = in_log.queue.log_ranges().next().expect("most of it is there");
+    assert_eq!(in_log.queue.first_to_go(), Some(FirstToGo::Log { position: first_range.position }));
+    let needed_bytes = in_segments.queue.segment_room(0).needed_bytes;
+    let Some(FirstToGo::Segment { needed_bytes: first_bytes }) = in_segments.queue.first_to_go() else {
+        panic!("{:?}", in_segments.queue.first_to_go())
+    };
+    assert!((needed_bytes..1_000_000).contains(&first_bytes), "{first_bytes} of {needed_bytes}");
 }
 
 #[test]

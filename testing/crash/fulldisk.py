@@ -195,11 +195,13 @@ class Consumer:
 
 
 class FullDisk:
+    LIMIT = "disk_free_limit.absolute = 0\n"
+
     def __init__(self, warren, folder):
         self.warren, self.folder, self.data = warren, folder, os.path.join(folder, "data")
         config = os.path.join(tempfile.gettempdir(), f"fulldisk-{os.getpid()}.conf")
         with open(config, "w") as file:
-            file.write("disk_free_limit.absolute = 0\n")
+            file.write(self.LIMIT)
         self.config = config
         command = [warren, "server", "--config", config, "--listen", "127.0.0.1:{port}", "--data-dir", self.data]
         self.broker = Broker(command, os.path.join(tempfile.gettempdir(), f"fulldisk-{os.getpid()}.log"))
@@ -438,6 +440,59 @@ class Dying(FullDisk):
                 publisher.turn(more=False, wait_s=0)
 
 
+class Squeezed(FullDisk):
+    """Something else takes what the limit keeps free, again and again, and the broker is killed meanwhile: its reserve must outlive that."""
+
+    LIMIT = ""
+
+    def run(self):
+        self.begin = time.monotonic()
+        self.broker.start()
+        setup = amqp.Raw(self.broker.url)
+        setup.open_channel(1)
+        setup.declare_queue(1, QUEUE)
+        publisher = Publisher(self.broker.url, 0, body_bytes=500, window=5_000)
+        publisher.until("blocked", lambda: publisher.told == ["low on disk"])
+        for life in range(3):
+            for _ in range(4):
+                self.fill()
+                time.sleep(0.3)
+            self.broker.kill()
+            self.broker.start()
+            # The look at the disk that a start begins with, and the one after it.
+            time.sleep(1.5)
+            self.say(f"start {life}, with {self.reserve()} bytes in reserve")
+        self.fill()
+        taken = []
+        consumer = Consumer(self.broker.url, QUEUE, taken)
+        end = time.monotonic() + DEADLINE_S
+        while not publisher.confirmed() <= set(taken):
+            if time.monotonic() > end:
+                raise Violation(f"{len(taken)} of {len(publisher.acked)} confirmed messages came in {DEADLINE_S} s")
+            for _ in range(100):
+                consumer.turn()
+        if taken != list(range(len(taken))):
+            raise Violation(f"{len(taken)} came, {len(set(taken))} of them different, or not in order")
+        while self.log_bytes() > 8 << 20 or shutil.disk_usage(self.folder).free == 0:
+            if time.monotonic() > end:
+                raise Violation(f"the log has {self.log_bytes()} bytes of nothing, {self.reserve()} are in reserve")
+            time.sleep(0.2)
+        self.broker.kill()
+        self.broker.start()
+        code, text = self.ctl("list_queues", "name", "messages")
+        if code != 0 or f"{QUEUE}\t" not in text:
+            raise Violation(f"after all was acknowledged and a kill: {text}")
+        self.finish()
+        print(f"{len(taken)} messages were consumed from a disk that others filled, after 3 kills, and their files went")
+
+    def reserve(self):
+        path = os.path.join(self.data, "warren.reserve")
+        return os.path.getsize(path) if os.path.exists(path) else 0
+
+    def log_bytes(self):
+        return sum(file.stat().st_size for file in os.scandir(os.path.join(self.data, "log")))
+
+
 def mounted(mb):
     """A folder with its own file system of so many MB; None where mounting is not allowed."""
     folder = tempfile.mkdtemp(prefix="warren-fulldisk.")
@@ -459,7 +514,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Squeezed, 150, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True))]:
         folder = mounted(mb)
         if folder is None:
             return 0

@@ -155,15 +155,18 @@ impl Reserve {
             return false;
         }
         let before = held.bytes;
-        let room = free_bytes.saturating_add(before).saturating_sub(limit_bytes);
+        let all = free_bytes.saturating_add(before);
+        let room = all.saturating_sub(limit_bytes);
         let is_plenty = room >= if before > 0 { 2 * NEAR_BYTES } else { NEAR_BYTES };
         let wanted = if held.is_full {
-            (room / FULL_PART).min(held.whole_bytes)
+            // Below the threshold as well: publishers wait there, and nobody else would leave any room.
+            (room.max(all.min(limit_bytes)) / FULL_PART).min(held.whole_bytes)
         } else {
             (room / PART).min(BYTES_MAX)
         };
-        // What the latest start took of it, the next one needs as well.
-        let wanted = if room >= KEPT_BYTES { wanted.max(KEPT_BYTES) } else { wanted };
+        // What the latest start took of it, the next one needs as well; where a start needs it, whatever the threshold.
+        let is_there = room >= KEPT_BYTES || (KEPT_BYTES..limit_bytes.min(START_BYTES)).contains(&all);
+        let wanted = if is_there { wanted.max(KEPT_BYTES) } else { wanted };
         let is_missed = before < KEPT_BYTES && wanted >= KEPT_BYTES;
         if is_plenty {
             self.cut(&mut held, 0);
@@ -280,6 +283,20 @@ mod tests {
         assert!(next.give_way_to_start(MB + MB / 2) && next.held_bytes() == 0);
         disk.set_space_bytes(Some(MB + MB / 2));
         assert_eq!(look(&next, 0), MB, "half of what is free would be too little for the start after it");
+    }
+
+    #[test]
+    fn what_a_start_takes_is_taken_back_below_the_threshold_of_the_alarm_too() {
+        let disk = disk(140 * MB);
+        assert_eq!(look(&reserve(&disk), 50 * MB), 45 * MB / 2);
+        disk.set_space_bytes(Some(45 * MB / 2 + 6 * MB));
+        let next = reserve(&disk);
+        assert!(next.give_way_to_start(6 * MB));
+        assert_eq!(look(&next, 50 * MB), (45 * MB / 2 + 6 * MB) / 2);
+        assert_eq!(look(&reserve(&disk), 50 * MB), (45 * MB / 2 + 6 * MB) / 2, "and the life after it knows");
+        disk.set_space_bytes(Some(3 * MB));
+        disk.remove(&Path::new(DIR).join(FILE_NAME)).unwrap();
+        assert_eq!(look(&reserve(&disk), 50 * MB), MB, "the least that a start needs, whatever there was");
     }
 
     #[test]

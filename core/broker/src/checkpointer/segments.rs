@@ -215,13 +215,13 @@ impl Place {
         Place { left_bytes: is_short.then(|| super::place_bytes(services)), taken_bytes: 0 }
     }
 
-    /// Whether there is some for this queue. The first may use a part of the reserve: it gives back more than it takes.
+    /// Whether there is some for this queue. While letters wait, the first may use a part of the reserve: it gives back more than it takes.
     fn takes(&mut self, services: &Services, queue: &Arc<Queue>, room: SegmentRoom) -> bool {
         let Some(left_bytes) = self.left_bytes else { return true };
         let needed_bytes = room.moved_bytes + queue.checkpoint_bytes(true);
-        let is_first = self.taken_bytes == 0;
+        let may_give = self.taken_bytes == 0 && services.letters_await_room();
         if needed_bytes > left_bytes
-            && !(is_first && services.alarms.takes_place(needed_bytes, services.waiting_bytes()))
+            && !(may_give && services.alarms.takes_place(needed_bytes, services.waiting_bytes()))
         {
             return false;
         }

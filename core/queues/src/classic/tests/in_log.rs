@@ -102,7 +102,10 @@ fn what_goes_first_is_known_wherever_the_first_message_is() {
     let Some(FirstToGo::Log { position }) = in_memory.queue.first_to_go() else {
         panic!("{:?}", in_memory.queue.first_to_go())
     };
-    assert!(position <= record && position + 100 > record, "{position}, and the first payload from {record} on");
+    assert!(
+        position <= record && position + 100 > record,
+        "{position}, and the first payload from {record} on"
+    );
     let (mut in_log, mut in_segments) = (backlog_with(false, 128 << 10), backlog_with(true, 128 << 10));
     for bench in [&mut in_log, &mut in_segments] {
         bench.consume(consumer(1, 0));

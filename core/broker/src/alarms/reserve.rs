@@ -70,6 +70,13 @@ struct Held {
     is_full: bool,
 }
 
+impl Held {
+    /// See [`Reserve::free_bytes_min`].
+    fn go_on_bytes(&self) -> u64 {
+        self.whole_bytes.min(FREE_BYTES_MAX) / 2
+    }
+}
+
 /// The reserve of a data directory.
 pub(super) struct Reserve {
     disk: Arc<dyn Disk>,
@@ -117,7 +124,7 @@ impl Reserve {
     /// again before anybody looks.
     pub(super) fn free_bytes_min(&self) -> u64 {
         let held = self.held.lock();
-        if held.is_full { held.whole_bytes.min(FREE_BYTES_MAX) / 2 } else { 0 }
+        if held.is_full { held.go_on_bytes() } else { 0 }
     }
 
     /// So much of it may be given up.
@@ -158,9 +165,11 @@ impl Reserve {
         let all = free_bytes.saturating_add(before);
         let room = all.saturating_sub(limit_bytes);
         let is_plenty = room >= if before > 0 { 2 * NEAR_BYTES } else { NEAR_BYTES };
+        let goes_on = room >= held.go_on_bytes();
         let wanted = if held.is_full {
             // Below the threshold as well: publishers wait there, and nobody else would leave any room.
-            (room.max(all.min(limit_bytes)) / FULL_PART).min(held.whole_bytes)
+            let below = if goes_on { 0 } else { all.min(limit_bytes) };
+            (room.max(below) / FULL_PART).min(held.whole_bytes)
         } else {
             (room / PART).min(BYTES_MAX)
         };
@@ -173,6 +182,9 @@ impl Reserve {
             held.whole_bytes = 0;
         } else if is_missed || wanted / 2 > before || (held.is_full && wanted > before + GIVEN_BYTES_MIN) {
             self.grow(&mut held, wanted);
+        } else if goes_on && free_bytes < limit_bytes && before > room / FULL_PART {
+            // It alone would keep publishers waiting.
+            self.cut(&mut held, (room / FULL_PART).max(KEPT_BYTES));
         }
         let is_bounded = !is_plenty || held.bytes > 0;
         let waiting = if is_bounded { (held.bytes / WAITING_PART).max(WAITING_BYTES_MIN) } else { u64::MAX };
@@ -297,6 +309,23 @@ mod tests {
         disk.set_space_bytes(Some(3 * MB));
         disk.remove(&Path::new(DIR).join(FILE_NAME)).unwrap();
         assert_eq!(look(&reserve(&disk), 50 * MB), MB, "the least that a start needs, whatever there was");
+    }
+
+    #[test]
+    fn it_does_not_keep_publishers_waiting_where_more_than_the_threshold_is_free() {
+        let disk = disk(140 * MB);
+        let reserve = reserve(&disk);
+        assert_eq!(look(&reserve, 50 * MB), 45 * MB / 2);
+        reserve.give_part();
+        for (space_mb, held_mb) in [(40, 20), (60, 22), (62, 6), (61, 22), (62, 6)] {
+            disk.set_space_bytes(Some(space_mb * MB));
+            assert_eq!(look(&reserve, 50 * MB) / MB, held_mb, "{space_mb}");
+        }
+        reserve.full_no_more();
+        for (space_mb, held_mb) in [(140, 22), (72, 11), (70, 11), (60, 11), (40, 11)] {
+            disk.set_space_bytes(Some(space_mb * MB));
+            assert_eq!(look(&reserve, 50 * MB) / MB, held_mb, "{space_mb}");
+        }
     }
 
     #[test]

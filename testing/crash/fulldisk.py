@@ -17,7 +17,7 @@ message of every queue is held back, and after a SIGKILL on the full disk.
 
 Last, on 120 MB, a queue whose messages all expire and become dead letters, in one queue and in three: copies, on a disk that is full of what
 they are copies of. And on 20 MB small messages of a queue with a long name: what is logged of one is a small part of its letters. And of ten queues on
-20 MB and forty on 60 MB that took turns: the log's oldest file has something of each. Who consumes the letters gets all of them, once and in order, and the publishers go on.
+20 MB and forty on 60 MB that took turns: the log's oldest file has something of each. And on 12 MB, of which a reserve must be left that is enough for letters. Who consumes the letters gets all of them, once and in order, and the publishers go on.
 
     fulldisk.py --warren target/release/warren [--mb 200]
 
@@ -525,7 +525,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Squeezed, 150, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Squeezed, 150, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True)), (Dying, 12, (3, 12, DYING, 5_000, 5, True))]:
         folder = mounted(mb)
         if folder is None:
             return 0

@@ -23,6 +23,13 @@ const BYTES_MAX: u64 = 64 << 20;
 /// On a small disk it is this part of what is free above the threshold of the alarm: 1 / this.
 const PART: u64 = 4;
 
+/// On a smaller disk it is so large, or all but [`BESIDE_BYTES`] of what is free, so that [`ROOM_BYTES_MIN`] is left of it once publishers have
+/// been stopped. A quarter of 20 MB was too little: nothing was left for letters.
+const BYTES_SMALL: u64 = 8 << 20;
+
+/// What must be free for publishers to go on, and what files have that hold nothing.
+const BESIDE_BYTES: u64 = ROOM_BYTES_MIN + (2 << 20);
+
 /// The same since the disk was full, until it is as large as it was: who has filled the disk once will do so again.
 const FULL_PART: u64 = 2;
 
@@ -171,7 +178,8 @@ impl Reserve {
             let below = if goes_on { 0 } else { all.min(limit_bytes) };
             (room.max(below) / FULL_PART).min(held.whole_bytes)
         } else {
-            (room / PART).min(BYTES_MAX)
+            let small = room.saturating_sub(BESIDE_BYTES).min(BYTES_SMALL);
+            (room / PART).max(small).min(BYTES_MAX)
         };
         // What the latest start took of it, the next one needs as well; where a start needs it, whatever the threshold.
         let is_there = room >= KEPT_BYTES || (KEPT_BYTES..limit_bytes.min(START_BYTES)).contains(&all);
@@ -350,12 +358,19 @@ mod tests {
     }
 
     #[test]
+    fn of_a_small_disk_it_takes_a_larger_part() {
+        for (space_mb, held_mb) in [(4, 1), (8, 2), (10, 4), (14, 8), (20, 8), (32, 8), (40, 10)] {
+            assert_eq!(look(&reserve(&disk(space_mb * MB)), 0), held_mb * MB, "{space_mb}");
+        }
+    }
+
+    #[test]
     fn it_takes_nothing_that_the_alarm_is_to_guard() {
         let disk = disk(60 * MB);
         let reserve = reserve(&disk);
-        assert_eq!((look(&reserve, 50 * MB), look(&reserve, 50 * MB)), (5 * MB / 2, 5 * MB / 2));
+        assert_eq!((look(&reserve, 50 * MB), look(&reserve, 50 * MB)), (4 * MB, 4 * MB));
         disk.set_space_bytes(Some(50 * MB));
-        assert_eq!((look(&reserve, 50 * MB), reserve.waiting_bytes_max()), (5 * MB / 2, MB));
+        assert_eq!((look(&reserve, 50 * MB), reserve.waiting_bytes_max()), (4 * MB, MB));
     }
 
     #[test]

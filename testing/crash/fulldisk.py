@@ -248,12 +248,15 @@ class FullDisk:
     def empty(self):
         os.remove(os.path.join(self.folder, "ballast"))
 
-    def run(self):
+    def start_with_queue(self):
         self.begin = time.monotonic()
         self.broker.start()
         setup = amqp.Raw(self.broker.url)
         setup.open_channel(1)
         setup.declare_queue(1, QUEUE)
+
+    def run(self):
+        self.start_with_queue()
         publisher = Publisher(self.broker.url, 0)
         publisher.until("blocked", lambda: publisher.told == ["low on disk"])
         held = publisher.sent - len(publisher.acked)
@@ -446,11 +449,7 @@ class Squeezed(FullDisk):
     LIMIT = ""
 
     def run(self):
-        self.begin = time.monotonic()
-        self.broker.start()
-        setup = amqp.Raw(self.broker.url)
-        setup.open_channel(1)
-        setup.declare_queue(1, QUEUE)
+        self.start_with_queue()
         publisher = Publisher(self.broker.url, 0, body_bytes=500, window=5_000)
         publisher.until("blocked", lambda: publisher.told == ["low on disk"])
         for life in range(3):

@@ -17,7 +17,8 @@ message of every queue is held back, and after a SIGKILL on the full disk.
 
 Last, on 120 MB, a queue whose messages all expire and become dead letters, in one queue and in three: copies, on a disk that is full of what
 they are copies of. And on 20 MB small messages of a queue with a long name: what is logged of one is a small part of its letters. And of ten queues on
-20 MB and forty on 60 MB that took turns: the log's oldest file has something of each. And on 12 MB, of which a reserve must be left that is enough for letters. Who consumes the letters gets all of them, once and in order, and the publishers go on.
+20 MB and forty on 60 MB that took turns: the log's oldest file has something of each. And on 12 MB, of which a reserve must be left that is enough for letters. And of
+thousands of queues that hold little, and of one beside those. Who consumes the letters gets all of them, once and in order, and the publishers go on.
 
     fulldisk.py --warren target/release/warren [--mb 200]
 
@@ -72,7 +73,7 @@ class Publisher:
         """Sends and receives for a moment."""
         while more and len(self.outgoing) < BODY_BYTES and self.may_send():
             body = struct.pack(">Q", self.first + self.sent).ljust(self.body_bytes, b"x")
-            self.outgoing += amqp.publish(1, "", self.queue, body)
+            self.outgoing += amqp.publish(1, "", self.queue_of(self.sent), body)
             self.sent += 1
         readable, writable, _ = select.select([self.raw.socket], [self.raw.socket] if self.outgoing else [], [], wait_s)
         if writable:
@@ -85,6 +86,9 @@ class Publisher:
         for kind, _, payload in self.raw.frames():
             if kind == amqp.METHOD:
                 self.method(struct.unpack_from(">HH", payload), payload)
+
+    def queue_of(self, nth):
+        return self.queue
 
     def may_send(self):
         waited = time.monotonic() - self.moved > PATIENCE_S
@@ -121,6 +125,17 @@ class Publisher:
 
     def confirmed(self):
         return {self.first + tag - 1 for tag in self.acked}
+
+
+class Spreader(Publisher):
+    """The same to many queues, in an order in which no two of them come one after the other for long."""
+
+    def __init__(self, url, queues, body_bytes):
+        super().__init__(url, 0, body_bytes=body_bytes, window=5_000)
+        self.queues = queues
+
+    def queue_of(self, nth):
+        return self.queues[nth * 7919 % len(self.queues)]
 
 
 def drain(url, keep=0, queue=QUEUE, body_bytes=BODY_BYTES):
@@ -443,6 +458,49 @@ class Dying(FullDisk):
                 publisher.turn(more=False, wait_s=0)
 
 
+class Many(Dying):
+    """Thousands of queues hold a few kB each, most of which stands in each of their state records. They die all together, or one more queue does beside
+    them: what those records take must not keep letters from the room that there is."""
+
+    def run(self, queues, do_all_die):
+        self.begin = time.monotonic()
+        self.broker.start()
+        setup = amqp.Raw(self.broker.url)
+        setup.open_channel(1)
+        setup.declare_queue(1, DEAD)
+        dies = {"x-message-ttl": TTL_MS, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
+        names = [f"many.{nth}" for nth in range(queues)]
+        for name in names:
+            setup.declare_queue(1, name, arguments=dies if do_all_die else {})
+        holding = Spreader(self.broker.url, names, 200)
+        self.publishers = [holding]
+        if do_all_die:
+            self.fill()
+        else:
+            # Twice as much is in reserve then, and letters of 3,000 messages are a small part of it.
+            holding.until("little is free", lambda: shutil.disk_usage(self.folder).free < 8 << 20)
+            holding.until("all confirmed", holding.all_confirmed, more=False)
+            self.say(f"{len(holding.acked)} messages are held")
+            setup.declare_queue(1, DYING, arguments=dies | {"x-message-ttl": 100})
+            self.publishers = [Publisher(self.broker.url, 0, DYING, 200)]
+            for sent in (1_000, 3_000):
+                self.publishers[0].until("sent", lambda: self.sent() >= sent)
+                # Longer than from one look at the disk to the next.
+                time.sleep(1.5)
+        letters = []
+        self.take({DEAD: letters})
+        latest = {}
+        for letter in letters:
+            queue = self.publishers[0].queue_of(letter)
+            if letter <= latest.get(queue, -1):
+                raise Violation(f"letter {letter} of {queue} came after {latest[queue]}")
+            latest[queue] = letter
+        if len(letters) != self.sent():
+            raise Violation(f"{self.sent()} were sent, {len(letters)} letters came")
+        self.finish()
+        print(f"{self.sent()} messages died where {queues} queues hold a few kB each, and went where dead letters go")
+
+
 class Squeezed(FullDisk):
     """Something else takes what the limit keeps free, again and again, and the broker is killed meanwhile: its reserve must outlive that."""
 
@@ -524,7 +582,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Squeezed, 150, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True)), (Dying, 12, (3, 12, DYING, 5_000, 5, True))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Squeezed, 150, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True)), (Dying, 12, (3, 12, DYING, 5_000, 5, True)), (Many, 60, (3_000, True)), (Many, 60, (3_000, False))]:
         folder = mounted(mb)
         if folder is None:
             return 0

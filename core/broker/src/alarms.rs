@@ -187,8 +187,11 @@ type Promises = Box<dyn Fn() -> Promised + Send + Sync>;
 /// What must have room on the disk beside dead letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Promised {
-    /// What waits to be written, and what checkpoints would write, bytes.
+    /// What waits to be written, and what checkpoints would write to segments, bytes.
     pub(crate) waiting_bytes: u64,
+    /// What state records would take that they write. Those of thousands of small queues, which have most of what these hold, are written anew
+    /// however often they are: that much may never be free.
+    pub(crate) state_bytes: u64,
     /// What consumers write when they settle all that queues hold, bytes, about; `u64::MAX` when nobody has looked.
     pub(crate) settled_bytes: u64,
     /// Whether letters wait for room.
@@ -546,7 +549,8 @@ impl Alarms {
     fn note_letters(&self, state: &mut State, free: Option<u64>, promised: Promised) {
         let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free, promised.settled_bytes));
         let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
-        let room_bytes = spare_bytes.saturating_sub(taken) / LETTER_WRITES;
+        let beside_bytes = spare_bytes.saturating_sub(taken);
+        let room_bytes = (beside_bytes - promised.state_bytes.min(beside_bytes / 2)) / LETTER_WRITES;
         let left_bytes = self.part_for_letters(room_bytes);
         self.letters_given.store(left_bytes, Ordering::Relaxed);
         self.letters_left.store(left_bytes, Ordering::Relaxed);

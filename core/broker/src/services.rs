@@ -249,7 +249,8 @@ impl Services {
             return Promised { waiting_bytes, settled_bytes: u64::MAX, ..Promised::default() };
         }
         let are_letters_out = self.letters_out.load(Ordering::Acquire) > 0;
-        let mut promised = Promised { waiting_bytes, settled_bytes: 0, do_letters_wait, are_letters_out };
+        let mut promised =
+            Promised { waiting_bytes, do_letters_wait, are_letters_out, ..Promised::default() };
         self.all_queues().iter().for_each(|queue| queue.add_promised(&mut promised));
         promised
     }

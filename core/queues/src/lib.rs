@@ -17,8 +17,9 @@ mod unique;
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
 pub use body::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
 pub use classic::{
-    Afterwards, Classic, DeliveryView, Gone, Head, Holes, Left, PlacedBlock, PublishOutcome, RecordError,
-    Recovering, Scheduled, SegmentRoom, Standing, StrayBlock, TurnedAway, letter_bytes, may_be_block,
+    Afterwards, CheckpointBytes, Classic, DeliveryView, Gone, Head, Holes, Left, PlacedBlock, PublishOutcome,
+    RecordError, Recovering, Scheduled, SegmentRoom, Standing, StrayBlock, TurnedAway, letter_bytes,
+    may_be_block,
 };
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{FirstToGo, LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};

@@ -258,9 +258,9 @@ impl Logged {
         self.messages += messages;
     }
 
-    /// Where the record of the first begins, as far as that was noted.
-    pub(crate) fn start(&self) -> Option<u64> {
-        (self.messages > 0).then_some(self.start)
+    /// Where the record of the first begins, as far as that was noted, in the log from `oldest_log` on.
+    pub(crate) fn start_since(&self, oldest_log: u64) -> Option<u64> {
+        (self.messages > 0 && self.first_end >= oldest_log).then_some(self.start)
     }
 
     /// A state record has the messages: the log before it may be gone.

@@ -75,12 +75,40 @@ struct Held {
     whole_bytes: u64,
     /// Some of it was given up, and there is not enough room since.
     is_full: bool,
+    /// So much was given up for a start, and not taken back yet.
+    lent_bytes: u64,
 }
 
 impl Held {
     /// See [`Reserve::free_bytes_min`].
     fn go_on_bytes(&self) -> u64 {
         self.whole_bytes.min(FREE_BYTES_MAX) / 2
+    }
+
+    /// Whether it alone keeps publishers waiting: with half of what it and they may have free, they would go on.
+    fn keeps_waiting(&self, free_bytes: u64, limit_bytes: u64) -> bool {
+        let room = free_bytes.saturating_add(self.bytes).saturating_sub(limit_bytes);
+        let free_without = limit_bytes + room / FULL_PART;
+        let enough = limit_bytes.max(if self.is_full { self.go_on_bytes() } else { 0 });
+        let has_more = self.bytes > (room / FULL_PART).max(KEPT_BYTES);
+        has_more && room >= self.go_on_bytes() && free_bytes < enough && free_without >= enough
+    }
+
+    /// As large as it should be, with so much free or held already, of which so much may not be used up.
+    fn wanted_bytes(&self, all: u64, limit_bytes: u64) -> u64 {
+        let room = all.saturating_sub(limit_bytes);
+        let wanted = if self.is_full {
+            // Below the threshold as well: publishers wait there, and nobody else would leave any room.
+            let below = if room >= self.go_on_bytes() { 0 } else { all.min(limit_bytes) };
+            let unused = self.lent_bytes.min(all.saturating_sub(KEPT_BYTES));
+            (room.max(below) / FULL_PART).min(self.whole_bytes).max(unused)
+        } else {
+            let small = room.saturating_sub(BESIDE_BYTES).min(BYTES_SMALL);
+            (room / PART).max(small).min(BYTES_MAX)
+        };
+        // What the latest start took of it, the next one needs as well; where a start needs it, whatever the threshold.
+        let is_there = room >= KEPT_BYTES || (KEPT_BYTES..limit_bytes.min(START_BYTES)).contains(&all);
+        if is_there { wanted.max(KEPT_BYTES) } else { wanted }
     }
 }
 
@@ -98,7 +126,7 @@ impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path) -> Reserve {
         let path = data_dir.join(FILE_NAME);
         let (bytes, whole_bytes) = left(&*disk, &path).unwrap_or_default();
-        let held = Held { bytes, whole_bytes, is_full: false };
+        let held = Held { bytes, whole_bytes, is_full: false, lent_bytes: 0 };
         Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
@@ -156,6 +184,7 @@ impl Reserve {
         if free_bytes >= START_BYTES || held.bytes == 0 {
             return false;
         }
+        held.lent_bytes = held.bytes;
         self.cut(&mut held, 0);
         held.is_full = true;
         true
@@ -172,26 +201,14 @@ impl Reserve {
         let all = free_bytes.saturating_add(before);
         let room = all.saturating_sub(limit_bytes);
         let is_plenty = room >= if before > 0 { 2 * NEAR_BYTES } else { NEAR_BYTES };
-        let goes_on = room >= held.go_on_bytes();
-        let wanted = if held.is_full {
-            // Below the threshold as well: publishers wait there, and nobody else would leave any room.
-            let below = if goes_on { 0 } else { all.min(limit_bytes) };
-            (room.max(below) / FULL_PART).min(held.whole_bytes)
-        } else {
-            let small = room.saturating_sub(BESIDE_BYTES).min(BYTES_SMALL);
-            (room / PART).max(small).min(BYTES_MAX)
-        };
-        // What the latest start took of it, the next one needs as well; where a start needs it, whatever the threshold.
-        let is_there = room >= KEPT_BYTES || (KEPT_BYTES..limit_bytes.min(START_BYTES)).contains(&all);
-        let wanted = if is_there { wanted.max(KEPT_BYTES) } else { wanted };
+        let wanted = held.wanted_bytes(all, limit_bytes);
         let is_missed = before < KEPT_BYTES && wanted >= KEPT_BYTES;
         if is_plenty {
             self.cut(&mut held, 0);
             held.whole_bytes = 0;
         } else if is_missed || wanted / 2 > before || (held.is_full && wanted > before + GIVEN_BYTES_MIN) {
             self.grow(&mut held, wanted);
-        } else if goes_on && free_bytes < limit_bytes && before > room / FULL_PART {
-            // It alone would keep publishers waiting.
+        } else if held.keeps_waiting(free_bytes, limit_bytes) {
             self.cut(&mut held, (room / FULL_PART).max(KEPT_BYTES));
         }
         let is_bounded = !is_plenty || held.bytes > 0;
@@ -215,7 +232,8 @@ impl Reserve {
 
     /// The disk is not full any more.
     pub(super) fn full_no_more(&self) {
-        self.held.lock().is_full = false;
+        let mut held = self.held.lock();
+        (held.is_full, held.lent_bytes) = (false, 0);
     }
 
     fn grow(&self, held: &mut Held, wanted: u64) {
@@ -228,7 +246,7 @@ impl Reserve {
             file.write_all_at(0, &[&whole_bytes.to_le_bytes()])
         });
         match grown {
-            Ok(()) => held.whole_bytes = whole_bytes,
+            Ok(()) => (held.whole_bytes, held.lent_bytes) = (whole_bytes, 0),
             Err(error) => {
                 // Others may have taken the room since. A part of it would be one of which nobody knows.
                 tracing::debug!(%error, wanted, "no more reserve on the disk");
@@ -306,14 +324,30 @@ mod tests {
     }
 
     #[test]
+    fn others_who_take_all_that_is_free_leave_most_of_it_however_often_a_start_is_given_it() {
+        let disk = disk(140 * MB);
+        assert_eq!(look(&reserve(&disk), 50 * MB), 45 * MB / 2);
+        let lives: Vec<u64> = (0..4)
+            .map(|_| {
+                let held_bytes = reserve(&disk).held_bytes();
+                disk.set_space_bytes(Some(held_bytes));
+                let next = reserve(&disk);
+                assert!(next.give_way_to_start(0) && next.held_bytes() == 0);
+                look(&next, 50 * MB)
+            })
+            .collect();
+        assert_eq!(lives, [1, 2, 3, 4].map(|life| 45 * MB / 2 - life * MB), "a start leaves one of it free");
+    }
+
+    #[test]
     fn what_a_start_takes_is_taken_back_below_the_threshold_of_the_alarm_too() {
         let disk = disk(140 * MB);
         assert_eq!(look(&reserve(&disk), 50 * MB), 45 * MB / 2);
         disk.set_space_bytes(Some(45 * MB / 2 + 6 * MB));
         let next = reserve(&disk);
         assert!(next.give_way_to_start(6 * MB));
-        assert_eq!(look(&next, 50 * MB), (45 * MB / 2 + 6 * MB) / 2);
-        assert_eq!(look(&reserve(&disk), 50 * MB), (45 * MB / 2 + 6 * MB) / 2, "and the life after it knows");
+        assert_eq!(look(&next, 50 * MB), 45 * MB / 2);
+        assert_eq!(look(&reserve(&disk), 50 * MB), 45 * MB / 2, "and the life after it knows");
         disk.set_space_bytes(Some(3 * MB));
         disk.remove(&Path::new(DIR).join(FILE_NAME)).unwrap();
         assert_eq!(look(&reserve(&disk), 50 * MB), MB, "the least that a start needs, whatever there was");
@@ -333,6 +367,22 @@ mod tests {
         for (space_mb, held_mb) in [(140, 22), (72, 11), (70, 11), (60, 11), (40, 11)] {
             disk.set_space_bytes(Some(space_mb * MB));
             assert_eq!(look(&reserve, 50 * MB) / MB, held_mb, "{space_mb}");
+        }
+    }
+
+    #[test]
+    fn once_full_it_leaves_what_publishers_wait_for_however_little_others_leave_beside_it() {
+        let disk = disk(156 * MB);
+        let reserve = reserve(&disk);
+        assert_eq!(look(&reserve, 0), 39 * MB);
+        reserve.give_part();
+        disk.set_space_bytes(Some(100 * MB));
+        assert_eq!(look(&reserve, 0), 39 * MB);
+        for (space_mb, held_mb, goes_on) in [(42, 21, true), (24, 21, false), (31, 21, false)] {
+            disk.set_space_bytes(Some(space_mb * MB));
+            assert_eq!(look(&reserve, 0), held_mb * MB, "{space_mb}");
+            let free = disk.free_bytes(Path::new(DIR)).unwrap();
+            assert_eq!(free >= reserve.free_bytes_min(), goes_on, "{space_mb}");
         }
     }
 

@@ -137,6 +137,7 @@ fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_l
     world.disk.set_space_bytes(Some(25_000_000));
     assert!(world.alarms.make_room());
     assert!(world.alarms.room_for_letters(|| None) == 0, "not before somebody has looked");
+    world.disk.set_space_bytes(Some(24_000_000));
     world.look();
     world.alarms.log_waits();
     assert!(world.alarms.room_for_letters(|| None) == 0);
@@ -152,7 +153,7 @@ fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_l
             world.alarms.room_for_letters(|| None) > 0
         })
     };
-    assert_eq!(may_go_after(24_999_999, [all_but_one(24_999_999), 1]), [true, false]);
+    assert_eq!(may_go_after(24_000_000, [all_but_one(24_000_000), 1]), [true, false]);
     assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
     assert_eq!(may_go_after(40_000_000, [all_but_one(40_000_000), 1]), [true, false], "it is full no more");
     assert_eq!(world.alarms.raised(), Raised::default());
@@ -241,6 +242,28 @@ fn the_first_failure_of_storage_is_kept_for_good() {
     };
     assert!(text.ends_with("until the node is restarted: first"), "{text}");
     assert!(world.alarms.raised().has(Raised::STORAGE_FAILED) && !world.alarms.raised().blocks());
+}
+
+#[test]
+fn what_state_records_take_leaves_letters_half_of_the_room_however_much_it_is() {
+    let world = world();
+    let promised: Arc<Mutex<Promised>> = Arc::default();
+    let heard = promised.clone();
+    world.alarms.ask_for_promises(move || *heard.lock());
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    world.disk.set_space_bytes(Some(25_000_000));
+    let room_with = |waiting_bytes: u64, state_bytes: u64| {
+        *promised.lock() = Promised { waiting_bytes, state_bytes, ..Promised::default() };
+        world.look();
+        world.alarms.letters_left.load(Ordering::Relaxed)
+    };
+    let all = room_with(0, 0);
+    assert!(all > 1_000_000, "{all}");
+    // Each letter is written twice, and all together may use a quarter at once.
+    assert_eq!(all - room_with(0, 800_000), 100_000);
+    assert_eq!([10_000_000, 25_000_000, u64::MAX].map(|bytes| room_with(0, bytes)), [all / 2; 3]);
+    assert_eq!(all - room_with(800_000, 0), 100_000);
+    assert_eq!(room_with(25_000_000, 1), 0, "what is written once must have room");
 }
 
 #[test]

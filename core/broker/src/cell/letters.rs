@@ -182,7 +182,7 @@ impl Queue {
             return 0;
         }
         let spread = self.spread_for(spares_writes);
-        self.read_used(|machine, _| machine.checkpoint_bytes(spread)).unwrap_or(0)
+        self.read_used(|machine, _| machine.checkpoint_bytes(spread).total()).unwrap_or(0)
     }
 
     /// Adds what it will write. What dies here is not settled: what is written of it is counted with its letters.
@@ -193,7 +193,9 @@ impl Queue {
         let do_letters_leave = self.letter_factor.load(Ordering::Relaxed) > 0;
         let spread = self.spread_for(true);
         self.read_used(|machine, _| {
-            promised.waiting_bytes += machine.checkpoint_bytes(spread);
+            let checkpoint = machine.checkpoint_bytes(spread);
+            promised.waiting_bytes += checkpoint.blocks_bytes;
+            promised.state_bytes += checkpoint.state_bytes;
             let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
             promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);
         });

@@ -315,9 +315,9 @@ impl Block {
         }
     }
 
-    /// Where the log has the first of its messages, as far as that was noted.
-    pub(crate) fn logged_from(&self) -> Option<u64> {
-        self.content.as_ref()?.logged.start()
+    /// Where the log, of which nothing before `oldest_log` may be there, has the first of its messages, as far as that was noted.
+    pub(crate) fn logged_from(&self, oldest_log: u64) -> Option<u64> {
+        self.content.as_ref()?.logged.start_since(oldest_log)
     }
 
     /// Where it lies in the log, of which nothing before `oldest_log` may be there, if it can be read from there.

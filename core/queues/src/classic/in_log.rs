@@ -214,7 +214,8 @@ impl Classic {
                 return Some(FirstToGo::Segment { needed_bytes });
             }
             Some(Place::Log(range)) => range.position,
-            None => block.logged_from().or((self.oldest_log > 0).then_some(self.oldest_log))?,
+            // Otherwise it is in the state record there.
+            None => block.logged_from(self.oldest_log).or((self.oldest_log > 0).then_some(self.oldest_log))?,
         };
         Some(FirstToGo::Log { position })
     }

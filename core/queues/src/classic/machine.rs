@@ -627,13 +627,6 @@ impl Classic {
         self.oldest_log
     }
 
-    /// Bytes that the next state record will have, by what the latest had and has been settled since; 0 before the first one.
-    pub fn state_bytes(&self) -> u32 {
-        let Written { bytes, messages } = self.written;
-        let bytes = if self.persistent >= messages { bytes } else { bytes * self.persistent / messages };
-        u32::try_from(bytes).unwrap_or(u32::MAX)
-    }
-
     /// Bytes on the heap: messages in memory, what is known of those on disk, consumers. Without the machine itself and without
     /// bodies that it shares.
     pub fn heap_bytes(&self) -> usize {

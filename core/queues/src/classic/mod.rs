@@ -42,5 +42,6 @@ pub use letters::letter_bytes;
 pub use machine::{Classic, Gone, PublishOutcome};
 pub use recovery::{Left, PlacedBlock, RecordError, Recovering};
 pub use schedule::Scheduled;
+pub use spill::CheckpointBytes;
 pub use standing::{DeliveryView, Head, Standing};
 pub use stray::{StrayBlock, may_be_block};

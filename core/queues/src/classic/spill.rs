@@ -23,6 +23,26 @@ const INLINE_SPREAD_BYTES_MAX: u32 = 4 * 1024;
 /// What a state record says of a block beside its messages, bytes, about.
 const PLACED_BYTES: u64 = 48;
 
+/// What it says of a message that stands in it, beside the body, about.
+const MESSAGE_BYTES: u64 = 20;
+
+/// What a checkpoint of a queue writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointBytes {
+    /// Blocks that do not lie together in the log, all of them, however young. The next one does not write them again.
+    pub blocks_bytes: u64,
+    /// The state record: small blocks, with each one anew, and where the others are.
+    pub state_bytes: u64,
+}
+
+impl CheckpointBytes {
+    /// All of it.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.blocks_bytes + self.state_bytes
+    }
+}
+
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Checkpoint {
@@ -476,27 +496,40 @@ impl Classic {
         }
     }
 
-    /// Bytes that a checkpoint would write now, about: blocks that do not lie together in the log, all of them, however young, and what
-    /// the state record says of the others. Looks at every block.
-    pub fn checkpoint_bytes(&self, spread: Spread) -> u64 {
-        if self.oldest_log == 0 || !self.config.durable {
-            return 0;
-        }
-        let blocks = self.levels.iter().flat_map(Level::blocks);
-        blocks
-            .filter(|block| block.live > 0 && block.persistent > 0)
-            .map(|block| self.block_checkpoint_bytes(block, spread))
-            .sum()
+    /// Bytes that the next state record will have, about, by what the latest had, and has been settled or has come since: as much of that as
+    /// small blocks have.
+    pub fn state_bytes(&self) -> u32 {
+        let Written { bytes, messages } = self.written;
+        let bytes = match self.persistent.checked_sub(messages) {
+            None => bytes * self.persistent / messages,
+            Some(came) => {
+                let body_bytes = self.persistent_bytes.checked_div(self.persistent).unwrap_or(0);
+                let came_bytes = came.saturating_mul(body_bytes + MESSAGE_BYTES);
+                bytes.max(came_bytes.saturating_add(bytes).min(INLINE_BYTES_MAX.into()))
+            }
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    fn block_checkpoint_bytes(&self, block: &Block, spread: Spread) -> u64 {
-        if block.place().is_some() || placed_by_checkpoint(block, self.oldest_log, spread).is_some() {
-            return PLACED_BYTES;
+    /// What a checkpoint would write now, about. Looks at every block.
+    pub fn checkpoint_bytes(&self, spread: Spread) -> CheckpointBytes {
+        if self.oldest_log == 0 || !self.config.durable {
+            return CheckpointBytes::default();
         }
-        if block.live_bytes <= INLINE_BYTES_MAX {
-            return PLACED_BYTES + block.kept_bytes();
+        let mut bytes = CheckpointBytes::default();
+        let blocks = self.levels.iter().flat_map(Level::blocks);
+        for block in blocks.filter(|block| block.live > 0 && block.persistent > 0) {
+            bytes.state_bytes += PLACED_BYTES;
+            if block.place().is_some() || placed_by_checkpoint(block, self.oldest_log, spread).is_some() {
+                continue;
+            }
+            if block.live_bytes <= INLINE_BYTES_MAX {
+                bytes.state_bytes += block.kept_bytes();
+            } else {
+                bytes.blocks_bytes += block.written_bytes();
+            }
         }
-        PLACED_BYTES + block.written_bytes()
+        bytes
     }
 
     fn sync_checkpoint(&mut self, fx: &mut impl Effects) {

@@ -125,6 +125,22 @@ fn what_goes_first_is_known_wherever_the_first_message_is() {
 }
 
 #[test]
+fn what_a_state_record_has_goes_with_that_record() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
+    let publish = |bench: &mut Bench| {
+        bench.publish(&[message(&[1; 300])]);
+        bench.queue.first_to_go()
+    };
+    let Some(FirstToGo::Log { position: first }) = publish(&mut bench) else { panic!("it is in the log") };
+    assert_eq!(publish(&mut bench), Some(FirstToGo::Log { position: first }));
+    checkpoint(&mut bench, &[]);
+    let Some(FirstToGo::Log { position: stated }) = publish(&mut bench) else { panic!("it is in the log") };
+    assert!(bench.disk.is_empty());
+    assert_eq!(stated, bench.queue.oldest_log_position());
+    assert!(stated > first, "{stated}, and it was at {first} before");
+}
+
+#[test]
 fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
     let (near, far) = (Spread::Narrow, Spread::Any);
     for (is_sparse, spread, bodies) in [
@@ -143,7 +159,7 @@ fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
         bench.consume(consumer(1, 0));
         for settled in [0, 5, 40] {
             bench.settle(SettleHow::Ack, MessageSeq(0), settled);
-            let expected = bench.queue.checkpoint_bytes(spread);
+            let expected = bench.queue.checkpoint_bytes(spread).total();
             bench.disk.clear();
             checkpoint(&mut bench, &[]);
             let (_, state) = bench.world.log.last().expect("a state record");
@@ -153,6 +169,32 @@ fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
             assert!(is_near, "{is_sparse}, {spread:?}, {settled} settled: {written} of {expected} bytes");
         }
     }
+}
+
+#[test]
+fn what_the_next_state_record_has_is_known_about_without_looking_at_blocks() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
+    assert_eq!(bench.queue.state_bytes(), 0);
+    let publish = |bench: &mut Bench, messages: usize| {
+        (0..messages).for_each(|_| drop(bench.publish(&[message(&[1; 300])])));
+        bench.queue.state_bytes()
+    };
+    let stated = |bench: &mut Bench| {
+        checkpoint(bench, &[]);
+        bench.world.log.last().expect("a state record").1.len() as u32
+    };
+    let assert_near = |expected: u32, written: u32| {
+        assert!(expected.abs_diff(written) < written / 10, "{expected} of {written} bytes");
+    };
+    let expected = publish(&mut bench, 20);
+    assert_near(expected, stated(&mut bench));
+    let expected = publish(&mut bench, 10);
+    assert_near(expected, stated(&mut bench));
+    bench.consume(consumer(1, 0));
+    bench.settle(SettleHow::Ack, MessageSeq(0), 15);
+    let expected = bench.queue.state_bytes();
+    assert_near(expected, stated(&mut bench));
+    assert_eq!(publish(&mut bench, 2_000), 16 * 1024, "more than that goes elsewhere");
 }
 
 /// As [`backlog`], all in memory, with 1 MiB of others between any two messages, after a checkpoint on a disk that is nearly full.

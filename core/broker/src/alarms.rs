@@ -388,8 +388,8 @@ impl Alarms {
     }
 
     /// As many bytes of dead letters may be written before this is asked again: where little is free no more than leave room for what
-    /// consumers settle, and only a part of that, because several queues ask at once. Nothing for a queue of which less
-    /// would go than of others. `u64::MAX` while there is plenty.
+    /// consumers settle, and only a part of that, because several queues ask at once. Nothing while something goes sooner of others (`first` is what goes
+    /// first of this queue, see [`front`]). `u64::MAX` while there is plenty.
     #[inline]
     pub(crate) fn room_for_letters(&self, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
         if self.raised().has(Raised::LOG_WAITS) {

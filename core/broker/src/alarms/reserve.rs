@@ -65,6 +65,9 @@ const GIVEN_PARTS: u64 = 4;
 /// See [`GIVEN_PARTS`].
 const GIVEN_BYTES_MIN: u64 = 1 << 20;
 
+/// It is looked at so often, five minutes or one while letters wait, before less of it makes do on a disk that was full: publishers wait for that.
+const CALM_LOOKS: u16 = 300;
+
 /// So much is not given up: the next start begins files before it can make room.
 const KEPT_BYTES: u64 = 1 << 20;
 
@@ -77,6 +80,8 @@ struct Held {
     is_full: bool,
     /// So much was given up for a start, and not taken back yet.
     lent_bytes: u64,
+    /// Looks since a write found the disk full.
+    calm_looks: u16,
 }
 
 impl Held {
@@ -89,7 +94,9 @@ impl Held {
     fn keeps_waiting(&self, free_bytes: u64, limit_bytes: u64) -> bool {
         let room = free_bytes.saturating_add(self.bytes).saturating_sub(limit_bytes);
         let free_without = limit_bytes + room / FULL_PART;
-        let enough = limit_bytes.max(if self.is_full { self.go_on_bytes() } else { 0 });
+        // Of a disk that was full just now it would be missed.
+        let is_calm = self.is_full && self.calm_looks >= CALM_LOOKS;
+        let enough = limit_bytes.max(if is_calm { self.go_on_bytes() } else { 0 });
         let has_more = self.bytes > (room / FULL_PART).max(KEPT_BYTES);
         has_more && room >= self.go_on_bytes() && free_bytes < enough && free_without >= enough
     }
@@ -100,8 +107,10 @@ impl Held {
         let wanted = if self.is_full {
             // Below the threshold as well: publishers wait there, and nobody else would leave any room.
             let below = if room >= self.go_on_bytes() { 0 } else { all.min(limit_bytes) };
+            let half = (room.max(below) / FULL_PART).min(self.whole_bytes);
             let unused = self.lent_bytes.min(all.saturating_sub(KEPT_BYTES));
-            (room.max(below) / FULL_PART).min(self.whole_bytes).max(unused)
+            let do_publishers_wait = all - half < limit_bytes.max(self.go_on_bytes());
+            if do_publishers_wait { half.max(unused) } else { half }
         } else {
             let small = room.saturating_sub(BESIDE_BYTES).min(BYTES_SMALL);
             (room / PART).max(small).min(BYTES_MAX)
@@ -126,7 +135,7 @@ impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path) -> Reserve {
         let path = data_dir.join(FILE_NAME);
         let (bytes, whole_bytes) = left(&*disk, &path).unwrap_or_default();
-        let held = Held { bytes, whole_bytes, is_full: false, lent_bytes: 0 };
+        let held = Held { bytes, whole_bytes, is_full: false, lent_bytes: 0, calm_looks: 0 };
         Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
@@ -186,7 +195,8 @@ impl Reserve {
         }
         held.lent_bytes = held.bytes;
         self.cut(&mut held, 0);
-        held.is_full = true;
+        // No write has failed for it in this life.
+        (held.is_full, held.calm_looks) = (true, CALM_LOOKS);
         true
     }
 
@@ -197,6 +207,7 @@ impl Reserve {
         if is_needed() {
             return false;
         }
+        held.calm_looks = held.calm_looks.saturating_add(1);
         let before = held.bytes;
         let all = free_bytes.saturating_add(before);
         let room = all.saturating_sub(limit_bytes);
@@ -220,7 +231,7 @@ impl Reserve {
     /// The disk is full: a part of what it has is free after this. Returns how much that is.
     pub(super) fn give_part(&self) -> u64 {
         let mut held = self.held.lock();
-        held.is_full = true;
+        (held.is_full, held.calm_looks) = (true, 0);
         let before = held.bytes;
         let part = (held.whole_bytes / GIVEN_PARTS).max(GIVEN_BYTES_MIN);
         let left = before.saturating_sub(part).max(KEPT_BYTES);
@@ -348,6 +359,9 @@ mod tests {
         assert!(next.give_way_to_start(6 * MB));
         assert_eq!(look(&next, 50 * MB), 45 * MB / 2);
         assert_eq!(look(&reserve(&disk), 50 * MB), 45 * MB / 2, "and the life after it knows");
+        let again = reserve(&disk);
+        assert!(again.give_way_to_start(6 * MB));
+        assert_eq!(look(&again, 0), (45 * MB / 2 + 6 * MB) / 2, "with that, publishers may go on");
         disk.set_space_bytes(Some(3 * MB));
         disk.remove(&Path::new(DIR).join(FILE_NAME)).unwrap();
         assert_eq!(look(&reserve(&disk), 50 * MB), MB, "the least that a start needs, whatever there was");
@@ -378,6 +392,10 @@ mod tests {
         reserve.give_part();
         disk.set_space_bytes(Some(100 * MB));
         assert_eq!(look(&reserve, 0), 39 * MB);
+        disk.set_space_bytes(Some(42 * MB));
+        for _ in 2..CALM_LOOKS {
+            assert_eq!(look(&reserve, 0), 39 * MB, "it is full just now");
+        }
         for (space_mb, held_mb, goes_on) in [(42, 21, true), (24, 21, false), (31, 21, false)] {
             disk.set_space_bytes(Some(space_mb * MB));
             assert_eq!(look(&reserve, 0), held_mb * MB, "{space_mb}");

@@ -256,8 +256,8 @@ impl<'a> Readable<'a> {
                 }
             };
             problems.add(format!(
-                "queue '{name}' in vhost '{vhost}': {gone_messages} messages that readable records tell of are nowhere, neither blocks nor bodies. What \
-                 cannot be read of {told}: nothing is lost by it, unless somebody took files away"
+                "queue '{name}' in vhost '{vhost}': {gone_messages} messages that readable records tell of are nowhere, neither blocks nor bodies: they are \
+                 lost if somebody took files away. If nobody did, what cannot be read of {told}, and they are not missed"
             ));
         }
     }

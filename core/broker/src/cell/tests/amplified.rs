@@ -209,7 +209,7 @@ fn letters_leave_room_for_being_written_anew_where_they_lie_between_those_of_oth
     // What checkpoints may write, and then the least part of the reserve that letters leave.
     let (left_bytes, copies) = (small.left_bytes(), 3 * ready(&small.queues[0]));
     let least_bytes = RESERVE_BYTES / 3;
-    assert!(copies > 3 * 50, "some are sent");
+    assert!(copies > 3 * 50, "some are sent: {copies}, {left_bytes} left");
     assert!(left_bytes > copies * BODY_BYTES as u64 + least_bytes, "{left_bytes} for {copies} copies");
     small.clock.advance(Duration::from_secs(1));
     small.driver.run_until_idle();

@@ -428,7 +428,12 @@ fn has_place_for_oldest(services: &Services, end: u64, disk_is_short: bool) -> b
     };
     let (all, waiting) = (written(false), services.waiting_bytes());
     let bytes = if alarms.affords(all, waiting) { all } else { written(true) };
-    !disk_is_short || alarms.takes_place(bytes, waiting)
+    let has_place = !disk_is_short || alarms.takes_place(bytes, waiting);
+    if !has_place {
+        let (queues, room) = (needing.len(), alarms.room_to_move(waiting));
+        tracing::debug!(end, bytes, room, queues, "no room to empty the oldest log file");
+    }
+    has_place
 }
 
 /// Looks for the answers of the queues, and has shared bodies moved meanwhile. A queue whose segments cannot be synced never answers.

@@ -190,9 +190,11 @@ impl Queue {
         if self.oldest_log_position() == 0 {
             return;
         }
-        let do_letters_leave = self.letter_factor.load(Ordering::Relaxed) > 0;
-        let spread = self.spread_for(true);
+        let have_letters_left = self.letter_factor.load(Ordering::Relaxed) > 0;
+        let (spread, now_ms) = (self.spread_for(true), self.services().now_ms());
         self.read_used(|machine, _| {
+            let do_letters_leave =
+                have_letters_left || (machine.config().dead_letters && machine.has_dying(now_ms));
             let checkpoint = machine.checkpoint_bytes(spread);
             promised.waiting_bytes += checkpoint.blocks_bytes;
             promised.state_bytes += checkpoint.state_bytes;

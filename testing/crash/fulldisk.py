@@ -401,6 +401,8 @@ class Dying(FullDisk):
     """What fills the disk dies, all of it, and goes to some queues; it is of one queue, or of several that took turns. Where it dies again on its
     way, all of it goes through one more queue first, in which it has a second to live."""
 
+    LETTERS_S = DEADLINE_S
+
     def run(self, copies, body_bytes, dying=DYING, window=WINDOW, sources=1, is_again=False):
         self.begin = time.monotonic()
         self.broker.start()
@@ -447,11 +449,11 @@ class Dying(FullDisk):
     def take(self, taken):
         """Consumes all letters; what was sent is confirmed then."""
         consumers = [Consumer(self.broker.url, queue, taken[queue]) for queue in taken]
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + self.LETTERS_S
         while any(len(letters) < self.sent() for letters in taken.values()) or not all(it.all_confirmed() for it in self.publishers):
             if time.monotonic() > end:
                 come, confirmed = [len(letters) for letters in taken.values()], sum(len(it.acked) for it in self.publishers)
-                raise Violation(f"after {DEADLINE_S} s {come} letters of {self.sent()} messages have come, {confirmed} are confirmed")
+                raise Violation(f"after {self.LETTERS_S} s {come} letters of {self.sent()} messages have come, {confirmed} are confirmed")
             for consumer in consumers:
                 consumer.turn()
             for publisher in self.publishers:
@@ -460,15 +462,19 @@ class Dying(FullDisk):
 
 class Many(Dying):
     """Thousands of queues hold a few kB each, most of which stands in each of their state records. They die all together, or one more queue does beside
-    them: what those records take must not keep letters from the room that there is."""
+    them: what those records take must not keep letters from the room that there is. Where they die again on their way, the first must leave the next room."""
 
-    def run(self, queues, do_all_die):
+    LETTERS_S = 3 * DEADLINE_S  # with hardly any room left it goes on in small portions
+
+    def run(self, queues, do_all_die, is_again=False):
         self.begin = time.monotonic()
         self.broker.start()
         setup = amqp.Raw(self.broker.url)
         setup.open_channel(1)
         setup.declare_queue(1, DEAD)
-        dies = {"x-message-ttl": TTL_MS, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
+        if is_again:
+            setup.declare_queue(1, AGAIN, arguments={"x-message-ttl": 1000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD})
+        dies = {"x-message-ttl": TTL_MS, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": AGAIN if is_again else DEAD}
         names = [f"many.{nth}" for nth in range(queues)]
         for name in names:
             setup.declare_queue(1, name, arguments=dies if do_all_die else {})
@@ -582,7 +588,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     options = parser.parse_args()
     warren = os.path.abspath(options.warren)
-    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Squeezed, 150, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True)), (Dying, 12, (3, 12, DYING, 5_000, 5, True)), (Many, 60, (3_000, True)), (Many, 60, (3_000, False))]:
+    for kind, mb, arguments in [(FullDisk, options.mb, ()), (Squeezed, 150, ()), (Crowd, 60, (False,)), (Crowd, 160, (True,)), (Dying, 120, (1, 20_000)), (Dying, 120, (3, 5_000)), (Dying, 20, (3, 200, LONG, 5_000)), (Dying, 20, (3, 200, DYING, 200, 10)), (Dying, 60, (3, 200, DYING, 200, 40)), (Dying, 60, (3, 200, DYING, 200, 10, True)), (Dying, 12, (3, 12, DYING, 5_000, 5, True)), (Many, 60, (3_000, True)), (Many, 60, (3_000, False)), (Many, 30, (1_000, True, True))]:
         folder = mounted(mb)
         if folder is None:
             return 0

@@ -152,7 +152,9 @@ pub struct Alarms {
     reserve: Reserve,
     /// While the disk is short of room: bytes of dead letters that may still be written, by the latest look.
     letters_left: AtomicU64,
-    /// The same when that look was over.
+    /// The same of those that were letters before: what others of them leave is theirs.
+    again_left: AtomicU64,
+    /// [`Self::letters_left`] when that look was over.
     letters_given: AtomicU64,
     /// Whose they may be.
     letters_front: Front,
@@ -192,6 +194,8 @@ pub(crate) struct Promised {
     /// What state records would take that they write. Those of thousands of small queues, which have most of what these hold, are written anew
     /// however often they are: that much may never be free.
     pub(crate) state_bytes: u64,
+    /// What will be written of letters that die once more on their way.
+    pub(crate) again_bytes: u64,
     /// What consumers write when they settle all that queues hold, bytes, about; `u64::MAX` when nobody has looked.
     pub(crate) settled_bytes: u64,
     /// Whether letters wait for room.
@@ -256,6 +260,7 @@ impl Alarms {
             wake: Condvar::new(),
             reserve: Reserve::new(sources.disk.clone(), &sources.data_dir),
             letters_left: AtomicU64::new(0),
+            again_left: AtomicU64::new(0),
             letters_given: AtomicU64::new(0),
             letters_front: Front::default(),
             are_letters_sent: AtomicBool::new(false),
@@ -391,13 +396,16 @@ impl Alarms {
     /// consumers settle, and only a part of that, because several queues ask at once. Nothing while something goes sooner of others (`first` is what goes
     /// first of this queue, see [`front`]). `u64::MAX` while there is plenty.
     #[inline]
-    pub(crate) fn room_for_letters(&self, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
+    pub(crate) fn room_for_letters(&self, sends_on: bool, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
         if self.raised().has(Raised::LOG_WAITS) {
             return 0;
         }
         let waiting_bytes_max = self.waiting_bytes_max();
         if waiting_bytes_max == u64::MAX {
             return u64::MAX;
+        }
+        if sends_on {
+            return self.again_left.load(Ordering::Relaxed).div_ceil(LETTERS_PART).min(waiting_bytes_max);
         }
         if !self.letters_front.admits(first()) {
             return 0;
@@ -426,7 +434,9 @@ impl Alarms {
 
     fn take_from_letters(&self, bytes: u64) {
         let take = |left: u64| Some(left.saturating_sub(bytes));
-        let _always_some = self.letters_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        for left in [&self.letters_left, &self.again_left] {
+            let _always_some = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        }
     }
 
     /// Whether letters were sent since so little is free.
@@ -550,7 +560,13 @@ impl Alarms {
         let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free, promised.settled_bytes));
         let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
         let beside_bytes = spare_bytes.saturating_sub(taken);
-        let room_bytes = (beside_bytes - promised.state_bytes.min(beside_bytes / 2)) / LETTER_WRITES;
+        let all_bytes = beside_bytes - promised.state_bytes.min(beside_bytes / 2);
+        let again_bytes = all_bytes / LETTER_WRITES;
+        self.again_left
+            .store(if again_bytes < LETTERS_BYTES_MIN { 0 } else { again_bytes }, Ordering::Relaxed);
+        // What goes there until the next look is written once more, too.
+        let writes = if promised.again_bytes > 0 { 2 * LETTER_WRITES } else { LETTER_WRITES };
+        let room_bytes = all_bytes.saturating_sub(promised.again_bytes) / writes;
         let left_bytes = self.part_for_letters(room_bytes);
         self.letters_given.store(left_bytes, Ordering::Relaxed);
         self.letters_left.store(left_bytes, Ordering::Relaxed);
@@ -590,6 +606,7 @@ impl Alarms {
         state.is_full_from_before = false;
         if !std::mem::replace(&mut state.is_full, true) {
             self.letters_left.store(0, Ordering::Relaxed);
+            self.again_left.store(0, Ordering::Relaxed);
         }
     }
 

@@ -84,6 +84,8 @@ pub struct Queue {
     /// How many times what [`queues::letter_bytes`] says is written of letters of what dies here, by those sent last, in sixteenths; 0 before
     /// the first.
     letter_factor: AtomicU16,
+    /// It was sent letters, and sends some itself: what it has is written once more.
+    sends_on: AtomicBool,
     /// Nobody finds it by its name any more, nor ever will.
     is_removed: AtomicBool,
     reloads: Reloads,
@@ -280,6 +282,7 @@ impl Queue {
             state_bytes,
             condition: ConditionCell::running(),
             letter_factor: AtomicU16::new(0),
+            sends_on: AtomicBool::new(false),
             is_removed: AtomicBool::new(false),
             reloads: Reloads::new(),
             #[cfg(test)]

@@ -263,14 +263,14 @@ impl Services {
     /// A look at the disk is over: the log follows, and letters that wait for room.
     pub(crate) fn looked_at_disk(&self) {
         self.log.limit_files(self.alarms.log_file_bytes_max());
-        if self.room_for_letters(|| None) > 0 {
+        if self.room_for_letters(true, || None) > 0 {
             self.waiting.wake_letters();
         }
     }
 
     /// As many bytes of dead letters may be written now, see [`Alarms::room_for_letters`]. A log that has failed never stores any.
-    pub(crate) fn room_for_letters(&self, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
-        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters(first) }
+    pub(crate) fn room_for_letters(&self, sends_on: bool, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
+        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters(sends_on, first) }
     }
 
     /// Whether queues wait for that.

@@ -136,10 +136,10 @@ fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_l
     world.alarms.set_disk_limit(DiskLimit::Bytes(0));
     world.disk.set_space_bytes(Some(25_000_000));
     assert!(world.alarms.make_room());
-    assert!(world.alarms.room_for_letters(|| None) == 0, "not before somebody has looked");
+    assert!(world.alarms.room_for_letters(false, || None) == 0, "not before somebody has looked");
     world.look();
     world.alarms.log_waits();
-    assert!(world.alarms.room_for_letters(|| None) == 0);
+    assert!(world.alarms.room_for_letters(false, || None) == 0);
     world.alarms.log_goes_on();
     let kept_bytes = 25_000_000 / 2;
     // Each is written twice, and all together may use a quarter at once.
@@ -149,7 +149,7 @@ fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_l
         world.look();
         letters.map(|bytes| {
             world.alarms.letters_leave(bytes);
-            world.alarms.room_for_letters(|| None) > 0
+            world.alarms.room_for_letters(false, || None) > 0
         })
     };
     assert_eq!(may_go_after(24_999_999, [all_but_one(24_999_999), 1]), [true, false]);
@@ -266,6 +266,29 @@ fn what_state_records_take_leaves_letters_half_of_the_room_however_much_it_is() 
 }
 
 #[test]
+fn what_letters_will_take_that_die_again_is_left_to_those() {
+    let world = world();
+    let promised: Arc<Mutex<Promised>> = Arc::default();
+    let heard = promised.clone();
+    world.alarms.ask_for_promises(move || *heard.lock());
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    world.disk.set_space_bytes(Some(25_000_000));
+    let room_with = |again_bytes: u64| {
+        *promised.lock() = Promised { again_bytes, ..Promised::default() };
+        world.look();
+        [false, true].map(|sends_on| world.alarms.room_for_letters(sends_on, || None))
+    };
+    let [of_first, of_next] = room_with(0);
+    assert!(of_first > 100_000, "{of_first}");
+    assert!(of_next >= of_first, "{of_next}");
+    let [first_beside, next] = room_with(1_000_000);
+    assert!(first_beside < of_first / 2 && next == of_next, "{first_beside} and {next}");
+    assert_eq!(room_with(25_000_000), [0, of_next]);
+    world.alarms.letters_leave(25_000_000);
+    assert_eq!(world.alarms.room_for_letters(true, || None), 0);
+}
+
+#[test]
 fn letters_that_find_no_room_stop_publishers_until_none_waits_any_more() {
     let world = world();
     let promised: Arc<Mutex<Promised>> = Arc::default();
@@ -276,7 +299,7 @@ fn letters_that_find_no_room_stop_publishers_until_none_waits_any_more() {
     let look_with = |of_others: u64, do_letters_wait: bool| {
         *promised.lock() = Promised { settled_bytes: of_others, do_letters_wait, ..Promised::default() };
         world.look();
-        (world.alarms.room_for_letters(|| None) > 0, world.alarms.raised().has(Raised::LETTERS_WAIT))
+        (world.alarms.room_for_letters(false, || None) > 0, world.alarms.raised().has(Raised::LETTERS_WAIT))
     };
     assert_eq!(look_with(0, false), (true, false));
     assert_eq!(look_with(0, true), (true, false), "they go on");

@@ -192,7 +192,10 @@ impl Queue {
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
         let Some(confirms) = handover.confirms.take() else { return };
-        confirms.written(written_bytes.into());
+        if confirms.are_of_letters() {
+            confirms.written(written_bytes.into());
+            self.sends_on.store(machine.config().dead_letters, Ordering::Relaxed);
+        }
         for nth in outcome.rejected {
             let (group, publish) = handover.batch.place(picks.nth(nth));
             confirms.reject(group, publish);

@@ -17,6 +17,9 @@ use crate::data::dead_letter::{self, DeadLetter};
 /// What is logged of a message that is acked alone, bytes, about.
 const SETTLED_BYTES: u64 = 40;
 
+/// What a letter has beside its body, about, that was a letter before.
+const LETTER_HEAD_BYTES: u64 = 300;
+
 /// [`Queue::letter_factor`] where one queue writes of letters what is expected.
 const ONE_COPY: u64 = 16;
 
@@ -52,7 +55,7 @@ impl Queue {
         }
         let services = self.services();
         let room_bytes = if machine.persistent() > 0 {
-            services.room_for_letters(|| machine.first_to_go())
+            services.room_for_letters(self.sends_on(), || machine.first_to_go())
         } else {
             u64::MAX
         };
@@ -185,9 +188,15 @@ impl Queue {
         self.read_used(|machine, _| machine.checkpoint_bytes(spread).total()).unwrap_or(0)
     }
 
+    /// Whether what it has are letters that die here once more, or were.
+    fn sends_on(&self) -> bool {
+        self.sends_on.load(Ordering::Relaxed)
+    }
+
     /// Adds what it will write. What dies here is not settled: what is written of it is counted with its letters.
     pub(crate) fn add_promised(self: &Arc<Self>, promised: &mut Promised) {
         if self.oldest_log_position() == 0 {
+            self.sends_on.store(false, Ordering::Relaxed);
             return;
         }
         let have_letters_left = self.letter_factor.load(Ordering::Relaxed) > 0;
@@ -198,6 +207,10 @@ impl Queue {
             let checkpoint = machine.checkpoint_bytes(spread);
             promised.waiting_bytes += checkpoint.blocks_bytes;
             promised.state_bytes += checkpoint.state_bytes;
+            if self.sends_on() {
+                let letters_bytes = machine.persistent_bytes() + machine.persistent() * LETTER_HEAD_BYTES;
+                promised.again_bytes += self.written_bytes(letters_bytes);
+            }
             let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
             promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);
         });

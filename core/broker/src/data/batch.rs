@@ -459,11 +459,9 @@ impl BatchConfirms {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A queue has logged so much with its part.
+    /// A queue has logged so much with its part. Of letters.
     pub(crate) fn written(&self, bytes: u64) {
-        if self.sender == Sender::Queue {
-            self.groups.iter().for_each(|group| group.sink.written(bytes));
-        }
+        self.groups.iter().for_each(|group| group.sink.written(bytes));
     }
 
     /// A queue refused a message.

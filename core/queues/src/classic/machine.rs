@@ -622,6 +622,11 @@ impl Classic {
         self.unacked
     }
 
+    /// Bytes of the bodies of those.
+    pub fn persistent_bytes(&self) -> u64 {
+        self.persistent_bytes
+    }
+
     /// Log position of the oldest record needed to recover this queue; 0 when none is.
     pub fn oldest_log_position(&self) -> u64 {
         self.oldest_log

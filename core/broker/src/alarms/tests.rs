@@ -243,14 +243,20 @@ fn the_first_failure_of_storage_is_kept_for_good() {
     assert!(world.alarms.raised().has(Raised::STORAGE_FAILED) && !world.alarms.raised().blocks());
 }
 
-#[test]
-fn what_state_records_take_leaves_letters_half_of_the_room_however_much_it_is() {
+/// One with 25 MB on the disk, all of which may be used, and what is told it of what will be written there.
+fn short_world() -> (World, Arc<Mutex<Promised>>) {
     let world = world();
     let promised: Arc<Mutex<Promised>> = Arc::default();
     let heard = promised.clone();
     world.alarms.ask_for_promises(move || *heard.lock());
     world.alarms.set_disk_limit(DiskLimit::Bytes(0));
     world.disk.set_space_bytes(Some(25_000_000));
+    (world, promised)
+}
+
+#[test]
+fn what_state_records_take_leaves_letters_half_of_the_room_however_much_it_is() {
+    let (world, promised) = short_world();
     let room_with = |waiting_bytes: u64, state_bytes: u64| {
         *promised.lock() = Promised { waiting_bytes, state_bytes, ..Promised::default() };
         world.look();
@@ -267,12 +273,7 @@ fn what_state_records_take_leaves_letters_half_of_the_room_however_much_it_is() 
 
 #[test]
 fn what_letters_will_take_that_die_again_is_left_to_those() {
-    let world = world();
-    let promised: Arc<Mutex<Promised>> = Arc::default();
-    let heard = promised.clone();
-    world.alarms.ask_for_promises(move || *heard.lock());
-    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
-    world.disk.set_space_bytes(Some(25_000_000));
+    let (world, promised) = short_world();
     let room_with = |again_bytes: u64| {
         *promised.lock() = Promised { again_bytes, ..Promised::default() };
         world.look();
@@ -290,12 +291,7 @@ fn what_letters_will_take_that_die_again_is_left_to_those() {
 
 #[test]
 fn letters_that_find_no_room_stop_publishers_until_none_waits_any_more() {
-    let world = world();
-    let promised: Arc<Mutex<Promised>> = Arc::default();
-    let heard = promised.clone();
-    world.alarms.ask_for_promises(move || *heard.lock());
-    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
-    world.disk.set_space_bytes(Some(25_000_000));
+    let (world, promised) = short_world();
     let look_with = |of_others: u64, do_letters_wait: bool| {
         *promised.lock() = Promised { settled_bytes: of_others, do_letters_wait, ..Promised::default() };
         world.look();

@@ -15,10 +15,10 @@ use crate::alarms::Promised;
 use crate::data::dead_letter::{self, DeadLetter};
 
 /// What is logged of a message that is acked alone, bytes, about.
-const SETTLED_BYTES: u64 = 40;
+pub(super) const SETTLED_BYTES: u64 = 40;
 
 /// What a letter has beside its body, about, that was a letter before.
-const LETTER_HEAD_BYTES: u64 = 300;
+pub(super) const LETTER_HEAD_BYTES: u64 = 300;
 
 /// [`Queue::letter_factor`] where one queue writes of letters what is expected.
 const ONE_COPY: u64 = 16;

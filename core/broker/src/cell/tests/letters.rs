@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use platform::SimDisk;
 
+use super::super::letters::{LETTER_HEAD_BYTES, SETTLED_BYTES};
 use super::*;
-use crate::alarms::{DiskLimit, Raised};
+use crate::alarms::{DiskLimit, Promised, Raised};
 use crate::control::bindings::{BindRequest, DestinationName};
 use crate::driven::{Driven, Driver, Engine};
 use crate::foundation::FileSizes;
@@ -43,6 +44,23 @@ fn messages_stop_dying_while_too_many_letters_wait_and_go_on_afterwards() {
     assert_eq!(source.inbox_bytes.load(Ordering::Relaxed), 0);
 }
 
+/// A durable queue.
+fn declare(broker: &Broker, principal: &Principal, name: &[u8], arguments: &TableBuf) -> Arc<Queue> {
+    let arguments = arguments.as_table();
+    let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
+    broker.declare_queue(principal, declare).expect("it can be declared").queue
+}
+
+/// Arguments of a queue whose messages go to another one when they die: after so long, ms, if they do by themselves.
+fn dies_to(target: &[u8], ttl_ms: Option<i64>) -> TableBuf {
+    let mut arguments = TableBuf::new();
+    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", target);
+    ttl_ms.into_iter().for_each(|ttl_ms| {
+        arguments.push_i64("x-message-ttl", ttl_ms);
+    });
+    arguments
+}
+
 fn publish(broker: &Broker, principal: &Principal, queue: &[u8], properties: &[u8], body: &[u8]) {
     let mut publisher = Publisher::new(broker, principal);
     let message = Incoming { mandatory: false, exchange: b"", routing_key: queue, properties, body };
@@ -53,15 +71,9 @@ fn publish(broker: &Broker, principal: &Principal, queue: &[u8], properties: &[u
 #[test]
 fn messages_stop_dying_while_the_log_has_much_to_write_and_go_on_when_it_has_written() {
     let (broker, mut driver, principal, clock) = driven();
-    let mut arguments = TableBuf::new();
-    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", b"target");
-    arguments.push_i64("x-message-ttl", 10);
-    let declare = |name: &'static [u8], arguments| {
-        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
-        broker.declare_queue(&principal, declare).expect("it can be declared").queue
-    };
-    let source = declare(b"source", arguments.as_table());
-    let (target, _filler) = (declare(b"target", no_arguments()), declare(b"filler", no_arguments()));
+    let declare = |name, arguments: TableBuf| declare(&broker, &principal, name, &arguments);
+    let source = declare(b"source", dies_to(b"target", Some(10)));
+    let (target, _filler) = (declare(b"target", TableBuf::new()), declare(b"filler", TableBuf::new()));
     driver.run_until_idle();
     publish(&broker, &principal, b"source", &[0, 0], b"dies");
     (0..20).for_each(|_| publish(&broker, &principal, b"filler", PERSISTENT, &vec![1; 1 << 20]));
@@ -75,13 +87,8 @@ fn messages_stop_dying_while_the_log_has_much_to_write_and_go_on_when_it_has_wri
 #[test]
 fn a_message_that_died_is_not_forgotten_before_its_letter_is_durable() {
     let (broker, mut driver, principal, _) = driven();
-    let mut arguments = TableBuf::new();
-    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", b"target");
-    let declare = |name: &'static [u8], arguments| {
-        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
-        broker.declare_queue(&principal, declare).expect("it can be declared").queue
-    };
-    let (source, target) = (declare(b"source", arguments.as_table()), declare(b"target", no_arguments()));
+    let source = declare(&broker, &principal, b"source", &dies_to(b"target", None));
+    let target = declare(&broker, &principal, b"target", &TableBuf::new());
     publish(&broker, &principal, b"source", PERSISTENT, b"dies");
     driver.run_until_idle();
     let (_, mut call) = broker.get(&principal, b"source", true).expect("it is there");
@@ -101,14 +108,8 @@ fn a_message_that_died_is_not_forgotten_before_its_letter_is_durable() {
 fn letters_leave_room_on_a_full_disk_and_go_on_as_consumers_make_some() {
     let (disk, clock) = (SimDisk::new(), Arc::new(platform::SimClock::new(1_000_000)));
     let (broker, mut driver, principal) = driven_on(&disk, &clock, FileSizes::default());
-    let mut arguments = TableBuf::new();
-    arguments.push_str("x-dead-letter-exchange", b"").push_str("x-dead-letter-routing-key", b"target");
-    arguments.push_i64("x-message-ttl", 1000);
-    let declare = |name: &'static [u8], arguments| {
-        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
-        broker.declare_queue(&principal, declare).expect("it can be declared").queue
-    };
-    let (source, target) = (declare(b"source", arguments.as_table()), declare(b"target", no_arguments()));
+    let source = declare(&broker, &principal, b"source", &dies_to(b"target", Some(1000)));
+    let target = declare(&broker, &principal, b"target", &TableBuf::new());
     broker.alarms().set_disk_limit(DiskLimit::Bytes(0));
     disk.set_space_bytes(Some(40 << 20));
     driver.run_until_idle();
@@ -134,6 +135,55 @@ fn letters_leave_room_on_a_full_disk_and_go_on_as_consumers_make_some() {
     assert!(!broker.alarms().raised().blocks());
 }
 
+/// What one queue says it will write.
+fn promised_by(queue: &Arc<Queue>) -> Promised {
+    let mut promised = Promised::default();
+    queue.add_promised(&mut promised);
+    promised
+}
+
+#[test]
+fn what_waits_to_die_is_nothing_that_consumers_settle() {
+    let (broker, mut driver, principal, clock) = driven();
+    let dying = declare(&broker, &principal, b"dying", &dies_to(b"target", Some(1000)));
+    let plain = declare(&broker, &principal, b"plain", &TableBuf::new());
+    driver.run_until_idle();
+    for name in [b"dying", b"plain"] {
+        (0..10).for_each(|_| publish(&broker, &principal, name, PERSISTENT, b"x"));
+    }
+    driver.run_until_idle();
+    let settled = || [&dying, &plain].map(|queue| promised_by(queue).settled_bytes);
+    assert_eq!(settled(), [10 * SETTLED_BYTES; 2]);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(settled(), [0, 10 * SETTLED_BYTES]);
+}
+
+#[test]
+fn letters_that_die_again_are_known_by_the_queue_they_came_to() {
+    let (broker, mut driver, principal, _) = driven();
+    let source = declare(&broker, &principal, b"source", &dies_to(b"hop", None));
+    let hop = declare(&broker, &principal, b"hop", &dies_to(b"target", None));
+    let target = declare(&broker, &principal, b"target", &TableBuf::new());
+    driver.run_until_idle();
+    let again = || [&source, &hop, &target].map(|queue| promised_by(queue).again_bytes);
+    let reject_first = |driver: &mut Driver, queue: &Arc<Queue>| {
+        let (_, mut call) = broker.get(&principal, queue.name(), true).expect("it is there");
+        driver.run_until_idle();
+        let got = call.try_take().expect("it is answered").expect("it is in service").expect("a message");
+        queue.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
+        driver.run_until_idle();
+    };
+    for name in [&b"source"[..], b"hop"] {
+        publish(&broker, &principal, name, PERSISTENT, b"x");
+    }
+    driver.run_until_idle();
+    assert_eq!(again(), [0; 3], "they were published");
+    reject_first(&mut driver, &source);
+    assert!(matches!(again(), [0, bytes, 0] if bytes > 2 * LETTER_HEAD_BYTES), "{:?}", again());
+    [&hop, &hop].into_iter().for_each(|queue| reject_first(&mut driver, queue));
+    assert_eq!((ready(&hop), ready(&target), again()), (0, 2, [0; 3]));
+}
+
 /// Gets the first message of a queue and acks it.
 fn take(broker: &Broker, driver: &mut Driver, principal: &Principal, queue: &Arc<Queue>) -> Option<Vec<u8>> {
     let (_, mut call) = broker.get(principal, queue.name(), true).expect("it is there");
@@ -149,13 +199,10 @@ fn logged_bytes(queues: usize) -> u64 {
     let (broker, mut driver, principal, clock) = driven();
     let mut arguments = TableBuf::new();
     arguments.push_str("x-dead-letter-exchange", b"amq.fanout").push_i64("x-message-ttl", 1000);
-    let declare = |name: &[u8], arguments| {
-        let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
-        broker.declare_queue(&principal, declare).expect("it can be declared").queue
-    };
-    let source = declare(&[b's'; 200], arguments.as_table());
+    let declare = |name: &[u8], arguments: &TableBuf| declare(&broker, &principal, name, arguments);
+    let source = declare(&[b's'; 200], &arguments);
     let targets: Vec<Arc<Queue>> =
-        (0..queues).map(|nth| declare(format!("{nth}").as_bytes(), no_arguments())).collect();
+        (0..queues).map(|nth| declare(format!("{nth}").as_bytes(), &TableBuf::new())).collect();
     for target in &targets {
         let destination = DestinationName::Queue(target.name());
         let source = b"amq.fanout";

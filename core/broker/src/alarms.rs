@@ -54,6 +54,9 @@ const CALM_LOOKS: u8 = 5;
 /// Of what may be written of dead letters, one queue has at most so much at once: 1 / this.
 const LETTERS_PART: u64 = 4;
 
+/// Other letters wait for those that die again so many looks at most while these leave: a message may go round for ever.
+const HELD_LOOKS: u8 = 25;
+
 /// A letter is written so often: into the log, and, where letters of several queues lie between each other there, with the next checkpoint
 /// once more.
 const LETTER_WRITES: u64 = 2;
@@ -194,7 +197,7 @@ pub(crate) struct Promised {
     /// What state records would take that they write. Those of thousands of small queues, which have most of what these hold, are written anew
     /// however often they are: that much may never be free.
     pub(crate) state_bytes: u64,
-    /// What will be written of letters that die once more on their way.
+    /// What will be written of letters that soon die once more on their way.
     pub(crate) again_bytes: u64,
     /// What consumers write when they settle all that queues hold, bytes, about; `u64::MAX` when nobody has looked.
     pub(crate) settled_bytes: u64,
@@ -218,6 +221,10 @@ struct State {
     are_letters_stuck: bool,
     /// Looks since then at which no letter waited or was on its way, up to [`CALM_LOOKS`].
     calm_looks: u8,
+    /// What letters that die again got with the latest look.
+    again_given: u64,
+    /// Looks in a row at which such letters had left, and what will be written of them left nothing for others, up to [`HELD_LOOKS`].
+    held_looks: u8,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
     stopping: bool,
@@ -251,6 +258,8 @@ impl Alarms {
             do_letters_wait: false,
             are_letters_stuck: false,
             calm_looks: 0,
+            again_given: 0,
+            held_looks: 0,
             failure: None,
             stopping: false,
         };
@@ -561,12 +570,7 @@ impl Alarms {
         let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
         let beside_bytes = spare_bytes.saturating_sub(taken);
         let all_bytes = beside_bytes - promised.state_bytes.min(beside_bytes / 2);
-        let again_bytes = all_bytes / LETTER_WRITES;
-        self.again_left
-            .store(if again_bytes < LETTERS_BYTES_MIN { 0 } else { again_bytes }, Ordering::Relaxed);
-        // What goes there until the next look is written once more, too.
-        let writes = if promised.again_bytes > 0 { 2 * LETTER_WRITES } else { LETTER_WRITES };
-        let room_bytes = all_bytes.saturating_sub(promised.again_bytes) / writes;
+        let room_bytes = self.room_beside_again(state, all_bytes, promised.again_bytes);
         let left_bytes = self.part_for_letters(room_bytes);
         self.letters_given.store(left_bytes, Ordering::Relaxed);
         self.letters_left.store(left_bytes, Ordering::Relaxed);
@@ -576,6 +580,27 @@ impl Alarms {
         let is_short = state.do_letters_wait && (left_bytes == 0 || state.is_full);
         state.are_letters_stuck =
             self.is_near_full() && (is_short || (state.are_letters_stuck && state.calm_looks < CALM_LOOKS));
+    }
+
+    /// What of the room others get while so much will be written of letters that die again, which may have all of it.
+    fn room_beside_again(&self, state: &mut State, all_bytes: u64, promised_bytes: u64) -> u64 {
+        let again_bytes = all_bytes / LETTER_WRITES;
+        let again_bytes = if again_bytes < LETTERS_BYTES_MIN { 0 } else { again_bytes };
+        let have_left = self.again_left.swap(again_bytes, Ordering::Relaxed) < state.again_given;
+        state.again_given = again_bytes;
+        if promised_bytes == 0 {
+            state.held_looks = 0;
+            return again_bytes;
+        }
+        // What goes there until the next look is written once more, too.
+        let room_bytes = all_bytes.saturating_sub(promised_bytes) / (2 * LETTER_WRITES);
+        let is_held = room_bytes < LETTERS_BYTES_MIN;
+        state.held_looks = if is_held { state.held_looks + u8::from(have_left) } else { 0 };
+        if state.held_looks < HELD_LOOKS {
+            return room_bytes;
+        }
+        state.held_looks = 0;
+        again_bytes / 4
     }
 
     /// How much of the room letters get until the next look, and whose.

@@ -290,6 +290,28 @@ fn what_letters_will_take_that_die_again_is_left_to_those() {
 }
 
 #[test]
+fn letters_that_go_round_for_ever_leave_others_some_room_at_times() {
+    let (world, promised) = short_world();
+    *promised.lock() = Promised { again_bytes: 25_000_000, ..Promised::default() };
+    let look = || {
+        world.look();
+        world.alarms.room_for_letters(false, || None)
+    };
+    let looks_with = |leave: u64| {
+        let room = (1..=100).map(|_| {
+            let room_bytes = look();
+            world.alarms.letters_leave(leave);
+            room_bytes
+        });
+        Vec::from_iter(room.enumerate().filter(|(_, room_bytes)| *room_bytes > 0).map(|(nth, _)| nth))
+    };
+    assert_eq!(looks_with(0), [], "they may die soon, and need it all");
+    let given = looks_with(1);
+    let looks = usize::from(HELD_LOOKS);
+    assert_eq!(given, [looks, 2 * looks, 3 * looks]);
+}
+
+#[test]
 fn letters_that_find_no_room_stop_publishers_until_none_waits_any_more() {
     let (world, promised) = short_world();
     let look_with = |of_others: u64, do_letters_wait: bool| {

@@ -17,8 +17,11 @@ use crate::data::dead_letter::{self, DeadLetter};
 /// What is logged of a message that is acked alone, bytes, about.
 pub(super) const SETTLED_BYTES: u64 = 40;
 
-/// What a letter has beside its body, about, that was a letter before.
-pub(super) const LETTER_HEAD_BYTES: u64 = 300;
+/// What will die within this waits to die; what stays for longer is kept, as far as others are concerned.
+pub(super) const DIES_SOON_MS: u64 = 10 * 60 * 1000;
+
+/// What a letter has more than the letter that it was before, bytes, about: one more death.
+const DEATH_BYTES: u64 = 150;
 
 /// [`Queue::letter_factor`] where one queue writes of letters what is expected.
 const ONE_COPY: u64 = 16;
@@ -43,6 +46,11 @@ impl Wake for MayDie {
             queue.submit_later(Event::Tick);
         }
     }
+}
+
+/// What is written of letters that take so much, when they die once more. Where they have their heads in common, the next ones do, too.
+fn again_bytes(stored_bytes: u64, count: u64) -> u64 {
+    stored_bytes + (stored_bytes / 2).min(count * DEATH_BYTES) + count * SETTLED_BYTES
 }
 
 impl Queue {
@@ -207,9 +215,9 @@ impl Queue {
             let checkpoint = machine.checkpoint_bytes(spread);
             promised.waiting_bytes += checkpoint.blocks_bytes;
             promised.state_bytes += checkpoint.state_bytes;
-            if self.sends_on() {
-                let letters_bytes = machine.persistent_bytes() + machine.persistent() * LETTER_HEAD_BYTES;
-                promised.again_bytes += self.written_bytes(letters_bytes);
+            if self.sends_on() && machine.has_dying(now_ms + DIES_SOON_MS) {
+                promised.again_bytes +=
+                    self.written_bytes(again_bytes(machine.stored_bytes(), machine.persistent()));
             }
             let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
             promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);

@@ -622,9 +622,9 @@ impl Classic {
         self.unacked
     }
 
-    /// Bytes of the bodies of those.
-    pub fn persistent_bytes(&self) -> u64 {
-        self.persistent_bytes
+    /// Bytes that those take where they are stored, without bodies that other queues have, too; about: looks at all of its blocks.
+    pub fn stored_bytes(&self) -> u64 {
+        self.levels.iter().flat_map(Level::blocks).map(|block| u64::from(block.live_persistent_bytes())).sum()
     }
 
     /// Log position of the oldest record needed to recover this queue; 0 when none is.

@@ -32,6 +32,21 @@ fn persistent_bytes_are_those_of_persistent_messages_until_they_are_settled() {
 }
 
 #[test]
+fn stored_bytes_are_those_of_persistent_messages_with_their_heads_wherever_they_are() {
+    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..durable() });
+    let body = vec![7; 4096];
+    for _ in 0..100 {
+        bench.publish(&[message(&body), transient(&body)]);
+        bench.run_disk();
+    }
+    assert!((100 * 4096..100 * 4200).contains(&bench.queue.stored_bytes()), "{}", bench.queue.stored_bytes());
+    bench.consume(consumer(1, 100));
+    bench.run_disk();
+    bench.settle(SettleHow::Ack, MessageSeq(0), 100);
+    assert!((50 * 4096..50 * 4200).contains(&bench.queue.stored_bytes()), "{}", bench.queue.stored_bytes());
+}
+
+#[test]
 fn what_is_in_memory_is_counted_while_a_backlog_is_on_disk() {
     let mut bench = Bench::new(QueueConfig { memory_bytes_max: 64 << 10, ..durable() });
     let body = vec![7; 4096];

@@ -2,10 +2,13 @@
 
 import contextlib
 import json
+import socket
+import threading
 
 import pytest
 
 import client
+import wire
 
 pytestmark = pytest.mark.alone
 
@@ -236,6 +239,40 @@ def test_b027_the_state_of_a_connection_shows_the_alarm(broker, alarms):
     alarms.no_memory()
     conn.wait("connection.unblocked")
     assert state_of(broker, conn) == "running"
+
+
+@pytest.fixture
+def flood(broker):
+    """A connection on which more is published, until the test is over, than the disk takes."""
+    conn = broker.connect()
+    ch = conn.channel()
+    queue = ch.queue(durable=True, exclusive=False, arguments={"x-max-length": 100})
+    frames = b"".join(
+        wire.content_frames(ch.number, dict(exchange="", routing_key=queue), {"delivery_mode": 2}, bytes(1 << 17), conn.frame_max)
+        for _ in range(64)
+    )
+    stop = threading.Event()
+
+    def publish():
+        with contextlib.suppress(OSError):
+            while not stop.is_set():
+                conn.raw(frames)
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    yield conn
+    stop.set()
+    conn.io.sock.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_f219_who_publishes_more_than_can_be_written_is_in_flow_and_nobody_else(broker, flood):
+    other = broker.connect()
+    client.eventually(lambda: state_of(broker, flood) == "flow", timeout=60)
+    assert state_of(broker, other) == "running"
+    assert other.channel().queue()
+    if broker.flavor == "warren":
+        client.eventually(lambda: "Flow control\n\nHeld back" in broker.ctl("status"), timeout=60)
 
 
 def test_b027_a_blocked_connection_can_be_closed_by_the_operator(broker, alarms):

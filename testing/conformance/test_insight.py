@@ -37,6 +37,23 @@ def test_a_consumer_that_does_not_ack_is_named_as_the_reason(broker, ch):
     assert "must ack" in seen["verdict"]
 
 
+def memory_of(broker, conn):
+    rows = json.loads(broker.ctl("-q", "list_connections", "peer_port", "memory", "--formatter", "json"))
+    return next(row["memory"] for row in rows if row["peer_port"] == conn.io.sock.getsockname()[1])
+
+
+def test_a_connection_shows_the_memory_it_takes_with_what_is_not_acked(broker, conn):
+    ch = conn.channel()
+    queue = ch.queue()
+    before = memory_of(broker, conn)
+    assert 3000 < before < 20_000
+    ch.consume(queue)
+    for _ in range(2000):
+        ch.publish("", queue, b"x")
+        ch.deliver()
+    assert before + 2000 < memory_of(broker, conn) < before + 400_000
+
+
 def test_stages_count_what_was_published(broker, ch):
     before, queue = batches(broker), ch.queue()
     ch.publish("", queue, b"x")

@@ -47,6 +47,7 @@ use crate::stages::{Began, QueueKind};
 use crash::{Condition, ConditionCell, HeldLetters};
 use examine::Examined;
 use gather::Gather;
+use letters::LettersAhead;
 use place::Place;
 use portions::Runs;
 pub(crate) use reload::Life;
@@ -84,8 +85,8 @@ pub struct Queue {
     /// How many times what [`queues::letter_bytes`] says is written of letters of what dies here, by those sent last, in sixteenths; 0 before
     /// the first.
     letter_factor: AtomicU16,
-    /// It was sent letters, and sends some itself: what it has is written once more.
-    sends_on: AtomicBool,
+    /// How many more letters than others came to it, if it sends some itself: those it has are written once more.
+    letters_ahead: LettersAhead,
     /// Nobody finds it by its name any more, nor ever will.
     is_removed: AtomicBool,
     reloads: Reloads,
@@ -282,7 +283,7 @@ impl Queue {
             state_bytes,
             condition: ConditionCell::running(),
             letter_factor: AtomicU16::new(0),
-            sends_on: AtomicBool::new(false),
+            letters_ahead: LettersAhead::default(),
             is_removed: AtomicBool::new(false),
             reloads: Reloads::new(),
             #[cfg(test)]
@@ -492,7 +493,7 @@ impl Queue {
     }
 
     /// Bytes of the queue whether it is used or not, without its record, which belongs to the metadata.
-    fn fixed_bytes(&self) -> usize {
+    pub(crate) fn fixed_bytes(&self) -> usize {
         const COUNTS_BYTES: usize = 2 * size_of::<usize>();
         piece_bytes(size_of::<Queue>() + COUNTS_BYTES) + self.terms.read().heap_bytes()
     }

@@ -56,6 +56,14 @@ pub struct ConnectionMemory {
     pub outgoing: u64,
 }
 
+impl ConnectionMemory {
+    /// All of it.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.connection + self.channels + self.outgoing
+    }
+}
+
 /// One line of `list_connections`. Names follow RabbitMQ's columns.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionInfo {
@@ -71,8 +79,11 @@ pub struct ConnectionInfo {
     pub port: u16,
     /// `AMQP 0-9-1`, ...
     pub protocol: String,
-    /// `running`, `blocked`, `closing`, ...
+    /// `running`, `blocked`, `closing`, ...; `flow` is told by [`Self::at`].
     pub state: String,
+    /// When it was last held back because what it publishes goes to queues, or a disk, that cannot take it as fast: milliseconds since the epoch;
+    /// 0 for never, `u64::MAX` while it is.
+    pub held_back_ms: u64,
     /// Authenticated user.
     pub user: String,
     /// The vhost opened.
@@ -97,6 +108,20 @@ pub struct ConnectionInfo {
     pub send_pending_bytes: u64,
     /// Milliseconds since the epoch at which the connection was accepted.
     pub connected_at_ms: u64,
+}
+
+/// So long a connection that was held back is said to be.
+const FLOW_MS: u64 = 1000;
+
+impl ConnectionInfo {
+    /// As it is shown: RabbitMQ calls a connection that runs `flow` that is held back, or was within the last second.
+    #[must_use]
+    pub fn at(mut self, now_ms: u64) -> ConnectionInfo {
+        if self.state == "running" && now_ms < self.held_back_ms.saturating_add(FLOW_MS) {
+            self.state = "flow".into();
+        }
+        self
+    }
 }
 
 /// One line of `list_channels`.

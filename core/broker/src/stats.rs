@@ -349,7 +349,10 @@ impl Queue {
         if self.condition() != Condition::Running {
             return QueueGlance::default();
         }
-        self.read_used(|machine, now_ms| machine.glance(now_ms)).unwrap_or_default()
+        let mut glance = self.read_used(|machine, now_ms| machine.glance(now_ms)).unwrap_or_default();
+        // Without what is known of messages on disk, for which all of them would have to be looked at.
+        glance.memory_bytes += self.fixed_bytes() as u64;
+        glance
     }
 }
 

@@ -1,11 +1,14 @@
 //! Resource alarms: shown, checked, and their thresholds moved. Knows RabbitMQ's texts and exit codes.
 
-use broker::{Broker, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
+use std::fmt::Write as _;
 
+use broker::{Broker, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
 use serde_json::{Value, json};
 
 use crate::commands::{Outcome, usage};
+
 use crate::protocol::{Answer, Exit, Failure, Request};
+use crate::values::now_ms;
 
 /// This node, in texts.
 const NODE: &str = crate::node::NODE_NAME;
@@ -142,7 +145,15 @@ fn size(value: &str) -> Result<u64, Failure> {
 pub(crate) fn status(broker: &Broker) -> String {
     let levels = broker.alarms().levels();
     let (lines, storage) = (lines(broker), broker.storage_state());
-    let alarms = if lines.is_empty() { "(none)".into() } else { lines.join("\n") };
+    let mut alarms = if lines.is_empty() { "(none)".into() } else { lines.join("\n") };
+    let held_back = held_back(broker);
+    if held_back > 0 {
+        let _infallible = write!(
+            alarms,
+            "\n\nFlow control\n\nHeld back, because queues or the disk cannot take what they publish as fast: {held_back} connections; \
+             `list_connections name state` shows which, `explain_delivery` why"
+        );
+    }
     format!(
         "Alarms\n\n{alarms}\n\nMemory\n\nTotal memory used: {}\nCalculation strategy: rss\n\
          Memory high watermark setting: {}, computed to: {}\n\nFree Disk Space\n\n\
@@ -158,11 +169,19 @@ pub(crate) fn status(broker: &Broker) -> String {
     )
 }
 
+/// Connections that are held back for what they publish, or were a moment ago.
+fn held_back(broker: &Broker) -> usize {
+    let now_ms = now_ms();
+    let all = broker.connections().all().into_iter();
+    all.filter(|(_, control)| control.info().at(now_ms).state == "flow").count()
+}
+
 /// The same for programs.
-pub(crate) fn status_entries(broker: &Broker) -> [(&'static str, Value); 6] {
+pub(crate) fn status_entries(broker: &Broker) -> [(&'static str, Value); 7] {
     let (levels, storage) = (broker.alarms().levels(), broker.storage_state());
     [
         ("alarms", json!(lines(broker))),
+        ("connections_in_flow", json!(held_back(broker))),
         ("memory", json!({"total": {"rss": levels.memory_used_bytes}, "strategy": "rss"})),
         ("vm_memory_high_watermark_limit", json!(levels.memory_limit_bytes())),
         ("disk_free_limit", json!(levels.disk_limit_bytes())),

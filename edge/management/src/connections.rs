@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use broker::{Broker, ChannelInfo, CloseReason, ConnectionId, ConnectionInfo};
+use broker::{Broker, ChannelInfo, CloseReason, ConnectionId, ConnectionInfo, ConnectionMemory};
 use serde_json::Value;
 
 use crate::columns::{Column, chosen, rows};
 use crate::commands::{Outcome, arguments, usage};
+
 use crate::protocol::{Answer, Exit, Failure, Request};
-use crate::values::typed;
+use crate::values::{now_ms, typed};
 
 /// Longest pause between two connections that are closed, milliseconds.
 const DELAY_MS_MAX: u64 = 10_000;
@@ -29,7 +30,7 @@ fn connection_of(pid: &str) -> Option<ConnectionId> {
     connection
 }
 
-type Connection = (ConnectionId, ConnectionInfo);
+type Connection = (ConnectionId, ConnectionInfo, ConnectionMemory);
 
 /// The numbers of an IP address, as RabbitMQ's tools write it in JSON; a text that is none stays.
 fn address(text: &str) -> Value {
@@ -46,18 +47,18 @@ fn protocol(name: &str) -> Value {
 }
 
 const CONNECTION_COLUMNS: &[Column<Connection>] = &[
-    ("pid", |(id, _)| pid(*id, 0).into()),
-    ("name", |(_, it)| it.name.as_str().into()),
-    ("user_provided_name", |(_, it)| it.user_provided_name.as_deref().unwrap_or_default().into()),
-    ("user", |(_, it)| it.user.as_str().into()),
-    ("vhost", |(_, it)| it.vhost.as_str().into()),
-    ("host", |(_, it)| address(&it.host)),
-    ("port", |(_, it)| it.port.into()),
-    ("peer_host", |(_, it)| address(&it.peer_host)),
-    ("peer_port", |(_, it)| it.peer_port.into()),
-    ("state", |(_, it)| it.state.as_str().into()),
-    ("protocol", |(_, it)| protocol(&it.protocol)),
-    ("auth_mechanism", |(_, it)| it.auth_mechanism.as_str().into()),
+    ("pid", |(id, ..)| pid(*id, 0).into()),
+    ("name", |(_, it, _)| it.name.as_str().into()),
+    ("user_provided_name", |(_, it, _)| it.user_provided_name.as_deref().unwrap_or_default().into()),
+    ("user", |(_, it, _)| it.user.as_str().into()),
+    ("vhost", |(_, it, _)| it.vhost.as_str().into()),
+    ("host", |(_, it, _)| address(&it.host)),
+    ("port", |(_, it, _)| it.port.into()),
+    ("peer_host", |(_, it, _)| address(&it.peer_host)),
+    ("peer_port", |(_, it, _)| it.peer_port.into()),
+    ("state", |(_, it, _)| it.state.as_str().into()),
+    ("protocol", |(_, it, _)| protocol(&it.protocol)),
+    ("auth_mechanism", |(_, it, _)| it.auth_mechanism.as_str().into()),
     ("ssl", |_| false.into()),
     ("ssl_protocol", |_| "".into()),
     ("ssl_key_exchange", |_| "".into()),
@@ -68,23 +69,26 @@ const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("peer_cert_validity", |_| "".into()),
     ("peer_cert_serial_number", |_| "".into()),
     ("container_id", |_| "".into()),
-    ("channels", |(_, it)| it.channels.into()),
-    ("channel_max", |(_, it)| it.channel_max.into()),
-    ("frame_max", |(_, it)| it.frame_max.into()),
-    ("timeout", |(_, it)| it.heartbeat_s.into()),
-    ("client_properties", |(_, it)| typed(&it.client_properties)),
-    ("connected_at", |(_, it)| it.connected_at_ms.into()),
-    ("recv_cnt", |(_, it)| it.totals.received_count.into()),
-    ("send_cnt", |(_, it)| it.totals.sent_count.into()),
-    ("recv_oct", |(_, it)| it.totals.received_bytes.into()),
-    ("send_oct", |(_, it)| it.totals.sent_bytes.into()),
-    ("send_pend", |(_, it)| it.send_pending_bytes.into()),
+    ("channels", |(_, it, _)| it.channels.into()),
+    ("channel_max", |(_, it, _)| it.channel_max.into()),
+    ("frame_max", |(_, it, _)| it.frame_max.into()),
+    ("timeout", |(_, it, _)| it.heartbeat_s.into()),
+    ("client_properties", |(_, it, _)| typed(&it.client_properties)),
+    ("connected_at", |(_, it, _)| it.connected_at_ms.into()),
+    ("recv_cnt", |(_, it, _)| it.totals.received_count.into()),
+    ("send_cnt", |(_, it, _)| it.totals.sent_count.into()),
+    ("recv_oct", |(_, it, _)| it.totals.received_bytes.into()),
+    ("send_oct", |(_, it, _)| it.totals.sent_bytes.into()),
+    ("send_pend", |(_, it, _)| it.send_pending_bytes.into()),
+    ("memory", |(.., held)| held.total().into()),
 ];
 
 /// All connections of the node.
 pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, CONNECTION_COLUMNS, &["user", "peer_host", "peer_port", "state"])?;
-    let all = broker.connections().all().into_iter().map(|(id, control)| (id, control.info()));
+    let now_ms = now_ms();
+    let all = broker.connections().all().into_iter();
+    let all = all.map(|(id, control)| (id, control.info().at(now_ms), control.memory()));
     Ok(rows(&columns, all))
 }
 

@@ -1,5 +1,7 @@
 //! AMQP field values as JSON, for listings and definitions, and back. Refuses to know what arguments mean.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::{Map, Value};
 use wire::amqp091::{ArrayBuf, Table, TableBuf, Value as Field};
 
@@ -222,6 +224,12 @@ fn with_told(value: &Value, put: impl FnOnce(Field<'_>)) {
             None => put(Field::F64(number.as_f64().unwrap_or(f64::MAX))),
         },
     }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

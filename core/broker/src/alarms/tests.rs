@@ -4,6 +4,7 @@ use std::path::Path;
 
 use platform::{SimDisk, SimMemory};
 
+use super::letters::{CALM_LOOKS, HELD_LOOKS};
 use super::*;
 
 const DIR: &str = "/data";

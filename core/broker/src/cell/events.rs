@@ -191,10 +191,14 @@ impl Queue {
         let written_bytes = fx.aftermath.appended_bytes - appended_before;
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
-        let Some(confirms) = handover.confirms.take() else { return };
-        if confirms.are_of_letters() {
+        let confirms = handover.confirms.take();
+        let are_letters = confirms.as_ref().is_some_and(|confirms| confirms.are_of_letters());
+        if machine.config().dead_letters {
+            self.letters_ahead.note(are_letters, picks.len());
+        }
+        let Some(confirms) = confirms else { return };
+        if are_letters {
             confirms.written(written_bytes.into());
-            self.sends_on.store(machine.config().dead_letters, Ordering::Relaxed);
         }
         for nth in outcome.rejected {
             let (group, publish) = handover.batch.place(picks.nth(nth));

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know where letters go; see `data::dead_letter`.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI16, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
@@ -23,8 +23,33 @@ pub(super) const DIES_SOON_MS: u64 = 10 * 60 * 1000;
 /// What a letter has more than the letter that it was before, bytes, about: one more death.
 const DEATH_BYTES: u64 = 150;
 
+/// Most that [`LettersAhead`] remembers.
+const AHEAD_MAX: i16 = 10_000;
+
 /// [`Queue::letter_factor`] where one queue writes of letters what is expected.
 const ONE_COPY: u64 = 16;
+
+/// How many more letters than others came of late, up to [`AHEAD_MAX`], or less by so many.
+#[derive(Debug, Default)]
+pub(super) struct LettersAhead(AtomicI16);
+
+impl LettersAhead {
+    /// So many came. Called by whoever runs the queue.
+    pub(super) fn note(&self, are_letters: bool, count: usize) {
+        let count = i16::try_from(count).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
+        let ahead = self.now() + if are_letters { count } else { -count };
+        self.0.store(ahead.clamp(-AHEAD_MAX, AHEAD_MAX), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> i16 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Nothing of it is left.
+    fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
 
 /// Tells a queue whose messages wait to die that what they waited for is there.
 struct MayDie {
@@ -196,15 +221,15 @@ impl Queue {
         self.read_used(|machine, _| machine.checkpoint_bytes(spread).total()).unwrap_or(0)
     }
 
-    /// Whether what it has are letters that die here once more, or were.
+    /// Whether what it has are letters, most of it, that die here once more.
     fn sends_on(&self) -> bool {
-        self.sends_on.load(Ordering::Relaxed)
+        self.letters_ahead.now() > 0
     }
 
     /// Adds what it will write. What dies here is not settled: what is written of it is counted with its letters.
     pub(crate) fn add_promised(self: &Arc<Self>, promised: &mut Promised) {
         if self.oldest_log_position() == 0 {
-            self.sends_on.store(false, Ordering::Relaxed);
+            self.letters_ahead.forget();
             return;
         }
         let have_letters_left = self.letter_factor.load(Ordering::Relaxed) > 0;

@@ -15,7 +15,7 @@ use super::reply::{Answer, Reply};
 use super::shapes::object;
 use super::table::{Method, Route, route};
 use crate::node::NODE_NAME;
-use crate::values::table;
+use crate::values::{now_ms, table};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/connections", Access::Management, "Open connections.", list),
@@ -67,9 +67,9 @@ pub(crate) fn visible(call: &Call) -> Result<Vec<Line>, Problem> {
         None => None,
     };
     let sees_all = is_monitor(&call.user);
-    let all = call.broker().connections().all().into_iter();
+    let (all, now_ms) = (call.broker().connections().all().into_iter(), now_ms());
     let lines = all.map(|(id, control)| {
-        let info = control.info();
+        let info = control.info().at(now_ms);
         (id, control, info)
     });
     let seen = lines.filter(|(_, _, info)| {
@@ -84,9 +84,9 @@ pub(crate) fn visible(call: &Call) -> Result<Vec<Line>, Problem> {
 /// # Errors
 /// 404 when there is none, and 401 for one of somebody else.
 pub(crate) fn find(call: &Call, name: &str) -> Result<Line, Problem> {
-    let all = call.broker().connections().all().into_iter();
+    let (all, now_ms) = (call.broker().connections().all().into_iter(), now_ms());
     let mut lines = all.map(|(id, control)| {
-        let info = control.info();
+        let info = control.info().at(now_ms);
         (id, control, info)
     });
     let line = lines.find(|(_, _, info)| info.name == name).ok_or_else(Problem::missing)?;
@@ -161,8 +161,10 @@ fn connection_object(
 }
 
 fn show(call: &Call) -> Answer {
-    let (id, _, info) = find(call, call.part("name"))?;
-    listing::one(call, connection_object(&call.app, id, &info, Details::Full, Ranges::of(call)))
+    let (id, control, info) = find(call, call.part("name"))?;
+    let mut shown = connection_object(&call.app, id, &info, Details::Full, Ranges::of(call));
+    shown["memory"] = control.memory().total().into();
+    listing::one(call, shown)
 }
 
 /// Whose connections a user may close: monitors only look.

@@ -287,6 +287,8 @@ fn add_contents(
     })));
     if details == Details::All {
         json.insert("message_bytes_on_disk".into(), glance.disk_bytes.into());
+        let (own, messages) = queue.memory_bytes();
+        json.insert("memory".into(), (own + messages).into());
     }
     // Lists have it where there is one, pages of one queue always.
     if details == Details::All || glance.head_timestamp_s.is_some() {

@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
+
+use crate::values::now_ms;
 
 /// Between two samples: RabbitMQ's.
 pub(crate) const INTERVAL_MS: u64 = 5_000;
@@ -313,12 +314,6 @@ impl Samples {
         }
         object
     }
-}
-
-/// Milliseconds since the epoch.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

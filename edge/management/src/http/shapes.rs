@@ -1,13 +1,11 @@
 //! Pieces of JSON that several resources share: names, times, the details of connections and consumers.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use broker::{Broker, ConnectionControl, ConnectionId, ConnectionInfo, Queue, QueueStats};
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use crate::node::NODE_NAME;
-use crate::values::{iso_time, table, text};
+use crate::values::{iso_time, now_ms, table, text};
 
 /// Bytes as text, for filters and texts.
 pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -20,12 +18,6 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
         Value::Object(object) => object,
         other => unreachable!("{other} stands as an object in this crate"),
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How long a queue or channel is not used before it counts as idle, milliseconds: RabbitMQ's processes rest after about as much.

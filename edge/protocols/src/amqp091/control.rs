@@ -19,6 +19,8 @@ pub(crate) struct Control {
     pub(crate) info: Mutex<ConnectionInfo>,
     pub(crate) received: Moved,
     pub(crate) sent: Moved,
+    /// See [`ConnectionInfo::held_back_ms`].
+    held_back_ms: AtomicU64,
     close_wanted: AtomicBool,
     close_reason: Mutex<Option<CloseReason>>,
 }
@@ -30,6 +32,7 @@ impl Control {
             info: Mutex::new(info),
             received: Moved::default(),
             sent: Moved::default(),
+            held_back_ms: AtomicU64::new(0),
             close_wanted: AtomicBool::new(false),
             close_reason: Mutex::new(None),
         }
@@ -42,6 +45,14 @@ impl Control {
         }
         self.close_wanted.store(false, Ordering::Release);
         self.close_reason.lock().take()
+    }
+
+    /// Whether what it has published cannot be taken as fast. Told by the connection's task after each read, and when it may go on.
+    pub(crate) fn held_back(&self, is_held: bool, now_ms: u64) {
+        let since_ms = self.held_back_ms.load(Ordering::Relaxed);
+        if is_held != (since_ms == u64::MAX) {
+            self.held_back_ms.store(if is_held { u64::MAX } else { now_ms }, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn set_state(&self, state: &str) {
@@ -65,6 +76,7 @@ impl ConnectionControl for Control {
         info.send_pending_bytes = self.outbox.pending_bytes() as u64;
         info.channels = self.outbox.lock().state().channels().count();
         info.totals = self.totals();
+        info.held_back_ms = self.held_back_ms.load(Ordering::Relaxed);
         info
     }
 

@@ -85,6 +85,12 @@ impl Running {
         self.barrier || self.publisher_full || self.output_full || self.alarm.holds
     }
 
+    /// Whether it waits because of what it publishes.
+    #[inline]
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.publisher_full && self.is_publishing
+    }
+
     /// Writes a method.
     pub(crate) fn reply<'a>(&mut self, channel: u16, method: impl Into<Method<'a>>) {
         self.write(|output| method.into().encode_frame(channel, output.bytes()));
@@ -222,7 +228,7 @@ impl Running {
     /// because of what they settle make room.
     pub(crate) fn alarm(&mut self, raised: Raised) {
         self.alarm.raised = raised;
-        if raised.blocks() && self.publisher_full && self.is_publishing && !self.alarm.holds {
+        if raised.blocks() && self.is_pressed() && !self.alarm.holds {
             self.stop_for_alarm();
         }
         if !raised.blocks() && self.alarm.holds {

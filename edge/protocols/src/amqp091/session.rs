@@ -228,6 +228,7 @@ impl Session {
         }
         if let Some(running) = &mut self.running {
             running.end_batch(now.unix_ms);
+            self.control.held_back(running.is_pressed(), now.unix_ms);
         }
         if self.is_held() != held {
             self.show_alarm();
@@ -395,7 +396,9 @@ impl Session {
         self.awaits_metadata = self.awaits_metadata && self.broker.long_changes().poll_over(cx).is_pending();
         let goes_on = if self.awaits_metadata { Poll::Pending } else { Poll::Ready(()) };
         let Some(running) = &mut self.running else { return goes_on };
-        match running.poll(cx) {
+        let polled = running.poll(cx);
+        self.control.held_back(running.is_pressed(), self.now.unix_ms);
+        match polled {
             Ok(poll) if goes_on.is_ready() => poll,
             Ok(_) => Poll::Pending,
             Err(failure) => {

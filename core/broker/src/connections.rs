@@ -78,9 +78,9 @@ pub struct ConnectionInfo {
     /// Our port.
     pub port: u16,
     /// `AMQP 0-9-1`, ...
-    pub protocol: String,
+    pub protocol: &'static str,
     /// `running`, `blocked`, `closing`, ...; `flow` is told by [`Self::at`].
-    pub state: String,
+    pub state: &'static str,
     /// When it was last held back because what it publishes goes to queues, or a disk, that cannot take it as fast: milliseconds since the epoch;
     /// 0 for never, `u64::MAX` while it is.
     pub held_back_ms: u64,
@@ -118,7 +118,7 @@ impl ConnectionInfo {
     #[must_use]
     pub fn at(mut self, now_ms: u64) -> ConnectionInfo {
         if self.state == "running" && now_ms < self.held_back_ms.saturating_add(FLOW_MS) {
-            self.state = "flow".into();
+            self.state = "flow";
         }
         self
     }

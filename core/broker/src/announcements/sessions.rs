@@ -126,7 +126,7 @@ fn ends(headers: &mut Headers, info: &ConnectionInfo) {
         .text("host", erlang::address(&info.host))
         .text("peer_host", erlang::address(&info.peer_host))
         .number("peer_port", info.peer_port.into())
-        .text("protocol", protocol(&info.protocol))
+        .text("protocol", protocol(info.protocol))
         .flag("ssl", false);
 }
 

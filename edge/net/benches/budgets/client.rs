@@ -17,6 +17,8 @@ pub(crate) struct Message {
     pub(crate) persistent: bool,
     /// Priorities from 0 on, taken in turn; 0 is none.
     pub(crate) priorities: u8,
+    /// In an hour.
+    pub(crate) expires: bool,
 }
 
 impl Message {
@@ -35,6 +37,10 @@ impl Message {
         if self.priorities > 0 {
             flags |= 1 << 11;
             properties.push((nth % usize::from(self.priorities)) as u8);
+        }
+        if self.expires {
+            flags |= 1 << 8;
+            properties.extend(b"\x073600000");
         }
         let mut header = vec![0, 60, 0, 0];
         header.extend((self.body_bytes as u64).to_be_bytes());

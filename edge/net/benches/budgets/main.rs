@@ -206,12 +206,19 @@ fn backlogs(bench: &mut Bench) {
     let small = Message::sized(100);
     let large = Message::sized(1000);
     let ranked = |priorities| Message { priorities, ..small };
-    let kinds: [(&str, &TableBuf, Message, f64); 7] = [
+    let kinds: [(&str, &TableBuf, Message, f64); 9] = [
         ("ready, 100 bytes, transient", &plain, small, 1.0),
         ("ready, 1000 bytes, transient", &plain, large, 1.0),
         ("ready, 1000 bytes, persistent", &plain, Message { persistent: true, ..large }, 1.0),
         ("ready, 1000 bytes, TTL of the queue", &ttl, large, 2.0),
         ("ready, 100 bytes, TTL of the queue", &ttl, small, 2.0),
+        ("ready, 1000 bytes, TTL of each message", &plain, Message { expires: true, ..large }, 2.0),
+        (
+            "ready, 100 bytes, TTL of each message, ten priorities",
+            &ten,
+            Message { expires: true, ..ranked(10) },
+            2.0,
+        ),
         ("ready, 100 bytes, ten priorities", &ten, ranked(10), 2.0),
         ("ready, 100 bytes, 255 priorities", &all, ranked(255), 2.0),
     ];

@@ -55,8 +55,8 @@ impl Control {
         }
     }
 
-    pub(crate) fn set_state(&self, state: &str) {
-        self.info.lock().state = state.into();
+    pub(crate) fn set_state(&self, state: &'static str) {
+        self.info.lock().state = state;
     }
 }
 
@@ -100,7 +100,7 @@ impl ConnectionControl for Control {
     fn memory(&self) -> ConnectionMemory {
         let strings = {
             let info = self.info.lock();
-            let texts = [&info.name, &info.peer_host, &info.host, &info.protocol, &info.state, &info.user];
+            let texts = [&info.name, &info.peer_host, &info.host, &info.user];
             let texts: usize = texts.iter().map(|text| text.capacity()).sum();
             texts + info.vhost.capacity() + info.client_properties.capacity()
         };

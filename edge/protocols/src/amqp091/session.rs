@@ -154,8 +154,8 @@ impl Session {
             peer_port: peer.remote.port(),
             host: peer.local.ip().to_string(),
             port: peer.local.port(),
-            protocol: "AMQP 0-9-1".into(),
-            state: Phase::Header.name().into(),
+            protocol: "AMQP 0-9-1",
+            state: Phase::Header.name(),
             connected_at_ms: now.unix_ms,
             ..ConnectionInfo::default()
         };
@@ -192,7 +192,7 @@ impl Session {
     /// not matter. RabbitMQ's word for such connections is direct.
     #[must_use]
     pub fn acting_as(mut self, user: Arc<User>) -> Session {
-        self.control.info.lock().protocol = "Direct 0-9-1".into();
+        self.control.info.lock().protocol = "Direct 0-9-1";
         self.internal = Some(user);
         self
     }

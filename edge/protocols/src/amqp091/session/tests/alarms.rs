@@ -22,7 +22,7 @@ fn blocked(client: &mut Client, reason: &str) {
     assert_eq!(blocked.reason, reason);
 }
 
-fn state(world: &World) -> String {
+fn state(world: &World) -> &'static str {
     world.broker.connections().all()[0].1.info().state
 }
 

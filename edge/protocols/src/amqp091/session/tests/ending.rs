@@ -162,7 +162,7 @@ fn listings_show_what_a_channel_holds() {
     client.delivery();
     let (_, control) = world.broker.connections().all().remove(0);
     let info = control.info();
-    assert_eq!((info.user.as_str(), info.vhost.as_str(), info.state.as_str()), ("guest", "/", "running"));
+    assert_eq!((info.user.as_str(), info.vhost.as_str(), info.state), ("guest", "/", "running"));
     assert_eq!((info.channels, info.heartbeat_s, info.frame_max), (1, 10, 131_072));
     assert!(info.totals.received_bytes > 0 && info.totals.sent_bytes > 0);
     let channel = control.channels().remove(0);

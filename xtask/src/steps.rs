@@ -23,6 +23,11 @@ const STEPS: &[Step] = &[
     },
     Step { name: "tidy", program: env!("CARGO"), arguments: &["xtask", "tidy"] },
     Step { name: "unit tests", program: env!("CARGO"), arguments: &["test", "--quiet", "--workspace"] },
+    Step {
+        name: "memory budgets",
+        program: env!("CARGO"),
+        arguments: &["test", "--quiet", "--package", "net", "--bench", "budgets", "--", "0.4", "objects"],
+    },
 ];
 
 /// Tests that need a running broker: conformance and client libraries. A folder of its own, with its own needs.

@@ -17,6 +17,7 @@ use queues::FirstToGo;
 use crate::announcements::events::Announcer;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
+use crate::foundation::RoomSizes;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 
@@ -39,14 +40,8 @@ const NEAR_INTERVAL: Duration = Duration::from_millis(100);
 /// Memory is near its threshold from this part on that is missing: 1 / this.
 const NEAR_PART: u64 = 4;
 
-/// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
-const ROOM_BYTES_MIN: u64 = 4 << 20;
-
 /// How often the disk is looked at while dead letters wait for room on it.
 const LETTERS_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Less room than this is none for dead letters: each portion of them costs a record for each of their queues, and a sync.
-const LETTERS_BYTES_MIN: u64 = 16 << 10;
 
 /// So many looks in a row find no dead letters that wait or are on their way before it is believed that there are no more.
 const CALM_LOOKS: u8 = 5;
@@ -144,6 +139,8 @@ pub(crate) struct Sources {
     pub(crate) memory: Arc<dyn Memory>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) data_dir: PathBuf,
+    /// What is kept free on the disk, and for whom.
+    pub(crate) room: RoomSizes,
 }
 
 /// The alarms of a node.
@@ -267,7 +264,7 @@ impl Alarms {
             raised: AtomicU8::new(0),
             state: Mutex::new(state),
             wake: Condvar::new(),
-            reserve: Reserve::new(sources.disk.clone(), &sources.data_dir),
+            reserve: Reserve::new(sources.disk.clone(), &sources.data_dir, sources.room),
             letters_left: AtomicU64::new(0),
             again_left: AtomicU64::new(0),
             letters_given: AtomicU64::new(0),
@@ -290,7 +287,7 @@ impl Alarms {
     pub(crate) fn without_sources() -> Arc<Alarms> {
         let memory = Arc::new(platform::SimMemory::new(0));
         let disk = Arc::new(platform::SimDisk::new());
-        let sources = Sources { memory, disk, data_dir: "/".into() };
+        let sources = Sources { memory, disk, data_dir: "/".into(), room: RoomSizes::default() };
         let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
         let told = (Arc::default(), Announcer::silent());
         Arc::new(Alarms::new(limits, sources, told, Checkpointer::default()))
@@ -537,7 +534,7 @@ impl Alarms {
         if !self.is_near_full() {
             self.are_letters_sent.store(false, Ordering::Relaxed);
         }
-        let free_bytes_min = self.reserve.free_bytes_min().max(ROOM_BYTES_MIN);
+        let free_bytes_min = self.reserve.free_bytes_min().max(self.sources.room.room_bytes_min);
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
         if used.is_some_and(|used| used > limit) {
@@ -585,7 +582,7 @@ impl Alarms {
     /// What of the room others get while so much will be written of letters that die again, which may have all of it.
     fn room_beside_again(&self, state: &mut State, all_bytes: u64, promised_bytes: u64) -> u64 {
         let again_bytes = all_bytes / LETTER_WRITES;
-        let again_bytes = if again_bytes < LETTERS_BYTES_MIN { 0 } else { again_bytes };
+        let again_bytes = if again_bytes < self.sources.room.letters_bytes_min { 0 } else { again_bytes };
         let have_left = self.again_left.swap(again_bytes, Ordering::Relaxed) < state.again_given;
         state.again_given = again_bytes;
         if promised_bytes == 0 {
@@ -594,7 +591,7 @@ impl Alarms {
         }
         // What goes there until the next look is written once more, too.
         let room_bytes = all_bytes.saturating_sub(promised_bytes) / (2 * LETTER_WRITES);
-        let is_held = room_bytes < LETTERS_BYTES_MIN;
+        let is_held = room_bytes < self.sources.room.letters_bytes_min;
         state.held_looks = if is_held { state.held_looks + u8::from(have_left) } else { 0 };
         if state.held_looks < HELD_LOOKS {
             return room_bytes;
@@ -615,10 +612,10 @@ impl Alarms {
             // Else nobody was told, and nobody has said what would go of his.
             self.letters_front.follow(self.log_file_bytes_max(), given_bytes, used_bytes);
         }
-        if room_bytes < LETTERS_BYTES_MIN {
+        if room_bytes < self.sources.room.letters_bytes_min {
             return 0;
         }
-        self.letters_front.part_of(room_bytes).max(LETTERS_BYTES_MIN)
+        self.letters_front.part_of(room_bytes).max(self.sources.room.letters_bytes_min)
     }
 
     /// A write found no room: the disk alarm goes on at once.

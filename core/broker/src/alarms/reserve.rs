@@ -17,6 +17,9 @@ use crate::foundation::RoomSizes;
 /// end first; what follows means nothing.
 const FILE_NAME: &str = "warren.reserve";
 
+/// What of it a start leaves there: that there was one, and how large, is what the next one must know if this one comes to nothing.
+const HEAD_BYTES: u64 = 8;
+
 /// On a small disk it is this part of what is free above the threshold of the alarm: 1 / this.
 const PART: u64 = 4;
 
@@ -166,7 +169,7 @@ impl Reserve {
             return false;
         }
         held.lent_bytes = held.bytes;
-        self.cut(&mut held, 0);
+        self.cut(&mut held, HEAD_BYTES);
         // No write has failed for it in this life.
         (held.is_full, held.calm_looks) = (true, CALM_LOOKS);
         true
@@ -227,7 +230,10 @@ impl Reserve {
         let whole_bytes = held.whole_bytes.max(wanted);
         let grown = self.disk.open(&self.path, mode).and_then(|file| {
             file.allocate(wanted)?;
-            file.write_all_at(0, &[&whole_bytes.to_le_bytes()])
+            file.write_all_at(0, &[&whole_bytes.to_le_bytes()])?;
+            // After a power cut it is what tells that the disk was full.
+            file.sync_data()?;
+            if before == 0 { self.disk.sync_dir(self.path.parent().unwrap_or(&self.path)) } else { Ok(()) }
         });
         match grown {
             Ok(()) => (held.whole_bytes, held.lent_bytes) = (whole_bytes, 0),
@@ -302,7 +308,7 @@ mod tests {
         assert_eq!(look(&reserve(&disk), 0), 10 * MB);
         disk.set_space_bytes(Some(11 * MB + MB / 2));
         let next = reserve(&disk);
-        assert!(next.give_way_to_start(MB + MB / 2) && next.held_bytes() == 0);
+        assert!(next.give_way_to_start(MB + MB / 2) && next.held_bytes() == HEAD_BYTES);
         disk.set_space_bytes(Some(MB + MB / 2));
         assert_eq!(look(&next, 0), MB, "half of what is free would be too little for the start after it");
     }
@@ -316,7 +322,7 @@ mod tests {
                 let held_bytes = reserve(&disk).held_bytes();
                 disk.set_space_bytes(Some(held_bytes));
                 let next = reserve(&disk);
-                assert!(next.give_way_to_start(0) && next.held_bytes() == 0);
+                assert!(next.give_way_to_start(0) && next.held_bytes() == HEAD_BYTES);
                 look(&next, 50 * MB)
             })
             .collect();
@@ -487,9 +493,9 @@ mod tests {
         assert!(!next.give_way_to_start(start_bytes));
         assert_eq!(next.held_bytes(), 25 * MB);
         assert!(next.give_way_to_start(start_bytes - 1));
-        assert_eq!(next.held_bytes(), 0);
-        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 100 * MB);
-        assert!(!reserve(&disk).give_way_to_start(0), "there is none");
+        assert_eq!(next.held_bytes(), HEAD_BYTES);
+        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 100 * MB - HEAD_BYTES);
+        assert!(!reserve(&SimDisk::new()).give_way_to_start(0), "there is none");
     }
 
     #[test]
@@ -510,6 +516,32 @@ mod tests {
         let next = reserve(&disk);
         assert!(next.give_way_to_start(0));
         assert_eq!(look(&next, 0), 25 * MB);
+    }
+
+    #[test]
+    fn a_power_cut_leaves_it_there() {
+        for seed in 0..20 {
+            let disk = disk(100 * MB);
+            let first = reserve(&disk);
+            assert_eq!(look(&first, 0), 25 * MB);
+            disk.crash(seed);
+            let next = reserve(&disk);
+            assert_eq!(next.held_bytes(), 25 * MB);
+            assert_eq!(next.whole_bytes(), 25 * MB);
+        }
+    }
+
+    #[test]
+    fn after_a_start_that_came_to_nothing_the_next_one_knows_of_it() {
+        let disk = disk(100 * MB);
+        look(&reserve(&disk), 0);
+        disk.set_space_bytes(Some(30 * MB));
+        assert!(reserve(&disk).give_way_to_start(5 * MB));
+        disk.kill();
+        let next = reserve(&disk);
+        assert!(next.give_way_to_start(5 * MB), "the disk is full as it was");
+        look(&next, 0);
+        assert_eq!(next.free_bytes_min(), 25 * MB / 2);
     }
 
     #[test]

@@ -16,7 +16,8 @@ cargo xtask COMMAND
   config-reference   write docs/configuration.md and packaging/rabbitmq.conf from the table of configuration keys
   sim                histories of the broker's core on a simulated disk, from seed 1 on until one fails:
                      --minutes N, --seeds N (default: one seed), --seed S (the first), --tell (say what happens),
-                     --kind 0 (random work), 1 (tenants), 2 (queues used before they are declared) or 3 (little memory)
+                     --kind 0 (random work), 1 (tenants), 2 (queues used before they are declared), 3 (little memory)
+                     or 4 (a full disk)
   test               everything that CI runs, in order, with the time each step took
 ";
 

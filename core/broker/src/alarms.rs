@@ -16,18 +16,21 @@ use platform::{Clock, Disk, Memory, profile};
 use crate::announcements::events::Announcer;
 use crate::checkpointer::Checkpointer;
 use crate::connections::Connections;
+use crate::foundation::RoomSizes;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 
 mod front;
 mod letters;
 mod limits;
+mod raised;
 mod release;
 mod reserve;
 
 use front::Front;
 pub(crate) use letters::Promised;
 pub use limits::{DiskLimit, MemoryLimit, size_bytes};
+pub use raised::Raised;
 use release::MemoryRelease;
 use reserve::Reserve;
 
@@ -40,60 +43,8 @@ const NEAR_INTERVAL: Duration = Duration::from_millis(100);
 /// Memory is near its threshold from this part on that is missing: 1 / this.
 const NEAR_PART: u64 = 4;
 
-/// After a write found the disk full, at least so much must be free before the alarm goes off, whatever the threshold.
-const ROOM_BYTES_MIN: u64 = 4 << 20;
-
 /// How often the disk is looked at while dead letters wait for room on it.
 const LETTERS_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Which alarms are on. Cheap to copy and compare.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Raised(u8);
-
-impl Raised {
-    /// This process occupies more memory than it may.
-    pub const MEMORY: Raised = Raised(1);
-    /// Too little space is free for the data directory.
-    pub const DISK: Raised = Raised(2);
-    /// A sync of a file has failed: nothing durable is accepted before a restart. Blocks nobody; it is refused.
-    pub const STORAGE_FAILED: Raised = Raised(4);
-    /// The disk is full: a log cannot write what it has.
-    pub const LOG_WAITS: Raised = Raised(8);
-    /// A write found no room, and there is not enough since: only what makes room is written. Comes with [`Self::DISK`].
-    pub const DISK_FULL: Raised = Raised(16);
-    /// A look at the disk found no room for dead letters that waited for some, and some wait since. Comes with [`Self::DISK`]: what is
-    /// published would take the room that they wait for.
-    pub const LETTERS_WAIT: Raised = Raised(32);
-
-    /// Both sets.
-    #[must_use]
-    pub const fn with(self, other: Raised) -> Raised {
-        Raised(self.0 | other.0)
-    }
-
-    /// Whether all of `other` are on.
-    #[must_use]
-    pub const fn has(self, other: Raised) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether any is on that stops publishers.
-    #[must_use]
-    pub const fn blocks(self) -> bool {
-        self.0 & (Raised::MEMORY.0 | Raised::DISK.0) != 0
-    }
-
-    /// RabbitMQ's reason in connection.blocked (B27); empty when nobody is blocked.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match (self.has(Raised::MEMORY), self.has(Raised::DISK)) {
-            (true, true) => "low on disk & memory",
-            (true, false) => "low on memory",
-            (false, true) => "low on disk",
-            (false, false) => "",
-        }
-    }
-}
 
 /// What was measured at the latest look, and against what.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,6 +80,8 @@ pub(crate) struct Sources {
     pub(crate) memory: Arc<dyn Memory>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) data_dir: PathBuf,
+    /// What is kept free on the disk, and for whom.
+    pub(crate) room: RoomSizes,
 }
 
 /// The alarms of a node.
@@ -234,7 +187,7 @@ impl Alarms {
             raised: AtomicU8::new(0),
             state: Mutex::new(state),
             wake: Condvar::new(),
-            reserve: Reserve::new(sources.disk.clone(), &sources.data_dir),
+            reserve: Reserve::new(sources.disk.clone(), &sources.data_dir, sources.room),
             letters_left: AtomicU64::new(0),
             again_left: AtomicU64::new(0),
             letters_given: AtomicU64::new(0),
@@ -257,7 +210,7 @@ impl Alarms {
     pub(crate) fn without_sources() -> Arc<Alarms> {
         let memory = Arc::new(platform::SimMemory::new(0));
         let disk = Arc::new(platform::SimDisk::new());
-        let sources = Sources { memory, disk, data_dir: "/".into() };
+        let sources = Sources { memory, disk, data_dir: "/".into(), room: RoomSizes::default() };
         let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
         let told = (Arc::default(), Announcer::silent());
         Arc::new(Alarms::new(limits, sources, told, Checkpointer::default()))
@@ -458,7 +411,7 @@ impl Alarms {
         if !self.is_near_full() {
             self.are_letters_sent.store(false, Ordering::Relaxed);
         }
-        let free_bytes_min = self.reserve.free_bytes_min().max(ROOM_BYTES_MIN);
+        let free_bytes_min = self.reserve.free_bytes_min().max(self.sources.room.room_bytes_min);
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
         if used.is_some_and(|used| used > limit) {

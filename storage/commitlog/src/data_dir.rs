@@ -39,7 +39,7 @@ pub struct DataDirLock {
 
 impl DataDir {
     /// Creates the directory if needed and takes the exclusive right to it; `pid` is written into the lock file for whoever
-    /// comes second.
+    /// comes second, if there is room for it.
     ///
     /// # Errors
     /// [`DataDirError::AlreadyRunning`] when another process, or another part of this one, has it.
@@ -50,8 +50,11 @@ impl DataDir {
             return Err(DataDirError::AlreadyRunning { dir: dir.to_owned(), pid: owner(disk, &path) });
         };
         locked.truncate(0).map_err(IoFailure::of("truncate", &path))?;
-        let line = format!("{pid}\n");
-        locked.write_all_at(0, &[line.as_bytes()]).map_err(IoFailure::of("write", &path))?;
+        // As long for every process: what a node does where room is short must not depend on its number.
+        let line = format!("{pid:<10}\n");
+        let written = locked.write_all_at(0, &[line.as_bytes()]).map_err(IoFailure::of("write", &path));
+        // On a full disk the start is what makes room.
+        written.or_else(|failure| if failure.is_out_of_room() { Ok(()) } else { Err(failure) })?;
         Ok(DataDirLock { _locked: locked })
     }
 }
@@ -84,6 +87,15 @@ mod tests {
         second_is_refused_until_first_is_gone(&SimDisk::new(), Path::new("/data"));
         let dir = tempfile::tempdir().unwrap();
         second_is_refused_until_first_is_gone(&RealDisk, &dir.path().join("data"));
+    }
+
+    #[test]
+    fn a_full_disk_does_not_keep_anybody_from_it() {
+        let disk = SimDisk::new();
+        disk.set_space_bytes(Some(0));
+        let _first = DataDir::lock(&disk, Path::new("/data"), 4711).unwrap();
+        let refused = DataDir::lock(&disk, Path::new("/data"), 4712).err().unwrap();
+        assert!(matches!(refused, DataDirError::AlreadyRunning { pid: None, .. }));
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl World {
             memory: self.memory.clone(),
             queue_memory_bytes_max: self.queue_memory_bytes_max,
             waiting_bytes_max: self.waiting_bytes_max,
+            scale: self.scale,
             tell: self.tell,
         }
     }

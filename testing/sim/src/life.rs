@@ -34,8 +34,18 @@ pub(crate) struct World {
     pub(crate) queue_memory_bytes_max: usize,
     /// Of what is on its way to log and segments, before publishers wait.
     pub(crate) waiting_bytes_max: u64,
+    /// Other sizes of files, and another threshold of the disk alarm, than the smallest that work.
+    pub(crate) scale: Option<Scale>,
     /// Who wants to hear what happens.
     pub(crate) tell: Option<fn(&str)>,
+}
+
+/// How large files become, and what must be free.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    pub(crate) sizes: FileSizes,
+    /// Of the disk alarm.
+    pub(crate) limit_bytes: u64,
 }
 
 /// A delivery that was not settled.
@@ -84,6 +94,7 @@ impl World {
             memory: Arc::new(SimMemory::new(MEMORY_BYTES)),
             queue_memory_bytes_max: QUEUE_MEMORY_BYTES_MAX,
             waiting_bytes_max: FileSizes::default().waiting_bytes_max,
+            scale: None,
             tell,
         }
     }
@@ -132,12 +143,9 @@ impl World {
         let seed = self.random.next_u64();
         // In half of the lives queues compact their segments only because all of them together have too much that is dead.
         let segment_free_bytes_max = if seed.is_multiple_of(2) { 0 } else { 1 << 30 };
-        Foundation {
-            disk,
-            clock: self.clock.clone(),
-            random: Arc::new(SeededRandom::new(seed)),
-            memory: self.memory.clone(),
-            sizes: FileSizes {
+        let sizes = match self.scale {
+            Some(scale) => scale.sizes,
+            None => FileSizes {
                 // Small files roll often; what lives may need more than one.
                 log_file_bytes_max: 16 << 10,
                 segment_bytes_max: 16 << 10,
@@ -150,8 +158,11 @@ impl World {
                     recent_bytes_max: 2 << 10,
                     unwritten_bytes_max: 16 << 10,
                 },
+                ..FileSizes::default()
             },
-        }
+        };
+        let (clock, memory) = (self.clock.clone(), self.memory.clone());
+        Foundation { disk, clock, random: Arc::new(SeededRandom::new(seed)), memory, sizes }
     }
 
     /// After a life nothing of its broker may be left in memory.
@@ -174,7 +185,7 @@ impl World {
     pub(crate) fn open_on(&self, disk: Arc<dyn Disk>) -> Result<Life, StartError> {
         let options = BrokerOptions {
             queue_memory_bytes_max: self.queue_memory_bytes_max,
-            disk_limit: DiskLimit::Bytes(4 << 10),
+            disk_limit: DiskLimit::Bytes(self.scale.map_or(4 << 10, |scale| scale.limit_bytes)),
             ..BrokerOptions::default()
         };
         let (broker, driver) = Broker::open_driven(&self.foundation(disk), Path::new("/data"), options)?;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 type Kind = fn(u64, Option<fn(&str)>) -> Result<sim::Summary, String>;
 
-/// A history of random work, one of tenants, one of queues that are used at once, and one that is short of memory: each seed stands for
-/// all.
-const KINDS: [Kind; 4] = [sim::run, sim::run_house, sim::run_newborn, sim::run_short];
+/// A history of random work, one of tenants, one of queues that are used at once, one that is short of memory, and one of a full disk: each
+/// seed stands for all.
+const KINDS: [Kind; 5] = [sim::run, sim::run_house, sim::run_newborn, sim::run_short, sim::run_full];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,7 +21,11 @@ fn main() -> ExitCode {
     let tell: Option<fn(&str)> =
         if arguments.iter().any(|argument| argument == "--tell") { Some(say) } else { None };
     if tell.is_some() {
-        tracing_subscriber::fmt().without_time().with_ansi(false).with_env_filter("debug").init();
+        tracing_subscriber::fmt()
+            .without_time()
+            .with_ansi(false)
+            .with_env_filter("debug,broker::alarms=trace")
+            .init();
     }
     let (started, budget) = (Instant::now(), Duration::from_secs(60 * minutes.unwrap_or(0)));
     let (mut seed, mut messages, mut lives, mut kept_files, mut damages) = (first, 0, 0, 0, 0);

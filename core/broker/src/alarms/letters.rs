@@ -9,9 +9,6 @@ use queues::FirstToGo;
 
 use super::{Alarms, Raised, State};
 
-/// Less room than this is none for dead letters: each portion of them costs a record for each of their queues, and a sync.
-const LETTERS_BYTES_MIN: u64 = 16 << 10;
-
 /// So many looks in a row find no dead letters that wait or are on their way before it is believed that there are no more.
 pub(super) const CALM_LOOKS: u8 = 5;
 
@@ -99,6 +96,15 @@ impl Alarms {
         let all_bytes = beside_bytes - promised.state_bytes.min(beside_bytes / 2);
         let room_bytes = self.room_beside_again(state, all_bytes, promised.again_bytes);
         let left_bytes = self.part_for_letters(room_bytes);
+        tracing::trace!(
+            free,
+            spare_bytes,
+            beside_bytes,
+            room_bytes,
+            left_bytes,
+            ?promised,
+            "room for dead letters"
+        );
         self.letters_given.store(left_bytes, Ordering::Relaxed);
         self.letters_left.store(left_bytes, Ordering::Relaxed);
         state.do_letters_wait = promised.do_letters_wait && self.is_near_full();
@@ -112,7 +118,7 @@ impl Alarms {
     /// What of the room others get while so much will be written of letters that die again, which may have all of it.
     fn room_beside_again(&self, state: &mut State, all_bytes: u64, promised_bytes: u64) -> u64 {
         let again_bytes = all_bytes / LETTER_WRITES;
-        let again_bytes = if again_bytes < LETTERS_BYTES_MIN { 0 } else { again_bytes };
+        let again_bytes = if again_bytes < self.sources.room.letters_bytes_min { 0 } else { again_bytes };
         let have_left = self.again_left.swap(again_bytes, Ordering::Relaxed) < state.again_given;
         state.again_given = again_bytes;
         if promised_bytes == 0 {
@@ -121,7 +127,7 @@ impl Alarms {
         }
         // What goes there until the next look is written once more, too.
         let room_bytes = all_bytes.saturating_sub(promised_bytes) / (2 * LETTER_WRITES);
-        let is_held = room_bytes < LETTERS_BYTES_MIN;
+        let is_held = room_bytes < self.sources.room.letters_bytes_min;
         state.held_looks = if is_held { state.held_looks + u8::from(have_left) } else { 0 };
         if state.held_looks < HELD_LOOKS {
             return room_bytes;
@@ -142,9 +148,9 @@ impl Alarms {
             // Else nobody was told, and nobody has said what would go of his.
             self.letters_front.follow(self.log_file_bytes_max(), given_bytes, used_bytes);
         }
-        if room_bytes < LETTERS_BYTES_MIN {
+        if room_bytes < self.sources.room.letters_bytes_min {
             return 0;
         }
-        self.letters_front.part_of(room_bytes).max(LETTERS_BYTES_MIN)
+        self.letters_front.part_of(room_bytes).max(self.sources.room.letters_bytes_min)
     }
 }

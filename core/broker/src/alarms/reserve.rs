@@ -11,68 +11,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use platform::{Disk, OpenMode};
 
-use super::ROOM_BYTES_MIN;
+use crate::foundation::RoomSizes;
 
 /// The file's name in the data directory. It begins with as many bytes as it had at most since there was plenty of room, eight bytes, little
 /// end first; what follows means nothing.
 const FILE_NAME: &str = "warren.reserve";
 
-/// As large as it becomes: what publishers have sent before they are stopped, and what consumers settle then.
-const BYTES_MAX: u64 = 64 << 20;
+/// What of it a start leaves there: that there was one, and how large, is what the next one must know if this one comes to nothing.
+const HEAD_BYTES: u64 = 8;
 
 /// On a small disk it is this part of what is free above the threshold of the alarm: 1 / this.
 const PART: u64 = 4;
 
-/// On a smaller disk it is so large, or all but [`BESIDE_BYTES`] of what is free, so that [`ROOM_BYTES_MIN`] is left of it once publishers have
-/// been stopped. A quarter of 20 MB was too little: nothing was left for letters.
-const BYTES_SMALL: u64 = 8 << 20;
-
-/// What must be free for publishers to go on, and what files have that hold nothing.
-const BESIDE_BYTES: u64 = ROOM_BYTES_MIN + (2 << 20);
-
 /// The same since the disk was full, until it is as large as it was: who has filled the disk once will do so again.
 const FULL_PART: u64 = 2;
 
-/// It is made when less than this is free above the threshold, and given back when twice as much is.
-const NEAR_BYTES: u64 = 1 << 30;
-
-/// Not more than this need be free, half of it in reserve, before publishers go on after the disk was full.
-const FREE_BYTES_MAX: u64 = 32 << 20;
-
-/// A start that finds less room than this goes without it.
-const START_BYTES: u64 = 16 << 20;
-
 /// Of it, log and segments may each have so much waiting to be written: 1 / this. The other half is for what consumers settle.
 const WAITING_PART: u64 = 4;
-
-/// So much may wait to be written however small it is.
-const WAITING_BYTES_MIN: u64 = 1 << 20;
 
 /// While there is one, a file of the log has at most this part of it: 1 / this. What is written to make room must find some before a file is
 /// full of what nobody needs.
 const FILE_PART: u64 = 8;
 
-/// No smaller than this.
-const FILE_BYTES_MIN: u64 = 1 << 20;
-
 /// This part of it is left to what consumers settle, and to what is written to empty files, whatever else makes room: 1 / this; two thirds of
 /// that where they have little to settle. An eighth was too little: files are emptied into room that copies had been promised.
 const SETTLED_PART: u64 = 2;
 
-/// It is given up in so many parts, none of them smaller than [`GIVEN_BYTES_MIN`].
+/// It is given up in so many parts, none of them smaller than [`RoomSizes::given_bytes_min`].
 const GIVEN_PARTS: u64 = 4;
-
-/// See [`GIVEN_PARTS`].
-const GIVEN_BYTES_MIN: u64 = 1 << 20;
 
 /// It is looked at so often, five minutes or one while letters wait, before less of it makes do on a disk that was full: publishers wait for that.
 const CALM_LOOKS: u16 = 300;
 
-/// So much is not given up: the next start begins files before it can make room.
-const KEPT_BYTES: u64 = 1 << 20;
-
 /// What there is of it. Under the lock the file is made and cut: it must not grow while a log waits for room.
 struct Held {
+    sizes: RoomSizes,
     bytes: u64,
     /// As many as it had at most since there was plenty of room.
     whole_bytes: u64,
@@ -87,7 +60,7 @@ struct Held {
 impl Held {
     /// See [`Reserve::free_bytes_min`].
     fn go_on_bytes(&self) -> u64 {
-        self.whole_bytes.min(FREE_BYTES_MAX) / 2
+        self.whole_bytes.min(self.sizes.go_on_bytes_max) / 2
     }
 
     /// Whether it alone keeps publishers waiting: with half of what it and they may have free, they would go on.
@@ -97,27 +70,28 @@ impl Held {
         // Of a disk that was full just now it would be missed.
         let is_calm = self.is_full && self.calm_looks >= CALM_LOOKS;
         let enough = limit_bytes.max(if is_calm { self.go_on_bytes() } else { 0 });
-        let has_more = self.bytes > (room / FULL_PART).max(KEPT_BYTES);
+        let has_more = self.bytes > (room / FULL_PART).max(self.sizes.kept_bytes);
         has_more && room >= self.go_on_bytes() && free_bytes < enough && free_without >= enough
     }
 
     /// As large as it should be, with so much free or held already, of which so much may not be used up.
     fn wanted_bytes(&self, all: u64, limit_bytes: u64) -> u64 {
+        let RoomSizes { kept_bytes, start_bytes, .. } = self.sizes;
         let room = all.saturating_sub(limit_bytes);
         let wanted = if self.is_full {
             // Below the threshold as well: publishers wait there, and nobody else would leave any room.
             let below = if room >= self.go_on_bytes() { 0 } else { all.min(limit_bytes) };
             let half = (room.max(below) / FULL_PART).min(self.whole_bytes);
-            let unused = self.lent_bytes.min(all.saturating_sub(KEPT_BYTES));
+            let unused = self.lent_bytes.min(all.saturating_sub(kept_bytes));
             let do_publishers_wait = all - half < limit_bytes.max(self.go_on_bytes());
             if do_publishers_wait { half.max(unused) } else { half }
         } else {
-            let small = room.saturating_sub(BESIDE_BYTES).min(BYTES_SMALL);
-            (room / PART).max(small).min(BYTES_MAX)
+            let small = room.saturating_sub(self.sizes.beside_bytes()).min(self.sizes.reserve_bytes_small);
+            (room / PART).max(small).min(self.sizes.reserve_bytes_max)
         };
         // What the latest start took of it, the next one needs as well; where a start needs it, whatever the threshold.
-        let is_there = room >= KEPT_BYTES || (KEPT_BYTES..limit_bytes.min(START_BYTES)).contains(&all);
-        if is_there { wanted.max(KEPT_BYTES) } else { wanted }
+        let is_there = room >= kept_bytes || (kept_bytes..limit_bytes.min(start_bytes)).contains(&all);
+        if is_there { wanted.max(kept_bytes) } else { wanted }
     }
 }
 
@@ -132,10 +106,10 @@ pub(super) struct Reserve {
 
 impl Reserve {
     /// The one that an earlier life has left, if any.
-    pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path) -> Reserve {
+    pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path, sizes: RoomSizes) -> Reserve {
         let path = data_dir.join(FILE_NAME);
-        let (bytes, whole_bytes) = left(&*disk, &path).unwrap_or_default();
-        let held = Held { bytes, whole_bytes, is_full: false, lent_bytes: 0, calm_looks: 0 };
+        let (bytes, whole_bytes) = left(&*disk, &path, &sizes).unwrap_or_default();
+        let held = Held { sizes, bytes, whole_bytes, is_full: false, lent_bytes: 0, calm_looks: 0 };
         Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
@@ -152,14 +126,14 @@ impl Reserve {
         if self.waiting_bytes_max() == u64::MAX {
             return u64::MAX;
         }
-        (held.whole_bytes / FILE_PART).max(FILE_BYTES_MIN)
+        (held.whole_bytes / FILE_PART).max(held.sizes.log_file_bytes_min)
     }
 
     /// Of a disk with so much free, what may be used for copies of what is on it already: the rest is for what consumers settle, who would
     /// write so much if they settled everything.
     pub(super) fn spare_bytes(&self, free_bytes: u64, settled_bytes: u64) -> u64 {
         let held = self.held.lock();
-        let most = (held.whole_bytes / SETTLED_PART).max(ROOM_BYTES_MIN);
+        let most = (held.whole_bytes / SETTLED_PART).max(held.sizes.room_bytes_min);
         let kept = settled_bytes.clamp(most / 3 * 2, most);
         free_bytes.saturating_add(held.bytes).saturating_sub(kept)
     }
@@ -173,7 +147,8 @@ impl Reserve {
 
     /// So much of it may be given up.
     pub(super) fn given_bytes_max(&self) -> u64 {
-        self.held.lock().bytes.saturating_sub(KEPT_BYTES)
+        let held = self.held.lock();
+        held.bytes.saturating_sub(held.sizes.kept_bytes)
     }
 
     /// As large as it was since there was plenty of room.
@@ -190,11 +165,11 @@ impl Reserve {
     /// before, until there is as much room as that would have waited for. Otherwise each life would have a smaller reserve than the one before.
     pub(super) fn give_way_to_start(&self, free_bytes: u64) -> bool {
         let mut held = self.held.lock();
-        if free_bytes >= START_BYTES || held.bytes == 0 {
+        if free_bytes >= held.sizes.start_bytes || held.bytes == 0 {
             return false;
         }
         held.lent_bytes = held.bytes;
-        self.cut(&mut held, 0);
+        self.cut(&mut held, HEAD_BYTES);
         // No write has failed for it in this life.
         (held.is_full, held.calm_looks) = (true, CALM_LOOKS);
         true
@@ -208,22 +183,23 @@ impl Reserve {
             return false;
         }
         held.calm_looks = held.calm_looks.saturating_add(1);
+        let RoomSizes { near_bytes, kept_bytes, given_bytes_min, waiting_bytes_min, .. } = held.sizes;
         let before = held.bytes;
         let all = free_bytes.saturating_add(before);
         let room = all.saturating_sub(limit_bytes);
-        let is_plenty = room >= if before > 0 { 2 * NEAR_BYTES } else { NEAR_BYTES };
+        let is_plenty = room >= if before > 0 { 2 * near_bytes } else { near_bytes };
         let wanted = held.wanted_bytes(all, limit_bytes);
-        let is_missed = before < KEPT_BYTES && wanted >= KEPT_BYTES;
+        let is_missed = before < kept_bytes && wanted >= kept_bytes;
         if is_plenty {
             self.cut(&mut held, 0);
             held.whole_bytes = 0;
-        } else if is_missed || wanted / 2 > before || (held.is_full && wanted > before + GIVEN_BYTES_MIN) {
+        } else if is_missed || wanted / 2 > before || (held.is_full && wanted > before + given_bytes_min) {
             self.grow(&mut held, wanted);
         } else if held.keeps_waiting(free_bytes, limit_bytes) {
-            self.cut(&mut held, (room / FULL_PART).max(KEPT_BYTES));
+            self.cut(&mut held, (room / FULL_PART).max(kept_bytes));
         }
         let is_bounded = !is_plenty || held.bytes > 0;
-        let waiting = if is_bounded { (held.bytes / WAITING_PART).max(WAITING_BYTES_MIN) } else { u64::MAX };
+        let waiting = if is_bounded { (held.bytes / WAITING_PART).max(waiting_bytes_min) } else { u64::MAX };
         self.waiting_bytes_max.store(waiting, Ordering::Relaxed);
         held.bytes != before
     }
@@ -233,8 +209,8 @@ impl Reserve {
         let mut held = self.held.lock();
         (held.is_full, held.calm_looks) = (true, 0);
         let before = held.bytes;
-        let part = (held.whole_bytes / GIVEN_PARTS).max(GIVEN_BYTES_MIN);
-        let left = before.saturating_sub(part).max(KEPT_BYTES);
+        let part = (held.whole_bytes / GIVEN_PARTS).max(held.sizes.given_bytes_min);
+        let left = before.saturating_sub(part).max(held.sizes.kept_bytes);
         if left < before {
             self.cut(&mut held, left);
         }
@@ -254,7 +230,10 @@ impl Reserve {
         let whole_bytes = held.whole_bytes.max(wanted);
         let grown = self.disk.open(&self.path, mode).and_then(|file| {
             file.allocate(wanted)?;
-            file.write_all_at(0, &[&whole_bytes.to_le_bytes()])
+            file.write_all_at(0, &[&whole_bytes.to_le_bytes()])?;
+            // After a power cut it is what tells that the disk was full.
+            file.sync_data()?;
+            if before == 0 { self.disk.sync_dir(self.path.parent().unwrap_or(&self.path)) } else { Ok(()) }
         });
         match grown {
             Ok(()) => (held.whole_bytes, held.lent_bytes) = (whole_bytes, 0),
@@ -285,11 +264,11 @@ impl Reserve {
 }
 
 /// How long an earlier life has left it, and how long it was at most.
-fn left(disk: &dyn Disk, path: &Path) -> std::io::Result<(u64, u64)> {
+fn left(disk: &dyn Disk, path: &Path, sizes: &RoomSizes) -> std::io::Result<(u64, u64)> {
     let file = disk.open(path, OpenMode::Read)?;
     let (bytes, mut whole) = (file.len()?, [0; 8]);
     file.read_exact_at(0, &mut whole)?;
-    Ok((bytes, u64::from_le_bytes(whole).clamp(bytes, bytes.max(BYTES_MAX))))
+    Ok((bytes, u64::from_le_bytes(whole).clamp(bytes, bytes.max(sizes.reserve_bytes_max))))
 }
 
 #[cfg(test)]
@@ -309,7 +288,7 @@ mod tests {
     }
 
     fn reserve(disk: &SimDisk) -> Reserve {
-        Reserve::new(Arc::new(disk.clone()), Path::new(DIR))
+        Reserve::new(Arc::new(disk.clone()), Path::new(DIR), RoomSizes::default())
     }
 
     /// One look: what it has then.
@@ -329,7 +308,7 @@ mod tests {
         assert_eq!(look(&reserve(&disk), 0), 10 * MB);
         disk.set_space_bytes(Some(11 * MB + MB / 2));
         let next = reserve(&disk);
-        assert!(next.give_way_to_start(MB + MB / 2) && next.held_bytes() == 0);
+        assert!(next.give_way_to_start(MB + MB / 2) && next.held_bytes() == HEAD_BYTES);
         disk.set_space_bytes(Some(MB + MB / 2));
         assert_eq!(look(&next, 0), MB, "half of what is free would be too little for the start after it");
     }
@@ -343,7 +322,7 @@ mod tests {
                 let held_bytes = reserve(&disk).held_bytes();
                 disk.set_space_bytes(Some(held_bytes));
                 let next = reserve(&disk);
-                assert!(next.give_way_to_start(0) && next.held_bytes() == 0);
+                assert!(next.give_way_to_start(0) && next.held_bytes() == HEAD_BYTES);
                 look(&next, 50 * MB)
             })
             .collect();
@@ -510,12 +489,13 @@ mod tests {
         let disk = disk(100 * MB);
         assert_eq!(look(&reserve(&disk), 0), 25 * MB);
         let next = reserve(&disk);
-        assert!(!next.give_way_to_start(START_BYTES));
+        let start_bytes = RoomSizes::default().start_bytes;
+        assert!(!next.give_way_to_start(start_bytes));
         assert_eq!(next.held_bytes(), 25 * MB);
-        assert!(next.give_way_to_start(START_BYTES - 1));
-        assert_eq!(next.held_bytes(), 0);
-        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 100 * MB);
-        assert!(!reserve(&disk).give_way_to_start(0), "there is none");
+        assert!(next.give_way_to_start(start_bytes - 1));
+        assert_eq!(next.held_bytes(), HEAD_BYTES);
+        assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 100 * MB - HEAD_BYTES);
+        assert!(!reserve(&SimDisk::new()).give_way_to_start(0), "there is none");
     }
 
     #[test]
@@ -536,6 +516,32 @@ mod tests {
         let next = reserve(&disk);
         assert!(next.give_way_to_start(0));
         assert_eq!(look(&next, 0), 25 * MB);
+    }
+
+    #[test]
+    fn a_power_cut_leaves_it_there() {
+        for seed in 0..20 {
+            let disk = disk(100 * MB);
+            let first = reserve(&disk);
+            assert_eq!(look(&first, 0), 25 * MB);
+            disk.crash(seed);
+            let next = reserve(&disk);
+            assert_eq!(next.held_bytes(), 25 * MB);
+            assert_eq!(next.whole_bytes(), 25 * MB);
+        }
+    }
+
+    #[test]
+    fn after_a_start_that_came_to_nothing_the_next_one_knows_of_it() {
+        let disk = disk(100 * MB);
+        look(&reserve(&disk), 0);
+        disk.set_space_bytes(Some(30 * MB));
+        assert!(reserve(&disk).give_way_to_start(5 * MB));
+        disk.kill();
+        let next = reserve(&disk);
+        assert!(next.give_way_to_start(5 * MB), "the disk is full as it was");
+        look(&next, 0);
+        assert_eq!(next.free_bytes_min(), 25 * MB / 2);
     }
 
     #[test]

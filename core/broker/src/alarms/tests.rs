@@ -20,7 +20,12 @@ fn world() -> World {
     let (memory, disk) = (Arc::new(SimMemory::new(1000)), SimDisk::new());
     disk.create_dir_all(Path::new(DIR)).unwrap();
     disk.set_space_bytes(Some(100_000_000));
-    let sources = Sources { memory: memory.clone(), disk: Arc::new(disk.clone()), data_dir: DIR.into() };
+    let sources = Sources {
+        memory: memory.clone(),
+        disk: Arc::new(disk.clone()),
+        data_dir: DIR.into(),
+        room: RoomSizes::default(),
+    };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(50_000_000));
     let alarms = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
     World { memory, disk, alarms }
@@ -203,6 +208,7 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
         memory: Arc::new(SimMemory::new(0)),
         disk: Arc::new(world.disk.clone()),
         data_dir: DIR.into(),
+        room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(0));
     let next = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
@@ -223,7 +229,12 @@ fn what_cannot_be_measured_raises_nothing() {
     let world = world();
     let memory = Arc::new(SimMemory::new(0));
     memory.set_used_bytes(5);
-    let sources = Sources { memory, disk: Arc::new(world.disk.clone()), data_dir: DIR.into() };
+    let sources = Sources {
+        memory,
+        disk: Arc::new(world.disk.clone()),
+        data_dir: DIR.into(),
+        room: RoomSizes::default(),
+    };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(1));
     let alarms = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
     alarms.look();

@@ -1,0 +1,50 @@
+//! Which alarms are on, and what people are told of them. Refuses to know why.
+
+/// Which alarms are on. Cheap to copy and compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Raised(pub(super) u8);
+
+impl Raised {
+    /// This process occupies more memory than it may.
+    pub const MEMORY: Raised = Raised(1);
+    /// Too little space is free for the data directory.
+    pub const DISK: Raised = Raised(2);
+    /// A sync of a file has failed: nothing durable is accepted before a restart. Blocks nobody; it is refused.
+    pub const STORAGE_FAILED: Raised = Raised(4);
+    /// The disk is full: a log cannot write what it has.
+    pub const LOG_WAITS: Raised = Raised(8);
+    /// A write found no room, and there is not enough since: only what makes room is written. Comes with [`Self::DISK`].
+    pub const DISK_FULL: Raised = Raised(16);
+    /// A look at the disk found no room for dead letters that waited for some, and some wait since. Comes with [`Self::DISK`]: what is
+    /// published would take the room that they wait for.
+    pub const LETTERS_WAIT: Raised = Raised(32);
+
+    /// Both sets.
+    #[must_use]
+    pub const fn with(self, other: Raised) -> Raised {
+        Raised(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are on.
+    #[must_use]
+    pub const fn has(self, other: Raised) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any is on that stops publishers.
+    #[must_use]
+    pub const fn blocks(self) -> bool {
+        self.0 & (Raised::MEMORY.0 | Raised::DISK.0) != 0
+    }
+
+    /// RabbitMQ's reason in connection.blocked (B27); empty when nobody is blocked.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match (self.has(Raised::MEMORY), self.has(Raised::DISK)) {
+            (true, true) => "low on disk & memory",
+            (true, false) => "low on memory",
+            (false, true) => "low on disk",
+            (false, false) => "",
+        }
+    }
+}

@@ -40,7 +40,7 @@ fn nothing_is_lost_and_nobody_waits_for_ever_where_memory_is_short() {
 
 #[test]
 fn letters_come_and_publishers_go_on_where_the_disk_was_full() {
-    for seed in [1, 2, 3, 6, 8, 16, 18, 20, 27, 45, 75, 79, 96, 102, 138, 151, 172, 188, 217] {
+    for seed in [2, 3, 5, 6, 8, 13, 20, 24, 26, 27, 28, 30, 34, 50, 57, 61, 63, 64, 69, 71] {
         if let Err(why) = sim::run_full(seed, None) {
             panic!("seed {seed} fails: {why}; again: cargo xtask sim --seed {seed} --kind 4 --tell");
         }

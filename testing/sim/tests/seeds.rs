@@ -47,6 +47,19 @@ fn letters_come_and_publishers_go_on_where_the_disk_was_full() {
     }
 }
 
+/// Not solved: publishers go on with less in reserve than letters leave to consumers once it is half used up, or letters use up what there is
+/// before any file goes.
+#[test]
+#[ignore = "letters stand still for ever with these"]
+fn letters_come_and_publishers_go_on_wherever_the_disk_was_full() {
+    let seeds = [77, 88, 187, 200, 226, 237, 243, 253, 262, 287, 300, 317, 332, 361, 405, 418, 437];
+    let failures: Vec<String> = seeds
+        .into_iter()
+        .filter_map(|seed| Some(format!("seed {seed} fails: {}", sim::run_full(seed, None).err()?)))
+        .collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_history() {
     assert_eq!(sim::run(3, None), sim::run(3, None));

@@ -116,7 +116,7 @@ impl Remains {
 const ROUNDS_MAX: u32 = 200_000;
 
 /// In so many of them memory and disk are looked at. No time passes, and each look wakes those whose letters wait for room.
-const LOOKS_MAX: u32 = 1000;
+const LOOKS_MAX: u32 = 10;
 
 /// How often a log that found no room tries again (the threads' own interval).
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_millis(200);

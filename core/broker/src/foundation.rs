@@ -207,6 +207,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_part_of_all_sizes_of_room_is_that_part_of_each() {
+        let usual = RoomSizes::default();
+        assert_eq!(usual.part(1), usual);
+        assert_eq!(usual.part(2).part(8), usual.part(16));
+        assert_eq!((usual.part(16).beside_bytes(), usual.part(16).letters_bytes_min), (384 << 10, 1 << 10));
+    }
+
+    #[test]
     fn little_waits_for_the_disk_where_memory_is_small() {
         let at = |limit_bytes| {
             let sizes = FileSizes::within(limit_bytes);

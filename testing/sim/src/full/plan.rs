@@ -6,8 +6,9 @@ use platform::SeededRandom;
 
 use crate::kinds::Kind;
 
-/// The smallest disk and the largest one, were all sizes as usual, bytes. On 8 MB there is no room for letters at all.
-const DISK_BYTES: (u64, u64) = (10_000_000, 400_000_000);
+/// The smallest disk and the largest one, were all sizes as usual, bytes, above the threshold of the alarm. On 8 MB there is no room for letters at
+/// all.
+const DISK_BYTES: (u64, u64) = (12_000_000, 400_000_000);
 
 /// Disks are this large at most, bytes.
 const SMALL_BYTES: u64 = 16_000_000;
@@ -92,8 +93,8 @@ impl Plan {
         let doubled = least << random.below(u64::from((most / least).ilog2()) + 1);
         let usual_bytes = (doubled + random.below(doubled)).min(most);
         let scale = one_of(&[1, 4, 4, 8, 8, 16]).max(usual_bytes / SMALL_BYTES);
-        let disk_bytes = usual_bytes / scale + FIXED_BYTES;
-        let limit_bytes = if random.chance(1, 2) { 0 } else { random.below(disk_bytes / 4) };
+        let limit_bytes = if random.chance(1, 2) { 0 } else { random.below(usual_bytes / 2) / scale };
+        let disk_bytes = usual_bytes / scale + limit_bytes + FIXED_BYTES;
         let fits = disk_bytes / MESSAGES_MAX;
         let largest = (RoomSizes::default().part(scale).waiting_bytes_min / 8).max(64);
         let least_body =

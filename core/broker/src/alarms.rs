@@ -430,7 +430,7 @@ impl Alarms {
             state.levels.disk_free_bytes = free;
             self.note_letters(state, free, promised);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
-            if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) {
+            if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) && self.reserve.is_back() {
                 (state.is_full, state.is_full_from_before) = (false, false);
                 self.reserve.full_no_more();
             }

@@ -40,6 +40,9 @@ const SETTLED_PART: u64 = 2;
 /// It is given up in so many parts, none of them smaller than [`RoomSizes::given_bytes_min`].
 const GIVEN_PARTS: u64 = 4;
 
+/// It is back when all but one of so many parts of it are.
+const BACK_PARTS: u64 = 8;
+
 /// It is looked at so often, five minutes or one while letters wait, before less of it makes do on a disk that was full: publishers wait for that.
 const CALM_LOOKS: u16 = 300;
 
@@ -55,6 +58,8 @@ struct Held {
     lent_bytes: u64,
     /// Looks since a write found the disk full.
     calm_looks: u16,
+    /// Looks since publishers began to wait for it, or since it was given up once more meanwhile.
+    waited_looks: u16,
 }
 
 impl Held {
@@ -81,7 +86,8 @@ impl Held {
         let wanted = if self.is_full {
             // Below the threshold as well: publishers wait there, and nobody else would leave any room.
             let below = if room >= self.go_on_bytes() { 0 } else { all.min(limit_bytes) };
-            let half = (room.max(below) / FULL_PART).min(self.whole_bytes);
+            let rest = room.saturating_sub(self.go_on_bytes().max(self.sizes.room_bytes_min));
+            let half = (room.max(below) / FULL_PART).max(rest).min(self.whole_bytes);
             let unused = self.lent_bytes.min(all.saturating_sub(kept_bytes));
             let do_publishers_wait = all - half < limit_bytes.max(self.go_on_bytes());
             if do_publishers_wait { half.max(unused) } else { half }
@@ -109,7 +115,8 @@ impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path, sizes: RoomSizes) -> Reserve {
         let path = data_dir.join(FILE_NAME);
         let (bytes, whole_bytes) = left(&*disk, &path, &sizes).unwrap_or_default();
-        let held = Held { sizes, bytes, whole_bytes, is_full: false, lent_bytes: 0, calm_looks: 0 };
+        let held =
+            Held { sizes, bytes, whole_bytes, is_full: false, lent_bytes: 0, calm_looks: 0, waited_looks: 0 };
         Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
@@ -143,6 +150,15 @@ impl Reserve {
     pub(super) fn free_bytes_min(&self) -> u64 {
         let held = self.held.lock();
         if held.is_full { held.go_on_bytes() } else { 0 }
+    }
+
+    /// Whether it is what it was, or nearly, or has been waited for long enough: publishers who go on with less fill the disk with less in
+    /// reserve each time, until letters leave all there is to consumers, and wait for ever.
+    pub(super) fn is_back(&self) -> bool {
+        let held = self.held.lock();
+        !held.is_full
+            || held.waited_looks >= CALM_LOOKS
+            || held.bytes >= held.whole_bytes / BACK_PARTS * (BACK_PARTS - 1)
     }
 
     /// So much of it may be given up.
@@ -183,17 +199,19 @@ impl Reserve {
             return false;
         }
         held.calm_looks = held.calm_looks.saturating_add(1);
+        held.waited_looks = held.waited_looks.saturating_add(1);
         let RoomSizes { near_bytes, kept_bytes, given_bytes_min, waiting_bytes_min, .. } = held.sizes;
         let before = held.bytes;
         let all = free_bytes.saturating_add(before);
         let room = all.saturating_sub(limit_bytes);
         let is_plenty = room >= if before > 0 { 2 * near_bytes } else { near_bytes };
         let wanted = held.wanted_bytes(all, limit_bytes);
+        let step_bytes = given_bytes_min.min(held.whole_bytes / BACK_PARTS);
         let is_missed = before < kept_bytes && wanted >= kept_bytes;
         if is_plenty {
             self.cut(&mut held, 0);
             held.whole_bytes = 0;
-        } else if is_missed || wanted / 2 > before || (held.is_full && wanted > before + given_bytes_min) {
+        } else if is_missed || wanted / 2 > before || (held.is_full && wanted > before + step_bytes) {
             self.grow(&mut held, wanted);
         } else if held.keeps_waiting(free_bytes, limit_bytes) {
             self.cut(&mut held, (room / FULL_PART).max(kept_bytes));
@@ -208,6 +226,7 @@ impl Reserve {
     pub(super) fn give_part(&self) -> u64 {
         let mut held = self.held.lock();
         (held.is_full, held.calm_looks) = (true, 0);
+        held.waited_looks = 0;
         let before = held.bytes;
         let part = (held.whole_bytes / GIVEN_PARTS).max(held.sizes.given_bytes_min);
         let left = before.saturating_sub(part).max(held.sizes.kept_bytes);
@@ -340,7 +359,8 @@ mod tests {
         assert_eq!(look(&reserve(&disk), 50 * MB), 45 * MB / 2, "and the life after it knows");
         let again = reserve(&disk);
         assert!(again.give_way_to_start(6 * MB));
-        assert_eq!(look(&again, 0), (45 * MB / 2 + 6 * MB) / 2, "with that, publishers may go on");
+        let go_on_bytes = 45 * MB / 4;
+        assert_eq!(look(&again, 0), 45 * MB / 2 + 6 * MB - go_on_bytes, "so much is left free");
         disk.set_space_bytes(Some(3 * MB));
         disk.remove(&Path::new(DIR).join(FILE_NAME)).unwrap();
         assert_eq!(look(&reserve(&disk), 50 * MB), MB, "the least that a start needs, whatever there was");
@@ -437,11 +457,11 @@ mod tests {
         assert_eq!(disk.free_bytes(Path::new(DIR)).unwrap(), 24 * MB);
         assert!(!reserve.follow(24 * MB, 0, || true), "a log waits");
         disk.set_space_bytes(Some(8 * MB));
-        assert_eq!(look(&reserve, 0), 4 * MB);
+        assert_eq!((look(&reserve, 0), reserve.is_back()), (4 * MB, false));
         disk.set_space_bytes(Some(40 * MB));
-        assert_eq!(look(&reserve, 0), 20 * MB);
+        assert_eq!((look(&reserve, 0), reserve.is_back()), (25 * MB, true));
         reserve.full_no_more();
-        assert_eq!((look(&reserve, 0), reserve.free_bytes_min()), (20 * MB, 0));
+        assert_eq!((look(&reserve, 0), reserve.free_bytes_min()), (25 * MB, 0));
         assert_eq!(
             (reserve.give_part(), reserve.free_bytes_min()),
             (25 * MB / 4, 25 * MB / 2),
@@ -516,6 +536,21 @@ mod tests {
         let next = reserve(&disk);
         assert!(next.give_way_to_start(0));
         assert_eq!(look(&next, 0), 25 * MB);
+    }
+
+    #[test]
+    fn publishers_wait_for_nearly_all_of_it_but_not_for_ever() {
+        let disk = disk(100 * MB);
+        let reserve = reserve(&disk);
+        assert_eq!((look(&reserve, 0), reserve.is_back()), (25 * MB, true));
+        disk.set_space_bytes(Some(30 * MB));
+        assert!(reserve.give_part() > 0);
+        assert_eq!(look(&reserve, 0), 25 * MB / 4 * 3, "half of it, 12.5 MB, is to be free");
+        for _ in 1..CALM_LOOKS {
+            assert!(!reserve.is_back());
+            look(&reserve, 0);
+        }
+        assert!(reserve.is_back());
     }
 
     #[test]

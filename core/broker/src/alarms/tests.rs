@@ -127,9 +127,10 @@ fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_wait
     assert!(world.alarms.check_durable().is_err());
     world.alarms.log_goes_on();
     assert!(world.alarms.check_durable().is_err());
-    world.disk.set_space_bytes(Some(24_999_999));
+    // Half of the reserve, and seven eighths of it in reserve.
+    world.disk.set_space_bytes(Some(33_000_000));
     assert_eq!(world.look(), "low on disk");
-    world.disk.set_space_bytes(Some(25_000_000));
+    world.disk.set_space_bytes(Some(35_000_000));
     assert_eq!(world.look(), "");
     world.alarms.disk_full();
     assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
@@ -219,7 +220,7 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
     assert!(next.raised().has(Raised::DISK_FULL), "10 MB beside the reserve are too few");
     next.disk_full();
     assert!(next.check_durable().is_err());
-    world.disk.set_space_bytes(Some(25_000_000));
+    world.disk.set_space_bytes(Some(34_375_000));
     next.look();
     assert_eq!(next.raised(), Raised::default());
 }

@@ -81,10 +81,12 @@ def large_allowed(node):
 
 
 def flood(node):
-    """A hundred publishers at full speed, nobody consumes: of 1 KB, then of 1 MB. The watermark is 64 MiB above what the idle node occupies."""
-    out = {}
-    with watermark(node, node.rss() + 64 * MIB) as watermark_bytes:
-        for name, size in (("1_kb", 1000), ("1_mb", 1_000_000)):
+    """A hundred publishers at full speed, nobody consumes, with bodies of 1 KB and of 1 MB and watermarks near and far above what the idle node
+    occupies: who reaches them, and by how much memory is above."""
+    out, idle = {}, node.rss()
+    for size, above in ((1000, 24), (1000, 192), (1_000_000, 64), (1_000_000, 192)):
+        with watermark(node, idle + above * MIB) as watermark_bytes:
+            name = f"{size // 1000}_kb_{above}_mib_above"
             out.update({f"{name}_{what}": figure for what, figure in flooded(node, size, watermark_bytes).items()})
     return out
 
@@ -104,10 +106,16 @@ def flooded(node, size, watermark_bytes):
 
 @contextlib.contextmanager
 def watermark(node, wanted):
-    """The memory threshold is so many bytes for as long as the block."""
+    """The memory threshold is so many bytes for as long as the block. Warren is started with it on an empty folder."""
+    if node.is_ours:
+        usual, node.configuration = node.configuration, f"{node.configuration}vm_memory_high_watermark.absolute = {wanted}\n"
+        node.restart_empty()
+        yield wanted
+        node.configuration = usual
+        return
     told = re.search(r"Memory high watermark setting: ([\d.]+) of", node.ctl("status")[0])
-    node.ctl("set_vm_memory_high_watermark", "absolute", str(int(wanted)))
+    node.ctl("set_vm_memory_high_watermark", "absolute", str(wanted))
     try:
-        yield int(wanted)
+        yield wanted
     finally:
         node.ctl("set_vm_memory_high_watermark", told[1] if told else "0.6")

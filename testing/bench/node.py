@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -30,7 +31,7 @@ class Node:
 
     def __init__(self, name, tools):
         self.name, self.tools, self.process, self.data = name, tools, None, None
-        self.uri, self.pid = None, None
+        self.uri, self.pid, self.configuration = None, None, CONFIGURATION
 
     @property
     def is_ours(self):
@@ -50,7 +51,7 @@ class Node:
         began = time.monotonic()
         log = (ROOT / "bench-results" / "scale.log").open("a")
         configuration = self.data.with_suffix(".conf")
-        configuration.write_text(CONFIGURATION)
+        configuration.write_text(self.configuration)
         command = [*self.tools.warren, "server", "--listen", "127.0.0.1:0", "--data-dir", str(self.data), "--log", "error",
                    "--config", str(configuration)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -67,6 +68,12 @@ class Node:
         self.process.send_signal(how)
         self.process.wait()
         return time.monotonic() - began
+
+    def restart_empty(self):
+        """Warren anew on an empty folder."""
+        self.stop(signal.SIGKILL)
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.start()
 
     def ctl(self, *words):
         """Output of the command-line tool, and the seconds it took."""

@@ -13,7 +13,6 @@ Results: a table, and bench-results/scale-*.json, from which plot_scale.py makes
 import datetime
 import json
 import os
-import shutil
 import signal
 import sys
 import time
@@ -327,25 +326,18 @@ def curves(node):
     """Memory and restart time against the number of queues, and of messages in one queue: what docs/storage.svg draws."""
     points = {"queues": [], "messages": []}
     for part in (0.01, 0.1, 0.3, 1):
-        restarted_empty(node)
+        node.restart_empty()
         empty, count = node.rss(), node.share(100_000 * part)
         with amqp.Connection(node.uri) as connection:
             connection.pipeline(amqp.declare(f"bench-q-{number:07}") for number in range(count))
         points["queues"].append(point(node, count, empty))
-        restarted_empty(node)
+        node.restart_empty()
         empty, count = node.rss(), node.share(3_000_000 * part)
         with amqp.Connection(node.uri) as connection:
             connection.call(amqp.declare("bench-backlog"), 50, 11)
         node.perf("-u", "bench-backlog", "-ad", "false", "-p", "-s", 1000, "-c", 2000, "-f", "persistent", "-y", 0, "-C", count)
         points["messages"].append(point(node, count, empty))
     return points
-
-
-def restarted_empty(node):
-    """Warren anew on an empty folder."""
-    node.stop(signal.SIGKILL)
-    shutil.rmtree(node.data, ignore_errors=True)
-    node.start()
 
 
 def point(node, count, empty):

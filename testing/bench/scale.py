@@ -189,7 +189,7 @@ def dead_letters(node):
 
 def dying(node, whose_ttl, arguments):
     count = node.share(1_000_000)
-    ttl_ms = 15_000 if node.is_ours else 60_000
+    ttl_ms = 15_000
     with amqp.Connection(node.uri) as connection:
         connection.call(amqp.declare("bench-dead"), 50, 11)
         if whose_ttl == "queue":

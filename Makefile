@@ -12,7 +12,7 @@ help:
 	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
 	@echo "             (another address or folder: make run LISTEN=127.0.0.1:5673 DATA=/var/tmp/w)"
 	@echo "make test    everything that CI runs: format, clippy, tidy, unit tests, client and conformance suites"
-	@echo "make bench   the benchmarks, against every broker that is installed here"
+	@echo "make bench   the benchmarks and memory budgets; beside RabbitMQ where PEER is a command that runs one (testing/bench/run.sh)"
 	@echo "make fmt     format the Rust sources"
 	@echo "make build   the release binary only"
 	@echo "make package the release tarball and the Debian package, in $(TARGET)/package; make test-deb tries it under systemd"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Stops a broker by SIGSTOP while clients work, lets it go on by SIGCONT, again and again; now and then it is killed while stopped.
+"""Stops a broker by SIGSTOP while clients work and lets it go on by SIGCONT, three times a cycle; half of the cycles end with a kill while it
+is stopped once more, the others with a clean stop.
 
 A paused virtual machine, a debugger or a swapping host looks like that. Checked, beside all that kill9.py checks of messages:
 
@@ -9,7 +10,7 @@ A paused virtual machine, a debugger or a swapping host looks like that. Checked
 
 Exit code 0: nothing was lost, nobody was closed who was alive.
 
-    freeze.py --warren target/release/warren [--cycles 4] [--seed N|random]
+    freeze.py --warren target/release/warren [--cycles 2] [--seed N|random]
 """
 
 import argparse

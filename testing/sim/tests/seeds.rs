@@ -47,17 +47,24 @@ fn letters_come_and_publishers_go_on_where_the_disk_was_full() {
     }
 }
 
-/// Not solved: publishers go on with less in reserve than letters leave to consumers once it is half used up, or letters use up what there is
-/// before any file goes.
+/// With these they stood still while publishers went on with half of the reserve.
+#[test]
+fn letters_come_where_publishers_waited_for_the_reserve() {
+    assert_eq!(failures(&[226, 253, 300]), [""; 0]);
+}
+
+/// Not solved: the last bytes are used up by what a start, or letters and files in several places, must write, or by letters that die again after
+/// more than ten minutes.
 #[test]
 #[ignore = "letters stand still for ever with these"]
 fn letters_come_and_publishers_go_on_wherever_the_disk_was_full() {
-    let seeds = [77, 88, 187, 200, 226, 237, 243, 253, 262, 287, 300, 317, 332, 361, 405, 418, 437];
-    let failures: Vec<String> = seeds
-        .into_iter()
-        .filter_map(|seed| Some(format!("seed {seed} fails: {}", sim::run_full(seed, None).err()?)))
-        .collect();
-    assert!(failures.is_empty(), "{failures:#?}");
+    assert_eq!(failures(&[77, 187, 200, 225, 230, 243, 405, 466, 492, 510, 615]), [""; 0]);
+}
+
+/// What went wrong on full disks.
+fn failures(seeds: &[u64]) -> Vec<String> {
+    let failure = |seed: &u64| Some(format!("seed {seed} fails: {}", sim::run_full(*seed, None).err()?));
+    seeds.iter().filter_map(failure).collect()
 }
 
 #[test]

@@ -40,6 +40,9 @@ const SETTLED_PART: u64 = 2;
 /// It is given up in so many parts, none of them smaller than [`RoomSizes::given_bytes_min`].
 const GIVEN_PARTS: u64 = 4;
 
+/// It is waited for until no more room has come in so many looks.
+const WAITED_LOOKS: u16 = 30;
+
 /// It is back when all but one of so many parts of it are.
 const BACK_PARTS: u64 = 8;
 
@@ -58,7 +61,9 @@ struct Held {
     lent_bytes: u64,
     /// Looks since a write found the disk full.
     calm_looks: u16,
-    /// Looks since publishers began to wait for it, or since it was given up once more meanwhile.
+    /// The most that was free and in reserve since it was given up, ...
+    room_max: u64,
+    /// ... and looks since that has grown.
     waited_looks: u16,
 }
 
@@ -115,8 +120,16 @@ impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, data_dir: &Path, sizes: RoomSizes) -> Reserve {
         let path = data_dir.join(FILE_NAME);
         let (bytes, whole_bytes) = left(&*disk, &path, &sizes).unwrap_or_default();
-        let held =
-            Held { sizes, bytes, whole_bytes, is_full: false, lent_bytes: 0, calm_looks: 0, waited_looks: 0 };
+        let held = Held {
+            sizes,
+            bytes,
+            whole_bytes,
+            is_full: false,
+            lent_bytes: 0,
+            calm_looks: 0,
+            room_max: 0,
+            waited_looks: 0,
+        };
         Reserve { disk, path, held: Mutex::new(held), waiting_bytes_max: AtomicU64::new(u64::MAX) }
     }
 
@@ -157,7 +170,7 @@ impl Reserve {
     pub(super) fn is_back(&self) -> bool {
         let held = self.held.lock();
         !held.is_full
-            || held.waited_looks >= CALM_LOOKS
+            || held.waited_looks > WAITED_LOOKS
             || held.bytes >= held.whole_bytes / BACK_PARTS * (BACK_PARTS - 1)
     }
 
@@ -199,7 +212,6 @@ impl Reserve {
             return false;
         }
         held.calm_looks = held.calm_looks.saturating_add(1);
-        held.waited_looks = held.waited_looks.saturating_add(1);
         let RoomSizes { near_bytes, kept_bytes, given_bytes_min, waiting_bytes_min, .. } = held.sizes;
         let before = held.bytes;
         let all = free_bytes.saturating_add(before);
@@ -207,6 +219,10 @@ impl Reserve {
         let is_plenty = room >= if before > 0 { 2 * near_bytes } else { near_bytes };
         let wanted = held.wanted_bytes(all, limit_bytes);
         let step_bytes = given_bytes_min.min(held.whole_bytes / BACK_PARTS);
+        if all > held.room_max + step_bytes {
+            (held.room_max, held.waited_looks) = (all, 0);
+        }
+        held.waited_looks = held.waited_looks.saturating_add(1);
         let is_missed = before < kept_bytes && wanted >= kept_bytes;
         if is_plenty {
             self.cut(&mut held, 0);
@@ -226,7 +242,7 @@ impl Reserve {
     pub(super) fn give_part(&self) -> u64 {
         let mut held = self.held.lock();
         (held.is_full, held.calm_looks) = (true, 0);
-        held.waited_looks = 0;
+        (held.room_max, held.waited_looks) = (0, 0);
         let before = held.bytes;
         let part = (held.whole_bytes / GIVEN_PARTS).max(held.sizes.given_bytes_min);
         let left = before.saturating_sub(part).max(held.sizes.kept_bytes);
@@ -546,11 +562,16 @@ mod tests {
         disk.set_space_bytes(Some(30 * MB));
         assert!(reserve.give_part() > 0);
         assert_eq!(look(&reserve, 0), 25 * MB / 4 * 3, "half of it, 12.5 MB, is to be free");
-        for _ in 1..CALM_LOOKS {
-            assert!(!reserve.is_back());
-            look(&reserve, 0);
-        }
-        assert!(reserve.is_back());
+        let looks_until_back = || {
+            let looks = (1..100).take_while(|_| {
+                look(&reserve, 0);
+                !reserve.is_back()
+            });
+            looks.count()
+        };
+        assert_eq!(looks_until_back(), usize::from(WAITED_LOOKS) - 1, "no more room comes");
+        disk.set_space_bytes(Some(32 * MB));
+        assert_eq!(looks_until_back(), usize::from(WAITED_LOOKS), "some came meanwhile");
     }
 
     #[test]

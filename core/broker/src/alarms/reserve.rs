@@ -219,7 +219,7 @@ impl Reserve {
         let is_plenty = room >= if before > 0 { 2 * near_bytes } else { near_bytes };
         let wanted = held.wanted_bytes(all, limit_bytes);
         let step_bytes = given_bytes_min.min(held.whole_bytes / BACK_PARTS);
-        if all > held.room_max + step_bytes {
+        if all > held.room_max.saturating_add(step_bytes) {
             (held.room_max, held.waited_looks) = (all, 0);
         }
         held.waited_looks = held.waited_looks.saturating_add(1);

@@ -161,10 +161,8 @@ fn connection_object(
 }
 
 fn show(call: &Call) -> Answer {
-    let (id, control, info) = find(call, call.part("name"))?;
-    let mut shown = connection_object(&call.app, id, &info, Details::Full, Ranges::of(call));
-    shown["memory"] = control.memory().total().into();
-    listing::one(call, shown)
+    let (id, _, info) = find(call, call.part("name"))?;
+    listing::one(call, connection_object(&call.app, id, &info, Details::Full, Ranges::of(call)))
 }
 
 /// Whose connections a user may close: monitors only look.

@@ -16,7 +16,7 @@ most=${STAGE_INSTRUCTIONS_MAX:-40}
 rounds=${ROUNDS:-5}
 # Instructions per message at most: what the table in docs/performance.md has, and some 8 % for compilers, processors and C libraries.
 declare -A bounds=(
-  [fanout]=480 [direct]=690 [durable]=760 [fanout-10]=350 ["each acked, 20 a read"]=2120 ["each acked, one a read"]=14700
+  [fanout]=480 [direct]=690 [durable]=760 [fanout-10]=380 ["each acked, 20 a read"]=2120 ["each acked, one a read"]=14700
   ["1 kB, acked"]=1940 ["default exchange, confirmed"]=690
 )
 bench=${BENCH:-$(cargo bench --package protocols --bench hot_path --no-run 2>&1 | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')}

@@ -192,12 +192,12 @@ impl Queue {
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
         let confirms = handover.confirms.take();
-        let are_letters = confirms.as_ref().is_some_and(|confirms| confirms.are_of_letters());
         if machine.config().dead_letters {
+            let are_letters = confirms.as_ref().is_some_and(|confirms| confirms.are_of_letters());
             self.letters_ahead.note(are_letters, picks.len());
         }
         let Some(confirms) = confirms else { return };
-        if are_letters {
+        if confirms.are_of_letters() {
             confirms.written(written_bytes.into());
         }
         for nth in outcome.rejected {

@@ -1,9 +1,10 @@
 //! Connections and channels: listed and closed. Refuses to know their protocol.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{Broker, ChannelInfo, CloseReason, ConnectionId, ConnectionInfo, ConnectionMemory};
+use broker::{Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionId, ConnectionInfo};
 use serde_json::Value;
 
 use crate::columns::{Column, chosen, rows};
@@ -30,7 +31,7 @@ fn connection_of(pid: &str) -> Option<ConnectionId> {
     connection
 }
 
-type Connection = (ConnectionId, ConnectionInfo, ConnectionMemory);
+type Connection = (ConnectionId, ConnectionInfo, Arc<dyn ConnectionControl>);
 
 /// The numbers of an IP address, as RabbitMQ's tools write it in JSON; a text that is none stays.
 fn address(text: &str) -> Value {
@@ -80,7 +81,7 @@ const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("recv_oct", |(_, it, _)| it.totals.received_bytes.into()),
     ("send_oct", |(_, it, _)| it.totals.sent_bytes.into()),
     ("send_pend", |(_, it, _)| it.send_pending_bytes.into()),
-    ("memory", |(.., held)| held.total().into()),
+    ("memory", |(.., control)| control.memory().total().into()),
 ];
 
 /// All connections of the node.
@@ -88,7 +89,7 @@ pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
     let columns = chosen(request, CONNECTION_COLUMNS, &["user", "peer_host", "peer_port", "state"])?;
     let now_ms = now_ms();
     let all = broker.connections().all().into_iter();
-    let all = all.map(|(id, control)| (id, control.info().at(now_ms), control.memory()));
+    let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
     Ok(rows(&columns, all))
 }
 

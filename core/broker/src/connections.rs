@@ -110,11 +110,11 @@ pub struct ConnectionInfo {
     pub connected_at_ms: u64,
 }
 
-/// So long a connection that was held back is said to be.
+/// So long after the read that it was held back for a connection is said to be.
 const FLOW_MS: u64 = 1000;
 
 impl ConnectionInfo {
-    /// As it is shown: RabbitMQ calls a connection that runs `flow` that is held back, or was within the last second.
+    /// As it is shown: RabbitMQ calls a connection that runs `flow` that is held back, or was for what was read within the last second.
     #[must_use]
     pub fn at(mut self, now_ms: u64) -> ConnectionInfo {
         if self.state == "running" && now_ms < self.held_back_ms.saturating_add(FLOW_MS) {

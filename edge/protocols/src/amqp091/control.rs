@@ -47,7 +47,8 @@ impl Control {
         self.close_reason.lock().take()
     }
 
-    /// Whether what it has published cannot be taken as fast. Told by the connection's task after each read, and when it may go on.
+    /// Whether what it has published cannot be taken as fast. Told by the connection's task after each read, and when it may go on, with the time of
+    /// the latest read.
     pub(crate) fn held_back(&self, is_held: bool, now_ms: u64) {
         let since_ms = self.held_back_ms.load(Ordering::Relaxed);
         if is_held != (since_ms == u64::MAX) {

@@ -43,7 +43,8 @@ pub(crate) struct Promised {
 impl Alarms {
     /// As many bytes of dead letters may be written before this is asked again: where little is free no more than leave room for what
     /// consumers settle, and only a part of that, because several queues ask at once. Nothing while something goes sooner of others (`first` is what goes
-    /// first of this queue, see [`front`]). `u64::MAX` while there is plenty.
+    /// first of this queue, see [`super::front`]), unless it is a queue that sends letters on: what is there is theirs first. `u64::MAX` while there is
+    /// plenty.
     #[inline]
     pub(crate) fn room_for_letters(&self, sends_on: bool, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
         if self.raised().has(Raised::LOG_WAITS) {

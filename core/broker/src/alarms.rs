@@ -437,8 +437,9 @@ impl Alarms {
         });
     }
 
-    /// A write found no room: the disk alarm goes on at once.
+    /// A write found no room: the disk alarm goes on at once, until there is as much as after any full disk.
     pub(crate) fn disk_full(&self) {
+        self.reserve.found_full();
         self.change(|state| self.became_full(state));
     }
 

@@ -238,10 +238,19 @@ impl Reserve {
         held.bytes != before
     }
 
+    /// A write that can wait found the disk full. Nothing is given up for it, but who fills the disk waits as when it were.
+    pub(super) fn found_full(&self) {
+        let mut held = self.held.lock();
+        if !std::mem::replace(&mut held.is_full, true) {
+            (held.room_max, held.waited_looks) = (0, 0);
+        }
+        held.calm_looks = 0;
+    }
+
     /// The disk is full: a part of what it has is free after this. Returns how much that is.
     pub(super) fn give_part(&self) -> u64 {
+        self.found_full();
         let mut held = self.held.lock();
-        (held.is_full, held.calm_looks) = (true, 0);
         (held.room_max, held.waited_looks) = (0, 0);
         let before = held.bytes;
         let part = (held.whole_bytes / GIVEN_PARTS).max(held.sizes.given_bytes_min);

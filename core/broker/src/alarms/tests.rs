@@ -138,6 +138,22 @@ fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_wait
 }
 
 #[test]
+fn what_could_wait_and_found_no_room_keeps_the_alarm_on_until_there_is_some() {
+    let world = world();
+    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
+    world.look();
+    world.disk.set_space_bytes(Some(28_000_000));
+    assert_eq!(world.look(), "", "3 MB are free");
+    world.alarms.disk_full();
+    for _ in 0..5 {
+        assert_eq!(world.look(), "low on disk", "half of what was in reserve is not free");
+    }
+    assert!(world.alarms.reserve.given_bytes_max() > 0, "nothing of it is given up");
+    world.disk.set_space_bytes(Some(38_000_000));
+    assert_eq!(world.look(), "");
+}
+
+#[test]
 fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_left() {
     let world = world();
     world.alarms.set_disk_limit(DiskLimit::Bytes(0));

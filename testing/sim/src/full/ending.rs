@@ -15,6 +15,9 @@ use crate::life::Life;
 /// die again.
 const PATIENCE_MS: u64 = 15 * 60 * 1000;
 
+/// How the reason begins when all is there, and nothing moves.
+pub const STANDS_STILL: &str = "nothing comes any more";
+
 /// So long publishers may wait when nothing is left: a reserve that is kept from them for five minutes, or one, may be cut then.
 const ALARM_PATIENCE_MS: u64 = 10 * 60 * 1000;
 
@@ -77,7 +80,7 @@ impl Full {
                 self.tell(&|| format!("files: {:?}", self.room.files()));
                 let (unconfirmed, shown) = (life.unconfirmed.len(), self.shown(life));
                 return Err(format!(
-                    "nothing comes any more: {count} are missing, the first is {first:?}, {unconfirmed} are unconfirmed: {shown}"
+                    "{STANDS_STILL}: {count} are missing, the first is {first:?}, {unconfirmed} are unconfirmed: {shown}"
                 ));
             }
         }

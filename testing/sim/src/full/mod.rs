@@ -10,4 +10,5 @@ mod history;
 mod ledger;
 mod plan;
 
+pub use ending::STANDS_STILL;
 pub use history::run;

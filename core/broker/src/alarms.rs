@@ -109,7 +109,7 @@ pub struct Alarms {
     announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
     /// Follow the memory threshold.
-    pub(crate) shares: MemoryShares,
+    pub(crate) shares: Arc<MemoryShares>,
     follower: OnceLock<Follower>,
     promises: OnceLock<Promises>,
 }
@@ -199,7 +199,7 @@ impl Alarms {
             connections,
             announcer,
             checkpointer,
-            shares: MemoryShares::default(),
+            shares: Arc::default(),
             follower: OnceLock::new(),
             promises: OnceLock::new(),
         }

@@ -28,7 +28,7 @@ use crate::control::durable::{adds_durable, may_come_in_numbers};
 use crate::control::long_changes::LongChanges;
 use crate::control::writer::Writer;
 use crate::driven::Driver;
-use crate::foundation::{FileSizes, Foundation};
+use crate::foundation::Foundation;
 use crate::login_lines::Reason;
 use crate::options::BrokerOptions;
 use crate::refused::Refused;
@@ -174,11 +174,7 @@ impl Broker {
         data_dir: &Path,
         options: BrokerOptions,
     ) -> Result<Broker, StartError> {
-        let mut foundation = Foundation::real(disk);
-        if let Ok(total_bytes) = foundation.memory.total_bytes() {
-            foundation.sizes = FileSizes::within(options.memory_limit.bytes(total_bytes));
-        }
-        crate::recovery::open(&foundation, data_dir, options)
+        crate::recovery::open(&Foundation::real(disk), data_dir, options)
     }
 
     /// As [`Broker::open`], on a foundation of the caller's choice and without threads: nothing moves that the [`Driver`] does not step, and a call that is not

@@ -37,7 +37,8 @@ pub struct FileSizes {
     /// So many bytes of all queues' segments together, or as many as are needed, may be free before queues compact theirs that have less free
     /// than the bound for each. Default 256 MiB.
     pub node_free_bytes_max: u64,
-    /// Bytes on their way to the message log, and as many on theirs to segments: beyond that publishers are not read. Default 64 MiB.
+    /// Bytes on their way to the message log, and as many on theirs to segments: beyond that publishers are not read. Less where the memory
+    /// threshold is below 1 GiB. Default 64 MiB.
     pub waiting_bytes_max: u64,
     /// Bytes of metadata log after which a snapshot replaces it. Default 32 MiB.
     pub snapshot_every_bytes: u64,
@@ -161,20 +162,6 @@ impl Default for FileSizes {
 }
 
 impl FileSizes {
-    /// As usual, but with less in memory on its way to the disk where publishers are stopped at this threshold: all of it together is
-    /// a quarter.
-    pub(crate) fn within(memory_limit_bytes: u64) -> FileSizes {
-        let usual = FileSizes::default();
-        let part = (memory_limit_bytes / 16).max(4 << 20);
-        let part_of = |usual: usize| usual.min(usize::try_from(part).unwrap_or(usize::MAX));
-        let bodies = SharedBodySizes {
-            recent_bytes_max: part_of(usual.bodies.recent_bytes_max),
-            unwritten_bytes_max: part_of(usual.bodies.unwritten_bytes_max),
-            ..usual.bodies
-        };
-        FileSizes { waiting_bytes_max: usual.waiting_bytes_max.min(part), bodies, ..usual }
-    }
-
     pub(crate) fn log_options(&self) -> LogOptions {
         LogOptions {
             file_bytes_max: self.log_file_bytes_max,
@@ -212,20 +199,5 @@ mod tests {
         assert_eq!(usual.part(1), usual);
         assert_eq!(usual.part(2).part(8), usual.part(16));
         assert_eq!((usual.part(16).beside_bytes(), usual.part(16).letters_bytes_min), (384 << 10, 1 << 10));
-    }
-
-    #[test]
-    fn little_waits_for_the_disk_where_memory_is_small() {
-        let at = |limit_bytes| {
-            let sizes = FileSizes::within(limit_bytes);
-            [
-                sizes.waiting_bytes_max,
-                sizes.bodies.unwritten_bytes_max as u64,
-                sizes.bodies.recent_bytes_max as u64,
-            ]
-        };
-        assert_eq!(at(1 << 40), [64 << 20, 64 << 20, 16 << 20]);
-        assert_eq!(at(320 << 20), [20 << 20, 20 << 20, 16 << 20]);
-        assert_eq!(at(0), [4 << 20; 3]);
     }
 }

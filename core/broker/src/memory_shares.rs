@@ -6,7 +6,7 @@
 //! shrunk by the time there are a quarter more of them, and no disk is asked to take half of the memory at once.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -26,6 +26,12 @@ const TRIMMED_PER_JOIN: usize = 4;
 /// Part of the memory threshold that all holders together may use for messages: 1 / this.
 const PART_OF_LIMIT: u64 = 4;
 
+/// Part of the memory threshold that each of the buffers before the disk may use, of which there are four: 1 / this.
+const BUFFER_PART: u64 = 16;
+
+/// As much each of them may use in any case, bytes.
+const BUFFER_BYTES_MIN: u64 = 4 << 20;
+
 /// What a queue may hold, bytes, while the node is short of memory: little, because there may be very many. Also what the others, which
 /// are no holders, are asked to give up.
 const SHORT_SHARE_BYTES: usize = 4 << 10;
@@ -34,6 +40,8 @@ const SHORT_SHARE_BYTES: usize = 4 << 10;
 pub(crate) struct MemoryShares {
     /// What each may hold now, bytes. Read once a turn of a queue.
     share_bytes: AtomicUsize,
+    /// See [`MemoryShares::buffer_bytes_max`].
+    buffer_bytes_max: AtomicU64,
     holders: Mutex<Holders>,
 }
 
@@ -52,7 +60,17 @@ impl Default for MemoryShares {
     fn default() -> MemoryShares {
         let holders =
             Holders { budget_bytes: u64::MAX, is_short: false, by_id: BTreeMap::new(), next: QueueId(0) };
-        MemoryShares { share_bytes: AtomicUsize::new(usize::MAX), holders: Mutex::new(holders) }
+        MemoryShares {
+            share_bytes: AtomicUsize::new(usize::MAX),
+            buffer_bytes_max: AtomicU64::new(u64::MAX),
+            holders: Mutex::new(holders),
+        }
+    }
+}
+
+impl std::fmt::Debug for MemoryShares {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryShares").field("share_bytes", &self.share_bytes).finish_non_exhaustive()
     }
 }
 
@@ -86,6 +104,13 @@ impl MemoryShares {
         self.share_bytes.load(Ordering::Relaxed)
     }
 
+    /// So much may be in memory of what waits for the log, of what waits for segments, of shared bodies that are not written yet, and of those that
+    /// were read, bytes each; `u64::MAX` while nothing is known of the memory there is.
+    #[inline]
+    pub(crate) fn buffer_bytes_max(&self) -> u64 {
+        self.buffer_bytes_max.load(Ordering::Relaxed)
+    }
+
     /// Whether a queue with so much in memory is a holder, when it was one before or not.
     pub(crate) fn is_holder(held_bytes: usize, was_holder: bool) -> bool {
         held_bytes > if was_holder { HOLDER_BYTES_MIN / 2 } else { HOLDER_BYTES_MIN }
@@ -116,6 +141,7 @@ impl MemoryShares {
     /// shares.
     pub(crate) fn set_limit(&self, limit_bytes: u64) {
         let budget_bytes = limit_bytes / PART_OF_LIMIT;
+        self.buffer_bytes_max.store((limit_bytes / BUFFER_PART).max(BUFFER_BYTES_MIN), Ordering::Relaxed);
         let all: Vec<Arc<Queue>> = {
             let mut holders = self.holders.lock();
             let was = std::mem::replace(&mut holders.budget_bytes, budget_bytes);
@@ -186,7 +212,7 @@ mod tests {
     use super::*;
     use crate::data::publish::{Incoming, PublishChannel, Publisher};
     use crate::driven::{Driven, Engine};
-    use crate::{Broker, Principal, QueueDeclare, test_broker};
+    use crate::{Broker, MemoryLimit, Principal, QueueDeclare, test_broker};
 
     #[test]
     fn shares_are_equal_parts_of_a_quarter_of_the_limit_down_to_one_block() {
@@ -207,6 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn buffers_are_a_quarter_of_the_limit_together_and_follow_it() {
+        let shares = MemoryShares::default();
+        assert_eq!(shares.buffer_bytes_max(), u64::MAX, "nothing is known yet");
+        for (limit_bytes, buffer_bytes_max) in
+            [(1 << 40, 1 << 36), (320 << 20, 20 << 20), (0, 4 << 20), (1 << 30, 64 << 20)]
+        {
+            shares.set_limit(limit_bytes);
+            assert_eq!(shares.buffer_bytes_max(), buffer_bytes_max);
+        }
+    }
+
+    #[test]
     fn shares_are_small_from_when_the_limit_is_exceeded_until_an_eighth_is_free() {
         let shares = MemoryShares::default();
         shares.set_limit(80 << 20);
@@ -220,15 +258,32 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_waits_for_the_disk_is_little_from_when_the_limit_is_moved() {
+        let (broker, driver, principal, _) = test_broker::driven();
+        let services = broker.services();
+        fill_with(&broker, &principal, b"durable", &PERSISTENT, 5 * 1100);
+        assert!(!services.is_pressed(), "more than 5 MB of 64 MiB");
+        broker.alarms().set_memory_limit(MemoryLimit::Bytes(1 << 20));
+        assert!(services.is_pressed());
+        broker.alarms().set_memory_limit(MemoryLimit::Bytes(512 << 20));
+        assert!(!services.is_pressed());
+        drop(driver);
+    }
+
     /// Publishes messages to a queue, few enough for it to be no holder.
     fn fill(broker: &Broker, principal: &Principal, name: &[u8]) {
+        fill_with(broker, principal, name, &[0, 0], COUNT.into());
+    }
+
+    fn fill_with(broker: &Broker, principal: &Principal, name: &[u8], properties: &[u8], count: u32) {
         let arguments = Table::from_raw(&[]);
         let declare = QueueDeclare { name, durable: true, exclusive: false, auto_delete: false, arguments };
         broker.declare_queue(principal, declare).expect("it can be declared");
         let mut publisher = Publisher::new(broker, principal);
-        for nth in 0..COUNT {
-            let body = [nth; 1000];
-            let (routing_key, properties, body) = (name, &[0, 0][..], &body[..]);
+        for nth in 0..count {
+            let body = [nth as u8; 1000];
+            let (routing_key, body) = (name, &body[..]);
             let message = Incoming { mandatory: false, exchange: b"", routing_key, properties, body };
             publisher.publish(&mut PublishChannel::new(), message).expect("it is routed");
         }
@@ -236,6 +291,9 @@ mod tests {
     }
 
     const COUNT: u8 = 40;
+
+    /// Properties with a delivery mode only.
+    const PERSISTENT: [u8; 3] = [0x10, 0, 2];
 
     #[test]
     fn while_memory_is_short_queues_that_are_no_holders_give_up_what_they_have_without_an_event_of_their_own()

@@ -128,7 +128,7 @@ fn recover(
     let parts = Parts {
         log,
         segments: Arc::new(segments),
-        bodies: Bodies::new(foundation.sizes.bodies, bodies),
+        bodies: Bodies::new(foundation.sizes.bodies, alarms.shares.clone(), bodies),
         alarms,
         checkpointer,
         seen_files,

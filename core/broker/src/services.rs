@@ -204,10 +204,15 @@ impl Services {
     }
 
     pub(crate) fn is_pressed(&self) -> bool {
-        let bytes_max = self.alarms.waiting_bytes_max();
+        let bytes_max = self.waiting_bytes_max();
         self.log.over_bound()
             || self.log.pending_bytes() > bytes_max
             || self.segments.queued_bytes() > self.segment_waiting_bytes_max.min(bytes_max)
+    }
+
+    /// So much may wait for the log, and as much for segments, bytes, where disk or memory are small.
+    fn waiting_bytes_max(&self) -> u64 {
+        self.alarms.waiting_bytes_max().min(self.memory_shares().buffer_bytes_max())
     }
 
     /// On a full disk what consumers settle must be heard: it makes room.
@@ -288,7 +293,7 @@ impl Services {
         let most = self.log.pending_bytes().max(self.segments.queued_bytes());
         // A log that has failed never stores anything.
         let light_bytes_max =
-            LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4).min(self.alarms.waiting_bytes_max());
+            LIGHT_BYTES_MAX.min(self.segment_waiting_bytes_max / 4).min(self.waiting_bytes_max());
         if self.log.failure().is_some() {
             return Load::Light;
         }

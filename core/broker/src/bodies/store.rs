@@ -18,6 +18,7 @@ use super::record::{BODY, write_body};
 use super::segments::SegmentUses;
 use crate::background::Job;
 use crate::foundation::SharedBodySizes;
+use crate::memory_shares::MemoryShares;
 use crate::services::Services;
 
 /// The stream of records and segments of bodies. No queue has this number.
@@ -91,6 +92,7 @@ pub(crate) enum Fetched {
 pub(crate) struct Bodies {
     this: Weak<Bodies>,
     sizes: SharedBodySizes,
+    shares: Arc<MemoryShares>,
     next_id: AtomicU64,
     pub(super) state: Mutex<State>,
     services: OnceLock<WeakServices>,
@@ -108,7 +110,7 @@ impl std::fmt::Debug for WeakServices {
 
 impl Bodies {
     /// With those that were found; their numbers are never used again.
-    pub(crate) fn new(sizes: SharedBodySizes, found: BodiesFound) -> Arc<Bodies> {
+    pub(crate) fn new(sizes: SharedBodySizes, shares: Arc<MemoryShares>, found: BodiesFound) -> Arc<Bodies> {
         let mut state = State::default();
         let next_id = AtomicU64::new(found.id_max + 1);
         for (id, Found { at, told_at }) in found.by_id {
@@ -126,6 +128,7 @@ impl Bodies {
         Arc::new_cyclic(|this| Bodies {
             this: this.clone(),
             sizes,
+            shares,
             next_id,
             state: Mutex::new(state),
             services: OnceLock::new(),
@@ -161,6 +164,11 @@ impl Bodies {
         Arc::new(BodyBuffer::counted(bytes, self.held_bytes.clone()))
     }
 
+    /// So much of that as the memory threshold allows.
+    fn within_memory(&self, bytes: usize) -> usize {
+        usize::try_from(self.shares.buffer_bytes_max()).map_or(bytes, |most| bytes.min(most))
+    }
+
     fn copy(&self, segments: &SegmentIo, body: &[u8]) -> HeldBody {
         let bytes = self.hold(body.to_vec());
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +178,7 @@ impl Bodies {
         state.by_id.insert(id, entry);
         state.unwritten.insert(id);
         state.unwritten_bytes += bytes.len();
-        state.write_oldest(segments, self.sizes.unwritten_bytes_max);
+        state.write_oldest(segments, self.within_memory(self.sizes.unwritten_bytes_max));
         drop(state);
         HeldBody { body, bytes }
     }
@@ -224,7 +232,7 @@ impl Bodies {
                 state.recent_bytes += bytes.len();
             }
         }
-        state.forget_recent(self.sizes.recent_bytes_max);
+        state.forget_recent(self.within_memory(self.sizes.recent_bytes_max));
         let mut readers = state.readers.remove(&id).unwrap_or_default();
         readers.retain(|reader| *reader != MOVER);
         readers

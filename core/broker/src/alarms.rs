@@ -145,6 +145,10 @@ struct State {
     again_given: u64,
     /// Looks in a row at which such letters had left, and what will be written of them left nothing for others, up to [`HELD_LOOKS`].
     held_looks: u8,
+    /// Looks in a row at which letters waited, no room was left for them, and nobody settled anything.
+    still_looks: u16,
+    /// What was there to settle at the latest look, bytes.
+    settled_seen: u64,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
     stopping: bool,
@@ -180,6 +184,8 @@ impl Alarms {
             calm_looks: 0,
             again_given: 0,
             held_looks: 0,
+            still_looks: 0,
+            settled_seen: 0,
             failure: None,
             stopping: false,
         };

@@ -12,7 +12,7 @@ type Kind = fn(u64, Option<fn(&str)>) -> Result<sim::Summary, String>;
 const KINDS: [Kind; 5] = [sim::run, sim::run_house, sim::run_newborn, sim::run_short, sim::run_full];
 
 /// Of histories of full disks so many may stand still: 1 / this. Too many do when more do, and at least [`STILL_MIN`].
-const STILL_PART: u64 = 25;
+const STILL_PART: u64 = 50;
 
 /// See [`STILL_PART`].
 const STILL_MIN: usize = 3;

@@ -18,6 +18,9 @@ const LETTERS_PART: u64 = 4;
 /// Other letters wait for those that die again so many looks at most while these leave: a message may go round for ever.
 pub(super) const HELD_LOOKS: u8 = 25;
 
+/// After so many looks without room for letters less is left to those who settle.
+pub(super) const STILL_LOOKS: u16 = 60;
+
 /// A letter is written so often: into the log, and, where letters of several queues lie between each other there, with the next checkpoint
 /// once more.
 const LETTER_WRITES: u64 = 2;
@@ -91,21 +94,11 @@ impl Alarms {
     /// How much may be written of dead letters until the next look, of a disk with so much free. Those that find no room stop publishers,
     /// until no letter waits any more.
     pub(super) fn note_letters(&self, state: &mut State, free: Option<u64>, promised: Promised) {
-        let spare_bytes = free.map_or(0, |free| self.reserve.spare_bytes(free, promised.settled_bytes));
-        let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
-        let beside_bytes = spare_bytes.saturating_sub(taken);
+        let beside_bytes = self.beside_bytes(state, free, &promised);
         let all_bytes = beside_bytes - promised.state_bytes.min(beside_bytes / 2);
         let room_bytes = self.room_beside_again(state, all_bytes, promised.again_bytes);
         let left_bytes = self.part_for_letters(room_bytes);
-        tracing::trace!(
-            free,
-            spare_bytes,
-            beside_bytes,
-            room_bytes,
-            left_bytes,
-            ?promised,
-            "room for dead letters"
-        );
+        tracing::trace!(free, beside_bytes, room_bytes, left_bytes, ?promised, "room for dead letters");
         self.letters_given.store(left_bytes, Ordering::Relaxed);
         self.letters_left.store(left_bytes, Ordering::Relaxed);
         state.do_letters_wait = promised.do_letters_wait && self.is_near_full();
@@ -114,6 +107,30 @@ impl Alarms {
         let is_short = state.do_letters_wait && (left_bytes == 0 || state.is_full);
         state.are_letters_stuck =
             self.is_near_full() && (is_short || (state.are_letters_stuck && state.calm_looks < CALM_LOOKS));
+    }
+
+    /// What is free beside what is kept for those who settle, and what waits to be written. Where that is nothing for long, and nobody
+    /// settles anything, less is kept for those who have little to settle: else all would wait for what nobody does.
+    fn beside_bytes(&self, state: &mut State, free: Option<u64>, promised: &Promised) -> u64 {
+        let Some(free) = free else { return 0 };
+        let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
+        let beside_bytes =
+            |is_last| self.reserve.spare_bytes(free, promised.settled_bytes, is_last).saturating_sub(taken);
+        let usual_bytes = beside_bytes(false);
+        // Half of it for state records, and each letter is written twice.
+        let is_enough = usual_bytes / (2 * LETTER_WRITES) >= self.sources.room.letters_bytes_min;
+        let seen_bytes = std::mem::replace(&mut state.settled_seen, promised.settled_bytes);
+        // Who settles makes room.
+        let is_settled = seen_bytes != promised.settled_bytes;
+        if is_enough || is_settled || !promised.do_letters_wait {
+            state.still_looks = 0;
+            return usual_bytes;
+        }
+        state.still_looks = state.still_looks.saturating_add(1);
+        if state.still_looks < STILL_LOOKS {
+            return usual_bytes;
+        }
+        beside_bytes(true)
     }
 
     /// What of the room others get while so much will be written of letters that die again, which may have all of it.

@@ -37,6 +37,9 @@ const FILE_PART: u64 = 8;
 /// that where they have little to settle. An eighth was too little: files are emptied into room that copies had been promised.
 const SETTLED_PART: u64 = 2;
 
+/// The same where letters have found no room for long, and those who settle have little: 1 / this of what is left to them else.
+const LAST_PART: u64 = 8;
+
 /// It is given up in so many parts, none of them smaller than [`RoomSizes::given_bytes_min`].
 const GIVEN_PARTS: u64 = 4;
 
@@ -151,10 +154,11 @@ impl Reserve {
 
     /// Of a disk with so much free, what may be used for copies of what is on it already: the rest is for what consumers settle, who would
     /// write so much if they settled everything.
-    pub(super) fn spare_bytes(&self, free_bytes: u64, settled_bytes: u64) -> u64 {
+    pub(super) fn spare_bytes(&self, free_bytes: u64, settled_bytes: u64, is_last: bool) -> u64 {
         let held = self.held.lock();
         let most = (held.whole_bytes / SETTLED_PART).max(held.sizes.room_bytes_min);
-        let kept = settled_bytes.clamp(most / 3 * 2, most);
+        let least = if is_last { most / LAST_PART } else { most / 3 * 2 };
+        let kept = settled_bytes.clamp(least, most);
         free_bytes.saturating_add(held.bytes).saturating_sub(kept)
     }
 
@@ -505,20 +509,28 @@ mod tests {
         };
         assert_eq!([2000, 1000, 2].map(files_at), [u64::MAX, 8 * MB, 8 * MB]);
         reserve.give_part();
-        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free, u64::MAX)), [16 * MB, 21 * MB]);
+        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free, u64::MAX, false)), [16 * MB, 21 * MB]);
         assert_eq!([(); 3].map(|()| reserve.give_part()), [16 * MB, 16 * MB, 15 * MB]);
-        assert_eq!([0, 31, 40].map(|free_mb| reserve.spare_bytes(free_mb * MB, u64::MAX)), [0, 0, 9 * MB]);
+        assert_eq!(
+            [0, 31, 40].map(|free_mb| reserve.spare_bytes(free_mb * MB, u64::MAX, false)),
+            [0, 0, 9 * MB]
+        );
         let other = self::reserve(&self::disk(6 * MB));
         look(&other, 0);
         assert_eq!(other.log_file_bytes_max(), MB);
         assert_eq!(
-            [0, 4 * MB].map(|free| other.spare_bytes(free, u64::MAX)),
+            [0, 4 * MB].map(|free| other.spare_bytes(free, u64::MAX, false)),
             [0, 3 * MB / 2],
             "what a start may need"
         );
-        let of_others = [0, 3 * MB, 4 * MB].map(|settled| other.spare_bytes(4 * MB, settled));
+        let of_others = [0, 3 * MB, 4 * MB].map(|settled| other.spare_bytes(4 * MB, settled, false));
         assert_eq!(of_others[1..], [5 * MB / 2, 3 * MB / 2], "what consumers have to settle");
         assert!((11 * MB / 4..3 * MB).contains(&of_others[0]), "{of_others:?}");
+        let at_last = [0, 3 * MB, 4 * MB].map(|settled| other.spare_bytes(4 * MB, settled, true));
+        assert!(
+            at_last[0] > 4 * MB && at_last[1..] == of_others[1..],
+            "what they have is left to them: {at_last:?}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use platform::{SimDisk, SimMemory};
 
-use super::letters::{CALM_LOOKS, HELD_LOOKS};
+use super::letters::{CALM_LOOKS, HELD_LOOKS, STILL_LOOKS};
 use super::*;
 
 const DIR: &str = "/data";
@@ -338,6 +338,26 @@ fn letters_that_go_round_for_ever_leave_others_some_room_at_times() {
     let given = looks_with(1);
     let looks = usize::from(HELD_LOOKS);
     assert_eq!(given, [looks, 2 * looks, 3 * looks]);
+}
+
+#[test]
+fn where_letters_find_no_room_for_long_they_get_what_is_kept_for_those_who_have_nothing_to_settle() {
+    let (world, promised) = short_world();
+    let looks = usize::from(STILL_LOOKS);
+    let first_given = |settled_bytes: u64, do_letters_wait: bool| {
+        *promised.lock() = Promised { waiting_bytes: u64::MAX, ..Promised::default() };
+        world.look();
+        let free = world.disk.free_bytes(Path::new(DIR)).unwrap();
+        let waiting_bytes = world.alarms.reserve.spare_bytes(free, settled_bytes, false);
+        *promised.lock() = Promised { waiting_bytes, settled_bytes, do_letters_wait, ..Promised::default() };
+        (1..=2 * looks).find(|_| {
+            world.look();
+            world.alarms.room_for_letters(true, || None) > 0
+        })
+    };
+    assert_eq!(first_given(0, false), None, "nobody waits");
+    assert_eq!(first_given(0, true), Some(looks));
+    assert_eq!(first_given(u64::MAX, true), None, "it is for consumers");
 }
 
 #[test]

@@ -19,7 +19,7 @@ const LETTERS_PART: u64 = 4;
 pub(super) const HELD_LOOKS: u8 = 25;
 
 /// After so many looks without room for letters less is left to those who settle.
-pub(super) const STILL_LOOKS: u16 = 60;
+pub(super) const STILL_LOOKS: u16 = 30;
 
 /// A letter is written so often: into the log, and, where letters of several queues lie between each other there, with the next checkpoint
 /// once more.

@@ -147,7 +147,20 @@ impl Bodies {
     /// One body for `queues` queues, copied once; `None` when each may as well have its own.
     #[inline]
     pub(crate) fn share(&self, segments: &SegmentIo, body: &[u8], queues: usize) -> Option<HeldBody> {
-        self.shares(body.len(), queues).then(|| self.copy(segments, body))
+        self.shares(body.len(), queues).then(|| self.enter(segments, self.hold(body.to_vec())))
+    }
+
+    /// As [`Self::share`], of a body that need not be copied.
+    pub(crate) fn share_whole(
+        &self,
+        segments: &SegmentIo,
+        body: &BodyBytes,
+        queues: usize,
+    ) -> Option<HeldBody> {
+        self.shares(body.len(), queues).then(|| {
+            body.count_in(self.held_bytes.clone());
+            self.enter(segments, body.clone())
+        })
     }
 
     /// Whether so many queues share a body.
@@ -161,8 +174,7 @@ impl Bodies {
         Arc::new(BodyBuffer::counted(bytes, self.held_bytes.clone()))
     }
 
-    fn copy(&self, segments: &SegmentIo, body: &[u8]) -> HeldBody {
-        let bytes = self.hold(body.to_vec());
+    fn enter(&self, segments: &SegmentIo, bytes: BodyBytes) -> HeldBody {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let body = self.handle(id, u32::try_from(bytes.len()).expect("a message is below 4 GiB"));
         let mut state = self.state.lock();

@@ -12,6 +12,7 @@ use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange,
 use management::profile::Continuous;
 use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
+use platform::profile::HUGE_BYTES_MIN;
 use platform::{Clock, Random, RealClock, RealRandom};
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
 use shovel::Shovels;
@@ -33,6 +34,7 @@ const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let _pid_file = PidFile::write_if_wanted()?;
     platform::memory::merge_freed_at_once();
+    platform::memory::map_large_pieces(LARGE_BYTES_USUAL);
     tracing::info!(limit = platform::open_files::allow_most(), "open files, connections included");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -296,8 +298,8 @@ const LITTLE_MEMORY_BYTES: u64 = 1 << 30;
 /// time.
 const LARGE_BYTES: u32 = 512 << 10;
 
-/// The same after there was little: what the allocator comes to by itself.
-const LARGE_BYTES_USUAL: u32 = 32 << 20;
+/// The same while there is enough: those that the allocator asks huge pages for. What huge pages were once asked for must not be left to small pieces.
+const LARGE_BYTES_USUAL: u32 = HUGE_BYTES_MIN as u32;
 
 fn broker_options(options: &Options) -> BrokerOptions {
     let access = &options.access;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use queues::{
     BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, HeldBody,
-    Holes, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun, SharedBody,
-    Spread,
+    Holes, LargeBody, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun,
+    SharedBody, Spread,
 };
 use smallvec::SmallVec;
 
@@ -17,6 +17,7 @@ use crate::call::Reply;
 use crate::cell::gather::Gather;
 use crate::cell::{Attached, Event, GetReply, Queue};
 use crate::control::queues::DeletedQueue;
+use crate::data::consume::ConsumerSink;
 use crate::data::dead_letter::DeadLetter;
 use crate::refused::Refused;
 use crate::stages::{Began, Stage};
@@ -81,6 +82,29 @@ impl Aftermath {
 }
 
 impl CellEffects<'_> {
+    /// Hands a run to a consumer through `deliver`.
+    #[inline]
+    fn dispatch(
+        &mut self,
+        consumer: ConsumerId,
+        run: &[Delivery<'_>],
+        deliver: impl FnOnce(&dyn ConsumerSink) -> usize,
+    ) -> usize {
+        let Some(Attached { sink, channel, .. }) = self.sinks.get(&consumer) else { return 0 };
+        let stages = &self.queue.services().stages;
+        // One of each turn: with many consumers each gets a single message.
+        let began = match std::mem::replace(&mut self.aftermath.is_dispatch_timed, true) {
+            true => Began::default(),
+            false => stages.begin(),
+        };
+        let taken = deliver(&**sink);
+        stages.end_in(self.queue.kind(), Stage::Dispatch, began);
+        if self.queue.place.trace.is_on() {
+            self.queue.trace_delivered(consumer, *channel, &run[..taken]);
+        }
+        taken
+    }
+
     /// Asks for bodies of a block.
     fn gather(&mut self, mut gather: Gather, bodies: Vec<SharedBody>) {
         let services = self.queue.services();
@@ -104,19 +128,12 @@ impl CellEffects<'_> {
 
 impl Effects for CellEffects<'_> {
     fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {
-        let Some(Attached { sink, channel, .. }) = self.sinks.get(&consumer) else { return 0 };
-        let stages = &self.queue.services().stages;
-        // One of each turn: with many consumers each gets a single message.
-        let began = match std::mem::replace(&mut self.aftermath.is_dispatch_timed, true) {
-            true => Began::default(),
-            false => stages.begin(),
-        };
-        let taken = sink.deliver(consumer.token, run);
-        stages.end_in(self.queue.kind(), Stage::Dispatch, began);
-        if self.queue.place.trace.is_on() {
-            self.queue.trace_delivered(consumer, *channel, &run[..taken]);
-        }
-        taken
+        self.dispatch(consumer, run, |sink| sink.deliver(consumer.token, run))
+    }
+
+    fn deliver_large(&mut self, consumer: ConsumerId, delivery: &Delivery<'_>, body: LargeBody) -> usize {
+        let run = std::slice::from_ref(delivery);
+        self.dispatch(consumer, run, |sink| sink.deliver_large(consumer.token, delivery, body))
     }
 
     fn got(&mut self, get: GetToken, message: Option<(Delivery<'_>, u64)>) {

@@ -86,9 +86,9 @@ pub use vhost::Vhost;
 
 // What sessions need from the layers below, under one roof.
 pub use queues::{
-    ArgumentError, ArgumentReason, ConsumerId, ConsumerSpec, ConsumerStats, Delivery, DeliveryTotals,
-    DeliveryView, GotMessage, Head, InMemory, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats,
-    QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
+    ArgumentError, ArgumentReason, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Delivery,
+    DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, LargeBody, MessageSeq, MessageView,
+    QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use commitlog::{Log, Position, SegmentIo};
 use parking_lot::Mutex;
 use platform::{Clock, Random};
-use queues::{BlockPlace, BlockToken, FirstToGo, Gone, HeldBody, Holes, RecordKind};
+use queues::{BlockPlace, BlockToken, BodyBytes, FirstToGo, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Promised, Raised};
@@ -394,6 +394,11 @@ impl Services {
     #[inline]
     pub(crate) fn share(&self, body: &[u8], queues: usize) -> Option<HeldBody> {
         self.bodies.share(&self.segments, body, queues)
+    }
+
+    /// As [`Self::share`], of a body that need not be copied.
+    pub(crate) fn share_whole(&self, body: &BodyBytes, queues: usize) -> Option<HeldBody> {
+        self.bodies.share_whole(&self.segments, body, queues)
     }
 
     /// Ticks a queue at a time.

@@ -3,9 +3,9 @@
 //! Who holds a handle keeps the body; the driver, which has the bytes and knows where they are on disk, is told when the last
 //! handle is gone. Refuses to know where that is.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The bytes of a body in memory.
 pub type BodyBytes = Arc<BodyBuffer>;
@@ -14,20 +14,29 @@ pub type BodyBytes = Arc<BodyBuffer>;
 #[derive(Debug)]
 pub struct BodyBuffer {
     bytes: Vec<u8>,
-    counter: Option<Arc<AtomicU64>>,
+    counter: OnceLock<Arc<AtomicU64>>,
 }
 
 impl BodyBuffer {
     /// Adds its length to `counter` while it lives.
     pub fn counted(bytes: Vec<u8>, counter: Arc<AtomicU64>) -> BodyBuffer {
-        counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        BodyBuffer { bytes, counter: Some(counter) }
+        let buffer = BodyBuffer::from(bytes);
+        buffer.count_in(counter);
+        buffer
+    }
+
+    /// From now on its length is part of `counter` while it lives, unless it is part of one already.
+    pub fn count_in(&self, counter: Arc<AtomicU64>) {
+        self.counter.get_or_init(|| {
+            counter.fetch_add(self.bytes.len() as u64, Ordering::Relaxed);
+            counter
+        });
     }
 }
 
 impl From<Vec<u8>> for BodyBuffer {
     fn from(bytes: Vec<u8>) -> BodyBuffer {
-        BodyBuffer { bytes, counter: None }
+        BodyBuffer { bytes, counter: OnceLock::new() }
     }
 }
 
@@ -41,8 +50,48 @@ impl Deref for BodyBuffer {
 
 impl Drop for BodyBuffer {
     fn drop(&mut self) {
-        if let Some(counter) = &self.counter {
+        if let Some(counter) = self.counter.get() {
             counter.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bodies from so many bytes on are handed to who sends them as a [`LargeBody`], where that is possible: what a count costs is nothing beside
+/// what a copy does.
+pub const LARGE_BODY_BYTES: usize = 256 << 10;
+
+/// A body that who sends it need not copy: its bytes stay in memory as long as somebody has this, whatever its queue does meanwhile.
+#[derive(Clone, Debug)]
+pub struct LargeBody(Owner);
+
+#[derive(Clone, Debug)]
+enum Owner {
+    /// It lies there in a queue's block, which has hardly more than this message.
+    Block(Arc<Vec<u8>>, Range<usize>),
+    /// Several queues have it.
+    Shared(BodyBytes),
+}
+
+impl LargeBody {
+    /// Part of a block that takes no more messages.
+    pub(crate) fn in_block(block: Arc<Vec<u8>>, range: Range<usize>) -> LargeBody {
+        LargeBody(Owner::Block(block, range))
+    }
+}
+
+impl From<BodyBytes> for LargeBody {
+    fn from(bytes: BodyBytes) -> LargeBody {
+        LargeBody(Owner::Shared(bytes))
+    }
+}
+
+impl Deref for LargeBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Owner::Block(block, range) => &block[range.clone()],
+            Owner::Shared(bytes) => bytes,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::body::{HeldBody, SharedBody};
+use crate::body::{HeldBody, LargeBody, SharedBody};
 use crate::classic::{Gone, Holes};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::message::{ConsumerId, Delivery, MessageView};
@@ -35,6 +35,11 @@ pub trait Effects {
     /// Offers a run to a consumer; returns how many it took, from the front. Fewer than offered means the consumer
     /// cannot take more until it is resumed.
     fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize;
+
+    /// As [`Effects::deliver`], of one message with a body of [`crate::LARGE_BODY_BYTES`] or more, which may be kept instead of being copied.
+    fn deliver_large(&mut self, consumer: ConsumerId, delivery: &Delivery<'_>, _body: LargeBody) -> usize {
+        self.deliver(consumer, std::slice::from_ref(delivery))
+    }
 
     /// Answers a get: the message and how many are ready after it, or nothing.
     fn got(&mut self, get: GetToken, message: Option<(Delivery<'_>, u64)>);

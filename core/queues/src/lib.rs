@@ -15,7 +15,9 @@ mod totals;
 mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
-pub use body::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
+pub use body::{
+    BodyBuffer, BodyBytes, BodyKeeper, HeldBody, LARGE_BODY_BYTES, LargeBody, SharedBody, WeakBody,
+};
 pub use classic::{
     Afterwards, CheckpointBytes, Classic, DeliveryView, Gone, Head, Holes, Left, PlacedBlock, PublishOutcome,
     RecordError, Recovering, Scheduled, SegmentRoom, Standing, StrayBlock, TurnedAway, letter_bytes,

@@ -13,4 +13,4 @@ mod outbox;
 
 pub use budget::Budget;
 pub use now::Now;
-pub use outbox::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, Outbox, Output, OutputBytes};
+pub use outbox::{LateBytes, OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, Outbox, Output, OutputBytes};

@@ -27,6 +27,26 @@ pub const OUTPUT_BYTES_LOW: usize = 256 << 10;
 /// Buffers larger than this are given back once they are empty: a few large messages must not pin memory for ever.
 const BUFFER_BYTES_KEPT: usize = 2 * OUTPUT_BYTES_MAX;
 
+/// Bytes of a late piece that are taken out at once, about.
+const LATE_BYTES: usize = 256 << 10;
+
+/// Bytes for the client that are made when the socket takes them, so that there is no copy of all of them.
+pub trait LateBytes: Send + std::fmt::Debug {
+    /// How many are left.
+    fn bytes_left(&self) -> usize;
+
+    /// Appends the next ones, about `bytes_max` at most.
+    fn write(&mut self, out: &mut Vec<u8>, bytes_max: usize);
+}
+
+/// Late bytes with their place.
+#[derive(Debug)]
+struct Late {
+    /// So many of the waiting bytes go before them.
+    at: usize,
+    source: Box<dyn LateBytes>,
+}
+
 /// Output bytes and the state that changes with them.
 #[derive(Debug)]
 pub struct Outbox<S> {
@@ -38,6 +58,10 @@ pub struct Outbox<S> {
 #[derive(Debug)]
 pub struct Output<S> {
     bytes: Vec<u8>,
+    /// Ascending by their places; mostly none, and never many: what they count keeps further ones from being put in.
+    late: Vec<Late>,
+    /// What is left of all of them.
+    late_bytes: usize,
     in_flight_bytes: usize,
     /// Bytes that were ever taken out.
     taken_bytes: u64,
@@ -51,7 +75,7 @@ pub struct Output<S> {
 /// The connection task's view of an outbox, whatever the protocol keeps beside the bytes.
 pub trait OutputBytes: Send + Sync {
     /// Swaps the waiting bytes into `buffer`, which must be empty; its allocation is used for the next bytes. They
-    /// count as being written until [`OutputBytes::written`].
+    /// count as being written until [`OutputBytes::written`]. It may be a part of them: there are more as long as the buffer is not left empty.
     fn take(&self, buffer: &mut Vec<u8>);
 
     /// The socket has taken this many bytes of those taken out.
@@ -77,6 +101,8 @@ impl<S> Outbox<S> {
     pub fn new(state: S) -> Outbox<S> {
         let output = Output {
             bytes: Vec::new(),
+            late: Vec::new(),
+            late_bytes: 0,
             in_flight_bytes: 0,
             taken_bytes: 0,
             delivered_bytes: 0,
@@ -137,7 +163,10 @@ impl<S: Send> OutputBytes for Outbox<S> {
             *buffer = Vec::new();
         }
         let mut output = self.output.lock();
-        std::mem::swap(&mut output.bytes, buffer);
+        match output.late.is_empty() {
+            true => std::mem::swap(&mut output.bytes, buffer),
+            false => output.take_part(buffer),
+        }
         output.in_flight_bytes += buffer.len();
         output.taken_bytes += buffer.len() as u64;
     }
@@ -181,14 +210,37 @@ impl<S> Output<S> {
     #[inline]
     pub fn parts(&mut self) -> (&mut Vec<u8>, &mut S, usize) {
         // Bytes being written count as if they were in the buffer: the limit is on both.
-        let limit = OUTPUT_BYTES_MAX.saturating_sub(self.in_flight_bytes);
+        let limit = OUTPUT_BYTES_MAX.saturating_sub(self.in_flight_bytes + self.late_bytes);
         (&mut self.bytes, &mut self.state, limit)
     }
 
     /// Bytes waiting or being written.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.bytes.len() + self.in_flight_bytes
+        self.bytes.len() + self.late_bytes + self.in_flight_bytes
+    }
+
+    /// Appends bytes that are made later. What is appended after this follows them.
+    pub fn add_late(&mut self, source: Box<dyn LateBytes>) {
+        self.late_bytes += source.bytes_left();
+        self.late.push(Late { at: self.bytes.len(), source });
+    }
+
+    /// The bytes before the first late ones, or the next of these.
+    #[cold]
+    fn take_part(&mut self, buffer: &mut Vec<u8>) {
+        let first = &mut self.late[0];
+        let before = first.at;
+        if before > 0 {
+            buffer.extend(self.bytes.drain(..before));
+            self.late.iter_mut().for_each(|late| late.at -= before);
+            return;
+        }
+        first.source.write(buffer, LATE_BYTES);
+        self.late_bytes -= buffer.len();
+        if first.source.bytes_left() == 0 {
+            self.late.remove(0);
+        }
     }
 
     /// So many of the bytes that were appended are deliveries.
@@ -199,7 +251,7 @@ impl<S> Output<S> {
 
     /// Bytes that were ever put in and are no deliveries.
     fn replied_bytes(&self) -> u64 {
-        (self.taken_bytes + self.bytes.len() as u64).saturating_sub(self.delivered_bytes)
+        (self.taken_bytes + (self.bytes.len() + self.late_bytes) as u64).saturating_sub(self.delivered_bytes)
     }
 
     /// Whether [`OUTPUT_BYTES_MAX`] bytes wait or are being written, and as many that are no deliveries have come since less than
@@ -210,10 +262,10 @@ impl<S> Output<S> {
             && self.replied_bytes() - self.replied_before >= OUTPUT_BYTES_MAX as u64
     }
 
-    /// Bytes of memory for them.
+    /// Bytes of memory for them, late ones as if they were there.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.in_flight_bytes
+        self.bytes.capacity() + self.late_bytes + self.in_flight_bytes
     }
 }
 
@@ -222,6 +274,52 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    /// So many sevens.
+    #[derive(Debug)]
+    struct Sevens(usize);
+
+    impl LateBytes for Sevens {
+        fn bytes_left(&self) -> usize {
+            self.0
+        }
+        fn write(&mut self, out: &mut Vec<u8>, bytes_max: usize) {
+            let bytes = self.0.min(bytes_max);
+            out.resize(out.len() + bytes, 7);
+            self.0 -= bytes;
+        }
+    }
+
+    #[test]
+    fn late_bytes_are_taken_in_their_place_and_piece_by_piece() {
+        let outbox = Outbox::new(());
+        let sizes = [3, LATE_BYTES, LATE_BYTES + 1, 1, 5 * LATE_BYTES - 1];
+        let mut expected = Vec::new();
+        outbox.write(|output| {
+            for (nth, size) in (0..).zip(sizes) {
+                output.bytes().extend_from_slice(&[nth; 5][..usize::from(nth)]);
+                expected.extend_from_slice(&[nth; 5][..usize::from(nth)]);
+                output.add_late(Box::new(Sevens(size)));
+                expected.resize(expected.len() + size, 7);
+            }
+            output.bytes().push(9);
+            expected.push(9);
+            assert_eq!(output.parts().2, 0, "more than the bound waits");
+        });
+        let (mut found, mut buffer) = (Vec::new(), Vec::new());
+        loop {
+            assert_eq!(outbox.pending_bytes(), expected.len() - found.len());
+            outbox.take(&mut buffer);
+            assert_eq!(outbox.pending_bytes(), expected.len() - found.len());
+            if buffer.is_empty() {
+                break;
+            }
+            assert!(buffer.len() <= LATE_BYTES, "{}", buffer.len());
+            found.append(&mut buffer);
+            outbox.written(found.len() - (expected.len() - outbox.pending_bytes()));
+        }
+        assert_eq!((found == expected, outbox.pending_bytes()), (true, 0));
+    }
 
     #[derive(Default)]
     struct Count(AtomicUsize);

@@ -13,7 +13,8 @@ const LISTED: &[&str] = &[
     // The CPU profiler: a signal handler and its timer, which std and rustix do not offer; and the walk over frame pointers.
     // Tests walk wild registers and sample a thread at work.
     "base/platform/src/profile/signal.rs",
-    // An allocator is unsafe to implement; this one passes every call to the system's.
+    // An allocator is unsafe to implement; this one passes every call to the system's, and asks for huge pages for very large pieces. A test
+    // lets one grow, and looks at what the system says of its pages.
     "base/platform/src/profile/allocator.rs",
     "base/platform/src/profile/stack.rs",
     "base/platform/src/profile/waiting.rs",

@@ -3,6 +3,8 @@
 //! They write straight into the outbox, reserve once, and build no intermediate values. Refuses to know where
 //! properties and bodies come from; both are copied as they are.
 
+use std::ops::Deref;
+
 use super::ShortStr;
 use super::frame::{FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD, frame_head};
 use super::header::HEADER_FIXED_BYTES;
@@ -49,17 +51,23 @@ fn end_content(
     properties_raw: &[u8],
     body: &[u8],
 ) {
-    let [a, b, c, d, e, f, g] = frame_head(FRAME_HEADER, channel, HEADER_FIXED_BYTES + properties_raw.len());
-    // end of the method frame; header frame's head; class 60; weight 0
-    out.extend_from_slice(&[FRAME_END, a, b, c, d, e, f, g, 0, 60, 0, 0]);
-    out.extend_from_slice(&(body.len() as u64).to_be_bytes());
-    out.extend_from_slice(properties_raw);
-    out.push(FRAME_END);
+    end_head(out, channel, properties_raw, body.len());
     for piece in body.chunks(piece_bytes_max(frame_size_max)) {
         out.extend_from_slice(&frame_head(FRAME_BODY, channel, piece.len()));
         out.extend_from_slice(piece);
         out.push(FRAME_END);
     }
+}
+
+/// Ends the method frame; appends the header frame.
+#[inline]
+fn end_head(out: &mut Vec<u8>, channel: u16, properties_raw: &[u8], body_bytes: usize) {
+    let [a, b, c, d, e, f, g] = frame_head(FRAME_HEADER, channel, HEADER_FIXED_BYTES + properties_raw.len());
+    // end of the method frame; header frame's head; class 60; weight 0
+    out.extend_from_slice(&[FRAME_END, a, b, c, d, e, f, g, 0, 60, 0, 0]);
+    out.extend_from_slice(&(body_bytes as u64).to_be_bytes());
+    out.extend_from_slice(properties_raw);
+    out.push(FRAME_END);
 }
 
 /// Appends `basic.deliver`, its content header and as many body frames as needed.
@@ -92,6 +100,85 @@ pub fn encode_deliver(
     ShortStr::bounded(exchange).write(out);
     ShortStr::bounded(routing_key).write(out);
     end_content(out, link, properties_raw, body);
+}
+
+/// Appends what [`encode_deliver`] does, but for the body, of which there are so many bytes: its frames follow, see [`BodyFrames`].
+///
+/// # Panics
+/// As [`encode_deliver`].
+#[expect(clippy::too_many_arguments, reason = "the same shape as encode_deliver")]
+pub fn encode_deliver_head(
+    out: &mut Vec<u8>,
+    channel: u16,
+    consumer_tag: &[u8],
+    delivery_tag: u64,
+    redelivered: bool,
+    exchange: &[u8],
+    routing_key: &[u8],
+    properties_raw: &[u8],
+    body_bytes: usize,
+) {
+    let fields_bytes = 12 + consumer_tag.len() + exchange.len() + routing_key.len();
+    begin_content(out, (channel, 0), (basic::Deliver::KEY, fields_bytes), properties_raw, &[]);
+    ShortStr::bounded(consumer_tag).write(out);
+    out.extend_from_slice(&delivery_tag.to_be_bytes());
+    out.push(u8::from(redelivered));
+    ShortStr::bounded(exchange).write(out);
+    ShortStr::bounded(routing_key).write(out);
+    end_head(out, channel, properties_raw, body_bytes);
+}
+
+/// The frames of one body, written piece by piece, so that no second copy of all of it is needed.
+#[derive(Debug)]
+pub struct BodyFrames<B> {
+    body: B,
+    channel: u16,
+    piece_bytes_max: usize,
+    /// Bytes of the body that were written.
+    written: usize,
+    /// Bytes of the frame that was begun last that are still to be written; without its end.
+    frame_left: usize,
+}
+
+impl<B: Deref<Target = [u8]>> BodyFrames<B> {
+    /// Of a body that is not empty; `frame_size_max` as in [`encode_deliver`].
+    #[must_use]
+    pub fn new(channel: u16, frame_size_max: usize, body: B) -> BodyFrames<B> {
+        BodyFrames {
+            body,
+            channel,
+            piece_bytes_max: piece_bytes_max(frame_size_max),
+            written: 0,
+            frame_left: 0,
+        }
+    }
+
+    /// Bytes that are still to be written, frames included.
+    #[must_use]
+    pub fn bytes_left(&self) -> usize {
+        let behind = self.body.len() - self.written - self.frame_left;
+        let end_bytes = usize::from(self.frame_left > 0);
+        self.frame_left + end_bytes + behind + FRAME_OVERHEAD * behind.div_ceil(self.piece_bytes_max)
+    }
+
+    /// Appends the next bytes, about `bytes_max` at most: more by what is around a frame.
+    pub fn write(&mut self, out: &mut Vec<u8>, bytes_max: usize) {
+        out.reserve(bytes_max.min(self.bytes_left()) + FRAME_OVERHEAD);
+        let end = out.len() + bytes_max;
+        while out.len() < end && self.written < self.body.len() {
+            if self.frame_left == 0 {
+                self.frame_left = self.piece_bytes_max.min(self.body.len() - self.written);
+                out.extend_from_slice(&frame_head(FRAME_BODY, self.channel, self.frame_left));
+            }
+            let bytes = self.frame_left.min(end.saturating_sub(out.len()).max(1));
+            out.extend_from_slice(&self.body[self.written..self.written + bytes]);
+            self.written += bytes;
+            self.frame_left -= bytes;
+            if self.frame_left == 0 {
+                out.push(FRAME_END);
+            }
+        }
+    }
 }
 
 /// Deliveries to one consumer, one after the other: of one that differs from the one before in its tag and body only, which is the

@@ -33,8 +33,8 @@ mod value;
 
 pub use alike::AlikePublishes;
 pub use deliver::{
-    DeliverRun, encode_ack, encode_deliver, encode_get_ok, encode_nack, encode_publish, encode_reject,
-    encode_return,
+    BodyFrames, DeliverRun, encode_ack, encode_deliver, encode_deliver_head, encode_get_ok, encode_nack,
+    encode_publish, encode_reject, encode_return,
 };
 pub use frame::{
     FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, FRAME_OVERHEAD, Frame, FrameError,

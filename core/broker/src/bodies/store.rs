@@ -92,7 +92,7 @@ pub(crate) enum Fetched {
 pub(crate) struct Bodies {
     this: Weak<Bodies>,
     sizes: SharedBodySizes,
-    shares: Arc<MemoryShares>,
+    memory_shares: Arc<MemoryShares>,
     next_id: AtomicU64,
     pub(super) state: Mutex<State>,
     services: OnceLock<WeakServices>,
@@ -110,7 +110,11 @@ impl std::fmt::Debug for WeakServices {
 
 impl Bodies {
     /// With those that were found; their numbers are never used again.
-    pub(crate) fn new(sizes: SharedBodySizes, shares: Arc<MemoryShares>, found: BodiesFound) -> Arc<Bodies> {
+    pub(crate) fn new(
+        sizes: SharedBodySizes,
+        memory_shares: Arc<MemoryShares>,
+        found: BodiesFound,
+    ) -> Arc<Bodies> {
         let mut state = State::default();
         let next_id = AtomicU64::new(found.id_max + 1);
         for (id, Found { at, told_at }) in found.by_id {
@@ -128,7 +132,7 @@ impl Bodies {
         Arc::new_cyclic(|this| Bodies {
             this: this.clone(),
             sizes,
-            shares,
+            memory_shares,
             next_id,
             state: Mutex::new(state),
             services: OnceLock::new(),
@@ -150,7 +154,20 @@ impl Bodies {
     /// One body for `queues` queues, copied once; `None` when each may as well have its own.
     #[inline]
     pub(crate) fn share(&self, segments: &SegmentIo, body: &[u8], queues: usize) -> Option<HeldBody> {
-        self.shares(body.len(), queues).then(|| self.copy(segments, body))
+        self.shares(body.len(), queues).then(|| self.enter(segments, self.hold(body.to_vec())))
+    }
+
+    /// As [`Self::share`], of a body that need not be copied.
+    pub(crate) fn share_whole(
+        &self,
+        segments: &SegmentIo,
+        body: &BodyBytes,
+        queues: usize,
+    ) -> Option<HeldBody> {
+        self.shares(body.len(), queues).then(|| {
+            body.count_in(self.held_bytes.clone());
+            self.enter(segments, body.clone())
+        })
     }
 
     /// Whether so many queues share a body.
@@ -166,11 +183,10 @@ impl Bodies {
 
     /// So much of that as the memory threshold allows.
     fn within_memory(&self, bytes: usize) -> usize {
-        usize::try_from(self.shares.buffer_bytes_max()).map_or(bytes, |most| bytes.min(most))
+        usize::try_from(self.memory_shares.buffer_bytes_max()).map_or(bytes, |most| bytes.min(most))
     }
 
-    fn copy(&self, segments: &SegmentIo, body: &[u8]) -> HeldBody {
-        let bytes = self.hold(body.to_vec());
+    fn enter(&self, segments: &SegmentIo, bytes: BodyBytes) -> HeldBody {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let body = self.handle(id, u32::try_from(bytes.len()).expect("a message is below 4 GiB"));
         let mut state = self.state.lock();

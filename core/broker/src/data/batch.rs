@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{HeldBody, IncomingMessage, IncomingMessages, MessageView};
+use queues::{BodyBytes, HeldBody, IncomingMessage, IncomingMessages, MessageView};
 use wire::amqp091::is_same;
 
 use super::confirms::{ConfirmRange, ConfirmSink};
@@ -41,11 +41,15 @@ pub(crate) struct Head {
 #[derive(Clone, Copy, Debug)]
 struct Body {
     piece: Piece,
-    /// Index of the body among those that several queues share, the piece is empty then; `u32::MAX` is none.
+    /// Index of the body among those that several queues share, or, with [`WHOLE`], among those that came whole; the piece is empty then.
+    /// `u32::MAX` is none of them.
     shared: u32,
     /// Index of its head.
     head: u32,
 }
+
+/// Set in [`Body::shared`]: the body came whole, in memory of its own.
+const WHOLE: u32 = 1 << 31;
 
 /// Facts about a message that were read from its properties once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +79,9 @@ pub(crate) struct Batch {
     bodies: Vec<Body>,
     /// Bodies that several queues share, and their bytes.
     shared: Vec<HeldBody>,
+    /// Bodies that were handed over instead of being copied.
+    whole: Vec<BodyBytes>,
+    /// Bytes of both.
     shared_bytes: usize,
     /// When it was handed over.
     pub(crate) began: Began,
@@ -138,6 +145,27 @@ impl Batch {
         self.shared_bytes += held.bytes.len();
         self.shared.push(held);
         (Piece::default(), (self.shared.len() - 1) as u32)
+    }
+
+    /// As [`Self::push_with`], of a message that only one queue gets and whose body is not copied.
+    #[cold]
+    pub(crate) fn push_whole(
+        &mut self,
+        message: MessageView<'_>,
+        facts: Facts,
+        annotations: &[u8],
+        body: BodyBytes,
+    ) -> u32 {
+        let index = self.push_with(MessageView { body: &[], ..message }, facts, annotations, None);
+        self.shared_bytes += body.len();
+        self.bodies[index as usize].shared = WHOLE | self.whole.len() as u32;
+        self.whole.push(body);
+        index
+    }
+
+    #[cold]
+    fn whole_body(&self, shared: u32) -> &[u8] {
+        &self.whole[(shared & !WHOLE) as usize]
     }
 
     /// Copies a message in; returns its index.
@@ -252,7 +280,11 @@ impl Batch {
                 exchange: self.piece(head.exchange),
                 routing_key: self.piece(head.routing_key),
                 properties: self.piece(head.properties),
-                body: shared.map_or(self.piece(body.piece), |held| &held.bytes),
+                body: match shared {
+                    Some(held) => &held.bytes,
+                    None if body.shared == u32::MAX => self.piece(body.piece),
+                    None => self.whole_body(body.shared),
+                },
             },
             persistent: head.persistent,
             priority: head.priority,

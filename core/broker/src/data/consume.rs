@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use queues::{ConsumerId, Delivery, GotMessage, QueueCounts, QueueStats, SettleHow, SettleRun};
+use queues::{ConsumerId, Delivery, GotMessage, LargeBody, QueueCounts, QueueStats, SettleHow, SettleRun};
 
 use crate::access::Permission;
 use crate::call::Call;
@@ -20,6 +20,12 @@ pub trait ConsumerSink: Send + Sync {
     /// (fewer when the outbox is full or the channel's prefetch is used up; then the session calls
     /// [`Queue::resume`] when it can take more). `token` is the consumer's [`ConsumerId::token`].
     fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize;
+
+    /// As [`ConsumerSink::deliver`], of one message with a body of [`queues::LARGE_BODY_BYTES`] or more, which may be kept until the socket has
+    /// taken it instead of being copied.
+    fn deliver_large(&self, token: u32, delivery: &Delivery<'_>, _body: LargeBody) -> usize {
+        self.deliver(token, std::slice::from_ref(delivery))
+    }
 
     /// The queue cancels the consumer because it is deleted (B119).
     fn cancelled(&self, token: u32);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use queues::MessageView;
+use queues::{BodyBytes, MessageView};
 use routing::{Exchange, ExchangeKind, Passage};
 use stdx::ConnectionId;
 use wire::amqp091::{Edit, Properties, Property, ShortStr, rewrite};
@@ -125,6 +125,8 @@ pub struct Publisher {
     copies: usize,
     /// Whether log and segments are to be asked whether they take more before the next message.
     is_to_look: bool,
+    /// The body of the message that is being published, to be kept instead of copied.
+    whole: Option<BodyBytes>,
 }
 
 /// The latest message of the batch, if another one on its channel with the same names and properties goes the same way.
@@ -201,6 +203,7 @@ impl Publisher {
             is_publishing: false,
             copies: 0,
             is_to_look: false,
+            whole: None,
         }
     }
 
@@ -220,12 +223,18 @@ impl Publisher {
             self.begin_near_full(waiting_bytes_max);
         }
         self.check_size(&message)?;
-        if waiting_bytes_max < u64::MAX || !self.is_alike(channel, &message) {
+        if waiting_bytes_max < u64::MAX || self.whole.is_some() || !self.is_alike(channel, &message) {
             return self.publish_anew(channel, message);
         }
         let mut body = Some(message.body);
         self.publish_alike(channel, 1, || body.take())?;
         Ok(Routed::Yes)
+    }
+
+    /// The body of the next message that is published, in memory of its own: it is kept instead of being copied. To be taken back with `None` in
+    /// case that message is not published after all.
+    pub fn lend_body(&mut self, body: Option<BodyBytes>) {
+        self.whole = body;
     }
 
     /// What [`Self::publish`] checks before it routes, of a message that is published later.
@@ -498,8 +507,13 @@ impl Publisher {
             return if matches!(route, Route::Queues) { Routed::No } else { Routed::Yes };
         }
         self.copies = self.copies.max(queue_count);
-        let shared = self.broker.services().share(view.body, queue_count);
-        let index = self.batch.push_with(view, extras.facts, extras.annotations, shared);
+        let index = match self.whole.take() {
+            None => {
+                let shared = self.broker.services().share(view.body, queue_count);
+                self.batch.push_with(view, extras.facts, extras.annotations, shared)
+            }
+            Some(body) => self.push_whole(view, extras, body, queue_count),
+        };
         let way = self.handovers.add(queues, index);
         if let Some((group, publish)) = number {
             self.batch.number_newest(group, publish);
@@ -509,6 +523,22 @@ impl Publisher {
             self.latest = Some(Latest { channel: channel.number, way, queue_count, group });
         }
         Routed::Yes
+    }
+
+    /// A message with a body that need not be copied.
+    #[cold]
+    fn push_whole(
+        &mut self,
+        view: MessageView<'_>,
+        extras: &Extras<'_>,
+        body: BodyBytes,
+        queue_count: usize,
+    ) -> u32 {
+        debug_assert_eq!(view.body.len(), body.len(), "it is the message's");
+        match self.broker.services().share_whole(&body, queue_count) {
+            None => self.batch.push_whole(view, extras.facts, extras.annotations, body),
+            shared => self.batch.push_with(view, extras.facts, extras.annotations, shared),
+        }
     }
 
     /// A persistent message asks for a promise that failed storage cannot give. (A full disk blocks instead.)

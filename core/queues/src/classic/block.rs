@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
-use crate::body::{BodyBytes, HeldBody, SharedBody};
+use crate::body::{BodyBytes, HeldBody, LargeBody, SharedBody};
 use crate::logged::{LogRange, Logged, Place, Spread};
 use crate::record::{self, BlockPlace, Stored};
 
@@ -365,6 +365,20 @@ impl Block {
     /// A message's shared body with its bytes, if it has one and they are in memory.
     pub(crate) fn held_body(&self, number: u64) -> Option<HeldBody> {
         self.shared()?.held(self.index(number))
+    }
+
+    /// A message's body, to be kept without a copy of it; `None` when it is not in memory, or the block takes more messages.
+    pub(crate) fn large_body(&self, number: u64) -> Option<LargeBody> {
+        if let Some(held) = self.held_body(number) {
+            return Some(held.bytes.into());
+        }
+        let Content { data: Data::Closed(bytes), entries, .. } = self.content.as_deref()? else {
+            return None;
+        };
+        let index = self.index(number) as usize;
+        let end = entries.get(index + 1).map_or(bytes.len(), |next| next.offset as usize);
+        let begin = end.checked_sub(entries.get(index)?.body_bytes() as usize)?;
+        Some(LargeBody::in_block(bytes.clone(), begin..end))
     }
 
     /// Recovery only: handles in place of names.

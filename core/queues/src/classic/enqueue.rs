@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::machine::{Classic, PublishOutcome, extends};
 use crate::arguments::Overflow;
+use crate::body::LARGE_BODY_BYTES;
 use crate::effects::{DeadReason, Effects};
 use crate::message::{Delivery, IncomingMessage, IncomingMessages, MessageSeq, MessageView};
 
@@ -132,6 +133,10 @@ impl Classic {
         let before = self.levels[level].newest_mut().map_or(0, |block| block.memory_bytes());
         let block_bytes = self.backlog_block_bytes();
         let number = self.levels[level].push(incoming, expiry_ms, block_bytes);
+        if incoming.message.body.len() >= LARGE_BODY_BYTES && incoming.shared.is_none() {
+            // It would take no more messages anyway. Closed, it can be lent to whoever sends this one.
+            self.levels[level].close_newest();
+        }
         let newest = self.levels[level].newest_mut().expect("the message is in it");
         let after = newest.memory_bytes();
         let is_first_of_block = newest.count == 1;

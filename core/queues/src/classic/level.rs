@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use super::block::{AddedAlike, BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
-use crate::body::{HeldBody, SharedBody};
+use crate::body::{HeldBody, LargeBody, SharedBody};
 use crate::logged::Place;
 use crate::message::{Delivery, IncomingMessage, MessageSeq};
 use crate::record;
@@ -432,6 +432,12 @@ impl Level {
             }
             number += in_block;
         }
+    }
+
+    /// The body of a message, to be kept without a copy of it, where that is possible.
+    #[cold]
+    pub(crate) fn large_body(&self, seq: MessageSeq) -> Option<LargeBody> {
+        self.block(seq.number())?.large_body(seq.number())
     }
 
     /// The first ready message, if it is in memory and not expired.

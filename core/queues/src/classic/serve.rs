@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::block::BACKLOG_BLOCK_BYTES;
 use super::machine::{Classic, extends};
+use crate::body::LARGE_BODY_BYTES;
 use crate::effects::{Effects, GetToken};
 use crate::message::{Delivery, MessageSeq};
 
@@ -68,7 +69,18 @@ impl Classic {
         if run.is_empty() {
             return false;
         }
-        let taken = fx.deliver(id, &run);
+        // Behind others of a run it is copied with them: looking at each of a run of small ones would cost more than that.
+        let large = match run[0].message.body.len() >= LARGE_BODY_BYTES {
+            true => self.levels[level].large_body(run[0].seq),
+            false => None,
+        };
+        let taken = match large {
+            None => fx.deliver(id, &run),
+            Some(body) => {
+                run.truncate(1);
+                fx.deliver_large(id, &run[0], body)
+            }
+        };
         debug_assert!(taken <= run.len());
         let full = taken < run.len();
         let totals = &mut self.tally.totals().deliveries;

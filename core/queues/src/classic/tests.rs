@@ -23,13 +23,16 @@ use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, BodyBytes, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, HeldBody,
-    IncomingMessage, MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
+    IncomingMessage, LARGE_BODY_BYTES, LargeBody, MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun,
+    SharedBody,
 };
 
 /// Everything the machine asked for, and a log to recover from.
 #[derive(Default)]
 struct World {
     delivered: Vec<(u32, MessageSeq, bool, Vec<u8>)>,
+    /// Bodies that were lent.
+    lent: Vec<LargeBody>,
     /// Deliveries a consumer takes before it is full; none is no limit.
     room: Option<usize>,
     dead: Vec<(DeadReason, Vec<u8>)>,
@@ -67,6 +70,12 @@ impl Effects for World {
         }
         let log = |one: &Delivery<'_>| (consumer.token, one.seq, one.redelivered, one.message.body.to_vec());
         self.delivered.extend(run[..taken].iter().map(log));
+        taken
+    }
+    fn deliver_large(&mut self, consumer: ConsumerId, delivery: &Delivery<'_>, body: LargeBody) -> usize {
+        assert!(delivery.message.body == &body[..]);
+        let taken = self.deliver(consumer, std::slice::from_ref(delivery));
+        self.lent.extend((taken > 0).then_some(body));
         taken
     }
     fn got(&mut self, _: GetToken, message: Option<(Delivery<'_>, u64)>) {
@@ -465,6 +474,20 @@ fn large_messages_that_nobody_waits_for_are_on_disk_only_and_come_back_one_by_on
     assert_eq!((resident(&bench), bench.queue.stats(0).disk_bytes), (0, 0));
     bench.publish(&[message(&bodies[0])]);
     assert_eq!(bench.bodies().len(), 7, "a block that is all settled takes messages again");
+}
+
+#[test]
+fn large_bodies_are_lent_whatever_becomes_of_their_messages() {
+    let mut bench = Bench::new(durable());
+    let sizes = [10, LARGE_BODY_BYTES - 1, LARGE_BODY_BYTES, 10, 1 << 20, 3 << 20, 10, 20];
+    let bodies: Vec<Vec<u8>> = (0..).zip(sizes).map(|(number, size)| vec![number; size]).collect();
+    let lent: Vec<&Vec<u8>> = bodies.iter().filter(|body| body.len() >= LARGE_BODY_BYTES).collect();
+    bench.publish(&bodies.iter().map(|body| message(body)).collect::<Vec<_>>());
+    bench.consume(consumer(1, 1));
+    (0..sizes.len() as u64).for_each(|number| bench.settle(SettleHow::Ack, MessageSeq(number), 1));
+    assert!(bench.bodies().into_iter().eq(bodies.iter().map(|body| &body[..])));
+    assert_eq!(bench.queue.stats(0).unacked, 0);
+    assert!(bench.world.lent.iter().map(|body| &body[..]).eq(lent.into_iter().map(|body| &body[..])));
 }
 
 #[test]

@@ -219,6 +219,11 @@ impl Assembly {
         }
     }
 
+    /// The complete body, if its buffer would not be kept for the next one anyway.
+    pub(crate) fn take_large(&mut self) -> Option<Vec<u8>> {
+        (self.body.len() > BODY_BYTES_KEPT).then(|| std::mem::take(&mut self.body))
+    }
+
     /// The message is dealt with; its buffer becomes the connection's spare one, unless it is large.
     pub(crate) fn finish(&mut self, spare: &mut Vec<u8>) {
         let mut body = std::mem::take(&mut self.body);

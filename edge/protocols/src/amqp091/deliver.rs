@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use broker::{Delivery, GotMessage, PublishCounters, SessionHold, TrafficTotals};
+use broker::{Delivery, GotMessage, LargeBody, PublishCounters, SessionHold, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use wire::amqp091::methods::basic;
-use wire::amqp091::{DeliverRun, ShortStr, encode_get_ok};
+use wire::amqp091::{BodyFrames, DeliverRun, ShortStr, encode_deliver_head, encode_get_ok};
 
 use super::confirms::ConfirmProgress;
 use super::large::{LARGE_BYTES_MIN, LargeRoom, LargeShare};
 use super::unacked::{Entry, Unacked};
-use crate::outbox::{Outbox, Output};
+use crate::outbox::{LateBytes, Outbox, Output};
 
 /// Token of sources that are not consumers (basic.get).
 pub(crate) const NO_TOKEN: u32 = 0;
@@ -445,6 +445,16 @@ impl Deliveries {
     }
 }
 
+impl Source {
+    /// It was refused a delivery: to be resumed.
+    fn pause(&mut self, paused_tokens: &mut Vec<u32>) {
+        if !self.paused {
+            self.paused = true;
+            paused_tokens.push(self.token);
+        }
+    }
+}
+
 impl ChannelOutput {
     /// When something last came in or was written, milliseconds since 1970; 0 if that is yet to come.
     pub(crate) fn used_ms(&self) -> u64 {
@@ -457,6 +467,35 @@ impl ChannelOutput {
         totals += &self.counted;
         totals.confirmed = self.confirms.confirmed_count();
         totals
+    }
+
+    /// Deliveries from a source, whose number this is, were put into the output.
+    #[inline(always)]
+    fn note(
+        &mut self,
+        source: &mut Source,
+        index: u32,
+        taken: &[Delivery<'_>],
+        redelivered: u64,
+        delivered_ds: u32,
+    ) {
+        let (first_tag, count) = (self.latest_tag + 1, taken.len());
+        self.latest_tag += count as u64;
+        if source.ack_required {
+            source.outstanding += count as u32;
+            self.global_outstanding += count as u32;
+            self.unacked.extend(taken.iter().enumerate().map(|(nth, delivery)| Entry {
+                tag: first_tag + nth as u64,
+                seq: delivery.seq,
+                source: index,
+                delivered_ds,
+            }));
+        }
+        let counted = &mut self.counted.deliveries;
+        let delivered =
+            if source.ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack };
+        *delivered += count as u64;
+        counted.redelivered += redelivered;
     }
 
     #[inline]
@@ -485,6 +524,10 @@ pub(crate) struct DeliverySink {
 impl broker::ConsumerSink for DeliverySink {
     fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
         self.outbox.write(|output| self.deliver_run(output, token, run))
+    }
+
+    fn deliver_large(&self, token: u32, delivery: &Delivery<'_>, body: LargeBody) -> usize {
+        self.outbox.write(|output| usize::from(self.deliver_late(output, token, delivery, body)))
     }
 
     fn cancelled(&self, token: u32) {
@@ -523,10 +566,7 @@ impl DeliverySink {
                 || (body_bytes > LARGE_BYTES_MIN
                     && !self.large.claim(&mut side.large, body_bytes, &self.outbox))
             {
-                if !source.paused {
-                    source.paused = true;
-                    side.paused_tokens.push(token);
-                }
+                source.pause(&mut side.paused_tokens);
                 break;
             }
             let message = &delivery.message;
@@ -542,21 +582,7 @@ impl DeliverySink {
             taken += 1;
             redelivered += u64::from(delivery.redelivered);
         }
-        channel.latest_tag += taken as u64;
-        if ack_required {
-            source.outstanding += taken as u32;
-            channel.global_outstanding += taken as u32;
-            let delivered_ds = side.delivered_ds;
-            channel.unacked.extend(run[..taken].iter().enumerate().map(|(nth, delivery)| Entry {
-                tag: first_tag + nth as u64,
-                seq: delivery.seq,
-                source: index,
-                delivered_ds,
-            }));
-        }
-        let counted = &mut channel.counted.deliveries;
-        *(if ack_required { &mut counted.delivered } else { &mut counted.delivered_no_ack }) += taken as u64;
-        counted.redelivered += redelivered;
+        channel.note(source, index, &run[..taken], redelivered, side.delivered_ds);
         if taken > 0 && !channel.is_served {
             channel.is_served = true;
             side.served.push(source.channel);
@@ -564,6 +590,66 @@ impl DeliverySink {
         let delivered_bytes = bytes.len() - bytes_before;
         output.note_delivered(delivered_bytes);
         taken
+    }
+}
+
+impl DeliverySink {
+    /// Encodes one delivery but for its body, whose frames are made when the socket takes them. False when there is no room, or no prefetch.
+    fn deliver_late(
+        &self,
+        output: &mut Output<Deliveries>,
+        token: u32,
+        delivery: &Delivery<'_>,
+        body: LargeBody,
+    ) -> bool {
+        let (bytes, side, limit) = output.parts();
+        let Some(&index) = side.by_token.get(&token) else { return false };
+        let source = side.sources[index as usize].as_mut().expect("tokens lead to sources");
+        let Some(channel) = side.channels[usize::from(source.channel)].as_deref_mut() else { return false };
+        let has_room = bytes.len() < limit && channel.has_window(source.ack_required);
+        let is_granted = has_room
+            && (body.len() <= LARGE_BYTES_MIN || self.large.claim(&mut side.large, body.len(), &self.outbox));
+        if !is_granted {
+            source.pause(&mut side.paused_tokens);
+            return false;
+        }
+        let (message, bytes_before) = (&delivery.message, bytes.len());
+        encode_deliver_head(
+            bytes,
+            source.channel,
+            &source.tag,
+            channel.latest_tag + 1,
+            delivery.redelivered,
+            message.exchange,
+            message.routing_key,
+            message.properties,
+            body.len(),
+        );
+        let frames = LateBody(BodyFrames::new(source.channel, side.frame_size_max, body));
+        let delivered_bytes = bytes.len() - bytes_before + frames.bytes_left();
+        let (redelivered, run) = (u64::from(delivery.redelivered), std::slice::from_ref(delivery));
+        channel.note(source, index, run, redelivered, side.delivered_ds);
+        if !channel.is_served {
+            channel.is_served = true;
+            side.served.push(source.channel);
+        }
+        output.note_delivered(delivered_bytes);
+        output.add_late(Box::new(frames));
+        true
+    }
+}
+
+/// The frames of a body that is still where its queue had it.
+#[derive(Debug)]
+struct LateBody(BodyFrames<LargeBody>);
+
+impl LateBytes for LateBody {
+    fn bytes_left(&self) -> usize {
+        self.0.bytes_left()
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, bytes_max: usize) {
+        self.0.write(out, bytes_max);
     }
 }
 

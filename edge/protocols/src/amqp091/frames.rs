@@ -3,8 +3,10 @@
 //! Refuses to know what methods do. A message whose frames lie together in the read buffer is published from there;
 //! others go through the channel's assembly.
 
+use std::sync::Arc;
 use std::task::Waker;
 
+use broker::BodyBytes;
 use wire::amqp091::methods::{basic, channel};
 use wire::amqp091::{
     AlikePublishes, ContentHeader, FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Frame, Method,
@@ -12,7 +14,7 @@ use wire::amqp091::{
 };
 
 use super::channel::ChannelState;
-use super::content::{BODY_BYTES_KEPT, Content, PUBLISH, Progress};
+use super::content::{Assembly, BODY_BYTES_KEPT, Content, PUBLISH, Progress};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::running::Running;
 use crate::budget::{Claim, Overdrawn, Want};
@@ -219,7 +221,7 @@ impl Running {
             Progress::Gathered => None,
         };
         let mut assembly = std::mem::take(&mut channel.assembly);
-        let outcome = self.content(number, &assembly.content(in_frame));
+        let outcome = self.assembled(number, &mut assembly, in_frame);
         assembly.finish(&mut self.spare_body);
         if held > 0 {
             self.unfinished.give_back(held);
@@ -229,6 +231,20 @@ impl Running {
             channel.assembly = assembly;
         }
         outcome.map(|()| Taken::Frame)
+    }
+}
+
+impl Running {
+    /// A message that came in several frames. A large body is handed over as it was gathered.
+    fn assembled(&mut self, number: u16, assembly: &mut Assembly, in_frame: Option<&[u8]>) -> Outcome {
+        let Some(body) = assembly.take_large() else {
+            return self.content(number, &assembly.content(in_frame));
+        };
+        let body: BodyBytes = Arc::new(body.into());
+        self.publisher.lend_body(Some(body.clone()));
+        let outcome = self.content(number, &assembly.content(Some(&body)));
+        self.publisher.lend_body(None);
+        outcome
     }
 }
 

@@ -22,6 +22,10 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// A buffer with more capacity is not kept for long when less would do.
 const BUFFER_BYTES_KEPT: usize = 4 * BUFFER_BYTES;
 
+/// A buffer with more capacity, which mostly one large message has filled, is given up as soon as it is written: two of them, kept for the next such
+/// message, would be twice its size. What small messages fill between two syncs is below that.
+const BUFFER_BYTES_HUGE: usize = 16 << 20;
+
 /// Whether the log takes records.
 pub(super) enum Mode {
     Open,
@@ -136,6 +140,14 @@ impl Shared {
 
     pub(super) fn synced(&self) -> Position {
         Position(self.synced.load(Ordering::Acquire))
+    }
+
+    /// The writer's buffer is written: begins anew if it is huge.
+    pub(super) fn give_up_huge(&self, spare: &mut Vec<u8>) {
+        if spare.capacity() > BUFFER_BYTES_HUGE {
+            *spare = Vec::with_capacity(BUFFER_BYTES);
+            self.pending.lock().spare_capacity = spare.capacity();
+        }
     }
 
     /// A write has to be tried again: true when room was made for it. Else it is noted and told, once.

@@ -194,6 +194,7 @@ impl LogWriter {
                 if self.unwritten.take().is_some() {
                     self.shared.go_on();
                 }
+                self.shared.give_up_huge(&mut self.batch);
                 Step::Worked
             }
             (Err(failure), Task::Write(write)) if self.may_wait(&failure) => {

@@ -95,8 +95,12 @@ impl Client {
         let _is_stalled = self.session.poll_stalled(&mut context).is_pending();
         let before = self.output.len();
         let mut taken = Vec::new();
-        self.outbox.take(&mut taken);
-        self.output.append(&mut taken);
+        while {
+            self.outbox.take(&mut taken);
+            !taken.is_empty()
+        } {
+            self.output.append(&mut taken);
+        }
         self.session.bytes_sent(self.output.len() - before, NOW);
         self.session.output_drained();
     }

@@ -152,3 +152,26 @@ fn a_run_has_the_bytes_of_its_deliveries_one_by_one() {
         }
     }
 }
+
+#[test]
+fn a_delivery_in_pieces_has_the_bytes_of_one_at_once() {
+    let body: Vec<u8> = (0..=255).cycle().take(1000).collect();
+    for frame_size_max in [0, 9, 107, 108, 1007, 1008, 131_072] {
+        let mut whole = Vec::new();
+        encode_deliver(&mut whole, 7, b"ct", 9, true, b"ex", b"key", TRANSIENT, &body, frame_size_max);
+        for piece in [1, 7, 8, 9, 100, 999, 5000] {
+            let mut out = Vec::new();
+            encode_deliver_head(&mut out, 7, b"ct", 9, true, b"ex", b"key", TRANSIENT, body.len());
+            let mut frames = BodyFrames::new(7, frame_size_max, &body[..]);
+            while frames.bytes_left() > 0 {
+                let (before, left) = (out.len(), frames.bytes_left());
+                assert_eq!(before + left, whole.len());
+                frames.write(&mut out, piece);
+                let written = out.len() - before;
+                assert!(written > 0 && written <= piece + FRAME_OVERHEAD, "{written} for {piece}");
+                assert_eq!(frames.bytes_left(), left - written);
+            }
+            assert_eq!(out, whole, "frames of {frame_size_max} in pieces of {piece}");
+        }
+    }
+}

@@ -206,10 +206,16 @@ impl Client {
     /// Output to the client, without telling the session that it was written.
     fn read_output(&mut self) {
         let mut taken = Vec::new();
-        self.outbox.take(&mut taken);
-        self.output.extend_from_slice(&taken);
-        self.session.bytes_sent(taken.len(), self.now);
-        self.session.output_drained();
+        loop {
+            self.outbox.take(&mut taken);
+            let count = taken.len();
+            self.output.append(&mut taken);
+            self.session.bytes_sent(count, self.now);
+            self.session.output_drained();
+            if count == 0 {
+                return;
+            }
+        }
     }
 
     /// The next frame, when it is there.

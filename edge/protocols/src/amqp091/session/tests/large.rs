@@ -143,6 +143,74 @@ fn large_deliveries_without_room_wait_until_others_are_written() {
 }
 
 #[test]
+fn bodies_of_all_sizes_arrive_as_they_were_sent_and_in_order() {
+    const BUFFER: usize = 256 << 10;
+    let world = World::new();
+    let mut client = world.channel();
+    let queues = ["q", "two", "three"];
+    queues.iter().for_each(|queue| client.declare(queue));
+    client.method(
+        1,
+        exchange::Declare {
+            exchange: ShortStr::bounded(b"all"),
+            exchange_type: ShortStr::bounded(b"fanout"),
+            ..exchange::Declare::default()
+        },
+    );
+    client.wait("exchange.declare-ok");
+    for queue in &queues[1..] {
+        client.method(
+            1,
+            queue::Bind {
+                queue: ShortStr::bounded(queue.as_bytes()),
+                exchange: ShortStr::bounded(b"all"),
+                ..queue::Bind::default()
+            },
+        );
+        client.wait("queue.bind-ok");
+    }
+    let around = |bytes: usize| [bytes - 1, bytes, bytes + 1, 10];
+    let sizes = [131_064, BUFFER, 1 << 20, DELIVERY_BYTES].into_iter().flat_map(around);
+    let bodies: Vec<Vec<u8>> =
+        sizes.map(|size| (0..size).map(|at| (at * 7 + at / 253) as u8).collect()).collect();
+    for (body, to) in bodies.iter().flat_map(|body| [(body, ("", "q")), (body, ("all", ""))]) {
+        client.send(&message(1, to.0, to.1, body));
+    }
+    for (no_ack, queue) in [(true, "q"), (false, "two"), (true, "three")] {
+        let mut reader = world.channel();
+        reader.consume(queue, no_ack);
+        for body in &bodies {
+            let (tag, _, found) = reader.delivery();
+            assert!(found == *body, "{} and not {} bytes in {queue}", found.len(), body.len());
+            if !no_ack {
+                reader.ack(tag, false);
+            }
+        }
+    }
+    // And past the queue, to a consumer that waits for them.
+    let mut reader = world.channel();
+    reader.consume("q", true);
+    for body in &bodies {
+        client.publish(1, "q", body);
+        assert!(reader.delivery().2 == *body);
+    }
+}
+
+#[test]
+fn a_client_that_announces_much_and_sends_little_holds_what_it_sent() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(64 << 20);
+    let budget = world.settings.unfinished.clone();
+    let mut client = world.channel();
+    client.declare("q");
+    client.send(&begun(1, 15 << 20, 3 << 20));
+    let held = budget.held_bytes();
+    assert!((3 << 20..=6 << 20).contains(&held), "{held} bytes");
+    drop(client);
+    assert_eq!(budget.held_bytes(), 0);
+}
+
+#[test]
 fn who_does_not_read_what_others_wait_for_is_closed() {
     let mut world = World::new();
     large_messages(&mut world, 2);

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::{Clock, Disk, Memory, profile};
+use platform::{Clock, Disk, Memory, Monotonic, profile};
 
 use crate::announcements::events::Announcer;
 use crate::checkpointer::Checkpointer;
@@ -80,6 +80,7 @@ pub(crate) struct Sources {
     pub(crate) memory: Arc<dyn Memory>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) data_dir: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
     /// What is kept free on the disk, and for whom.
     pub(crate) room: RoomSizes,
 }
@@ -145,10 +146,10 @@ struct State {
     again_given: u64,
     /// Looks in a row at which such letters had left, and what will be written of them left nothing for others, up to [`HELD_LOOKS`].
     held_looks: u8,
-    /// Looks in a row at which letters waited, no room was left for them, and nobody settled anything.
-    still_looks: u16,
-    /// What was there to settle at the latest look, bytes.
-    settled_seen: u64,
+    /// Since when letters wait, no room is left for them, and nothing changes, or later, nobody settles anything.
+    still_since: Option<Monotonic>,
+    /// What was promised at the latest look.
+    seen: Promised,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
     stopping: bool,
@@ -184,8 +185,8 @@ impl Alarms {
             calm_looks: 0,
             again_given: 0,
             held_looks: 0,
-            still_looks: 0,
-            settled_seen: 0,
+            still_since: None,
+            seen: Promised::default(),
             failure: None,
             stopping: false,
         };
@@ -216,7 +217,8 @@ impl Alarms {
     pub(crate) fn without_sources() -> Arc<Alarms> {
         let memory = Arc::new(platform::SimMemory::new(0));
         let disk = Arc::new(platform::SimDisk::new());
-        let sources = Sources { memory, disk, data_dir: "/".into(), room: RoomSizes::default() };
+        let clock = Arc::new(platform::SimClock::new(0));
+        let sources = Sources { memory, disk, data_dir: "/".into(), clock, room: RoomSizes::default() };
         let limits = (MemoryLimit::Bytes(0), DiskLimit::Bytes(0));
         let told = (Arc::default(), Announcer::silent());
         Arc::new(Alarms::new(limits, sources, told, Checkpointer::default()))

@@ -172,6 +172,7 @@ fn alarms(
         memory: foundation.memory.clone(),
         disk: foundation.disk.clone(),
         data_dir: data_dir.to_owned(),
+        clock: foundation.clock.clone(),
         room: foundation.sizes.room,
     };
     let limits = (options.memory_limit, options.disk_limit);

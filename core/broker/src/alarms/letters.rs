@@ -4,7 +4,9 @@
 //! Refuses to know where letters go.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use platform::Monotonic;
 use queues::FirstToGo;
 
 use super::{Alarms, Raised, State};
@@ -18,8 +20,8 @@ const LETTERS_PART: u64 = 4;
 /// Other letters wait for those that die again so many looks at most while these leave: a message may go round for ever.
 pub(super) const HELD_LOOKS: u8 = 25;
 
-/// After so many looks without room for letters less is left to those who settle.
-pub(super) const STILL_LOOKS: u16 = 30;
+/// After so long without room for letters, in which nothing happens, less is left to those who settle.
+pub(super) const STILL: Duration = Duration::from_secs(30);
 
 /// A letter is written so often: into the log, and, where letters of several queues lie between each other there, with the next checkpoint
 /// once more.
@@ -109,8 +111,8 @@ impl Alarms {
             self.is_near_full() && (is_short || (state.are_letters_stuck && state.calm_looks < CALM_LOOKS));
     }
 
-    /// What is free beside what is kept for those who settle, and what waits to be written. Where that is nothing for long, and nobody
-    /// settles anything, less is kept for those who have little to settle: else all would wait for what nobody does.
+    /// What is free beside what is kept for those who settle, and what waits to be written. Where that is nothing for long, and nothing
+    /// happens, less is kept for those who have little to settle: else all would wait for what nobody does.
     fn beside_bytes(&self, state: &mut State, free: Option<u64>, promised: &Promised) -> u64 {
         let Some(free) = free else { return 0 };
         let taken = promised.waiting_bytes.saturating_add(self.moved_bytes.load(Ordering::Relaxed));
@@ -119,15 +121,17 @@ impl Alarms {
         let usual_bytes = beside_bytes(false);
         // Half of it for state records, and each letter is written twice.
         let is_enough = usual_bytes / (2 * LETTER_WRITES) >= self.sources.room.letters_bytes_min;
-        let seen_bytes = std::mem::replace(&mut state.settled_seen, promised.settled_bytes);
-        // Who settles makes room.
-        let is_settled = seen_bytes != promised.settled_bytes;
-        if is_enough || is_settled || !promised.do_letters_wait {
-            state.still_looks = 0;
+        let seen = std::mem::replace(&mut state.seen, *promised);
+        // Who settles makes room, and so may whatever else happens.
+        let is_settled = seen.settled_bytes != promised.settled_bytes;
+        let now = self.sources.clock.now();
+        let is_long = |since: Monotonic| now >= since.plus(STILL);
+        let is_still = state.still_since.is_some_and(is_long) || seen == *promised;
+        if is_enough || is_settled || !is_still || !promised.do_letters_wait {
+            state.still_since = None;
             return usual_bytes;
         }
-        state.still_looks = state.still_looks.saturating_add(1);
-        if state.still_looks < STILL_LOOKS {
+        if !is_long(*state.still_since.get_or_insert(now)) {
             return usual_bytes;
         }
         beside_bytes(true)

@@ -2,33 +2,35 @@
 
 use std::path::Path;
 
-use platform::{SimDisk, SimMemory};
+use platform::{SimClock, SimDisk, SimMemory};
 
-use super::letters::{CALM_LOOKS, HELD_LOOKS, STILL_LOOKS};
+use super::letters::{CALM_LOOKS, HELD_LOOKS, STILL};
 use super::*;
 
 const DIR: &str = "/data";
 
 struct World {
     memory: Arc<SimMemory>,
+    clock: Arc<SimClock>,
     disk: SimDisk,
     alarms: Alarms,
 }
 
 /// 1000 bytes of memory, 100 MB of disk; alarms above 600 used and below 50 MB free.
 fn world() -> World {
-    let (memory, disk) = (Arc::new(SimMemory::new(1000)), SimDisk::new());
+    let (memory, disk, clock) = (Arc::new(SimMemory::new(1000)), SimDisk::new(), Arc::new(SimClock::new(0)));
     disk.create_dir_all(Path::new(DIR)).unwrap();
     disk.set_space_bytes(Some(100_000_000));
     let sources = Sources {
         memory: memory.clone(),
         disk: Arc::new(disk.clone()),
         data_dir: DIR.into(),
+        clock: clock.clone(),
         room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(50_000_000));
     let alarms = Alarms::new(limits, sources, (Arc::default(), Announcer::silent()), Checkpointer::default());
-    World { memory, disk, alarms }
+    World { memory, clock, disk, alarms }
 }
 
 impl World {
@@ -225,6 +227,7 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
         memory: Arc::new(SimMemory::new(0)),
         disk: Arc::new(world.disk.clone()),
         data_dir: DIR.into(),
+        clock: Arc::new(SimClock::new(0)),
         room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(0));
@@ -250,6 +253,7 @@ fn what_cannot_be_measured_raises_nothing() {
         memory,
         disk: Arc::new(world.disk.clone()),
         data_dir: DIR.into(),
+        clock: Arc::new(SimClock::new(0)),
         room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(1));
@@ -343,7 +347,7 @@ fn letters_that_go_round_for_ever_leave_others_some_room_at_times() {
 #[test]
 fn where_letters_find_no_room_for_long_they_get_what_is_kept_for_those_who_have_nothing_to_settle() {
     let (world, promised) = short_world();
-    let looks = usize::from(STILL_LOOKS);
+    let looks = STILL.as_secs();
     let first_given = |settled_bytes: u64, do_letters_wait: bool| {
         *promised.lock() = Promised { waiting_bytes: u64::MAX, ..Promised::default() };
         world.look();
@@ -352,11 +356,12 @@ fn where_letters_find_no_room_for_long_they_get_what_is_kept_for_those_who_have_
         *promised.lock() = Promised { waiting_bytes, settled_bytes, do_letters_wait, ..Promised::default() };
         (1..=2 * looks).find(|_| {
             world.look();
+            world.clock.advance(Duration::from_secs(1));
             world.alarms.room_for_letters(true, || None) > 0
         })
     };
     assert_eq!(first_given(0, false), None, "nobody waits");
-    assert_eq!(first_given(0, true), Some(looks));
+    assert_eq!(first_given(0, true), Some(looks + 2));
     assert_eq!(first_given(u64::MAX, true), None, "it is for consumers");
 }
 

@@ -200,7 +200,8 @@ fn letters_leave_room_for_being_written_anew_where_they_lie_between_those_of_oth
         if let Ok(Some(got)) = call.try_take().expect("it is answered") {
             source.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
         }
-        if nth % 20 == 0 {
+        // For less time than letters wait before they get more.
+        if nth % 24 == 0 {
             small.clock.advance(Duration::from_secs(1));
             source.submit(Event::Tick);
         }

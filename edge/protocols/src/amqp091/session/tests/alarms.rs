@@ -216,8 +216,15 @@ fn full_disk(is_seen: bool) {
         std::thread::yield_now();
     }
     client.send(&persistent());
-    blocked(&mut client, "low on disk");
     // The first ones are there, or wait as well: the alarm may have been raised before they came.
+    let told = loop {
+        let got = client.frame();
+        if got.name() != "basic.ack" {
+            break got;
+        }
+    };
+    let Some(Method::ConnectionBlocked(told)) = told.method() else { panic!("{:?}", told.method()) };
+    assert_eq!(told.reason, "low on disk");
     assert!(other.ready("q") <= 4);
     other.method(1, durable("new"));
     let (code, text, _) = other.wait("connection.close").close();

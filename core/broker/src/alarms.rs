@@ -43,6 +43,10 @@ const NEAR_INTERVAL: Duration = Duration::from_millis(100);
 /// Memory is near its threshold from this part on that is missing: 1 / this.
 const NEAR_PART: u64 = 4;
 
+/// So long the disk counts as full after a write that can wait found no room: where it has free bytes but takes no more files nobody could tell
+/// otherwise.
+const FOUND_FULL: Duration = Duration::from_secs(10);
+
 /// How often the disk is looked at while dead letters wait for room on it.
 const LETTERS_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -146,6 +150,8 @@ struct State {
     again_given: u64,
     /// Looks in a row at which such letters had left, and what will be written of them left nothing for others, up to [`HELD_LOOKS`].
     held_looks: u8,
+    /// Until then the disk counts as full because a write found it so.
+    found_full_until: Monotonic,
     /// Since when letters wait, no room is left for them, and nothing changes, or later, nobody settles anything.
     still_since: Option<Monotonic>,
     /// What was promised at the latest look.
@@ -185,6 +191,7 @@ impl Alarms {
             calm_looks: 0,
             again_given: 0,
             held_looks: 0,
+            found_full_until: Monotonic::default(),
             still_since: None,
             seen: Promised::default(),
             failure: None,
@@ -438,17 +445,22 @@ impl Alarms {
             state.levels.disk_free_bytes = free;
             self.note_letters(state, free, promised);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
-            if state.logs_waiting == 0 && free.is_some_and(|free| free >= enough) && self.reserve.is_back() {
+            let has_room = free.is_some_and(|free| free >= enough) && self.reserve.is_back();
+            if state.logs_waiting == 0 && has_room && self.sources.clock.now() >= state.found_full_until {
                 (state.is_full, state.is_full_from_before) = (false, false);
                 self.reserve.full_no_more();
             }
         });
     }
 
-    /// A write found no room: the disk alarm goes on at once, until there is as much as after any full disk.
+    /// A write that can wait found no room: the disk alarm goes on at once, for [`FOUND_FULL`], until there is as much as after any full disk.
     pub(crate) fn disk_full(&self) {
         self.reserve.found_full();
-        self.change(|state| self.became_full(state));
+        let until = self.sources.clock.now().plus(FOUND_FULL);
+        self.change(|state| {
+            self.became_full(state);
+            state.found_full_until = until;
+        });
     }
 
     /// How much is left for letters is for the next look.
@@ -476,7 +488,7 @@ impl Alarms {
                 bytes,
                 "the disk is full: a part of the reserve on it is given up, so that consumers can make room"
             );
-            self.disk_full();
+            self.change(|state| self.became_full(state));
         }
         bytes > 0
     }

@@ -58,7 +58,7 @@ impl Drop for BodyBuffer {
 
 /// Bodies from so many bytes on are handed to who sends them as a [`LargeBody`], where that is possible: what a count costs is nothing beside
 /// what a copy does.
-pub const LARGE_BODY_BYTES: usize = 256 << 10;
+pub const LARGE_BODY_BYTES: usize = if cfg!(test) { 64 << 10 } else { 256 << 10 };
 
 /// A body that who sends it need not copy: its bytes stay in memory as long as somebody has this, whatever its queue does meanwhile.
 #[derive(Clone, Debug)]
@@ -76,6 +76,15 @@ impl LargeBody {
     /// Part of a block that takes no more messages.
     pub(crate) fn in_block(block: Arc<Vec<u8>>, range: Range<usize>) -> LargeBody {
         LargeBody(Owner::Block(block, range))
+    }
+
+    /// Bytes of memory that only this keeps: none while the queue has the block, which counts it, nor of a shared body, which is counted once.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        match &self.0 {
+            Owner::Block(block, _) if Arc::strong_count(block) == 1 => block.capacity(),
+            Owner::Block(..) | Owner::Shared(_) => 0,
+        }
     }
 }
 

@@ -35,6 +35,9 @@ pub trait LateBytes: Send + std::fmt::Debug {
     /// How many are left.
     fn bytes_left(&self) -> usize;
 
+    /// Bytes of memory that are kept for them, and counted nowhere else.
+    fn held_bytes(&self) -> usize;
+
     /// Appends the next ones, about `bytes_max` at most.
     fn write(&mut self, out: &mut Vec<u8>, bytes_max: usize);
 }
@@ -262,10 +265,11 @@ impl<S> Output<S> {
             && self.replied_bytes() - self.replied_before >= OUTPUT_BYTES_MAX as u64
     }
 
-    /// Bytes of memory for them, late ones as if they were there.
+    /// Bytes of memory for them; of late ones what nobody else counts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.late_bytes + self.in_flight_bytes
+        let late_bytes: usize = self.late.iter().map(|late| late.source.held_bytes()).sum();
+        self.bytes.capacity() + late_bytes + self.in_flight_bytes
     }
 }
 
@@ -282,6 +286,9 @@ mod tests {
     impl LateBytes for Sevens {
         fn bytes_left(&self) -> usize {
             self.0
+        }
+        fn held_bytes(&self) -> usize {
+            0
         }
         fn write(&mut self, out: &mut Vec<u8>, bytes_max: usize) {
             let bytes = self.0.min(bytes_max);

@@ -153,6 +153,12 @@ impl<B: Deref<Target = [u8]>> BodyFrames<B> {
         }
     }
 
+    /// What it is made of.
+    #[must_use]
+    pub fn body(&self) -> &B {
+        &self.body
+    }
+
     /// Bytes that are still to be written, frames included.
     #[must_use]
     pub fn bytes_left(&self) -> usize {

@@ -157,8 +157,10 @@ impl Reserve {
     pub(super) fn spare_bytes(&self, free_bytes: u64, settled_bytes: u64, is_last: bool) -> u64 {
         let held = self.held.lock();
         let most = (held.whole_bytes / SETTLED_PART).max(held.sizes.room_bytes_min);
-        let least = if is_last { most / LAST_PART } else { most / 3 * 2 };
-        let kept = settled_bytes.clamp(least, most);
+        let usual = settled_bytes.clamp(most / 3 * 2, most);
+        // Nobody can write to the part that is never given up.
+        let last = held.bytes.min(held.sizes.kept_bytes) + settled_bytes.clamp(most / LAST_PART, most);
+        let kept = if is_last { usual.min(last) } else { usual };
         free_bytes.saturating_add(held.bytes).saturating_sub(kept)
     }
 
@@ -528,7 +530,7 @@ mod tests {
         assert!((11 * MB / 4..3 * MB).contains(&of_others[0]), "{of_others:?}");
         let at_last = [0, 3 * MB, 4 * MB].map(|settled| other.spare_bytes(4 * MB, settled, true));
         assert!(
-            at_last[0] > 4 * MB && at_last[1..] == of_others[1..],
+            at_last[0] > of_others[0] + MB && at_last[1..] == of_others[1..],
             "what they have is left to them: {at_last:?}"
         );
     }

@@ -136,6 +136,7 @@ fn a_full_disk_raises_at_once_and_clears_only_when_there_is_room_and_nobody_wait
     assert_eq!(world.look(), "");
     world.alarms.disk_full();
     assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
+    world.clock.advance(FOUND_FULL);
     assert_eq!(world.look(), "");
 }
 
@@ -152,6 +153,8 @@ fn what_could_wait_and_found_no_room_keeps_the_alarm_on_until_there_is_some() {
     }
     assert!(world.alarms.reserve.given_bytes_max() > 0, "nothing of it is given up");
     world.disk.set_space_bytes(Some(38_000_000));
+    assert_eq!(world.look(), "low on disk", "a disk that takes no more files has room, too");
+    world.clock.advance(FOUND_FULL);
     assert_eq!(world.look(), "");
 }
 
@@ -227,7 +230,7 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
         memory: Arc::new(SimMemory::new(0)),
         disk: Arc::new(world.disk.clone()),
         data_dir: DIR.into(),
-        clock: Arc::new(SimClock::new(0)),
+        clock: world.clock.clone(),
         room: RoomSizes::default(),
     };
     let limits = (MemoryLimit::Fraction(0.6), DiskLimit::Bytes(0));
@@ -239,6 +242,7 @@ fn a_life_that_begins_on_a_full_disk_knows_it() {
     assert!(next.raised().has(Raised::DISK_FULL), "10 MB beside the reserve are too few");
     next.disk_full();
     assert!(next.check_durable().is_err());
+    world.clock.advance(FOUND_FULL);
     world.disk.set_space_bytes(Some(34_375_000));
     next.look();
     assert_eq!(next.raised(), Raised::default());

@@ -14,8 +14,8 @@ use super::{Classic, Holes, Recovering};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
     BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken, HeldBody,
-    IncomingMessage, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow, OwnBytes, QueueConfig,
-    SettleHow, SettleRun, SharedBody, Spread, WeakBody,
+    IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow, OwnBytes,
+    QueueConfig, SettleHow, SettleRun, SharedBody, Spread, WeakBody,
 };
 
 /// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
@@ -443,7 +443,8 @@ impl History {
         let mut bodies = Vec::new();
         let mut facts: Vec<((bool, u8, Option<u64>), Option<HeldBody>, bool)> = Vec::new();
         for _ in 0..count {
-            let size = 4 + self.dice.pick(&[0, 10, 1000, 3000, 3000, 20_000]);
+            let usual = self.dice.pick(&[0, 10, 1000, 3000, 3000, 20_000]);
+            let size = 4 + if self.dice.one_in(25) { LARGE_BODY_BYTES } else { usual };
             let mut body = vec![7; size];
             body[..4].copy_from_slice(&self.next_id.to_be_bytes());
             let is_shared = size > 1000 && self.dice.one_in(2);

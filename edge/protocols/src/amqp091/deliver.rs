@@ -648,6 +648,10 @@ impl LateBytes for LateBody {
         self.0.bytes_left()
     }
 
+    fn held_bytes(&self) -> usize {
+        self.0.body().own_bytes()
+    }
+
     fn write(&mut self, out: &mut Vec<u8>, bytes_max: usize) {
         self.0.write(out, bytes_max);
     }

@@ -21,12 +21,15 @@ pub(crate) struct AddedAlike {
 
 impl Block {
     /// Adds messages that differ from its latest, whose body is its own, in their bodies only: as many as it takes until it has
-    /// `bytes_max` bytes.
+    /// `bytes_max` bytes; none when it is closed.
     pub(crate) fn push_alike<'a>(
         &mut self,
         mut bodies: impl Iterator<Item = &'a [u8]>,
         bytes_max: usize,
     ) -> AddedAlike {
+        if !self.is_open(bytes_max) {
+            return AddedAlike::default();
+        }
         let room = bytes_max.saturating_sub(self.shared().map_or(0, BlockBodies::added_bytes));
         let latest = self.end() - 1;
         let (is_persistent, has_persistent) = (self.is_persistent(latest), self.persistent > 0);

@@ -34,7 +34,7 @@ impl History {
             assert_eq!(waiting, None, "nobody waits beside a ready message");
         }
         let stats = self.queue.stats(0);
-        let read_ahead = (u64::from(referee.config.max_priority) + 1) * 6 * 100_000;
+        let read_ahead = (u64::from(referee.config.max_priority) + 1) * 6 * 150_000;
         let bound = referee.config.memory_bytes_max as u64 + read_ahead;
         assert!(stats.memory_bytes < bound, "{} bytes in memory", stats.memory_bytes);
     }

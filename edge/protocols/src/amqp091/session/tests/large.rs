@@ -197,6 +197,25 @@ fn bodies_of_all_sizes_arrive_as_they_were_sent_and_in_order() {
 }
 
 #[test]
+fn small_bodies_follow_large_ones_that_are_like_them() {
+    let world = World::new();
+    let (mut client, mut reader) = (world.channel(), world.channel());
+    client.declare("q");
+    let sizes = [300 << 10, 10, (256 << 10) - 1, 256 << 10, 0, (256 << 10) + 1, 1 << 20, 1 << 20, 1];
+    let bodies: Vec<Vec<u8>> = (0..).zip(sizes).map(|(nth, size)| vec![nth; size]).collect();
+    let mut all = Vec::new();
+    for body in &bodies {
+        encode_publish(&mut all, 1, b"", b"q", false, &[0x10, 0, 2], body, 131_072);
+    }
+    client.send(&all);
+    assert_eq!(client.ready("q"), bodies.len() as u32);
+    reader.consume("q", false);
+    for body in &bodies {
+        assert!(reader.delivery().2 == *body, "{} bytes", body.len());
+    }
+}
+
+#[test]
 fn a_client_that_announces_much_and_sends_little_holds_what_it_sent() {
     let mut world = World::new();
     world.settings.unfinished = Budget::new(64 << 20);

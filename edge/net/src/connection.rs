@@ -137,7 +137,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             match self.session.state() {
                 State::Closed => return Poll::Ready(Ok(())),
                 State::Draining if self.output_is_empty() => return self.poll_end(cx),
-                State::Draining => return Poll::Pending,
+                State::Draining => {
+                    self.write_on(cx, wrote);
+                    return Poll::Pending;
+                }
                 State::Running => {}
             }
             let crowded = self.outbox.is_full();
@@ -147,6 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     if self.session.is_stalled() && self.session.poll_stalled(cx).is_ready() {
                         continue;
                     }
+                    self.write_on(cx, wrote);
                     return Poll::Pending;
                 }
                 continue;
@@ -224,7 +228,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.output.is_empty() && self.outbox.pending_bytes() == 0
     }
 
-    /// Writes until the outbox is empty or the socket is full; pending when the socket is full.
+    /// A socket that has taken all that it was offered says nothing when it takes more: whoever has more and is about to wait takes another turn.
+    fn write_on(&self, cx: &mut Context<'_>, wrote: Poll<()>) {
+        if wrote.is_ready() && !self.output_is_empty() {
+            turns::again(cx);
+        }
+    }
+
+    /// Writes until the outbox is empty, the socket is full, or it was written so often; pending when the socket is full.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         for _ in 0..WRITES_MAX {
             if self.output.is_empty() {

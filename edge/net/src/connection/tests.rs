@@ -3,9 +3,9 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use broker::{Broker, BrokerOptions};
@@ -16,7 +16,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use wire::amqp091::methods::{basic, channel, connection, queue};
-use wire::amqp091::{FRAME_HEARTBEAT, Method, PROTOCOL_HEADER, ShortStr};
+use wire::amqp091::{
+    FRAME_BODY, FRAME_HEARTBEAT, FRAME_METHOD, Method, PROTOCOL_HEADER, ShortStr, encode_publish,
+};
 
 use super::{now_of, serve};
 
@@ -37,10 +39,32 @@ impl Clock for TokioClock {
     }
 }
 
-/// A server's end of a connection that counts its writes.
+/// A server's end of a connection that counts its writes, and takes none while it is shut.
 struct Counted {
     stream: DuplexStream,
     writes: Arc<AtomicUsize>,
+    shut: Arc<Shut>,
+}
+
+/// Whether nothing may be written, and who waits for that to end.
+#[derive(Default)]
+struct Shut(Mutex<(bool, Option<Waker>)>);
+
+impl Shut {
+    fn set(&self, is_shut: bool) {
+        let mut state = self.0.lock().unwrap();
+        state.0 = is_shut;
+        state.1.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock().unwrap();
+        if state.0 {
+            state.1 = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
 }
 
 impl AsyncRead for Counted {
@@ -55,6 +79,7 @@ impl AsyncRead for Counted {
 
 impl AsyncWrite for Counted {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.shut.poll(cx));
         self.writes.fetch_add(1, Ordering::Relaxed);
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -75,22 +100,32 @@ struct Client {
     broker: Broker,
     /// How often the server has written.
     writes: Arc<AtomicUsize>,
+    shut: Arc<Shut>,
     folder: Arc<tempfile::TempDir>,
 }
 
 impl Client {
     fn connect() -> Client {
+        Client::over(PIPE_BYTES)
+    }
+
+    /// Over a pipe that holds so much.
+    fn over(pipe_bytes: usize) -> Client {
         let folder = Arc::new(tempfile::tempdir().expect("a folder"));
         let options = BrokerOptions { fsync: false, ..BrokerOptions::default() };
         let broker = Broker::open(folder.path(), options).expect("a folder of its own");
-        Client::of(broker, folder)
+        Client::begin(broker, folder, pipe_bytes)
     }
 
     /// One more of the same broker.
     fn of(broker: Broker, folder: Arc<tempfile::TempDir>) -> Client {
-        let (stream, server) = tokio::io::duplex(PIPE_BYTES);
-        let writes = Arc::new(AtomicUsize::new(0));
-        let server = Counted { stream: server, writes: writes.clone() };
+        Client::begin(broker, folder, PIPE_BYTES)
+    }
+
+    fn begin(broker: Broker, folder: Arc<tempfile::TempDir>, pipe_bytes: usize) -> Client {
+        let (stream, server) = tokio::io::duplex(pipe_bytes);
+        let (writes, shut) = (Arc::new(AtomicUsize::new(0)), Arc::new(Shut::default()));
+        let server = Counted { stream: server, writes: writes.clone(), shut: shut.clone() };
         let started = Instant::now();
         let clock: Arc<dyn Clock> = Arc::new(TokioClock(started));
         let loopback = ([127, 0, 0, 1], 5672).into();
@@ -98,7 +133,7 @@ impl Client {
         let session = Session::new(broker.clone(), Arc::new(Settings::default()), peer, now_of(&*clock));
         let outbox = session.outbox();
         let served = tokio::spawn(serve(server, session, clock));
-        Client { stream, served, outbox, started, broker, writes, folder }
+        Client { stream, served, outbox, started, broker, writes, shut, folder }
     }
 
     async fn opened(heartbeat: u16) -> Client {
@@ -266,6 +301,46 @@ async fn a_client_that_does_not_read_is_not_read_from_and_costs_a_bounded_outbox
     assert!(answers.chunks(answer.len()).all(|one| one == answer));
     drop((reader, writing.await.expect("it wrote all")));
     client.served.await.expect("no panic");
+    client.broker.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_delivery_comes_whole_though_the_client_has_closed_and_the_socket_takes_all_it_is_given() {
+    const BODY_BYTES: usize = 15 << 20;
+    let mut client = Client::over(2 * BODY_BYTES).open(0).await;
+    client.open_channel().await;
+    let queue = ShortStr::bounded(b"q");
+    client.send(1, &[queue::Declare { queue, ..queue::Declare::default() }.into()]).await;
+    client.expect("queue.declare-ok").await;
+    let mut publish = Vec::new();
+    encode_publish(&mut publish, 1, b"", b"q", false, &[0, 0], &vec![7; BODY_BYTES], 131_072);
+    client.stream.write_all(&publish).await.expect("it reads");
+    client.shut.set(true);
+    client.send(1, &[basic::Consume { queue, ..basic::Consume::default() }.into()]).await;
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while client.outbox.pending_bytes() < BODY_BYTES {
+        assert!(std::time::Instant::now() < until, "{} bytes wait", client.outbox.pending_bytes());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    client.send(0, &[connection::Close::default().into()]).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    client.shut.set(false);
+    let before_ms = client.started.elapsed().as_millis();
+    let mut body_bytes = 0;
+    let last = loop {
+        let (kind, payload) = client.frame().await.expect("the server says its last word");
+        match (kind, Method::decode(&payload)) {
+            (FRAME_METHOD, Ok(Method::ConnectionCloseOk(_))) => break kind,
+            (FRAME_BODY, _) => body_bytes += payload.len(),
+            _ => {}
+        }
+    };
+    assert_eq!((last, body_bytes), (FRAME_METHOD, BODY_BYTES));
+    let took_ms = client.started.elapsed().as_millis() - before_ms;
+    assert!(took_ms < 5, "nobody waited for a timer: {took_ms} ms");
+    drop(client.stream);
     client.broker.shutdown();
 }
 

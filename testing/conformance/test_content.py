@@ -1,5 +1,7 @@
 """B113, B114: bodies of every size and headers of every type, byte for byte."""
 
+import random
+
 import pytest
 
 import client
@@ -71,6 +73,45 @@ def test_large_bodies_of_many_channels_do_not_mix(conn, ch):
         for channel in channels:
             seen.append(channel.deliver().body)
     assert sorted(seen) == [bytes([number]) * 300_000 for number in range(12)]
+
+
+SIZES = [0, 1, 10, 1000, 1000, FULL, 250_000, (256 << 10) - 1, 256 << 10, (256 << 10) + 1, 300_000, 1 << 20, (1 << 20) + 1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("queues", [1, 3])
+def test_bodies_of_all_sizes_follow_each_other(ch, ch2, seed, queues):
+    dice = random.Random(seed)
+    exchange = ch.exchange("fanout")
+    names = [ch.queue(durable=True) for _ in range(queues)]
+    for name in names:
+        ch.bind(name, exchange)
+    bodies = [bytes([number]) * dice.choice(SIZES) for number in range(40)]
+    mode = 2
+    ch.call("confirm.select")
+    for body in bodies[:20]:
+        # Mostly like the one before, as clients send them.
+        mode = mode if dice.random() < 0.8 else 3 - mode
+        ch.publish(exchange, "", body, delivery_mode=mode)
+    ch.confirms(20)
+    ch2.qos(dice.choice([0, 1, 3]))
+    ch2.consume(names[0], no_ack=seed == 3)
+    for number, body in enumerate(bodies[20:]):
+        ch.publish(exchange, "", body, delivery_mode=mode)
+        # Some are there before they are consumed, others are not.
+        if number % 3 == 0:
+            event = ch2.deliver()
+            assert event.body == bodies[number // 3]
+            if seed != 3:
+                ch2.ack(event.delivery_tag)
+    for body in bodies[7:]:
+        event = ch2.deliver()
+        assert event.body == body
+        if seed != 3:
+            ch2.ack(event.delivery_tag)
+    for name in names[1:]:
+        for body in bodies:
+            assert ch.get(name, no_ack=True).body == body
 
 
 # ------------------------------------------------------------------------------------------ properties

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -12,7 +12,7 @@ use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange,
 use management::profile::Continuous;
 use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
-use platform::profile::HUGE_BYTES_MIN;
+use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
 use platform::{Clock, Random, RealClock, RealRandom};
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
 use shovel::Shovels;
@@ -34,7 +34,6 @@ const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let _pid_file = PidFile::write_if_wanted()?;
     platform::memory::merge_freed_at_once();
-    platform::memory::map_large_pieces(LARGE_BYTES_USUAL);
     tracing::info!(limit = platform::open_files::allow_most(), "open files, connections included");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -298,7 +297,8 @@ const LITTLE_MEMORY_BYTES: u64 = 1 << 30;
 /// time.
 const LARGE_BYTES: u32 = 512 << 10;
 
-/// The same while there is enough: those that the allocator asks huge pages for. What huge pages were once asked for must not be left to small pieces.
+/// The same while there is enough, from when there was little, or a piece as large: those that the allocator asks huge pages for, which must not
+/// be left to small pieces.
 const LARGE_BYTES_USUAL: u32 = HUGE_BYTES_MIN as u32;
 
 fn broker_options(options: &Options) -> BrokerOptions {
@@ -377,11 +377,17 @@ fn share_memory(broker: &Broker, settings: &Settings) {
     const BYTES_MIN: u64 = 16 << 20;
     const BYTES_MAX: u64 = 1 << 30;
     let budgets = [settings.unfinished.clone(), settings.large_deliveries.clone()];
-    let has_little = AtomicBool::new(false);
+    let set_bytes = AtomicU32::new(0);
     broker.alarms().follow_memory_limit(move |limit_bytes| {
-        let has_little_now = limit_bytes < LITTLE_MEMORY_BYTES;
-        if has_little.swap(has_little_now, Ordering::Relaxed) != has_little_now {
-            platform::memory::map_large_pieces(if has_little_now { LARGE_BYTES } else { LARGE_BYTES_USUAL });
+        let set = set_bytes.load(Ordering::Relaxed);
+        let wanted = match limit_bytes < LITTLE_MEMORY_BYTES {
+            true => LARGE_BYTES,
+            false if set > 0 || has_huge_pieces() => LARGE_BYTES_USUAL,
+            false => 0,
+        };
+        if wanted != set {
+            set_bytes.store(wanted, Ordering::Relaxed);
+            platform::memory::map_large_pieces(wanted);
         }
         let bytes_max = (limit_bytes / 4).clamp(BYTES_MIN, BYTES_MAX);
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);

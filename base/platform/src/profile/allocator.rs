@@ -2,13 +2,22 @@
 //! of the looks.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::heap::{note_allocated, note_freed};
 
 /// Pieces of at least so many bytes are to be in huge pages: bodies of messages, and buffers that such have made large. With pages of 4 KiB more than half
 /// of the processor time for a message of 64 MiB went into page faults. Smaller pieces stay in the pages that the system takes by itself: what is
 /// rounded up to 2 MiB would be felt there.
-pub const HUGE_BYTES_MIN: usize = 4 << 20;
+pub const HUGE_BYTES_MIN: usize = 8 << 20;
+
+static HAS_HUGE_PIECES: AtomicBool = AtomicBool::new(false);
+
+/// Whether huge pages were ever asked for.
+#[must_use]
+pub fn has_huge_pieces() -> bool {
+    HAS_HUGE_PIECES.load(Ordering::Relaxed)
+}
 
 /// Asks the system for huge pages for a piece, as far as such fit into it; what it says to that does not matter. Whole pages of the piece's mapping,
 /// which is not to fall in parts: then it could not grow where it is.
@@ -18,6 +27,7 @@ fn prefer_huge_pages(pointer: *mut u8, bytes: usize) {
     if pointer.is_null() {
         return;
     }
+    HAS_HUGE_PIECES.store(true, Ordering::Relaxed);
     let page_bytes = rustix::param::page_size();
     let before = pointer.addr() % page_bytes;
     let all_bytes = (before + bytes).next_multiple_of(page_bytes);
@@ -112,6 +122,7 @@ mod tests {
         unsafe {
             let piece = WatchedAllocator.alloc(layout(before));
             assert!(flags_of(piece.addr() + HUGE_BYTES_MIN / 2).contains(" hg "), "asked for");
+            assert!(has_huge_pieces());
             piece.write_bytes(7, before);
             let grown = WatchedAllocator.realloc(piece, layout(before), after);
             assert!(std::slice::from_raw_parts(grown, before).iter().all(|byte| *byte == 7));

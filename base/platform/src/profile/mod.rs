@@ -15,7 +15,7 @@ mod signal;
 mod stack;
 mod waiting;
 
-pub use allocator::{HUGE_BYTES_MIN, WatchedAllocator};
+pub use allocator::{HUGE_BYTES_MIN, WatchedAllocator, has_huge_pieces};
 pub use faults::{FAULTS_EVERY_MAX, FaultWatch};
 pub use heap::{
     Allocation, HeapMark, INTERVAL_BYTES, heap, heap_mark, is_heap_watched, start_heap, stop_heap,

@@ -70,6 +70,23 @@ fn end_head(out: &mut Vec<u8>, channel: u16, properties_raw: &[u8], body_bytes: 
     out.push(FRAME_END);
 }
 
+/// Appends the fields of `basic.deliver`.
+#[inline(always)]
+fn write_deliver(
+    out: &mut Vec<u8>,
+    consumer_tag: &[u8],
+    delivery_tag: u64,
+    redelivered: bool,
+    exchange: &[u8],
+    routing_key: &[u8],
+) {
+    ShortStr::bounded(consumer_tag).write(out);
+    let [a, b, c, d, e, f, g, h] = delivery_tag.to_be_bytes();
+    out.extend_from_slice(&[a, b, c, d, e, f, g, h, u8::from(redelivered)]);
+    ShortStr::bounded(exchange).write(out);
+    ShortStr::bounded(routing_key).write(out);
+}
+
 /// Appends `basic.deliver`, its content header and as many body frames as needed.
 ///
 /// `properties_raw` are the property flags and list as received. `frame_size_max` is the negotiated `frame_max`:
@@ -94,11 +111,7 @@ pub fn encode_deliver(
     let fields_bytes = 12 + consumer_tag.len() + exchange.len() + routing_key.len();
     let link = (channel, frame_size_max);
     begin_content(out, link, (basic::Deliver::KEY, fields_bytes), properties_raw, body);
-    ShortStr::bounded(consumer_tag).write(out);
-    let [a, b, c, d, e, f, g, h] = delivery_tag.to_be_bytes();
-    out.extend_from_slice(&[a, b, c, d, e, f, g, h, u8::from(redelivered)]);
-    ShortStr::bounded(exchange).write(out);
-    ShortStr::bounded(routing_key).write(out);
+    write_deliver(out, consumer_tag, delivery_tag, redelivered, exchange, routing_key);
     end_content(out, link, properties_raw, body);
 }
 
@@ -120,11 +133,7 @@ pub fn encode_deliver_head(
 ) {
     let fields_bytes = 12 + consumer_tag.len() + exchange.len() + routing_key.len();
     begin_content(out, (channel, 0), (basic::Deliver::KEY, fields_bytes), properties_raw, &[]);
-    ShortStr::bounded(consumer_tag).write(out);
-    out.extend_from_slice(&delivery_tag.to_be_bytes());
-    out.push(u8::from(redelivered));
-    ShortStr::bounded(exchange).write(out);
-    ShortStr::bounded(routing_key).write(out);
+    write_deliver(out, consumer_tag, delivery_tag, redelivered, exchange, routing_key);
     end_head(out, channel, properties_raw, body_bytes);
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use queues::{
-    BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone, GotMessage, HeldBody,
-    Holes, LargeBody, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind, SettleRun, SettledRun,
-    SharedBody, Spread,
+    BlockBytes, BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone,
+    GotMessage, HeldBody, Holes, LargeBody, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind,
+    SettleRun, SettledRun, SharedBody, Spread,
 };
 use smallvec::SmallVec;
 
@@ -124,6 +124,12 @@ impl CellEffects<'_> {
         }
         self.gathers.push(gather);
     }
+
+    fn note_appended(&mut self, record: Range<u64>) -> Range<u64> {
+        self.queue.appended(record.end);
+        self.aftermath.note_appended(&record);
+        record
+    }
 }
 
 impl Effects for CellEffects<'_> {
@@ -173,9 +179,12 @@ impl Effects for CellEffects<'_> {
             "a fault of a test"
         );
         let record = self.queue.services().append(self.queue.id, kind, write);
-        self.queue.appended(record.end);
-        self.aftermath.note_appended(&record);
-        record
+        self.note_appended(record)
+    }
+
+    fn append_lent(&mut self, kind: RecordKind, head: &[u8], tail: BlockBytes) -> Range<u64> {
+        let record = self.queue.services().append_lent(self.queue.id, kind, head, tail);
+        self.note_appended(record)
     }
 
     fn log_body(&mut self, held: &HeldBody) {
@@ -206,7 +215,7 @@ impl Effects for CellEffects<'_> {
         self.queue.is_short_of_room()
     }
 
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
+    fn write_block(&mut self, token: BlockToken, bytes: BlockBytes) {
         self.queue.disk_asked();
         self.queue.services().write_block(self.queue, token, bytes);
     }

@@ -86,7 +86,7 @@ pub use vhost::Vhost;
 
 // What sessions need from the layers below, under one roof.
 pub use queues::{
-    ArgumentError, ArgumentReason, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Delivery,
+    ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Delivery,
     DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, LargeBody, MessageSeq, MessageView,
     QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
 };

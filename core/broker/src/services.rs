@@ -12,10 +12,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use commitlog::{Log, Position, SegmentIo};
+use commitlog::{LentBytes, Log, Position, SegmentIo};
 use parking_lot::Mutex;
 use platform::{Clock, Random};
-use queues::{BlockPlace, BlockToken, BodyBytes, FirstToGo, Gone, HeldBody, Holes, RecordKind};
+use queues::{BlockBytes, BlockPlace, BlockToken, BodyBytes, FirstToGo, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
 use crate::alarms::{Alarms, Promised, Raised};
@@ -173,7 +173,20 @@ impl Services {
             RecordKind::Settle => self.log.append_unawaited(queue.0, kind as u8, measured),
             _ => self.log.append(queue.0, kind as u8, measured),
         };
-        if end == Position::NEVER { end.0..end.0 } else { end.0 - bytes as u64..end.0 }
+        range_of(end, bytes)
+    }
+
+    /// As [`Self::append`], of a record that is not copied but for its head.
+    pub(crate) fn append_lent(
+        &self,
+        queue: QueueId,
+        kind: RecordKind,
+        head: &[u8],
+        tail: BlockBytes,
+    ) -> Range<u64> {
+        let bytes = commitlog::RECORD_HEADER_BYTES + head.len() + tail.len();
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(head);
+        range_of(self.log.append_lent(queue.0, kind as u8, write, Arc::new(LentBlock(tail))), bytes)
     }
 
     /// Tells the channels of a batch as soon as what it logged is durable.
@@ -352,8 +365,8 @@ impl Services {
         self.departing.lock().values().cloned().collect()
     }
 
-    pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: Arc<Vec<u8>>) {
-        self.segments.submit_write_as(queue.id.0, token.0, SharedBlock(bytes), queues::pack_block);
+    pub(crate) fn write_block(&self, queue: &Arc<Queue>, token: BlockToken, bytes: BlockBytes) {
+        self.segments.submit_write_as(queue.id.0, token.0, bytes, queues::pack_block);
     }
 
     pub(crate) fn read_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
@@ -463,12 +476,21 @@ fn location(place: BlockPlace) -> commitlog::BlockLocation {
     commitlog::BlockLocation { segment: place.segment, offset, len: place.bytes }
 }
 
-/// Bytes that others keep until they are written.
-struct SharedBlock(Arc<Vec<u8>>);
+/// Where a record lies that ends here, with its header so many bytes before.
+fn range_of(end: Position, bytes: usize) -> Range<u64> {
+    if end == Position::NEVER { end.0..end.0 } else { end.0 - bytes as u64..end.0 }
+}
 
-impl AsRef<[u8]> for SharedBlock {
-    fn as_ref(&self) -> &[u8] {
+/// A block that its queue has until the log has written it, or longer.
+struct LentBlock(BlockBytes);
+
+impl LentBytes for LentBlock {
+    fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    fn own_bytes(&self) -> usize {
+        self.0.own_bytes()
     }
 }
 

@@ -13,11 +13,35 @@ pub type BodyBytes = Arc<BodyBuffer>;
 /// Bytes that may be counted as long as they are in memory.
 #[derive(Debug)]
 pub struct BodyBuffer {
-    bytes: Vec<u8>,
-    counter: OnceLock<Arc<AtomicU64>>,
+    memory: Vec<u8>,
+    /// So many bytes before the body mean nothing.
+    start: usize,
+    count: OnceLock<Count>,
+}
+
+/// Part of a sum.
+#[derive(Debug)]
+struct Count {
+    counter: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl BodyBuffer {
+    /// What follows the first `start` bytes, which leave room for what a queue stores before a body.
+    ///
+    /// # Panics
+    /// When there are fewer bytes.
+    pub fn behind(memory: Vec<u8>, start: usize) -> BodyBuffer {
+        assert!(start <= memory.len(), "the room is before the body");
+        BodyBuffer { memory, start, count: OnceLock::new() }
+    }
+
     /// Adds its length to `counter` while it lives.
     pub fn counted(bytes: Vec<u8>, counter: Arc<AtomicU64>) -> BodyBuffer {
         let buffer = BodyBuffer::from(bytes);
@@ -27,16 +51,29 @@ impl BodyBuffer {
 
     /// From now on its length is part of `counter` while it lives, unless it is part of one already.
     pub fn count_in(&self, counter: Arc<AtomicU64>) {
-        self.counter.get_or_init(|| {
-            counter.fetch_add(self.bytes.len() as u64, Ordering::Relaxed);
-            counter
+        self.count.get_or_init(|| {
+            let bytes = self.len() as u64;
+            counter.fetch_add(bytes, Ordering::Relaxed);
+            Count { counter, bytes }
         });
+    }
+
+    /// The body behind other bytes, which go into the room before it if they fit.
+    pub(crate) fn led_by(self, head: &[u8]) -> BlockBytes {
+        let BodyBuffer { mut memory, start, .. } = self;
+        match start.checked_sub(head.len()) {
+            Some(begin) => {
+                memory[begin..start].copy_from_slice(head);
+                BlockBytes { memory: Arc::new(memory), start: begin }
+            }
+            None => [head, &memory[start..]].concat().into(),
+        }
     }
 }
 
 impl From<Vec<u8>> for BodyBuffer {
     fn from(bytes: Vec<u8>) -> BodyBuffer {
-        BodyBuffer { bytes, counter: OnceLock::new() }
+        BodyBuffer::behind(bytes, 0)
     }
 }
 
@@ -44,15 +81,49 @@ impl Deref for BodyBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        &self.memory[self.start..]
     }
 }
 
-impl Drop for BodyBuffer {
-    fn drop(&mut self) {
-        if let Some(counter) = self.counter.get() {
-            counter.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
-        }
+/// The bytes of a block that takes no more messages. Clones are the same bytes: one message may be hundreds of megabytes.
+#[derive(Clone, Debug)]
+pub struct BlockBytes {
+    memory: Arc<Vec<u8>>,
+    /// So many bytes before them mean nothing.
+    start: usize,
+}
+
+impl BlockBytes {
+    /// Bytes of memory that they occupy.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+        self.memory.capacity() + size_of::<Vec<u8>>() + COUNTS_BYTES
+    }
+
+    /// Of those, bytes that only this keeps.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        if Arc::strong_count(&self.memory) == 1 { self.memory.capacity() } else { 0 }
+    }
+}
+
+impl From<Vec<u8>> for BlockBytes {
+    fn from(bytes: Vec<u8>) -> BlockBytes {
+        BlockBytes { memory: Arc::new(bytes), start: 0 }
+    }
+}
+
+impl Deref for BlockBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+}
+
+impl AsRef<[u8]> for BlockBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -67,23 +138,25 @@ pub struct LargeBody(Owner);
 #[derive(Clone, Debug)]
 enum Owner {
     /// It lies there in a queue's block, which has hardly more than this message.
-    Block(Arc<Vec<u8>>, Range<usize>),
-    /// Several queues have it.
+    Block(BlockBytes, Range<usize>),
+    /// Several queues have it, or none.
     Shared(BodyBytes),
 }
 
 impl LargeBody {
     /// Part of a block that takes no more messages.
-    pub(crate) fn in_block(block: Arc<Vec<u8>>, range: Range<usize>) -> LargeBody {
+    pub(crate) fn in_block(block: BlockBytes, range: Range<usize>) -> LargeBody {
         LargeBody(Owner::Block(block, range))
     }
 
-    /// Bytes of memory that only this keeps: none while the queue has the block, which counts it, nor of a shared body, which is counted once.
+    /// Bytes of memory that only this keeps: none while the queue has the block, which counts it, nor of a body that several queues share, which
+    /// is counted once.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         match &self.0 {
-            Owner::Block(block, _) if Arc::strong_count(block) == 1 => block.capacity(),
-            Owner::Block(..) | Owner::Shared(_) => 0,
+            Owner::Block(block, _) => block.own_bytes(),
+            Owner::Shared(bytes) if bytes.count.get().is_some() || Arc::strong_count(bytes) > 1 => 0,
+            Owner::Shared(bytes) => bytes.memory.capacity(),
         }
     }
 }

@@ -1,9 +1,8 @@
 //! What a queue machine asks of the world.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use crate::body::{HeldBody, LargeBody, SharedBody};
+use crate::body::{BlockBytes, HeldBody, LargeBody, SharedBody};
 use crate::classic::{Gone, Holes};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::message::{ConsumerId, Delivery, MessageView};
@@ -52,6 +51,14 @@ pub trait Effects {
     /// when nothing was appended, because the log has failed.
     fn append(&mut self, kind: RecordKind, write: &mut dyn FnMut(&mut Vec<u8>)) -> Range<u64>;
 
+    /// As [`Effects::append`], of `head` and what follows it, which may be kept instead of being copied.
+    fn append_lent(&mut self, kind: RecordKind, head: &[u8], tail: BlockBytes) -> Range<u64> {
+        self.append(kind, &mut |out| {
+            out.extend_from_slice(head);
+            out.extend_from_slice(&tail);
+        })
+    }
+
     /// The next record refers to this body: what is appended from now on is durable only after the body is.
     fn log_body(&mut self, held: &HeldBody);
 
@@ -83,7 +90,7 @@ pub trait Effects {
     }
 
     /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>);
+    fn write_block(&mut self, token: BlockToken, bytes: BlockBytes);
 
     /// Reads a block back, unless only bodies are missing, and these bodies; answered by [`crate::Classic::block_read`] when
     /// all are there.

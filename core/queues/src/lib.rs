@@ -16,7 +16,8 @@ mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
 pub use body::{
-    BodyBuffer, BodyBytes, BodyKeeper, HeldBody, LARGE_BODY_BYTES, LargeBody, SharedBody, WeakBody,
+    BlockBytes, BodyBuffer, BodyBytes, BodyKeeper, HeldBody, LARGE_BODY_BYTES, LargeBody, SharedBody,
+    WeakBody,
 };
 pub use classic::{
     Afterwards, CheckpointBytes, Classic, DeliveryView, Gone, Head, Holes, Left, PlacedBlock, PublishOutcome,

@@ -136,15 +136,37 @@ impl Stored<'_> {
 
 /// Appends a message in stored form.
 pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Option<u64>) {
+    let own_bytes = incoming.shared.map_or(incoming.message.body.len(), |_| SHARED_BYTES);
+    out.reserve(head_bytes(incoming, expiry_ms) + own_bytes);
+    store_head(out, incoming, expiry_ms, own_bytes);
+    match incoming.shared {
+        None => out.extend_from_slice(incoming.message.body),
+        Some(held) => {
+            out.extend_from_slice(&held.body.id().to_be_bytes());
+            out.extend_from_slice(&held.body.bytes().to_be_bytes());
+        }
+    }
+}
+
+/// Bytes of a message's stored form before its body.
+#[inline]
+fn head_bytes(incoming: &IncomingMessage<'_>, expiry_ms: Option<u64>) -> usize {
     let view = &incoming.message;
     let expiry_bytes = if expiry_ms.is_some() { 8 } else { 0 };
-    let length = FIXED_BYTES - 4
-        + expiry_bytes
-        + view.exchange.len()
-        + view.routing_key.len()
-        + view.properties.len()
-        + incoming.annotations.len()
-        + incoming.shared.map_or(view.body.len(), |_| SHARED_BYTES);
+    let names_bytes = view.exchange.len() + view.routing_key.len();
+    FIXED_BYTES + expiry_bytes + names_bytes + view.properties.len() + incoming.annotations.len()
+}
+
+/// Appends what a message's stored form has before its body, or the name of that, which has so many bytes.
+#[inline]
+pub(crate) fn store_head(
+    out: &mut Vec<u8>,
+    incoming: &IncomingMessage<'_>,
+    expiry_ms: Option<u64>,
+    own_bytes: usize,
+) {
+    let view = &incoming.message;
+    let length = head_bytes(incoming, expiry_ms) - LENGTH_BYTES + own_bytes;
     let mut flags = 0;
     if incoming.persistent {
         flags |= FLAG_PERSISTENT;
@@ -162,7 +184,6 @@ pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Optio
     fixed[6] = u8::try_from(view.routing_key.len()).expect("routing keys are short strings");
     fixed[8..12].copy_from_slice(&(view.properties.len() as u32).to_be_bytes());
     fixed[12..].copy_from_slice(&(incoming.annotations.len() as u32).to_be_bytes());
-    out.reserve(length + 4);
     out.extend_from_slice(&fixed);
     if let Some(expiry) = expiry_ms {
         out.extend_from_slice(&expiry.to_be_bytes());
@@ -171,13 +192,6 @@ pub fn store(out: &mut Vec<u8>, incoming: &IncomingMessage<'_>, expiry_ms: Optio
     out.extend_from_slice(view.routing_key);
     out.extend_from_slice(view.properties);
     out.extend_from_slice(incoming.annotations);
-    match incoming.shared {
-        None => out.extend_from_slice(view.body),
-        Some(held) => {
-            out.extend_from_slice(&held.body.id().to_be_bytes());
-            out.extend_from_slice(&held.body.bytes().to_be_bytes());
-        }
-    }
 }
 
 /// Appends a message whose stored form begins as the one whose bytes before the body are these of `out`; its body follows in one piece.

@@ -16,9 +16,9 @@ mod snapshot;
 pub use data_dir::{DataDir, DataDirError, DataDirLock};
 pub use failure::IoFailure;
 pub use log::{
-    Afterlife, ClosedLog, Damage, DurableListener, Found, Held, Log, LogError, LogFile, LogOptions,
-    LogWriter, NAMED_STREAMS_END, Names, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, RangeBytes, Record,
-    RecordAt, Recovered, Step, SyncPolicy, UNAWAITED_DELAY_MAX, WriteTimes, inspect_log_file,
+    Afterlife, ClosedLog, Damage, DurableListener, Found, Held, LentBytes, Log, LogError, LogFile,
+    LogOptions, LogWriter, NAMED_STREAMS_END, Names, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, RangeBytes,
+    Record, RecordAt, Recovered, Step, SyncPolicy, UNAWAITED_DELAY_MAX, WriteTimes, inspect_log_file,
     list_kept_files, list_log_files, log_exists, read_manifest,
 };
 pub use position::Position;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use commitlog::{BlockLocation, Log, Position, SegmentIo};
+use commitlog::{BlockLocation, LentBytes, Log, Position, SegmentIo};
 use parking_lot::Mutex;
-use queues::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, SharedBody, WeakBody};
+use queues::{BodyBuffer, BodyBytes, BodyKeeper, HeldBody, LARGE_BODY_BYTES, SharedBody, WeakBody};
 use stdx::QueueId;
 
 use super::found::{BodiesFound, Found, FoundAt, LoggedBody};
@@ -205,7 +205,13 @@ impl Bodies {
         // Under the lock: who drops log files finds the record among those that are needed.
         let mut state = self.state.lock();
         let Some(entry) = state.by_id.get_mut(&id).filter(|entry| entry.told_at == 0) else { return };
-        let position = log.append(STREAM, BODY, |out| write_body(out, id, &held.bytes));
+        let position = match held.bytes.len() < LARGE_BODY_BYTES {
+            true => log.append(STREAM, BODY, |out| write_body(out, id, &held.bytes)),
+            false => {
+                let body = Arc::new(LentBody(held.bytes.clone()));
+                log.append_lent(STREAM, BODY, |out| write_body(out, id, &[]), body)
+            }
+        };
         if position != Position::NEVER {
             entry.told_at = position.0;
             state.told.insert((position.0, id));
@@ -366,6 +372,20 @@ impl BodyKeeper for Bodies {
         if was_placed {
             self.free_if_due();
         }
+    }
+}
+
+/// A body on its way to the log.
+struct LentBody(BodyBytes);
+
+impl LentBytes for LentBody {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Bodies in memory are counted wherever they are.
+    fn own_bytes(&self) -> usize {
+        0
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queues::{BlockToken, Classic, ConsumerId, GetToken, HeldBody, SettleHow};
+use queues::{BlockToken, Classic, ConsumerId, GetToken, HeldBody, IncomingMessages, SettleHow};
 
 use super::crash::{self, Condition};
 use super::gather::Gather;
@@ -187,7 +187,10 @@ impl Queue {
         let picks = &handover.picks;
         let picked = Picked { batch: &handover.batch, picks, are_to_wait: self.is_store() };
         let appended_before = fx.aftermath.appended_bytes;
-        let outcome = machine.publish(&picked, now_ms, fx);
+        let outcome = match handover.batch.take_whole() {
+            None => machine.publish(&picked, now_ms, fx),
+            Some(body) => machine.publish_whole(&picked.message(0), body, now_ms, fx),
+        };
         let written_bytes = fx.aftermath.appended_bytes - appended_before;
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{BodyBytes, HeldBody, IncomingMessage, IncomingMessages, MessageView};
+use queues::{BodyBuffer, BodyBytes, HeldBody, IncomingMessage, IncomingMessages, MessageView};
 use wire::amqp091::is_same;
 
 use super::confirms::{ConfirmRange, ConfirmSink};
@@ -41,15 +41,11 @@ pub(crate) struct Head {
 #[derive(Clone, Copy, Debug)]
 struct Body {
     piece: Piece,
-    /// Index of the body among those that several queues share, or, with [`WHOLE`], among those that came whole; the piece is empty then.
-    /// `u32::MAX` is none of them.
+    /// Index of the body among those that several queues share; the piece is empty then. `u32::MAX` is none of them.
     shared: u32,
     /// Index of its head.
     head: u32,
 }
-
-/// Set in [`Body::shared`]: the body came whole, in memory of its own.
-const WHOLE: u32 = 1 << 31;
 
 /// Facts about a message that were read from its properties once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,8 +75,8 @@ pub(crate) struct Batch {
     bodies: Vec<Body>,
     /// Bodies that several queues share, and their bytes.
     shared: Vec<HeldBody>,
-    /// Bodies that were handed over instead of being copied.
-    whole: Vec<BodyBytes>,
+    /// The body of the only message, until its queue takes it.
+    whole: Mutex<Option<BodyBytes>>,
     /// Bytes of both.
     shared_bytes: usize,
     /// When it was handed over.
@@ -147,7 +143,7 @@ impl Batch {
         (Piece::default(), (self.shared.len() - 1) as u32)
     }
 
-    /// As [`Self::push_with`], of a message that only one queue gets and whose body is not copied.
+    /// As [`Self::push_with`], of a message that is alone in the batch, that only one queue gets, and whose body is not copied.
     #[cold]
     pub(crate) fn push_whole(
         &mut self,
@@ -156,16 +152,22 @@ impl Batch {
         annotations: &[u8],
         body: BodyBytes,
     ) -> u32 {
+        debug_assert!(self.bodies.is_empty(), "it is alone");
         let index = self.push_with(MessageView { body: &[], ..message }, facts, annotations, None);
         self.shared_bytes += body.len();
-        self.bodies[index as usize].shared = WHOLE | self.whole.len() as u32;
-        self.whole.push(body);
+        *self.whole.get_mut() = Some(body);
         index
     }
 
-    #[cold]
-    fn whole_body(&self, shared: u32) -> &[u8] {
-        &self.whole[(shared & !WHOLE) as usize]
+    /// The body of the only message, if it is not in the batch like those of others: once.
+    #[inline]
+    pub(crate) fn take_whole(&self) -> Option<BodyBuffer> {
+        if self.bodies.len() > 1 || self.shared_bytes == 0 {
+            return None;
+        }
+        let body = self.whole.lock().take()?;
+        // Whoever else has it only looks at it.
+        Some(Arc::try_unwrap(body).unwrap_or_else(|seen| seen.to_vec().into()))
     }
 
     /// Copies a message in; returns its index.
@@ -282,8 +284,7 @@ impl Batch {
                 properties: self.piece(head.properties),
                 body: match shared {
                     Some(held) => &held.bytes,
-                    None if body.shared == u32::MAX => self.piece(body.piece),
-                    None => self.whole_body(body.shared),
+                    None => self.piece(body.piece),
                 },
             },
             persistent: head.persistent,

@@ -215,7 +215,7 @@ impl Publisher {
         message: Incoming<'_>,
     ) -> Result<Routed, Refused> {
         // Before this message is numbered: its return must precede its confirm (B103).
-        if self.batch.bytes() > BATCH_BYTES_MAX {
+        if self.batch.bytes() > BATCH_BYTES_MAX || self.whole.is_some() {
             self.flush();
         }
         let waiting_bytes_max = self.broker.alarms().waiting_bytes_max();
@@ -231,10 +231,16 @@ impl Publisher {
         Ok(Routed::Yes)
     }
 
-    /// The body of the next message that is published, in memory of its own: it is kept instead of being copied. To be taken back with `None` in
-    /// case that message is not published after all.
-    pub fn lend_body(&mut self, body: Option<BodyBytes>) {
-        self.whole = body;
+    /// The body of the message that is published next, in memory of its own: its queue keeps that instead of a copy, if nobody else has it by
+    /// the time of [`Publisher::end_lent`].
+    pub fn lend_body(&mut self, body: BodyBytes) {
+        self.whole = Some(body);
+    }
+
+    /// That message was published, or refused: what is gathered is handed over. A message whose body was lent goes alone.
+    pub fn end_lent(&mut self) {
+        self.whole = None;
+        self.flush();
     }
 
     /// What [`Self::publish`] checks before it routes, of a message that is published later.

@@ -6,11 +6,9 @@ mod copy;
 pub(crate) use alike::AddedAlike;
 pub(crate) use copy::Heads;
 
-use std::sync::Arc;
-
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
-use crate::body::{BodyBytes, HeldBody, LargeBody, SharedBody};
+use crate::body::{BlockBytes, BodyBytes, HeldBody, LARGE_BODY_BYTES, LargeBody, SharedBody};
 use crate::logged::{LogRange, Logged, Place, Spread};
 use crate::record::{self, BlockPlace, Stored};
 
@@ -58,7 +56,7 @@ impl Entry {
 #[derive(Clone, Debug)]
 enum Data {
     Open(Vec<u8>),
-    Closed(Arc<Vec<u8>>),
+    Closed(BlockBytes),
     /// On disk; so many bytes.
     Away(usize),
 }
@@ -422,6 +420,11 @@ impl Block {
         bytes.len() + bodies_bytes < bytes_max
     }
 
+    /// Whether it takes messages, and has had none.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.count == 0 && self.is_open(usize::MAX)
+    }
+
     /// A state record has its messages, which have no other copy: it takes no more of them than can stand in the next one, too.
     pub(crate) fn note_stated(&mut self) {
         if let Some(content) = &mut self.content {
@@ -469,7 +472,7 @@ impl Block {
         let content = self.content.as_ref().map_or(0, |content| {
             let data = match &content.data {
                 Data::Open(bytes) => bytes.capacity(),
-                Data::Closed(bytes) => bytes.capacity() + 5 * size_of::<usize>(),
+                Data::Closed(bytes) => bytes.heap_bytes(),
                 Data::Away(_) => 0,
             };
             size_of::<Content>() + data + content.entries.capacity() * size_of::<Entry>()
@@ -511,6 +514,40 @@ impl Block {
         write(bytes);
         let stored_bytes = bytes.len() - offset;
         entries.push(Entry::new(offset, body_bytes));
+        self.note_pushed(persistent, expires, body_bytes, stored_bytes, shared);
+    }
+
+    /// Adds the only message of a block, in its stored form; it takes no more.
+    pub(crate) fn push_whole(
+        &mut self,
+        persistent: bool,
+        expires: bool,
+        body_bytes: usize,
+        stored: BlockBytes,
+    ) {
+        debug_assert_eq!(self.count, 0, "it has no other message");
+        let stored_bytes = stored.len();
+        let content = self.content.as_deref_mut().expect("the newest block is in memory");
+        content.data = Data::Closed(stored);
+        content.entries = vec![Entry::new(0, body_bytes)];
+        self.note_pushed(persistent, expires, body_bytes, stored_bytes, None);
+    }
+
+    /// The bytes of the only message, which is large, of a block that takes no more: they are not to be copied.
+    pub(crate) fn lone_large(&self) -> Option<BlockBytes> {
+        let is_large = self.count == 1 && self.data_bytes() >= LARGE_BODY_BYTES;
+        if is_large { self.shared_bytes() } else { None }
+    }
+
+    #[inline]
+    fn note_pushed(
+        &mut self,
+        persistent: bool,
+        expires: bool,
+        body_bytes: usize,
+        stored_bytes: usize,
+        shared: Option<(SharedBody, Option<BodyBytes>)>,
+    ) {
         self.live_bytes += stored_bytes as u32;
         let own_bytes = if shared.is_some() { 0 } else { body_bytes };
         self.heads.add(stored_bytes.saturating_sub(own_bytes));
@@ -550,13 +587,13 @@ impl Block {
             && let Data::Open(bytes) = &mut content.data
         {
             bytes.shrink_to_fit();
-            content.data = Data::Closed(Arc::new(std::mem::take(bytes)));
+            content.data = Data::Closed(std::mem::take(bytes).into());
             content.entries.shrink_to_fit();
         }
     }
 
     /// The bytes of a closed resident block.
-    pub(crate) fn shared_bytes(&self) -> Option<Arc<Vec<u8>>> {
+    pub(crate) fn shared_bytes(&self) -> Option<BlockBytes> {
         match &self.content.as_ref()?.data {
             Data::Closed(bytes) => Some(bytes.clone()),
             _ => None,

@@ -1,10 +1,12 @@
 //! What comes in: past a lone consumer, refused, dropped as a duplicate, or into a block.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::machine::{Classic, PublishOutcome, extends};
 use crate::arguments::Overflow;
-use crate::body::LARGE_BODY_BYTES;
+use crate::body::{BodyBuffer, BodyBytes, LARGE_BODY_BYTES};
 use crate::effects::{DeadReason, Effects};
 use crate::message::{Delivery, IncomingMessage, IncomingMessages, MessageSeq, MessageView};
 
@@ -39,9 +41,7 @@ impl Classic {
         now_ms: u64,
         fx: &mut impl Effects,
     ) -> PublishOutcome {
-        self.tally.totals().published += batch.count() as u64;
-        self.active_ms = now_ms;
-        self.expire(now_ms, fx);
+        self.begin_publish(batch.count(), now_ms, fx);
         let mut outcome = PublishOutcome::default();
         let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
         let mut duplicates = 0;
@@ -53,7 +53,7 @@ impl Classic {
             } else if self.is_duplicate(&incoming) {
                 duplicates += 1;
             } else {
-                self.enqueue(&incoming, now_ms);
+                self.enqueue(&incoming, None, now_ms);
                 index += self.enqueue_alike(&incoming, batch, index + 1);
             }
             index += 1;
@@ -62,13 +62,50 @@ impl Classic {
         if duplicates > 0 {
             outcome.log_position = outcome.log_position.max(self.latest_logged());
         }
-        self.trim(batch.count(), now_ms, fx);
+        self.end_publish(batch.count(), now_ms, fx);
+        outcome
+    }
+
+    /// As [`Self::publish`], of one message whose body is `body`: what `head` has of one does not count.
+    pub fn publish_whole(
+        &mut self,
+        head: &IncomingMessage<'_>,
+        body: BodyBuffer,
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> PublishOutcome {
+        self.begin_publish(1, now_ms, fx);
+        let mut outcome = PublishOutcome::default();
+        let body = if self.present.is_none() { self.pass_whole(head, body, fx) } else { Some(body) };
+        if let Some(body) = body {
+            let message = MessageView { body: &body, ..head.message };
+            let incoming = IncomingMessage { message, ..*head };
+            if self.refuses(&incoming, fx) {
+                outcome.rejected.push(0);
+            } else if self.is_duplicate(&incoming) {
+                outcome.log_position = self.latest_logged();
+            } else {
+                self.enqueue(head, Some(body), now_ms);
+            }
+        }
+        outcome.log_position = outcome.log_position.max(self.log_enqueued(fx));
+        self.end_publish(1, now_ms, fx);
+        outcome
+    }
+
+    fn begin_publish(&mut self, count: usize, now_ms: u64, fx: &mut impl Effects) {
+        self.tally.totals().published += count as u64;
+        self.active_ms = now_ms;
+        self.expire(now_ms, fx);
+    }
+
+    fn end_publish(&mut self, count: usize, now_ms: u64, fx: &mut impl Effects) {
+        self.trim(count, now_ms, fx);
         self.settle_log(fx);
         self.serve(now_ms, fx);
         self.expire(now_ms, fx);
         self.release_due(now_ms, fx);
         self.relieve(fx);
-        outcome
     }
 
     /// Hands messages straight to a lone no-ack consumer of an empty queue; returns how many were passed on.
@@ -91,6 +128,32 @@ impl Classic {
             passed += taken;
         }
         passed
+    }
+
+    /// The same with a message whose body is `body`, which is given back when nobody takes it.
+    fn pass_whole(
+        &mut self,
+        head: &IncomingMessage<'_>,
+        body: BodyBuffer,
+        fx: &mut impl Effects,
+    ) -> Option<BodyBuffer> {
+        if self.next_to_pass_to().is_none() {
+            return Some(body);
+        }
+        let body: BodyBytes = Arc::new(body);
+        let message = MessageView { body: &body, ..head.message };
+        let annotations = head.annotations;
+        let delivery = Delivery { seq: MessageSeq(0), redelivered: false, message, annotations };
+        while let Some((slot, _)) = self.next_to_pass_to() {
+            let id = self.consumers.peek(slot).spec.id;
+            let taken = fx.deliver_large(id, &delivery, body.clone().into());
+            self.tally.totals().deliveries.delivered_no_ack += taken as u64;
+            self.consumers.served(slot, taken as u32, taken < 1);
+            if taken > 0 {
+                return None;
+            }
+        }
+        Some(Arc::try_unwrap(body).unwrap_or_else(|kept| kept.to_vec().into()))
     }
 
     /// The consumer that is handed what comes next without its being queued, and whether it is alone in its line.
@@ -122,7 +185,9 @@ impl Classic {
         refused
     }
 
-    fn enqueue(&mut self, incoming: &IncomingMessage<'_>, now_ms: u64) {
+    /// With the body that the message has, or with this one.
+    fn enqueue(&mut self, incoming: &IncomingMessage<'_>, whole: Option<BodyBuffer>, now_ms: u64) {
+        let body_bytes = whole.as_ref().map_or(incoming.message.body.len(), |body| body.len());
         let level = usize::from(incoming.priority.min(self.config.max_priority));
         let ttl_ms = match (self.config.message_ttl_ms, incoming.ttl_ms) {
             (Some(queue), Some(message)) => Some(queue.min(message)),
@@ -132,8 +197,11 @@ impl Classic {
         self.may_expire |= expiry_ms.is_some();
         let before = self.levels[level].newest_mut().map_or(0, |block| block.memory_bytes());
         let block_bytes = self.backlog_block_bytes();
-        let number = self.levels[level].push(incoming, expiry_ms, block_bytes);
-        if incoming.message.body.len() >= LARGE_BODY_BYTES && incoming.shared.is_none() {
+        let number = match whole {
+            None => self.levels[level].push(incoming, expiry_ms, block_bytes),
+            Some(body) => self.levels[level].push_whole(incoming, expiry_ms, body),
+        };
+        if body_bytes >= LARGE_BODY_BYTES && incoming.shared.is_none() {
             // It would take no more messages anyway. Closed, it can be lent to whoever sends this one.
             self.levels[level].close_newest();
         }
@@ -142,14 +210,14 @@ impl Classic {
         let is_first_of_block = newest.count == 1;
         self.memory_bytes += if is_first_of_block { after } else { after - before };
         self.ready += 1;
-        self.ready_bytes += incoming.message.body.len() as u64;
+        self.ready_bytes += body_bytes as u64;
         self.note_key(MessageSeq::new(level as u8, number), incoming.message.properties);
         if self.is_schedule() {
             self.schedule_newest(expiry_ms.unwrap_or(now_ms));
         }
         if incoming.persistent {
             self.persistent += 1;
-            self.persistent_bytes += incoming.message.body.len() as u64;
+            self.persistent_bytes += body_bytes as u64;
             if self.config.durable {
                 self.log_next(MessageSeq::new(level as u8, number), is_first_of_block);
                 self.logged_bodies.extend(incoming.shared.cloned());

@@ -2,10 +2,10 @@
 //! takes next to nothing. Knows nothing of when that is worth the work.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::bitmap::Bitmap;
 use super::block::Block;
+use crate::body::BlockBytes;
 use crate::record::{self, HOLES_BYTES, InBlock, Item};
 
 /// Which messages of a block need not be written when it is written anew: they are settled.
@@ -111,16 +111,15 @@ impl Block {
 
     /// The bytes of a closed block in memory for a segment: without what is settled, when that is more than half. It is being copied from
     /// now on.
-    pub(super) fn bytes_to_write(&mut self) -> Option<Arc<Vec<u8>>> {
+    pub(super) fn bytes_to_write(&mut self) -> Option<BlockBytes> {
         let whole = self.shared_bytes()?;
         let is_hollow = self.is_hollow();
         self.begin_copy(is_hollow);
         if !is_hollow {
             return Some(whole);
         }
-        Some(Arc::new(
-            self.holes().punch(whole.to_vec()).expect("the block was made here, or checked when it was read"),
-        ))
+        let punched = self.holes().punch(whole.to_vec());
+        Some(punched.expect("the block was made here, or checked when it was read").into())
     }
 }
 
@@ -287,7 +286,7 @@ mod tests {
         let mut block = block(8);
         (10..13).for_each(|number| assert!(block.settle(number)));
         let whole = block.shared_bytes().expect("closed");
-        assert!(Arc::ptr_eq(&whole, &block.bytes_to_write().expect("closed")));
+        assert_eq!(whole.as_ptr(), block.bytes_to_write().expect("closed").as_ptr(), "it is not copied");
     }
 
     fn at(segment: u64, bytes: usize) -> Place {

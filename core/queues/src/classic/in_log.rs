@@ -1,11 +1,14 @@
 //! How messages come into the log, and blocks that leave memory without being written again: it has their messages together. And
 //! what of the log the queue needs for them, beside what it needs to be recovered.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::level::{Freed, Level};
 use super::machine::Classic;
 use super::spill::token;
+use crate::body::BlockBytes;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{FirstToGo, LogRange, Place};
 use crate::message::MessageSeq;
@@ -49,6 +52,11 @@ impl Classic {
         logged: &'a [(MessageSeq, u32)],
         fx: &mut impl Effects,
     ) -> (&'a [(MessageSeq, u32)], u64) {
+        if let Some((seq, stored)) = self.lone_large(kind, logged) {
+            let record = fx.append_lent(kind, &seq.0.to_be_bytes(), stored);
+            self.note_logged(seq, &record, 1, record.end - record.start);
+            return (&logged[1..], record.end);
+        }
         let (levels, mut runs) = (&self.levels, 0);
         let has_runs = kind == RecordKind::Enqueue && saves_bytes(levels, logged);
         let kind = if has_runs { RecordKind::EnqueueAlike } else { kind };
@@ -73,11 +81,23 @@ impl Classic {
         for (first, count) in here {
             let level = usize::from(first.level());
             let bytes = std::mem::take(&mut bytes_of[level]) + std::mem::take(&mut beside);
-            if let Some(block) = self.levels[level].block_mut(first.number()) {
-                block.note_logged(&record, *count, u32::try_from(bytes).unwrap_or(u32::MAX));
-            }
+            self.note_logged(*first, &record, *count, bytes);
         }
         (rest, record.end)
+    }
+
+    fn note_logged(&mut self, first: MessageSeq, record: &Range<u64>, count: u32, bytes: u64) {
+        if let Some(block) = self.levels[usize::from(first.level())].block_mut(first.number()) {
+            block.note_logged(record, count, u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// The first of these messages, if it is a block by itself that need not be copied.
+    fn lone_large(&self, kind: RecordKind, logged: &[(MessageSeq, u32)]) -> Option<(MessageSeq, BlockBytes)> {
+        let (seq, 1) = *logged.first()? else { return None };
+        let block = self.levels[usize::from(seq.level())].block(seq.number())?;
+        let stored = if kind == RecordKind::Enqueue { block.lone_large() } else { None };
+        Some((seq, stored?))
     }
 
     /// A closed block stays where it was logged. It leaves memory when it can be read there.

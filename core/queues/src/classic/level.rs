@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use super::block::{AddedAlike, BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
-use crate::body::{HeldBody, LargeBody, SharedBody};
+use crate::body::{BodyBuffer, HeldBody, LargeBody, SharedBody};
 use crate::logged::Place;
 use crate::message::{Delivery, IncomingMessage, MessageSeq};
 use crate::record;
@@ -189,13 +189,18 @@ impl Level {
         self.blocks.iter_mut()
     }
 
-    fn begin_block(&mut self, first: u64) {
+    /// The newest block takes no more messages; its bytes, if they are in memory, can be moved.
+    fn end_newest(&mut self) {
         if let Some(last) = self.blocks.back_mut() {
             last.close();
             if last.has_data() {
                 self.resident.insert(last.first);
             }
         }
+    }
+
+    fn begin_block(&mut self, first: u64) {
+        self.end_newest();
         let mut block = Block::new(first);
         if self.blocks.len() >= ALIKE_BLOCKS_MIN
             && let Some(before) = self.blocks.back()
@@ -279,6 +284,26 @@ impl Level {
         block.push(incoming.persistent, expiry_ms.is_some(), incoming.message.body.len(), shared, |out| {
             record::store(out, incoming, expiry_ms);
         });
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// As [`Self::push`], of a message whose body is `body`, in memory of its own, which becomes a block.
+    pub(crate) fn push_whole(
+        &mut self,
+        incoming: &IncomingMessage<'_>,
+        expiry_ms: Option<u64>,
+        body: BodyBuffer,
+    ) -> u64 {
+        if !self.blocks.back().is_some_and(|block| block.is_fresh() && block.end() == self.next) {
+            self.end_newest();
+            self.push_block(Block::new(self.next));
+        }
+        let (body_bytes, mut head) = (body.len(), Vec::new());
+        record::store_head(&mut head, incoming, expiry_ms, body_bytes);
+        let block = self.blocks.back_mut().expect("one was pushed");
+        block.push_whole(incoming.persistent, expiry_ms.is_some(), body_bytes, body.led_by(&head));
+        self.resident.insert(self.next);
         self.next += 1;
         self.next - 1
     }

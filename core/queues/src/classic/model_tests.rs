@@ -13,9 +13,9 @@ use stdx::ConnectionId;
 use super::{Classic, Holes, Recovering};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken, HeldBody,
-    IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow, OwnBytes,
-    QueueConfig, SettleHow, SettleRun, SharedBody, Spread, WeakBody,
+    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken,
+    HeldBody, IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow,
+    OwnBytes, QueueConfig, SettleHow, SettleRun, SharedBody, Spread, WeakBody,
 };
 
 /// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
@@ -59,7 +59,7 @@ struct Taker {
 
 /// Requests to the disk in order of their coming.
 enum DiskJob {
-    Write(BlockToken, Arc<Vec<u8>>),
+    Write(BlockToken, BlockBytes),
     Read(BlockToken, Option<OwnBytes>, Vec<SharedBody>),
     /// The log up to a position is to be durable.
     Keep(BlockToken, u64),
@@ -104,7 +104,7 @@ struct Referee {
     in_log: BTreeMap<u32, (u64, Option<u64>)>,
     by_seq: BTreeMap<MessageSeq, u32>,
     jobs: VecDeque<DiskJob>,
-    disk: BTreeMap<(u64, u64), (Arc<Vec<u8>>, bool)>,
+    disk: BTreeMap<(u64, u64), (BlockBytes, bool)>,
     next_offset: u64,
     /// The one that blocks are written to.
     segment: u64,
@@ -486,7 +486,16 @@ impl History {
                 is_alike: *is_alike,
             })
             .collect();
-        let outcome = self.queue.publish(&batch[..], now_ms, &mut self.referee);
+        let is_whole = batch.len() == 1 && batch[0].shared.is_none() && self.dice.one_in(2);
+        let outcome = if is_whole {
+            // With room for what goes before it, or without.
+            let start = self.dice.pick(&[0, 10, 200]);
+            let body = BodyBuffer::behind([&vec![9; start], batch[0].message.body].concat(), start);
+            let head = IncomingMessage { message: MessageView { body: b"", ..batch[0].message }, ..batch[0] };
+            self.queue.publish_whole(&head, body, now_ms, &mut self.referee)
+        } else {
+            self.queue.publish(&batch[..], now_ms, &mut self.referee)
+        };
         self.referee.take_incoming();
         let refused: Vec<u32> = self.referee.refused.drain(..).map(|id| id - first_id).collect();
         assert_eq!(outcome.rejected, refused);
@@ -674,7 +683,7 @@ impl History {
             self.referee.segment += 1;
         }
         let segment = self.referee.segment;
-        let bytes = Arc::new(record::pack_block(block).into_owned());
+        let bytes = BlockBytes::from(record::pack_block(block).into_owned());
         let place = BlockPlace { segment, offset: at, bytes: bytes.len() as u32 };
         self.referee.disk.insert((place.segment, at), (bytes, false));
         self.queue.block_written(token, Some(place), &mut self.referee);

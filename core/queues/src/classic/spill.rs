@@ -1,7 +1,6 @@
 //! Blocks between memory and disk, and the checkpoint that frees the shared log.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -455,7 +454,7 @@ impl Classic {
                     Some(Place::Log(range)) if range.touches(vacate) && !block.writing => {
                         block.begin_copy(true);
                         match block.is_spread().then(|| block.bytes_without(block.settled())).flatten() {
-                            Some(bytes) => fx.write_block(token(at, block), Arc::new(bytes)),
+                            Some(bytes) => fx.write_block(token(at, block), bytes.into()),
                             None => fx.move_logged(token(at, block), logged(at, block, range), block.holes()),
                         }
                     }

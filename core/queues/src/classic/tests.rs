@@ -22,9 +22,9 @@ use super::{Classic, Gone, Holes, Recovering};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockToken, BodyBytes, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken, HeldBody,
-    IncomingMessage, LARGE_BODY_BYTES, LargeBody, MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun,
-    SharedBody,
+    BlockBytes, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken,
+    HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody, MessageSeq, MessageView, QueueConfig, SettleHow,
+    SettleRun, SharedBody,
 };
 
 /// Everything the machine asked for, and a log to recover from.
@@ -51,7 +51,7 @@ struct World {
     /// Blocks to be written anew, and segments given up.
     rewrites: Vec<(BlockToken, BlockPlace, Holes)>,
     deleted: Vec<u64>,
-    writes: Vec<(BlockToken, Arc<Vec<u8>>)>,
+    writes: Vec<(BlockToken, BlockBytes)>,
     reads: Vec<(BlockToken, Option<OwnBytes>, Vec<SharedBody>)>,
     let_go: Vec<u64>,
     bodies_logged: Vec<u64>,
@@ -102,7 +102,7 @@ impl Effects for World {
         self.removals.extend(removal);
         self.dead.push((reason, message.body.to_vec()));
     }
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
+    fn write_block(&mut self, token: BlockToken, bytes: BlockBytes) {
         self.writes.push((token, bytes));
     }
     fn read_block(&mut self, token: BlockToken, own: Option<OwnBytes>, bodies: Vec<SharedBody>) {
@@ -201,7 +201,7 @@ struct Bench {
     world: World,
     now_ms: u64,
     /// Segment contents by offset.
-    disk: BTreeMap<u64, Arc<Vec<u8>>>,
+    disk: BTreeMap<u64, BlockBytes>,
     /// Bodies by number.
     shared: BTreeMap<u64, BodyBytes>,
     /// Where blocks are written.
@@ -244,15 +244,15 @@ impl Bench {
             }
             for (token, block, holes) in std::mem::take(&mut self.world.moves) {
                 let bytes = holes.punch(self.world.fetch(&block)).expect("a block");
-                self.world.writes.push((token, Arc::new(bytes)));
+                self.world.writes.push((token, bytes.into()));
             }
             for (token, place, holes) in std::mem::take(&mut self.world.rewrites) {
                 let bytes = holes.punch(self.disk[&place.offset].to_vec()).expect("a block");
-                self.world.writes.push((token, Arc::new(bytes)));
+                self.world.writes.push((token, bytes.into()));
             }
             for (token, bytes) in std::mem::take(&mut self.world.writes) {
                 let seq = MessageSeq(token.0);
-                let bytes = Arc::new(record::pack_block(&bytes).into_owned());
+                let bytes = BlockBytes::from(record::pack_block(&bytes).into_owned());
                 let offset = (u64::from(seq.level()) << 24) + seq.number();
                 let place = BlockPlace { segment: self.segment, offset, bytes: bytes.len() as u32 };
                 self.disk.insert(offset, bytes);

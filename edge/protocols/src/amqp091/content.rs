@@ -5,6 +5,7 @@
 //! Bound: the body buffer grows with the bytes that have arrived, never with what the header announces, and whoever hands
 //! frames in knows by how much before it does ([`Assembly::growth`]).
 
+use broker::BodyBuffer;
 use wire::amqp091::methods::basic;
 use wire::amqp091::{ContentHeader, FRAME_BODY, FRAME_HEADER, Frame};
 
@@ -18,6 +19,10 @@ const BODY_BYTES_FIRST: usize = 64 << 10;
 
 /// Largest buffer that a connection keeps for its next body of several frames. So much it always may have.
 pub(crate) const BODY_BYTES_KEPT: usize = 256 << 10;
+
+/// Before a body that may be handed over as it was gathered there is room for so many bytes and the properties: for what its queue stores before
+/// it, in which names have 255 bytes each at most.
+const HEAD_ROOM_BYTES: usize = 1 << 10;
 
 /// Class and method number of basic.publish, to blame.
 pub(crate) const PUBLISH: (u16, u16) = basic::Publish::ID;
@@ -68,6 +73,8 @@ pub(crate) struct Assembly {
     routing_key: Vec<u8>,
     properties: Vec<u8>,
     body: Vec<u8>,
+    /// Bytes of room before what has come of the body; 0 while nothing has.
+    body_start: usize,
     body_size: u64,
     is_oversize: bool,
 }
@@ -105,7 +112,7 @@ impl Assembly {
         replace(&mut self.routing_key, &publish.routing_key);
         self.properties.clear();
         self.body.clear();
-        self.body_size = 0;
+        (self.body_start, self.body_size) = (0, 0);
         self.is_oversize = false;
     }
 
@@ -176,17 +183,30 @@ impl Assembly {
         if capacity > self.body.capacity() {
             self.body.reserve_exact(capacity - self.body.len());
         }
+        if self.body.is_empty() {
+            self.body_start = self.room_before();
+            self.body.resize(self.body_start, 0);
+        }
         self.body.extend_from_slice(payload);
+    }
+
+    /// Bytes of room before the body that is gathered, or will be.
+    fn room_before(&self) -> usize {
+        match self.body_size > BODY_BYTES_KEPT as u64 {
+            true => HEAD_ROOM_BYTES + self.properties.len(),
+            false => 0,
+        }
     }
 
     /// What the body occupies when so much more has come.
     fn capacity_with(&self, payload_bytes: usize) -> usize {
-        let needed = self.body.len() + payload_bytes;
+        let room = self.room_before();
+        let needed = self.body.len().max(room) + payload_bytes;
         if needed <= self.body.capacity() {
             return self.body.capacity();
         }
         // Doubling bounds the copies; the announced size bounds the waste.
-        let announced = usize::try_from(self.body_size).unwrap_or(usize::MAX);
+        let announced = self.body_size().saturating_add(room);
         needed.max(self.body.capacity() * 2).max(BODY_BYTES_FIRST).min(announced).max(needed)
     }
 
@@ -214,19 +234,23 @@ impl Assembly {
             mandatory: self.mandatory,
             immediate: self.immediate,
             properties: &self.properties,
-            body: in_frame.unwrap_or(&self.body),
+            body: in_frame.unwrap_or(&self.body[self.body_start..]),
             body_size: self.body_size,
         }
     }
 
     /// The complete body, if its buffer would not be kept for the next one anyway.
-    pub(crate) fn take_large(&mut self) -> Option<Vec<u8>> {
-        (self.body.len() > BODY_BYTES_KEPT).then(|| std::mem::take(&mut self.body))
+    pub(crate) fn take_large(&mut self) -> Option<BodyBuffer> {
+        (self.body.len() > BODY_BYTES_KEPT).then(|| {
+            let start = std::mem::take(&mut self.body_start);
+            BodyBuffer::behind(std::mem::take(&mut self.body), start)
+        })
     }
 
     /// The message is dealt with; its buffer becomes the connection's spare one, unless it is large.
     pub(crate) fn finish(&mut self, spare: &mut Vec<u8>) {
         let mut body = std::mem::take(&mut self.body);
+        self.body_start = 0;
         if body.capacity() <= BODY_BYTES_KEPT && body.capacity() > spare.capacity() {
             body.clear();
             *spare = body;

@@ -240,10 +240,11 @@ impl Running {
         let Some(body) = assembly.take_large() else {
             return self.content(number, &assembly.content(in_frame));
         };
-        let body: BodyBytes = Arc::new(body.into());
-        self.publisher.lend_body(Some(body.clone()));
+        let body: BodyBytes = Arc::new(body);
+        self.publisher.lend_body(body.clone());
         let outcome = self.content(number, &assembly.content(Some(&body)));
-        self.publisher.lend_body(None);
+        drop(body);
+        self.publisher.end_lent();
         outcome
     }
 }

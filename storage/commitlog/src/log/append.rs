@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use platform::{Disk, thread};
 
 use super::file::{ActiveFile, FileRules, SealedFile};
-use super::format::begin_record;
 use super::kept::{Afterlife, find_kept, kept_path};
 use super::manifest::{Held, Manifest};
 use super::names::{NAMED_STREAMS_END, Names};
+use super::records::{LentBytes, Records};
 use super::recovery::recover;
 use super::shared::{Mode, Pending, Shared};
 use super::{DurableListener, LogError, LogOptions, LogWriter, Recovered, SyncPolicy};
@@ -121,7 +121,7 @@ impl Log {
     /// # Panics
     /// When `write` removes bytes that were there before, or writes too many.
     pub fn append(&self, stream: u64, kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Position {
-        self.append_as(Waiting::Somebody, stream, kind, write)
+        self.append_as(Waiting::Somebody, stream, |records| records.push(stream, kind, write))
     }
 
     /// As [`Self::append`], for a record whose durability nobody waits for: it is written with the next record that somebody
@@ -131,21 +131,29 @@ impl Log {
     /// # Panics
     /// As [`Self::append`].
     pub fn append_unawaited(&self, stream: u64, kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Position {
-        self.append_as(Waiting::Nobody, stream, kind, write)
+        self.append_as(Waiting::Nobody, stream, |records| records.push(stream, kind, write))
     }
 
-    fn append_as(
+    /// As [`Self::append`], of a payload that ends with bytes that are not copied: the log keeps them until they are written.
+    ///
+    /// # Panics
+    /// As [`Self::append`].
+    pub fn append_lent(
         &self,
-        waiting: Waiting,
         stream: u64,
         kind: u8,
         write: impl FnOnce(&mut Vec<u8>),
+        bytes: Arc<dyn LentBytes>,
     ) -> Position {
+        self.append_as(Waiting::Somebody, stream, |records| records.push_lent(stream, kind, write, bytes))
+    }
+
+    fn append_as(&self, waiting: Waiting, stream: u64, push: impl FnOnce(&mut Records)) -> Position {
         let mut pending = self.shared.pending.lock();
         if !matches!(pending.mode, Mode::Open) {
             return Position::NEVER;
         }
-        begin_record(&mut pending.bytes, stream, kind, write);
+        push(&mut pending.records);
         if stream < NAMED_STREAMS_END {
             pending.newest_stream = pending.newest_stream.max(stream);
         }
@@ -263,7 +271,7 @@ impl Log {
         let goal = pending.end();
         if matches!(pending.mode, Mode::Open) && self.shared.synced() < goal {
             pending.sync_wanted |= self.shared.options.sync != SyncPolicy::Fsync;
-            pending.awaited |= !pending.bytes.is_empty();
+            pending.awaited |= !pending.records.is_empty();
             if pending.must_wake() {
                 self.shared.work.notify_one();
             }

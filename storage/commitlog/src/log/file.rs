@@ -6,6 +6,7 @@ use std::sync::Arc;
 use platform::{Disk, DiskFile, OpenMode};
 
 use super::format::{FILE_HEADER_BYTES, FileHeader};
+use super::records::Records;
 use super::{LogOptions, SyncPolicy};
 use crate::bytes::{index_of, offset_of};
 use crate::{IoFailure, Position};
@@ -117,9 +118,10 @@ impl ActiveFile {
     }
 
     /// Writes records at the end.
-    pub(super) fn write(&mut self, batch: &[u8]) -> Result<(), IoFailure> {
+    pub(super) fn write(&mut self, batch: &Records) -> Result<(), IoFailure> {
         let end = self.len + offset_of(batch.len());
-        let mut parts = vec![batch];
+        let mut parts = batch.parts();
+        let batch_parts = parts.len();
         let mut filled = end.max(self.filled);
         if end > self.filled && offset_of(batch.len()) <= self.prefill_bytes / PREFILL_SHARE {
             let goal = end.next_multiple_of(self.prefill_bytes).min(self.file_bytes_max);
@@ -131,9 +133,10 @@ impl ActiveFile {
         }
         let mut written =
             self.file.write_all_at(self.len, &parts).map_err(IoFailure::of("write", &self.path));
-        if parts.len() > 1 && written.as_ref().is_err_and(IoFailure::is_out_of_room) {
+        if parts.len() > batch_parts && written.as_ref().is_err_and(IoFailure::is_out_of_room) {
             // Room for the records may be there without the filling.
-            written = self.file.write_all_at(self.len, &[batch]).map_err(IoFailure::of("write", &self.path));
+            parts.truncate(batch_parts);
+            written = self.file.write_all_at(self.len, &parts).map_err(IoFailure::of("write", &self.path));
         }
         // After a failure any part of it may be there: sealing cuts it off.
         self.filled = filled;

@@ -119,16 +119,16 @@ fn in_checksum(difference: u32) -> Option<(usize, u8)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{begin_record, seal_batch};
+    use super::super::records::Records;
     use super::*;
 
     const START: Position = Position(5000);
 
     fn record(payload: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        begin_record(&mut bytes, 7, 3, |out| out.extend_from_slice(payload));
-        seal_batch(&mut bytes, START);
-        bytes
+        let mut records = Records::default();
+        records.push(7, 3, |out| out.extend_from_slice(payload));
+        records.seal(START);
+        records.parts().concat()
     }
 
     #[test]

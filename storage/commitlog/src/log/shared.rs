@@ -10,6 +10,7 @@ use super::file::SealedFile;
 use super::listener::ListenerSlot;
 use super::manifest::Manifest;
 use super::names::Names;
+use super::records::{LentBytes, Records};
 use super::{LogError, LogOptions};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
@@ -47,12 +48,14 @@ pub(super) enum WriterIs {
 
 /// What has gathered since the last write began.
 pub(super) struct Pending {
-    pub(super) bytes: Vec<u8>,
+    pub(super) records: Records,
+    /// What others lent to the records that are being written.
+    writing: Vec<Arc<dyn LentBytes>>,
     /// The most that either buffer held since they began: so much of their capacity was ever used.
     most_bytes: usize,
     /// Capacity of the buffer that the writer has.
     spare_capacity: usize,
-    /// The position of the first of `bytes`.
+    /// The position of the first of `records`.
     pub(super) start: Position,
     /// The highest stream that a record is of and that needs a name.
     pub(super) newest_stream: u64,
@@ -105,7 +108,8 @@ impl Shared {
         manifest: Manifest,
     ) -> Self {
         let pending = Pending {
-            bytes: Vec::with_capacity(BUFFER_BYTES),
+            records: Records::with_capacity(BUFFER_BYTES),
+            writing: Vec::new(),
             most_bytes: 0,
             spare_capacity: 0,
             start: end,
@@ -142,11 +146,16 @@ impl Shared {
         Position(self.synced.load(Ordering::Acquire))
     }
 
-    /// The writer's buffer is written: begins anew if it is huge.
-    pub(super) fn give_up_huge(&self, spare: &mut Vec<u8>) {
-        if spare.capacity() > BUFFER_BYTES_HUGE {
-            *spare = Vec::with_capacity(BUFFER_BYTES);
-            self.pending.lock().spare_capacity = spare.capacity();
+    /// The writer's records are written: lets go of what was lent, and begins anew if the buffer is huge.
+    pub(super) fn give_up_huge(&self, spare: &mut Records) {
+        if spare.buffer().1 > BUFFER_BYTES_HUGE {
+            *spare = Records::with_capacity(BUFFER_BYTES);
+            self.pending.lock().spare_capacity = spare.buffer().1;
+        }
+        if spare.is_lent() {
+            spare.give_back();
+            let written = std::mem::take(&mut self.pending.lock().writing);
+            drop(written);
         }
     }
 
@@ -172,12 +181,13 @@ impl Shared {
 
     /// Records the failure, forgets what will never be written, wakes who waits, tells the listener.
     pub(super) fn fail(&self, failure: IoFailure) {
-        {
+        let forgotten = {
             let mut pending = self.pending.lock();
             pending.mode = Mode::Failed(failure.clone());
-            pending.bytes = Vec::new();
             self.end.store(self.durable.load(Ordering::Acquire), Ordering::Release);
-        }
+            (std::mem::take(&mut pending.records), std::mem::take(&mut pending.writing))
+        };
+        drop(forgotten);
         self.settled.notify_all();
         self.listener.fail(&LogError::Io(failure));
     }
@@ -186,7 +196,7 @@ impl Shared {
 impl Pending {
     /// The end of all that was appended.
     pub(super) fn end(&self) -> Position {
-        self.start.plus(offset_of(self.bytes.len()))
+        self.start.plus(offset_of(self.records.len()))
     }
 
     /// Whether the writer has something to do at once.
@@ -194,7 +204,7 @@ impl Pending {
         self.awaited
             || self.sync_wanted
             || self.seal_wanted
-            || self.bytes.len() > UNAWAITED_BYTES_MAX
+            || self.records.len() > UNAWAITED_BYTES_MAX
             || !matches!(self.mode, Mode::Open)
     }
 
@@ -212,37 +222,44 @@ impl Pending {
     }
 
     /// Takes what has gathered and leaves `spare`, emptied, in its place. Returns its first position and its newest stream.
-    pub(super) fn swap(&mut self, spare: &mut Vec<u8>) -> (Position, u64) {
+    pub(super) fn swap(&mut self, spare: &mut Records) -> (Position, u64) {
         spare.clear();
-        if spare.capacity() > BUFFER_BYTES_KEPT && self.bytes.len() < spare.capacity() / 4 {
-            *spare = Vec::with_capacity(BUFFER_BYTES);
+        let (gathered, _) = self.records.buffer();
+        let (_, capacity) = spare.buffer();
+        if capacity > BUFFER_BYTES_KEPT && gathered < capacity / 4 {
+            *spare = Records::with_capacity(BUFFER_BYTES);
         }
         self.awaited = false;
         let first = self.start;
         self.start = self.end();
-        self.most_bytes = self.most_bytes.max(self.bytes.len());
-        std::mem::swap(&mut self.bytes, spare);
-        self.spare_capacity = spare.capacity();
+        self.most_bytes = self.most_bytes.max(gathered);
+        std::mem::swap(&mut self.records, spare);
+        self.spare_capacity = spare.buffer().1;
+        if spare.is_lent() {
+            self.writing = spare.lenders();
+        }
         (first, std::mem::take(&mut self.newest_stream))
     }
 
-    /// Bytes of memory that both buffers occupy.
+    /// Bytes of memory that both buffers occupy, and that only the log keeps of what others lent.
     pub(super) fn buffer_bytes(&self) -> usize {
-        let most = self.most_bytes.max(self.bytes.len());
-        self.bytes.capacity().min(most) + self.spare_capacity.min(most)
+        let (gathered, capacity) = self.records.buffer();
+        let most = self.most_bytes.max(gathered);
+        let lent: usize = self.writing.iter().map(|lent| lent.own_bytes()).sum();
+        capacity.min(most) + self.spare_capacity.min(most) + self.records.own_lent_bytes() + lent
     }
 
     /// Whether buffers are kept that a rush has made large.
-    pub(super) fn keeps_much(&self, spare: &Vec<u8>) -> bool {
-        self.bytes.capacity().max(spare.capacity()) > BUFFER_BYTES_KEPT
+    pub(super) fn keeps_much(&self, spare: &Records) -> bool {
+        self.records.buffer().1.max(spare.buffer().1) > BUFFER_BYTES_KEPT
     }
 
     /// Nothing has gathered for a while: both buffers begin anew. Returns the old one, to be freed without the lock.
-    pub(super) fn begin_small(&mut self, spare: &mut Vec<u8>) -> Vec<u8> {
-        debug_assert!(self.bytes.is_empty(), "what has gathered is not given up");
-        *spare = Vec::new();
+    pub(super) fn begin_small(&mut self, spare: &mut Records) -> Records {
+        debug_assert!(self.records.is_empty(), "what has gathered is not given up");
+        *spare = Records::default();
         (self.most_bytes, self.spare_capacity) = (0, 0);
-        std::mem::replace(&mut self.bytes, Vec::with_capacity(BUFFER_BYTES))
+        std::mem::replace(&mut self.records, Records::with_capacity(BUFFER_BYTES))
     }
 }
 
@@ -254,7 +271,8 @@ mod tests {
         Pending {
             most_bytes: 0,
             spare_capacity: 0,
-            bytes: Vec::new(),
+            records: Records::default(),
+            writing: Vec::new(),
             start: Position(0),
             newest_stream: 0,
             awaited: false,
@@ -269,7 +287,7 @@ mod tests {
     #[test]
     fn a_resting_writer_is_woken_once_and_only_for_what_somebody_waits_for() {
         let mut pending = pending(WriterIs::Resting);
-        pending.bytes.push(1);
+        pending.records.push(1, 1, |_| ());
         assert!(!pending.must_wake());
         pending.awaited = true;
         assert!(pending.must_wake());
@@ -279,14 +297,14 @@ mod tests {
     #[test]
     fn a_resting_writer_is_woken_when_very_much_has_gathered() {
         let mut pending = pending(WriterIs::Resting);
-        pending.bytes = vec![0; UNAWAITED_BYTES_MAX + 1];
+        pending.records.push(1, 1, |out| out.resize(UNAWAITED_BYTES_MAX + 1, 0));
         assert!(pending.must_wake());
     }
 
     #[test]
     fn a_sleeping_writer_is_woken_for_anything() {
         let mut pending = pending(WriterIs::Asleep);
-        pending.bytes.push(1);
+        pending.records.push(1, 1, |_| ());
         assert!(pending.must_wake());
         assert_eq!(pending.writer, WriterIs::Busy);
     }

@@ -9,9 +9,9 @@ use platform::Disk;
 
 use super::SyncPolicy;
 use super::file::{ActiveFile, FileRules};
-use super::format::seal_batch;
 use super::listener::WriteTimes;
 use super::names::{Names, Naming};
+use super::records::Records;
 use super::shared::{Mode, Pending, Shared, WriterIs};
 use crate::bytes::offset_of;
 use crate::{IoFailure, Position};
@@ -69,14 +69,14 @@ pub struct LogWriter {
     dir: PathBuf,
     file: ActiveFile,
     /// What is being written; swapped with the appenders' buffer.
-    batch: Vec<u8>,
+    batch: Records,
     /// The batch has still to be written: there was no room, or another log is not so far.
     unwritten: Option<Write>,
 }
 
 impl LogWriter {
     pub(super) fn new(shared: Arc<Shared>, disk: Arc<dyn Disk>, dir: PathBuf, file: ActiveFile) -> Self {
-        Self { shared, disk, dir, file, batch: Vec::new(), unwritten: None }
+        Self { shared, disk, dir, file, batch: Records::default(), unwritten: None }
     }
 
     /// Does what there is to do now, without waiting.
@@ -111,9 +111,9 @@ impl LogWriter {
             pending.writer = WriterIs::Resting;
             work.wait_while_for(&mut pending, |pending| !pending.is_urgent(), UNAWAITED_DELAY_MAX);
         }
-        if !pending.is_urgent() && pending.bytes.is_empty() {
+        if !pending.is_urgent() && pending.records.is_empty() {
             pending.writer = WriterIs::Asleep;
-            let is_idle = |pending: &mut Pending| !pending.is_urgent() && pending.bytes.is_empty();
+            let is_idle = |pending: &mut Pending| !pending.is_urgent() && pending.records.is_empty();
             let is_rush_over = pending.keeps_much(&self.batch)
                 && work.wait_while_for(&mut pending, is_idle, REST_INTERVAL).timed_out();
             if is_rush_over && is_idle(&mut pending) {
@@ -162,7 +162,7 @@ impl LogWriter {
         if let Some(write) = self.unwritten {
             return Task::Write(write);
         }
-        if pending.bytes.is_empty() && !pending.sync_wanted && !pending.seal_wanted {
+        if pending.records.is_empty() && !pending.sync_wanted && !pending.seal_wanted {
             return if matches!(pending.mode, Mode::Closing) { Task::Close } else { Task::Wait };
         }
         let asked = std::mem::take(&mut pending.sync_wanted);
@@ -170,7 +170,7 @@ impl LogWriter {
         let seals = std::mem::take(&mut pending.seal_wanted);
         let (first, newest_stream) = pending.swap(&mut self.batch);
         drop(pending);
-        seal_batch(&mut self.batch, first);
+        self.batch.seal(first);
         Task::Write(Write { first, sync, seals, newest_stream })
     }
 

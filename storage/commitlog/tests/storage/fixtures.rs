@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use commitlog::{
-    DurableListener, IoFailure, Log, LogError, LogOptions, LogWriter, Position, Recovered, Step,
+    DurableListener, IoFailure, LentBytes, Log, LogError, LogOptions, LogWriter, Position, Recovered, Step,
 };
 use parking_lot::{Condvar, Mutex};
 use platform::SimDisk;
@@ -47,9 +47,29 @@ pub(crate) fn reopen(disk: &SimDisk, options: &LogOptions) -> Result<Vec<Owned>,
     read_all(open(disk, options)?.2)
 }
 
+/// A payload from so many bytes on is not copied to the log but for its first ones.
+const LENT_BYTES_MIN: usize = 64;
+
+/// Kept by the log only.
+struct Tail(Vec<u8>);
+
+impl LentBytes for Tail {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    fn own_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Appends without writing.
 pub(crate) fn append(log: &Log, stream: u64, kind: u8, payload: &[u8]) -> Owned {
-    let position = log.append(stream, kind, |out| out.extend_from_slice(payload));
+    let position = if payload.len() < LENT_BYTES_MIN {
+        log.append(stream, kind, |out| out.extend_from_slice(payload))
+    } else {
+        let (head, tail) = payload.split_at(payload.len() / 3);
+        log.append_lent(stream, kind, |out| out.extend_from_slice(head), Arc::new(Tail(tail.to_vec())))
+    };
     Owned { position, stream, kind, payload: payload.to_vec() }
 }
 

@@ -2,7 +2,6 @@
 //! worth the work.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::{ALIKE, BACKLOG_BLOCK_BYTES, Block, Content, Data, Entry};
 use crate::logged::{Logged, Place, Remains};
@@ -325,7 +324,7 @@ impl Block {
             _ => Overhead::new(copied, whole_bytes),
         };
         let mut content = Content::open(Vec::new());
-        (content.data, content.entries) = (Data::Closed(Arc::new(bytes)), entries);
+        (content.data, content.entries) = (Data::Closed(bytes.into()), entries);
         content.overhead = overhead;
         (content.logged, self.heads) = (Logged::default(), heads);
         self.content = Some(Box::new(content));

@@ -1,14 +1,13 @@
 //! What the machine asks of the referee, who looks at everything that leaves the queue. Knows nothing of what is done to the queue.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::{DiskJob, Place, Referee, id_of};
 use crate::classic::{Gone, Holes};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange, LoggedBlock,
-    MessageView, OwnBytes, SharedBody, Spread,
+    BlockBytes, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange,
+    LoggedBlock, MessageView, OwnBytes, SharedBody, Spread,
 };
 
 impl Effects for Referee {
@@ -113,7 +112,7 @@ impl Effects for Referee {
         }
     }
 
-    fn write_block(&mut self, token: BlockToken, bytes: Arc<Vec<u8>>) {
+    fn write_block(&mut self, token: BlockToken, bytes: BlockBytes) {
         self.jobs.push_back(DiskJob::Write(token, bytes));
     }
 

@@ -275,15 +275,17 @@ fn confirming(world: &World) -> Client {
 /// Publishes until so many bytes are confirmed; returns the number of messages.
 fn confirmed(client: &mut Client, bytes: usize) -> u32 {
     const BODY_BYTES: usize = 1 << 20;
-    let mut count = 0;
-    for _ in 0..bytes.div_ceil(BODY_BYTES) {
-        let mut bytes = Vec::new();
-        encode_publish(&mut bytes, 1, b"", b"q", false, &[0x10, 0, 2], &[7; BODY_BYTES], 131_072);
-        client.send(&bytes);
-        client.wait("basic.ack");
-        count += 1;
-    }
+    let count = bytes.div_ceil(BODY_BYTES) as u32;
+    (0..count).for_each(|_| confirmed_one(client, BODY_BYTES));
     count
+}
+
+/// Publishes a message of so many bytes to `q`, and waits until it is confirmed.
+fn confirmed_one(client: &mut Client, body_bytes: usize) {
+    let mut bytes = Vec::new();
+    encode_publish(&mut bytes, 1, b"", b"q", false, &[0x10, 0, 2], &vec![7; body_bytes], 131_072);
+    client.send(&bytes);
+    client.wait("basic.ack");
 }
 
 /// Stops the broker, lets the power fail, starts it again; returns how many messages are in `q`.
@@ -331,11 +333,12 @@ fn segments_that_cannot_be_synced_are_told_and_the_log_keeps_the_messages() {
     let mut client = confirming(&world);
     // More than one file of the log, so that messages have to move out of it when room is short; and with each a transient one, so
     // that they cannot stay where the log has them.
-    let mut count = 0;
-    for _ in 0..70 {
+    let count = 280;
+    for _ in 0..count {
         client.publish(1, "q", b"transient");
         client.wait("basic.ack");
-        count += confirmed(&mut client, 1 << 20);
+        // A larger one would be a block by itself.
+        confirmed_one(&mut client, 250_000);
     }
     disk.set_space_bytes(Some(1 << 40));
     disk.fail_nth_sync(1);

@@ -79,7 +79,7 @@ fn a_connection_that_begins_more_than_it_can_finish_is_closed() {
     (1..=3).for_each(|number| client.send(&begun(number, 400_000, 300_000)));
     let (code, text, _) = client.wait("connection.close").close();
     assert_eq!(code, 506);
-    let expected = "RESOURCE_ERROR - incomplete messages and open transactions of this connection hold 662128 bytes, more than \
+    let expected = "RESOURCE_ERROR - incomplete messages and open transactions of this connection hold 401026 bytes, more than \
                     is left of 500000 for all connections";
     assert_eq!(text, expected);
     assert_eq!(world.settings.unfinished.held_bytes(), 0);

@@ -71,7 +71,8 @@ impl Checkpoint {
 /// For how long a checkpoint waits for letters, milliseconds: as long as a slow disk takes for all that the log may have to write.
 const LETTERS_WAIT_MAX_MS: u64 = 2000;
 
-/// A block with more bytes holds a large message: it stays in memory only while somebody is being served.
+/// A block with more bytes holds a large message: it stays in memory only while somebody is being served. Where the share of a queue is less, so
+/// does one that has more than that.
 const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
 
 /// What of a level stays in memory.
@@ -223,7 +224,7 @@ impl Classic {
         let bytes_max = match waits {
             false => usize::MAX,
             true if self.is_tight() => 0,
-            true => LARGE_BYTES_MIN,
+            true => LARGE_BYTES_MIN.min(self.share_bytes.max(BACKLOG_BLOCK_BYTES)),
         };
         let dying = reject.filter(|first| usize::from(first.level()) == at).map(|first| first.number());
         Needed { soon, bytes_max, dying }

@@ -66,6 +66,8 @@ pub struct Output<S> {
     /// What is left of all of them.
     late_bytes: usize,
     in_flight_bytes: usize,
+    /// Memory of the buffer that they are in, as long as some of them are.
+    in_flight_capacity: usize,
     /// Bytes that were ever taken out.
     taken_bytes: u64,
     /// Bytes of deliveries that were ever put in.
@@ -107,6 +109,7 @@ impl<S> Outbox<S> {
             late: Vec::new(),
             late_bytes: 0,
             in_flight_bytes: 0,
+            in_flight_capacity: 0,
             taken_bytes: 0,
             delivered_bytes: 0,
             replied_before: 0,
@@ -171,6 +174,7 @@ impl<S: Send> OutputBytes for Outbox<S> {
             false => output.take_part(buffer),
         }
         output.in_flight_bytes += buffer.len();
+        output.in_flight_capacity = buffer.capacity();
         output.taken_bytes += buffer.len() as u64;
     }
 
@@ -269,7 +273,8 @@ impl<S> Output<S> {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let late_bytes: usize = self.late.iter().map(|late| late.source.held_bytes()).sum();
-        self.bytes.capacity() + late_bytes + self.in_flight_bytes
+        let in_flight = if self.in_flight_bytes > 0 { self.in_flight_capacity } else { 0 };
+        self.bytes.capacity() + late_bytes + in_flight
     }
 }
 

@@ -41,7 +41,7 @@ impl<'a> Mapping<'a> {
 pub(super) fn parse(smaps: &str) -> ResidentBytes {
     let mut resident = ResidentBytes::default();
     let mut kind = None;
-    let mut guarded_until = 0;
+    let (mut guarded_until, mut heap_until) = (0, 0);
     for line in smaps.lines() {
         if let Some(kib) = line.strip_prefix("Rss:") {
             let bytes = kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024;
@@ -50,7 +50,15 @@ pub(super) fn parse(smaps: &str) -> ResidentBytes {
                 None => resident.pieces += bytes,
             }
         } else if let Some(mapping) = Mapping::parse(line) {
-            kind = Some(classify(&mapping, guarded_until));
+            let found = match classify(&mapping, guarded_until) {
+                // Huge pages were asked for in the middle of a heap: it is shown in parts.
+                Kind::Pieces if mapping.begin == heap_until => Kind::Heaps,
+                found => found,
+            };
+            if let Kind::Heaps = found {
+                heap_until = mapping.end;
+            }
+            kind = Some(found);
             if mapping.access == "---p" && !mapping.is_file {
                 guarded_until = mapping.end;
             }
@@ -104,7 +112,9 @@ Anonymous:             4 kB
 Rss:                 600 kB
 7f5588000000-7f5588044000 rw-p 00000000 00:00 0
 Rss:                 270 kB
-7f5588044000-7f558c000000 ---p 00000000 00:00 0
+7f5588044000-7f5589045000 rw-p 00000000 00:00 0
+Rss:                8000 kB
+7f5589045000-7f558c000000 ---p 00000000 00:00 0
 Rss:                   0 kB
 7f558d374000-7f558d375000 ---p 00000000 00:00 0
 Rss:                   0 kB
@@ -118,7 +128,7 @@ Rss:                  12 kB
 Rss:                   8 kB
 ";
         let kib = |kib: u64| kib * 1024;
-        let expected = ResidentBytes { files: kib(1008), stacks: kib(32), heaps: kib(870), pieces: kib(40) };
+        let expected = ResidentBytes { files: kib(1008), stacks: kib(32), heaps: kib(8870), pieces: kib(40) };
         assert_eq!(parse(smaps), expected);
     }
 

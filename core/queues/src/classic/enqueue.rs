@@ -122,7 +122,13 @@ impl Classic {
             let id = self.consumers.peek(slot).spec.id;
             let mut run = SmallVec::new();
             peek(batch, passed..passed + count, &mut run);
-            let taken = fx.deliver(id, &run);
+            // A large body that other queues have, too, is lent; one behind smaller ones goes out with them.
+            let is_large = run[0].message.body.len() >= LARGE_BODY_BYTES;
+            let held = if is_large { batch.message(passed).shared } else { None };
+            let (taken, count) = match held {
+                None => (fx.deliver(id, &run), count),
+                Some(held) => (fx.deliver_large(id, &run[0], held.bytes.clone().into()), 1),
+            };
             self.tally.totals().deliveries.delivered_no_ack += taken as u64;
             self.consumers.served(slot, taken as u32, taken < count);
             passed += taken;

@@ -14,7 +14,7 @@ mod unique;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use stdx::ConnectionId;
 
@@ -22,10 +22,18 @@ use super::{Classic, Gone, Holes, Recovering};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::{
-    BlockBytes, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, DeadReason, Delivery, Effects, GetToken,
-    HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody, MessageSeq, MessageView, QueueConfig, SettleHow,
-    SettleRun, SharedBody,
+    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, DeadReason,
+    Delivery, Effects, GetToken, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody, MessageSeq,
+    MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
 };
+
+/// Nobody.
+#[derive(Debug)]
+struct NoKeeper;
+
+impl BodyKeeper for NoKeeper {
+    fn released(&self, _: u64) {}
+}
 
 /// Everything the machine asked for, and a log to recover from.
 #[derive(Default)]
@@ -39,6 +47,8 @@ struct World {
     /// Removals of dead messages that were not reported as logged.
     removals: Vec<SettledRun>,
     log: Vec<(RecordKind, Vec<u8>)>,
+    /// Where what was lent to the log ends.
+    log_lent: Vec<usize>,
     /// Ends of the records of the log, when blocks may stay in it; otherwise it is as if others took turns in it.
     log_end: u64,
     is_sparse: bool,
@@ -90,6 +100,10 @@ impl Effects for World {
         self.log.push((kind, payload));
         self.ranges.push(start..self.log_end);
         start..self.log_end
+    }
+    fn append_lent(&mut self, kind: RecordKind, head: &[u8], tail: BlockBytes) -> Range<u64> {
+        self.log_lent.push(tail.as_ptr().addr() + tail.len());
+        self.append(kind, &mut |out| out.extend([head, &tail].concat()))
     }
     fn dead_letter(
         &mut self,
@@ -219,6 +233,11 @@ impl Bench {
             shared: BTreeMap::new(),
             segment: 1,
         }
+    }
+
+    fn publish_whole(&mut self, head: &IncomingMessage<'_>, body: BodyBuffer) {
+        let outcome = self.queue.publish_whole(head, body, self.now_ms, &mut self.world);
+        assert!(outcome.rejected.is_empty());
     }
 
     fn publish(&mut self, batch: &[IncomingMessage<'_>]) -> Vec<u32> {
@@ -488,6 +507,52 @@ fn large_bodies_are_lent_whatever_becomes_of_their_messages() {
     assert!(bench.bodies().into_iter().eq(bodies.iter().map(|body| &body[..])));
     assert_eq!(bench.queue.stats(0).unacked, 0);
     assert!(bench.world.lent.iter().map(|body| &body[..]).eq(lent.into_iter().map(|body| &body[..])));
+}
+
+#[test]
+fn a_body_that_came_whole_is_where_it_was_in_the_queue_the_log_and_the_delivery() {
+    const ROOM: usize = 100;
+    for (room, is_copied) in [(ROOM, false), (0, true)] {
+        let mut bench = Bench::new(durable());
+        bench.publish(&[message(b"before")]);
+        let memory = vec![7; room + LARGE_BODY_BYTES];
+        let at = memory[room..].as_ptr();
+        bench.publish_whole(&message(b""), BodyBuffer::behind(memory, room));
+        bench.publish(&[message(b"after")]);
+        bench.consume(consumer(1, 1));
+        (0..3).for_each(|number| bench.settle(SettleHow::Ack, MessageSeq(number), 1));
+        let body = vec![7; LARGE_BODY_BYTES];
+        assert!(bench.bodies() == [&b"before"[..], &body[..], &b"after"[..]]);
+        let lent_at = bench.world.lent[0].as_ptr();
+        assert_eq!(lent_at != at, is_copied);
+        // Its record is what it would be of a copy.
+        let mut other = Bench::new(durable());
+        for body in [&b"before"[..], &body[..], &b"after"[..]] {
+            other.publish(&[message(body)]);
+        }
+        assert!(bench.world.log[..3] == other.world.log);
+        assert_eq!(bench.world.log_lent, [lent_at.addr() + LARGE_BODY_BYTES]);
+        assert_eq!((bench.queue.stats(0).unacked, bench.queue.resident_bytes()), (0, 0));
+    }
+}
+
+#[test]
+fn a_large_body_is_lent_to_who_need_not_ack_it_unless_there_is_no_room() {
+    let mut bench = Bench::new(durable());
+    bench.consume(ConsumerSpec { ack_required: false, ..consumer(1, 0) });
+    let memory = vec![7; LARGE_BODY_BYTES];
+    let at = memory.as_ptr();
+    bench.publish_whole(&message(b""), memory.into());
+    assert_eq!((bench.world.lent[0].as_ptr(), bench.world.lent[0].own_bytes()), (at, LARGE_BODY_BYTES));
+    let keeper: Weak<dyn BodyKeeper> = Weak::<NoKeeper>::new();
+    let bytes: BodyBytes = Arc::new(vec![8; LARGE_BODY_BYTES].into());
+    let held = HeldBody { body: SharedBody::new(1, LARGE_BODY_BYTES as u32, keeper), bytes };
+    bench.publish(&[IncomingMessage { shared: Some(&held), ..message(&held.bytes) }]);
+    assert_eq!((bench.world.lent[1].as_ptr(), bench.world.lent[1].own_bytes()), (held.bytes.as_ptr(), 0));
+    assert_eq!((bench.queue.stats(0).ready, bench.world.log.len()), (0, 0));
+    bench.world.room = Some(0);
+    bench.publish_whole(&message(b""), vec![9; LARGE_BODY_BYTES].into());
+    assert_eq!((bench.queue.stats(0).ready, bench.world.log.len(), bench.world.lent.len()), (1, 1, 2));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use platform::{Clock, Disk, Random};
 use wire::amqp091::Table;
 
 use crate::kinds::{self, FAN, SLOTS};
-use crate::life::{Asked, Life, Unsettled, World};
+use crate::life::{Asked, Life, Unsettled, World, publish_numbered};
 use crate::model::{self, Copy, Fate, Key, Model, Presence, Seen};
 
 /// What a history did.
@@ -412,7 +412,7 @@ impl History {
                 properties: &properties(persistent, priority, ttl_ms),
                 body: &body,
             };
-            if let Err(refused) = publisher.publish(&mut life.channel, message) {
+            if let Err(refused) = publish_numbered(&mut publisher, &mut life.channel, id, message) {
                 if !life.is_faulty {
                     return Err(format!("a publish is refused: {refused:?}"));
                 }

@@ -542,7 +542,7 @@ impl Publisher {
     ) -> u32 {
         debug_assert_eq!(view.body.len(), body.len(), "it is the message's");
         match self.broker.services().share_whole(&body, queue_count) {
-            None => self.batch.push_whole(view, extras.facts, extras.annotations, body),
+            None if queue_count == 1 => self.batch.push_whole(view, extras.facts, extras.annotations, body),
             shared => self.batch.push_with(view, extras.facts, extras.annotations, shared),
         }
     }

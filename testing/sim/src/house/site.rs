@@ -12,7 +12,7 @@ use platform::Clock;
 use wire::amqp091::{PropertiesBuf, Table, TableBuf};
 
 use super::ledger::Places;
-use crate::life::{Life, World};
+use crate::life::{Life, World, publish_numbered};
 use crate::model::{self, Seen};
 
 /// What the disk does at the moment.
@@ -131,7 +131,7 @@ impl Site<'_> {
             properties,
             body: &body,
         };
-        if let Err(refused) = publisher.publish(&mut self.life.channel, message) {
+        if let Err(refused) = publish_numbered(&mut publisher, &mut self.life.channel, id, message) {
             drop(publisher);
             return if self.may_refuse() {
                 Ok(None)

@@ -135,6 +135,30 @@ def test_consumers_that_do_not_read_large_messages(server):
         raw.socket.shutdown(socket.SHUT_RDWR)
 
 
+def test_publishers_at_full_speed_stay_below_the_watermark(server):
+    """A hundred, each with a queue of its own that nobody reads, 1.5 GB in sum: 109 to 110 MiB at most were seen."""
+    watermark, each = 128 * MB, 15
+    server = server(f"vm_memory_high_watermark.absolute = {watermark}\n")
+    publishers = {f"flood-{number}": connect(server) for number in range(100)}
+    for queue, raw in publishers.items():
+        raw.declare_queue(1, queue)
+    threads = []
+    with Watch(server) as watch:
+        for queue, raw in publishers.items():
+            data = amqp.publish(1, "", queue, bytes(1_000_000), persistent=True) * each
+            threads.append(threading.Thread(target=raw.send, args=(data,), daemon=True))
+            threads[-1].start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive(), "somebody is held for ever"
+        for queue, raw in publishers.items():
+            assert raw.declare_queue(1, queue, passive=True)[1] == each
+    print(f"{watch.peak_bytes / MB:.0f} MiB at most")
+    assert watch.peak_bytes < watermark
+    for raw in publishers.values():
+        raw.close()
+
+
 def resident_bytes(server):
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{server.process.child.pid}/status").read_text())[1]) * 1024
 

@@ -206,7 +206,7 @@ impl Assembly {
             return self.body.capacity();
         }
         // Doubling bounds the copies; the announced size bounds the waste.
-        let announced = self.body_size().saturating_add(room);
+        let announced = self.whole_bytes();
         needed.max(self.body.capacity() * 2).max(BODY_BYTES_FIRST).min(announced).max(needed)
     }
 
@@ -221,9 +221,9 @@ impl Assembly {
         self.capacity_with(frame.payload.len()) - self.body.capacity()
     }
 
-    /// Bytes that the body has when it is whole.
-    pub(crate) fn body_size(&self) -> usize {
-        usize::try_from(self.body_size).unwrap_or(usize::MAX)
+    /// What the body occupies when it is whole.
+    pub(crate) fn whole_bytes(&self) -> usize {
+        usize::try_from(self.body_size).unwrap_or(usize::MAX).saturating_add(self.room_before())
     }
 
     /// The complete message; `in_frame` is the last frame's payload when the body is there.

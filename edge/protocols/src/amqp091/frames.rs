@@ -208,8 +208,8 @@ impl Running {
         let before = channel.assembly.held_bytes();
         channel.assembly.lend(&mut self.spare_body);
         self.unfinished.add(channel.assembly.held_bytes() - before);
-        let (growth, body_size) = (channel.assembly.growth(frame), channel.assembly.body_size());
-        if growth > 0 && !self.may_gather(growth, body_size)? {
+        let (growth, whole_bytes) = (channel.assembly.growth(frame), channel.assembly.whole_bytes());
+        if growth > 0 && !self.may_gather(growth, whole_bytes)? {
             return Ok(Taken::Wait);
         }
         let channel = self.channel(number);
@@ -262,14 +262,14 @@ pub(crate) enum Room {
 }
 
 impl Running {
-    /// Whether a body may grow; otherwise the frame waits.
-    fn may_gather(&mut self, growth: usize, body_size: usize) -> Outcome<bool> {
+    /// Whether a body, which occupies so many bytes when it is whole, may grow; otherwise the frame waits.
+    fn may_gather(&mut self, growth: usize, whole_bytes: usize) -> Outcome<bool> {
         if self.room == Room::Unasked {
             if self.unfinished.held_bytes() + growth <= BODY_BYTES_KEPT {
                 self.unfinished.add(growth);
                 return Ok(true);
             }
-            self.room = Room::Awaited(Want { bytes: growth, finish_bytes: body_size });
+            self.room = Room::Awaited(Want { bytes: growth, finish_bytes: whole_bytes });
             self.ask_for_room()?;
         }
         let is_granted = self.room == Room::Granted;

@@ -71,6 +71,21 @@ fn bodies_of_a_few_frames_do_not_wait_for_large_ones() {
 }
 
 #[test]
+fn a_connection_that_may_finish_a_body_beyond_its_share_has_room_for_all_that_goes_with_it() {
+    let mut world = World::new();
+    world.settings.unfinished = Budget::new(0);
+    let mut client = world.channel();
+    client.declare("q");
+    client.open_channel(2);
+    client.send(&begun(2, 250_100, 250_000));
+    client.send(&begun(1, BODY_BYTES, BODY_BYTES - 1));
+    client.send(&last_byte());
+    assert_eq!(client.ready("q"), 1);
+    let held_bytes = world.settings.unfinished.held_bytes();
+    assert!((250_000..262_144).contains(&held_bytes), "{held_bytes} bytes");
+}
+
+#[test]
 fn a_connection_that_begins_more_than_it_can_finish_is_closed() {
     let mut world = World::new();
     world.settings.unfinished = Budget::new(500_000);
@@ -79,7 +94,7 @@ fn a_connection_that_begins_more_than_it_can_finish_is_closed() {
     (1..=3).for_each(|number| client.send(&begun(number, 400_000, 300_000)));
     let (code, text, _) = client.wait("connection.close").close();
     assert_eq!(code, 506);
-    let expected = "RESOURCE_ERROR - incomplete messages and open transactions of this connection hold 401026 bytes, more than \
+    let expected = "RESOURCE_ERROR - incomplete messages and open transactions of this connection hold 533116 bytes, more than \
                     is left of 500000 for all connections";
     assert_eq!(text, expected);
     assert_eq!(world.settings.unfinished.held_bytes(), 0);

@@ -2,13 +2,14 @@
 
 mod alike;
 mod copy;
+mod large;
 
 pub(crate) use alike::AddedAlike;
 pub(crate) use copy::Heads;
 
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
-use crate::body::{BlockBytes, BodyBytes, HeldBody, LARGE_BODY_BYTES, LargeBody, SharedBody};
+use crate::body::{BlockBytes, BodyBytes, HeldBody, SharedBody};
 use crate::logged::{LogRange, Logged, Place, Spread};
 use crate::record::{self, BlockPlace, Stored};
 
@@ -365,20 +366,6 @@ impl Block {
         self.shared()?.held(self.index(number))
     }
 
-    /// A message's body, to be kept without a copy of it; `None` when it is not in memory, or the block takes more messages.
-    pub(crate) fn large_body(&self, number: u64) -> Option<LargeBody> {
-        if let Some(held) = self.held_body(number) {
-            return Some(held.bytes.into());
-        }
-        let Content { data: Data::Closed(bytes), entries, .. } = self.content.as_deref()? else {
-            return None;
-        };
-        let index = self.index(number) as usize;
-        let end = entries.get(index + 1).map_or(bytes.len(), |next| next.offset as usize);
-        let begin = end.checked_sub(entries.get(index)?.body_bytes() as usize)?;
-        Some(LargeBody::in_block(bytes.clone(), begin..end))
-    }
-
     /// Recovery only: handles in place of names.
     pub(crate) fn resolve_bodies(&mut self, resolve: &mut dyn FnMut(&SharedBody) -> SharedBody) {
         if let Some(bodies) = self.marks.as_mut().and_then(|marks| marks.bodies.as_mut()) {
@@ -515,28 +502,6 @@ impl Block {
         let stored_bytes = bytes.len() - offset;
         entries.push(Entry::new(offset, body_bytes));
         self.note_pushed(persistent, expires, body_bytes, stored_bytes, shared);
-    }
-
-    /// Adds the only message of a block, in its stored form; it takes no more.
-    pub(crate) fn push_whole(
-        &mut self,
-        persistent: bool,
-        expires: bool,
-        body_bytes: usize,
-        stored: BlockBytes,
-    ) {
-        debug_assert_eq!(self.count, 0, "it has no other message");
-        let stored_bytes = stored.len();
-        let content = self.content.as_deref_mut().expect("the newest block is in memory");
-        content.data = Data::Closed(stored);
-        content.entries = vec![Entry::new(0, body_bytes)];
-        self.note_pushed(persistent, expires, body_bytes, stored_bytes, None);
-    }
-
-    /// The bytes of the only message, which is large, of a block that takes no more: they are not to be copied.
-    pub(crate) fn lone_large(&self) -> Option<BlockBytes> {
-        let is_large = self.count == 1 && self.data_bytes() >= LARGE_BODY_BYTES;
-        if is_large { self.shared_bytes() } else { None }
     }
 
     #[inline]

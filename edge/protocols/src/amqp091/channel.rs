@@ -104,6 +104,11 @@ impl Channels {
         self.by_number.get_mut(usize::from(number))?.as_deref_mut()
     }
 
+    /// Channels in use, closing ones too.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Channel> {
+        self.by_number.iter().filter_map(Option::as_deref)
+    }
+
     /// Whether the channel takes methods.
     #[inline]
     pub(crate) fn is_open(&self, number: u16) -> bool {
@@ -111,7 +116,7 @@ impl Channels {
         channel.is_some_and(|channel| channel.state == ChannelState::Open)
     }
 
-    /// Channels in use, closing ones too.
+    /// How many these are.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

@@ -97,6 +97,11 @@ impl Assembly {
         self.body.capacity()
     }
 
+    /// Of that, what nothing was written to yet.
+    pub(crate) fn untouched_bytes(&self) -> usize {
+        self.body.capacity() - self.body.len()
+    }
+
     /// A body is about to be gathered: takes the connection's spare buffer for it.
     pub(crate) fn lend(&mut self, spare: &mut Vec<u8>) {
         if self.body.capacity() == 0 && matches!(self.stage, Stage::Body(_)) {

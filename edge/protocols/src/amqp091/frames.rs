@@ -13,7 +13,7 @@ use wire::amqp091::{
     Parsed, decode_publish, parse_frame,
 };
 
-use super::channel::ChannelState;
+use super::channel::{ChannelState, Mode};
 use super::content::{Assembly, BODY_BYTES_KEPT, Content, PUBLISH, Progress};
 use super::errors::{Failure, Outcome, ReplyCode};
 use super::running::Running;
@@ -223,10 +223,7 @@ impl Running {
         let mut assembly = std::mem::take(&mut channel.assembly);
         let outcome = self.assembled(number, &mut assembly, in_frame);
         assembly.finish(&mut self.spare_body);
-        if held > 0 {
-            self.unfinished.give_back(held);
-            self.show_unfinished();
-        }
+        self.finished(held);
         if let Some(channel) = self.channels.get(number) {
             channel.assembly = assembly;
         }
@@ -291,9 +288,33 @@ impl Running {
         Ok(())
     }
 
+    /// Something of this size that was not whole is, or was given up.
+    pub(crate) fn finished(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.unfinished.give_back(bytes);
+            self.show_unfinished();
+        }
+    }
+
     /// For those who ask where memory is.
     pub(crate) fn show_unfinished(&self) {
-        self.sink.outbox.lock().state().unfinished_bytes = self.unfinished.held_bytes();
+        let memory_bytes = self.unfinished_memory();
+        self.sink.outbox.lock().state().unfinished_bytes = memory_bytes;
+    }
+
+    /// What the process occupies for unfinished things: pages that nothing was written to are not there.
+    pub(crate) fn unfinished_memory(&self) -> usize {
+        let held_bytes = self.unfinished.held_bytes();
+        if held_bytes <= BODY_BYTES_KEPT {
+            return held_bytes;
+        }
+        let untouched_bytes = self.channels.iter().map(|channel| match &channel.mode {
+            Mode::Transaction(transaction) => {
+                transaction.untouched_bytes() + channel.assembly.untouched_bytes()
+            }
+            _ => channel.assembly.untouched_bytes(),
+        });
+        held_bytes.saturating_sub(untouched_bytes.sum())
     }
 }
 

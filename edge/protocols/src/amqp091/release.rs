@@ -57,9 +57,8 @@ impl Running {
 
     /// The number is free again.
     pub(crate) fn forget_channel(&mut self, number: u16) {
-        if let Some(channel) = self.channels.get(number) {
-            self.unfinished.give_back(channel.assembly.held_bytes());
-        }
+        let held = self.channels.get(number).map_or(0, |channel| channel.assembly.held_bytes());
+        self.finished(held);
         self.channels.remove(number);
     }
 
@@ -72,15 +71,13 @@ impl Running {
         let Some(channel) = self.channels.get(number) else { return calls };
         let consumers = std::mem::take(&mut channel.consumers);
         let getter = channel.getter.take();
-        let aside = match &mut channel.mode {
-            Mode::Transaction(transaction) => {
-                self.unfinished.give_back(transaction.held_bytes());
-                transaction.take_settled()
-            }
-            _ => Vec::new(),
+        let (held, aside) = match &mut channel.mode {
+            Mode::Transaction(transaction) => (transaction.held_bytes(), transaction.take_settled()),
+            _ => (0, Vec::new()),
         };
         channel.mode = Mode::Plain;
         channel.publish.set_reply_address(None);
+        self.finished(held);
         for consumer in consumers.values() {
             if let Some(address) = &consumer.reply_address {
                 self.broker.unregister_reply(&self.principal, address);

@@ -171,7 +171,9 @@ impl Running {
         }
         self.publisher_full = self.publisher.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending();
         self.is_publishing = self.publisher.take_is_publishing();
+        let unfinished_bytes = self.unfinished_memory();
         let mut output = self.sink.outbox.lock();
+        output.state().unfinished_bytes = unfinished_bytes;
         self.output_full = output.is_full();
         self.active_latest = 0;
         for number in self.active.drain(..) {

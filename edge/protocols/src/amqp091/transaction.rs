@@ -94,6 +94,11 @@ impl Transaction {
             + self.settled.capacity() * size_of::<(Entry, SettleHow)>()
     }
 
+    /// Of that, what no body was written to yet.
+    pub(crate) fn untouched_bytes(&self) -> usize {
+        self.arena.capacity() - self.arena.len()
+    }
+
     fn keep(&mut self, content: &Content<'_>) {
         for part in [content.exchange, content.routing_key, content.properties, content.body] {
             self.arena.extend_from_slice(part);
@@ -210,7 +215,7 @@ impl Running {
         let arena = std::mem::take(&mut transaction.arena);
         let settled = transaction.take_settled();
         let sink = transaction.sink.clone();
-        self.unfinished.give_back(held);
+        self.finished(held);
         // First, so that a refused publish leaves nothing aside.
         self.settle_set_aside(number, settled);
         for content in each_kept(&messages, &arena) {
@@ -261,7 +266,7 @@ impl Running {
         transaction.messages = Vec::new();
         transaction.arena = Vec::new();
         let settled = transaction.take_settled();
-        self.unfinished.give_back(held);
+        self.finished(held);
         self.write(|output| {
             if let Some(channel) = output.state().channel(number) {
                 channel.unacked.restore(settled.into_iter().map(|(entry, _)| entry));

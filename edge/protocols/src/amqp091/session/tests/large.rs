@@ -1,6 +1,7 @@
 //! Bodies of many frames on their way in, large deliveries on their way out: what connections share of the node's memory.
 
 use wire::amqp091::HEARTBEAT;
+use wire::amqp091::methods::tx;
 
 use super::*;
 use crate::Budget;
@@ -98,6 +99,33 @@ fn a_connection_that_begins_more_than_it_can_finish_is_closed() {
                     is left of 500000 for all connections";
     assert_eq!(text, expected);
     assert_eq!(world.settings.unfinished.held_bytes(), 0);
+}
+
+#[test]
+fn what_is_shown_of_unfinished_things_goes_with_them() {
+    let world = World::new();
+    let mut client = world.channel();
+    client.declare("q");
+    let shown = |client: &Client| client.session.outbox.lock().state().unfinished_bytes;
+    client.method(1, tx::Select {});
+    client.wait("tx.select-ok");
+    for (ends_with, answer) in
+        [(Method::from(tx::Commit {}), "tx.commit-ok"), (tx::Rollback {}.into(), "tx.rollback-ok")]
+    {
+        client.send(&begun(1, BODY_BYTES, BODY_BYTES));
+        assert!(shown(&client) >= BODY_BYTES, "{}", shown(&client));
+        client.method(1, ends_with);
+        client.wait(answer);
+        assert_eq!(shown(&client), 0, "{answer}");
+    }
+    client.send(&begun(1, BODY_BYTES, BODY_BYTES));
+    client.open_channel(2);
+    client.send(&begun(2, BODY_BYTES, BODY_BYTES / 2));
+    let both = BODY_BYTES + BODY_BYTES / 2;
+    assert!((both..both + 10_000).contains(&shown(&client)), "no more than has come: {}", shown(&client));
+    client.method(1, channel::Close::default());
+    client.wait("channel.close-ok");
+    assert!((BODY_BYTES / 2..BODY_BYTES).contains(&shown(&client)), "{}", shown(&client));
 }
 
 #[test]

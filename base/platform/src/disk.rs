@@ -24,6 +24,16 @@ pub enum OpenMode {
     CreateEmpty,
 }
 
+/// What the system's cache keeps of what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// It may be read again soon: all of it.
+    Keep,
+    /// It is read in its turn, as a backlog is, and not again soon: nothing once memory that nobody uses is short, so that a
+    /// long backlog puts nothing else out of the cache. A hint. What is not on the disk yet is written there by it: only for what is.
+    Pass,
+}
+
 /// One open file. Reads and writes name their offset; there is no cursor, so a handle may be shared between threads.
 pub trait DiskFile: Send + Sync {
     /// Fills `buffer` from `offset` (bytes from the file's start).
@@ -31,6 +41,19 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// `UnexpectedEof` when the file ends before the buffer is full, else what the operating system reports.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Fills all `parts` one after the other from `offset`.
+    ///
+    /// # Errors
+    /// As [`Self::read_exact_at`].
+    fn read_parts_at(&self, offset: u64, parts: &mut [&mut [u8]], _: Caching) -> io::Result<()> {
+        let mut at = offset;
+        for part in parts {
+            self.read_exact_at(at, part)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
 
     /// Writes all `parts` one after the other from `offset`, extending the file as needed. Not durable before
     /// [`Self::sync_data`]. After an error an unknown prefix has been written.

@@ -16,6 +16,6 @@ pub mod thread;
 pub use clock::{Clock, Monotonic, RealClock, SimClock};
 pub use disk::real::RealDisk;
 pub use disk::sim::SimDisk;
-pub use disk::{Disk, DiskFile, OpenMode};
+pub use disk::{Caching, Disk, DiskFile, OpenMode};
 pub use memory::{HeapBytes, Memory, RealMemory, ResidentBytes, SimMemory};
 pub use random::{Random, RealRandom, SeededRandom};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use commitlog::{Afterlife, BlockSource, LogError, Position, RangeBytes, RecordAt, SegmentError};
 use parking_lot::Mutex;
+use platform::Caching;
 use queues::{BlockToken, Holes, LogRange, LoggedBlock, RecordKind, Remains};
 use stdx::QueueId;
 
@@ -230,7 +231,10 @@ impl BlockSource for FromLog {
         let closed = SegmentError::Log(LogError::Closed);
         let services = self.services.upgrade().ok_or(closed)?;
         let LogRange { position, bytes } = self.block.range;
-        let read = services.log.read_stream(self.queue.0, Position(position), bytes)?;
+        // Who has the rest of a range that several queues have reads it, too.
+        let is_alone = u64::from(bytes) * 4 <= u64::from(self.block.own_bytes) * 5;
+        let caching = if is_alone { Caching::Pass } else { Caching::Keep };
+        let read = services.log.read_stream(self.queue.0, (Position(position), bytes), caching)?;
         let whole = assemble(read, self.queue.0, &self.block)?;
         match &self.holes {
             Some(holes) => holes.punch(whole).ok_or(SegmentError::NotInLog { position }),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use commitlog::{LentBytes, Log, Position, SegmentIo};
 use parking_lot::Mutex;
-use platform::{Clock, Random};
+use platform::{Caching, Clock, Random};
 use queues::{BlockBytes, BlockPlace, BlockToken, BodyBytes, FirstToGo, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
@@ -370,7 +370,7 @@ impl Services {
     }
 
     pub(crate) fn read_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace) {
-        self.segments.submit_read_as(queue.id.0, token.0, location(place), unpack);
+        self.segments.submit_read_as(queue.id.0, token.0, location(place), (unpack, Caching::Pass));
     }
 
     pub(crate) fn move_block(&self, queue: &Arc<Queue>, token: BlockToken, place: BlockPlace, holes: Holes) {

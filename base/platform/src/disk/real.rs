@@ -6,14 +6,27 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::Errno;
 
-use super::{Disk, DiskFile, OpenMode};
+use super::{Caching, Disk, DiskFile, OpenMode};
+
+/// Fewer bytes stay in the system's cache in any case: a call for each would cost more than it brings.
+const PASS_BYTES_MIN: u64 = 64 << 10;
+
+/// So many bytes before those that were read are dropped with them: the system's cache has pieces of several pages, which go as a whole only, and
+/// the last one of the read before was not read to its end then.
+const PASSED_BYTES: u64 = 256 << 10;
+
+/// Of the machine's memory as large a part is left unused by what is read in its turn. Dropping it costs a tenth of the processor time of a
+/// drain at full speed, which is for nothing as long as nobody else needs that memory.
+const UNUSED_PART: u64 = 16;
 
 /// Written where the file system cannot take room without writing.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -30,6 +43,18 @@ struct RealFile {
 impl DiskFile for RealFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
+    }
+
+    fn read_parts_at(&self, offset: u64, parts: &mut [&mut [u8]], caching: Caching) -> io::Result<()> {
+        let mut at = offset;
+        for part in parts {
+            self.file.read_exact_at(part, at)?;
+            at += part.len() as u64;
+        }
+        if caching == Caching::Pass && at - offset >= PASS_BYTES_MIN && is_memory_short() {
+            self.drop_cached(offset..at);
+        }
+        Ok(())
     }
 
     fn write_all_at(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
@@ -61,7 +86,19 @@ impl DiskFile for RealFile {
     }
 }
 
+/// Whether the system has so little memory that nobody uses that it will soon take some from its cache. Takes about a microsecond.
+fn is_memory_short() -> bool {
+    let system = rustix::system::sysinfo();
+    system.freeram < system.totalram / UNUSED_PART
+}
+
 impl RealFile {
+    /// Drops what the system has in its cache of a part of the file. A file system that cannot has done nothing wrong.
+    fn drop_cached(&self, part: Range<u64>) {
+        let first = part.start.saturating_sub(PASSED_BYTES);
+        let _ = rustix::fs::fadvise(&self.file, first, NonZeroU64::new(part.end - first), Advice::DontNeed);
+    }
+
     /// Extends to `len` bytes by writing.
     fn write_zeros(&self, len: u64) -> io::Result<()> {
         let mut at = self.len()?;
@@ -154,6 +191,10 @@ impl Disk for RealDisk {
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSliceMut;
+
+    use rustix::io::ReadWriteFlags;
+
     use super::*;
 
     #[test]
@@ -171,6 +212,46 @@ mod tests {
         assert_eq!(file.len().unwrap(), 3);
         assert!(RealDisk.open(&path, OpenMode::CreateNew).is_err());
         assert!(RealDisk.open(&path, OpenMode::CreateEmpty).unwrap().is_empty().unwrap());
+    }
+
+    /// Whether the page of the file with this offset is in the system's cache. If not it soon is, and some after it. File systems that
+    /// cannot say so are taken for such that have all there.
+    fn is_cached(file: &RealFile, offset: u64) -> bool {
+        let mut byte = [0];
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        rustix::io::preadv2(&file.file, into, offset, ReadWriteFlags::NOWAIT) != Err(Errno::AGAIN)
+    }
+
+    #[test]
+    fn what_is_read_in_its_turn_does_not_stay_in_the_cache() {
+        const BYTES: u64 = 1 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealFile { file: File::create_new(dir.path().join("a")).unwrap() };
+        let written: Vec<u8> = (0..BYTES).map(|at| (at / 7) as u8).collect();
+        file.write_all_at(0, &[&written]).unwrap();
+        file.sync_data().unwrap();
+        let (mut head, mut body) = ([0; 10], vec![0; written.len() - 20]);
+        for caching in [Caching::Keep, Caching::Pass] {
+            file.read_parts_at(10, &mut [&mut head, &mut [], &mut body], caching).unwrap();
+            assert_eq!((&head[..], &body[..]), (&written[10..20], &written[20..]));
+        }
+        file.read_parts_at(10, &mut [&mut head, &mut body], Caching::Keep).unwrap();
+        assert_eq!([0, BYTES / 2].map(|at| is_cached(&file, at)), [true; 2]);
+        file.drop_cached(10..BYTES);
+        // Some file systems have their files nowhere else.
+        let is_gone = can_drop(&dir.path().join("b"));
+        assert_eq!([0, BYTES / 2].map(|at| is_cached(&file, at)), [!is_gone; 2]);
+        let beyond = file.read_parts_at(30, &mut [&mut body, &mut head], Caching::Pass).unwrap_err();
+        assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// Whether the file system drops what it is told that nobody needs.
+    fn can_drop(path: &Path) -> bool {
+        let file = RealFile { file: File::create_new(path).unwrap() };
+        file.write_zeros(1 << 20).unwrap();
+        file.sync_data().unwrap();
+        rustix::fs::fadvise(&file.file, 0, None, Advice::DontNeed).unwrap();
+        !is_cached(&file, 0)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use platform::{Disk, OpenMode};
+use platform::{Caching, Disk, OpenMode};
 
 use super::file::{SealedFile, first_of_name};
 use super::format::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, record_crc};
@@ -202,8 +202,13 @@ impl Log {
     ///
     /// # Errors
     /// As [`Self::read_range`].
-    pub fn read_stream(&self, stream: u64, first: Position, bytes: u32) -> Result<RangeBytes, LogError> {
-        read_stream(&self.dir, stream, (first, bytes), |at| self.open_at(at))
+    pub fn read_stream(
+        &self,
+        stream: u64,
+        (first, bytes): (Position, u32),
+        caching: Caching,
+    ) -> Result<RangeBytes, LogError> {
+        read_stream(&self.dir, stream, (first, bytes), caching, |at| self.open_at(at))
     }
 
     /// The file that holds a position.
@@ -289,6 +294,7 @@ fn read_stream(
     dir: &Path,
     stream: u64,
     (first, bytes): (Position, u32),
+    caching: Caching,
     open: impl Fn(Position) -> Result<Option<OpenedPart>, LogError>,
 ) -> Result<RangeBytes, LogError> {
     let end = first.plus(bytes.into());
@@ -299,7 +305,7 @@ fn read_stream(
         let (file, part) = open(at)?.ok_or_else(not_held)?;
         let stop = part.end.min(end);
         while at < stop {
-            at = read_window(&mut own, stream, (&*file, &part), at..stop)?;
+            at = read_window(&mut own, stream, (&*file, &part), at..stop, caching)?;
         }
     }
     Ok(own)
@@ -311,17 +317,19 @@ fn read_window(
     stream: u64,
     (file, part): (&dyn platform::DiskFile, &Part),
     span: Range<Position>,
+    caching: Caching,
 ) -> Result<Position, LogError> {
     let (begin, there) = (own.bytes.len(), index_of(span.end.bytes_since(span.start)));
     let mut window = there.min(WINDOW_BYTES);
     own.bytes.resize(begin + window, 0);
-    read_at(file, part, span.start, &mut own.bytes[begin..])?;
+    read_as(file, part, span.start, &mut own.bytes[begin..], caching)?;
     let first_bytes = record_bytes(&own.bytes[begin..], span.start, there)
         .map_err(|damage| damaged_at(part, span.start, damage))?;
     if first_bytes > window {
         own.bytes.reserve_exact(first_bytes - window);
         own.bytes.resize(begin + first_bytes, 0);
-        read_at(file, part, span.start.plus(offset_of(window)), &mut own.bytes[begin + window..])?;
+        let rest = span.start.plus(offset_of(window));
+        read_as(file, part, rest, &mut own.bytes[begin + window..], caching)?;
         window = first_bytes;
     }
     let (mut at, mut end) = (begin, begin);
@@ -365,8 +373,19 @@ pub(super) fn read_at(
     at: Position,
     into: &mut [u8],
 ) -> Result<(), LogError> {
+    read_as(file, part, at, into, Caching::Keep)
+}
+
+/// The same, with a hint to the system's cache.
+fn read_as(
+    file: &dyn platform::DiskFile,
+    part: &Part,
+    at: Position,
+    into: &mut [u8],
+    caching: Caching,
+) -> Result<(), LogError> {
     let offset = offset_of(FILE_HEADER_BYTES) + at.bytes_since(part.first);
-    file.read_exact_at(offset, into).map_err(|error| match error.kind() {
+    file.read_parts_at(offset, &mut [into], caching).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
             LogError::Damaged { file: part.path.clone(), offset, damage: Damage::Truncated }
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
-use platform::thread;
+use platform::{Caching, thread};
 
 use super::names::folder_of;
 use super::queue::{BlockForm, BlockReading, Job, JobQueue, SyncGroup};
@@ -120,13 +120,19 @@ impl SegmentIo {
 
     /// Reads a block; answered by [`SegmentListener::read`].
     pub fn submit_read(&self, stream: u64, token: u64, location: BlockLocation) {
-        self.submit_read_as(stream, token, location, Some);
+        self.submit_read_as(stream, token, location, (Some, Caching::Keep));
     }
 
-    /// The same of a block of which `reading`, called on the I/O thread, makes what is told.
-    pub fn submit_read_as(&self, stream: u64, token: u64, location: BlockLocation, reading: BlockReading) {
+    /// The same of a block of which `reading`, called on the I/O thread, makes what is told, with a hint to the system's cache.
+    pub fn submit_read_as(
+        &self,
+        stream: u64,
+        token: u64,
+        location: BlockLocation,
+        (reading, caching): (BlockReading, Caching),
+    ) {
         self.shared.queued_bytes.fetch_add(u64::from(location.len), Ordering::Relaxed);
-        self.queue_of(stream).push(Job::Read { stream, token, location, reading });
+        self.queue_of(stream).push(Job::Read { stream, token, location, reading, caching });
     }
 
     /// Reads a block that lies elsewhere; answered by [`SegmentListener::read`].
@@ -226,8 +232,8 @@ impl Shared {
                 self.queued_bytes.fetch_sub(len, Ordering::Relaxed);
                 self.listener.written(stream, token, result);
             }
-            Job::Read { stream, token, location, reading } => {
-                let read = self.segments.read_block(stream, location);
+            Job::Read { stream, token, location, reading, caching } => {
+                let read = self.segments.read_block_as(stream, location, caching);
                 let result = read
                     .and_then(|block| reading(block).ok_or_else(|| self.segments.damaged(stream, location)));
                 self.queued_bytes.fetch_sub(u64::from(location.len), Ordering::Relaxed);
@@ -243,7 +249,8 @@ impl Shared {
                 self.listener.written(stream, token, result);
             }
             Job::Rewrite { stream, token, location, change } => {
-                let read = self.segments.read_block(stream, location);
+                // Its segment goes.
+                let read = self.segments.read_block_as(stream, location, Caching::Pass);
                 let changed = read
                     .and_then(|block| change(block).ok_or_else(|| self.segments.damaged(stream, location)));
                 let result = changed.and_then(|block| self.segments.write_block(stream, &block));

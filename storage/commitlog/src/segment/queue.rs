@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use platform::Caching;
 
 use super::{BlockChange, BlockLocation, BlockSource, SegmentError};
 
@@ -30,6 +31,7 @@ pub(super) enum Job {
         token: u64,
         location: BlockLocation,
         reading: BlockReading,
+        caching: Caching,
     },
     /// As `Read`, of a block that lies elsewhere.
     Fetch {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use platform::{Disk, DiskFile, OpenMode};
+use platform::{Caching, Disk, DiskFile, OpenMode};
 
 use super::SegmentError;
 use super::cache::{FileCache, OpenFile, Segment};
@@ -243,8 +243,18 @@ impl Segments {
     /// [`SegmentError::Damaged`] when it is not as it was written, [`SegmentError::Io`] (`NotFound` when the segment does
     /// not exist).
     pub fn read_block(&self, stream: u64, location: BlockLocation) -> Result<Vec<u8>, SegmentError> {
+        self.read_block_as(stream, location, Caching::Keep)
+    }
+
+    /// The same, with a hint to the system's cache.
+    pub(super) fn read_block_as(
+        &self,
+        stream: u64,
+        location: BlockLocation,
+        caching: Caching,
+    ) -> Result<Vec<u8>, SegmentError> {
         let path = file_path(&self.dir, stream, location.segment);
-        let file = {
+        let (file, caching) = {
             let known = self.streams.lock().get(&stream).cloned();
             let state = known.as_ref().map(|known| known.state.lock());
             let segment = state
@@ -253,19 +263,25 @@ impl Segments {
             let Some(segment) = segment else {
                 return Err(IoFailure::of("find", &path)(std::io::ErrorKind::NotFound.into()).into());
             };
-            self.open_segment(stream, segment)?
+            // What the system has not written yet would be written by being dropped, although it may be deleted soon.
+            let caching = if segment.is_dirty() { Caching::Keep } else { caching };
+            (self.open_segment(stream, segment)?, caching)
         };
         let damaged = || self.damaged(stream, location);
-        let mut header = [0; BLOCK_HEADER_BYTES];
-        read_or_damaged(&*file, &path, u64::from(location.offset), &mut header)?;
-        let (len, crc) = read_block_header(&header);
-        if len != location.len || index_of(u64::from(len)) > BLOCK_BYTES_MAX {
+        let bytes = index_of(u64::from(location.len));
+        if bytes > BLOCK_BYTES_MAX {
             return Err(damaged());
         }
-        let mut block = vec![0; index_of(u64::from(len))];
-        let start = u64::from(location.offset) + offset_of(BLOCK_HEADER_BYTES);
-        read_or_damaged(&*file, &path, start, &mut block)?;
-        if block_crc(stream, location, &block) != crc { Err(damaged()) } else { Ok(block) }
+        let (mut header, mut block) = ([0; BLOCK_HEADER_BYTES], vec![0; bytes]);
+        let parts: &mut [&mut [u8]] = &mut [&mut header, &mut block];
+        let read = file.read_parts_at(u64::from(location.offset), parts, caching);
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => damaged(),
+            _ => IoFailure::of("read", &path)(error).into(),
+        })?;
+        let (len, crc) = read_block_header(&header);
+        let is_whole = len == location.len && block_crc(stream, location, &block) == crc;
+        if is_whole { Ok(block) } else { Err(damaged()) }
     }
 
     /// What is said of a block that is not as it was written.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use commitlog::{
     Afterlife, ClosedLog, Log, LogError, LogOptions, Position, RangeBytes, RecordAt, list_kept_files,
 };
-use platform::{Disk, OpenMode, SimDisk};
+use platform::{Caching, Disk, OpenMode, SimDisk};
 
 use super::fixtures::{DIR, Owned, append, drain, files, open, read_all, reopen, small_files};
+
+const PASS: Caching = Caching::Pass;
 
 /// Twelve records, three to a file of 300 bytes.
 fn four_files(disk: &SimDisk) -> (Log, Vec<Owned>) {
@@ -95,7 +97,7 @@ fn of_a_range_the_records_of_one_stream_are_read_however_long_and_whatever_lies_
             [(0, 0, 26), (1, 0, 26), (2, 3, 26), (0, 4, 5), (1, 4, 5), (2, 12, 20), (7, 0, 26)]
         {
             let bytes = u32::try_from(starts[last] - starts[first]).unwrap();
-            let read = log.read_stream(stream, Position(starts[first]), bytes).unwrap();
+            let read = log.read_stream(stream, (Position(starts[first]), bytes), PASS).unwrap();
             let payloads: Vec<_> =
                 read.records.iter().map(|it| read.bytes[it.payload.clone()].to_vec()).collect();
             assert!(payloads == own(stream, first..last), "{stream} from {first} to {last}");
@@ -103,14 +105,14 @@ fn of_a_range_the_records_of_one_stream_are_read_however_long_and_whatever_lies_
             assert_eq!(read.bytes.len(), payloads.concat().len() + headers_bytes, "nothing of the others");
         }
         let all = u32::try_from(end).unwrap();
-        assert!(matches!(log.read_stream(0, Position(1), all - 1), Err(LogError::Damaged { .. })));
+        assert!(matches!(log.read_stream(0, (Position(1), all - 1), PASS), Err(LogError::Damaged { .. })));
         assert!(
-            matches!(log.read_stream(0, Position(0), all - 1), Err(LogError::Damaged { .. })),
+            matches!(log.read_stream(0, (Position(0), all - 1), PASS), Err(LogError::Damaged { .. })),
             "cut short"
         );
         let path = files(&disk).remove(0);
         disk.corrupt(&path, 32 + 60, 1);
-        let of_others = log.read_stream(2, Position(0), all);
+        let of_others = log.read_stream(2, (Position(0), all), PASS);
         assert!(
             matches!(of_others, Err(LogError::Damaged { offset: 74, .. })),
             "nobody's damage is passed over"

@@ -212,6 +212,9 @@ impl ConfirmSink for LeftInLog {
     }
 }
 
+/// Others may have as large a part of a range of the log, to what a queue has of it itself, for it to count as of that queue alone.
+const OTHERS_PART: u64 = 4;
+
 /// A block in the log, for the threads that read blocks.
 struct FromLog {
     services: Weak<Services>,
@@ -232,7 +235,8 @@ impl BlockSource for FromLog {
         let services = self.services.upgrade().ok_or(closed)?;
         let LogRange { position, bytes } = self.block.range;
         // Who has the rest of a range that several queues have reads it, too.
-        let is_alone = u64::from(bytes) * 4 <= u64::from(self.block.own_bytes) * 5;
+        let own_bytes = u64::from(self.block.own_bytes);
+        let is_alone = u64::from(bytes) <= own_bytes + own_bytes / OTHERS_PART;
         let caching = if is_alone { Caching::Pass } else { Caching::Keep };
         let read = services.log.read_stream(self.queue.0, (Position(position), bytes), caching)?;
         let whole = assemble(read, self.queue.0, &self.block)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use platform::{Disk, DiskFile, OpenMode};
+use platform::{Caching, Disk, DiskFile, OpenMode};
 use platform::{SimClock, SimDisk};
 
 /// Kinds of calls that can fail.
@@ -159,6 +159,11 @@ impl DiskFile for FaultyFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.disk.faults.pass(Call::Read)?;
         self.file.read_exact_at(offset, buffer)
+    }
+
+    fn read_parts_at(&self, offset: u64, parts: &mut [&mut [u8]], caching: Caching) -> io::Result<()> {
+        self.disk.faults.pass(Call::Read)?;
+        self.file.read_parts_at(offset, parts, caching)
     }
 
     fn write_all_at(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Disk, DiskFile, OpenMode};
+use super::{Caching, Disk, DiskFile, OpenMode};
 use crate::random::SeededRandom;
 
 mod inode;
@@ -40,6 +40,7 @@ struct State {
     life: u64,
     open_files: usize,
     sync_count: u64,
+    passed_reads: u64,
     syncs_until_failure: Option<u64>,
     /// Instead of the general error.
     sync_failure: Option<io::ErrorKind>,
@@ -173,6 +174,11 @@ impl SimDisk {
     /// Number of file handles open now.
     pub fn open_file_count(&self) -> usize {
         self.state.lock().open_files
+    }
+
+    /// Number of reads so far after which nothing of what was read was to stay in the system's cache.
+    pub fn passed_read_count(&self) -> u64 {
+        self.state.lock().passed_reads
     }
 
     /// Number of syncs asked for so far, of files and directories.
@@ -332,6 +338,21 @@ impl DiskFile for SimFile {
                 && let Some(byte) = buffer.get_mut(buffer.len() / 2)
             {
                 *byte ^= 1;
+            }
+            Ok(())
+        })
+    }
+
+    fn read_parts_at(&self, offset: u64, parts: &mut [&mut [u8]], caching: Caching) -> io::Result<()> {
+        let mut bytes = 0;
+        for part in parts {
+            self.read_exact_at(offset + bytes, part)?;
+            bytes += part.len() as u64;
+        }
+        self.with(|state| {
+            if caching == Caching::Pass {
+                state.passed_reads += 1;
+                open_inode(state, self.inode).drop_cached(offset, bytes as usize);
             }
             Ok(())
         })

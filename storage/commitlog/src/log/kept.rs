@@ -198,7 +198,8 @@ impl Log {
     }
 
     /// As [`Self::read_range`], of a range most of which other streams may have: all its records are checked, those of `stream` are returned, and
-    /// in memory is no more of the others than 1 MiB, or a longer record.
+    /// in memory is no more of the others than 1 MiB, or a longer record. The hint to the system's cache counts for what is synced, whatever
+    /// the policy.
     ///
     /// # Errors
     /// As [`Self::read_range`].
@@ -208,6 +209,8 @@ impl Log {
         (first, bytes): (Position, u32),
         caching: Caching,
     ) -> Result<RangeBytes, LogError> {
+        let is_on_disk = self.is_synced(first.plus(bytes.into())).unwrap_or(false);
+        let caching = if is_on_disk { caching } else { Caching::Keep };
         read_stream(&self.dir, stream, (first, bytes), caching, |at| self.open_at(at))
     }
 

@@ -30,14 +30,18 @@ impl Segment {
         self.written.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether there are writes that were not synced.
+    /// Whether there are writes of which it is not known that they are on the disk: after a failed sync that is so for good.
     pub(super) fn is_dirty(&self) -> bool {
         self.synced.load(Ordering::Acquire) < self.written.load(Ordering::Acquire)
+            || self.failure.get().is_some()
     }
 
     /// Syncs all writes noted before the call. A failure is the stream's from now on. Safe to call from several threads: each
     /// only counts what was written before it began.
     pub(super) fn sync(&self, file: &dyn DiskFile, path: &Path) -> Result<(), IoFailure> {
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
         let written = self.written.load(Ordering::Acquire);
         match file.sync_data().map_err(IoFailure::of("sync", path)) {
             Ok(()) => {

@@ -263,7 +263,8 @@ impl Segments {
             let Some(segment) = segment else {
                 return Err(IoFailure::of("find", &path)(std::io::ErrorKind::NotFound.into()).into());
             };
-            // What the system has not written yet would be written by being dropped, although it may be deleted soon.
+            // What the system has not written yet would be written by being dropped, although it may be deleted soon; and what it
+            // failed to write it has nowhere else.
             let caching = if segment.is_dirty() { Caching::Keep } else { caching };
             (self.open_segment(stream, segment)?, caching)
         };
@@ -298,6 +299,7 @@ impl Segments {
     /// made from. [`SegmentError::Io`] when a file could not be opened.
     pub fn sync(&self, stream: u64) -> Result<(), SegmentError> {
         let Some(known) = self.streams.lock().get(&stream).cloned() else { return Ok(()) };
+        usable(&known)?;
         let state = known.state.lock();
         for segment in state.segments.iter().filter(|segment| segment.is_dirty()) {
             let file = self.open_segment(stream, segment)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use commitlog::{BlockLocation, ScanEnd, SegmentError, SegmentIo, SegmentListener, SegmentOptions, Segments};
 use parking_lot::Mutex;
-use platform::{Disk, RealDisk, SeededRandom, SimDisk};
+use platform::{Caching, Disk, RealDisk, SeededRandom, SimDisk};
 
 const DIR: &str = "/data/segments";
 
@@ -322,6 +322,35 @@ fn a_driven_io_does_one_thing_at_a_time_and_counts_what_waits() {
     assert!(all[&1][2].contains("cannot find"));
     assert_eq!(all[&u64::MAX], ["synced 4 but [2]"]);
     assert_eq!((io.queued_bytes(), disk.file_count()), (0, 1));
+}
+
+#[test]
+fn only_blocks_that_are_surely_on_the_disk_leave_the_systems_cache() {
+    let disk = SimDisk::new();
+    let answers = Arc::new(Answers::default());
+    let io = SegmentIo::driven(Arc::new(open(&disk)), answers.clone());
+    let read = |token: u64, caching: Caching| {
+        while io.step() {}
+        let location = answers.locations.lock()[&0];
+        io.submit_read_as(1, token, location, (Some, caching));
+        while io.step() {}
+        let last = answers.all.lock()[&1].last().cloned();
+        assert_eq!(last.unwrap(), format!("read {token} [5, 5, 5]"));
+        disk.passed_read_count()
+    };
+    io.submit_write(1, 0, vec![5; 3]);
+    assert_eq!(read(1, Caching::Pass), 0, "not synced");
+    io.submit_sync(&[1], 2);
+    assert_eq!(read(3, Caching::Keep), 0, "not wanted");
+    assert_eq!(read(4, Caching::Pass), 1);
+
+    io.submit_write(1, 0, vec![5; 3]);
+    disk.fail_nth_sync(1);
+    io.submit_sync(&[1], 5);
+    io.submit_sync(&[1], 6);
+    // A second sync would have succeeded, and the disk does not have it.
+    assert_eq!(read(7, Caching::Pass), 1);
+    assert_eq!(read(8, Caching::Pass), 1);
 }
 
 /// What a seed's run of segments knows.

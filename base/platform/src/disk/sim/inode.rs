@@ -60,6 +60,22 @@ impl Inode {
         }
     }
 
+    /// The system drops its pages, after it has written what it can: of what it failed to write before is there what the disk has.
+    pub(super) fn drop_cached(&mut self, offset: u64, bytes: usize) {
+        if self.abandoned.is_empty() {
+            return;
+        }
+        let mut on_disk = self.durable.clone();
+        on_disk.resize(self.live.len(), 0);
+        for change in &self.unsynced {
+            if let Change::Write { offset, bytes } = change {
+                put(&mut on_disk, *offset, bytes);
+            }
+        }
+        let start = usize::try_from(offset).expect("simulated files fit in memory");
+        self.live[start..start + bytes].copy_from_slice(&on_disk[start..start + bytes]);
+    }
+
     pub(super) fn fail_sync(&mut self) {
         self.abandoned.append(&mut self.unsynced);
     }

@@ -5,6 +5,7 @@
 //! [`Disk::sync_dir`] of their directory.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,18 +43,8 @@ pub trait DiskFile: Send + Sync {
     /// `UnexpectedEof` when the file ends before the buffer is full, else what the operating system reports.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Fills all `parts` one after the other from `offset`.
-    ///
-    /// # Errors
-    /// As [`Self::read_exact_at`].
-    fn read_parts_at(&self, offset: u64, parts: &mut [&mut [u8]], _: Caching) -> io::Result<()> {
-        let mut at = offset;
-        for part in parts {
-            self.read_exact_at(at, part)?;
-            at += part.len() as u64;
-        }
-        Ok(())
-    }
+    /// Of these bytes, which were read just now, the cache need not keep what [`Caching::Pass`] says. Does nothing where the system cannot.
+    fn pass_cached(&self, _: Range<u64>) {}
 
     /// Writes all `parts` one after the other from `offset`, extending the file as needed. Not durable before
     /// [`Self::sync_data`]. After an error an unknown prefix has been written.

@@ -2,12 +2,13 @@
 //! with the power the disk behind decides. Knows nothing of who calls.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use platform::{Caching, Disk, DiskFile, OpenMode};
+use platform::{Disk, DiskFile, OpenMode};
 use platform::{SimClock, SimDisk};
 
 /// Kinds of calls that can fail.
@@ -161,9 +162,8 @@ impl DiskFile for FaultyFile {
         self.file.read_exact_at(offset, buffer)
     }
 
-    fn read_parts_at(&self, offset: u64, parts: &mut [&mut [u8]], caching: Caching) -> io::Result<()> {
-        self.disk.faults.pass(Call::Read)?;
-        self.file.read_parts_at(offset, parts, caching)
+    fn pass_cached(&self, part: Range<u64>) {
+        self.file.pass_cached(part);
     }
 
     fn write_all_at(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {

@@ -376,7 +376,13 @@ pub(super) fn read_at(
     at: Position,
     into: &mut [u8],
 ) -> Result<(), LogError> {
-    read_as(file, part, at, into, Caching::Keep)
+    let offset = offset_of(FILE_HEADER_BYTES) + at.bytes_since(part.first);
+    file.read_exact_at(offset, into).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            LogError::Damaged { file: part.path.clone(), offset, damage: Damage::Truncated }
+        }
+        _ => IoFailure::of("read", &part.path)(error).into(),
+    })
 }
 
 /// The same, with a hint to the system's cache.
@@ -387,13 +393,12 @@ fn read_as(
     into: &mut [u8],
     caching: Caching,
 ) -> Result<(), LogError> {
-    let offset = offset_of(FILE_HEADER_BYTES) + at.bytes_since(part.first);
-    file.read_parts_at(offset, &mut [into], caching).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => {
-            LogError::Damaged { file: part.path.clone(), offset, damage: Damage::Truncated }
-        }
-        _ => IoFailure::of("read", &part.path)(error).into(),
-    })
+    read_at(file, part, at, into)?;
+    if caching == Caching::Pass {
+        let offset = offset_of(FILE_HEADER_BYTES) + at.bytes_since(part.first);
+        file.pass_cached(offset..offset + offset_of(into.len()));
+    }
+    Ok(())
 }
 
 /// Notes the records in a part of the bytes.

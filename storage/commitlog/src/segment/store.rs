@@ -269,20 +269,19 @@ impl Segments {
             (self.open_segment(stream, segment)?, caching)
         };
         let damaged = || self.damaged(stream, location);
-        let bytes = index_of(u64::from(location.len));
-        if bytes > BLOCK_BYTES_MAX {
+        let mut header = [0; BLOCK_HEADER_BYTES];
+        read_or_damaged(&*file, &path, u64::from(location.offset), &mut header)?;
+        let (len, crc) = read_block_header(&header);
+        if len != location.len || index_of(u64::from(len)) > BLOCK_BYTES_MAX {
             return Err(damaged());
         }
-        let (mut header, mut block) = ([0; BLOCK_HEADER_BYTES], vec![0; bytes]);
-        let parts: &mut [&mut [u8]] = &mut [&mut header, &mut block];
-        let read = file.read_parts_at(u64::from(location.offset), parts, caching);
-        read.map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => damaged(),
-            _ => IoFailure::of("read", &path)(error).into(),
-        })?;
-        let (len, crc) = read_block_header(&header);
-        let is_whole = len == location.len && block_crc(stream, location, &block) == crc;
-        if is_whole { Ok(block) } else { Err(damaged()) }
+        let mut block = vec![0; index_of(u64::from(len))];
+        let start = u64::from(location.offset) + offset_of(BLOCK_HEADER_BYTES);
+        read_or_damaged(&*file, &path, start, &mut block)?;
+        if caching == Caching::Pass {
+            file.pass_cached(u64::from(location.offset)..start + u64::from(len));
+        }
+        if block_crc(stream, location, &block) != crc { Err(damaged()) } else { Ok(block) }
     }
 
     /// What is said of a block that is not as it was written.

@@ -1,6 +1,7 @@
 //! One file of the simulated disk: its bytes as readers see them and as a power cut leaves them. Knows nothing of names.
 
 use std::io;
+use std::ops::Range;
 
 use crate::random::SeededRandom;
 
@@ -61,7 +62,7 @@ impl Inode {
     }
 
     /// The system drops its pages, after it has written what it can: of what it failed to write before is there what the disk has.
-    pub(super) fn drop_cached(&mut self, offset: u64, bytes: usize) {
+    pub(super) fn drop_cached(&mut self, part: Range<u64>) {
         if self.abandoned.is_empty() {
             return;
         }
@@ -72,8 +73,9 @@ impl Inode {
                 put(&mut on_disk, *offset, bytes);
             }
         }
-        let start = usize::try_from(offset).expect("simulated files fit in memory");
-        self.live[start..start + bytes].copy_from_slice(&on_disk[start..start + bytes]);
+        let [start, end] =
+            [part.start, part.end].map(|at| usize::try_from(at).expect("simulated files fit in memory"));
+        self.live[start..end].copy_from_slice(&on_disk[start..end]);
     }
 
     pub(super) fn fail_sync(&mut self) {

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use crate::body::{BlockBytes, HeldBody, LargeBody, SharedBody};
-use crate::classic::{Gone, Holes};
+use crate::classic::Gone;
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::message::{ConsumerId, Delivery, MessageView};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
+use crate::store::Holes;
 
 /// Names a block of messages of one queue in requests to and answers from storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

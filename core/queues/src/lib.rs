@@ -11,7 +11,8 @@ mod effects;
 mod logged;
 mod message;
 pub mod record;
-mod totals;
+mod service;
+mod store;
 mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
@@ -19,11 +20,7 @@ pub use body::{
     BlockBytes, BodyBuffer, BodyBytes, BodyKeeper, HeldBody, LARGE_BODY_BYTES, LargeBody, SharedBody,
     WeakBody,
 };
-pub use classic::{
-    Afterwards, CheckpointBytes, Classic, DeliveryView, Gone, Head, Holes, Left, PlacedBlock, PublishOutcome,
-    RecordError, Recovering, Scheduled, SegmentRoom, Standing, StrayBlock, TurnedAway, letter_bytes,
-    may_be_block,
-};
+pub use classic::{Classic, Gone, PublishOutcome};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{FirstToGo, LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};
 pub use message::{
@@ -34,5 +31,9 @@ pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
     settled, unpack_block,
 };
-pub use totals::{DeliveryTotals, QueueTotals};
+pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Scheduled, Standing, letter_bytes};
+pub use store::{
+    Afterwards, CheckpointBytes, Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, StrayBlock,
+    TurnedAway, may_be_block,
+};
 pub use unique::UniqueKey;

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use stdx::ConnectionId;
 
 use crate::body::HeldBody;
-use crate::totals::QueueTotals;
+use crate::service::totals::QueueTotals;
 
 /// A message as raw bytes; properties are the AMQP 0-9-1 flags word(s) and list exactly as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

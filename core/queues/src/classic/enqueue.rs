@@ -164,13 +164,13 @@ impl Classic {
 
     /// The consumer that is handed what comes next without its being queued, and whether it is alone in its line.
     #[inline]
-    pub(super) fn next_to_pass_to(&self) -> Option<(usize, bool)> {
+    pub(crate) fn next_to_pass_to(&self) -> Option<(usize, bool)> {
         let next = if self.ready == 0 && self.gets.is_empty() { self.consumers.next() } else { None };
         next.filter(|(slot, _)| !self.consumers.peek(*slot).spec.ack_required)
     }
 
     /// Whether it refuses a publish with such a body (B107, B142).
-    pub(super) fn is_full_for(&self, body_bytes: u64) -> bool {
+    pub(crate) fn is_full_for(&self, body_bytes: u64) -> bool {
         if self.config.overflow == Overflow::DropHead {
             return false;
         }

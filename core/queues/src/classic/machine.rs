@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::block::Block;
-use super::consumers::Consumers;
-use super::expiry::Portion;
-use super::letters::{is_alike, letter_bytes};
-use super::level::{Freed, Level, SettledMessages};
-use super::schedule::Schedule;
-use super::spill::Checkpoint;
 use crate::arguments::{Order, QueueConfig};
 use crate::body::{HeldBody, SharedBody};
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::logged::{LogRange, Place};
 use crate::message::{ConsumerId, ConsumerSpec, MessageSeq, QueueCounts, SettleHow, SettleRun};
 use crate::record::{self, RecordKind, SettledRun};
-use crate::totals::{QueueTotals, Tally};
+use crate::service::consumers::Consumers;
+use crate::service::expiry::Portion;
+use crate::service::letters::{is_alike, letter_bytes};
+use crate::service::schedule::Schedule;
+use crate::service::totals::{QueueTotals, Tally};
+use crate::store::block::Block;
+use crate::store::level::{Freed, Level, SettledMessages};
+use crate::store::spill::Checkpoint;
 use crate::unique::Present;
 
 /// Why a queue deletes itself.
@@ -40,108 +40,108 @@ pub struct PublishOutcome {
 /// A classic queue.
 #[derive(Debug)]
 pub struct Classic {
-    pub(super) config: Arc<QueueConfig>,
-    pub(super) levels: Vec<Level>,
-    pub(super) consumers: Consumers,
-    pub(super) gets: VecDeque<GetToken>,
+    pub(crate) config: Arc<QueueConfig>,
+    pub(crate) levels: Vec<Level>,
+    pub(crate) consumers: Consumers,
+    pub(crate) gets: VecDeque<GetToken>,
     /// Rejected deliveries whose block must come back from disk before they can be dead-lettered.
-    pub(super) rejects: VecDeque<(MessageSeq, u32)>,
-    pub(super) segments: BTreeMap<u64, SegmentUse>,
+    pub(crate) rejects: VecDeque<(MessageSeq, u32)>,
+    pub(crate) segments: BTreeMap<u64, SegmentUse>,
     /// Settlements of persistent messages not yet logged, merged into runs within their blocks.
-    pub(super) unlogged: Vec<SettledRun>,
+    pub(crate) unlogged: Vec<SettledRun>,
     /// Shared bodies of messages that are settled, until the log says so.
-    pub(super) released: Vec<SharedBody>,
-    pub(super) ready: u64,
-    pub(super) ready_bytes: u64,
-    pub(super) unacked: u64,
-    pub(super) unacked_bytes: u64,
+    pub(crate) released: Vec<SharedBody>,
+    pub(crate) ready: u64,
+    pub(crate) ready_bytes: u64,
+    pub(crate) unacked: u64,
+    pub(crate) unacked_bytes: u64,
     /// Persistent messages in the queue.
-    pub(super) persistent: u64,
+    pub(crate) persistent: u64,
     /// Bytes of their bodies.
-    pub(super) persistent_bytes: u64,
+    pub(crate) persistent_bytes: u64,
     /// Bytes of message data in memory.
-    pub(super) memory_bytes: usize,
+    pub(crate) memory_bytes: usize,
     /// What [`Classic::share_memory`] leaves it of those.
-    pub(super) share_bytes: usize,
+    pub(crate) share_bytes: usize,
     /// Blocks that have a place in segments, and in the log.
-    pub(super) in_segments: OnDisk,
+    pub(crate) in_segments: OnDisk,
     /// Bytes of all blocks ever written to its segments.
-    pub(super) all_segment_bytes: u64,
-    pub(super) in_log: OnDisk,
+    pub(crate) all_segment_bytes: u64,
+    pub(crate) in_log: OnDisk,
     /// Bytes of messages in blocks of segments that were settled since somebody was told of free room there.
-    pub(super) settled_unseen: u64,
+    pub(crate) settled_unseen: u64,
     /// Blocks on their way to a segment whose place is not known yet.
-    pub(super) writes: u32,
+    pub(crate) writes: u32,
     /// The newest segment that an answer named. Writes under way go to it or to a later one.
-    pub(super) segment_newest: u64,
-    pub(super) has_dead_segments: bool,
+    pub(crate) segment_newest: u64,
+    pub(crate) has_dead_segments: bool,
     /// A block in a segment was given up, or much in such blocks is settled: what lives there may be little.
-    pub(super) may_be_sparse: bool,
+    pub(crate) may_be_sparse: bool,
     /// Segments that blocks left for others since the latest state record.
-    pub(super) moved_from: Vec<u64>,
+    pub(crate) moved_from: Vec<u64>,
     /// Where in the log blocks were that have been moved to segments since the latest state record.
-    pub(super) moved: Vec<LogRange>,
+    pub(crate) moved: Vec<LogRange>,
     /// Where in the log blocks were some of whose messages are dying, or were when the others were settled.
-    pub(super) dying_in_log: Vec<LogRange>,
+    pub(crate) dying_in_log: Vec<LogRange>,
     /// No state record refers to the log from here on.
-    pub(super) stated_end: u64,
+    pub(crate) stated_end: u64,
     /// Some message may carry an expiry.
-    pub(super) may_expire: bool,
+    pub(crate) may_expire: bool,
     /// Bodies of blocks whose own bytes are in memory may be on disk only: since a restart.
-    pub(super) misses_bodies: bool,
+    pub(crate) misses_bodies: bool,
     /// Latest wake-up asked for.
-    pub(super) wake_ms: u64,
-    pub(super) last_used_ms: u64,
+    pub(crate) wake_ms: u64,
+    pub(crate) last_used_ms: u64,
     /// When a message or a consumer last came or went; 0 for never.
-    pub(super) active_ms: u64,
+    pub(crate) active_ms: u64,
     /// Log position of the oldest record this queue needs; 0 when none.
-    pub(super) oldest_log: u64,
+    pub(crate) oldest_log: u64,
     /// The latest state record.
-    pub(super) written: Written,
-    pub(super) checkpoint: Checkpoint,
+    pub(crate) written: Written,
+    pub(crate) checkpoint: Checkpoint,
     /// Logged messages that died and whose letters the driver has not reported as logged.
-    pub(super) dying: u64,
+    pub(crate) dying: u64,
     /// So many letters wait to be sent that messages which are to die wait, too.
     letters_wait: bool,
     /// So many bytes of messages may still die; where the disk is nearly full their letters use up what is left of it.
     letters_room_bytes: u64,
     /// The latest block could not be written: time alone is no reason to try again.
-    pub(super) write_failed: bool,
-    pub(super) had_consumer: bool,
-    pub(super) tally: Tally,
+    pub(crate) write_failed: bool,
+    pub(crate) had_consumer: bool,
+    pub(crate) tally: Tally,
     /// Messages of the batch that are to be logged, in runs within their blocks.
-    pub(super) logged: Vec<(MessageSeq, u32)>,
+    pub(crate) logged: Vec<(MessageSeq, u32)>,
     /// Shared bodies of these.
-    pub(super) logged_bodies: Vec<HeldBody>,
+    pub(crate) logged_bodies: Vec<HeldBody>,
     /// Blocks on disk of which nobody has read since the restart what the machine must know of their messages.
-    pub(super) unread: BTreeSet<MessageSeq>,
+    pub(crate) unread: BTreeSet<MessageSeq>,
     /// What its messages are duplicates of, in a queue that drops them.
-    pub(super) present: Option<Box<Present>>,
+    pub(crate) present: Option<Box<Present>>,
     /// When messages are due, in a queue of [`Order::Due`].
-    pub(super) schedule: Option<Box<Schedule>>,
+    pub(crate) schedule: Option<Box<Schedule>>,
 }
 
 /// What a queue has in a segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SegmentUse {
+pub(crate) struct SegmentUse {
     /// Blocks with messages that are not settled.
-    pub(super) blocks: u32,
+    pub(crate) blocks: u32,
     /// Bytes of those.
-    pub(super) needed_bytes: u64,
+    pub(crate) needed_bytes: u64,
     /// Bytes of all blocks ever written to it; after a restart, at least as far as the last one that is needed.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl SegmentUse {
     /// One more block lies there.
-    pub(super) fn add(&mut self, block_bytes: u32) {
+    pub(crate) fn add(&mut self, block_bytes: u32) {
         self.blocks += 1;
         self.needed_bytes += u64::from(block_bytes);
         self.bytes += u64::from(block_bytes);
     }
 
     /// A block there is needed no more.
-    pub(super) fn remove(&mut self, block_bytes: u32) {
+    pub(crate) fn remove(&mut self, block_bytes: u32) {
         self.blocks -= 1;
         self.needed_bytes -= u64::from(block_bytes);
     }
@@ -149,25 +149,25 @@ impl SegmentUse {
 
 /// Blocks of a queue with a place on disk, of one sort of places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct OnDisk {
+pub(crate) struct OnDisk {
     /// How many.
-    pub(super) blocks: u64,
+    pub(crate) blocks: u64,
     /// Their bytes there; in the log, records that several blocks share for each of them.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Of those, bytes of messages that are not settled.
-    pub(super) live_bytes: u64,
+    pub(crate) live_bytes: u64,
 }
 
 impl OnDisk {
     /// One more block.
-    pub(super) fn add(&mut self, place: Place, live_bytes: u32) {
+    pub(crate) fn add(&mut self, place: Place, live_bytes: u32) {
         self.blocks += 1;
         self.bytes += u64::from(place.bytes());
         self.live_bytes += u64::from(live_bytes);
     }
 
     /// A block that is not there any more.
-    pub(super) fn remove(&mut self, place: Place, live_bytes: u32) {
+    pub(crate) fn remove(&mut self, place: Place, live_bytes: u32) {
         self.blocks -= 1;
         self.bytes -= u64::from(place.bytes());
         self.live_bytes -= u64::from(live_bytes);
@@ -176,9 +176,9 @@ impl OnDisk {
 
 /// Size of a state record, and how many messages it told of.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Written {
-    pub(super) bytes: u64,
-    pub(super) messages: u64,
+pub(crate) struct Written {
+    pub(crate) bytes: u64,
+    pub(crate) messages: u64,
 }
 
 impl Classic {
@@ -295,7 +295,7 @@ impl Classic {
     }
 
     /// Removes handed-out messages for good; returns how many there were.
-    pub(super) fn drop_unacked(&mut self, first: MessageSeq, count: u32) -> u64 {
+    pub(crate) fn drop_unacked(&mut self, first: MessageSeq, count: u32) -> u64 {
         self.remove(first, count, Removal::Logged)
     }
 
@@ -352,7 +352,7 @@ impl Classic {
 
     /// Dead-letters deliveries whose content is at hand; the others wait for their block, and those after them behind them.
     /// Returns how many there were.
-    pub(super) fn reject(&mut self, first: MessageSeq, count: u32, fx: &mut impl Effects) -> u64 {
+    pub(crate) fn reject(&mut self, first: MessageSeq, count: u32, fx: &mut impl Effects) -> u64 {
         if !self.config.dead_letters {
             return self.drop_unacked(first, count);
         }
@@ -376,7 +376,7 @@ impl Classic {
     }
 
     /// Dead-letters a portion of what waited for its block, for the end of a checkpoint, or for earlier letters.
-    pub(super) fn retry_rejects(&mut self, now_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn retry_rejects(&mut self, now_ms: u64, fx: &mut impl Effects) {
         let mut portion = Portion::with(0);
         while let Some((first, count)) = self.rejects.front().copied() {
             let block = self.levels[usize::from(first.level())].block(first.number());
@@ -407,7 +407,7 @@ impl Classic {
     }
 
     /// A handed-out message whose block is in memory dies. Its removal is logged when its letter is safe.
-    pub(super) fn bury(&mut self, seq: MessageSeq, reason: DeadReason, fx: &mut impl Effects) {
+    pub(crate) fn bury(&mut self, seq: MessageSeq, reason: DeadReason, fx: &mut impl Effects) {
         let block = self.levels[usize::from(seq.level())].block(seq.number()).expect("it is handed out");
         let stored = block.stored(seq.number()).expect("its block is in memory");
         let is_logged = self.config.durable && block.is_persistent(seq.number());
@@ -441,18 +441,18 @@ impl Classic {
     }
 
     /// Whether messages must not die for now: because of the state record, or because too many letters wait to be sent.
-    pub(super) fn holds_deaths(&self) -> bool {
+    pub(crate) fn holds_deaths(&self) -> bool {
         let do_letters_wait = self.letters_wait || self.letters_room_bytes == 0;
         self.config.dead_letters && (do_letters_wait || self.holds_for_checkpoint())
     }
 
     /// Whether nobody knows when messages may die again.
-    pub(super) fn holds_deaths_for_long(&self) -> bool {
+    pub(crate) fn holds_deaths_for_long(&self) -> bool {
         self.config.dead_letters && self.letters_room_bytes == 0
     }
 
     /// Whether the state record must hold either a message or its logged letter.
-    pub(super) fn holds_for_checkpoint(&self) -> bool {
+    pub(crate) fn holds_for_checkpoint(&self) -> bool {
         self.checkpoint.waits_for_letters()
     }
 
@@ -478,7 +478,7 @@ impl Classic {
     }
 
     /// Logs gathered settlements as one record, then gives up the segments they emptied.
-    pub(super) fn settle_log(&mut self, fx: &mut impl Effects) {
+    pub(crate) fn settle_log(&mut self, fx: &mut impl Effects) {
         if !self.unlogged.is_empty() {
             self.log_settled(fx);
         }
@@ -603,7 +603,7 @@ impl Classic {
 
     /// Bytes of shared bodies among [`Classic::resident_bytes`].
     pub fn shared_bytes(&self) -> usize {
-        self.levels.iter().flat_map(Level::blocks).map(super::block::Block::held_bytes).sum()
+        self.levels.iter().flat_map(Level::blocks).map(Block::held_bytes).sum()
     }
 
     /// Counts for declare-ok (B70).
@@ -660,7 +660,7 @@ enum Removal {
 }
 
 /// Makes a run one longer when `seq` follows it.
-pub(super) fn extends((first, count): &mut (MessageSeq, u32), seq: MessageSeq) -> bool {
+pub(crate) fn extends((first, count): &mut (MessageSeq, u32), seq: MessageSeq) -> bool {
     let follows = first.0 + u64::from(*count) == seq.0 && *count < u32::MAX;
     *count += u32::from(follows);
     follows

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 use stdx::ConnectionId;
 
-use super::{Classic, Holes, Recovering};
+use super::Classic;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
+use crate::store::{Holes, Recovering};
 use crate::{
     BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken,
     HeldBody, IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow,

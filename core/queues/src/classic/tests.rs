@@ -18,9 +18,10 @@ use std::sync::{Arc, Weak};
 
 use stdx::ConnectionId;
 
-use super::{Classic, Gone, Holes, Recovering};
+use super::{Classic, Gone};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
+use crate::store::{Holes, Recovering};
 use crate::{
     BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, DeadReason,
     Delivery, Effects, GetToken, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody, MessageSeq,

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::{DiskJob, Place, Referee, id_of};
-use crate::classic::{Gone, Holes};
+use crate::classic::Gone;
 use crate::record::{BlockPlace, RecordKind, SettledRun};
+use crate::store::Holes;
 use crate::{
     BlockBytes, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange,
     LoggedBlock, MessageView, OwnBytes, SharedBody, Spread,

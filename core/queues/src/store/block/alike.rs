@@ -4,9 +4,9 @@
 use smallvec::SmallVec;
 
 use super::{ALIKE, Block, Entry};
-use crate::classic::bodies::BlockBodies;
 use crate::message::{Delivery, MessageSeq, MessageView};
 use crate::record::{self, LENGTH_BYTES, RecordKind};
+use crate::store::bodies::BlockBodies;
 
 /// What a run of messages added to a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block, STATED_BYTES_MAX};
 use super::level::{Freed, Level};
-use super::machine::{Classic, Written};
 use crate::body::HeldBody;
+use crate::classic::machine::{Classic, Written};
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place, Spread};
 use crate::message::{Flow, MessageSeq};
@@ -44,7 +44,7 @@ impl CheckpointBytes {
 
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Checkpoint {
+pub(crate) enum Checkpoint {
     #[default]
     Idle,
     /// Blocks are being written; this many answers are missing.
@@ -63,7 +63,7 @@ impl Checkpoint {
     }
 
     /// It is over as soon as all letters are logged.
-    pub(super) fn waits_for_letters(self) -> bool {
+    pub(crate) fn waits_for_letters(self) -> bool {
         matches!(self, Checkpoint::Letters(_))
     }
 }
@@ -76,7 +76,7 @@ const LETTERS_WAIT_MAX_MS: u64 = 2000;
 const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
 
 /// What of a level stays in memory.
-pub(super) struct Needed {
+pub(crate) struct Needed {
     /// Numbers at the head and in the read-ahead.
     soon: Range<u64>,
     /// While nobody is being served, a block with more bytes goes all the same.
@@ -87,7 +87,7 @@ pub(super) struct Needed {
 
 impl Needed {
     /// Messages that expire are looked at with every event: to read them each time would cost more than to keep them.
-    pub(super) fn has(&self, block: &Block) -> bool {
+    pub(crate) fn has(&self, block: &Block) -> bool {
         if self.dying.is_some_and(|number| (block.first..block.end()).contains(&number)) {
             return true;
         }
@@ -96,7 +96,7 @@ impl Needed {
     }
 }
 
-pub(super) fn token(level: usize, block: &Block) -> BlockToken {
+pub(crate) fn token(level: usize, block: &Block) -> BlockToken {
     BlockToken(MessageSeq::new(level as u8, block.first).0)
 }
 
@@ -142,12 +142,12 @@ impl Classic {
     }
 
     /// Bytes of messages that it may keep in memory.
-    pub(super) fn memory_bytes_max(&self) -> usize {
+    pub(crate) fn memory_bytes_max(&self) -> usize {
         self.config.memory_bytes_max.min(self.share_bytes)
     }
 
     /// Bytes after which a block of a long backlog is closed: large ones only where the share has room for several.
-    pub(super) fn backlog_block_bytes(&self) -> usize {
+    pub(crate) fn backlog_block_bytes(&self) -> usize {
         if self.share_bytes < 8 * BACKLOG_BLOCK_BYTES { BLOCK_BYTES } else { BACKLOG_BLOCK_BYTES }
     }
 
@@ -205,7 +205,7 @@ impl Classic {
     }
 
     /// The lowest level of which something is served soon: those above it have together what is read ahead.
-    pub(super) fn lowest_needed(&self) -> usize {
+    pub(crate) fn lowest_needed(&self) -> usize {
         let mut left = self.read_ahead_bytes_max();
         let is_enough = |at: &usize| {
             let level = &self.levels[*at];
@@ -216,7 +216,7 @@ impl Classic {
     }
 
     /// What stays in memory of a level.
-    pub(super) fn needed(&self, at: usize, lowest: usize) -> Needed {
+    pub(crate) fn needed(&self, at: usize, lowest: usize) -> Needed {
         let head = self.levels[at].head().filter(|_| at >= lowest);
         let soon = head.map_or(u64::MAX..u64::MAX, |head| head..self.read_ahead_end(at, head));
         let waits = self.gets.is_empty() && self.consumers.next().is_none() && !self.is_too_long();
@@ -265,7 +265,7 @@ impl Classic {
     }
 
     /// Asks for the block that holds a message, unless it is here or on its way.
-    pub(super) fn request_block(&mut self, seq: MessageSeq, fx: &mut impl Effects) {
+    pub(crate) fn request_block(&mut self, seq: MessageSeq, fx: &mut impl Effects) {
         let at = usize::from(seq.level());
         let Some(block) = self.levels[at].block_mut(seq.number()) else { return };
         if block.is_resident() || block.reading {
@@ -371,7 +371,7 @@ impl Classic {
     }
 
     /// Accounts for what settling freed; segments are deleted at the next chance.
-    pub(super) fn release(&mut self, freed: &Freed) {
+    pub(crate) fn release(&mut self, freed: &Freed) {
         self.memory_bytes -= freed.bytes;
         self.in_log.live_bytes -= freed.settled_in_log;
         if freed.settled_in_segments > 0 {
@@ -387,13 +387,13 @@ impl Classic {
         }
     }
 
-    pub(super) fn release_to(&mut self, freed: &Freed, fx: &mut impl Effects) {
+    pub(crate) fn release_to(&mut self, freed: &Freed, fx: &mut impl Effects) {
         self.release(freed);
         self.settle_log(fx);
     }
 
     /// Deletes segments that hold no block any more, nor will: a write under way may be meant for the newest.
-    pub(super) fn delete_dead_segments(&mut self, fx: &mut impl Effects) {
+    pub(crate) fn delete_dead_segments(&mut self, fx: &mut impl Effects) {
         // A message whose removal is not logged would be looked for there after a crash.
         if self.dying > 0 {
             return;
@@ -437,7 +437,7 @@ impl Classic {
     /// Writes what no state record can hold to segments, and what lies in these parts of the log, or in these segments, to others. A
     /// state record follows. Small blocks that are closed go along with what leaves a segment: where memory is short they came to the
     /// new one later, unknown to the state record, which made it sparse again after every start.
-    pub(super) fn write_out(&mut self, vacate: &[Range<u64>], sparse: &[u64], fx: &mut impl Effects) {
+    pub(crate) fn write_out(&mut self, vacate: &[Range<u64>], sparse: &[u64], fx: &mut impl Effects) {
         let (mut missing, spread) = (0, fx.spread());
         let mut left_in_log: SmallVec<[(Place, u32); 16]> = SmallVec::new();
         for at in 0..self.levels.len() {
@@ -565,7 +565,7 @@ impl Classic {
 
     /// Letters for a queue that is out of service may not be logged before the next restart. What waits behind the dead must not wait
     /// as long: the checkpoint ends without a state record, the log stays as it is.
-    pub(super) fn look_at_letters(&mut self, now_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn look_at_letters(&mut self, now_ms: u64, fx: &mut impl Effects) {
         let Checkpoint::Letters(until_ms) = self.checkpoint else { return };
         if now_ms < until_ms {
             self.want_wake(until_ms, fx);
@@ -576,7 +576,7 @@ impl Classic {
     }
 
     /// Appends the state record, which takes the place of everything before it.
-    pub(super) fn write_checkpoint(&mut self, fx: &mut impl Effects) {
+    pub(crate) fn write_checkpoint(&mut self, fx: &mut impl Effects) {
         debug_assert_eq!(self.dying, 0, "a state record holds a message or its letter is logged");
         self.checkpoint = Checkpoint::Idle;
         self.settle_log(fx);

@@ -6,9 +6,9 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::level::{Freed, Level};
-use super::machine::Classic;
 use super::spill::token;
 use crate::body::BlockBytes;
+use crate::classic::machine::Classic;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{FirstToGo, LogRange, Place};
 use crate::message::MessageSeq;
@@ -20,7 +20,7 @@ const LEVELS_USUAL: usize = 11;
 impl Classic {
     /// Log records for all persistent messages of the batch: one, and another where a block begins. Whoever reads a block from the log
     /// reads its records; in one of half a MiB two blocks would be much for each other.
-    pub(super) fn log_enqueued(&mut self, fx: &mut impl Effects) -> u64 {
+    pub(crate) fn log_enqueued(&mut self, fx: &mut impl Effects) -> u64 {
         if self.logged.is_empty() {
             return 0;
         }
@@ -101,7 +101,7 @@ impl Classic {
     }
 
     /// A closed block stays where it was logged. It leaves memory when it can be read there.
-    pub(super) fn leave_in_log(&mut self, at: usize, first: u64, range: LogRange, fx: &mut impl Effects) {
+    pub(crate) fn leave_in_log(&mut self, at: usize, first: u64, range: LogRange, fx: &mut impl Effects) {
         let Some(block) = self.levels[at].block_mut(first) else { return };
         block.writing = true;
         block.begin_copy(false);
@@ -112,24 +112,24 @@ impl Classic {
     }
 
     /// Bytes on disk that hold its blocks.
-    pub(super) fn disk_bytes(&self) -> u64 {
+    pub(crate) fn disk_bytes(&self) -> u64 {
         self.in_segments.bytes + self.log_bytes()
     }
 
     /// Of those, bytes of messages that are not settled.
-    pub(super) fn live_disk_bytes(&self) -> u64 {
+    pub(crate) fn live_disk_bytes(&self) -> u64 {
         self.in_segments.live_bytes + self.in_log.live_bytes
     }
 
     /// Blocks that have a place on disk.
     #[inline]
-    pub(super) fn blocks_on_disk(&self) -> u64 {
+    pub(crate) fn blocks_on_disk(&self) -> u64 {
         self.in_segments.blocks + self.in_log.blocks
     }
 
     /// Those that are in the log. A record counts once: one that filled a block and began the next belongs to both, and with
     /// priorities to blocks of several levels. Where others have most of what lies between, only what is its own counts.
-    pub(super) fn log_bytes(&self) -> u64 {
+    pub(crate) fn log_bytes(&self) -> u64 {
         if self.in_log.blocks == 0 {
             return 0;
         }
@@ -151,7 +151,7 @@ impl Classic {
     }
 
     /// A block has this place on disk from now on, and so many bytes of messages that are not settled.
-    pub(super) fn occupy(&mut self, place: Place, live_bytes: u32) {
+    pub(crate) fn occupy(&mut self, place: Place, live_bytes: u32) {
         match place {
             Place::Segment(at) => {
                 self.in_segments.add(place, live_bytes);
@@ -163,7 +163,7 @@ impl Classic {
     }
 
     /// The segment of this block has so many bytes of blocks; when that is not known, at least those up to the end of this one.
-    pub(super) fn note_segment_bytes(&mut self, place: BlockPlace, bytes: Option<u64>) {
+    pub(crate) fn note_segment_bytes(&mut self, place: BlockPlace, bytes: Option<u64>) {
         if let Some(held) = self.segments.get_mut(&place.segment) {
             let known = held.bytes;
             held.bytes = known.max(bytes.unwrap_or(place.offset + u64::from(place.bytes)));
@@ -172,7 +172,7 @@ impl Classic {
     }
 
     /// A block is somewhere else now. Until the next state record is durable, a crash would bring it back where it was.
-    pub(super) fn leave(&mut self, before: Option<Place>, live_bytes: u32) {
+    pub(crate) fn leave(&mut self, before: Option<Place>, live_bytes: u32) {
         match before {
             Some(Place::Log(range)) => self.moved.push(range),
             Some(Place::Segment(place)) if !self.moved_from.contains(&place.segment) => {
@@ -184,7 +184,7 @@ impl Classic {
     }
 
     /// A block has this place no more; it has so many bytes of messages that are not settled.
-    pub(super) fn vacate(&mut self, place: Place, live_bytes: u32) {
+    pub(crate) fn vacate(&mut self, place: Place, live_bytes: u32) {
         match place {
             Place::Segment(at) => {
                 self.in_segments.remove(place, live_bytes);
@@ -197,7 +197,7 @@ impl Classic {
     }
 
     /// A block with a place on disk has other bytes of messages that are not settled than was thought: it was read.
-    pub(super) fn correct_live_bytes(&mut self, place: Place, before: u32, now: u32) {
+    pub(crate) fn correct_live_bytes(&mut self, place: Place, before: u32, now: u32) {
         let on_disk = match place {
             Place::Segment(_) => &mut self.in_segments,
             Place::Log(_) => &mut self.in_log,

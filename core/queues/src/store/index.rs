@@ -4,8 +4,8 @@
 use wire::amqp091::Properties;
 
 use super::level::Level;
-use super::machine::Classic;
 use crate::arguments::Overflow;
+use crate::classic::machine::Classic;
 use crate::effects::Effects;
 use crate::message::{IncomingMessage, MessageSeq};
 use crate::unique::{Present, UniqueKey};
@@ -78,19 +78,19 @@ impl Classic {
     }
 
     /// Whether a message repeats one that is in the queue.
-    pub(super) fn is_duplicate(&self, incoming: &IncomingMessage<'_>) -> bool {
+    pub(crate) fn is_duplicate(&self, incoming: &IncomingMessage<'_>) -> bool {
         self.present.as_ref().is_some_and(|present| {
             UniqueKey::of_properties(incoming.message.properties).is_some_and(|key| present.contains(key))
         })
     }
 
     /// Log position that what a duplicate repeats needs at most.
-    pub(super) fn latest_logged(&self) -> u64 {
+    pub(crate) fn latest_logged(&self) -> u64 {
         self.present.as_ref().map_or(0, |present| present.logged)
     }
 
     /// A message is in the queue.
-    pub(super) fn note_key(&mut self, seq: MessageSeq, properties: &[u8]) {
+    pub(crate) fn note_key(&mut self, seq: MessageSeq, properties: &[u8]) {
         if let Some(present) = &mut self.present
             && let Some(key) = UniqueKey::of_properties(properties)
         {
@@ -99,14 +99,14 @@ impl Classic {
     }
 
     /// Bytes of what is known of messages.
-    pub(super) fn index_bytes(&self) -> usize {
+    pub(crate) fn index_bytes(&self) -> usize {
         self.schedule.as_ref().map_or(0, |schedule| schedule.heap_bytes())
             + self.present.as_ref().map_or(0, |present| present.heap_bytes())
             + self.unread.len() * 16
     }
 
     /// After a recovery: learns what it must of all messages in memory, and which blocks are still to be read.
-    pub(super) fn learn_all(&mut self) {
+    pub(crate) fn learn_all(&mut self) {
         if !self.is_schedule() && self.present.is_none() {
             return;
         }
@@ -139,14 +139,14 @@ impl Classic {
     }
 
     /// A block came back from disk.
-    pub(super) fn learn_read(&mut self, seq: MessageSeq) {
+    pub(crate) fn learn_read(&mut self, seq: MessageSeq) {
         if self.unread.remove(&seq) {
             self.learn(seq);
         }
     }
 
     /// Asks for blocks that nobody has read since the restart.
-    pub(super) fn read_unread(&mut self, fx: &mut impl Effects) {
+    pub(crate) fn read_unread(&mut self, fx: &mut impl Effects) {
         // Blocks that are gone meanwhile have nothing to tell.
         while let Some(first) = self.unread.first().copied() {
             if self.levels[usize::from(first.level())].block(first.number()).is_some() {

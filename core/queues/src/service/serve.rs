@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::block::BACKLOG_BLOCK_BYTES;
-use super::machine::{Classic, extends};
 use crate::body::LARGE_BODY_BYTES;
+use crate::classic::machine::{Classic, extends};
 use crate::effects::{Effects, GetToken};
 use crate::message::{Delivery, MessageSeq};
+use crate::store::block::BACKLOG_BLOCK_BYTES;
 
 /// Deliveries offered to one consumer at once.
 const RUN: usize = 64;
@@ -25,12 +25,12 @@ impl Classic {
     }
 
     /// The highest level with ready messages.
-    pub(super) fn top_level(&self) -> Option<usize> {
+    pub(crate) fn top_level(&self) -> Option<usize> {
         (0..self.levels.len()).rev().find(|level| self.levels[*level].ready() > 0)
     }
 
     /// Serves whoever waits, as long as there are messages at hand.
-    pub(super) fn serve(&mut self, now_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn serve(&mut self, now_ms: u64, fx: &mut impl Effects) {
         self.serve_gets(now_ms, fx);
         let mut expired_before = u64::MAX;
         while self.gets.is_empty() {
@@ -106,7 +106,7 @@ impl Classic {
     }
 
     /// Moves `count` messages from ready to unacked.
-    pub(super) fn take(&mut self, level: usize, count: usize) {
+    pub(crate) fn take(&mut self, level: usize, count: usize) {
         let bytes = self.levels[level].take(count);
         self.ready -= count as u64;
         self.ready_bytes = self.ready_bytes.saturating_sub(bytes);
@@ -115,7 +115,7 @@ impl Classic {
     }
 
     /// Takes the head of a level, which must have one; returns its number.
-    pub(super) fn take_one(&mut self, level: usize) -> u64 {
+    pub(crate) fn take_one(&mut self, level: usize) -> u64 {
         let number = self.levels[level].head().expect("the caller saw a ready message");
         self.take(level, 1);
         number
@@ -152,7 +152,7 @@ impl Classic {
     }
 
     /// Asks for the block of a level's head when it is on disk.
-    pub(super) fn fetch_head(&mut self, level: usize, fx: &mut impl Effects) {
+    pub(crate) fn fetch_head(&mut self, level: usize, fx: &mut impl Effects) {
         if let Some(number) = self.levels[level].head() {
             self.request_block(MessageSeq::new(level as u8, number), fx);
         }
@@ -160,12 +160,12 @@ impl Classic {
 
     /// Number after the blocks that are kept in memory for who is served next from a head: a few, and of large messages, or with a
     /// small share, the head's own.
-    pub(super) fn read_ahead_end(&self, level: usize, head: u64) -> u64 {
+    pub(crate) fn read_ahead_end(&self, level: usize, head: u64) -> u64 {
         self.levels[level].read_ahead_end(head, READ_AHEAD_BLOCKS_MAX, self.read_ahead_bytes_max())
     }
 
     /// Bytes of blocks that are kept in memory for who is served next, but for the last one of them.
-    pub(super) fn read_ahead_bytes_max(&self) -> usize {
+    pub(crate) fn read_ahead_bytes_max(&self) -> usize {
         (self.share_bytes / 2).min(READ_AHEAD_BLOCKS_MAX * BACKLOG_BLOCK_BYTES)
     }
 

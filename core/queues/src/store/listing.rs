@@ -4,7 +4,7 @@ use wire::amqp091::Properties;
 
 use super::block::Block;
 use super::level::Level;
-use super::machine::Classic;
+use crate::classic::machine::Classic;
 use crate::message::{InMemory, QueueGlance, QueueStats};
 
 impl Classic {

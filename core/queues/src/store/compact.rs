@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::level::Level;
-#[cfg(test)]
-use super::machine::OnDisk;
-use super::machine::{Classic, SegmentUse};
 use super::spill::Checkpoint;
+#[cfg(test)]
+use crate::classic::machine::OnDisk;
+use crate::classic::machine::{Classic, SegmentUse};
 use crate::effects::Effects;
 use crate::logged::Place;
 
@@ -80,7 +80,7 @@ impl Classic {
     }
 
     /// So many bytes of messages in blocks of segments are settled.
-    pub(super) fn note_settled_in_segments(&mut self, bytes: u64) {
+    pub(crate) fn note_settled_in_segments(&mut self, bytes: u64) {
         self.in_segments.live_bytes -= bytes;
         self.settled_unseen += bytes;
         if self.settled_unseen * SETTLED_PART >= self.in_segments.bytes {
@@ -106,7 +106,7 @@ impl Classic {
 
     /// What is counted of blocks on disk, counted anew; and whether each of them can have as many bytes that live.
     #[cfg(test)]
-    pub(super) fn counted_on_disk(&self) -> (OnDisk, OnDisk, bool) {
+    pub(crate) fn counted_on_disk(&self) -> (OnDisk, OnDisk, bool) {
         let (mut in_segments, mut in_log, mut is_possible) = (OnDisk::default(), OnDisk::default(), true);
         for block in self.levels.iter().flat_map(Level::blocks) {
             let Some(place) = block.place() else { continue };
@@ -151,7 +151,7 @@ impl Classic {
     }
 
     /// A state record tells where everything is now: segments that only an earlier one referred to may go.
-    pub(super) fn give_up_moved(&mut self, fx: &mut impl Effects) {
+    pub(crate) fn give_up_moved(&mut self, fx: &mut impl Effects) {
         if self.moved_from.is_empty() {
             return;
         }

@@ -1,7 +1,7 @@
 //! What leaves the queue by rule: time to live, length limits, the queue's own expiry (B139-B142).
 
-use super::machine::{Classic, Gone};
 use crate::arguments::Overflow;
+use crate::classic::machine::{Classic, Gone};
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
 
@@ -12,29 +12,29 @@ const PORTION_COUNT: u64 = 1024;
 const PORTION_BYTES: u64 = 4 << 20;
 
 /// How much may still leave by rule before others get their turn.
-pub(super) struct Portion {
+pub(crate) struct Portion {
     count: u64,
     bytes: u64,
 }
 
 impl Portion {
     /// A portion, and so many messages more, but not more bytes.
-    pub(super) fn with(more: usize) -> Portion {
+    pub(crate) fn with(more: usize) -> Portion {
         Portion { count: PORTION_COUNT + more as u64, bytes: PORTION_BYTES }
     }
 
     /// So many messages and no more, nor more bytes than a portion has.
-    pub(super) fn of(count: usize) -> Portion {
+    pub(crate) fn of(count: usize) -> Portion {
         Portion { count: count as u64, bytes: PORTION_BYTES }
     }
 
     /// Whether one more may leave.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.count > 0 && self.bytes > 0
     }
 
     /// One leaves.
-    pub(super) fn take(&mut self, body_bytes: u64) {
+    pub(crate) fn take(&mut self, body_bytes: u64) {
         self.count -= 1;
         self.bytes = self.bytes.saturating_sub(body_bytes);
     }
@@ -70,7 +70,7 @@ impl Classic {
 
     /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
     /// until it is the head (B139).
-    pub(super) fn expire(&mut self, now_ms: u64, fx: &mut impl Effects) -> u64 {
+    pub(crate) fn expire(&mut self, now_ms: u64, fx: &mut impl Effects) -> u64 {
         if !self.may_expire || self.holds_deaths() {
             return 0;
         }
@@ -109,7 +109,7 @@ impl Classic {
     /// Drops from the head, the oldest message of the highest level, until the limits hold (B142 as 4.3.6 does it). A policy may have
     /// made a long queue a short one: after a portion others get their turn. `came` messages came just now: so many more may go, and
     /// publishers, whose batches are smaller than a portion, do not get ahead of the limit.
-    pub(super) fn trim(&mut self, came: usize, now_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn trim(&mut self, came: usize, now_ms: u64, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
         // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile, unless small ones drive out large
         // ones, whose letters would be too much.
@@ -150,7 +150,7 @@ impl Classic {
     }
 
     /// Whether more is ready than a limit lets stay: the head is about to be dropped.
-    pub(super) fn is_too_long(&self) -> bool {
+    pub(crate) fn is_too_long(&self) -> bool {
         let is_over = self.config.max_length.is_some_and(|max| self.ready > max)
             || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes > max);
         is_over && self.config.overflow == Overflow::DropHead
@@ -170,7 +170,7 @@ impl Classic {
     }
 
     /// Asks to be woken, unless an earlier wake-up is on its way.
-    pub(super) fn want_wake(&mut self, time_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn want_wake(&mut self, time_ms: u64, fx: &mut impl Effects) {
         if time_ms < self.wake_ms {
             self.wake_ms = time_ms;
             fx.wake_at(time_ms);
@@ -178,7 +178,7 @@ impl Classic {
     }
 
     /// With `x-expires` and no consumer: asks to be woken when the queue would be unused for long enough.
-    pub(super) fn watch_expires(&mut self, fx: &mut impl Effects) {
+    pub(crate) fn watch_expires(&mut self, fx: &mut impl Effects) {
         if let Some(expires_ms) = self.config.expires_ms
             && self.consumers.count() == 0
         {

@@ -99,19 +99,19 @@ fn put_holes(block: &mut [u8], at: usize, count: u32) -> usize {
 
 impl Block {
     /// What need not be there when it is written anew.
-    pub(super) fn holes(&self) -> Holes {
+    pub(crate) fn holes(&self) -> Holes {
         Holes(self.settled())
     }
 
     /// Its bytes as a segment would have them, without the messages `gone`; `None` when they are not in memory.
-    pub(super) fn bytes_without(&self, gone: Bitmap) -> Option<Vec<u8>> {
+    pub(crate) fn bytes_without(&self, gone: Bitmap) -> Option<Vec<u8>> {
         let bytes = self.data()?.to_vec();
         Some(Holes(gone).punch(bytes).expect("the block was made here, or checked when it was read"))
     }
 
     /// The bytes of a closed block in memory for a segment: without what is settled, when that is more than half. It is being copied from
     /// now on.
-    pub(super) fn bytes_to_write(&mut self) -> Option<BlockBytes> {
+    pub(crate) fn bytes_to_write(&mut self) -> Option<BlockBytes> {
         let whole = self.shared_bytes()?;
         let is_hollow = self.is_hollow();
         self.begin_copy(is_hollow);

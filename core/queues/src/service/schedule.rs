@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::expiry::Portion;
-use super::machine::Classic;
+use crate::classic::machine::Classic;
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
 
@@ -32,31 +32,31 @@ pub struct Scheduled {
 
 /// When messages are due: one structure for all of them.
 #[derive(Debug, Default)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     /// Due time and number, soonest first. What was dropped meanwhile is passed over when its time comes.
     due: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
 impl Schedule {
     /// Bytes on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.due.capacity() * size_of::<Reverse<(u64, u64)>>()
     }
 
     /// A message waits.
-    pub(super) fn add(&mut self, due_ms: u64, number: u64) {
+    pub(crate) fn add(&mut self, due_ms: u64, number: u64) {
         self.due.push(Reverse((due_ms, number)));
     }
 }
 
 impl Classic {
     /// Whether its messages leave by themselves when they are due.
-    pub(super) fn is_schedule(&self) -> bool {
+    pub(crate) fn is_schedule(&self) -> bool {
         self.schedule.is_some()
     }
 
     /// The newest message waits until it is due.
-    pub(super) fn schedule_newest(&mut self, due_ms: u64) {
+    pub(crate) fn schedule_newest(&mut self, due_ms: u64) {
         let number = self.take_one(0);
         if let Some(schedule) = &mut self.schedule {
             schedule.add(due_ms, number);
@@ -64,7 +64,7 @@ impl Classic {
     }
 
     /// After a recovery, before their due times are learnt: all messages wait.
-    pub(super) fn schedule_all(&mut self) {
+    pub(crate) fn schedule_all(&mut self) {
         let ready = self.levels[0].ready() as usize;
         self.take(0, ready);
         // Sizes of messages on disk are not at hand one by one.
@@ -72,7 +72,7 @@ impl Classic {
     }
 
     /// Lets go what is due, and asks to be woken for what is due next.
-    pub(super) fn release_due(&mut self, now_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn release_due(&mut self, now_ms: u64, fx: &mut impl Effects) {
         let mut portion = Portion::with(0);
         while let Some((due_ms, number)) = self.next_due() {
             if due_ms > now_ms {
@@ -101,7 +101,7 @@ impl Classic {
     }
 
     /// Whether a message is due.
-    pub(super) fn has_due(&self, now_ms: u64) -> bool {
+    pub(crate) fn has_due(&self, now_ms: u64) -> bool {
         let next = self.schedule.as_ref().and_then(|schedule| schedule.due.peek());
         next.is_some_and(|Reverse((due_ms, _))| *due_ms <= now_ms)
     }
@@ -159,7 +159,7 @@ impl Classic {
     }
 
     /// Drops messages that wait, block by block, until `count_max` have gone; returns how many.
-    pub(super) fn drop_scheduled_up_to(&mut self, count_max: u64, fx: &mut impl Effects) -> u64 {
+    pub(crate) fn drop_scheduled_up_to(&mut self, count_max: u64, fx: &mut impl Effects) -> u64 {
         let mut left = count_max;
         let mut blocks: Vec<(u64, u32)> = Vec::new();
         for block in self.levels[0].blocks().filter(|block| block.live > 0) {

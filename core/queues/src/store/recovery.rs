@@ -22,9 +22,9 @@ use std::sync::Arc;
 use super::bitmap::Bitmap;
 use super::block::{Block, Heads, PlacedOnDisk};
 use super::level::Level;
-use super::machine::{Classic, Written};
 use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
+use crate::classic::machine::{Classic, Written};
 use crate::logged::{LogRange, LoggedBlock, Place, Remains, Spread};
 use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, InBlock, RecordKind, SettledRun, SharedRef};
@@ -70,7 +70,7 @@ impl std::fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 /// Writes the durable state of all levels.
-pub(super) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
+pub(crate) fn write_state(out: &mut Vec<u8>, levels: &[Level]) {
     out.push(VERSION);
     out.push(levels.len() as u8);
     for level in levels {
@@ -350,7 +350,7 @@ impl Recovering {
         })
     }
 
-    pub(super) fn blocks(&self) -> impl Iterator<Item = &Block> {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.levels.iter().flat_map(Level::blocks)
     }
 
@@ -360,7 +360,7 @@ impl Recovering {
     }
 
     /// Puts blocks that have the first `numbers` of numbers before all others of a level; false when there are not so many left.
-    pub(super) fn make_way(&mut self, level: u8, numbers: u64, blocks: Vec<Block>) -> bool {
+    pub(crate) fn make_way(&mut self, level: u8, numbers: u64, blocks: Vec<Block>) -> bool {
         let at = usize::from(level);
         if self.level(level).next_number().checked_add(numbers).is_none_or(|next| next >> 56 != 0) {
             return false;

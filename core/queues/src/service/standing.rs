@@ -1,7 +1,7 @@
 //! Why a queue serves a consumer or not, for people who ask. Refuses to change anything, and to know what holds a session.
 
 use super::consumers::{Consumer, Consumers};
-use super::machine::Classic;
+use crate::classic::machine::Classic;
 use crate::message::QueueStats;
 
 /// Whether a consumer may be served, as far as its queue knows.

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::machine::Classic;
 use super::spill::Checkpoint;
 use crate::arguments::{Order, QueueConfig};
-use crate::totals::{QueueTotals, TOTALS};
+use crate::classic::machine::Classic;
+use crate::service::totals::{QueueTotals, TOTALS};
 
 /// The queue has had a consumer.
 const HAD_CONSUMER: u64 = 1;

@@ -9,7 +9,7 @@ use crate::record::{self, HOLES_BYTES, InBlock, LENGTH_BYTES, RUN_BYTES};
 
 /// Messages of a block that are in its copy, and bytes of the bodies that are their own.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Copied {
+pub(crate) struct Copied {
     messages: u32,
     body_bytes: u64,
 }
@@ -17,7 +17,7 @@ pub(super) struct Copied {
 /// Bytes of a copy that are no bodies: each of its messages has the same part of them. Most of what it says of messages that are alike stands
 /// there once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Overhead {
+pub(crate) struct Overhead {
     bytes: u32,
     messages: u32,
 }
@@ -47,7 +47,7 @@ const HEAD_UNIT: usize = 4;
 
 impl Heads {
     /// Another run, whose messages have so many bytes in common.
-    pub(super) fn add(&mut self, head_bytes: usize) {
+    pub(crate) fn add(&mut self, head_bytes: usize) {
         let units = (head_bytes + RUN_BYTES + HOLES_BYTES).div_ceil(HEAD_UNIT);
         self.runs = self.runs.saturating_add(1);
         self.longest = self.longest.max(u16::try_from(units).unwrap_or(u16::MAX));
@@ -138,7 +138,7 @@ impl Block {
 
     /// Messages with these indices are being settled: their bytes do not count any more. When their sizes are not known, they have
     /// their share of what lives.
-    pub(super) fn forget_live_bytes(&mut self, indices: Range<u32>) {
+    pub(crate) fn forget_live_bytes(&mut self, indices: Range<u32>) {
         let (count, live) = (indices.end - indices.start, self.live);
         let bytes = match &self.content {
             _ if count >= live => self.live_bytes,
@@ -263,7 +263,7 @@ impl Block {
     }
 
     /// The block's bytes as they are in memory came back from disk. False when they do not hold the messages they should.
-    pub(super) fn fill_data(&mut self, bytes: Vec<u8>) -> bool {
+    pub(crate) fn fill_data(&mut self, bytes: Vec<u8>) -> bool {
         let mut entries: Vec<Entry> = Vec::with_capacity(self.count as usize);
         let (mut at, mut copied, mut heads) = (0, Copied::default(), Heads::default());
         let (mut live_body_bytes, mut whole_bytes) = (0, 0);

@@ -373,7 +373,7 @@ impl Block {
         }
     }
 
-    pub(super) fn data(&self) -> Option<&[u8]> {
+    pub(crate) fn data(&self) -> Option<&[u8]> {
         match &self.content.as_ref()?.data {
             Data::Open(bytes) => Some(bytes),
             Data::Closed(bytes) => Some(bytes),

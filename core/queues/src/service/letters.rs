@@ -1,8 +1,8 @@
 //! How much is written of dead letters, before it is known where they go.
 
-use super::block::Block;
 use crate::message::MessageView;
 use crate::record::Stored;
+use crate::store::block::Block;
 
 /// What a letter has in the log beside its message, bytes, about: where and why it died.
 const LETTER_BYTES: u64 = 512;
@@ -22,7 +22,7 @@ pub fn letter_bytes(message: MessageView<'_>, annotations: &[u8], is_alike: bool
 /// Whether a message differs in its body only from the one before it in its block, as its letter then does, too.
 ///
 /// That block knows this of messages that came together ([`Block::is_alike`]), which tells nothing of those that came one by one.
-pub(super) fn is_alike(block: &Block, number: u64, stored: &Stored<'_>) -> bool {
+pub(crate) fn is_alike(block: &Block, number: u64, stored: &Stored<'_>) -> bool {
     let before = if number > block.first { block.stored(number - 1) } else { None };
     before.is_some_and(|before| {
         let message = MessageView { body: stored.message.body, ..before.message };

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
-use management::profile::Continuous;
 use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
 use net::{Listener, ListenerOptions};
 use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
 use platform::{Clock, Random, RealClock, RealRandom};
+use profiles::Continuous;
 use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
 use shovel::Shovels;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -159,9 +159,9 @@ async fn prepare(
 
 /// Begins the history of profiles, if it is to be kept from the start.
 fn profile(broker: &Broker, options: &NodeOptions) {
-    management::profile::set_slow_ms(options.profile_slow_ms);
+    profiles::set_slow_ms(options.profile_slow_ms);
     if options.profile_continuous == Switch::On
-        && let Err(refused) = management::profile::set_continuous(broker, Continuous::On)
+        && let Err(refused) = profiles::set_continuous(broker, Continuous::On)
     {
         tracing::warn!("no history of profiles is kept: {refused}");
     }

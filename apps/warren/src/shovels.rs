@@ -44,7 +44,7 @@ pub(crate) fn start(
         tokio::spawn(net::serve(theirs, session, clock.clone()));
         ours
     });
-    Shovels::start(broker.clone(), local, management::shovels::read, rules(options))
+    Shovels::start(broker.clone(), local, management::read_shovel, rules(options))
 }
 
 fn rules(options: &ShovelOptions) -> Rules {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
-use management::profile::{ProfileError, diff};
 use management::{Answer, Exit, Failure, Request};
+use profiles::{ProfileError, diff};
 
 /// Functions in the table of a comparison.
 const TABLE_LINES_MAX: usize = 30;

@@ -18,7 +18,7 @@ use super::reply::Kept;
 use super::room::ANSWERS_KIB_MAX;
 use super::samples::{INTERVAL_MS, Samples};
 use super::table::Lane;
-use crate::node::Node;
+use crate::resources::node::Node;
 
 /// A file for browsers.
 #[derive(Debug, Clone)]

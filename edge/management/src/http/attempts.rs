@@ -5,7 +5,7 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::upkeep::{login_attempts, login_sources};
+use crate::ctl::upkeep::{login_attempts, login_sources};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(

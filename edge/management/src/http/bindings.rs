@@ -17,7 +17,7 @@ use super::problem::Problem;
 use super::query::{quote_plus, unquote_plus};
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::values::{self, raw_table, table};
+use crate::resources::values::{self, raw_table, table};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/bindings", Access::Management, "Bindings of all virtual hosts.", list),

@@ -10,8 +10,8 @@ use super::app::Inner;
 use super::auth;
 use super::problem::Problem;
 use super::room::Room;
-use crate::json;
-use crate::node::Node;
+use crate::resources::json;
+use crate::resources::node::Node;
 
 /// A request that may be answered.
 pub(crate) struct Call {

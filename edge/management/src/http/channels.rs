@@ -15,7 +15,7 @@ use super::rates::{self, Ranges};
 use super::reply::Answer;
 use super::shapes::{add_idle_since, connection_details, object};
 use super::table::{Method, Route, route};
-use crate::node::NODE_NAME;
+use crate::resources::node::NODE_NAME;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/channels", Access::Management, "Open channels.", list),

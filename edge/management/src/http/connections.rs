@@ -14,8 +14,8 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply};
 use super::shapes::object;
 use super::table::{Method, Route, route};
-use crate::node::NODE_NAME;
-use crate::values::{now_ms, table};
+use crate::resources::node::NODE_NAME;
+use crate::resources::values::{now_ms, table};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/connections", Access::Management, "Open connections.", list),

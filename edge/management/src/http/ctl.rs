@@ -12,9 +12,9 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::table::{BodySize, Lane, Method, Route, route};
-use crate::commands;
-use crate::policies::OPERATOR_POLICY;
-use crate::protocol::{Answer as Outcome, Exit, Failure, Request};
+use crate::ctl::commands;
+use crate::ctl::protocol::{Answer as Outcome, Exit, Failure, Request};
+use crate::resources::policies::OPERATOR_POLICY;
 
 /// How long the answer to `stop` may take on its way before the server stops.
 const STOP_PAUSE: Duration = Duration::from_millis(200);

@@ -12,9 +12,9 @@ use super::multipart;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::table::{BodySize, Method, Route, route};
-use crate::definitions::{write_document, write_vhost_document};
-use crate::imports::{Importer, Scope, Unsupported, import};
-use crate::json::{is_object, unmarked};
+use crate::definitions::export::{write_document, write_vhost_document};
+use crate::definitions::imports::{Importer, Scope, Unsupported, import};
+use crate::resources::json::{is_object, unmarked};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/definitions", Access::Administrator, "All definitions.", export),

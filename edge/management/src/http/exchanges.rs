@@ -17,7 +17,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::shapes::{lossy, object};
 use super::table::{BodySize, Method, Route, route};
-use crate::values::{self, raw_table, table};
+use crate::resources::values::{self, raw_table, table};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/exchanges", Access::Management, "Exchanges of all virtual hosts.", list),

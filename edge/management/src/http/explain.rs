@@ -12,9 +12,9 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::shapes::lossy;
 use super::table::{Method, Route, route};
-use crate::delivery::explain_delivery;
-use crate::routes::{type_names, why};
-use crate::values::{raw_table, table, text};
+use crate::resources::delivery::explain_delivery;
+use crate::resources::routes::{type_names, why};
+use crate::resources::values::{raw_table, table, text};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(

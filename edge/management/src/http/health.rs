@@ -7,7 +7,7 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Lane, Method, Route, route};
-use crate::alarms;
+use crate::resources::alarms;
 
 /// A check that any user of the API may make.
 const fn check(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
@@ -136,9 +136,9 @@ fn alarms_on(raised: broker::Raised) -> Vec<Value> {
         (broker::Raised::STORAGE_FAILED, "storage"),
     ];
     let on = on.iter().filter(|(alarm, _)| raised.has(*alarm)).map(|(alarm, resource)| {
-        let mut told = json!({"node": crate::node::NODE_NAME, "resource": resource});
+        let mut told = json!({"node": crate::resources::node::NODE_NAME, "resource": resource});
         if *alarm == broker::Raised::DISK && raised.has(broker::Raised::LETTERS_WAIT) {
-            told["reason"] = crate::alarms::LETTERS_WAIT.into();
+            told["reason"] = crate::resources::alarms::LETTERS_WAIT.into();
         }
         told
     });

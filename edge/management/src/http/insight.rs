@@ -7,7 +7,7 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::stages;
+use crate::resources::stages;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(

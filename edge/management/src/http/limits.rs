@@ -12,8 +12,8 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::shapes::lossy;
 use super::table::{Method, Route, route};
-use crate::limits::{USER_LIMITS, VHOST_LIMITS, limits_of, shown};
-use crate::values;
+use crate::resources::limits::{USER_LIMITS, VHOST_LIMITS, limits_of, shown};
+use crate::resources::values;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/vhost-limits", Access::Management, "Limits of all virtual hosts.", of_vhosts),

@@ -21,7 +21,7 @@ use super::exchanges;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::room::{Full, LongText, Room, SHORT_BYTES_MAX};
-use crate::values::{self, raw_table, table};
+use crate::resources::values::{self, raw_table, table};
 
 /// How long a publish may wait for its confirm.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);

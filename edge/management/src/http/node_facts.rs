@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::node::{NODE_NAME, Node};
+use crate::resources::node::{NODE_NAME, Node};
 
 /// Exchange types with the sentences that RabbitMQ and its plugins show.
 const EXCHANGE_TYPES: &[(&str, &str)] = &[

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::node::{NODE_NAME, memory, resident_bytes};
+use crate::resources::node::{NODE_NAME, memory, resident_bytes};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/nodes", Access::Monitoring, "All nodes of the cluster: this one.", nodes),

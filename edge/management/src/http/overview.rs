@@ -11,9 +11,9 @@ use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::alarms;
-use crate::node::NODE_NAME;
-use crate::parameters;
+use crate::resources::alarms;
+use crate::resources::node::NODE_NAME;
+use crate::resources::parameters;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(

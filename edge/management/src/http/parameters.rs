@@ -11,12 +11,12 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply, put};
 use super::shapes::lossy;
 use super::table::{Method, Route, route};
-use crate::json::{TOO_DEEP, is_too_deep};
-use crate::limits::{limits_of, shown};
-use crate::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS, show_cluster_name};
-use crate::policies::{OPERATOR_POLICY, POLICY, policy_parameters};
-use crate::shovels::{self, Author, SHOVEL};
-use crate::values;
+use crate::resources::json::{TOO_DEEP, is_too_deep};
+use crate::resources::limits::{limits_of, shown};
+use crate::resources::parameters::{CLUSTER_NAME, IMPORTED, LIMITS, VHOST_LIMITS, show_cluster_name};
+use crate::resources::policies::{OPERATOR_POLICY, POLICY, policy_parameters};
+use crate::resources::shovels::{self, Author, SHOVEL};
+use crate::resources::values;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/parameters", Access::Policymaker, "Runtime parameters.", list),

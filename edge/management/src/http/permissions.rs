@@ -14,7 +14,7 @@ use super::overview::durable;
 use super::problem::Problem;
 use super::reply::{Answer, Reply, put};
 use super::table::{Method, Route, route};
-use crate::values;
+use crate::resources::values;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/permissions", Access::Administrator, "All permissions.", list),

@@ -9,7 +9,7 @@ use super::listing;
 use super::problem::Problem;
 use super::reply::{Answer, Reply, put};
 use super::table::{Method, Route, route};
-use crate::policies::{
+use crate::resources::policies::{
     NewPolicy, PolicyProblem, PolicyView, Put, delete_policy, policies, policy, put_policy,
 };
 

@@ -16,9 +16,9 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::shapes::{add_idle_since, connection, connection_details, consumers, lossy, object};
 use super::table::{Method, Route, route};
-use crate::node::NODE_NAME;
-use crate::policies::definition_object;
-use crate::values::{raw_table, table, text};
+use crate::resources::node::NODE_NAME;
+use crate::resources::policies::definition_object;
+use crate::resources::values::{raw_table, table, text};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/queues", Access::Management, "Queues of all virtual hosts.", list),

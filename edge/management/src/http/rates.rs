@@ -13,7 +13,7 @@ use super::auth::{is_monitor, sees_vhost};
 use super::call::Call;
 use super::listing::Wanted;
 use super::samples::{Key, Range};
-use crate::node::resident_bytes;
+use crate::resources::node::resident_bytes;
 
 /// Names and values.
 type Counters = Vec<(&'static str, u64)>;

@@ -28,7 +28,7 @@ use super::reply::Reply;
 use super::room::Room;
 use super::sending::Sending;
 use super::table::{self, BodySize, Method, Route};
-use crate::profile::SVG;
+use profiles::SVG;
 
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;
@@ -600,7 +600,8 @@ mod tests {
     async fn served(room_timeout: Duration) -> (App, std::net::SocketAddr, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let broker = broker::Broker::open(folder.path(), broker::BrokerOptions::default()).unwrap();
-        let mut app = App::new(broker, crate::node::tests::sample(), super::super::HttpOptions::default());
+        let mut app =
+            App::new(broker, crate::resources::node::tests::sample(), super::super::HttpOptions::default());
         Arc::get_mut(&mut app.0).unwrap().room_timeout = room_timeout;
         let listener = super::super::HttpListener::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
         let address = listener.local_address().unwrap();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::values::now_ms;
+use crate::resources::values::now_ms;
 
 /// Between two samples: RabbitMQ's.
 pub(crate) const INTERVAL_MS: u64 = 5_000;

@@ -4,8 +4,8 @@ use broker::{Broker, ConnectionControl, ConnectionId, ConnectionInfo, Queue, Que
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
-use crate::node::NODE_NAME;
-use crate::values::{iso_time, now_ms, table, text};
+use crate::resources::node::NODE_NAME;
+use crate::resources::values::{iso_time, now_ms, table, text};
 
 /// Bytes as text, for filters and texts.
 pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {

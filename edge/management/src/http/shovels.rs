@@ -10,7 +10,7 @@ use super::listing;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Method, Route, route};
-use crate::shovels::{SHOVEL, object, parameter};
+use crate::resources::shovels::{SHOVEL, object, parameter};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/shovels", Access::Monitoring, "Shovels and how they are.", list),

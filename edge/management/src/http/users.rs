@@ -13,9 +13,9 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply, put};
 use super::table::{Method, Route, route};
 use super::vhosts::words;
-use crate::limits::{USER_LIMITS, limits_of, shown};
-use crate::passwords::hash_password;
-use crate::values;
+use crate::resources::limits::{USER_LIMITS, limits_of, shown};
+use crate::resources::passwords::hash_password;
+use crate::resources::values;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/users", Access::Administrator, "All users.", list),

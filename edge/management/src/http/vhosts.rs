@@ -15,8 +15,8 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::shapes::object;
 use super::table::{Method, Route, route};
-use crate::node::NODE_NAME;
-use crate::vhosts::{default_type_missing, metadata_object};
+use crate::ctl::vhosts::{default_type_missing, metadata_object};
+use crate::resources::node::NODE_NAME;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/vhosts", Access::Management, "Virtual hosts that the user may see.", list),

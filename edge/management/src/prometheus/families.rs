@@ -9,7 +9,7 @@ use broker::{Broker, Queue, QueueGlance};
 use super::metric::write_sum;
 use super::page::Page;
 use super::{clients, exchanges, global, node, queues, shovels, stages};
-use crate::node::Node;
+use crate::resources::node::Node;
 
 /// What a page is asked about.
 pub(crate) struct Asked<'a> {

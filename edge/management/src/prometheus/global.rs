@@ -10,8 +10,8 @@ use super::families::Asked;
 use super::metric::{Metric, counter};
 use super::node::AMQP;
 use super::page::{Kind, Page, labels};
-use crate::node::NODE_NAME;
-use crate::parameters::{CLUSTER_ID, global_text};
+use crate::resources::node::NODE_NAME;
+use crate::resources::parameters::{CLUSTER_ID, global_text};
 
 /// Labels of what queues gave or took.
 const QUEUES: &str = "protocol=\"amqp091\",queue_type=\"rabbit_classic_queue\"";

@@ -18,7 +18,7 @@ use super::{global, node};
 use crate::http::auth::credentials;
 use crate::http::body::{self, Coding};
 use crate::http::query::form;
-use crate::node::Node;
+use crate::resources::node::Node;
 
 /// Pages of objects that are made, and read by their clients, at once; more wait for their turn.
 pub const SCRAPES_MAX: usize = 32;

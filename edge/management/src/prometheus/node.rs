@@ -8,7 +8,7 @@ use super::families::Asked;
 use super::metric::{Metric, counter, write_sum};
 use super::page::{Kind, Page, labels};
 use super::process;
-use crate::node::{memory, resident_bytes};
+use crate::resources::node::{memory, resident_bytes};
 
 /// Connections, channels and queues that came and went.
 pub(crate) const CHURN: &[Metric<ChurnTotals>] = &[

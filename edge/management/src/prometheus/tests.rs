@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::{ExtraMetrics, Kind, Login, Page, Prometheus, PrometheusOptions};
 use crate::http::HttpListener;
-use crate::node::tests::sample;
+use crate::resources::node::tests::sample;
 
 struct One;
 

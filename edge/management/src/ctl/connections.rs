@@ -1,0 +1,193 @@
+//! Connections and channels: listed and closed. Refuses to know their protocol.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::{Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionId, ConnectionInfo};
+use serde_json::Value;
+
+use crate::ctl::columns::{Column, chosen, rows};
+use crate::ctl::commands::{Outcome, arguments, usage};
+
+use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::resources::values::{now_ms, typed};
+
+/// Longest pause between two connections that are closed, milliseconds.
+const DELAY_MS_MAX: u64 = 10_000;
+
+/// What stands where RabbitMQ shows an Erlang process: a connection, or a channel of one.
+pub(crate) fn pid(connection: ConnectionId, channel: u16) -> String {
+    format!("<warren@localhost.1.{}.{channel}>", connection.0)
+}
+
+/// The connection in such a text; three numbers stand behind the node's name.
+fn connection_of(pid: &str) -> Option<ConnectionId> {
+    let mut parts = pid.strip_prefix('<')?.strip_suffix('>')?.rsplitn(4, '.');
+    let _channel: u16 = parts.next()?.parse().ok()?;
+    let connection = parts.next()?.parse().ok().map(ConnectionId);
+    let _creation: u64 = parts.next()?.parse().ok()?;
+    parts.next().filter(|node| !node.is_empty())?;
+    connection
+}
+
+type Connection = (ConnectionId, ConnectionInfo, Arc<dyn ConnectionControl>);
+
+/// The numbers of an IP address, as RabbitMQ's tools write it in JSON; a text that is none stays.
+fn address(text: &str) -> Value {
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address.octets().to_vec().into(),
+        Ok(IpAddr::V6(address)) => address.segments().to_vec().into(),
+        Err(_) => text.into(),
+    }
+}
+
+/// The numbers of AMQP 0-9-1; other protocols by name.
+fn protocol(name: &str) -> Value {
+    if name == "AMQP 0-9-1" { vec![0, 9, 1].into() } else { name.into() }
+}
+
+const CONNECTION_COLUMNS: &[Column<Connection>] = &[
+    ("pid", |(id, ..)| pid(*id, 0).into()),
+    ("name", |(_, it, _)| it.name.as_str().into()),
+    ("user_provided_name", |(_, it, _)| it.user_provided_name.as_deref().unwrap_or_default().into()),
+    ("user", |(_, it, _)| it.user.as_str().into()),
+    ("vhost", |(_, it, _)| it.vhost.as_str().into()),
+    ("host", |(_, it, _)| address(&it.host)),
+    ("port", |(_, it, _)| it.port.into()),
+    ("peer_host", |(_, it, _)| address(&it.peer_host)),
+    ("peer_port", |(_, it, _)| it.peer_port.into()),
+    ("state", |(_, it, _)| it.state.into()),
+    ("protocol", |(_, it, _)| protocol(it.protocol)),
+    ("auth_mechanism", |(_, it, _)| it.auth_mechanism.as_str().into()),
+    ("ssl", |_| false.into()),
+    ("ssl_protocol", |_| "".into()),
+    ("ssl_key_exchange", |_| "".into()),
+    ("ssl_cipher", |_| "".into()),
+    ("ssl_hash", |_| "".into()),
+    ("peer_cert_subject", |_| "".into()),
+    ("peer_cert_issuer", |_| "".into()),
+    ("peer_cert_validity", |_| "".into()),
+    ("peer_cert_serial_number", |_| "".into()),
+    ("container_id", |_| "".into()),
+    ("channels", |(_, it, _)| it.channels.into()),
+    ("channel_max", |(_, it, _)| it.channel_max.into()),
+    ("frame_max", |(_, it, _)| it.frame_max.into()),
+    ("timeout", |(_, it, _)| it.heartbeat_s.into()),
+    ("client_properties", |(_, it, _)| typed(&it.client_properties)),
+    ("connected_at", |(_, it, _)| it.connected_at_ms.into()),
+    ("recv_cnt", |(_, it, _)| it.totals.received_count.into()),
+    ("send_cnt", |(_, it, _)| it.totals.sent_count.into()),
+    ("recv_oct", |(_, it, _)| it.totals.received_bytes.into()),
+    ("send_oct", |(_, it, _)| it.totals.sent_bytes.into()),
+    ("send_pend", |(_, it, _)| it.send_pending_bytes.into()),
+    ("memory", |(.., control)| control.memory().total().into()),
+];
+
+/// All connections of the node.
+pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
+    let columns = chosen(request, CONNECTION_COLUMNS, &["user", "peer_host", "peer_port", "state"])?;
+    let now_ms = now_ms();
+    let all = broker.connections().all().into_iter();
+    let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
+    Ok(rows(&columns, all))
+}
+
+type Channel = (ConnectionId, ChannelInfo);
+
+const CHANNEL_COLUMNS: &[Column<Channel>] = &[
+    ("pid", |(id, it)| pid(*id, it.number).into()),
+    ("connection", |(id, _)| pid(*id, 0).into()),
+    ("name", |(_, it)| format!("{} ({})", it.connection, it.number).into()),
+    ("number", |(_, it)| it.number.into()),
+    ("user", |(_, it)| it.user.as_str().into()),
+    ("vhost", |(_, it)| it.vhost.as_str().into()),
+    ("transactional", |(_, it)| it.transactional.into()),
+    ("confirm", |(_, it)| it.confirm.into()),
+    ("consumer_count", |(_, it)| it.consumer_count.into()),
+    ("messages_unacknowledged", |(_, it)| it.messages_unacknowledged.into()),
+    ("messages_uncommitted", |(_, it)| it.messages_uncommitted.into()),
+    ("acks_uncommitted", |(_, it)| it.acks_uncommitted.into()),
+    ("messages_unconfirmed", |(_, it)| it.messages_unconfirmed.into()),
+    ("prefetch_count", |(_, it)| it.prefetch_count.into()),
+    ("global_prefetch_count", |(_, it)| it.global_prefetch_count.into()),
+    ("state", |_| "running".into()),
+];
+
+/// All channels of the node.
+pub(crate) fn list_channels(broker: &Broker, request: &Request) -> Outcome {
+    let defaults = &["pid", "user", "consumer_count", "messages_unacknowledged"];
+    let columns = chosen(request, CHANNEL_COLUMNS, defaults)?;
+    let connections = broker.connections().all();
+    let all = connections
+        .iter()
+        .flat_map(|(id, control)| control.channels().into_iter().map(|channel| (*id, channel)));
+    Ok(rows(&columns, all))
+}
+
+/// By the pid of a listing; the client reads the reason (B28).
+pub(crate) fn close_connection(broker: &Broker, request: &Request) -> Outcome {
+    let [text, reason] = arguments(request)?;
+    let invalid =
+        || Failure::new(Exit::UNAVAILABLE, format!("Error:\nError:\n{{:invalid_pid_syntax, \"{text}\"}}"));
+    let wanted = connection_of(text).ok_or_else(invalid)?;
+    // RabbitMQ does not mind a connection that is gone.
+    if let Some((_, control)) = broker.connections().all().into_iter().find(|(id, _)| *id == wanted) {
+        control.close(CloseReason::Operator(reason.into()));
+    }
+    Ok(Answer::done())
+}
+
+/// Of one vhost with `-p`, or of the node; `--limit` ends after so many, `--per-connection-delay` waits that many
+/// milliseconds between two.
+pub(crate) fn close_all_connections(broker: &Broker, request: &Request) -> Outcome {
+    let [reason] = arguments(request)?;
+    let vhost = request.options.get("vhost");
+    let reason = CloseReason::Operator(reason.into());
+    let (limit, delay_ms) = (number(request, "limit")?, number(request, "per-connection-delay")?);
+    let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let mut closed = 0;
+    for (_, control) in broker.connections().all() {
+        if closed < limit && vhost.is_none_or(|vhost| control.info().vhost == *vhost) {
+            control.close(reason.clone());
+            closed += 1;
+            std::thread::sleep(Duration::from_millis(delay_ms.min(DELAY_MS_MAX)));
+        }
+    }
+    Ok(Answer::Done { ok: format!("Closed {closed} connections") })
+}
+
+/// The number behind an option, 0 without.
+fn number(request: &Request, option: &str) -> Result<u64, Failure> {
+    let text = request.options.get(option).map_or("0", String::as_str);
+    text.parse().map_err(|_| usage(&format!("Invalid options for this command:\n--{option} : {text}")))
+}
+
+/// Whatever their vhost.
+pub(crate) fn close_all_user_connections(broker: &Broker, request: &Request) -> Outcome {
+    let [user, reason] = arguments(request)?;
+    broker.connections().close_where(&CloseReason::Operator(reason.into()), |info| info.user == user);
+    Ok(Answer::done())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_protocols_are_numbers() {
+        assert_eq!(address("127.0.0.1").to_string(), "[127,0,0,1]");
+        assert_eq!(address("::1").to_string(), "[0,0,0,0,0,0,0,1]");
+        assert_eq!(protocol("AMQP 0-9-1").to_string(), "[0,9,1]");
+    }
+
+    #[test]
+    fn a_pid_names_its_connection_whichever_channel_it_is_of() {
+        assert_eq!(connection_of(&pid(ConnectionId(7), 0)), Some(ConnectionId(7)));
+        assert_eq!(connection_of(&pid(ConnectionId(9), 3)), Some(ConnectionId(9)));
+        for bad in ["<a.b>", "<0.1.0>", "<1.2.3>", "<.1.2.3>", "<warren@localhost.1.x.0>"] {
+            assert_eq!(connection_of(bad), None, "{bad}");
+        }
+        assert_eq!(connection_of("7"), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! The command-line tools: their requests and answers, the control socket, and what each command does.
+//!
+//! ```text
+//!  warren ctl ──► client ──► <data-dir>/ctl.sock ──► server ──► commands ──► resources ──► broker
+//!     │   └──► remote ──► POST /api/ctl ──────────► http ───────────▲      │
+//!     └──────────────── format ◄── Answer: rows, text or error ◄───────────┘
+//! ```
+//!
+//! One request line, one answer line, both JSON; see [`Request`](protocol::Request) and [`Answer`](protocol::Answer). Over HTTP the same two
+//! are bodies. Knows nothing of HTTP resources.
+
+pub(crate) mod access;
+pub(crate) mod client;
+pub(crate) mod columns;
+pub(crate) mod commands;
+pub(crate) mod connections;
+pub(crate) mod delayed;
+pub(crate) mod events;
+pub(crate) mod format;
+pub(crate) mod interfaces;
+pub(crate) mod journal;
+pub(crate) mod maintenance;
+pub(crate) mod plugins;
+pub(crate) mod profile;
+pub(crate) mod protocol;
+pub(crate) mod queues;
+pub(crate) mod remote;
+pub(crate) mod report;
+pub(crate) mod server;
+pub(crate) mod topology;
+pub(crate) mod upkeep;
+pub(crate) mod vhosts;

@@ -1,0 +1,16 @@
+//! What the command-line tools, the HTTP API and the metrics share: how a resource is read, checked and shown as JSON.
+//!
+//! One file per resource. Knows neither command lines nor HTTP requests.
+
+pub(crate) mod alarms;
+pub(crate) mod delivery;
+pub(crate) mod json;
+pub(crate) mod limits;
+pub(crate) mod node;
+pub(crate) mod parameters;
+pub(crate) mod passwords;
+pub(crate) mod policies;
+pub(crate) mod routes;
+pub(crate) mod shovels;
+pub(crate) mod stages;
+pub(crate) mod values;

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know how methods work on it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -89,13 +89,21 @@ impl Channel {
     }
 }
 
+/// So long after a client has closed a channel its methods there are taken for sent before it knew the answer, milliseconds. RabbitMQ's
+/// time is the one it takes to forget a channel: up to 5 ms when it has nothing else to do.
+const CROSSING_MS: u64 = 50;
+
 /// A connection's channels by number.
 #[derive(Default)]
 pub(crate) struct Channels {
     by_number: Vec<Option<Box<Channel>>>,
     count: usize,
-    /// Numbers that the client closed and has not opened again.
-    closed: HashSet<u16>,
+    /// When the client closed those numbers that it has not opened again, in milliseconds of the session; `None` is after the latest read.
+    closed: HashMap<u16, Option<u64>>,
+    /// One of them has no time yet.
+    has_untimed: bool,
+    /// When was read last, in milliseconds of the session.
+    read_ms: u64,
 }
 
 impl Channels {
@@ -123,12 +131,31 @@ impl Channels {
 
     /// The client has closed the channel, which is removed.
     pub(crate) fn remember_closed(&mut self, number: u16) {
-        self.closed.insert(number);
+        self.closed.insert(number, Some(self.read_ms));
     }
 
-    /// Whether the client closed the channel and has not opened it again.
-    pub(crate) fn was_closed(&self, number: u16) -> bool {
-        self.closed.contains(&number)
+    /// Something is answered after a wait. If it is the close of the channel, then what comes with the next read cannot know of it.
+    pub(crate) fn answered_late(&mut self, number: u16) {
+        if let Some(closed_ms) = self.closed.get_mut(&number) {
+            *closed_ms = None;
+            self.has_untimed = true;
+        }
+    }
+
+    /// Whether the client closed the channel so shortly ago that it may not have known the answer when it sent what comes now.
+    pub(crate) fn is_just_closed(&self, number: u16) -> bool {
+        let closed_ms = self.closed.get(&number).map(|closed_ms| closed_ms.unwrap_or(self.read_ms));
+        closed_ms.is_some_and(|closed_ms| self.read_ms.saturating_sub(closed_ms) <= CROSSING_MS)
+    }
+
+    /// Something was read at `now_ms` of the session.
+    #[inline]
+    pub(crate) fn read_at(&mut self, now_ms: u64) {
+        self.read_ms = now_ms;
+        if self.has_untimed {
+            self.has_untimed = false;
+            self.closed.values_mut().for_each(|closed_ms| *closed_ms = closed_ms.or(Some(now_ms)));
+        }
     }
 
     pub(crate) fn insert(&mut self, number: u16, channel: Channel) {

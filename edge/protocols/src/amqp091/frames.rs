@@ -87,10 +87,12 @@ impl Running {
                 self.open_channel(number)
             }
             // B37: who closes twice in one breath is answered twice.
-            Method::ChannelClose(_) if self.channels.was_closed(number) => {
+            Method::ChannelClose(_) if self.channels.is_just_closed(number) => {
                 self.reply(number, channel::CloseOk {});
                 Ok(())
             }
+            // B41: what the client sent before it knew that the channel is closed.
+            _ if self.channels.is_just_closed(number) => Ok(()),
             _ => Err(Failure::channel_not_open(method)),
         }
     }
@@ -198,6 +200,9 @@ impl Running {
         let number = frame.channel;
         let bytes_max = self.broker.options().message_size_max;
         let Some(channel) = self.channels.get(number) else {
+            if self.channels.is_just_closed(number) {
+                return Ok(Taken::Frame);
+            }
             let text = "expected method frame, got non method frame instead";
             return Err(Failure::new(ReplyCode::UnexpectedFrame, text));
         };

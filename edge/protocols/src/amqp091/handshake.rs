@@ -1,8 +1,8 @@
 //! From the protocol header to connection.open (B1-B26).
 //!
 //! Refuses to know users and vhosts beyond asking the broker. RabbitMQ drops connections that fail before open without a
-//! word after three seconds, except for failed logins of clients that asked to be told; here they are told at once in
-//! the words of RabbitMQ's log, and nothing sleeps.
+//! word after three seconds, except for failed logins of clients that asked to be told. Here all are told at once in the
+//! words of RabbitMQ's log, except for failed logins of clients that did not ask.
 
 use std::sync::Arc;
 

@@ -204,6 +204,7 @@ impl Running {
                     calls.pop();
                 }
                 if let Some(reply) = reply.take() {
+                    self.channels.answered_late(channel);
                     self.reply(channel, reply);
                 }
                 Ok(())

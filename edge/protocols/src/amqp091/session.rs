@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use broker::{Broker, ConnectionInfo, Raised, Stage, User};
 use platform::profile::{self, NameId, SessionScope};
 use wire::amqp091::methods::connection;
-use wire::amqp091::{FRAME_METHOD, FRAME_OVERHEAD, Frame, Method, Parsed, parse_frame};
+use wire::amqp091::{FRAME_METHOD, FRAME_OVERHEAD, Frame, FrameError, Method, Parsed, parse_frame};
 
 use super::control::{Control, forced};
 use super::deliver::{Deliveries, DeliverySink};
@@ -53,6 +53,9 @@ pub(crate) const FIXED_BYTES: usize = TASK_BYTES
     + size_of::<DeliverySink>()
     + size_of::<Control>();
 
+/// How long a client may take to end the stream that was not let in or sent what is no frame, milliseconds: as in RabbitMQ.
+const REFUSED_TIMEOUT_MS: u64 = 3_000;
+
 /// Payload bytes a frame may have beyond the negotiated limit (B22).
 const PAYLOAD_TOLERANCE_BYTES: usize = 8;
 
@@ -86,6 +89,8 @@ enum Phase {
     Running,
     /// connection.close is sent, close-ok awaited (B35).
     Closing,
+    /// Everything is said, and it is up to the client to end the stream (B35). What it sends is dropped.
+    Lingering,
     Draining,
     Closed,
 }
@@ -98,7 +103,7 @@ impl Phase {
             Phase::Tuning => "tuning",
             Phase::Opening => "opening",
             Phase::Running => "running",
-            Phase::Closing | Phase::Draining => "closing",
+            Phase::Closing | Phase::Lingering | Phase::Draining => "closing",
             Phase::Closed => "closed",
         }
     }
@@ -128,7 +133,9 @@ pub struct Session {
     ticked: Now,
     /// A request waits for the end of a long change of metadata, see [`broker::LongChanges`].
     awaits_metadata: bool,
-    /// When close-ok must be there; set by the first tick after the close.
+    /// How long the client may take for the rest once the connection is closing, milliseconds.
+    close_timeout_ms: u64,
+    /// When that is over; set by the first tick after the close.
     close_deadline_ms: Option<u64>,
 }
 
@@ -184,6 +191,7 @@ impl Session {
             sent: now,
             ticked: now,
             awaits_metadata: false,
+            close_timeout_ms: REFUSED_TIMEOUT_MS,
             close_deadline_ms: None,
         }
     }
@@ -208,6 +216,7 @@ impl Session {
         let now_ds = self.now_ds();
         if let Some(running) = &mut self.running {
             running.overdue.set_now(now_ds);
+            running.channels.read_at(now.monotonic_ms);
         }
         let began = self.broker.stages().begin();
         let mut consumed = 0;
@@ -242,8 +251,8 @@ impl Session {
     fn step(&mut self, input: &[u8]) -> Step {
         match self.phase {
             Phase::Header => return self.header(input),
-            Phase::Draining | Phase::Closed if input.is_empty() => return Step::Needs(1),
-            Phase::Draining | Phase::Closed => return Step::Took(input.len()),
+            Phase::Lingering | Phase::Draining | Phase::Closed if input.is_empty() => return Step::Needs(1),
+            Phase::Lingering | Phase::Draining | Phase::Closed => return Step::Took(input.len()),
             _ => {}
         }
         match parse_frame(input, self.payload_bytes_max) {
@@ -260,17 +269,29 @@ impl Session {
             Err(error) => {
                 let limit = self.payload_bytes_max.saturating_sub(self.tolerance_bytes());
                 // What comes behind a damaged frame cannot be understood: no close-ok is awaited.
-                let payload = input.get(7..).unwrap_or_default();
-                let size = match error {
-                    wire::amqp091::FrameError::BadEnd { size, .. } => size,
-                    wire::amqp091::FrameError::TooLarge { size, .. } => size,
+                let payload = match error {
+                    FrameError::BadEnd { size, .. } => &input[7..7 + size],
+                    FrameError::TooLarge { .. } => &[],
                 };
-                let payload = &payload[..size.min(payload.len())];
                 let failure = Failure::bad_frame(error, input[0], payload, limit);
                 self.fail(&failure);
-                self.enter(Phase::Draining);
+                self.linger(REFUSED_TIMEOUT_MS);
                 Step::Took(input.len())
             }
+        }
+    }
+
+    /// From now on whatever the client sends is dropped, until it ends the stream or this time is over.
+    fn linger(&mut self, timeout_ms: u64) {
+        self.close_timeout_ms = timeout_ms;
+        self.enter(Phase::Lingering);
+    }
+
+    /// How long a client may take to end an open connection: its own heartbeat interval, if that is shorter than ours (B35).
+    fn patience_ms(&self) -> u64 {
+        match u64::from(self.limits.heartbeat_s) * 1000 {
+            0 => self.settings.close_timeout_ms,
+            heartbeat_ms => heartbeat_ms.min(self.settings.close_timeout_ms),
         }
     }
 
@@ -354,7 +375,7 @@ impl Session {
             (Phase::Running | Phase::Opening | Phase::Tuning, Method::ConnectionClose(_)) => {
                 self.release();
                 self.write(connection::CloseOk {});
-                self.enter(Phase::Draining);
+                self.linger(self.patience_ms());
                 Ok(())
             }
             _ => Err(Failure::unexpected_method(method, self.phase.name())),
@@ -367,8 +388,10 @@ impl Session {
 
     /// Ends the connection with a reason; everything it holds is given back first.
     fn fail(&mut self, failure: &Failure) {
-        if matches!(self.phase, Phase::Closing | Phase::Draining | Phase::Closed) {
-            return;
+        match self.phase {
+            Phase::Closing | Phase::Lingering | Phase::Draining | Phase::Closed => return,
+            Phase::Opening | Phase::Running => self.close_timeout_ms = self.patience_ms(),
+            Phase::Header | Phase::Starting | Phase::Tuning => self.close_timeout_ms = REFUSED_TIMEOUT_MS,
         }
         tracing::warn!(connection = %self.peer.connection_name(), phase = self.phase.name(), "{}", failure.reply_text());
         self.release();

@@ -62,7 +62,7 @@ pub struct Settings {
     pub channel_max: u16,
     /// Time for everything from the first byte to connection.open, milliseconds (B5). Default 10,000.
     pub handshake_timeout_ms: u64,
-    /// How long the client may take to answer connection.close, milliseconds. Default 10,000.
+    /// How long the client may take to end a connection that is closing, milliseconds; its heartbeat interval bounds it too. Default 30,000.
     pub close_timeout_ms: u64,
     /// How long a delivery may stay unacked, milliseconds; `None` for ever (B135). Default 1,800,000.
     pub consumer_timeout_ms: Option<u64>,
@@ -105,7 +105,7 @@ impl Default for Settings {
             initial_frame_size_max: 8192,
             channel_max: 2047,
             handshake_timeout_ms: 10_000,
-            close_timeout_ms: 10_000,
+            close_timeout_ms: 30_000,
             consumer_timeout_ms: Some(1_800_000),
             consumers_per_channel_max: None,
             unfinished: Budget::new(1 << 30),

@@ -45,9 +45,9 @@ impl Session {
                     self.outbox.release_buffer(IDLE_BUFFER_BYTES_KEPT);
                 }
             }
-            Phase::Closing | Phase::Draining => {
-                let timeout_ms = self.settings.close_timeout_ms;
-                let deadline_ms = *self.close_deadline_ms.get_or_insert(now.monotonic_ms + timeout_ms);
+            Phase::Closing | Phase::Lingering | Phase::Draining => {
+                let deadline_ms = now.monotonic_ms + self.close_timeout_ms;
+                let deadline_ms = *self.close_deadline_ms.get_or_insert(deadline_ms);
                 if now.monotonic_ms >= deadline_ms {
                     self.enter(Phase::Closed);
                 }
@@ -65,7 +65,7 @@ impl Session {
                 self.started.monotonic_ms.saturating_add(self.settings.handshake_timeout_ms)
             }
             Phase::Running => self.heartbeat_due_ms().min(self.overdue_look_ms()).min(self.favour_look_ms()),
-            Phase::Closing | Phase::Draining => self.close_deadline_ms.unwrap_or(0),
+            Phase::Closing | Phase::Lingering | Phase::Draining => self.close_deadline_ms.unwrap_or(0),
             Phase::Closed => NEVER,
         }
     }

@@ -14,7 +14,7 @@ use super::super::refusals::open_failure;
 use super::super::running::{Alarm, Running};
 use super::super::settings::Mechanism;
 use super::super::settle::Settlements;
-use super::{Phase, Session, payload_bytes_max};
+use super::{Phase, REFUSED_TIMEOUT_MS, Session, payload_bytes_max};
 use crate::budget::Share;
 
 impl Session {
@@ -40,19 +40,13 @@ impl Session {
                 self.enter(Phase::Tuning);
                 Ok(())
             }
-            // B15: told only to those that asked for it.
+            // B15: told only to those that asked for it; others have to wait, so that guessing takes time.
             Err(LoginError::Refused(failure)) if !self.client.authentication_failure_close => {
                 tracing::warn!(connection = %self.peer.connection_name(), "{}", failure.reply_text());
-                self.enter(Phase::Closed);
+                self.linger(REFUSED_TIMEOUT_MS);
                 Ok(())
             }
-            Err(LoginError::Refused(failure)) => {
-                self.fail(&failure);
-                // As RabbitMQ: no answer is awaited from someone who is not let in.
-                self.enter(Phase::Draining);
-                Ok(())
-            }
-            Err(LoginError::Malformed(failure)) => Err(failure),
+            Err(LoginError::Refused(failure) | LoginError::Malformed(failure)) => Err(failure),
         }
     }
 

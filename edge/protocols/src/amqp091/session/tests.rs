@@ -295,7 +295,11 @@ impl Client {
     }
 
     fn tune_and_open(&mut self, frame_max: u32) {
-        self.method(0, connection::TuneOk { channel_max: 2047, frame_max, heartbeat: 10 });
+        self.tune_and_open_beating(frame_max, 10);
+    }
+
+    fn tune_and_open_beating(&mut self, frame_max: u32, heartbeat: u16) {
+        self.method(0, connection::TuneOk { channel_max: 2047, frame_max, heartbeat });
         self.method(
             0,
             connection::Open { virtual_host: ShortStr::bounded(b"/"), ..connection::Open::default() },

@@ -42,7 +42,41 @@ fn the_clients_close_is_answered_and_what_follows_is_ignored() {
     basic::Qos::default().encode_frame(1, &mut bytes);
     client.send(&bytes);
     assert_eq!(client.names(), ["connection.close-ok"]);
-    assert_eq!(client.session.state(), State::Draining);
+    client.send(b"garbage, and more of it");
+    assert_eq!(client.names(), [""; 0]);
+    assert_eq!(world.broker.connections().count(), 0, "it counts no longer");
+}
+
+#[test]
+fn after_the_clients_close_its_end_is_awaited_for_a_heartbeat_interval_at_most() {
+    for (heartbeat, patience_ms) in [(0, 30_000), (10, 10_000), (60, 30_000)] {
+        let world = World::new();
+        let mut client = world.tuning();
+        client.tune_and_open_beating(131_072, heartbeat);
+        client.wait("connection.open-ok");
+        client.method(0, connection::Close::default());
+        client.wait("connection.close-ok");
+        client.after_ms(0);
+        client.after_ms(patience_ms - 1);
+        assert_eq!(client.session.state(), State::Running, "heartbeat {heartbeat}");
+        client.after_ms(1);
+        assert_eq!(client.session.state(), State::Closed, "heartbeat {heartbeat}");
+    }
+}
+
+#[test]
+fn what_crosses_the_answer_to_a_channels_close_is_dropped_and_what_comes_later_is_an_error() {
+    let world = World::new();
+    let mut client = world.channel();
+    client.method(1, channel::Close::default());
+    client.method(1, basic::Qos::default());
+    client.publish(1, "q", b"x");
+    client.method(1, channel::Close::default());
+    assert_eq!(client.names(), ["channel.close-ok", "channel.close-ok"]);
+    client.now.monotonic_ms += 60;
+    client.method(1, basic::Qos::default());
+    let close = client.wait("connection.close").close();
+    assert_eq!(close, (504, "CHANNEL_ERROR - expected 'channel.open'".into(), (60, 10)));
 }
 
 #[test]

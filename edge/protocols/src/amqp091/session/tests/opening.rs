@@ -49,14 +49,21 @@ fn a_failed_login_is_told_to_those_who_asked() {
     client.login(&["authentication_failure_close"], "wrong");
     let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the broker logfile.";
     assert_eq!(client.wait("connection.close").close(), (403, text.into(), (0, 0)));
+    assert_eq!(client.session.state(), State::Running, "the client's answer is awaited");
+    client.method(0, connection::CloseOk {});
     assert_eq!(client.session.state(), State::Draining);
 }
 
 #[test]
-fn a_failed_login_of_others_just_ends() {
+fn a_failed_login_of_others_just_ends_after_three_seconds() {
     let world = World::new();
     let mut client = world.starting();
     client.login(&[], "wrong");
+    client.login(&[], "guest");
+    client.after_ms(0);
+    client.after_ms(2_999);
+    assert_eq!(client.session.state(), State::Running);
+    client.after_ms(1);
     assert_eq!(client.names(), [""; 0]);
     assert_eq!(client.session.state(), State::Closed);
 }
@@ -84,7 +91,11 @@ fn a_lying_frame_size_is_refused_before_its_payload() {
         (code, text.as_str()),
         (501, "FRAME_ERROR - type 1, all octets = <<>>: {frame_too_large,4294967295,8192}")
     );
-    assert_eq!(client.session.state(), State::Draining);
+    client.method(0, connection::CloseOk {});
+    assert_eq!(client.session.state(), State::Running, "what comes behind is not understood");
+    client.after_ms(0);
+    client.after_ms(3_000);
+    assert_eq!(client.session.state(), State::Closed);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 Every test starts a broker on an empty folder. Where RabbitMQ can do a test it is done there too, on objects whose names begin with
 `bench`, which are deleted at the end; counts of objects and messages are a tenth there, because it takes too long otherwise, but for those of
 large bodies (`fanout`, `large`). `shorten` sets a policy there, `flood` the memory watermark, `large` the largest body, and all three take it back.
-Results: a table, and bench-results/scale-*.json, from which plot_scale.py makes the plots of docs/storage.md.
+Results: a table, and bench-results/scale-*.json, from which plot_scale.py makes the plots of docs/performance.md.
 """
 
 import datetime

@@ -6,6 +6,7 @@
 mod code;
 mod documents;
 mod layers;
+mod prose;
 mod ratchet;
 mod rules;
 mod siblings;

@@ -1,6 +1,6 @@
 //! The list of rules, and running it. Refuses to know any rule.
 
-use super::{Finding, Tree, documents, layers, ratchet, siblings, source, unsafety};
+use super::{Finding, Tree, documents, layers, prose, ratchet, siblings, source, unsafety};
 use anyhow::{Result, bail};
 use std::io::Write;
 use std::path::Path;
@@ -23,6 +23,7 @@ const RULES: &[Rule] = &[
     ratchet::sizes_only_shrink,
     documents::architecture_names_what_exists,
     documents::links_resolve,
+    prose::pages_are_short,
 ];
 
 /// Runs every rule over the repository and prints what it found.

@@ -5,8 +5,10 @@
 //! of a deployment; every bound it applies is an argument or a named constant, and malformed input is an error
 //! value, never a panic.
 //!
-//! One module per protocol: [`amqp091`].
+//! One module per protocol: [`amqp091`], [`amqp10`].
 
 pub mod amqp091;
+pub mod amqp10;
 #[doc(hidden)]
 pub mod fuzzing;
+mod reader;

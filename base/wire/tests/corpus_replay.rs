@@ -35,3 +35,13 @@ fn the_table_corpus_passes() {
 fn the_properties_corpus_passes() {
     replay("amqp091_properties", wire::fuzzing::amqp091_properties);
 }
+
+#[test]
+fn the_amqp10_value_corpus_passes() {
+    replay("amqp10_value", wire::fuzzing::amqp10_value);
+}
+
+#[test]
+fn the_amqp10_sections_corpus_passes() {
+    replay("amqp10_sections", wire::fuzzing::amqp10_sections);
+}

@@ -2,8 +2,8 @@
 //!
 //! Refuses to know which method a field belongs to.
 
-use super::reader::Reader;
 use super::{ShortStr, TABLE_DEPTH_MAX, Table, TableError};
+use crate::reader::Reader;
 
 /// What may be wrong with a field whose length was right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Refuses to look into the properties; they stay as received ([`super::Properties`] reads them when asked).
 
 use super::frame::{FRAME_END, FRAME_HEADER, FRAME_OVERHEAD, frame_head};
-use super::reader::Reader;
+use crate::reader::Reader;
 
 /// Bytes of a header's payload before the properties: class, weight, body size.
 pub(super) const HEADER_FIXED_BYTES: usize = 12;

@@ -4,8 +4,8 @@
 
 use super::field::FieldError;
 use super::methods::{MethodFields, access, basic, channel, confirm, connection, exchange, queue, tx};
-use super::reader::Reader;
 use super::table::TableError;
+use crate::reader::Reader;
 
 #[cfg(test)]
 pub(super) mod samples;

@@ -24,7 +24,6 @@ mod method;
 pub mod methods;
 mod properties;
 mod properties_buf;
-mod reader;
 pub mod sasl;
 mod short_str;
 mod table;

@@ -11,8 +11,8 @@
 //! properties never need one, and RabbitMQ takes what follows for the property list.
 
 use super::ShortStr;
-use super::reader::Reader;
 use super::table::{TABLE_DEPTH_MAX, Table, TableError};
+use crate::reader::Reader;
 
 /// The fourteen properties of class basic, in wire order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

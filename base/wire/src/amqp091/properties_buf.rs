@@ -6,9 +6,9 @@
 use super::ShortStr;
 use super::field::write_long;
 use super::properties::{Properties, Property};
-use super::reader::Reader;
 use super::table::Table;
 use super::table_buf::TableBuf;
+use crate::reader::Reader;
 
 /// Owned properties; `None` is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,8 @@
 //! The four-octet length in front of a table or array is not part of the views.
 
 use super::ShortStr;
-use super::reader::Reader;
 use super::value::Value;
+use crate::reader::Reader;
 
 /// How deep tables and arrays may be nested: the outermost is 1. RabbitMQ has no bound and recurses; every client's
 /// headers and arguments, `x-death` included, stay below 5.

@@ -14,8 +14,8 @@
 //! that are not finite are kept; RabbitMQ has no such numbers and drops the connection over them.
 
 use super::field::write_long;
-use super::reader::Reader;
 use super::table::{Array, Table, TableError};
+use crate::reader::Reader;
 
 /// One value of a field table or array, borrowed from the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::amqp091::field::FieldError;
-use crate::amqp091::reader::Reader;
+use crate::reader::Reader;
 
 /// What the macro generates for each method; [`crate::amqp091::Method`] dispatches to it.
 pub(in crate::amqp091) trait MethodFields<'a>: Sized {
@@ -64,7 +64,7 @@ macro_rules! methods {
         // `let _` is for methods without fields, which use no argument.
         impl<'a> $crate::amqp091::methods::MethodFields<'a> for $method $(<$lifetime>)? {
             #[inline]
-            fn read(reader: &mut $crate::amqp091::reader::Reader<'a>) -> Option<Self> {
+            fn read(reader: &mut $crate::reader::Reader<'a>) -> Option<Self> {
                 let _ = &reader;
                 $( let $before = $crate::amqp091::field::Field::read(reader)?; )*
                 $( let mut bits = $crate::amqp091::field::Bits::of(reader.u8()?);

@@ -4,71 +4,71 @@
 
 /// Reads big-endian numbers and length-prefixed bytes from the front of a slice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     #[inline]
-    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
     /// What has not been read yet.
     #[inline]
-    pub(super) const fn rest(&self) -> &'a [u8] {
+    pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     #[inline]
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
         Some(*head)
     }
 
     #[inline]
-    pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(head)
     }
 
     #[inline]
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[octet]| octet)
     }
 
     #[inline]
-    pub(super) fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
     #[inline]
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
     #[inline]
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// Bytes behind a one-octet length: a short string.
     #[inline]
-    pub(super) fn short_bytes(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn short_bytes(&mut self) -> Option<&'a [u8]> {
         let count = self.u8()?;
         self.bytes(usize::from(count))
     }
 
     /// Bytes behind a four-octet length: a long string, table or array.
     #[inline]
-    pub(super) fn long_bytes(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn long_bytes(&mut self) -> Option<&'a [u8]> {
         let count = self.u32()?;
         self.bytes(usize::try_from(count).ok()?)
     }

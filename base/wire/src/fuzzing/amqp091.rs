@@ -1,7 +1,4 @@
-//! Bodies of the fuzz targets: decode, encode, decode again, compare. Not part of the public interface.
-//!
-//! The crate in `fuzz/` calls them with generated input, the test `tests/corpus_replay.rs` with the stored corpus.
-//! They panic when a round trip differs; input that is refused must merely not panic.
+//! AMQP 0-9-1.
 
 use crate::amqp091::{
     ContentHeader, Edit, FRAME_HEADER, FRAME_METHOD, Method, Parsed, Properties, PropertiesBuf, Property,

@@ -12,8 +12,11 @@ const PAGES: &[(&str, usize)] = &[
     ("README.md", 1_200),
     ("docs/installing.md", 1_200),
     ("docs/known-limits.md", 2_500),
+    ("docs/management-api.md", 3_000),
+    ("docs/migrating-from-rabbitmq.md", 2_200),
     ("docs/operating.md", 2_500),
     ("docs/performance.md", 6_000),
+    ("docs/policies-and-limits.md", 1_200),
     ("docs/routing.md", 2_000),
     ("docs/storage.md", 2_000),
 ];

@@ -9,6 +9,7 @@ mod events;
 pub(crate) mod examine;
 pub(crate) mod gather;
 mod letters;
+pub(crate) mod machine;
 pub(crate) mod place;
 pub(crate) mod portions;
 mod reload;
@@ -30,8 +31,8 @@ use std::task::Waker;
 use metadata::{Arguments, QueueRecord};
 use parking_lot::{Mutex, RwLock};
 use queues::{
-    BlockPlace, BlockToken, BodyBytes, Classic, ConsumerId, ConsumerSpec, GetToken, GotMessage, MessageSeq,
-    Order, QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun, SharedBody,
+    BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, GetToken, GotMessage, Machine, MessageSeq,
+    QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun, SharedBody, Store,
 };
 use stdx::{ConnectionId, QueueId, piece_bytes};
 
@@ -48,6 +49,7 @@ use crash::{Condition, ConditionCell, HeldLetters};
 use examine::Examined;
 use gather::Gather;
 use letters::LettersAhead;
+use machine::{AnyMachine, MachineType};
 use place::Place;
 use portions::Runs;
 pub(crate) use reload::Life;
@@ -66,7 +68,7 @@ pub struct Queue {
     pub(crate) id: QueueId,
     pub(crate) record: Arc<QueueRecord>,
     pub(crate) place: Arc<Place>,
-    order: Order,
+    machine_type: MachineType,
     /// What it goes by; policies change it.
     terms: RwLock<Terms>,
     inbox: Mutex<Vec<Event>>,
@@ -97,7 +99,7 @@ pub struct Queue {
 
 /// What only the one who runs the machine touches.
 pub(crate) struct CellState {
-    pub(crate) machine: Classic,
+    pub(crate) machine: AnyMachine,
     /// Events of the latest turn for which there was no time: they stand before those in the inbox.
     left: std::vec::IntoIter<Event>,
     /// What of it is counted of the node's segments.
@@ -193,13 +195,13 @@ pub(crate) enum Event {
     /// The metadata say it is deleted.
     Close,
     /// A crashed queue was read back from the disk.
-    Reloaded(Box<Classic>),
+    Reloaded(Box<AnyMachine>),
     /// Taken over by what will answer it.
     Handled,
 }
 
 impl CellState {
-    fn new(machine: Classic) -> CellState {
+    fn new(machine: AnyMachine) -> CellState {
         CellState {
             machine,
             room: None,
@@ -249,7 +251,7 @@ impl CellState {
     /// The machine goes: the disk may name its shared bodies until it is read back, or the deletion of the queue is durable.
     fn hold_bodies(&mut self) {
         if !self.is_forgotten {
-            self.held_bodies.append(&mut self.machine.bodies());
+            self.held_bodies.extend(self.machine.store().into_iter().flat_map(Store::bodies));
         }
     }
 }
@@ -259,12 +261,14 @@ impl Queue {
     pub(crate) fn new(
         record: Arc<QueueRecord>,
         terms: Terms,
-        machine: Option<Classic>,
+        machine_type: MachineType,
+        machine: Option<AnyMachine>,
         place: Arc<Place>,
     ) -> Arc<Queue> {
         let machine = machine.filter(|machine| !machine.is_as_new());
-        let oldest_log = AtomicU64::new(machine.as_ref().map_or(0, Classic::oldest_log_position));
-        let state_bytes = AtomicU32::new(machine.as_ref().map_or(0, Classic::state_bytes));
+        let oldest_log = AtomicU64::new(machine.as_ref().map_or(0, Machine::oldest_log_position));
+        let state_bytes =
+            AtomicU32::new(machine.as_ref().and_then(Machine::store).map_or(0, Store::state_bytes));
         if terms.config.deduplicates {
             place.services.has_unique_queues.store(true, Ordering::Relaxed);
         }
@@ -272,7 +276,7 @@ impl Queue {
             id: record.id,
             record,
             place,
-            order: terms.config.order,
+            machine_type,
             terms: RwLock::new(terms),
             inbox: Mutex::new(Vec::new()),
             inbox_bytes: AtomicUsize::new(0),
@@ -335,14 +339,19 @@ impl Queue {
         &self.record.arguments
     }
 
-    /// Whether it is the store of a delayed exchange.
-    pub(crate) fn is_store(&self) -> bool {
-        self.order == Order::Due
+    /// Its type.
+    pub(crate) fn machine_type(&self) -> MachineType {
+        self.machine_type
     }
 
     /// What kind it is, for measurements.
     pub(crate) fn kind(&self) -> QueueKind {
-        if self.is_store() { QueueKind::Delayed } else { QueueKind::Classic }
+        self.machine_type.kind()
+    }
+
+    /// A machine of its type without messages.
+    fn new_machine(&self, now_ms: u64) -> AnyMachine {
+        self.machine_type.open(self.config(), now_ms)
     }
 
     /// The disk was asked for something that it answers with an event.
@@ -418,8 +427,9 @@ impl Queue {
     /// Its blocks in the log are known to whoever empties it.
     pub(crate) fn note_logged_at_start(self: &Arc<Self>) {
         let kept = self.state.lock();
-        if let Some(state) = kept.used().filter(|it| it.machine.log_ranges().next().is_some()) {
-            self.services().log_places.note_at_start(self, state.machine.stated_end());
+        let store = kept.used().and_then(|state| state.machine.store());
+        if let Some(store) = store.filter(|store| store.log_ranges().next().is_some()) {
+            self.services().log_places.note_at_start(self, store.stated_end());
         }
     }
 
@@ -473,7 +483,8 @@ impl Queue {
         let bytes = {
             let kept = self.state.lock();
             let (own, resident) = kept.used().map_or((kept.rest_bytes(), 0), |state| {
-                let resident = state.machine.resident_bytes() - state.machine.shared_bytes();
+                let resident =
+                    state.machine.resident_bytes() - state.machine.store().map_or(0, Store::shared_bytes);
                 (state.heap_bytes() - resident, resident)
             });
             (self.fixed_bytes() + own, resident)
@@ -483,7 +494,7 @@ impl Queue {
     }
 
     /// What listings show, with the memory of the cell.
-    fn stats_of(&self, machine: &Classic, now_ms: u64) -> QueueStats {
+    fn stats_of(&self, machine: &AnyMachine, now_ms: u64) -> QueueStats {
         let mut stats = machine.stats(now_ms);
         // A machine that is as new, or at rest, was made for this question.
         let is_idle = machine.is_as_new() || machine.rest().is_some();
@@ -500,7 +511,7 @@ impl Queue {
 
     /// Reads something from the machine; what came meanwhile is done afterwards. `None`, and no machine is made, when nobody has
     /// used the queue since the node started.
-    pub(crate) fn read_used<T>(self: &Arc<Self>, read: impl FnOnce(&Classic, u64) -> T) -> Option<T> {
+    pub(crate) fn read_used<T>(self: &Arc<Self>, read: impl FnOnce(&AnyMachine, u64) -> T) -> Option<T> {
         let now_ms = self.services().now_ms();
         let value = {
             let kept = self.state.lock();

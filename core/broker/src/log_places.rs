@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use commitlog::{Afterlife, BlockSource, LogError, Position, RangeBytes, RecordAt, SegmentError};
 use parking_lot::Mutex;
 use platform::Caching;
-use queues::{BlockToken, Holes, LogRange, LoggedBlock, RecordKind, Remains};
+use queues::{BlockToken, Holes, LogRange, LoggedBlock, Machine, RecordKind, Remains};
 use stdx::QueueId;
 
 use crate::cell::crash::Condition;
@@ -96,10 +96,11 @@ impl LogPlaces {
                 pins.is_partial = true;
                 return;
             }
-            self.stated_end.fetch_max(machine.stated_end(), Ordering::Relaxed);
+            let Some(store) = machine.store() else { return };
+            self.stated_end.fetch_max(store.stated_end(), Ordering::Relaxed);
             let mut latest = LogRange { position: 0, bytes: 0 };
             let mut is_there = false;
-            for (range, kept_bytes) in machine.log_uses() {
+            for (range, kept_bytes) in store.log_uses() {
                 is_there = true;
                 pins.add_kept(range, kept_bytes);
                 // Two blocks may share a record.

@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use stdx::QueueId;
 
+use queues::Machine;
+
 use crate::cell::{CellState, Event, Queue};
 use crate::services::Services;
 

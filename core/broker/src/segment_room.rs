@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use queues::{Machine, Store};
+
 use crate::cell::{CellState, Queue};
 
 /// The node's counts.
@@ -55,7 +57,7 @@ impl Queue {
     /// Counts what the machine has in segments after a turn.
     #[inline]
     pub(crate) fn count_segment_room(&self, state: &mut CellState) {
-        let now = state.machine.segment_bytes();
+        let now = state.machine.store().map_or((0, 0), Store::segment_bytes);
         if state.room.as_ref().map_or((0, 0), |room| room.counted) != now {
             self.recount_segment_room(state, now);
         }
@@ -71,7 +73,7 @@ impl Queue {
         let mut kept = self.state.lock();
         let Some(state) = kept.used_mut() else { return };
         self.count_segment_room(state);
-        if state.machine.segment_bytes().1 > 0 {
+        if state.machine.store().is_some_and(|store| store.segment_bytes().1 > 0) {
             self.services().checkpointer.may_be_sparse(self);
         }
     }

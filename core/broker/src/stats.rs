@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use queues::{DeadReason, DeliveryTotals, QueueGlance, QueueTotals};
+use queues::{DeadReason, DeliveryTotals, Machine, QueueGlance, QueueTotals};
 use stdx::ConnectionId;
 
 use crate::Broker;

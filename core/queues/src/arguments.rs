@@ -58,16 +58,6 @@ impl Overflow {
     }
 }
 
-/// When messages leave a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// To consumers, as they came.
-    #[default]
-    Arrival,
-    /// By themselves, each when its time to live is over: a delayed exchange's store. Nobody consumes from it.
-    Due,
-}
-
 /// What a queue was declared with, understood.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueueConfig {
@@ -93,8 +83,6 @@ pub struct QueueConfig {
     pub dead_letters: bool,
     /// Bytes of message data kept in memory before blocks go to disk.
     pub memory_bytes_max: usize,
-    /// When messages leave.
-    pub order: Order,
     /// `x-message-deduplication`: what repeats a message that is in the queue is dropped.
     pub deduplicates: bool,
 }
@@ -113,7 +101,6 @@ impl Default for QueueConfig {
             single_active: false,
             dead_letters: false,
             memory_bytes_max: 4 << 20,
-            order: Order::Arrival,
             deduplicates: false,
         }
     }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::body::{BlockBytes, HeldBody, LargeBody, SharedBody};
-use crate::classic::Gone;
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
+use crate::machine::Gone;
 use crate::message::{ConsumerId, Delivery, MessageView};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::store::Holes;
@@ -26,7 +26,7 @@ pub enum DeadReason {
     Expired,
     /// Dropped, or refused, by a length limit.
     MaxLength,
-    /// Not dead at all: its time has come to leave a queue of [`crate::Order::Due`].
+    /// Not dead at all: its time has come to leave a [`crate::Delayed`] queue.
     Due,
 }
 
@@ -64,7 +64,7 @@ pub trait Effects {
     fn log_body(&mut self, held: &HeldBody);
 
     /// A message leaves the queue dead. A `removal` is logged only when the driver gives it back with
-    /// [`crate::Classic::letters_taken`], after the queues the letter goes to have logged it: a crash in between brings the
+    /// [`crate::Machine::letters_taken`], after the queues the letter goes to have logged it: a crash in between brings the
     /// message back rather than lose its letter. `None`: nothing of it is logged. `shared` is the body of `message`, when it is shared.
     fn dead_letter(
         &mut self,
@@ -90,45 +90,44 @@ pub trait Effects {
         false
     }
 
-    /// Writes a block to a segment of the queue; answered by [`crate::Classic::block_written`].
+    /// Writes a block to a segment of the queue; answered by [`crate::DiskAnswer::Written`].
     fn write_block(&mut self, token: BlockToken, bytes: BlockBytes);
 
-    /// Reads a block back, unless only bodies are missing, and these bodies; answered by [`crate::Classic::block_read`] when
+    /// Reads a block back, unless only bodies are missing, and these bodies; answered by [`crate::DiskAnswer::Read`] when
     /// all are there.
     fn read_block(&mut self, token: BlockToken, own: Option<OwnBytes>, bodies: Vec<SharedBody>);
 
     /// The queue lets go of the bytes of a body, and may ask for them again.
     fn let_body_go(&mut self, body: &SharedBody);
 
-    /// From now on [`crate::Classic::log_ranges`] has this range, and what it covers is not to go from the disk, whatever
-    /// [`crate::Classic::oldest_log_position`] says. Answered by [`crate::Classic::block_logged`] when it is durable.
+    /// From now on [`crate::Store::log_ranges`] has this range, and what it covers is not to go from the disk, whatever
+    /// [`crate::Machine::oldest_log_position`] says. Answered by [`crate::DiskAnswer::Logged`] when it is durable.
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange);
 
     /// Writes a block that lies in the log to a segment of the queue, after [`Holes::punch`]; answered by
-    /// [`crate::Classic::block_written`].
+    /// [`crate::DiskAnswer::Written`].
     fn move_logged(&mut self, token: BlockToken, block: LoggedBlock, holes: Holes);
 
     /// No block asked for from now on may go to this segment.
     fn seal_segment(&mut self, segment: u64);
 
     /// Writes a block anew that lies in a sealed segment, after [`Holes::punch`], to another segment of the queue; answered by
-    /// [`crate::Classic::block_written`].
+    /// [`crate::DiskAnswer::Written`].
     fn move_block(&mut self, token: BlockToken, place: BlockPlace, holes: Holes);
 
-    /// Makes all written blocks durable; answered by [`crate::Classic::blocks_synced`] or
-    /// [`crate::Classic::blocks_not_synced`].
+    /// Makes all written blocks durable; answered by [`crate::DiskAnswer::Synced`].
     fn sync_blocks(&mut self);
 
     /// A segment holds nothing of this queue any more; it may go once everything appended so far is durable. No write
     /// asked for before this is meant for it, and none asked for from now on may go to it.
     fn delete_segment(&mut self, segment: u64);
 
-    /// Wants [`crate::Classic::tick`] at this time (milliseconds since the epoch).
+    /// Wants [`crate::Machine::tick`] at this time (milliseconds since the epoch).
     fn wake_at(&mut self, time_ms: u64);
 
     /// The queue's own rules delete it.
     fn gone(&mut self, why: Gone);
 
-    /// A checkpoint is over. What of the log is still needed says [`crate::Classic::oldest_log_position`].
+    /// A checkpoint is over. What of the log is still needed says [`crate::Machine::oldest_log_position`].
     fn checkpointed(&mut self);
 }

@@ -1,28 +1,33 @@
 //! Queue types as pure machines: events and the time in, effects out.
 //!
-//! Principal type: [`classic::Classic`]. A machine decides order, limits, expiry, who gets what, and what must be
-//! stored; its driver (the broker's queue cell) does it through [`Effects`].
+//! Principal type: [`Machine`]. Each type of queue is one: [`Classic`], [`Delayed`]. A machine decides order, limits, expiry,
+//! who gets what, and what must be stored. Its driver, the broker's queue cell, does what the machine decides through
+//! [`Effects`]. Types share the [`Store`] of messages and the [`Service`] of consumers.
 //!
 //! Refuses to know: sockets, protocols, files, clocks, locks, other queues.
 mod arguments;
 mod body;
-pub mod classic;
+mod classic;
+mod delayed;
 mod effects;
 mod logged;
+mod machine;
 mod message;
 pub mod record;
 mod service;
 mod store;
 mod unique;
 
-pub use arguments::{ArgumentError, ArgumentReason, Order, Overflow, QueueConfig, TIMER_MS_MAX};
+pub use arguments::{ArgumentError, ArgumentReason, Overflow, QueueConfig, TIMER_MS_MAX};
 pub use body::{
     BlockBytes, BodyBuffer, BodyBytes, BodyKeeper, HeldBody, LARGE_BODY_BYTES, LargeBody, SharedBody,
     WeakBody,
 };
-pub use classic::{Classic, Gone, PublishOutcome};
+pub use classic::Classic;
+pub use delayed::{Delayed, Scheduled};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use logged::{FirstToGo, LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};
+pub use machine::{Afterwards, DiskAnswer, Gone, Machine, PublishOutcome, TurnedAway};
 pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     IncomingMessages, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
@@ -31,9 +36,9 @@ pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
     settled, unpack_block,
 };
-pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Scheduled, Standing, letter_bytes};
+pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Service, Standing, letter_bytes};
 pub use store::{
-    Afterwards, CheckpointBytes, Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, StrayBlock,
-    TurnedAway, may_be_block,
+    CheckpointBytes, Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, Store, StrayBlock,
+    may_be_block,
 };
 pub use unique::UniqueKey;

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use queues::{
-    BlockPlace, HeldBody, IncomingMessage, LogRange, LoggedBlock, MessageSeq, MessageView, Place,
-    PlacedBlock, QueueConfig, RecordKind, Recovering, SettledRun, SharedBody, SharedRef, record,
+    BlockPlace, Classic, HeldBody, IncomingMessage, LogRange, LoggedBlock, Machine, MessageSeq, MessageView,
+    Place, PlacedBlock, QueueConfig, RecordKind, Recovering, SettledRun, SharedBody, SharedRef, record,
 };
 
 macro_rules! golden {
@@ -327,7 +327,7 @@ fn logged_block() -> PlacedBlock {
 fn check_queue(recovering: Recovering, messages: u64, body_bytes: u64) {
     assert_eq!(recovering.contents(), (messages, body_bytes));
     let config = QueueConfig { durable: true, max_priority: 1, ..QueueConfig::default() };
-    let queue = recovering.finish(config, 0, &mut SharedBody::clone);
+    let queue = Classic::recovered(recovering, config, 0, &mut SharedBody::clone);
     assert_eq!(queue.counts().ready, messages);
     assert_eq!(queue.oldest_log_position(), 0x0345_6789);
 }

@@ -6,7 +6,7 @@ use super::{Finding, Tree};
 const FAMILIES: &[(&str, &[&str])] = &[
     ("base/wire/src/", PROTOCOLS),
     ("edge/protocols/src/", PROTOCOLS),
-    ("core/queues/src/", &["classic", "quorum", "stream"]),
+    ("core/queues/src/", &["classic", "delayed", "quorum", "stream"]),
     ("core/routing/src/", &["direct", "fanout", "topic", "headers"]),
 ];
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use queues::{Classic, QueueCounts, QueueStats};
+use queues::{QueueCounts, QueueStats};
 
 use super::{CellState, Event, Queue};
 use crate::control::queues::DeletedQueue;
@@ -104,7 +104,7 @@ impl Queue {
         if let Err(why) = contained(|| state.hold_bodies()) {
             tracing::error!(%queue, vhost, why, "shared bodies of a crashed queue may be lost");
         }
-        state.machine = Classic::new(self.config(), 0);
+        state.machine = self.new_machine(0);
         for (consumer, gone) in state.sinks.drain() {
             // Its session may be what panicked.
             let _told = contained(|| gone.sink.cancelled(consumer.token));

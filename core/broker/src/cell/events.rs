@@ -6,14 +6,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queues::{BlockToken, Classic, ConsumerId, GetToken, HeldBody, IncomingMessages, SettleHow};
+use queues::{
+    BlockToken, BodyBuffer, ConsumerId, DiskAnswer, GetToken, HeldBody, IncomingMessages, Machine,
+    PublishOutcome, SettleHow, Store,
+};
 
 use super::crash::{self, Condition};
 use super::gather::Gather;
+use super::machine::AnyMachine;
 use super::portions::{self, PORTION_COUNT};
 use super::{Attached, CellState, Event, GetReply, Queue, Rest};
 use crate::call::Reply;
-use crate::data::batch::{Handover, Picked};
+use crate::data::batch::{Handover, Picked, ToWait};
 use crate::effects::{Aftermath, CellEffects};
 use crate::refused::Refused;
 use crate::stages::Stage;
@@ -133,8 +137,7 @@ impl Queue {
             Event::Close => drop(self.close(machine, &mut fx)),
             Event::ShareMemory => machine.relieve(&mut fx),
             Event::Reconfigure => machine.reconfigure(self.config(), now_ms, &mut fx),
-            Event::Scheduled(count_max, reply) => reply.send(machine.scheduled(*count_max)),
-            Event::DropScheduled(seq, reply) => reply.send(machine.drop_scheduled(*seq, &mut fx)),
+            Event::Scheduled(..) | Event::DropScheduled(..) => ask_delayed(machine, event, &mut fx),
             Event::Reloaded(_) | Event::Examine(_) | Event::Rest | Event::Handled => {}
         }
         self.follow_up(machine, checkpoints, now_ms, &mut fx);
@@ -147,7 +150,7 @@ impl Queue {
     /// What an event left to be done at once.
     fn follow_up(
         &self,
-        machine: &mut Classic,
+        machine: &mut AnyMachine,
         checkpoints: &mut Vec<Reply<()>>,
         now_ms: u64,
         fx: &mut CellEffects<'_>,
@@ -179,17 +182,18 @@ impl Queue {
     /// Feeds a handover to the machine and answers its confirms.
     fn publish(
         self: &Arc<Self>,
-        machine: &mut Classic,
+        machine: &mut AnyMachine,
         handover: &mut Handover,
         now_ms: u64,
         fx: &mut CellEffects<'_>,
     ) {
         let picks = &handover.picks;
-        let picked = Picked { batch: &handover.batch, picks, are_to_wait: self.is_store() };
+        let picked = Picked { batch: &handover.batch, picks };
         let appended_before = fx.aftermath.appended_bytes;
-        let outcome = match handover.batch.take_whole() {
-            None => machine.publish(&picked, now_ms, fx),
-            Some(body) => machine.publish_whole(&picked.message(0), body, now_ms, fx),
+        let whole = handover.batch.take_whole();
+        let outcome = match machine {
+            AnyMachine::Delayed(delayed) => take_in(delayed, &ToWait(picked), whole, now_ms, fx),
+            AnyMachine::Classic(classic) => take_in(classic, &picked, whole, now_ms, fx),
         };
         let written_bytes = fx.aftermath.appended_bytes - appended_before;
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
@@ -213,11 +217,11 @@ impl Queue {
     }
 
     /// What the machine has counted stays counted.
-    pub(super) fn count_gone(&self, machine: &Classic) {
+    pub(super) fn count_gone(&self, machine: &AnyMachine) {
         *self.services().counters.queues_gone.lock() += &machine.glance(0).totals;
     }
 
-    fn delete(&self, machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) {
+    fn delete(&self, machine: &mut AnyMachine, event: &mut Event, fx: &mut CellEffects<'_>) {
         let Event::Delete { if_unused, if_empty, reply, .. } = event else { return };
         let counts = machine.counts();
         // RabbitMQ looks at if-empty first (seen with 4.3.6).
@@ -236,7 +240,7 @@ impl Queue {
     }
 
     /// Cancels consumers and forgets all messages; returns how many were ready.
-    pub(super) fn close(&self, machine: &mut Classic, fx: &mut CellEffects<'_>) -> u64 {
+    pub(super) fn close(&self, machine: &mut AnyMachine, fx: &mut CellEffects<'_>) -> u64 {
         self.condition.set(Condition::Deleted);
         let ready = machine.delete(fx);
         self.count_gone(machine);
@@ -244,16 +248,31 @@ impl Queue {
             self.tell_consumer_deleted(id, gone.channel, &gone.tag);
         }
         // A crash brings the queue back until its deletion is durable.
-        fx.held_bodies.append(&mut machine.bodies());
+        fx.held_bodies.extend(machine.store().into_iter().flat_map(Store::bodies));
         fx.gathers.clear();
-        *machine = Classic::new(self.config(), 0);
+        *machine = self.new_machine(0);
         ready
+    }
+}
+
+/// Hands messages to the machine: a batch, or one with a body of its own.
+#[inline]
+fn take_in<'a>(
+    machine: &mut impl Machine,
+    batch: &impl IncomingMessages<'a>,
+    whole: Option<BodyBuffer>,
+    now_ms: u64,
+    fx: &mut CellEffects<'_>,
+) -> PublishOutcome {
+    match whole {
+        None => machine.publish(batch, now_ms, fx),
+        Some(body) => machine.publish_whole(&batch.message(0), body, now_ms, fx),
     }
 }
 
 /// Has the machine write its state, or empty segments of which little is needed: answered when that is over.
 fn begin_checkpoint(
-    machine: &mut Classic,
+    machine: &mut AnyMachine,
     event: &mut Event,
     checkpoints: &mut Vec<Reply<()>>,
     fx: &mut CellEffects<'_>,
@@ -271,9 +290,24 @@ fn begin_checkpoint(
     }
 }
 
+/// What only a queue of delayed messages is asked.
+fn ask_delayed(machine: &mut AnyMachine, event: &mut Event, fx: &mut CellEffects<'_>) {
+    match (event, machine) {
+        (Event::Scheduled(count_max, reply), AnyMachine::Delayed(delayed)) => {
+            reply.send(delayed.scheduled(*count_max));
+        }
+        (Event::DropScheduled(seq, reply), AnyMachine::Delayed(delayed)) => {
+            reply.send(delayed.drop_scheduled(*seq, fx));
+        }
+        (Event::Scheduled(_, reply), _) => reply.send(Vec::new()),
+        (Event::DropScheduled(_, reply), _) => reply.send(false),
+        _ => {}
+    }
+}
+
 /// Settles what consumers of the queue's present life were handed.
 fn settle(
-    machine: &mut Classic,
+    machine: &mut AnyMachine,
     event: &mut Event,
     since_reload: &Option<HashSet<ConsumerId>>,
     now_ms: u64,
@@ -289,7 +323,7 @@ fn settle(
 }
 
 /// Drops a portion of what is ready.
-fn purge(machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) -> Progress {
+fn purge(machine: &mut AnyMachine, event: &mut Event, fx: &mut CellEffects<'_>) -> Progress {
     let Event::Purge(purged, reply) = event else { return Progress::Done };
     let count_max = PORTION_COUNT.into();
     let now = machine.purge(count_max, fx);
@@ -302,7 +336,7 @@ fn purge(machine: &mut Classic, event: &mut Event, fx: &mut CellEffects<'_>) -> 
 }
 
 /// A consumer leaves. Answered when the queue that goes with it is gone, too.
-fn cancel(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
+fn cancel(machine: &mut AnyMachine, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
     let Event::Cancel(consumer, _) = event else { return };
     machine.cancel(*consumer, now_ms, fx);
     if let Some(gone) = fx.sinks.remove(consumer) {
@@ -326,12 +360,17 @@ fn alone(bytes: Vec<u8>) -> Parts {
 }
 
 /// The disk has answered.
-fn take_from_disk(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
+fn take_from_disk(machine: &mut AnyMachine, event: &mut Event, now_ms: u64, fx: &mut CellEffects<'_>) {
+    let answer = match event {
+        Event::BlockWritten(token, place) => Some(DiskAnswer::Written(*token, *place)),
+        Event::BlockLogged(token, is_durable) => Some(DiskAnswer::Logged(*token, *is_durable)),
+        Event::BlocksSynced(are_durable) => Some(DiskAnswer::Synced(*are_durable)),
+        _ => None,
+    };
+    if let Some(answer) = answer {
+        give_back(machine, answer, now_ms, fx);
+    }
     match event {
-        Event::BlockWritten(token, place) => machine.block_written(*token, *place, fx),
-        Event::BlockLogged(token, is_durable) => machine.block_logged(*token, *is_durable, fx),
-        Event::BlocksSynced(true) => machine.blocks_synced(now_ms, fx),
-        Event::BlocksSynced(false) => machine.blocks_not_synced(fx),
         Event::BlockRead(token, bytes) => match fx.gathers.iter_mut().find(|gather| gather.token == *token) {
             None => read_back(machine, *token, bytes.take().map(alone), now_ms, fx),
             Some(gather) => gather.take_block(bytes.take()),
@@ -345,7 +384,7 @@ fn take_from_disk(machine: &mut Classic, event: &mut Event, now_ms: u64, fx: &mu
 }
 
 /// Blocks of which everything has come go back into the machine.
-fn take_gathered(machine: &mut Classic, now_ms: u64, fx: &mut CellEffects<'_>) {
+fn take_gathered(machine: &mut AnyMachine, now_ms: u64, fx: &mut CellEffects<'_>) {
     // The machine may ask for more meanwhile.
     while fx.aftermath.fault.is_none()
         && let Some(at) = fx.gathers.iter().position(Gather::is_complete)
@@ -357,7 +396,7 @@ fn take_gathered(machine: &mut Classic, now_ms: u64, fx: &mut CellEffects<'_>) {
 
 /// A block came back from disk, or could not be read.
 fn read_back(
-    machine: &mut Classic,
+    machine: &mut AnyMachine,
     token: BlockToken,
     parts: Option<Parts>,
     now_ms: u64,
@@ -367,7 +406,11 @@ fn read_back(
         fx.aftermath.fault = Some("a block cannot be read back");
         return;
     };
-    if !machine.block_read(token, bytes, &bodies, now_ms, fx) {
+    give_back(machine, DiskAnswer::Read(token, bytes, &bodies), now_ms, fx);
+}
+
+fn give_back(machine: &mut AnyMachine, answer: DiskAnswer<'_>, now_ms: u64, fx: &mut CellEffects<'_>) {
+    if !machine.disk_answered(answer, now_ms, fx) {
         fx.aftermath.fault = Some("a block read back does not hold what was written");
     }
 }

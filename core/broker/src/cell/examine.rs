@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use queues::{DeliveryView, Standing};
+use queues::{DeliveryView, Machine, Standing};
 
 use super::{CellState, Condition, Queue};
 use crate::data::consume::SessionHold;

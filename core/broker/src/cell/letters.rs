@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicI16, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
-use queues::{Classic, Spread};
+use queues::{Machine, Spread, Store};
 
+use super::machine::AnyMachine;
 use super::waiting::{Hold, Owed, Waiting};
 use super::{Event, Queue};
 use crate::alarms::Promised;
@@ -80,14 +81,14 @@ fn again_bytes(stored_bytes: u64, count: u64) -> u64 {
 
 impl Queue {
     /// Tells the machine how much may die; false when there is no room for anything. [`Event::Tick`] comes when those that wait may go on.
-    pub(super) fn hold_letters(self: &Arc<Self>, machine: &mut Classic) -> bool {
+    pub(super) fn hold_letters(self: &Arc<Self>, machine: &mut AnyMachine) -> bool {
         machine.let_letters_have(u64::MAX);
         if !machine.config().dead_letters {
             machine.let_letters_wait(false);
             return true;
         }
         let services = self.services();
-        let room_bytes = if machine.persistent() > 0 {
+        let room_bytes = if machine.store().map_or(0, Store::persistent) > 0 {
             services.room_for_letters(self.sends_on(), || machine.first_to_go())
         } else {
             u64::MAX
@@ -107,7 +108,7 @@ impl Queue {
     }
 
     /// Says what goes when messages of it die that do, or wait to, while little room is left for their letters.
-    pub(super) fn note_dying(&self, machine: &Classic, has_letters: bool, now_ms: u64) {
+    pub(super) fn note_dying(&self, machine: &AnyMachine, has_letters: bool, now_ms: u64) {
         let alarms = &self.services().alarms;
         let may_matter = machine.config().dead_letters && alarms.is_near_full();
         if may_matter && (has_letters || machine.has_dying(now_ms)) {
@@ -218,7 +219,8 @@ impl Queue {
             return 0;
         }
         let spread = self.spread_for(spares_writes);
-        self.read_used(|machine, _| machine.checkpoint_bytes(spread).total()).unwrap_or(0)
+        self.read_used(|machine, _| machine.store().map_or(0, |store| store.checkpoint_bytes(spread).total()))
+            .unwrap_or(0)
     }
 
     /// Whether what it has are letters, most of it, that die here once more.
@@ -237,14 +239,15 @@ impl Queue {
         self.read_used(|machine, _| {
             let do_letters_leave =
                 have_letters_left || (machine.config().dead_letters && machine.has_dying(now_ms));
-            let checkpoint = machine.checkpoint_bytes(spread);
+            let Some(store) = machine.store() else { return };
+            let checkpoint = store.checkpoint_bytes(spread);
             promised.waiting_bytes += checkpoint.blocks_bytes;
             promised.state_bytes += checkpoint.state_bytes;
             if self.sends_on() && machine.has_dying(now_ms + DIES_SOON_MS) {
                 promised.again_bytes +=
-                    self.written_bytes(again_bytes(machine.stored_bytes(), machine.persistent()));
+                    self.written_bytes(again_bytes(store.stored_bytes(), store.persistent()));
             }
-            let settled_bytes = if do_letters_leave { 0 } else { machine.persistent() * SETTLED_BYTES };
+            let settled_bytes = if do_letters_leave { 0 } else { store.persistent() * SETTLED_BYTES };
             promised.settled_bytes = promised.settled_bytes.saturating_add(settled_bytes);
         });
     }

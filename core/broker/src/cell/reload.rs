@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use commitlog::{LogError, Position};
-use queues::{Classic, RecordError, RecordKind, Recovering};
+use queues::{Machine, RecordError, RecordKind, Recovering, SharedBody};
 
 use super::crash::contained;
+use super::machine::AnyMachine;
 use super::{CellState, Condition, Event, Queue};
 use crate::background::Job;
 use crate::effects::Aftermath;
@@ -123,7 +124,7 @@ impl Queue {
     }
 
     /// The machine as a restart would make it. While the queue is down nothing of it is appended.
-    fn read_back(&self) -> Result<Classic, ReloadError> {
+    fn read_back(&self) -> Result<AnyMachine, ReloadError> {
         let mut recovering = Recovering::default();
         let oldest = self.oldest_log_position();
         if oldest > 0 {
@@ -137,14 +138,15 @@ impl Queue {
             }
         }
         let (bodies, now_ms) = (&self.services().bodies, self.services().now_ms());
-        Ok(recovering.finish(self.config(), now_ms, &mut |name| bodies.resolve(name)))
+        let resolve = &mut |name: &SharedBody| bodies.resolve(name);
+        Ok(self.machine_type.recover(recovering, self.config(), now_ms, resolve))
     }
 
     /// The queue goes on. What was handed out before is ready again; settlements of it come too late.
     pub(super) fn reloaded(
         self: &Arc<Self>,
         state: &mut CellState,
-        machine: Classic,
+        machine: AnyMachine,
         now_ms: u64,
         aftermath: &mut Aftermath,
     ) {

@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use queues::Classic;
+use queues::Machine;
 
+use super::machine::AnyMachine;
 use super::{CellState, Queue};
 
 /// How long an empty queue keeps the state of one in use.
@@ -18,7 +19,7 @@ const AWAKE: Duration = Duration::from_secs(5);
 pub(crate) struct Kept(Option<Box<Slot>>);
 
 enum Slot {
-    /// What [`Classic::rest`] gave.
+    /// What [`Machine::rest`] gave.
     Rest(Box<[u8]>),
     Used(Box<CellState>),
 }
@@ -37,8 +38,8 @@ pub(super) enum Rest {
 
 impl Kept {
     /// Of a machine that was read back from log and segments.
-    pub(super) fn of(machine: Option<Classic>) -> Kept {
-        let slot = |machine: Classic| match machine.rest() {
+    pub(super) fn of(machine: Option<AnyMachine>) -> Kept {
+        let slot = |machine: AnyMachine| match machine.rest() {
             Some(bytes) => Slot::Rest(bytes),
             None => Slot::Used(Box::new(CellState::new(machine))),
         };
@@ -80,10 +81,10 @@ impl Kept {
     }
 
     /// The machine of a queue that is not in use, made for a question.
-    pub(super) fn idle_machine(&self, queue: &Queue, now_ms: u64) -> Classic {
+    pub(super) fn idle_machine(&self, queue: &Queue, now_ms: u64) -> AnyMachine {
         match self.0.as_deref() {
-            Some(Slot::Rest(bytes)) => Classic::from_rest(queue.config(), bytes, now_ms),
-            _ => Classic::new(queue.config(), now_ms),
+            Some(Slot::Rest(bytes)) => queue.machine_type.wake(queue.config(), bytes, now_ms),
+            _ => queue.new_machine(now_ms),
         }
     }
 

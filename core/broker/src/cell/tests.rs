@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
-use queues::{ConsumerId, ConsumerSpec, Delivery, MessageSeq, SettleHow, SettleRun};
+use queues::{ConsumerId, ConsumerSpec, Delivery, Machine, MessageSeq, SettleHow, SettleRun};
 use wire::amqp091::{Table, TableBuf};
 
 use super::{Condition, Event, Queue};
@@ -660,7 +660,7 @@ fn what_one_frame_settles_or_purges_is_done_in_several_turns() {
         seqs.push(bench.get("q").expect("it works").expect("a message").0);
     }
     let all = SettleRun { consumer: None, first: seqs[0], count: COUNT };
-    let unacked = || queue.state.lock().used().map_or(0, |state| state.machine.unacked());
+    let unacked = || queue.state.lock().used().map_or(0, |state| state.machine.stats(0).unacked);
     let ready_now = || queue.state.lock().used().map_or(0, |state| state.machine.counts().ready);
     with_busy_cell(&queue, || queue.settle(SettleHow::Requeue, &[all]));
     queue.turn();

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use platform::profile;
+use queues::Machine;
 
 use super::crash::{self, Condition};
 use super::events::Progress;
@@ -96,7 +97,9 @@ impl Queue {
         let mut aftermath = Aftermath::default();
         let now_ms = self.services().now_ms();
         let state = held.wake(self, now_ms);
-        state.machine.share_memory(self.services().memory_shares().bytes());
+        if let Some(store) = state.machine.store_mut() {
+            store.share_memory(self.services().memory_shares().bytes());
+        }
         let may_die = self.hold_letters(&mut state.machine);
         let first_left = events.len().saturating_sub(ROUND_EVENTS_MAX);
         let mut end_ns = u64::MAX;
@@ -114,9 +117,11 @@ impl Queue {
         state.left = events;
         if self.condition() == Condition::Running {
             self.oldest_log.store(state.machine.oldest_log_position(), Ordering::Release);
-            self.state_bytes.store(state.machine.state_bytes(), Ordering::Relaxed);
-            if state.machine.take_may_be_sparse() {
-                self.services().checkpointer.may_be_sparse(self);
+            if let Some(store) = state.machine.store_mut() {
+                self.state_bytes.store(store.state_bytes(), Ordering::Relaxed);
+                if store.take_may_be_sparse() {
+                    self.services().checkpointer.may_be_sparse(self);
+                }
             }
         }
         if may_die && state.machine.letters_await_room() {

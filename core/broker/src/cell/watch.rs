@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use queues::Machine;
+
 use super::examine::ConsumerHold;
 use super::{CellState, Condition, Queue};
 use crate::announcements::stalls::Stall;

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
-use queues::SegmentRoom;
+use queues::{Machine, SegmentRoom};
 use stdx::QueueId;
 
 use super::{LOOK_INTERVAL, RETRY_INTERVAL, SHORT_RETRY_INTERVAL, ns};
 use crate::call::Call;
+use crate::cell::machine::AnyMachine;
 use crate::cell::{Event, Queue};
 use crate::services::{Motion, Services};
 
@@ -160,7 +161,7 @@ impl super::Checkpointer {
         while queues.len() < COMPACTED_MAX && bytes < COMPACTED_BYTES_MAX {
             let Some(queue) = self.0.0.lock().sparse.next() else { break };
             // Without a lock: there may be many.
-            let room = queue.read_used(|machine, _| machine.segment_room(free_bytes_max)).unwrap_or_default();
+            let room = segment_room(&queue, free_bytes_max);
             if !is_worth_it(room, free_bytes_max) {
                 if room.free_bytes > 0 {
                     self.0.0.lock().sparse.pass_over(&queue, Some(free_part(room)));
@@ -190,7 +191,7 @@ impl super::Checkpointer {
             && totals.dead_bytes() > bound.saturating_add(bytes)
         {
             let Some(queue) = self.0.0.lock().sparse.sparsest() else { break };
-            let room = queue.read_used(|machine, _| machine.segment_room(0)).unwrap_or_default();
+            let room = segment_room(&queue, 0);
             if room.free_bytes > 0 {
                 bytes += room.free_bytes;
                 queues.push(queue);
@@ -256,6 +257,12 @@ fn is_worth_it(room: SegmentRoom, free_bytes_max: u64) -> bool {
     room.free_bytes > free_bytes_min
 }
 
+/// What a queue has in segments, as [`queues::Store::segment_room`] tells it.
+fn segment_room(queue: &Arc<Queue>, free_bytes_min: u64) -> SegmentRoom {
+    let read = |machine: &AnyMachine| machine.store().map(|store| store.segment_room(free_bytes_min));
+    queue.read_used(|machine, _| read(machine)).flatten().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use platform::{SimClock, SimDisk};
@@ -318,7 +325,7 @@ mod tests {
             (broker.storage_state().segment_live_bytes, broker.storage_state().segment_dead_bytes);
         for nth in 0..QUEUES {
             let queue = broker.check_queue(&principal, name(nth).as_bytes()).expect("it is there").queue;
-            let room = queue.read_used(|machine, _| machine.segment_room(0)).expect("it has messages");
+            let room = segment_room(&queue, 0);
             let stats = queue.stats().wait();
             assert_eq!(stats.unacked, (MESSAGES / KEPT) as u64);
             assert!(room.free_bytes < 1 << 20, "it is below the bound for each");

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use metadata::{Binding, Destination};
-use queues::{Classic, TurnedAway};
+use queues::{Machine, TurnedAway};
 use routing::{Exchange, ExchangeKind, Explanation, KnownBinding};
 use wire::amqp091::{Properties, Table};
 
 use crate::Broker;
 use crate::cell::QueueRef;
+use crate::cell::machine::AnyMachine;
 use crate::data::reply::{is_generated, is_reply_address};
 use crate::data::routes::{CarbonCopies, keys_of};
 use crate::refused::{Refused, Resource};
@@ -92,9 +93,9 @@ impl Broker {
         }
         let asks = explanation.queues.iter().take(QUEUES_ASKED_MAX);
         let turned_away = asks.filter_map(|QueueRef(queue)| {
-            let asked = |machine: &Classic| machine.turns_away(message.properties, message.body_bytes);
+            let asked = |machine: &AnyMachine| machine.turns_away(message.properties, message.body_bytes);
             let known = queue.read_used(|machine, _| asked(machine));
-            let why = known.unwrap_or_else(|| asked(&Classic::new(queue.config(), 0)));
+            let why = known.unwrap_or_else(|| asked(&queue.machine_type().open(queue.config(), 0)));
             why.map(|why| (QueueRef(queue.clone()), why))
         });
         let addresses = keys.iter().filter_map(|key| reply_address(&vhost, key));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
-use queues::{Classic, Order, QueueConfig, Recovering};
+use queues::{QueueConfig, Recovering, SharedBody};
 use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
 use wire::amqp091::Properties;
@@ -12,6 +12,7 @@ use wire::amqp091::Properties;
 use super::policies::set_alternate;
 use crate::access::{Grants, TopicGrants, User};
 use crate::broker::Inner;
+use crate::cell::machine::{AnyMachine, MachineType};
 use crate::cell::settings::Terms;
 use crate::cell::{Event, Queue, QueueRef};
 use crate::data::batch::Batch;
@@ -186,7 +187,6 @@ impl Inner {
         let config = QueueConfig {
             durable: record.durable,
             dead_letters: true,
-            order: Order::Due,
             memory_bytes_max: self.options.queue_memory_bytes_max,
             ..QueueConfig::default()
         };
@@ -203,8 +203,9 @@ impl Inner {
         };
         let nothing = AppliedPolicies::default();
         let terms = Terms::of(config, record.arguments.as_table(), nothing, &self.services.configs);
-        let machine = self.machine(&terms, contents);
-        let store = Queue::new(Arc::new(record), terms, machine, vhost.place().clone());
+        let machine_type = MachineType::Delayed;
+        let machine = self.machine(machine_type, &terms, contents);
+        let store = Queue::new(Arc::new(record), terms, machine_type, machine, vhost.place().clone());
         self.services.register(&store);
         store
     }
@@ -226,8 +227,9 @@ impl Inner {
         let vhost = self.vhost_of(&record.vhost)?;
         let policies = vhost.policies().of_queue(&record.name, record.queue_type);
         let terms = self.terms(record, policies);
-        let machine = self.machine(&terms, contents);
-        let queue = Queue::new(record.clone(), terms, machine, vhost.place().clone());
+        let machine_type = MachineType::Classic;
+        let machine = self.machine(machine_type, &terms, contents);
+        let queue = Queue::new(record.clone(), terms, machine_type, machine, vhost.place().clone());
         self.services.register(&queue);
         vhost.add_queue(queue.clone());
         Some(queue)
@@ -245,10 +247,15 @@ impl Inner {
     }
 
     /// The machine of a queue in which something was logged.
-    fn machine(&self, terms: &Terms, contents: Option<Recovering>) -> Option<Classic> {
+    fn machine(
+        &self,
+        machine_type: MachineType,
+        terms: &Terms,
+        contents: Option<Recovering>,
+    ) -> Option<AnyMachine> {
         let (bodies, now_ms) = (&self.services.bodies, self.services.now_ms());
-        contents
-            .map(|contents| contents.finish(terms.config.clone(), now_ms, &mut |name| bodies.resolve(name)))
+        let resolve = &mut |name: &SharedBody| bodies.resolve(name);
+        contents.map(|contents| machine_type.recover(contents, terms.config.clone(), now_ms, resolve))
     }
 
     fn remove_queue(&self, record: &QueueRecord) {

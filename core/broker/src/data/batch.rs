@@ -365,8 +365,6 @@ pub(crate) struct Picked<'a> {
     pub(crate) batch: &'a Batch,
     /// Which messages of it.
     pub(crate) picks: &'a Picks,
-    /// They go to the store of a delayed exchange.
-    pub(crate) are_to_wait: bool,
 }
 
 impl<'a> IncomingMessages<'a> for Picked<'a> {
@@ -377,16 +375,31 @@ impl<'a> IncomingMessages<'a> for Picked<'a> {
 
     #[inline]
     fn message(&self, nth: usize) -> IncomingMessage<'a> {
-        let mut incoming = self.batch.incoming(self.picks.nth(nth as u32));
-        if self.are_to_wait {
-            delayed::wait(&mut incoming);
-        }
-        incoming
+        self.batch.incoming(self.picks.nth(nth as u32))
     }
 
     #[inline(always)]
     fn alike(&self, nth: usize) -> Option<&'a [u8]> {
         self.batch.alike(self.picks.nth(nth as u32))
+    }
+}
+
+/// The same on the way into the store of a delayed exchange.
+pub(crate) struct ToWait<'a>(pub(crate) Picked<'a>);
+
+impl<'a> IncomingMessages<'a> for ToWait<'a> {
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    fn message(&self, nth: usize) -> IncomingMessage<'a> {
+        let mut incoming = self.0.message(nth);
+        delayed::wait(&mut incoming);
+        incoming
+    }
+
+    fn alike(&self, _: usize) -> Option<&'a [u8]> {
+        None
     }
 }
 

@@ -16,6 +16,7 @@ use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::{Handovers, QueueList};
 use super::history::{History, Keys};
 use super::routes::reply_consumers;
+use crate::cell::machine::MachineType;
 use crate::cell::settings::DeadLetterTarget;
 use crate::cell::{Event, Life, Queue, QueueRef};
 use crate::services::Services;
@@ -208,7 +209,7 @@ pub(crate) fn send(queue: &Arc<Queue>, letters: &[DeadLetter], letters_bytes: u6
 /// Routes dead letters and hands them on; returns to how many queues one of them goes at most. A missing exchange drops them silently
 /// (B144).
 fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) -> usize {
-    if queue.is_store() {
+    if queue.machine_type() == MachineType::Delayed {
         return super::delayed::hand_over(queue, letters, confirms);
     }
     let Some(target) = queue.dead_letter_target() else { return 0 };
@@ -236,7 +237,9 @@ fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchC
         }
         vhost.remember(scratch.on_duty(), view, head.facts, &head.annotations);
         let deaths = Array::from_raw(&head.died.deaths);
-        queues.retain(|to| to.0.is_store() || !is_cycle(&to.0, letter.reason, deaths));
+        queues.retain(|to| {
+            to.0.machine_type() == MachineType::Delayed || !is_cycle(&to.0, letter.reason, deaths)
+        });
         outgoing.add(letter, (view, head.facts, &head.annotations), &queues);
     }
     outgoing.send()

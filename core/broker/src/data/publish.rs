@@ -18,6 +18,7 @@ use crate::Broker;
 use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
 use crate::announcements::trace;
+use crate::cell::machine::MachineType;
 use crate::cell::{Queue, QueueRef};
 use crate::refused::{Refused, Resource};
 use crate::stages::Stage;
@@ -480,7 +481,8 @@ impl Publisher {
         let mut routed: Vec<&[u8]> = match message.exchange {
             b"" => keys.to_vec(),
             _ => {
-                let queues = channel.routes.queues().iter().filter(|queue| !queue.0.is_store());
+                let are_found = |queue: &&QueueRef| queue.0.machine_type() != MachineType::Delayed;
+                let queues = channel.routes.queues().iter().filter(are_found);
                 queues.map(|queue| queue.0.name()).collect()
             }
         };

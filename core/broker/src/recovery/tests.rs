@@ -6,7 +6,7 @@ use std::sync::Arc;
 use commitlog::{Afterlife, Log, LogOptions, Position, SegmentOptions, Segments};
 use metadata::{Command, DeclareQueue};
 use platform::RealDisk;
-use queues::RecordKind;
+use queues::{Machine, RecordKind};
 use stdx::QueueId;
 
 use crate::cell::crash::Condition;
@@ -246,7 +246,10 @@ fn what_a_recovered_state_record_says_of_the_logs_end_outlives_what_it_says_of_b
     let broker = open(dir.path()).unwrap();
     let queue = broker.vhost("/").unwrap().queue(b"a").unwrap();
     assert_eq!(queue.purge_by_operator().wait(), u64::from(PLACED_COUNT));
-    assert_eq!(queue.read_used(|machine, _| machine.log_ranges().count()), Some(0));
+    assert_eq!(
+        queue.read_used(|machine, _| machine.store().expect("it has one").log_ranges().count()),
+        Some(0)
+    );
     // Until the purge is durable a crash brings the block back: nobody may drop its file for lack of blocks in it.
     let kept = broker.0.services.log.kept_files();
     assert!(broker.0.services.log_places.stated_end() > kept[0].start, "{kept:?}");

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::machine::{Classic, PublishOutcome, extends};
+use super::machine::Classic;
 use crate::arguments::Overflow;
 use crate::body::{BodyBuffer, BodyBytes, LARGE_BODY_BYTES};
 use crate::effects::{DeadReason, Effects};
+use crate::machine::PublishOutcome;
 use crate::message::{Delivery, IncomingMessage, IncomingMessages, MessageSeq, MessageView};
 
 /// Messages passed to one consumer at once.
@@ -35,7 +36,7 @@ fn peek<'a>(
 
 impl Classic {
     /// Enqueues a batch in order and serves consumers.
-    pub fn publish<'a>(
+    pub(crate) fn take_batch<'a>(
         &mut self,
         batch: &(impl IncomingMessages<'a> + ?Sized),
         now_ms: u64,
@@ -43,14 +44,14 @@ impl Classic {
     ) -> PublishOutcome {
         self.begin_publish(batch.count(), now_ms, fx);
         let mut outcome = PublishOutcome::default();
-        let passed = if self.present.is_none() { self.pass_through(batch, fx) } else { 0 };
+        let passed = if self.store.present.is_none() { self.pass_through(batch, fx) } else { 0 };
         let mut duplicates = 0;
         let mut index = passed;
         while index < batch.count() {
             let incoming = batch.message(index);
             if self.refuses(&incoming, fx) {
                 outcome.rejected.push(index as u32);
-            } else if self.is_duplicate(&incoming) {
+            } else if self.store.is_duplicate(&incoming) {
                 duplicates += 1;
             } else {
                 self.enqueue(&incoming, None, now_ms);
@@ -58,16 +59,16 @@ impl Classic {
             }
             index += 1;
         }
-        outcome.log_position = self.log_enqueued(fx);
+        outcome.log_position = self.store.log_enqueued(fx);
         if duplicates > 0 {
-            outcome.log_position = outcome.log_position.max(self.latest_logged());
+            outcome.log_position = outcome.log_position.max(self.store.latest_logged());
         }
         self.end_publish(batch.count(), now_ms, fx);
         outcome
     }
 
-    /// As [`Self::publish`], of one message whose body is `body`: what `head` has of one does not count.
-    pub fn publish_whole(
+    /// As [`Self::take_batch`], of one message whose body is `body`: what `head` has of one does not count.
+    pub(crate) fn take_whole(
         &mut self,
         head: &IncomingMessage<'_>,
         body: BodyBuffer,
@@ -76,36 +77,36 @@ impl Classic {
     ) -> PublishOutcome {
         self.begin_publish(1, now_ms, fx);
         let mut outcome = PublishOutcome::default();
-        let body = if self.present.is_none() { self.pass_whole(head, body, fx) } else { Some(body) };
+        let body = if self.store.present.is_none() { self.pass_whole(head, body, fx) } else { Some(body) };
         if let Some(body) = body {
             let message = MessageView { body: &body, ..head.message };
             let incoming = IncomingMessage { message, ..*head };
             if self.refuses(&incoming, fx) {
                 outcome.rejected.push(0);
-            } else if self.is_duplicate(&incoming) {
-                outcome.log_position = self.latest_logged();
+            } else if self.store.is_duplicate(&incoming) {
+                outcome.log_position = self.store.latest_logged();
             } else {
                 self.enqueue(head, Some(body), now_ms);
             }
         }
-        outcome.log_position = outcome.log_position.max(self.log_enqueued(fx));
+        outcome.log_position = outcome.log_position.max(self.store.log_enqueued(fx));
         self.end_publish(1, now_ms, fx);
         outcome
     }
 
     fn begin_publish(&mut self, count: usize, now_ms: u64, fx: &mut impl Effects) {
-        self.tally.totals().published += count as u64;
-        self.active_ms = now_ms;
-        self.expire(now_ms, fx);
+        self.service.tally.totals().published += count as u64;
+        self.service.active_ms = now_ms;
+        self.service.expire(&mut self.store, now_ms, fx);
     }
 
     fn end_publish(&mut self, count: usize, now_ms: u64, fx: &mut impl Effects) {
-        self.trim(count, now_ms, fx);
-        self.settle_log(fx);
-        self.serve(now_ms, fx);
-        self.expire(now_ms, fx);
-        self.release_due(now_ms, fx);
-        self.relieve(fx);
+        let Classic { store, service } = self;
+        service.trim(store, count, now_ms, fx);
+        store.settle_log(fx);
+        service.serve(store, now_ms, fx);
+        service.expire(store, now_ms, fx);
+        service.relieve(store, fx);
     }
 
     /// Hands messages straight to a lone no-ack consumer of an empty queue; returns how many were passed on.
@@ -119,7 +120,7 @@ impl Classic {
             && let Some((slot, alone)) = self.next_to_pass_to()
         {
             let count = if alone { PASSED_RUN.min(batch.count() - passed) } else { 1 };
-            let id = self.consumers.peek(slot).spec.id;
+            let id = self.service.consumers.peek(slot).spec.id;
             let mut run = SmallVec::new();
             peek(batch, passed..passed + count, &mut run);
             // A large body that other queues have, too, is lent; one behind smaller ones goes out with them.
@@ -129,8 +130,8 @@ impl Classic {
                 None => (fx.deliver(id, &run), count),
                 Some(held) => (fx.deliver_large(id, &run[0], held.bytes.clone().into()), 1),
             };
-            self.tally.totals().deliveries.delivered_no_ack += taken as u64;
-            self.consumers.served(slot, taken as u32, taken < count);
+            self.service.tally.totals().deliveries.delivered_no_ack += taken as u64;
+            self.service.consumers.served(slot, taken as u32, taken < count);
             passed += taken;
         }
         passed
@@ -151,10 +152,10 @@ impl Classic {
         let annotations = head.annotations;
         let delivery = Delivery { seq: MessageSeq(0), redelivered: false, message, annotations };
         while let Some((slot, _)) = self.next_to_pass_to() {
-            let id = self.consumers.peek(slot).spec.id;
+            let id = self.service.consumers.peek(slot).spec.id;
             let taken = fx.deliver_large(id, &delivery, body.clone().into());
-            self.tally.totals().deliveries.delivered_no_ack += taken as u64;
-            self.consumers.served(slot, taken as u32, taken < 1);
+            self.service.tally.totals().deliveries.delivered_no_ack += taken as u64;
+            self.service.consumers.served(slot, taken as u32, taken < 1);
             if taken > 0 {
                 return None;
             }
@@ -165,26 +166,38 @@ impl Classic {
     /// The consumer that is handed what comes next without its being queued, and whether it is alone in its line.
     #[inline]
     pub(crate) fn next_to_pass_to(&self) -> Option<(usize, bool)> {
-        let next = if self.ready == 0 && self.gets.is_empty() { self.consumers.next() } else { None };
-        next.filter(|(slot, _)| !self.consumers.peek(*slot).spec.ack_required)
+        let next = if self.store.ready == 0 && self.service.gets.is_empty() {
+            self.service.consumers.next()
+        } else {
+            None
+        };
+        next.filter(|(slot, _)| !self.service.consumers.peek(*slot).spec.ack_required)
     }
 
     /// Whether it refuses a publish with such a body (B107, B142).
     pub(crate) fn is_full_for(&self, body_bytes: u64) -> bool {
-        if self.config.overflow == Overflow::DropHead {
+        if self.service.config.overflow == Overflow::DropHead {
             return false;
         }
-        let over_count = self.config.max_length.is_some_and(|max| self.ready + 1 > max);
-        over_count || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes + body_bytes > max)
+        let over_count = self.service.config.max_length.is_some_and(|max| self.store.ready + 1 > max);
+        over_count
+            || self
+                .service
+                .config
+                .max_length_bytes
+                .is_some_and(|max| self.store.ready_bytes + body_bytes > max)
     }
 
     /// Applies `x-overflow` reject-publish (B142); dead-letters what reject-publish-dlx refuses.
     fn refuses(&mut self, incoming: &IncomingMessage<'_>, fx: &mut impl Effects) -> bool {
         let refused = self.is_full_for(incoming.message.body.len() as u64);
         if refused {
-            self.tally.totals().dropped += 1;
+            self.service.tally.totals().dropped += 1;
         }
-        if refused && self.config.overflow == Overflow::RejectPublishDlx && self.config.dead_letters {
+        if refused
+            && self.service.config.overflow == Overflow::RejectPublishDlx
+            && self.service.config.dead_letters
+        {
             let (reason, shared) = (DeadReason::MaxLength, incoming.shared.cloned());
             fx.dead_letter(reason, None, incoming.message, incoming.annotations, shared);
         }
@@ -193,49 +206,15 @@ impl Classic {
 
     /// With the body that the message has, or with this one.
     fn enqueue(&mut self, incoming: &IncomingMessage<'_>, whole: Option<BodyBuffer>, now_ms: u64) {
-        let body_bytes = whole.as_ref().map_or(incoming.message.body.len(), |body| body.len());
-        let level = usize::from(incoming.priority.min(self.config.max_priority));
-        let ttl_ms = match (self.config.message_ttl_ms, incoming.ttl_ms) {
+        let config = &self.service.config;
+        let level = usize::from(incoming.priority.min(config.max_priority));
+        let ttl_ms = match (config.message_ttl_ms, incoming.ttl_ms) {
             (Some(queue), Some(message)) => Some(queue.min(message)),
             (queue, message) => queue.or(message),
         };
         let expiry_ms = ttl_ms.map(|ttl| now_ms.saturating_add(ttl));
-        self.may_expire |= expiry_ms.is_some();
-        let before = self.levels[level].newest_mut().map_or(0, |block| block.memory_bytes());
-        let block_bytes = self.backlog_block_bytes();
-        let number = match whole {
-            None => self.levels[level].push(incoming, expiry_ms, block_bytes),
-            Some(body) => self.levels[level].push_whole(incoming, expiry_ms, body),
-        };
-        if body_bytes >= LARGE_BODY_BYTES && incoming.shared.is_none() {
-            // It would take no more messages anyway. Closed, it can be lent to whoever sends this one.
-            self.levels[level].close_newest();
-        }
-        let newest = self.levels[level].newest_mut().expect("the message is in it");
-        let after = newest.memory_bytes();
-        let is_first_of_block = newest.count == 1;
-        self.memory_bytes += if is_first_of_block { after } else { after - before };
-        self.ready += 1;
-        self.ready_bytes += body_bytes as u64;
-        self.note_key(MessageSeq::new(level as u8, number), incoming.message.properties);
-        if self.is_schedule() {
-            self.schedule_newest(expiry_ms.unwrap_or(now_ms));
-        }
-        if incoming.persistent {
-            self.persistent += 1;
-            self.persistent_bytes += body_bytes as u64;
-            if self.config.durable {
-                self.log_next(MessageSeq::new(level as u8, number), is_first_of_block);
-                self.logged_bodies.extend(incoming.shared.cloned());
-            }
-        }
-    }
-
-    /// A message is logged with the batch.
-    fn log_next(&mut self, seq: MessageSeq, is_first_of_block: bool) {
-        if is_first_of_block || !self.logged.last_mut().is_some_and(|latest| extends(latest, seq)) {
-            self.logged.push((seq, 1));
-        }
+        self.service.may_expire |= expiry_ms.is_some();
+        self.store.add(incoming, whole, level, expiry_ms);
     }
 
     /// Enqueues messages from `next` on that are like the newest of the queue, the one before them, in everything but the body: nothing
@@ -250,27 +229,15 @@ impl Classic {
         if newest.shared.is_some() || !is_next_alike || !self.takes_alike() {
             return 0;
         }
-        let level = usize::from(newest.priority.min(self.config.max_priority));
-        let block_bytes = self.backlog_block_bytes();
-        let bodies = (next..batch.count()).map_while(|nth| batch.alike(nth));
-        let added = self.levels[level].push_alike(bodies, block_bytes);
-        self.memory_bytes += added.stored_bytes;
-        self.ready += u64::from(added.count);
-        self.ready_bytes += added.body_bytes;
-        if newest.persistent {
-            self.persistent += u64::from(added.count);
-            self.persistent_bytes += added.body_bytes;
-            if self.config.durable {
-                self.logged.last_mut().expect("the newest is to be logged").1 += added.count;
-            }
-        }
-        added.count as usize
+        let level = usize::from(newest.priority.min(self.service.config.max_priority));
+        self.store.add_alike(newest, level, batch, next)
     }
 
     /// Whether what was found out about a message holds for those that are like it: neither limits nor single messages count.
     fn takes_alike(&self) -> bool {
-        let has_limit = self.config.max_length.is_some() || self.config.max_length_bytes.is_some();
-        let may_refuse = has_limit && self.config.overflow != Overflow::DropHead;
-        !may_refuse && self.present.is_none() && !self.is_schedule()
+        let has_limit =
+            self.service.config.max_length.is_some() || self.service.config.max_length_bytes.is_some();
+        let may_refuse = has_limit && self.service.config.overflow != Overflow::DropHead;
+        !may_refuse && self.store.present.is_none()
     }
 }

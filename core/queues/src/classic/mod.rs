@@ -4,10 +4,11 @@
 //! the queue's state anew.
 pub(crate) mod enqueue;
 pub(crate) mod machine;
+pub(crate) mod turned_away;
 
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Classic, Gone, PublishOutcome};
+pub use machine::Classic;

@@ -14,9 +14,10 @@ use super::Classic;
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::store::{Holes, Recovering};
 use crate::{
-    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery, GetToken,
-    HeldBody, IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, MessageSeq, MessageView, Overflow,
-    OwnBytes, QueueConfig, SettleHow, SettleRun, SharedBody, Spread, WeakBody,
+    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery,
+    DiskAnswer, GetToken, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, Machine,
+    MessageSeq, MessageView, Overflow, OwnBytes, QueueConfig, SettleHow, SettleRun, SharedBody, Spread,
+    WeakBody,
 };
 
 /// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
@@ -397,7 +398,7 @@ impl History {
         let log_gaps = dice.pick(&[[0; 3], [0, 100, 1000], [0, 0, 20_000]]);
         let compacts = dice.one_in(2);
         let share_bytes = dice.pick(&[32 << 10, 128 << 10, usize::MAX]);
-        queue.share_memory(share_bytes);
+        queue.store.share_memory(share_bytes);
         History {
             queue,
             referee,
@@ -631,22 +632,34 @@ impl History {
         match self.referee.jobs.pop_front() {
             None => {}
             Some(DiskJob::Write(token, _)) if self.dice.one_in(10) => {
-                self.queue.block_written(token, None, &mut self.referee);
+                assert!(self.queue.disk_answered(
+                    DiskAnswer::Written(token, None),
+                    now_ms,
+                    &mut self.referee
+                ));
             }
             Some(DiskJob::Write(token, bytes)) => self.write(token, &bytes),
             Some(DiskJob::Keep(token, end)) => {
                 self.referee.durable = self.referee.durable.max(end);
-                self.queue.block_logged(token, true, &mut self.referee);
+                assert!(self.queue.disk_answered(DiskAnswer::Logged(token, true), now_ms, &mut self.referee));
             }
             Some(DiskJob::Move(token, ..)) if self.dice.one_in(10) => {
-                self.queue.block_written(token, None, &mut self.referee);
+                assert!(self.queue.disk_answered(
+                    DiskAnswer::Written(token, None),
+                    now_ms,
+                    &mut self.referee
+                ));
             }
             Some(DiskJob::Move(token, block, holes)) => {
                 let bytes = holes.punch(self.referee.fetch(&block)).expect("it is a block");
                 self.write(token, &bytes);
             }
             Some(DiskJob::Rewrite(token, ..)) if self.dice.one_in(10) => {
-                self.queue.block_written(token, None, &mut self.referee);
+                assert!(self.queue.disk_answered(
+                    DiskAnswer::Written(token, None),
+                    now_ms,
+                    &mut self.referee
+                ));
             }
             Some(DiskJob::Rewrite(token, place, holes)) => {
                 assert_ne!(self.referee.segment, place.segment, "it was sealed");
@@ -660,7 +673,11 @@ impl History {
                 let known = &self.referee.bodies;
                 let held = |body: SharedBody| HeldBody { bytes: known[&body.id()].1.clone(), body };
                 let bodies: Vec<HeldBody> = bodies.into_iter().map(held).collect();
-                assert!(self.queue.block_read(token, bytes, &bodies, now_ms, &mut self.referee));
+                assert!(self.queue.disk_answered(
+                    DiskAnswer::Read(token, bytes, &bodies),
+                    now_ms,
+                    &mut self.referee
+                ));
             }
             Some(DiskJob::Seal(segment)) => {
                 self.referee.segment += u64::from(self.referee.segment == segment);
@@ -669,10 +686,12 @@ impl History {
                 self.referee.durable = self.referee.durable.max(position);
                 self.referee.disk.retain(|(of, _), _| *of != segment);
             }
-            Some(DiskJob::Sync) if self.dice.one_in(10) => self.queue.blocks_not_synced(&mut self.referee),
+            Some(DiskJob::Sync) if self.dice.one_in(10) => {
+                assert!(self.queue.disk_answered(DiskAnswer::Synced(false), now_ms, &mut self.referee));
+            }
             Some(DiskJob::Sync) => {
                 self.referee.disk.values_mut().for_each(|(_, synced)| *synced = true);
-                self.queue.blocks_synced(now_ms, &mut self.referee);
+                assert!(self.queue.disk_answered(DiskAnswer::Synced(true), now_ms, &mut self.referee));
             }
         }
     }
@@ -687,13 +706,17 @@ impl History {
         let bytes = BlockBytes::from(record::pack_block(block).into_owned());
         let place = BlockPlace { segment, offset: at, bytes: bytes.len() as u32 };
         self.referee.disk.insert((place.segment, at), (bytes, false));
-        self.queue.block_written(token, Some(place), &mut self.referee);
+        assert!(self.queue.disk_answered(
+            DiskAnswer::Written(token, Some(place)),
+            self.referee.now_ms,
+            &mut self.referee
+        ));
     }
 
     fn checkpoint(&mut self) {
         self.referee.checkpoints_open = 1;
         let position = self.referee.log_end;
-        let ranges: Vec<LogRange> = self.queue.log_ranges().collect();
+        let ranges: Vec<LogRange> = self.queue.store.log_ranges().collect();
         let vacate = match self.dice.below(3) {
             0 if !ranges.is_empty() => {
                 let range = self.dice.pick(&ranges);
@@ -713,7 +736,7 @@ impl History {
     /// Everything is durable, and what the queue does not need of the log goes from the disk.
     fn forget_log(&mut self) {
         let oldest = self.queue.oldest_log_position();
-        let ranges: Vec<LogRange> = self.queue.log_ranges().collect();
+        let ranges: Vec<LogRange> = self.queue.store.log_ranges().collect();
         let referee = &mut self.referee;
         referee.durable = referee.log_end;
         let is_needed = |end: u64| oldest != 0 && end >= oldest;

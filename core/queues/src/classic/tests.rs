@@ -18,14 +18,14 @@ use std::sync::{Arc, Weak};
 
 use stdx::ConnectionId;
 
-use super::{Classic, Gone};
+use super::Classic;
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::store::{Holes, Recovering};
 use crate::{
-    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, DeadReason,
-    Delivery, Effects, GetToken, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody, MessageSeq,
-    MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
+    BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, DeadReason, Delayed,
+    Delivery, DiskAnswer, Effects, GetToken, Gone, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody,
+    Machine, MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
 };
 
 /// Nobody.
@@ -210,9 +210,37 @@ fn consumer(token: u32, prefetch: u32) -> ConsumerSpec {
     }
 }
 
+/// A queue of a type, as benches make it.
+trait Opened: Machine {
+    fn new(config: QueueConfig) -> Self;
+    fn again(contents: Recovering, config: Arc<QueueConfig>, now_ms: u64) -> Self;
+}
+
+impl Opened for Classic {
+    fn new(config: QueueConfig) -> Classic {
+        Classic::new(config, 0)
+    }
+
+    fn again(contents: Recovering, config: Arc<QueueConfig>, now_ms: u64) -> Classic {
+        Classic::recovered(contents, config, now_ms, &mut SharedBody::clone)
+    }
+}
+
+impl Opened for Delayed {
+    fn new(config: QueueConfig) -> Delayed {
+        Delayed::new(config, 0)
+    }
+
+    fn again(contents: Recovering, config: Arc<QueueConfig>, now_ms: u64) -> Delayed {
+        Delayed::recovered(contents, config, now_ms, &mut SharedBody::clone)
+    }
+}
+
+type Bench = BenchOf<Classic>;
+
 /// A queue, its world, and a clock that stands still unless moved.
-struct Bench {
-    queue: Classic,
+struct BenchOf<Q> {
+    queue: Q,
     world: World,
     now_ms: u64,
     /// Segment contents by offset.
@@ -223,11 +251,11 @@ struct Bench {
     segment: u64,
 }
 
-impl Bench {
-    fn new(config: QueueConfig) -> Bench {
+impl<Q: Opened> BenchOf<Q> {
+    fn new(config: QueueConfig) -> BenchOf<Q> {
         let world = World { is_sparse: true, ..World::default() };
-        Bench {
-            queue: Classic::new(config, 0),
+        BenchOf {
+            queue: Q::new(config),
             world,
             now_ms: 0,
             disk: BTreeMap::new(),
@@ -260,7 +288,11 @@ impl Bench {
     fn run_disk(&mut self) {
         while !self.world.is_disk_idle() {
             for (token, _) in std::mem::take(&mut self.world.kept) {
-                self.queue.block_logged(token, true, &mut self.world);
+                assert!(self.queue.disk_answered(
+                    DiskAnswer::Logged(token, true),
+                    self.now_ms,
+                    &mut self.world
+                ));
             }
             for (token, block, holes) in std::mem::take(&mut self.world.moves) {
                 let bytes = holes.punch(self.world.fetch(&block)).expect("a block");
@@ -276,7 +308,11 @@ impl Bench {
                 let offset = (u64::from(seq.level()) << 24) + seq.number();
                 let place = BlockPlace { segment: self.segment, offset, bytes: bytes.len() as u32 };
                 self.disk.insert(offset, bytes);
-                self.queue.block_written(token, Some(place), &mut self.world);
+                assert!(self.queue.disk_answered(
+                    DiskAnswer::Written(token, Some(place)),
+                    self.now_ms,
+                    &mut self.world
+                ));
             }
             for (token, own, bodies) in std::mem::take(&mut self.world.reads) {
                 let bytes = own.map(|own| match own {
@@ -287,7 +323,11 @@ impl Bench {
                 });
                 let held = |body: SharedBody| HeldBody { bytes: self.shared[&body.id()].clone(), body };
                 let bodies: Vec<HeldBody> = bodies.into_iter().map(held).collect();
-                assert!(self.queue.block_read(token, bytes, &bodies, self.now_ms, &mut self.world));
+                assert!(self.queue.disk_answered(
+                    DiskAnswer::Read(token, bytes, &bodies),
+                    self.now_ms,
+                    &mut self.world
+                ));
             }
         }
     }
@@ -302,18 +342,18 @@ impl Bench {
         self.world.delivered.iter().map(|(_, _, _, body)| &body[..]).collect()
     }
 
-    fn restarted(&self) -> Classic {
+    fn restarted(&self) -> Q {
         self.restarted_with(|_| {})
     }
 
     /// The queue after a restart that looks at the disk.
-    fn restarted_with(&self, look: impl FnOnce(&mut Recovering)) -> Classic {
+    fn restarted_with(&self, look: impl FnOnce(&mut Recovering)) -> Q {
         let mut recovering = Recovering::default();
         for (record, (kind, payload)) in self.world.ranges.iter().zip(&self.world.log) {
             recovering.apply(*kind, payload, record).expect("what was written is read");
         }
         look(&mut recovering);
-        recovering.finish(self.queue.config().clone(), self.now_ms, &mut SharedBody::clone)
+        Q::again(recovering, self.queue.config().clone(), self.now_ms)
     }
 }
 
@@ -348,10 +388,10 @@ fn settling_twice_or_what_was_never_handed_out_changes_nothing() {
     bench.publish(&[message(b"1"), message(b"2")]);
     bench.consume(consumer(1, 1));
     bench.settle(SettleHow::Ack, MessageSeq(1), 5);
-    assert_eq!((bench.queue.counts().ready, bench.queue.unacked()), (1, 1));
+    assert_eq!((bench.queue.counts().ready, bench.queue.store.unacked), (1, 1));
     bench.settle(SettleHow::Ack, MessageSeq(0), 1);
     bench.settle(SettleHow::Ack, MessageSeq(0), 1);
-    assert_eq!(bench.queue.unacked(), 1);
+    assert_eq!(bench.queue.store.unacked, 1);
 }
 
 #[test]
@@ -564,7 +604,7 @@ fn a_small_share_moves_all_but_the_head_and_the_newest_block_to_disk() {
         bench.publish(&vec![message(&body); 10]);
     }
     assert!(bench.queue.resident_bytes() > 3 << 20);
-    bench.queue.share_memory(128 << 10);
+    bench.queue.store.share_memory(128 << 10);
     bench.queue.relieve(&mut bench.world);
     bench.run_disk();
     assert!(bench.queue.resident_bytes() < 256 << 10, "{}", bench.queue.resident_bytes());
@@ -598,7 +638,7 @@ fn a_checkpoint_replaces_all_records_before_it() {
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
     assert_eq!(bench.world.syncs, 1);
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!(bench.world.checkpoints, 1);
     let state =
         bench.world.log.iter().rposition(|(kind, _)| *kind == RecordKind::State).expect("a state record");
@@ -626,7 +666,7 @@ fn the_length_in_bytes_is_exact_after_a_restart_though_blocks_stay_on_disk() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!(bench.world.checkpoints, 1);
     bench.consume(consumer(1, 150));
     bench.run_disk();
@@ -660,12 +700,12 @@ fn messages_rejected_from_disk_are_read_back_block_by_block() {
         bench.publish(&[message(&body)]);
         bench.run_disk();
     }
-    assert_eq!(bench.queue.unacked(), 500);
+    assert_eq!(bench.queue.store.unacked, 500);
     assert!(bench.queue.stats(0).disk_bytes > 4 << 20, "most of it is on disk");
     bench.settle(SettleHow::Reject, MessageSeq(0), 500);
     assert_eq!(bench.world.reads.len(), 1, "one block at a time");
     bench.run_disk();
-    assert_eq!((bench.world.dead.len(), bench.queue.unacked()), (500, 0));
+    assert_eq!((bench.world.dead.len(), bench.queue.store.unacked), (500, 0));
 }
 
 #[test]
@@ -679,7 +719,7 @@ fn a_backlog_with_gaps_costs_no_memory_by_the_message_after_a_restart() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     let mut again = bench.restarted();
     assert_eq!(again.counts().ready, 10_000);
     let memory_bytes = again.stats(0).memory_bytes;

@@ -1,9 +1,10 @@
 //! What leaves the queue by rule: time to live, length limits, the queue's own expiry (B139-B142).
 
+use super::state::Service;
 use crate::arguments::Overflow;
-use crate::classic::machine::{Classic, Gone};
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
+use crate::store::Store;
 
 /// Messages that leave by rule in one go before others get their turn: a millisecond or two, with dead letters.
 const PORTION_COUNT: u64 = 1024;
@@ -40,50 +41,30 @@ impl Portion {
     }
 }
 
-impl Classic {
-    /// Time passed: expires messages, and the queue itself when it is unused.
-    pub fn tick(&mut self, now_ms: u64, fx: &mut impl Effects) {
-        // A schedule may have asked for an earlier wake-up since this one: that stands.
-        if !self.is_schedule() || now_ms >= self.wake_ms {
-            self.wake_ms = u64::MAX;
-        }
-        if let Some(expires_ms) = self.config.expires_ms
-            && self.consumers.count() == 0
-            && now_ms >= self.last_used_ms.saturating_add(expires_ms)
-        {
-            fx.gone(Gone::Unused);
-            return;
-        }
-        self.look_at_letters(now_ms, fx);
-        self.retry_rejects(now_ms, fx);
-        self.expire(now_ms, fx);
-        self.trim(0, now_ms, fx);
-        self.serve(now_ms, fx);
-        self.release_due(now_ms, fx);
-        self.read_unread(fx);
-        self.watch_expires(fx);
-        // Of a write that failed drivers tell with a tick when others wait for room: both would go on for ever.
-        if !self.write_failed {
-            self.relieve(fx);
-        }
+impl Service {
+    /// Whether the queue is unused for as long as it may be (B141).
+    pub(crate) fn is_overdue(&self, now_ms: u64) -> bool {
+        self.config.expires_ms.is_some_and(|expires_ms| {
+            self.consumers.count() == 0 && now_ms >= self.last_used_ms.saturating_add(expires_ms)
+        })
     }
 
     /// Drops expired messages at the head; returns how many. What stands behind the head, also on a lower level, waits
     /// until it is the head (B139).
-    pub(crate) fn expire(&mut self, now_ms: u64, fx: &mut impl Effects) -> u64 {
-        if !self.may_expire || self.holds_deaths() {
+    pub(crate) fn expire(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) -> u64 {
+        if !self.may_expire || self.holds_deaths(store) {
             return 0;
         }
         let mut dropped = 0;
         let mut portion = Portion::with(0);
-        while let Some(level) = self.top_level() {
-            let number = self.levels[level].head().expect("it has ready messages");
-            let block = self.levels[level].block(number).expect("ready messages have a block");
+        while let Some(level) = store.top_level() {
+            let number = store.levels[level].head().expect("it has ready messages");
+            let block = store.levels[level].block(number).expect("ready messages have a block");
             if !block.expires {
                 break;
             }
             let Some(stored) = block.stored(number) else {
-                self.fetch_head(level, fx);
+                store.fetch_head(level, fx);
                 break;
             };
             let Some(expiry_ms) = stored.expiry_ms else { break };
@@ -99,21 +80,21 @@ impl Classic {
                 break;
             }
             portion.take(stored.message.body.len() as u64);
-            self.drop_head(level, DeadReason::Expired, fx);
+            self.drop_head(store, level, DeadReason::Expired, fx);
             dropped += 1;
         }
-        self.settle_log(fx);
+        store.settle_log(fx);
         dropped
     }
 
     /// Drops from the head, the oldest message of the highest level, until the limits hold (B142 as 4.3.6 does it). A policy may have
     /// made a long queue a short one: after a portion others get their turn. `came` messages came just now: so many more may go, and
     /// publishers, whose batches are smaller than a portion, do not get ahead of the limit.
-    pub(crate) fn trim(&mut self, came: usize, now_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn trim(&mut self, store: &mut Store, came: usize, now_ms: u64, fx: &mut impl Effects) {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
         // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile, unless small ones drive out large
         // ones, whose letters would be too much.
-        let holds = self.holds_deaths() && (self.holds_for_checkpoint() || came == 0);
+        let holds = self.holds_deaths(store) && (store.checkpoint.waits_for_letters() || came == 0);
         if (max_length.is_none() && max_bytes.is_none()) || holds {
             return;
         }
@@ -121,51 +102,51 @@ impl Classic {
             // What was accepted stays, even when deliveries that come back make the queue longer than it may be.
             return;
         }
-        let held = self.holds_deaths();
+        let held = self.holds_deaths(store);
         let mut portion = if held { Portion::of(came) } else { Portion::with(came) };
         let mut dropped = 0;
-        while max_length.is_some_and(|max| self.ready > max)
-            || max_bytes.is_some_and(|max| self.ready_bytes > max)
+        while max_length.is_some_and(|max| store.ready > max)
+            || max_bytes.is_some_and(|max| store.ready_bytes > max)
         {
-            let Some(level) = self.top_level() else {
+            let Some(level) = store.top_level() else {
                 return;
             };
-            let number = self.levels[level].head().expect("it has ready messages");
-            let block = self.levels[level].block(number).expect("ready messages have a block");
+            let number = store.levels[level].head().expect("it has ready messages");
+            let block = store.levels[level].block(number).expect("ready messages have a block");
             if !block.is_resident() {
-                self.fetch_head(level, fx);
+                store.fetch_head(level, fx);
                 return;
             }
             let is_out_of_room = !held && dropped >= came && self.holds_deaths_for_long();
             if !portion.has_room() || is_out_of_room {
-                if !self.holds_deaths() {
+                if !self.holds_deaths(store) {
                     self.want_wake(now_ms, fx);
                 }
                 return;
             }
             portion.take(block.body_bytes(number));
             dropped += 1;
-            self.drop_head(level, DeadReason::MaxLength, fx);
+            self.drop_head(store, level, DeadReason::MaxLength, fx);
         }
     }
 
     /// Whether more is ready than a limit lets stay: the head is about to be dropped.
-    pub(crate) fn is_too_long(&self) -> bool {
-        let is_over = self.config.max_length.is_some_and(|max| self.ready > max)
-            || self.config.max_length_bytes.is_some_and(|max| self.ready_bytes > max);
+    pub(crate) fn is_too_long(&self, store: &Store) -> bool {
+        let is_over = self.config.max_length.is_some_and(|max| store.ready > max)
+            || self.config.max_length_bytes.is_some_and(|max| store.ready_bytes > max);
         is_over && self.config.overflow == Overflow::DropHead
     }
 
     /// Drops the head of a level, which is in memory.
-    fn drop_head(&mut self, level: usize, reason: DeadReason, fx: &mut impl Effects) {
-        let seq = MessageSeq::new(level as u8, self.take_one(level));
+    fn drop_head(&mut self, store: &mut Store, level: usize, reason: DeadReason, fx: &mut impl Effects) {
+        let seq = MessageSeq::new(level as u8, store.take_one(level));
         let totals = self.tally.totals();
         let died = if reason == DeadReason::Expired { &mut totals.expired } else { &mut totals.dropped };
         *died += 1;
         if self.config.dead_letters {
-            self.bury(seq, reason, fx);
+            self.bury(store, seq, reason, fx);
         } else {
-            self.drop_unacked(seq, 1);
+            store.drop_unacked(seq, 1);
         }
     }
 

@@ -2,14 +2,17 @@
 //!
 //! Refuses to know: where messages lie, the log, the network.
 pub(crate) mod consumers;
+pub(crate) mod deaths;
 pub(crate) mod expiry;
 pub(crate) mod letters;
-pub(crate) mod schedule;
+pub(crate) mod listing;
+pub(crate) mod rest;
 pub(crate) mod serve;
 pub(crate) mod standing;
+pub(crate) mod state;
 pub(crate) mod totals;
 
 pub use letters::letter_bytes;
-pub use schedule::Scheduled;
 pub use standing::{DeliveryView, Head, Standing};
+pub use state::Service;
 pub use totals::{DeliveryTotals, QueueTotals};

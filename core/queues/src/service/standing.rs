@@ -1,8 +1,9 @@
 //! Why a queue serves a consumer or not, for people who ask. Refuses to change anything, and to know what holds a session.
 
 use super::consumers::{Consumer, Consumers};
-use crate::classic::machine::Classic;
+use super::state::Service;
 use crate::message::QueueStats;
+use crate::store::Store;
 
 /// Whether a consumer may be served, as far as its queue knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,16 +52,16 @@ pub struct DeliveryView {
     pub deaths_await_room: bool,
 }
 
-impl Classic {
+impl Service {
     /// What decides whether it delivers.
-    pub fn delivery_view(&self, now_ms: u64) -> DeliveryView {
-        let level = self.top_level();
+    pub(crate) fn delivery_view(&self, store: &Store, heap_bytes: usize, now_ms: u64) -> DeliveryView {
+        let level = store.top_level();
         let resident = |level: usize| {
-            let level = &self.levels[level];
+            let level = &store.levels[level];
             level.head().and_then(|number| level.block(number)).is_some_and(|block| block.is_resident())
         };
         DeliveryView {
-            stats: self.stats(now_ms),
+            stats: self.stats(store, heap_bytes, now_ms),
             standings: self.consumers.standings(),
             message_ttl_ms: self.config.message_ttl_ms,
             head: match level {
@@ -69,29 +70,29 @@ impl Classic {
                 Some(_) => Head::OnDisk,
             },
             gets_waiting: self.gets.len(),
-            deaths_held: self.holds_deaths(),
-            deaths_await_room: self.holds_deaths_for_long() && self.has_dying(now_ms),
+            deaths_held: self.holds_deaths(store),
+            deaths_await_room: self.holds_deaths_for_long() && self.has_dying(store, now_ms),
         }
     }
 
     /// Whether a message would die now, or leave because it is due, if it might. Of a head that is on disk and may have expired nobody knows
     /// before it is read, which is put off for the same reason: it counts.
-    pub fn has_dying(&self, now_ms: u64) -> bool {
-        let is_expired = self.top_level().is_some_and(|level| {
-            let level = &self.levels[level];
+    pub(crate) fn has_dying(&self, store: &Store, now_ms: u64) -> bool {
+        let is_expired = store.top_level().is_some_and(|level| {
+            let level = &store.levels[level];
             let head = level.head().and_then(|number| Some((number, level.block(number)?)));
             head.is_some_and(|(number, block)| {
                 let expiry_ms = block.stored(number).map_or(Some(0), |stored| stored.expiry_ms);
                 block.expires && expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
             })
         });
-        is_expired || !self.rejects.is_empty() || self.is_too_long() || self.has_due(now_ms)
+        is_expired || !self.rejects.is_empty() || self.is_too_long(store)
     }
 
     /// Deliveries made so far, if messages are ready and some consumer may want one: it stands in line, or its session has not
     /// yet said that it can take more. Cheap: looked at after every turn.
-    pub fn wanted_deliveries(&self) -> Option<u64> {
-        (self.ready > 0 && self.consumers.may_want()).then(|| self.tally.now().deliveries.handed_out())
+    pub(crate) fn wanted_deliveries(&self, store: &Store) -> Option<u64> {
+        (store.ready > 0 && self.consumers.may_want()).then(|| self.tally.now().deliveries.handed_out())
     }
 }
 

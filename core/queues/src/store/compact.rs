@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::level::Level;
-use super::spill::Checkpoint;
 #[cfg(test)]
-use crate::classic::machine::OnDisk;
-use crate::classic::machine::{Classic, SegmentUse};
+use super::messages::OnDisk;
+use super::messages::{SegmentUse, Store};
+use super::spill::Checkpoint;
 use crate::effects::Effects;
 use crate::logged::Place;
 
@@ -25,9 +25,9 @@ const SETTLED_PART: u64 = 8;
 pub struct SegmentRoom {
     /// Bytes that blocks with messages that are not settled have when they are written anew.
     pub needed_bytes: u64,
-    /// Of those, the ones in segments of which less than half is needed: what [`Classic::compact`] writes.
+    /// Of those, the ones in segments of which less than half is needed: what [`Store::compact`] writes.
     pub moved_bytes: u64,
-    /// Other bytes of segments of which less than half is needed: what [`Classic::compact`] frees, some of it at a time.
+    /// Other bytes of segments of which less than half is needed: what [`Store::compact`] frees, some of it at a time.
     pub free_bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Segment {
     }
 }
 
-impl Classic {
+impl Store {
     /// What it has in segments. Unless at least so many bytes there are free, and as many as live besides, that is only told roughly, with
     /// more than is free: to know better every block has to be looked at.
     pub fn segment_room(&self, free_bytes_min: u64) -> SegmentRoom {
@@ -73,7 +73,7 @@ impl Classic {
         (live_bytes, self.all_segment_bytes.saturating_sub(live_bytes))
     }
 
-    /// Whether [`Classic::segment_room`] may tell more that is free than when this was asked last.
+    /// Whether [`Store::segment_room`] may tell more that is free than when this was asked last.
     #[inline]
     pub fn take_may_be_sparse(&mut self) -> bool {
         std::mem::take(&mut self.may_be_sparse)

@@ -6,9 +6,9 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::level::{Freed, Level};
-use super::spill::token;
+use super::messages::Store;
+use super::spill::{Demand, token};
 use crate::body::BlockBytes;
-use crate::classic::machine::Classic;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{FirstToGo, LogRange, Place};
 use crate::message::MessageSeq;
@@ -17,15 +17,14 @@ use crate::record::{BlockPlace, RecordKind};
 /// Queues with as many levels, or fewer, need no memory to log a batch.
 const LEVELS_USUAL: usize = 11;
 
-impl Classic {
+impl Store {
     /// Log records for all persistent messages of the batch: one, and another where a block begins. Whoever reads a block from the log
     /// reads its records; in one of half a MiB two blocks would be much for each other.
     pub(crate) fn log_enqueued(&mut self, fx: &mut impl Effects) -> u64 {
         if self.logged.is_empty() {
             return 0;
         }
-        self.tally.totals().disk_writes +=
-            self.logged.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
+        self.disk_writes += self.logged.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
         let kind =
             if self.logged_bodies.is_empty() { RecordKind::Enqueue } else { RecordKind::EnqueueShared };
         self.logged_bodies.drain(..).for_each(|held| fx.log_body(&held));
@@ -205,7 +204,7 @@ impl Classic {
         on_disk.live_bytes = on_disk.live_bytes - u64::from(before) + u64::from(now);
     }
 
-    /// Parts of the log that hold blocks of this queue: it needs them whatever [`Classic::oldest_log_position`] says, and besides what
+    /// Parts of the log that hold blocks of this queue: it needs them whatever [`Store::oldest_log_position`] says, and besides what
     /// that says.
     pub fn log_ranges(&self) -> impl Iterator<Item = LogRange> + '_ {
         self.log_uses().map(|(range, _)| range)
@@ -220,12 +219,12 @@ impl Classic {
 
     /// What on disk goes first when its messages leave in their order: where the first is that was rejected, or the head. `None` when it is not
     /// known, or there is nothing.
-    pub fn first_to_go(&self) -> Option<FirstToGo> {
+    pub(crate) fn first_to_go(&self, rejected: Option<MessageSeq>) -> Option<FirstToGo> {
         let head = || {
             let level = self.top_level()?;
             Some((level, self.levels[level].head()?))
         };
-        let rejected = self.rejects.front().map(|(seq, _)| (usize::from(seq.level()), seq.number()));
+        let rejected = rejected.map(|seq| (usize::from(seq.level()), seq.number()));
         let (level, number) = rejected.or_else(head)?;
         let block = self.levels[level].block(number)?;
         let position = match block.place() {
@@ -247,12 +246,18 @@ impl Classic {
     }
 
     /// A block that stays in the log can be read there, or never will be (it then stays in memory).
-    pub fn block_logged(&mut self, token: BlockToken, is_durable: bool, fx: &mut impl Effects) {
+    pub(crate) fn block_logged(
+        &mut self,
+        token: BlockToken,
+        is_durable: bool,
+        demand: Demand,
+        fx: &mut impl Effects,
+    ) {
         let seq = MessageSeq(token.0);
         if usize::from(seq.level()) >= self.levels.len() {
             return;
         }
-        let needed = self.needed(usize::from(seq.level()), self.lowest_needed());
+        let needed = self.needed(usize::from(seq.level()), self.lowest_needed(), demand);
         let may_go = is_durable && self.memory_bytes > self.memory_bytes_max();
         let level = &mut self.levels[usize::from(seq.level())];
         let mut freed = Freed::default();

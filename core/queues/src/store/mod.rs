@@ -18,14 +18,14 @@ pub(crate) mod in_log;
 pub(crate) mod index;
 pub(crate) mod level;
 pub(crate) mod listing;
+pub(crate) mod messages;
 pub(crate) mod recovery;
-pub(crate) mod rest;
 pub(crate) mod spill;
 pub(crate) mod stray;
 
 pub use compact::SegmentRoom;
 pub use holes::Holes;
-pub use index::{Afterwards, TurnedAway};
+pub use messages::Store;
 pub use recovery::{Left, PlacedBlock, RecordError, Recovering};
 pub use spill::CheckpointBytes;
 pub use stray::{StrayBlock, may_be_block};

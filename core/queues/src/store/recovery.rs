@@ -17,14 +17,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::bitmap::Bitmap;
 use super::block::{Block, Heads, PlacedOnDisk};
 use super::level::Level;
+use super::messages::{Store, Written};
 use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
-use crate::classic::machine::{Classic, Written};
 use crate::logged::{LogRange, LoggedBlock, Place, Remains, Spread};
 use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, InBlock, RecordKind, SettledRun, SharedRef};
@@ -298,12 +297,11 @@ impl Recovering {
     /// The queue as it was: everything that lives is ready. `resolve` gives a handle for each shared body that is named.
     pub fn finish(
         mut self,
-        config: impl Into<Arc<QueueConfig>>,
-        now_ms: u64,
+        config: &QueueConfig,
         resolve: &mut dyn FnMut(&SharedBody) -> SharedBody,
-    ) -> Classic {
-        let mut queue = Classic::new(config, now_ms);
-        let levels = usize::from(queue.config.max_priority) + 1;
+    ) -> Store {
+        let mut queue = Store::new(config);
+        let levels = usize::from(config.max_priority) + 1;
         while self.levels.len() < levels {
             self.levels.push(Level::new(self.levels.len() as u8));
         }
@@ -314,7 +312,6 @@ impl Recovering {
             for block in level.blocks() {
                 queue.memory_bytes += block.memory_bytes();
                 queue.misses_bodies |= block.bodies().next().is_some();
-                queue.may_expire |= block.expires;
                 queue.persistent += u64::from(block.live);
                 queue.ready_bytes += block.live_body_bytes();
             }
@@ -334,10 +331,6 @@ impl Recovering {
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.written = Written { bytes: self.state_bytes, messages: queue.persistent };
         queue.levels = self.levels;
-        if queue.is_schedule() {
-            queue.schedule_all();
-        }
-        queue.learn_all();
         queue
     }
 

@@ -6,11 +6,11 @@ use smallvec::SmallVec;
 
 use super::block::{BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block, STATED_BYTES_MAX};
 use super::level::{Freed, Level};
+use super::messages::{Store, Written};
 use crate::body::HeldBody;
-use crate::classic::machine::{Classic, Written};
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place, Spread};
-use crate::message::{Flow, MessageSeq};
+use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
 
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
@@ -71,9 +71,21 @@ impl Checkpoint {
 /// For how long a checkpoint waits for letters, milliseconds: as long as a slow disk takes for all that the log may have to write.
 const LETTERS_WAIT_MAX_MS: u64 = 2000;
 
+/// Blocks asked back from disk before the head reaches them, the head's own included, at most.
+const READ_AHEAD_BLOCKS_MAX: usize = 4;
+
 /// A block with more bytes holds a large message: it stays in memory only while somebody is being served. Where the share of a queue is less, so
 /// does one that has more than that.
 const LARGE_BYTES_MIN: usize = 4 * BACKLOG_BLOCK_BYTES;
+
+/// What those who are served want of a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Demand {
+    /// Somebody waits for the message that comes next, or it is about to be dropped.
+    pub(crate) is_awaited: bool,
+    /// The first rejected message that waits for letters, or for its block.
+    pub(crate) dying: Option<MessageSeq>,
+}
 
 /// What of a level stays in memory.
 pub(crate) struct Needed {
@@ -116,20 +128,9 @@ fn placed_by_checkpoint(block: &Block, oldest_log: u64, spread: Spread) -> Optio
     range.filter(|_| block.live_bytes > inline_bytes_max)
 }
 
-impl Classic {
-    /// How fast it takes and gives; a queue with consumers lags when half of its memory is used, or the disk.
-    pub fn flow(&self) -> Flow {
-        let is_behind = self.memory_bytes > self.memory_bytes_max() / 2 || self.blocks_on_disk() > 0;
-        Flow {
-            published: self.tally.now().published,
-            delivered: self.tally.now().deliveries.handed_out(),
-            ready: self.ready,
-            is_lagging: is_behind && self.consumers.count() > 0,
-        }
-    }
-
+impl Store {
     /// Other queues need memory, too: from now on this one keeps no more than these bytes of messages in it, however much it was
-    /// configured with. Followed with the next [`Classic::relieve`].
+    /// configured with. Followed with the next [`Store::relieve`].
     #[inline]
     pub fn share_memory(&mut self, bytes_max: usize) {
         self.share_bytes = bytes_max;
@@ -143,7 +144,7 @@ impl Classic {
 
     /// Bytes of messages that it may keep in memory.
     pub(crate) fn memory_bytes_max(&self) -> usize {
-        self.config.memory_bytes_max.min(self.share_bytes)
+        self.configured_bytes.min(self.share_bytes)
     }
 
     /// Bytes after which a block of a long backlog is closed: large ones only where the share has room for several.
@@ -153,15 +154,14 @@ impl Classic {
 
     /// Moves message data out of memory while there is more than the bound: closed blocks behind the head go to disk,
     /// newest first, because the oldest are needed first.
-    pub fn relieve(&mut self, fx: &mut impl Effects) {
-        let bytes_max = self.memory_bytes_max();
-        if self.memory_bytes <= bytes_max {
+    pub(crate) fn relieve(&mut self, demand: Demand, fx: &mut impl Effects) {
+        let mut excess = self.memory_bytes.saturating_sub(self.memory_bytes_max());
+        if excess == 0 {
             return;
         }
-        let mut excess = self.memory_bytes - bytes_max;
         let lowest = self.lowest_needed();
         for at in 0..self.levels.len() {
-            let needed = self.needed(at, lowest);
+            let needed = self.needed(at, lowest, demand);
             self.levels[at].close_full();
             let movable: SmallVec<[u64; 16]> = self.levels[at].movable().collect();
             for first in movable {
@@ -172,7 +172,7 @@ impl Classic {
             }
         }
         if excess > 0 && (self.levels.len() > 1 || self.is_tight()) {
-            self.move_open_blocks(excess, lowest, fx);
+            self.move_open_blocks(excess, lowest, demand, fx);
         }
     }
 
@@ -183,7 +183,7 @@ impl Classic {
 
     /// The newest blocks of levels go before they are full, too, the largest first: of many levels each has one. Small ones only if they
     /// need not be written: an entry in the index for a few messages is dear.
-    fn move_open_blocks(&mut self, mut excess: usize, lowest: usize, fx: &mut impl Effects) {
+    fn move_open_blocks(&mut self, mut excess: usize, lowest: usize, demand: Demand, fx: &mut impl Effects) {
         let oldest_log = self.oldest_log;
         let open = self.levels.iter().enumerate().filter_map(|(at, level)| {
             let newest = level.newest().filter(|block| block.live > 0 && block.is_resident())?;
@@ -198,7 +198,7 @@ impl Classic {
             if excess == 0 {
                 return;
             }
-            let needed = self.needed(at, lowest);
+            let needed = self.needed(at, lowest, demand);
             self.levels[at].close_newest();
             excess = excess.saturating_sub(self.move_out(at, first, &needed, fx));
         }
@@ -216,17 +216,15 @@ impl Classic {
     }
 
     /// What stays in memory of a level.
-    pub(crate) fn needed(&self, at: usize, lowest: usize) -> Needed {
+    pub(crate) fn needed(&self, at: usize, lowest: usize, demand: Demand) -> Needed {
         let head = self.levels[at].head().filter(|_| at >= lowest);
         let soon = head.map_or(u64::MAX..u64::MAX, |head| head..self.read_ahead_end(at, head));
-        let waits = self.gets.is_empty() && self.consumers.next().is_none() && !self.is_too_long();
-        let reject = self.rejects.front().map(|(first, _)| first);
-        let bytes_max = match waits {
-            false => usize::MAX,
-            true if self.is_tight() => 0,
-            true => LARGE_BYTES_MIN.min(self.share_bytes.max(BACKLOG_BLOCK_BYTES)),
+        let bytes_max = match demand.is_awaited {
+            true => usize::MAX,
+            false if self.is_tight() => 0,
+            false => LARGE_BYTES_MIN.min(self.share_bytes.max(BACKLOG_BLOCK_BYTES)),
         };
-        let dying = reject.filter(|first| usize::from(first.level()) == at).map(|first| first.number());
+        let dying = demand.dying.filter(|first| usize::from(first.level()) == at).map(|first| first.number());
         Needed { soon, bytes_max, dying }
     }
 
@@ -259,7 +257,7 @@ impl Classic {
         let Some(written) = written else { return 0 };
         block.writing = true;
         self.writes += 1;
-        self.tally.totals().disk_writes += u64::from(block.live);
+        self.disk_writes += u64::from(block.live);
         fx.write_block(token(at, block), written);
         bytes
     }
@@ -281,8 +279,50 @@ impl Classic {
         fx.read_block(token(at, block), own, block.absent_bodies());
     }
 
+    /// Asks for the block of a level's head when it is on disk.
+    pub(crate) fn fetch_head(&mut self, level: usize, fx: &mut impl Effects) {
+        if let Some(number) = self.levels[level].head() {
+            self.request_block(MessageSeq::new(level as u8, number), fx);
+        }
+    }
+
+    /// Number after the blocks that are kept in memory for who is served next from a head: a few, and of large messages, or with a
+    /// small share, the head's own.
+    pub(crate) fn read_ahead_end(&self, level: usize, head: u64) -> u64 {
+        self.levels[level].read_ahead_end(head, READ_AHEAD_BLOCKS_MAX, self.read_ahead_bytes_max())
+    }
+
+    /// Bytes of blocks that are kept in memory for who is served next, but for the last one of them.
+    pub(crate) fn read_ahead_bytes_max(&self) -> usize {
+        (self.share_bytes / 2).min(READ_AHEAD_BLOCKS_MAX * BACKLOG_BLOCK_BYTES)
+    }
+
+    /// Asks for the next blocks on disk before the head reaches them.
+    pub(crate) fn prefetch_blocks(&mut self, level: usize, fx: &mut impl Effects) {
+        if self.blocks_on_disk() == 0 && !self.misses_bodies {
+            return;
+        }
+        let Some(head) = self.levels[level].head() else { return };
+        let end = self.read_ahead_end(level, head);
+        let firsts: SmallVec<[u64; READ_AHEAD_BLOCKS_MAX]> = self.levels[level]
+            .blocks_from(head)
+            .take_while(|block| block.first < end)
+            .filter(|b| !b.is_resident())
+            .map(|b| b.first)
+            .collect();
+        for first in firsts {
+            self.request_block(MessageSeq::new(level as u8, first), fx);
+        }
+    }
+
     /// A block is written to `place`, or could not be (it then stays where it is).
-    pub fn block_written(&mut self, token: BlockToken, place: Option<BlockPlace>, fx: &mut impl Effects) {
+    pub(crate) fn block_written(
+        &mut self,
+        token: BlockToken,
+        place: Option<BlockPlace>,
+        demand: Demand,
+        fx: &mut impl Effects,
+    ) {
         let seq = MessageSeq(token.0);
         self.writes -= 1;
         self.write_failed = place.is_none();
@@ -291,7 +331,7 @@ impl Classic {
         if usize::from(seq.level()) >= self.levels.len() {
             return;
         }
-        let needed = self.needed(usize::from(seq.level()), self.lowest_needed());
+        let needed = self.needed(usize::from(seq.level()), self.lowest_needed(), demand);
         let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return };
         let mut freed = Freed::default();
         let mut change = None;
@@ -330,12 +370,11 @@ impl Classic {
     /// A block came back from disk, with bytes of its own if they were asked for and those of its shared bodies. False when they
     /// are not what was written: the queue cannot go on.
     #[must_use]
-    pub fn block_read(
+    pub(crate) fn block_read(
         &mut self,
         token: BlockToken,
         bytes: Option<Vec<u8>>,
         bodies: &[HeldBody],
-        now_ms: u64,
         fx: &mut impl Effects,
     ) -> bool {
         let seq = MessageSeq(token.0);
@@ -344,7 +383,7 @@ impl Classic {
         block.reading = false;
         let (mut freed, mut corrected) = (Freed::default(), None);
         if block.live > 0 && !block.is_resident() {
-            self.tally.totals().disk_reads += u64::from(block.live);
+            self.disk_reads += u64::from(block.live);
             let (place, before) = (block.place(), (block.memory_bytes(), block.live_bytes));
             if !level.fill(seq.number(), bytes, bodies) {
                 return false;
@@ -359,14 +398,6 @@ impl Classic {
             self.correct_live_bytes(place, before, now);
         }
         self.release_to(&freed, fx);
-        self.retry_rejects(now_ms, fx);
-        self.trim(0, now_ms, fx);
-        self.expire(now_ms, fx);
-        self.serve(now_ms, fx);
-        self.learn_read(seq);
-        self.release_due(now_ms, fx);
-        self.read_unread(fx);
-        self.relieve(fx);
         true
     }
 
@@ -419,12 +450,12 @@ impl Classic {
         });
     }
 
-    /// Makes everything before `position` in the log superfluous for this queue, but for what [`Classic::log_ranges`] says, and of
+    /// Makes everything before `position` in the log superfluous for this queue, but for what [`Store::log_ranges`] says, and of
     /// that what lies in the parts to `vacate`; answered by [`Effects::checkpointed`], at once when nothing of it is needed.
-    pub fn checkpoint(&mut self, position: u64, vacate: &[Range<u64>], fx: &mut impl Effects) {
+    pub(crate) fn checkpoint(&mut self, position: u64, vacate: &[Range<u64>], fx: &mut impl Effects) {
         let is_behind = (1..=position).contains(&self.oldest_log);
         let is_in_the_way = !vacate.is_empty() && self.log_ranges().any(|range| range.touches(vacate));
-        if !(is_behind || is_in_the_way) || !self.config.durable {
+        if !(is_behind || is_in_the_way) || !self.is_durable {
             fx.checkpointed();
             return;
         }
@@ -444,7 +475,7 @@ impl Classic {
             for block in self.levels[at].blocks_mut() {
                 let is_sparse = |place: BlockPlace| sparse.contains(&place.segment);
                 let moves = matches!(block.place(), Some(Place::Segment(place)) if is_sparse(place));
-                if block.live == 0 || !(moves || (self.config.durable && block.persistent > 0)) {
+                if block.live == 0 || !(moves || (self.is_durable && block.persistent > 0)) {
                     continue;
                 }
                 match block.place() {
@@ -485,7 +516,7 @@ impl Classic {
                 block.writing = true;
                 self.writes += 1;
                 missing += 1;
-                self.tally.totals().disk_writes += u64::from(block.live);
+                self.disk_writes += u64::from(block.live);
             }
         }
         left_in_log.into_iter().for_each(|(place, live_bytes)| self.occupy(place, live_bytes));
@@ -513,7 +544,7 @@ impl Classic {
 
     /// What a checkpoint would write now, about. Looks at every block.
     pub fn checkpoint_bytes(&self, spread: Spread) -> CheckpointBytes {
-        if self.oldest_log == 0 || !self.config.durable {
+        if self.oldest_log == 0 || !self.is_durable {
             return CheckpointBytes::default();
         }
         let mut bytes = CheckpointBytes::default();
@@ -540,37 +571,34 @@ impl Classic {
     }
 
     /// Written blocks could not be made durable: the checkpoint ends without a state record, the log stays as it is.
-    pub fn blocks_not_synced(&mut self, fx: &mut impl Effects) {
+    pub(crate) fn blocks_not_synced(&mut self, fx: &mut impl Effects) {
         if self.checkpoint != Checkpoint::Syncing {
             return;
         }
-        self.checkpoint = Checkpoint::Idle;
         let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
         blocks.for_each(|block| block.synced = false);
-        fx.checkpointed();
+        self.give_checkpoint_up(fx);
     }
 
     /// Written blocks are durable: the state record may refer to them.
-    pub fn blocks_synced(&mut self, now_ms: u64, fx: &mut impl Effects) {
+    pub(crate) fn blocks_synced(&mut self, now_ms: u64, fx: &mut impl Effects) {
         if self.checkpoint != Checkpoint::Syncing {
             return;
         }
         if self.dying > 0 {
             self.checkpoint = Checkpoint::Letters(now_ms.saturating_add(LETTERS_WAIT_MAX_MS));
-            self.look_at_letters(now_ms, fx);
         } else {
             self.write_checkpoint(fx);
         }
     }
 
-    /// Letters for a queue that is out of service may not be logged before the next restart. What waits behind the dead must not wait
-    /// as long: the checkpoint ends without a state record, the log stays as it is.
-    pub(crate) fn look_at_letters(&mut self, now_ms: u64, fx: &mut impl Effects) {
-        let Checkpoint::Letters(until_ms) = self.checkpoint else { return };
-        if now_ms < until_ms {
-            self.want_wake(until_ms, fx);
-            return;
-        }
+    /// Until when a checkpoint under way waits for letters; `None` when it does not. No state record is written after that.
+    pub(crate) fn awaits_letters_until_ms(&self) -> Option<u64> {
+        if let Checkpoint::Letters(until_ms) = self.checkpoint { Some(until_ms) } else { None }
+    }
+
+    /// A checkpoint ends without a state record: the log stays as it is.
+    pub(crate) fn give_checkpoint_up(&mut self, fx: &mut impl Effects) {
         self.checkpoint = Checkpoint::Idle;
         fx.checkpointed();
     }
@@ -581,7 +609,7 @@ impl Classic {
         self.checkpoint = Checkpoint::Idle;
         self.settle_log(fx);
         self.moved.clear();
-        if self.persistent == 0 || !self.config.durable {
+        if self.persistent == 0 || !self.is_durable {
             self.oldest_log = 0;
         } else {
             let levels = &self.levels;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{DiskJob, Place, Referee, id_of};
-use crate::classic::Gone;
+use crate::Gone;
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::store::Holes;
 use crate::{

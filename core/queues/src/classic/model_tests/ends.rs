@@ -78,8 +78,9 @@ impl History {
         // Who dies lets nothing go.
         self.queue = Classic::new(config.clone(), now_ms);
         self.referee.keeper.0.lock().expect("nobody panics with it").clear();
-        self.queue = recovering.finish(config, now_ms, &mut |name| self.referee.find_body(name, log_end));
-        self.queue.share_memory(self.share_bytes);
+        self.queue =
+            Classic::recovered(recovering, config, now_ms, &mut |name| self.referee.find_body(name, log_end));
+        self.queue.store.share_memory(self.share_bytes);
         assert!(self.queue.oldest_log_position() <= log_end);
         let mut all = std::mem::take(&mut self.referee.all);
         all.retain(|kept| self.referee.is_logged(kept.id, log_end));
@@ -111,8 +112,12 @@ impl History {
         assert_eq!(stats.unacked_bytes, unacked().map(|kept| kept.bytes).sum::<u64>(), "unacked bytes");
         let persistent = unacked().chain(referee.ready()).filter(|kept| kept.persistent).count();
         assert_eq!(stats.persistent, persistent as u64, "persistent");
-        let (segments, log, on_disk) = self.queue.counted_on_disk();
-        assert_eq!((self.queue.in_segments, self.queue.in_log), (segments, log), "blocks on disk");
+        let (segments, log, on_disk) = self.queue.store.counted_on_disk();
+        assert_eq!(
+            (self.queue.store.in_segments, self.queue.store.in_log),
+            (segments, log),
+            "blocks on disk"
+        );
         assert!(on_disk, "no block has more that lives than it has bytes");
         for consumer in &stats.consumers {
             let taker = &referee.takers[&consumer.spec.id.token];

@@ -23,16 +23,16 @@ fn sparse(config: &QueueConfig, persistent: bool) -> Bench {
 #[test]
 fn what_is_needed_of_a_sparse_segment_moves_and_the_segment_goes_after_the_state_record() {
     let mut bench = sparse(&durable(), true);
-    assert!(bench.queue.take_may_be_sparse() && !bench.queue.take_may_be_sparse());
-    let room = bench.queue.segment_room(0);
+    assert!(bench.queue.store.take_may_be_sparse() && !bench.queue.store.take_may_be_sparse());
+    let room = bench.queue.store.segment_room(0);
     assert!(room.free_bytes > room.needed_bytes, "{room:?}");
     bench.queue.compact(&mut bench.world);
     bench.run_disk();
     assert_eq!((bench.world.syncs, bench.world.checkpoints), (1, 0));
     assert!(bench.world.deleted.is_empty(), "the log still refers to it");
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!((bench.world.checkpoints, &bench.world.deleted[..]), (1, &[1][..]));
-    assert_eq!(bench.queue.segment_room(0).free_bytes, 0);
+    assert_eq!(bench.queue.store.segment_room(0).free_bytes, 0);
     assert_eq!(bench.restarted().counts().ready, 14);
     bench.queue.compact(&mut bench.world);
     assert_eq!((bench.world.checkpoints, bench.world.rewrites.len()), (2, 0), "nothing is left to be done");
@@ -66,7 +66,7 @@ fn live_ratio(queue: &Classic) -> f64 {
 fn compact(bench: &mut Bench) {
     bench.queue.compact(&mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
 }
 
 /// Every message that stays comes again, in order, after a restart.
@@ -85,13 +85,13 @@ fn assert_stays(bench: &mut Bench, stays: u64) {
 #[test]
 fn what_is_settled_amid_blocks_goes_when_every_block_is_needed() {
     let mut bench = hollow(60, false);
-    assert!(bench.queue.take_may_be_sparse());
-    let before = bench.queue.segment_room(0);
+    assert!(bench.queue.store.take_may_be_sparse());
+    let before = bench.queue.store.segment_room(0);
     assert!(before.free_bytes > 2_500_000 && before.needed_bytes < 70_000, "{before:?}");
     assert!((0.01..0.03).contains(&live_ratio(&bench.queue)), "{}", live_ratio(&bench.queue));
     compact(&mut bench);
     assert_eq!(bench.world.deleted, [1]);
-    let after = bench.queue.segment_room(0);
+    let after = bench.queue.store.segment_room(0);
     assert_eq!(after.free_bytes, 0);
     assert!(after.needed_bytes <= before.needed_bytes && live_ratio(&bench.queue) > 0.9, "{after:?}");
     bench.world.checkpoints = 0;
@@ -109,14 +109,14 @@ fn what_is_settled_amid_blocks_goes_when_every_block_is_needed() {
 fn a_block_of_which_one_message_of_three_stays_is_compacted_once_more_when_another_goes() {
     let mut bench = hollow(3, false);
     compact(&mut bench);
-    let first = bench.queue.segment_room(0);
+    let first = bench.queue.store.segment_room(0);
     assert_eq!((first.free_bytes, &bench.world.deleted[..]), (0, &[1][..]));
     bench.segment = 3;
     for number in (0..3000).step_by(3).filter(|number| number % 12 != 0) {
         bench.settle(SettleHow::Ack, MessageSeq(number), 1);
     }
     compact(&mut bench);
-    let second = bench.queue.segment_room(0);
+    let second = bench.queue.store.segment_room(0);
     assert!(second.free_bytes == 0 && second.needed_bytes * 3 < first.needed_bytes, "{second:?}");
     assert_eq!(bench.world.deleted, [1, 2]);
     assert_stays(&mut bench, 12);
@@ -127,7 +127,7 @@ fn what_lives_of_a_restarted_queue_is_known_without_reading() {
     let mut bench = hollow(60, false);
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     let before = bench.queue.stats(0);
     let mut restarted = bench.restarted();
     assert_eq!(restarted.stats(0).live_disk_bytes, before.live_disk_bytes);
@@ -144,7 +144,7 @@ fn small_messages_with_little_between_them_are_not_compacted_for_ever() {
         bench.publish(&[const { [1, 2, 3] }; 40].each_ref().map(|body| message(body)));
         bench.run_disk();
     }
-    bench.queue.share_memory(1000);
+    bench.queue.store.share_memory(1000);
     bench.queue.relieve(&mut bench.world);
     bench.run_disk();
     bench.consume(consumer(1, 0));
@@ -156,7 +156,7 @@ fn small_messages_with_little_between_them_are_not_compacted_for_ever() {
     compact(&mut bench);
     bench.segment = 3;
     compact(&mut bench);
-    assert_eq!((bench.queue.segment_room(0).free_bytes, &bench.world.deleted[..]), (0, &[1][..]));
+    assert_eq!((bench.queue.store.segment_room(0).free_bytes, &bench.world.deleted[..]), (0, &[1][..]));
     assert!(live_ratio(&bench.queue) > 0.5, "{}", live_ratio(&bench.queue));
 }
 
@@ -166,13 +166,13 @@ fn blocks_that_leave_the_log_take_with_them_only_what_lives() {
     let stats = bench.queue.stats(0);
     assert!(bench.disk.is_empty() && stats.segment_bytes > 2_500_000, "{}", stats.segment_bytes);
     assert!((0.01..0.03).contains(&live_ratio(&bench.queue)), "{}", live_ratio(&bench.queue));
-    let kept_bytes: u64 = bench.queue.log_uses().map(|(_, kept_bytes)| kept_bytes).sum();
+    let kept_bytes: u64 = bench.queue.store.log_uses().map(|(_, kept_bytes)| kept_bytes).sum();
     assert!(kept_bytes < 70_000, "{kept_bytes}");
     let end = bench.world.log_end;
     bench.queue.checkpoint(u64::MAX, std::slice::from_ref(&(0..end)), &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
-    assert_eq!(bench.queue.log_ranges().count(), 0);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
+    assert_eq!(bench.queue.store.log_ranges().count(), 0);
     let written: usize = bench.disk.values().map(|block| block.len()).sum();
     assert!(written < 70_000 && live_ratio(&bench.queue) > 0.9, "{written}");
     assert_stays(&mut bench, 60);
@@ -208,7 +208,7 @@ fn what_lives_of_messages_that_are_alike_leaves_their_segments_in_less_than_a_fi
     let mut bench = alike_and_hollow(false);
     let before = bench.queue.stats(0).segment_bytes;
     assert!(before < 40_000 * 18, "{before}");
-    let room = bench.queue.segment_room(0);
+    let room = bench.queue.store.segment_room(0);
     assert!(room.needed_bytes * 5 < before && room.free_bytes * 5 > before * 4, "{room:?}");
     compact(&mut bench);
     let after = bench.queue.stats(0).segment_bytes;
@@ -225,13 +225,13 @@ fn what_lives_of_messages_that_are_alike_leaves_the_log_in_less_than_a_fifth() {
     let mut bench = alike_and_hollow(true);
     let in_log = bench.queue.stats(0).segment_bytes;
     assert!(in_log < 40_000 * 18, "{in_log}");
-    let kept_bytes: u64 = bench.queue.log_uses().map(|(_, kept_bytes)| kept_bytes).sum();
+    let kept_bytes: u64 = bench.queue.store.log_uses().map(|(_, kept_bytes)| kept_bytes).sum();
     assert!(kept_bytes * 5 < in_log, "{kept_bytes} of {in_log}");
     let end = bench.world.log_end;
     bench.queue.checkpoint(u64::MAX, std::slice::from_ref(&(0..end)), &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
-    assert_eq!(bench.queue.log_ranges().count(), 0);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
+    assert_eq!(bench.queue.store.log_ranges().count(), 0);
     let written: u64 = bench.disk.values().map(|block| block.len() as u64).sum();
     assert!(written <= kept_bytes, "{written} of {kept_bytes}");
 }
@@ -251,7 +251,7 @@ fn of_a_log_that_queues_share_each_has_its_own_records_live() {
         let last = bench.world.ranges.last().expect("it has logged").end;
         own as f64 / last as f64
     };
-    assert!(bench.queue.log_ranges().count() > 5);
+    assert!(bench.queue.store.log_ranges().count() > 5);
     let (live, own) = (live_ratio(&bench.queue), own_part(&bench));
     // A record that ends a block and begins the next belongs to both.
     assert!((own..own * 1.1).contains(&live), "{live} of {own}");
@@ -275,10 +275,10 @@ fn transient_messages_move_too_and_a_queue_that_is_not_durable_logs_nothing() {
         let mut bench = sparse(&config, false);
         bench.queue.compact(&mut bench.world);
         bench.run_disk();
-        bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+        assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
         let given_up = (bench.world.checkpoints, &bench.world.deleted[..]);
         assert_eq!(given_up, (1, &[1][..]), "durable: {is_durable}");
-        assert_eq!((bench.queue.unacked(), bench.world.log.len()), (14, 0));
+        assert_eq!((bench.queue.store.unacked, bench.world.log.len()), (14, 0));
     }
 }
 
@@ -287,11 +287,11 @@ fn a_sync_that_fails_keeps_the_old_segments_until_a_later_state_record() {
     let mut bench = sparse(&durable(), true);
     bench.queue.compact(&mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_not_synced(&mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(false), bench.now_ms, &mut bench.world));
     assert_eq!((bench.world.checkpoints, bench.world.deleted.len()), (1, 0));
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!(bench.world.deleted, [1]);
 }
 
@@ -301,14 +301,14 @@ fn after_a_restart_what_is_free_in_a_segment_is_known_from_its_length() {
     bench.segment = 1;
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
-    let before = bench.queue.segment_room(0);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
+    let before = bench.queue.store.segment_room(0);
     let all_bytes = bench.disk.values().map(|block| block.len() as u64).sum();
     let mut restarted = bench.restarted_with(|recovering| recovering.note_segment_bytes(1, all_bytes));
-    assert!(!restarted.take_may_be_sparse(), "a start alone writes nothing");
-    assert_eq!(restarted.segment_room(0), before);
+    assert!(!restarted.store.take_may_be_sparse(), "a start alone writes nothing");
+    assert_eq!(restarted.store.segment_room(0), before);
     restarted = bench.restarted_with(|recovering| recovering.note_segment_bytes(1, before.needed_bytes));
-    assert_eq!(restarted.segment_room(0).free_bytes, 0, "all that is left in it is needed");
+    assert_eq!(restarted.store.segment_room(0).free_bytes, 0, "all that is left in it is needed");
 }
 
 #[test]
@@ -334,9 +334,9 @@ fn the_sparsest_segments_move_first_and_not_all_at_once() {
     for _ in 0..3 {
         bench.queue.compact(&mut bench.world);
         bench.run_disk();
-        bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+        assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
         gone.push(std::mem::take(&mut bench.world.deleted));
-        assert_eq!(bench.queue.unacked(), 5);
+        assert_eq!(bench.queue.store.unacked, 5);
     }
     assert_eq!(gone, [vec![1, 2], vec![3], vec![]]);
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Bench, consumer, durable, message};
 use crate::logged::{FirstToGo, LogRange, Spread};
 use crate::record::RecordKind;
-use crate::{IncomingMessage, MessageSeq, MessageView, QueueConfig, SettleHow};
+use crate::{DiskAnswer, IncomingMessage, Machine, MessageSeq, MessageView, QueueConfig, SettleHow};
 
 /// A backlog of 100 messages of 10 KB, published one by one, with room for little in memory. The log has nothing else.
 fn backlog() -> Bench {
@@ -21,7 +21,7 @@ fn backlog() -> Bench {
 fn checkpoint(bench: &mut Bench, vacate: &[std::ops::Range<u64>]) {
     bench.queue.checkpoint(u64::MAX, vacate, &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!(std::mem::take(&mut bench.world.checkpoints), 1);
 }
 
@@ -43,7 +43,7 @@ fn a_backlog_that_lies_together_in_the_log_is_written_nowhere_else() {
     assert!(stats.resident_bytes < 500_000, "{} in memory", stats.resident_bytes);
     assert_whole(&mut bench);
     bench.settle(SettleHow::Ack, MessageSeq(0), 100);
-    assert_eq!((bench.queue.stats(0).disk_bytes, bench.queue.log_ranges().count()), (0, 0));
+    assert_eq!((bench.queue.stats(0).disk_bytes, bench.queue.store.log_ranges().count()), (0, 0));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn what_the_log_holds_of_a_backlog_is_counted_once_though_blocks_and_levels_shar
             bench.publish(&batch);
             bench.run_disk();
         }
-        let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+        let ranges: Vec<LogRange> = bench.queue.store.log_ranges().collect();
         let is_needed =
             |record: &Range<u64>| ranges.iter().any(|range| range.touches(std::slice::from_ref(record)));
         let records = bench.world.ranges.iter().filter(|record| is_needed(record));
@@ -82,7 +82,7 @@ fn a_backlog_that_others_interrupt_goes_to_segments() {
         bench.run_disk();
     }
     assert!(bench.disk.len() > 8);
-    assert_eq!(bench.queue.log_ranges().count(), 0);
+    assert_eq!(bench.queue.store.log_ranges().count(), 0);
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn what_goes_first_is_known_wherever_the_first_message_is() {
         bench.settle(SettleHow::Ack, MessageSeq(0), 50);
         bench.settle(SettleHow::Requeue, MessageSeq(50), 50);
     }
-    let first_range = in_log.queue.log_ranges().next().expect("most of it is there");
+    let first_range = in_log.queue.store.log_ranges().next().expect("most of it is there");
     assert_eq!(in_log.queue.first_to_go(), Some(FirstToGo::Log { position: first_range.position }));
-    let needed_bytes = in_segments.queue.segment_room(0).needed_bytes;
+    let needed_bytes = in_segments.queue.store.segment_room(0).needed_bytes;
     let Some(FirstToGo::Segment { needed_bytes: first_bytes }) = in_segments.queue.first_to_go() else {
         panic!("{:?}", in_segments.queue.first_to_go())
     };
@@ -159,7 +159,7 @@ fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
         bench.consume(consumer(1, 0));
         for settled in [0, 5, 40] {
             bench.settle(SettleHow::Ack, MessageSeq(0), settled);
-            let expected = bench.queue.checkpoint_bytes(spread).total();
+            let expected = bench.queue.store.checkpoint_bytes(spread).total();
             bench.disk.clear();
             checkpoint(&mut bench, &[]);
             let (_, state) = bench.world.log.last().expect("a state record");
@@ -174,10 +174,10 @@ fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
 #[test]
 fn what_the_next_state_record_has_is_known_about_without_looking_at_blocks() {
     let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
-    assert_eq!(bench.queue.state_bytes(), 0);
+    assert_eq!(bench.queue.store.state_bytes(), 0);
     let publish = |bench: &mut Bench, messages: usize| {
         (0..messages).for_each(|_| drop(bench.publish(&[message(&[1; 300])])));
-        bench.queue.state_bytes()
+        bench.queue.store.state_bytes()
     };
     let stated = |bench: &mut Bench| {
         checkpoint(bench, &[]);
@@ -192,7 +192,7 @@ fn what_the_next_state_record_has_is_known_about_without_looking_at_blocks() {
     assert_near(expected, stated(&mut bench));
     bench.consume(consumer(1, 0));
     bench.settle(SettleHow::Ack, MessageSeq(0), 15);
-    let expected = bench.queue.state_bytes();
+    let expected = bench.queue.store.state_bytes();
     assert_near(expected, stated(&mut bench));
     assert_eq!(publish(&mut bench, 2_000), 16 * 1024, "more than that goes elsewhere");
 }
@@ -212,12 +212,12 @@ fn where_there_is_hardly_room_blocks_stay_in_the_log_however_far_they_are_spread
     let mut bench = spread_backlog();
     let (kind, state) = bench.world.log.last().expect("a state record");
     assert!(*kind == RecordKind::State && state.len() < 2_000, "{} bytes", state.len());
-    let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let ranges: Vec<LogRange> = bench.queue.store.log_ranges().collect();
     assert!(ranges.iter().all(|range| range.bytes > 1 << 20), "{ranges:?}");
     let stats = bench.queue.stats(0);
     assert!((900_000..1_010_000).contains(&stats.disk_bytes), "{} are its own", stats.disk_bytes);
     bench.queue = bench.restarted();
-    assert_eq!(bench.queue.log_ranges().collect::<Vec<_>>(), ranges);
+    assert_eq!(bench.queue.store.log_ranges().collect::<Vec<_>>(), ranges);
     let disk_bytes = bench.queue.stats(0).disk_bytes;
     assert!((900_000..1_010_000).contains(&disk_bytes), "{disk_bytes} are its own");
     assert_whole(&mut bench);
@@ -235,7 +235,7 @@ fn of_blocks_that_are_spread_in_the_log_counts_what_is_their_own_there() {
     (0..60).for_each(|_| drop(bench.publish(&batch)));
     checkpoint(&mut bench, &[]);
     assert!(bench.disk.is_empty());
-    let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let ranges: Vec<LogRange> = bench.queue.store.log_ranges().collect();
     let is_own = |record: &&Range<u64>| ranges.iter().any(|it| it.touches(std::slice::from_ref(*record)));
     let own_bytes: u64 =
         bench.world.ranges.iter().filter(is_own).map(|record| record.end - record.start).sum();
@@ -290,20 +290,20 @@ fn where_there_is_hardly_room_what_a_state_record_has_is_not_written_anew_for_wh
 #[test]
 fn a_block_that_is_spread_in_the_log_is_written_from_memory_when_it_has_to_leave_either() {
     let mut bench = spread_backlog();
-    bench.queue.share_memory(128 << 10);
+    bench.queue.store.share_memory(128 << 10);
     bench.queue.relieve(&mut bench.world);
     bench.run_disk();
     assert!(bench.queue.resident_bytes() < 400_000 && bench.disk.len() > 8, "to read it there would be dear");
     assert_whole(&mut bench);
 
     let mut bench = spread_backlog();
-    let all: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let all: Vec<LogRange> = bench.queue.store.log_ranges().collect();
     let part = all[1].position..all[1].end();
     bench.queue.checkpoint(0, std::slice::from_ref(&part), &mut bench.world);
     assert!(bench.world.moves.is_empty() && bench.world.reads.is_empty() && !bench.world.writes.is_empty());
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
-    assert!(!bench.queue.log_ranges().any(|range| range.touches(std::slice::from_ref(&part))));
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
+    assert!(!bench.queue.store.log_ranges().any(|range| range.touches(std::slice::from_ref(&part))));
     bench.queue = bench.restarted();
     assert_whole(&mut bench);
 }
@@ -321,7 +321,7 @@ fn what_comes_during_a_checkpoint_takes_little_more_in_the_state_record_than_in_
     bench.publish(&batch);
     let records = bench.world.log.iter().map(|(_, record)| record.len());
     let logged_bytes: usize = records.sum();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     let (kind, state) = bench.world.log.last().expect("a record");
     assert_eq!(*kind, RecordKind::State);
     assert!(state.len() < logged_bytes + logged_bytes / 8, "{} bytes of {logged_bytes}", state.len());
@@ -338,10 +338,10 @@ fn a_state_record_refers_to_the_log_and_a_restart_finds_the_messages_there() {
     assert!(bench.disk.is_empty());
     let (kind, state) = bench.world.log.last().expect("a state record");
     assert!(*kind == RecordKind::State && state.len() < 20_000, "{} bytes", state.len());
-    let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let ranges: Vec<LogRange> = bench.queue.store.log_ranges().collect();
     bench.queue = bench.restarted();
-    assert_eq!(bench.queue.log_ranges().collect::<Vec<_>>(), ranges);
-    assert_eq!(bench.queue.stated_end(), ranges.iter().map(|range| range.end()).max().unwrap_or(0));
+    assert_eq!(bench.queue.store.log_ranges().collect::<Vec<_>>(), ranges);
+    assert_eq!(bench.queue.store.stated_end(), ranges.iter().map(|range| range.end()).max().unwrap_or(0));
     assert_whole(&mut bench);
 }
 
@@ -349,15 +349,16 @@ fn a_state_record_refers_to_the_log_and_a_restart_finds_the_messages_there() {
 fn what_is_to_leave_the_log_is_needed_there_until_a_state_record_says_where_it_is() {
     let mut bench = backlog();
     checkpoint(&mut bench, &[]);
-    let all: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let all: Vec<LogRange> = bench.queue.store.log_ranges().collect();
     let part = all[1].position..all[2].end();
     bench.queue.checkpoint(0, std::slice::from_ref(&part), &mut bench.world);
-    let in_part =
-        |bench: &Bench| bench.queue.log_ranges().any(|range| range.touches(std::slice::from_ref(&part)));
+    let in_part = |bench: &Bench| {
+        bench.queue.store.log_ranges().any(|range| range.touches(std::slice::from_ref(&part)))
+    };
     bench.run_disk();
     assert!(bench.disk.len() >= 2 && in_part(&bench), "a crash would bring them back there");
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
-    assert!(!in_part(&bench) && bench.queue.log_ranges().next().is_some());
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
+    assert!(!in_part(&bench) && bench.queue.store.log_ranges().next().is_some());
     bench.queue = bench.restarted();
     assert!(!in_part(&bench));
     assert_whole(&mut bench);
@@ -374,8 +375,8 @@ fn a_block_whose_messages_came_before_the_latest_state_record_does_not_stay_in_t
         bench.run_disk();
     }
     let state_end = bench.world.ranges[1].end;
-    assert!(bench.queue.log_ranges().next().is_some());
-    assert!(bench.queue.log_ranges().all(|range| range.position >= state_end));
+    assert!(bench.queue.store.log_ranges().next().is_some());
+    assert!(bench.queue.store.log_ranges().all(|range| range.position >= state_end));
     assert_whole(&mut bench);
 }
 
@@ -391,10 +392,10 @@ fn the_log_is_needed_while_a_message_in_it_is_dying() {
     bench.run_disk();
     bench.settle(SettleHow::Reject, MessageSeq(0), 100);
     bench.run_disk();
-    assert!(bench.queue.log_ranges().next().is_some());
+    assert!(bench.queue.store.log_ranges().next().is_some());
     let removals = std::mem::take(&mut bench.world.removals);
     bench.queue.letters_taken(&removals, 0, &mut bench.world);
-    assert_eq!(bench.queue.log_ranges().count(), 0);
+    assert_eq!(bench.queue.store.log_ranges().count(), 0);
 }
 
 #[test]
@@ -408,7 +409,7 @@ fn large_batches_are_logged_in_records_that_no_two_blocks_share() {
     }
     bench.run_disk();
     assert!(bench.disk.is_empty(), "nothing is written a second time");
-    let ranges: Vec<LogRange> = bench.queue.log_ranges().collect();
+    let ranges: Vec<LogRange> = bench.queue.store.log_ranges().collect();
     let bytes: u64 = ranges.iter().map(|range| u64::from(range.bytes)).sum();
     assert!(bytes < 2000 * 1200, "{bytes} bytes are read for 2,000,000: {ranges:?}");
     bench.queue = bench.restarted();

@@ -12,7 +12,7 @@ fn waiting() -> Bench {
     assert_eq!((bench.world.dead.len(), bench.world.removals.len()), (1, 1));
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!(bench.world.checkpoints, 0);
     bench.now_ms = 21;
     bench.world.wakes.clear();
@@ -30,7 +30,7 @@ fn on_a_disk_that_is_nearly_full_a_message_dies_behind_one_that_has_left_its_blo
     bench.settle(SettleHow::Ack, MessageSeq(1), 4);
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert!(state_records(&bench) == 1 && bench.disk[&0].len() < 30_000, "two of them are written");
     bench.queue = bench.restarted();
     bench.queue.let_letters_have(1 << 20);
@@ -69,7 +69,7 @@ fn the_checkpoint_after_one_that_was_given_up_succeeds_when_the_letters_are_safe
     bench.queue.letters_taken(&removals, bench.now_ms, &mut bench.world);
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!((bench.world.checkpoints, state_records(&bench)), (2, 1));
     assert_eq!(bench.restarted().counts().ready, 1);
 }
@@ -106,11 +106,11 @@ fn segments_of_the_dying_stay_until_their_letters_are_safe() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!(state_records(&bench), 1, "segments hold what no other record does");
     bench.settle(SettleHow::Reject, MessageSeq(0), 200);
     bench.run_disk();
-    assert_eq!((bench.queue.unacked(), bench.world.removals.len()), (0, 200));
+    assert_eq!((bench.queue.store.unacked, bench.world.removals.len()), (0, 200));
     assert_eq!(bench.world.deleted, [0; 0]);
     bench.take_letters();
     assert_eq!(bench.world.deleted, [1]);
@@ -127,10 +127,10 @@ fn what_is_written_after_the_sync_of_a_checkpoint_stays_in_memory_until_its_stat
         bench.run_disk();
     }
     assert!(bench.queue.stats(0).disk_bytes > 1 << 20, "most of it is on disk, nobody knows how safely");
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     assert_eq!(bench.world.checkpoints, 1);
     let again = bench.restarted();
-    assert_eq!((again.counts().ready, again.blocks_on_disk()), (201, 0), "the record holds all of it");
+    assert_eq!((again.counts().ready, again.store.blocks_on_disk()), (201, 0), "the record holds all of it");
     bench.publish(&[message(b"last")]);
     let kept = bench.queue.resident_bytes();
     assert!(kept < 400_000, "{kept} bytes: now it may leave");

@@ -39,11 +39,19 @@ fn stored_bytes_are_those_of_persistent_messages_with_their_heads_wherever_they_
         bench.publish(&[message(&body), transient(&body)]);
         bench.run_disk();
     }
-    assert!((100 * 4096..100 * 4200).contains(&bench.queue.stored_bytes()), "{}", bench.queue.stored_bytes());
+    assert!(
+        (100 * 4096..100 * 4200).contains(&bench.queue.store.stored_bytes()),
+        "{}",
+        bench.queue.store.stored_bytes()
+    );
     bench.consume(consumer(1, 100));
     bench.run_disk();
     bench.settle(SettleHow::Ack, MessageSeq(0), 100);
-    assert!((50 * 4096..50 * 4200).contains(&bench.queue.stored_bytes()), "{}", bench.queue.stored_bytes());
+    assert!(
+        (50 * 4096..50 * 4200).contains(&bench.queue.store.stored_bytes()),
+        "{}",
+        bench.queue.store.stored_bytes()
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a queue keeps in memory: with very many levels, and when the node is short of memory.
 
 use super::{Bench, consumer, durable, message};
-use crate::{GetToken, IncomingMessage, MessageSeq, QueueConfig, SettleHow};
+use crate::{DiskAnswer, GetToken, IncomingMessage, Machine, MessageSeq, QueueConfig, SettleHow};
 
 /// 8,000 messages of 500 bytes on 256 levels, a block or two on each.
 fn many_levels() -> Bench {
@@ -54,7 +54,7 @@ fn a_node_short_of_memory_leaves_short_queues_nothing_that_the_log_has() {
         bench.run_disk();
         let before = bench.queue.resident_bytes();
         assert!(before > 10_000);
-        bench.queue.share_memory(0);
+        bench.queue.store.share_memory(0);
         bench.queue.relieve(&mut bench.world);
         bench.run_disk();
         // What is in memory only is too little to be written.
@@ -78,7 +78,7 @@ fn reads_until_it_dies(reject: bool) -> usize {
     if reject {
         bench.queue.get(GetToken(0), bench.now_ms, &mut bench.world);
     }
-    bench.queue.share_memory(4 << 10);
+    bench.queue.store.share_memory(4 << 10);
     bench.queue.relieve(&mut bench.world);
     bench.run_disk();
     bench.queue.let_letters_wait(true);
@@ -109,14 +109,18 @@ fn what_is_read_back_to_die_stays_in_memory_until_it_does_however_little_there_i
 #[test]
 fn a_block_that_found_no_room_is_not_tried_again_by_time_but_when_something_happens() {
     let mut bench = Bench::new(durable());
-    bench.queue.share_memory(4 << 10);
+    bench.queue.store.share_memory(4 << 10);
     // What the log has need not be written.
     let transient = IncomingMessage { persistent: false, ..message(&[1; 50_000]) };
     (0..4).for_each(|_| drop(bench.publish(&[transient])));
     let fail = |bench: &mut Bench| {
         let writes = std::mem::take(&mut bench.world.writes);
         for (token, _) in &writes {
-            bench.queue.block_written(*token, None, &mut bench.world);
+            assert!(bench.queue.disk_answered(
+                DiskAnswer::Written(*token, None),
+                bench.now_ms,
+                &mut bench.world
+            ));
         }
         writes.len()
     };

@@ -13,9 +13,9 @@ fn wake_until_done(bench: &mut Bench) -> u64 {
     let mut most = 0;
     while bench.world.wakes.pop().is_some_and(|wake_ms| wake_ms <= bench.now_ms) {
         bench.world.wakes.clear();
-        let before = bench.queue.counts().ready + bench.queue.unacked();
+        let before = bench.queue.counts().ready + bench.queue.store.unacked;
         bench.queue.tick(bench.now_ms, &mut bench.world);
-        most = most.max(before - bench.queue.counts().ready - bench.queue.unacked());
+        most = most.max(before - bench.queue.counts().ready - bench.queue.store.unacked);
     }
     most
 }
@@ -83,13 +83,13 @@ fn rejected_messages_that_wait_for_letters_before_them_follow_in_portions() {
     bench.consume(consumer(1, 0));
     bench.queue.let_letters_wait(true);
     bench.settle(SettleHow::Reject, MessageSeq(0), 5000);
-    assert_eq!((bench.world.dead.len(), bench.queue.unacked()), (0, 5000));
+    assert_eq!((bench.world.dead.len(), bench.queue.store.unacked), (0, 5000));
     bench.queue.tick(bench.now_ms, &mut bench.world);
     assert!(bench.world.dead.is_empty());
     bench.queue.let_letters_wait(false);
     bench.world.wakes.push(0);
     assert!(wake_until_done(&mut bench) < 2000);
-    assert_eq!((bench.world.dead.len(), bench.queue.unacked()), (5000, 0));
+    assert_eq!((bench.world.dead.len(), bench.queue.store.unacked), (5000, 0));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_length_in_bytes_is_exact_after_a_crash_between_portions_of_a_purge() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     bench.queue = bench.restarted();
     for portion in [1, 2, 700] {
         let ready = bench.queue.counts().ready;

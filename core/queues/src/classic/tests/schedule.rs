@@ -1,10 +1,11 @@
 //! Queues whose messages leave by themselves: what waits, in which order it goes, and what a restart finds.
 
 use super::*;
-use crate::Order;
+
+type Bench = BenchOf<Delayed>;
 
 fn config() -> QueueConfig {
-    QueueConfig { dead_letters: true, order: Order::Due, ..durable() }
+    QueueConfig { dead_letters: true, ..durable() }
 }
 
 fn delayed(body: &[u8], delay_ms: u64) -> IncomingMessage<'_> {
@@ -31,7 +32,7 @@ fn scattered(nth: u64) -> u64 {
 fn messages_leave_when_they_are_due_the_soonest_first() {
     let mut bench = Bench::new(config());
     bench.publish(&[delayed(b"late", 300), delayed(b"soon", 100), delayed(b"middle", 200)]);
-    assert_eq!((bench.queue.counts().ready, bench.queue.unacked()), (0, 3));
+    assert_eq!((bench.queue.counts().ready, bench.queue.store.unacked), (0, 3));
     assert_eq!(bench.world.wakes, [100]);
     bench.tick_at(99);
     assert!(bench.left().is_empty());
@@ -41,7 +42,7 @@ fn messages_leave_when_they_are_due_the_soonest_first() {
     bench.tick_at(1000);
     assert_eq!(bench.left(), [&b"soon"[..], b"middle", b"late"]);
     assert!(bench.world.dead.iter().all(|(reason, _)| *reason == DeadReason::Due));
-    assert_eq!(bench.queue.unacked(), 0);
+    assert_eq!(bench.queue.store.unacked, 0);
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn what_left_is_logged_as_gone_only_when_it_is_safe_where_it_went() {
     bench.tick_at(20);
     assert_eq!(bench.left(), [b"1", b"2"]);
     bench.queue = bench.restarted();
-    assert_eq!(bench.queue.unacked(), 2);
+    assert_eq!(bench.queue.store.unacked, 2);
     bench.world.dead.clear();
     bench.tick_at(30);
     assert_eq!(bench.left(), [b"2", b"3"]);
@@ -75,7 +76,7 @@ fn transient_messages_do_not_survive_and_wait_all_the_same() {
     let mut bench = Bench::new(config());
     bench.publish(&[IncomingMessage { persistent: false, ..delayed(b"1", 10) }]);
     assert!(bench.world.log.is_empty());
-    assert_eq!(bench.restarted().unacked(), 0);
+    assert_eq!(bench.restarted().store.unacked, 0);
     bench.tick_at(10);
     assert_eq!((bench.left().len(), bench.world.removals.len()), (1, 0));
 }
@@ -96,7 +97,7 @@ fn a_dropped_message_does_not_leave_also_after_a_restart() {
     assert_eq!(bench.left(), [b"2"]);
     bench.take_letters();
     assert_eq!(bench.queue.purge(u64::MAX, &mut bench.world), 1);
-    assert_eq!((bench.restarted().unacked(), bench.queue.scheduled(9).len()), (0, 0));
+    assert_eq!((bench.restarted().store.unacked, bench.queue.scheduled(9).len()), (0, 0));
     assert_eq!(bench.queue.oldest_log_position(), 0);
 }
 
@@ -106,12 +107,12 @@ fn a_checkpoint_holds_back_what_is_due_until_it_is_over() {
     bench.publish(&[delayed(b"1", 10), delayed(b"2", 20)]);
     bench.tick_at(10);
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     bench.tick_at(20);
     assert_eq!(bench.left(), [b"1"], "the letter of the first is not logged yet");
     bench.take_letters();
     assert_eq!((bench.left(), bench.world.checkpoints), (vec![&b"1"[..], b"2"], 1));
-    assert_eq!(bench.restarted().unacked(), 1);
+    assert_eq!(bench.restarted().store.unacked, 1);
 }
 
 #[test]
@@ -131,11 +132,11 @@ fn a_long_backlog_goes_to_disk_and_leaves_in_order_before_and_after_a_restart() 
     bench.take_letters();
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     bench.queue = bench.restarted();
     bench.tick_at(middle + 1);
     bench.run_disk();
-    assert_eq!(bench.queue.scheduled(usize::MAX).len() as u64, bench.queue.unacked());
+    assert_eq!(bench.queue.scheduled(usize::MAX).len() as u64, bench.queue.store.unacked);
     bench.tick_at(1 << 20);
     bench.run_disk();
     let left: Vec<Vec<u8>> = bench.left().into_iter().map(<[u8]>::to_vec).collect();
@@ -166,7 +167,7 @@ fn a_crowd_that_is_due_at_once_leaves_in_parts() {
     bench.tick_at(5);
     assert!((40..60).contains(&bench.left().len()), "{}", bench.left().len());
     assert_eq!(bench.world.wakes.last(), Some(&5));
-    while bench.queue.unacked() > 0 {
+    while bench.queue.store.unacked > 0 {
         bench.tick_at(5);
         bench.run_disk();
     }
@@ -182,10 +183,10 @@ fn bytes_of_what_waits_on_disk_are_those_of_all_that_waits_after_a_restart_too()
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     bench.queue = bench.restarted();
     let bytes = |bench: &Bench| (bench.queue.stats(0).ready_bytes, bench.queue.stats(0).unacked_bytes);
     assert_eq!(bytes(&bench), (0, 2000 * 500));
     bench.queue.purge(u64::MAX, &mut bench.world);
-    assert_eq!((bench.queue.unacked(), bytes(&bench)), (0, (0, 0)));
+    assert_eq!((bench.queue.store.unacked, bytes(&bench)), (0, (0, 0)));
 }

@@ -20,7 +20,7 @@ fn a_shared_body_counts_in_full_and_is_stored_as_a_reference() {
     let held = bench.share(7, 20_000);
     bench.publish_shared(&held);
     let stats = bench.queue.stats(0);
-    assert_eq!((stats.ready_bytes, bench.queue.shared_bytes()), (20_000, 20_000));
+    assert_eq!((stats.ready_bytes, bench.queue.store.shared_bytes()), (20_000, 20_000));
     assert!(stats.memory_bytes < 1000, "{}", stats.memory_bytes);
     let (kind, payload) = &bench.world.log[0];
     assert_eq!((*kind, &bench.world.bodies_logged[..]), (RecordKind::EnqueueShared, &[7][..]));
@@ -28,8 +28,11 @@ fn a_shared_body_counts_in_full_and_is_stored_as_a_reference() {
     bench.consume(consumer(1, 0));
     assert_eq!(bench.bodies(), [&held.bytes[..]]);
     bench.settle(SettleHow::Ack, MessageSeq(0), 1);
-    assert_eq!((bench.queue.resident_bytes(), bench.queue.bodies().len()), (bench.queue.resident_bytes(), 0));
-    assert_eq!(bench.queue.shared_bytes(), 0);
+    assert_eq!(
+        (bench.queue.resident_bytes(), bench.queue.store.bodies().len()),
+        (bench.queue.resident_bytes(), 0)
+    );
+    assert_eq!(bench.queue.store.shared_bytes(), 0);
 }
 
 #[test]
@@ -45,7 +48,7 @@ fn bodies_beyond_the_memory_bound_are_let_go_and_asked_for_again() {
     assert_eq!(bench.bodies(), held.iter().map(|held| &held.bytes[..]).collect::<Vec<_>>());
     bench.settle(SettleHow::Ack, MessageSeq(0), 40);
     assert_eq!(bench.queue.stats(0).disk_bytes, 0);
-    assert!(bench.queue.bodies().is_empty());
+    assert!(bench.queue.store.bodies().is_empty());
 }
 
 #[test]
@@ -56,7 +59,7 @@ fn a_state_record_names_the_bodies_of_blocks_in_segments_and_of_those_it_carries
     bench.run_disk();
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(0, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), 0, &mut bench.world));
     let (kind, state) = bench.world.log.pop().expect("a state record");
     assert_eq!(kind, RecordKind::State);
     let mut recovering = Recovering::default();
@@ -68,7 +71,7 @@ fn a_state_record_names_the_bodies_of_blocks_in_segments_and_of_those_it_carries
     });
     recovering.retain_bodies(|body| body.id % 2 == 0);
     assert_eq!(recovering.contents(), (10, 200_000));
-    bench.queue = recovering.finish(bench.queue.config().clone(), 0, &mut SharedBody::clone);
+    bench.queue = Classic::recovered(recovering, bench.queue.config().clone(), 0, &mut SharedBody::clone);
     bench.consume(consumer(1, 0));
     bench.run_disk();
     let even: Vec<&[u8]> = held.iter().skip(1).step_by(2).map(|held| &held.bytes[..]).collect();
@@ -98,10 +101,10 @@ fn a_body_is_kept_until_the_log_knows_that_its_letter_is_safe() {
     bench.publish_shared(&held);
     bench.consume(consumer(1, 0));
     bench.settle(SettleHow::Reject, MessageSeq(0), 1);
-    assert_eq!(bench.queue.bodies().len(), 1);
+    assert_eq!(bench.queue.store.bodies().len(), 1);
     let removals = std::mem::take(&mut bench.world.removals);
     bench.queue.letters_taken(&removals, 0, &mut bench.world);
-    assert!(bench.queue.bodies().is_empty());
+    assert!(bench.queue.store.bodies().is_empty());
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn bytes_of_another_length_are_refused() {
     bench.consume(consumer(1, 0));
     let (token, _, bodies) = bench.world.reads.remove(0);
     let short = HeldBody { body: bodies[0].clone(), bytes: Arc::new(vec![3; 19_999].into()) };
-    assert!(!bench.queue.block_read(token, None, &[short], 0, &mut bench.world));
+    assert!(!bench.queue.disk_answered(DiskAnswer::Read(token, None, &[short]), 0, &mut bench.world));
 }
 
 #[test]
@@ -125,18 +128,18 @@ fn a_backlog_in_the_log_names_its_bodies_and_asks_for_them_when_it_is_read_there
         bench.publish_shared(held);
         bench.run_disk();
     }
-    assert!(bench.disk.is_empty() && bench.queue.log_ranges().next().is_some());
+    assert!(bench.disk.is_empty() && bench.queue.store.log_ranges().next().is_some());
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(0, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), 0, &mut bench.world));
     bench.queue = bench.restarted();
-    assert!(bench.queue.log_ranges().next().is_some());
-    assert_eq!(bench.queue.bodies().len(), 40);
+    assert!(bench.queue.store.log_ranges().next().is_some());
+    assert_eq!(bench.queue.store.bodies().len(), 40);
     bench.consume(consumer(1, 0));
     bench.run_disk();
     assert_eq!(bench.bodies(), held.iter().map(|held| &held.bytes[..]).collect::<Vec<_>>());
     bench.settle(SettleHow::Ack, MessageSeq(0), 40);
-    assert!(bench.queue.bodies().is_empty());
+    assert!(bench.queue.store.bodies().is_empty());
 }
 
 #[test]
@@ -149,13 +152,13 @@ fn small_blocks_go_along_with_a_compaction_and_need_not_be_written_when_memory_i
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(0, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), 0, &mut bench.world));
     // Most of the segment is of nobody.
     bench.queue = bench.restarted_with(|recovering| recovering.note_segment_bytes(1, 1 << 20));
     bench.segment = 2;
     bench.queue.compact(&mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(0, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), 0, &mut bench.world));
     assert_eq!(bench.world.deleted, [1]);
     bench.queue = bench.restarted();
     let blocks_on_disk = bench.disk.len();

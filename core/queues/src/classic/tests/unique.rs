@@ -21,9 +21,9 @@ impl Bench {
     fn offer(&mut self, mark: &str) -> bool {
         let properties = marked(mark);
         let view = MessageView { properties: &properties, ..message(b"m").message };
-        let before = self.queue.counts().ready + self.queue.unacked() + self.world.delivered.len() as u64;
+        let before = self.queue.counts().ready + self.queue.store.unacked + self.world.delivered.len() as u64;
         self.publish(&[IncomingMessage { message: view, ..message(b"") }]);
-        self.queue.counts().ready + self.queue.unacked() + self.world.delivered.len() as u64 > before
+        self.queue.counts().ready + self.queue.store.unacked + self.world.delivered.len() as u64 > before
     }
 }
 
@@ -96,7 +96,7 @@ fn a_restart_learns_them_from_memory_and_disk() {
     }
     bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
     bench.run_disk();
-    bench.queue.blocks_synced(bench.now_ms, &mut bench.world);
+    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
     bench.queue = bench.restarted();
     assert!(bench.queue.stats(0).disk_bytes > 200 << 10);
     bench.queue.tick(0, &mut bench.world);

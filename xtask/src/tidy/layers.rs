@@ -26,6 +26,9 @@ const BESIDE: &[(&str, &str)] = &[
     ("edge/management", "edge/protocols"),
     ("edge/management", "edge/shovel"),
     ("edge/net", "edge/protocols"),
+    ("edge/net", "edge/tls"),
+    ("edge/management", "edge/tls"),
+    ("edge/shovel", "edge/tls"),
     ("apps/warren", "apps/perf"),
 ];
 
@@ -34,7 +37,7 @@ const BESIDE: &[(&str, &str)] = &[
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("aho-corasick", &["core/broker"]),
     ("anyhow", &["apps"]),
-    ("arc-swap", &["core"]),
+    ("arc-swap", &["core", "edge"]),
     ("axum", &["edge/management"]),
     ("atomic-waker", &["core", "edge", "base/stdx"]),
     ("backtrace", &["edge/profiles"]),
@@ -54,9 +57,11 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("hyper-util", &["edge/management"]),
     ("libc", &["base/platform"]),
     ("memchr", &[]),
+    ("pkcs8", &["edge/tls"]),
     ("parking_lot", &["base", "storage", "core", "edge", "apps"]),
     ("regex", &["core", "edge/management"]),
     ("regex-syntax", &["core/broker"]),
+    ("rustls", &["edge/tls"]),
     ("rustix", &["base/platform", "apps"]),
     ("rustc-demangle", &["edge/profiles"]),
     ("serde", &["edge/management", "edge/profiles", "apps"]),
@@ -67,6 +72,8 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("subtle", &["core/metadata"]),
     ("thiserror", &[]),
     ("tokio", &["edge/net", "edge/management", "edge/shovel", "apps"]),
+    ("tokio-rustls", &["edge/net", "edge/management", "edge/shovel", "apps"]),
+    ("x509-parser", &["edge/tls"]),
     ("tracing", &["storage", "core", "edge", "apps"]),
     ("tracing-subscriber", &["apps"]),
 ];

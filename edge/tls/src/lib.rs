@@ -1,0 +1,22 @@
+//! TLS without sockets: PEM files to configurations of rustls, for listeners and for everything that dials; facts of
+//! certificates and of sessions, in RabbitMQ's spelling.
+//!
+//! Every error names the file and what to do about it. Refuses to know sockets, connections, and who uses a configuration.
+
+mod certificate;
+mod client;
+mod error;
+mod files;
+mod key;
+mod server;
+mod session;
+mod suites;
+mod verify;
+
+pub use certificate::{CertificateFacts, SanType};
+pub use client::{ClientOptions, client_config};
+pub use error::TlsError;
+pub use rustls;
+pub use server::{ServerMaterial, ServerOptions, Verify, server_config};
+pub use session::SessionFacts;
+pub use suites::{Version, suite_names};

@@ -1,0 +1,168 @@
+//! Configurations of listeners.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+
+use crate::certificate::CertificateFacts;
+use crate::error::TlsError;
+use crate::files;
+use crate::key::private_key;
+use crate::suites::{Version, provider, versions};
+use crate::verify::DepthLimit;
+
+/// Whether a peer's certificate is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// `verify_none`: no certificate is asked for, or none is checked.
+    #[default]
+    None,
+    /// `verify_peer`: it must come from a trusted authority.
+    Peer,
+}
+
+/// What `ssl_options.*` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// Trusted authorities of clients' certificates (`cacertfile`).
+    pub ca_file: Option<PathBuf>,
+    /// The own certificate and those between it and an authority (`certfile`).
+    pub certificate_file: Option<PathBuf>,
+    /// The own private key (`keyfile`).
+    pub key_file: Option<PathBuf>,
+    /// What the key is encrypted with (`password`).
+    pub password: Option<String>,
+    /// Whether clients' certificates are checked (`verify`).
+    pub verify: Verify,
+    /// Whether clients must show one (`fail_if_no_peer_cert`).
+    pub fail_if_no_peer_cert: bool,
+    /// Most certificates between a client's own and the authority (`depth`); 10 where `None`, as in Erlang.
+    pub depth: Option<usize>,
+    /// Versions (`versions.N`); all where none is named.
+    pub versions: Vec<Version>,
+    /// Cipher suites in order of preference (`ciphers.N`); all where none is named.
+    pub ciphers: Vec<String>,
+    /// Whether the server's order of suites counts (`honor_cipher_order`), rather than the client's.
+    pub honor_cipher_order: bool,
+    /// Files with revocation lists.
+    pub revocation_files: Vec<PathBuf>,
+}
+
+/// A configuration and what the files behind it say.
+#[derive(Clone, Debug)]
+pub struct ServerMaterial {
+    /// For rustls.
+    pub config: Arc<ServerConfig>,
+    /// The own certificate.
+    pub certificate: CertificateFacts,
+    /// The trusted authorities.
+    pub authorities: Vec<CertificateFacts>,
+}
+
+/// Default of `depth`.
+const DEPTH: usize = 10;
+
+/// Reads the files and makes a configuration of them.
+///
+/// # Errors
+/// A text that names the file, or the option, and the way out.
+pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError> {
+    let certificate_file = required(options.certificate_file.as_ref(), "certfile")?;
+    let key_file = required(options.key_file.as_ref(), "keyfile")?;
+    let chain = files::chain(certificate_file)?;
+    let certificate = CertificateFacts::of(&chain[0]).ok_or_else(|| {
+        TlsError::file(certificate_file, "the first certificate cannot be read: it is not X.509")
+    })?;
+    let provider = provider(&options.ciphers)?;
+    let key = private_key(key_file, options.password.as_deref())?;
+    let signing = provider.key_provider.load_private_key(key).map_err(|error| {
+        let problem = format!(
+            "the private key cannot be used ({error}); use an RSA key of 2048 bits or more, or an ECDSA key of P-256, \
+             P-384 or P-521"
+        );
+        TlsError::file(key_file, problem)
+    })?;
+    let certified = CertifiedKey::new(chain, signing);
+    if let Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) =
+        certified.keys_match()
+    {
+        let problem =
+            format!("this private key does not belong to the certificate in {}", certificate_file.display());
+        return Err(TlsError::file(key_file, problem));
+    }
+    let authorities = authorities(options)?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&versions(&options.versions))
+        .map_err(|error| {
+            TlsError::Option(format!("the versions and cipher suites do not fit together: {error}"))
+        })?;
+    let builder = match client_verifier(options, &provider)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
+    config.ignore_client_order = options.honor_cipher_order;
+    // A million resumable sessions in memory are none: tickets hold them at the client.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()
+        .map_err(|error| TlsError::Option(format!("no keys for session tickets: {error}")))?;
+    config.send_tls13_tickets = 1;
+    Ok(ServerMaterial { config: Arc::new(config), certificate, authorities })
+}
+
+fn required<'a>(file: Option<&'a PathBuf>, key: &str) -> Result<&'a PathBuf, TlsError> {
+    file.ok_or_else(|| {
+        let text = format!(
+            "a TLS listener needs {key}; set it to a PEM file (ssl_options.{key} or the listener's own)"
+        );
+        TlsError::Option(text)
+    })
+}
+
+fn authorities(options: &ServerOptions) -> Result<Vec<CertificateFacts>, TlsError> {
+    let Some(file) = &options.ca_file else { return Ok(Vec::new()) };
+    Ok(files::certificates(file)?
+        .iter()
+        .filter_map(|certificate: &CertificateDer<'_>| CertificateFacts::of(certificate))
+        .collect())
+}
+
+fn client_verifier(
+    options: &ServerOptions,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    if options.verify == Verify::None {
+        if options.fail_if_no_peer_cert {
+            let text = "fail_if_no_peer_cert needs verify = verify_peer: a certificate that nobody checks proves nothing";
+            return Err(TlsError::Option(text.to_owned()));
+        }
+        return Ok(None);
+    }
+    let Some(file) = &options.ca_file else {
+        let text = "verify = verify_peer needs cacertfile: the authorities that sign clients' certificates";
+        return Err(TlsError::Option(text.to_owned()));
+    };
+    let roots = Arc::new(files::roots(file)?);
+    let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+    if !options.fail_if_no_peer_cert {
+        builder = builder.allow_unauthenticated();
+    }
+    if !options.revocation_files.is_empty() {
+        let mut lists = Vec::new();
+        for file in &options.revocation_files {
+            lists.append(&mut files::revocations(file)?);
+        }
+        // An authority without a list in the files revokes nothing.
+        builder = builder.with_crls(lists).allow_unknown_revocation_status();
+    }
+    let inner = builder
+        .build()
+        .map_err(|error| TlsError::file(file, format!("clients cannot be verified: {error}")))?;
+    Ok(Some(Arc::new(DepthLimit { depth: options.depth.unwrap_or(DEPTH), inner })))
+}

@@ -10,6 +10,7 @@ const PAGES: &[(&str, usize)] = &[
     ("CHANGELOG.md", 1_500),
     ("CONTRIBUTING.md", 1_200),
     ("README.md", 1_200),
+    ("SECURITY.md", 500),
     ("docs/installing.md", 1_200),
     ("docs/known-limits.md", 2_500),
     ("docs/management-api.md", 3_000),

@@ -11,6 +11,7 @@ const PAGES: &[(&str, usize)] = &[
     ("CONTRIBUTING.md", 1_200),
     ("README.md", 1_200),
     ("SECURITY.md", 500),
+    ("docs/benchmarking.md", 2_500),
     ("docs/installing.md", 1_200),
     ("docs/known-limits.md", 2_500),
     ("docs/management-api.md", 3_000),

@@ -18,16 +18,14 @@ mod resources;
 pub use ctl::client::{CallError, NotAllowed, call};
 pub use ctl::commands::command_names;
 pub use ctl::format::{Format, Headers, render};
-pub use ctl::journal::{Journal, JournalLine};
-pub use ctl::maintenance::{Doors, Maintenance};
 pub use ctl::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use ctl::remote::{ServerUrl, UrlError, call_url};
 pub use ctl::server::{ControlSocket, SOCKET_NAME};
 pub use definitions::boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use definitions::imports::{Importer, Scope, Unsupported, import};
-pub use resources::delivery::{ConsumerExplanation, DeliveryExplanation, LogExplanation, explain_delivery};
 pub use resources::node::{
-    HTTP_PROTOCOL, LISTENER_PROTOCOL, NODE_NAME, Node, NodeListener, NodeNames, NodeTags, PROMETHEUS_PROTOCOL,
+    Doors, HTTP_PROTOCOL, Journal, JournalLine, LISTENER_PROTOCOL, Maintenance, NODE_NAME, Node,
+    NodeListener, NodeNames, NodeTags, PROMETHEUS_PROTOCOL,
 };
 pub use resources::passwords::hash_password;
 pub use resources::shovels::read as read_shovel;

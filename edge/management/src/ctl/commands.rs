@@ -5,15 +5,15 @@ use std::sync::LazyLock;
 
 use broker::{Broker, Commit, Refused, Tracing};
 use protocols::amqp091::reply_of;
+use serde_json::Value;
 
 use super::{
-    access, connections, delayed, events, maintenance, plugins, profile, queues, report, topology, upkeep,
-    vhosts,
+    access, alarms, connections, delayed, delivery, events, limits, maintenance, node, parameters, plugins,
+    policies, profile, queues, report, routes, shovels, stages, topology, upkeep, vhosts,
 };
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::definitions::export;
-use crate::resources::node::{self, Node};
-use crate::resources::{alarms, delivery, limits, parameters, policies, routes, shovels, stages};
+use crate::resources::node::Node;
 
 /// What every command gives.
 pub(crate) type Outcome = Result<Answer, Failure>;
@@ -166,6 +166,16 @@ pub(crate) fn arguments<const N: usize>(request: &Request) -> Result<[&str; N], 
 /// Wrong arguments.
 pub(crate) fn usage(text: &str) -> Failure {
     Failure::new(Exit::USAGE, format!("Error (argument validation): {text}"))
+}
+
+/// JSON that was given on a command line.
+pub(crate) fn parsed(definition: &str) -> Result<Value, Failure> {
+    serde_json::from_str(definition).map_err(|_| {
+        let text = format!(
+            "Error:\nCould not parse JSON document: {{error,{{failed_to_decode_json,<<\"{definition}\">>}}}}"
+        );
+        Failure::new(Exit::UNAVAILABLE, text)
+    })
 }
 
 /// Waits until a change is durable.

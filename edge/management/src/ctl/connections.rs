@@ -9,27 +9,12 @@ use serde_json::Value;
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, usage};
-
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::resources::connections::{connection_of, pid};
 use crate::resources::values::{now_ms, typed};
 
 /// Longest pause between two connections that are closed, milliseconds.
 const DELAY_MS_MAX: u64 = 10_000;
-
-/// What stands where RabbitMQ shows an Erlang process: a connection, or a channel of one.
-pub(crate) fn pid(connection: ConnectionId, channel: u16) -> String {
-    format!("<warren@localhost.1.{}.{channel}>", connection.0)
-}
-
-/// The connection in such a text; three numbers stand behind the node's name.
-fn connection_of(pid: &str) -> Option<ConnectionId> {
-    let mut parts = pid.strip_prefix('<')?.strip_suffix('>')?.rsplitn(4, '.');
-    let _channel: u16 = parts.next()?.parse().ok()?;
-    let connection = parts.next()?.parse().ok().map(ConnectionId);
-    let _creation: u64 = parts.next()?.parse().ok()?;
-    parts.next().filter(|node| !node.is_empty())?;
-    connection
-}
 
 type Connection = (ConnectionId, ConnectionInfo, Arc<dyn ConnectionControl>);
 

@@ -3,11 +3,10 @@
 mod erlang;
 mod kinds;
 
-pub(crate) use erlang::binary;
-
 use serde_json::Value;
 
 use crate::ctl::protocol::Rows;
+use crate::resources::values::{binary, escaped};
 use kinds::Kind;
 
 /// `--formatter`.
@@ -126,16 +125,6 @@ fn plain(value: &Value, kind: Kind) -> String {
         (Value::Null, _) => String::new(),
         (other, _) => other.to_string(),
     }
-}
-
-/// A text that does nothing to a terminal: control characters as `\u{1b}`.
-pub(crate) fn escaped(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.into();
-    }
-    text.chars()
-        .map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() })
-        .collect()
 }
 
 /// A value inside a table of arguments, by its type: `[{"x-max-length",5}]`.

@@ -10,23 +10,31 @@
 //! are bodies. Knows nothing of HTTP resources.
 
 pub(crate) mod access;
+pub(crate) mod alarms;
 pub(crate) mod client;
 pub(crate) mod columns;
 pub(crate) mod commands;
 pub(crate) mod connections;
 pub(crate) mod delayed;
+pub(crate) mod delivery;
 pub(crate) mod events;
 pub(crate) mod format;
 pub(crate) mod interfaces;
-pub(crate) mod journal;
+pub(crate) mod limits;
 pub(crate) mod maintenance;
+pub(crate) mod node;
+pub(crate) mod parameters;
 pub(crate) mod plugins;
+pub(crate) mod policies;
 pub(crate) mod profile;
 pub(crate) mod protocol;
 pub(crate) mod queues;
 pub(crate) mod remote;
 pub(crate) mod report;
+pub(crate) mod routes;
 pub(crate) mod server;
+pub(crate) mod shovels;
+pub(crate) mod stages;
 pub(crate) mod topology;
 pub(crate) mod upkeep;
 pub(crate) mod vhosts;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use broker::Broker;
-use serde_json::{Value, json};
-
 use profiles::{
     Continuous, CpuRequest, Cut, Document, FaultsRequest, HeapWatch, Profile, ProfileError, SECONDS_MAX,
     WaitsRequest, Watched, flame_graph, folded, pprof, turn,
 };
+use serde_json::{Value, json};
 
 use crate::ctl::commands::{Outcome, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};

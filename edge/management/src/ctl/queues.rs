@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Outcome, arguments, refused, usage};
-use crate::ctl::connections::pid;
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::resources::connections::pid;
 use crate::resources::node::NODE_NAME;
 use crate::resources::policies::definition_object;
 use crate::resources::values::{text, typed};

@@ -2,12 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use broker::Broker;
+use broker::{Broker, Refused};
 use platform::{Random, RealRandom};
+use protocols::amqp091::reply_of;
 
 use crate::definitions::imports::{Importer, Scope, Unsupported, import};
 use crate::resources::parameters::{
-    CLUSTER_ID, CLUSTER_NAME, IMPORTED, global_text, record_text, show_cluster_name,
+    CLUSTER_ID, CLUSTER_NAME, IMPORTED, global_text, record, show_cluster_name,
 };
 
 /// A definitions document with the name that problems are told by.
@@ -55,8 +56,15 @@ pub fn import_at_start(broker: &Broker, start: &StartImport) -> Result<Vec<Strin
         skipped.extend(lines.map_err(|problem| format!("{}: {problem}", document.name))?);
         tracing::info!(from = document.name, "definitions imported");
     }
-    record_text(broker, IMPORTED, &fingerprint).map_err(|failure| failure.error)?;
+    record(broker, IMPORTED, &fingerprint.into()).map_err(told)?;
     Ok(skipped)
+}
+
+fn told(refused: Refused) -> String {
+    match refused {
+        Refused::Storage(why) => why.into(),
+        other => reply_of(other).text,
+    }
 }
 
 /// Draws the cluster's identity if it has none, records a name that the configuration gives, and shows clients the
@@ -69,10 +77,10 @@ pub fn name_cluster(broker: &Broker, configured: Option<&str>) -> Result<(), Str
         let mut random = [0; 16];
         RealRandom.fill(&mut random);
         let id = format!("rabbitmq-cluster-id-{}", URL_SAFE_NO_PAD.encode(random));
-        record_text(broker, CLUSTER_ID, &id).map_err(|failure| failure.error)?;
+        record(broker, CLUSTER_ID, &id.into()).map_err(told)?;
     }
     if let Some(name) = configured {
-        record_text(broker, CLUSTER_NAME, name).map_err(|failure| failure.error)?;
+        record(broker, CLUSTER_NAME, &name.into()).map_err(told)?;
     }
     show_cluster_name(broker);
     Ok(())

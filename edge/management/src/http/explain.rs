@@ -178,8 +178,8 @@ fn of_delivery(call: &Call) -> Answer {
     call.check_query(&["vhost", "queue"])?;
     let (vhost, queue) = (vhost(call)?, asked(call, "queue")?);
     let missing =
-        |_| Problem::new(404, "not_found", format!("queue '{queue}' does not exist in vhost '{vhost}'"));
-    let explained = explain_delivery(call.broker(), vhost, queue).map_err(missing)?;
+        || Problem::new(404, "not_found", format!("queue '{queue}' does not exist in vhost '{vhost}'"));
+    let explained = explain_delivery(call.broker(), vhost, queue).ok_or_else(missing)?;
     let json = serde_json::to_value(explained).map_err(|error| Problem::unavailable(error.to_string()))?;
     Ok(Reply::Json(json))
 }

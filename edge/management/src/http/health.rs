@@ -216,9 +216,9 @@ fn in_service(call: &Call) -> Answer {
 }
 
 fn runs(call: &Call) -> Answer {
-    match alarms::check_running(call.broker()) {
-        Ok(_) => Ok(ok()),
-        Err(failure) => failed(json!({"reason": failure.error})),
+    match alarms::failure(call.broker()) {
+        None => Ok(ok()),
+        Some(why) => failed(json!({"reason": why})),
     }
 }
 

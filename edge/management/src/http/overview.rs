@@ -161,9 +161,7 @@ fn set_cluster_name(call: &Call) -> Answer {
     let object = call.object_with(&["name"])?;
     let name = text(&object, "name")?.filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Problem::bad("the cluster's name is a text that is not empty"))?;
-    parameters::record_text(call.broker(), parameters::CLUSTER_NAME, name)
-        .map_err(|failure| Problem::unavailable(failure.error))?;
-    parameters::show_cluster_name(call.broker());
+    parameters::record(call.broker(), parameters::CLUSTER_NAME, &name.into()).map_err(Problem::from)?;
     Ok(Reply::NoContent)
 }
 

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use profiles::{Continuous, HeapWatch, Page, ProfileError, SVG, page, set_continuous, watch_heap};
+
 use super::auth::Access;
 use super::call::{Call, flag};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::table::{Lane, Method, Route, route};
-use profiles::{Continuous, HeapWatch, Page, ProfileError, SVG, page, set_continuous, watch_heap};
 
 /// Options that the page of a route knows. What scrapers of pprof send to every program is passed over by those pages: it does not change
 /// what they answer.

@@ -13,6 +13,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri, header};
 use broker::on_behalf_of;
 use platform::{Memory as _, RealMemory};
+use profiles::SVG;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::accept::{Accepts, accepts};
@@ -28,7 +29,6 @@ use super::reply::Reply;
 use super::room::Room;
 use super::sending::Sending;
 use super::table::{self, BodySize, Method, Route};
-use profiles::SVG;
 
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;

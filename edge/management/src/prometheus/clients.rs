@@ -7,7 +7,7 @@ use broker::{Broker, ChannelInfo, ConnectionTotals};
 use super::families::Asked;
 use super::metric::{Metric, counter, deliveries, gauge, write_objects};
 use super::page::{Page, labels};
-use crate::ctl::connections::pid;
+use crate::resources::connections::pid;
 
 /// What is shown of a connection, or of all.
 #[derive(Clone, Copy, Debug, Default)]

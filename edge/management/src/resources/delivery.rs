@@ -9,8 +9,6 @@ use std::time::Duration;
 use broker::{Broker, Condition, Examined, Queue};
 use serde::Serialize;
 
-use crate::ctl::commands::{Outcome, arguments};
-use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::alarms;
 
 /// How long a queue may take to answer before that is the explanation.
@@ -24,116 +22,100 @@ const FULLEST_MAX: usize = 3;
 
 /// Why a queue delivers or does not; see [`explain_delivery`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DeliveryExplanation {
+pub(crate) struct DeliveryExplanation {
     /// Its name.
-    pub queue: String,
+    pub(crate) queue: String,
     /// Its vhost.
-    pub vhost: String,
+    pub(crate) vhost: String,
     /// `running`, `crashed`, `stopped`, or `silent` when it did not answer in time.
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// The most important thing in one sentence.
-    pub verdict: String,
+    pub(crate) verdict: String,
     /// Messages that could be delivered.
-    pub ready: u64,
+    pub(crate) ready: u64,
     /// Messages delivered and not settled.
-    pub unacked: u64,
+    pub(crate) unacked: u64,
     /// Messages that came, were delivered, acked and delivered again since the node started.
-    pub published_total: u64,
+    pub(crate) published_total: u64,
     /// Deliveries since the node started.
-    pub delivered_total: u64,
+    pub(crate) delivered_total: u64,
     /// Acks since the node started.
-    pub acked_total: u64,
+    pub(crate) acked_total: u64,
     /// Messages that left because their time to live was over, since the node started.
-    pub expired_total: u64,
+    pub(crate) expired_total: u64,
     /// Messages that a length limit dropped or refused, since the node started.
-    pub dropped_total: u64,
+    pub(crate) dropped_total: u64,
     /// How long messages live in the queue at most, by argument or policy, milliseconds; each may say less for itself.
-    pub message_ttl_ms: Option<u64>,
+    pub(crate) message_ttl_ms: Option<u64>,
     /// Where the next message is: `none`, `memory` or `disk`.
-    pub head: &'static str,
+    pub(crate) head: &'static str,
     /// Requests to the disk that have no answer yet.
-    pub disk_requests: u32,
+    pub(crate) disk_requests: u32,
     /// For how long messages have waited though consumers could take them, milliseconds; 0 when they do not.
-    pub stalled_ms: u64,
+    pub(crate) stalled_ms: u64,
     /// For how long nothing was delivered though messages wait, milliseconds, before that is a fault too; 0 when they do not.
-    pub still_ms: u64,
+    pub(crate) still_ms: u64,
     /// Messages that are to be dead-lettered, or that are due, wait until a full disk has room for their copies.
-    pub letters_await_room: bool,
+    pub(crate) letters_await_room: bool,
     /// Then: the other queues of the vhost that hold the most messages, which is where room can be made, at most three.
-    pub room_held_by: Vec<String>,
+    pub(crate) room_held_by: Vec<String>,
     /// Each consumer, in order of registration.
-    pub consumers: Vec<ConsumerExplanation>,
+    pub(crate) consumers: Vec<ConsumerExplanation>,
     /// What publishers to this queue wait for; empty when they need not.
-    pub publishers_held_by: Vec<&'static str>,
+    pub(crate) publishers_held_by: Vec<&'static str>,
     /// Alarms that are on, in words.
-    pub alarms: Vec<String>,
+    pub(crate) alarms: Vec<String>,
     /// What the message log is doing.
-    pub log: LogExplanation,
+    pub(crate) log: LogExplanation,
 }
 
 /// One consumer and what it waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ConsumerExplanation {
+pub(crate) struct ConsumerExplanation {
     /// Its tag.
-    pub tag: String,
+    pub(crate) tag: String,
     /// Name of its connection; empty when that has just ended.
-    pub connection: String,
+    pub(crate) connection: String,
     /// Its channel.
-    pub channel: u16,
+    pub(crate) channel: u16,
     /// Deliveries it has not settled.
-    pub unacked: u32,
+    pub(crate) unacked: u32,
     /// How many it may have unsettled; 0 is no limit.
-    pub prefetch: u32,
+    pub(crate) prefetch: u32,
     /// Whether it has to settle deliveries.
-    pub ack_required: bool,
+    pub(crate) ack_required: bool,
     /// It gets the next message, or would if there were one.
-    pub is_served: bool,
+    pub(crate) is_served: bool,
     /// Why, as a word for programs: `in_line`, `prefetch_full`, `channel_prefetch_full`, `socket_full`, `large_messages`, `inactive`,
     /// `lower_priority`, `starting`, `gone`, `paused`.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
     /// Why, and what to do about it, for people.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// What the message log is doing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LogExplanation {
+pub(crate) struct LogExplanation {
     /// What persistent messages wait for before they are confirmed: `fsync` or `write`.
-    pub confirms_after: &'static str,
+    pub(crate) confirms_after: &'static str,
     /// Bytes that are not durable yet.
-    pub pending_bytes: u64,
+    pub(crate) pending_bytes: u64,
     /// Bytes of backlogs on their way to or from disk.
-    pub segment_pending_bytes: u64,
+    pub(crate) segment_pending_bytes: u64,
     /// Why nothing gets written, or why storage has failed.
-    pub problem: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
-/// Why a queue delivers or does not. Blocks for at most five seconds; only on a thread of a runtime that may.
-///
-/// # Errors
-/// There is no such vhost or queue.
-pub fn explain_delivery(broker: &Broker, vhost: &str, queue: &str) -> Result<DeliveryExplanation, Failure> {
-    let found = broker.vhost(vhost).ok_or_else(|| {
-        Failure::new(Exit::UNAVAILABLE, format!("Error:\nVirtual host {vhost} does not exist"))
-    })?;
-    let found = found
-        .queue(queue.as_bytes())
-        .ok_or_else(|| Failure::new(Exit::DATA, format!("Error:\nno queue '{queue}' in vhost '{vhost}'")))?;
+/// Why a queue delivers or does not; none if there is no such vhost or queue. Blocks for at most five seconds; only on a thread of a
+/// runtime that may.
+pub(crate) fn explain_delivery(broker: &Broker, vhost: &str, queue: &str) -> Option<DeliveryExplanation> {
+    let found = broker.vhost(vhost)?.queue(queue.as_bytes())?;
     let mut explained = match examine(&found) {
         Some(examined) => explain(broker, &found, &examined),
         None => silent(broker, &found),
     };
     explained.verdict = reasons::verdict(&explained);
-    Ok(explained)
-}
-
-/// `QUEUE`, on the control socket.
-pub(crate) fn command(broker: &Broker, request: &Request) -> Outcome {
-    let [queue] = arguments(request)?;
-    let explained = explain_delivery(broker, request.vhost(), queue)?;
-    let json = serde_json::to_value(&explained)
-        .map_err(|error| Failure::new(Exit::SOFTWARE, format!("Error:\n{error}")))?;
-    Ok(Answer::Facts { text: explained.text(), json })
+    Some(explained)
 }
 
 fn examine(queue: &Arc<Queue>) -> Option<Examined> {
@@ -243,7 +225,7 @@ fn silent(broker: &Broker, queue: &Queue) -> DeliveryExplanation {
 impl DeliveryExplanation {
     /// For people: the verdict, then what it rests on.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut lines = vec![self.verdict.clone(), String::new()];
         lines.push(format!("Queue '{}' in vhost '{}': {}", self.queue, self.vhost, self.state));
         if self.state == "running" {

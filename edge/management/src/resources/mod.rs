@@ -3,6 +3,7 @@
 //! One file per resource. Knows neither command lines nor HTTP requests.
 
 pub(crate) mod alarms;
+pub(crate) mod connections;
 pub(crate) mod delivery;
 pub(crate) mod json;
 pub(crate) mod limits;

@@ -1,153 +1,26 @@
-//! Runtime parameters of vhosts, global parameters, the name of the cluster. Refuses to know what limits mean.
+//! Names of runtime parameters, texts of global ones, and the name of the cluster. Refuses to know what limits mean.
 
-use broker::Broker;
-use metadata::{
-    ClearGlobalParameter, ClearParameter, Command, Outcome as Applied, PolicyKind, SetGlobalParameter,
-};
+use broker::{Broker, Refused};
+use metadata::{Command, SetGlobalParameter};
 use serde_json::Value;
-
-use crate::ctl::commands::{Outcome, arguments, settle};
-use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
-use crate::resources::json::{TOO_DEEP, is_too_deep};
-use crate::resources::limits::{check_vhost, clear_limits_of_vhost, parsed, set_limits_of_vhost, shown};
-use crate::resources::policies::{
-    OPERATOR_POLICY, clear_operator_parameter, policy_parameters, set_operator_parameter,
-};
-use crate::resources::shovels::{self, SHOVEL};
 
 /// Component under which RabbitMQ keeps limits of vhosts.
 pub(crate) const VHOST_LIMITS: &str = "vhost-limits";
+
 /// Name of the only parameter of that component.
 pub(crate) const LIMITS: &str = "limits";
+
 /// Global parameter with the name that clients are shown.
 pub(crate) const CLUSTER_NAME: &str = "cluster_name";
+
 /// Global parameter that tells this cluster from others.
 pub(crate) const CLUSTER_ID: &str = "internal_cluster_id";
+
 /// Global parameter with the fingerprint of the definitions that were imported last at a start.
 pub(crate) const IMPORTED: &str = "imported_definition_hash_value";
+
 /// Global parameters that belong to one cluster: neither exported nor imported.
 pub(crate) const OWN: [&str; 2] = [CLUSTER_ID, IMPORTED];
-
-fn validation_failed(problem: &str) -> Failure {
-    Failure::new(Exit::UNAVAILABLE, format!("Error:\nValidation failed\n\n{problem}\n"))
-}
-
-fn missing() -> Failure {
-    Failure::new(Exit::UNAVAILABLE, "Error:\nParameter does not exist")
-}
-
-/// Only components that do something are taken.
-pub(crate) fn set_parameter(broker: &Broker, request: &Request) -> Outcome {
-    let [component, name, value] = arguments(request)?;
-    let value = parsed(value)?;
-    match (component, name) {
-        ("policy", _) => {
-            Err(Failure::new(Exit::UNAVAILABLE, "Error:\npolicies may not be set using this method"))
-        }
-        (OPERATOR_POLICY, _) => {
-            check_vhost(broker, request.vhost())?;
-            set_operator_parameter(broker, request.vhost(), name, &value)
-        }
-        (VHOST_LIMITS, LIMITS) => {
-            check_vhost(broker, request.vhost())?;
-            set_limits_of_vhost(broker, request.vhost(), &value)
-        }
-        (VHOST_LIMITS, _) => {
-            Err(validation_failed(&format!("component {VHOST_LIMITS} has one parameter only, '{LIMITS}'")))
-        }
-        (SHOVEL, _) => {
-            check_vhost(broker, request.vhost())?;
-            shovels::check(request.vhost(), name, &value, None).map_err(|text| validation_failed(&text))?;
-            settle(shovels::set(broker, request.vhost(), name, &value))
-        }
-        _ => Err(validation_failed(&format!("component {component} not found"))),
-    }
-}
-
-/// One that is not there is told.
-pub(crate) fn clear_parameter(broker: &Broker, request: &Request) -> Outcome {
-    let [component, name] = arguments(request)?;
-    if (component, name) == (VHOST_LIMITS, LIMITS) {
-        return clear_limits_of_vhost(broker, request.vhost());
-    }
-    match component {
-        "policy" => {
-            let text = "Error:\npolicies may not be cleared using this method";
-            return Err(Failure::new(Exit::UNAVAILABLE, text));
-        }
-        OPERATOR_POLICY => return clear_operator_parameter(broker, request.vhost(), name),
-        _ => {}
-    }
-    let vhost = request.vhost().as_bytes().into();
-    let clear = ClearParameter { vhost, component: component.into(), name: name.into() };
-    cleared(broker, &Command::ClearParameter(clear))
-}
-
-fn cleared(broker: &Broker, command: &Command) -> Outcome {
-    match broker.apply_telling(command) {
-        Ok((Applied::Unchanged, _)) | Err(broker::Refused::NoSuchVhost(_)) => Err(missing()),
-        other => settle(other.map(|(_, call)| call)),
-    }
-}
-
-/// Of one vhost.
-pub(crate) fn list_parameters(broker: &Broker, request: &Request) -> Outcome {
-    let [] = arguments(request)?;
-    check_vhost(broker, request.vhost())?;
-    let rows = broker.read_metadata(|state| {
-        let Some(vhost) = state.vhost(request.vhost().as_bytes()) else { return Vec::new() };
-        let row =
-            |component: &str, name: &str, value: String| vec![component.into(), name.into(), value.into()];
-        let kept =
-            vhost.parameters().map(|((component, name), value)| row(component, name, value.to_owned()));
-        let limits = vhost.limits();
-        let limits = (!limits.is_empty()).then(|| row(VHOST_LIMITS, LIMITS, shown(limits).to_string()));
-        let policies = policy_parameters(vhost, PolicyKind::Operator)
-            .map(|(name, value)| row(OPERATOR_POLICY, &name, value));
-        kept.chain(policies).chain(limits).collect()
-    });
-    let columns = ["component", "name", "value"].map(String::from).into();
-    Ok(Answer::Rows(Rows { columns, rows }))
-}
-
-fn set_global(broker: &Broker, name: &str, value: &Value) -> Outcome {
-    if is_too_deep(value) {
-        return Err(validation_failed(TOO_DEEP));
-    }
-    let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };
-    settle(broker.apply(&Command::SetGlobalParameter(set)))?;
-    show_cluster_name(broker);
-    Ok(Answer::done())
-}
-
-/// Any JSON.
-pub(crate) fn set_global_parameter(broker: &Broker, request: &Request) -> Outcome {
-    let [name, value] = arguments(request)?;
-    set_global(broker, name, &parsed(value)?)
-}
-
-/// One that is not there is told.
-pub(crate) fn clear_global_parameter(broker: &Broker, request: &Request) -> Outcome {
-    let [name] = arguments(request)?;
-    cleared(broker, &Command::ClearGlobalParameter(ClearGlobalParameter { name: name.into() }))?;
-    show_cluster_name(broker);
-    Ok(Answer::done())
-}
-
-/// All by name.
-pub(crate) fn list_global_parameters(broker: &Broker, request: &Request) -> Outcome {
-    let [] = arguments(request)?;
-    let rows = broker.read_metadata(|state| {
-        state.global_parameters().map(|(name, value)| vec![name.into(), value.into()]).collect()
-    });
-    Ok(Answer::Rows(Rows { columns: vec!["name".into(), "value".into()], rows }))
-}
-
-/// The name that clients are shown from their next connection on.
-pub(crate) fn set_cluster_name(broker: &Broker, request: &Request) -> Outcome {
-    let [name] = arguments(request)?;
-    set_global(broker, CLUSTER_NAME, &name.into())
-}
 
 /// Clients are shown the name that is recorded, or the one that the broker was started with.
 pub(crate) fn show_cluster_name(broker: &Broker) {
@@ -167,10 +40,13 @@ pub(crate) fn global_text(broker: &Broker, name: &str) -> Option<String> {
     })
 }
 
-/// Records text as a global parameter.
+/// Records a global parameter; clients are shown the cluster's name if it is the one that changed.
 ///
 /// # Errors
 /// The metadata log has failed.
-pub(crate) fn record_text(broker: &Broker, name: &str, text: &str) -> Result<(), Failure> {
-    set_global(broker, name, &text.into()).map(|_| ())
+pub(crate) fn record(broker: &Broker, name: &str, value: &Value) -> Result<(), Refused> {
+    let set = SetGlobalParameter { name: name.into(), value: value.to_string().into() };
+    broker.apply(&Command::SetGlobalParameter(set))?.wait()?;
+    show_cluster_name(broker);
+    Ok(())
 }

@@ -5,7 +5,7 @@
 //! block until a change is durable; never call them on a thread that runs connections.
 
 mod check;
-mod commands;
+mod parameters;
 
 use broker::{Broker, Refused};
 use metadata::{
@@ -14,13 +14,8 @@ use metadata::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use check::validation_failed;
-pub(crate) use check::{checked, unknown_settings};
-pub(crate) use commands::{
-    OPERATOR_POLICY, POLICY, clear_operator_parameter, clear_operator_policy, clear_policy,
-    list_operator_policies, list_policies, list_policies_that_match, policy_parameters,
-    set_operator_parameter, set_operator_policy, set_policy,
-};
+pub(crate) use check::{checked, terms, unknown_settings, validation_failed};
+pub(crate) use parameters::{OPERATOR_POLICY, POLICY, policy_parameters};
 
 /// What was asked for and cannot be.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,17 +4,15 @@
 
 mod arguments;
 mod checks;
-mod command;
 mod definition;
 mod parameter;
 mod shown;
 
 pub(crate) use arguments::reason;
 pub(crate) use checks::term;
-pub(crate) use command::COMMANDS;
 pub use definition::read;
 pub(crate) use parameter::{Author, check, set};
-pub(crate) use shown::{object, parameter};
+pub(crate) use shown::{Shown, count, object, parameter};
 
 /// Component under which RabbitMQ keeps shovels.
 pub(crate) const SHOVEL: &str = "shovel";

@@ -232,6 +232,34 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A text that does nothing to a terminal: control characters as `\u{1b}`.
+pub(crate) fn escaped(text: &str) -> String {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    text.chars()
+        .map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() })
+        .collect()
+}
+
+/// A text as a binary of Erlang: `<<"text">>`.
+pub(crate) fn binary(text: &str) -> String {
+    if text.is_empty() {
+        return "<<>>".into();
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            '"' | '\\' => escaped.extend(['\\', it]),
+            '\n' => escaped.push_str("\\n"),
+            '\t' => escaped.push_str("\\t"),
+            control if control.is_control() => escaped.push_str(&format!("\\x{{{:x}}}", u32::from(control))),
+            other => escaped.push(other),
+        }
+    }
+    if text.is_ascii() { format!("<<\"{escaped}\">>") } else { format!("<<\"{escaped}\"/utf8>>") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::kinds::{self, Kind};
 use crate::ctl::protocol::Rows;
+use crate::resources::values::binary;
 
 /// Widest line of a row that is not broken up, characters.
 const WIDTH: usize = 80;
@@ -76,24 +77,6 @@ fn typed(kind: &str, value: &Value) -> String {
         }
         _ => term(value, Kind::Plain),
     }
-}
-
-/// A text as a binary.
-pub(crate) fn binary(text: &str) -> String {
-    if text.is_empty() {
-        return "<<>>".into();
-    }
-    let mut escaped = String::with_capacity(text.len());
-    for it in text.chars() {
-        match it {
-            '"' | '\\' => escaped.extend(['\\', it]),
-            '\n' => escaped.push_str("\\n"),
-            '\t' => escaped.push_str("\\t"),
-            control if control.is_control() => escaped.push_str(&format!("\\x{{{:x}}}", u32::from(control))),
-            other => escaped.push(other),
-        }
-    }
-    if text.is_ascii() { format!("<<\"{escaped}\">>") } else { format!("<<\"{escaped}\"/utf8>>") }
 }
 
 /// Bare when it can be read back so, and between quotes otherwise.

@@ -1,11 +1,12 @@
 //! Documents imported, exported and refused.
 
-use super::*;
-use crate::ctl::commands::run;
-use crate::ctl::protocol::{Answer, Request};
 use broker::{Broker, BrokerOptions};
 use metadata::PolicyKind;
 use serde_json::{Value, json};
+
+use super::*;
+use crate::ctl::commands::run;
+use crate::ctl::protocol::{Answer, Request};
 
 /// Any password will do.
 fn read(document: &str, vhost: &str) -> Result<Import, Problem> {

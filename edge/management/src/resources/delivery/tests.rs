@@ -69,8 +69,8 @@ async fn a_queue_without_consumers_and_one_that_is_not_there_are_explained() {
         for line in ["Consumers: 0", "Publishers: not held", "Alarms: none", "confirmed after fsync"] {
             assert!(text.contains(line), "{text}");
         }
-        assert_eq!(explain_delivery(&broker, "/", "x").unwrap_err().exit, Exit::DATA);
-        assert_eq!(explain_delivery(&broker, "x", "q").unwrap_err().exit, Exit::UNAVAILABLE);
+        assert!(explain_delivery(&broker, "/", "x").is_none());
+        assert!(explain_delivery(&broker, "x", "q").is_none());
     })
     .await
     .unwrap();

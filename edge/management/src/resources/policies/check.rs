@@ -6,7 +6,7 @@ use metadata::{ApplyTo, PolicyDefinition, PolicyKind, PolicyValue, SetPolicy};
 use serde_json::{Map, Value};
 
 use super::NewPolicy;
-use crate::ctl::format::binary;
+use crate::resources::values::binary;
 
 /// Widest list of settings in a text that stands on one line, characters.
 const WIDTH: usize = 80;

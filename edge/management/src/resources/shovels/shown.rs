@@ -44,7 +44,7 @@ fn date(days: u64) -> (u64, u64, u64) {
 }
 
 /// A count as RabbitMQ writes it.
-pub(super) fn count(count: Count) -> Value {
+pub(crate) fn count(count: Count) -> Value {
     match count {
         Count::Unlimited => "unlimited".into(),
         Count::Messages(left) => left.into(),

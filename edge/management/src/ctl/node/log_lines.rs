@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::Node;
 use crate::ctl::commands::{Outcome, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::resources::node::Node;
 use crate::resources::values::iso_time;
 
 /// Lines at the end of the newest log file, 50 unless `--number` says another count.

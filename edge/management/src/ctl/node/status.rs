@@ -4,10 +4,9 @@ use broker::Broker;
 use serde_json::json;
 
 use super::listeners::{listener_lines, listener_objects};
-use super::{NODE_NAME, Node};
-use crate::ctl::plugins;
 use crate::ctl::protocol::Answer;
-use crate::resources::{alarms, stages};
+use crate::ctl::{alarms, plugins, stages};
+use crate::resources::node::{NODE_NAME, Node};
 
 /// What is running.
 pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
@@ -53,7 +52,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         },
         "active_plugins": plugins,
         "delivery_stalls": broker.delivery_stalls(),
-        "stages": stages::status_entry(broker),
+        "stages": crate::resources::stages::status_entry(broker),
     });
     for (name, value) in alarms::status_entries(broker) {
         json[name] = value;

@@ -5,12 +5,11 @@ use metadata::{ClearParameter, Command, Outcome as Applied};
 use serde_json::Value;
 use shovel::Report;
 
-use super::SHOVEL;
-use super::shown::{Shown, count};
 use crate::ctl::columns::{Column, chosen, rows};
 use crate::ctl::commands::{Commands, Outcome, arguments, settle};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::resources::node::{NODE_NAME, Node};
+use crate::resources::shovels::{SHOVEL, Shown, count};
 
 /// Commands about shovels.
 pub(crate) const COMMANDS: Commands = &[

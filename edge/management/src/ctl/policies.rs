@@ -5,17 +5,11 @@ use broker::policies::VhostPolicies;
 use metadata::PolicyKind;
 use serde_json::{Map, Value};
 
-use super::check::{checked, terms, validation_failed};
-use super::{NewPolicy, PolicyProblem, delete_policy, policies, policy, put_policy};
-use crate::ctl::commands::{Outcome, arguments, refused};
+use crate::ctl::commands::{Outcome, arguments, parsed, refused};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request, Rows};
-use crate::resources::limits::parsed;
-
-/// Component under which RabbitMQ keeps operator policies among parameters.
-pub(crate) const OPERATOR_POLICY: &str = "operator_policy";
-
-/// The component of policies, which RabbitMQ leaves out of lists of all parameters.
-pub(crate) const POLICY: &str = "policy";
+use crate::resources::policies::{
+    NewPolicy, PolicyProblem, checked, delete_policy, policies, policy, put_policy, terms, validation_failed,
+};
 
 const COLUMNS: [&str; 6] = ["vhost", "name", "pattern", "apply-to", "definition", "priority"];
 
@@ -175,20 +169,4 @@ fn unrecognised_terms(given: &Map<String, Value>, name: &str) -> Option<String> 
 pub(crate) fn clear_operator_parameter(broker: &Broker, vhost: &str, name: &str) -> Outcome {
     delete_policy(broker, PolicyKind::Operator, vhost, name).map_err(failure)?;
     Ok(Answer::done())
-}
-
-/// Policies as parameters, by name: the name, and the value as RabbitMQ writes it.
-pub(crate) fn policy_parameters(
-    vhost: &metadata::Vhost,
-    kind: PolicyKind,
-) -> impl Iterator<Item = (String, String)> {
-    let value = |policy: &metadata::Policy| {
-        let pattern = Value::from(&*policy.pattern);
-        let definition = super::definition_object(&policy.definition);
-        let (priority, apply_to) = (policy.priority, policy.apply_to.name());
-        format!(
-            "{{\"pattern\":{pattern},\"definition\":{definition},\"priority\":{priority},\"apply-to\":\"{apply_to}\"}}"
-        )
-    };
-    vhost.policies(kind).map(move |(name, policy)| (name.to_owned(), value(policy)))
 }

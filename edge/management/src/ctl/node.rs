@@ -1,0 +1,185 @@
+//! Commands about the node: whether it runs, its listeners, its log, its status.
+
+mod listeners;
+mod log_lines;
+mod memory;
+mod status;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use broker::Broker;
+use serde_json::{Value, json};
+
+use crate::ctl::columns::{Column, chosen, rows};
+use crate::ctl::commands::{Commands, Outcome, arguments, usage};
+use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::ctl::queues::unresponsive;
+use crate::ctl::{alarms, interfaces};
+use crate::resources::node::{NODE_NAME, Node};
+use listeners::{
+    listener_lines, listener_objects, listeners, port_connectivity, port_listener, protocol_listener,
+};
+use log_lines::{log_after, log_tail};
+use memory::memory_breakdown;
+
+/// Commands about the node.
+pub(crate) const COMMANDS: Commands = &[
+    ("is_running", |it| Ok(running(it.request))),
+    ("check_running", |it| alarms::check_running(it.broker).map(|_| running(it.request))),
+    ("is_booting", |_| Ok(booting())),
+    ("check_virtual_hosts", |_| {
+        Ok(Answer::facts(format!("Node {NODE_NAME} reported all vhosts as running"), json!({"result": "ok"})))
+    }),
+    ("check_port_listener", |it| port_listener(it.node, it.request)),
+    ("check_protocol_listener", |it| protocol_listener(it.node, it.request)),
+    ("check_port_connectivity", |it| port_connectivity(it.node, it.request)),
+    ("check_if_any_deprecated_features_are_used", |_| {
+        Ok(Answer::message("Cluster reported no deprecated features in use"))
+    }),
+    ("check_if_node_is_quorum_critical", |_| {
+        Ok(Answer::message(&format!(
+            "Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
+        )))
+    }),
+    ("check_certificate_expiration", |it| no_certificates_expire(it.request)),
+    ("status", |it| Ok(status::status(it.broker, it.node))),
+    ("listeners", |it| Ok(listeners(it.node))),
+    ("server_version", |it| Ok(value(&it.node.rabbitmq_version))),
+    ("erlang_version", |it| Ok(value(&format!("none: Warren {} is a native program", it.node.version)))),
+    ("environment", |it| Ok(Answer::facts(it.node.options.clone(), json!({"options": it.node.options})))),
+    ("os_env", |_| Ok(environment_variables())),
+    ("command_line_arguments", |_| Ok(Answer::message(&std::env::args().collect::<Vec<_>>().join(" ")))),
+    ("log_location", |it| {
+        Ok(Answer::facts(it.node.log_locations.join("\n"), json!({"paths": it.node.log_locations})))
+    }),
+    ("log_tail", |it| log_tail(it.node, it.request)),
+    ("log_tail_stream", |it| log_after(it.node, it.request)),
+    ("maybe_stuck", |it| Ok(maybe_stuck(it.broker))),
+    ("memory_breakdown", |it| memory_breakdown(it.broker, it.request)),
+    ("cluster_status", |it| Ok(cluster_status(it.broker, it.node))),
+    ("list_network_interfaces", |_| Ok(interfaces::listed())),
+    ("node_health_check", |_| Ok(Answer::done())),
+    ("rotate_logs", |_| {
+        let text = "Error:\nThis command does not rotate logs anymore [deprecated]";
+        Err(Failure::new(Exit::UNAVAILABLE, text))
+    }),
+    ("restart_vhost", |it| restart_vhost(it.broker, it.request)),
+    ("list_feature_flags", |it| list_feature_flags(it.request)),
+    ("enable_feature_flag", |it| enable_feature_flag(it.request)),
+];
+
+fn value(text: &str) -> Answer {
+    Answer::facts(text.into(), json!({"value": text, "result": "ok"}))
+}
+
+fn running(request: &Request) -> Answer {
+    let text = format!("RabbitMQ on node {NODE_NAME} is fully booted and running");
+    let json = match request.command.as_str() {
+        "is_running" => json!({"message": text, "result": true}),
+        _ => json!({"message": text}),
+    };
+    Answer::facts(text, json)
+}
+
+fn booting() -> Answer {
+    let text = format!(
+        "RabbitMQ on node {NODE_NAME} is fully booted (check with is_running), stopped or has not started booting yet"
+    );
+    let json = json!({"message": text, "result": false});
+    Answer::facts(text, json)
+}
+
+/// There are none, however long.
+fn no_certificates_expire(request: &Request) -> Outcome {
+    let unit = request.options.get("unit").map_or("weeks", String::as_str);
+    if !["days", "weeks", "months", "years"].contains(&unit) {
+        let text =
+            format!("\"unit '{unit}' is not supported. Please use one of: days, weeks, months, years\"");
+        return Err(usage(&text));
+    }
+    let within = request.options.get("within").map_or("4", String::as_str);
+    let Ok(within) = within.parse::<i64>() else {
+        return Err(usage(&format!("Invalid options for this command:\n--within : {within}")));
+    };
+    Ok(Answer::message(&format!("No certificates are expiring within {within} {unit}.")))
+}
+
+/// Asks every queue for a sign of life, for five seconds at most.
+fn maybe_stuck(broker: &Broker) -> Answer {
+    let queues: Vec<_> = broker.vhosts().into_iter().flat_map(|vhost| vhost.queues()).collect();
+    let asked = queues.len();
+    let stuck = unresponsive(queues, Duration::from_secs(5)).len();
+    Answer::message(&format!("There are {asked} queues. {stuck} of them did not answer within 5000ms."))
+}
+
+/// Variables that this program reads.
+fn environment_variables() -> Answer {
+    let variables: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .filter(|(name, _)| name.starts_with("WARREN_") || name.starts_with("RABBITMQ_"))
+        .collect();
+    let lines: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Answer::facts(lines.join("\n"), json!({"node": NODE_NAME, "result": "ok", "variables": variables}))
+}
+
+fn cluster_status(broker: &Broker, node: &Node) -> Answer {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let name = broker.cluster_name();
+    let version = &node.rabbitmq_version;
+    let alarms = crate::resources::alarms::lines(broker);
+    let listeners: Vec<String> =
+        listener_lines(node).lines().map(|line| format!("Node: {NODE_NAME}, i{}", &line[1..])).collect();
+    let text = format!(
+        "Basics\n\nCluster name: {name}\nTotal CPU cores available cluster-wide: {cores}\n\nDisk Nodes\n\n{NODE_NAME}\n\n\
+         Running Nodes\n\n{NODE_NAME}\n\nVersions\n\n{NODE_NAME}: RabbitMQ {version} as Warren {}\n\nCPU Cores\n\n\
+         Node: {NODE_NAME}, available CPU cores: {cores}\n\nMaintenance status\n\nNode: {NODE_NAME}, status: {}\n\nAlarms\n\n{}\n\nNetwork Partitions\n\n(none)\n\nListeners\n\n{}\n\nFeature flags\n\n(none)",
+        node.version,
+        node.maintenance.status(),
+        if alarms.is_empty() { "(none)".into() } else { alarms.join("\n") },
+        listeners.join("\n"),
+    );
+    let json = json!({
+        "alarms": alarms,
+        "cluster_name": *name,
+        "cluster_tags": [],
+        "cpu_cores": {NODE_NAME: cores},
+        "disk_nodes": [NODE_NAME],
+        "feature_flags": [],
+        "listeners": {NODE_NAME: listener_objects(node)},
+        "maintenance_status": {NODE_NAME: node.maintenance.status()},
+        "partitions": {},
+        "running_nodes": [NODE_NAME],
+        "versions": {NODE_NAME: {"rabbitmq_name": "Warren", "rabbitmq_version": version, "erlang_version": ""}},
+    });
+    Answer::facts(text, json)
+}
+
+/// A vhost does not fail on its own: one that is there runs.
+fn restart_vhost(broker: &Broker, request: &Request) -> Outcome {
+    let vhost = request.vhost();
+    if broker.vhost(vhost).is_none() {
+        let text = format!(
+            "Error:\nFailed to start vhost '{vhost}' on node '{NODE_NAME}'Reason: {{:no_such_vhost, \"{vhost}\"}}"
+        );
+        return Err(Failure::new(Exit::SOFTWARE, text));
+    }
+    let said = format!("Vhost '{vhost}' is already running on node '{NODE_NAME}'");
+    Ok(Answer::facts(said.clone(), json!({"message": said})))
+}
+
+/// There are none; the columns are RabbitMQ's.
+fn list_feature_flags(request: &Request) -> Outcome {
+    let names = ["name", "state", "stability", "provided_by", "desc", "doc_url"];
+    let known: Vec<Column<()>> = names.map(|name| (name, (|()| Value::Null) as fn(&()) -> Value)).into();
+    Ok(rows(&chosen(request, &known, &["name", "state"])?, []))
+}
+
+/// RabbitMQ's guides for upgrades end with `enable_feature_flag all`, which has nothing to do here.
+fn enable_feature_flag(request: &Request) -> Outcome {
+    let [name] = arguments(request)?;
+    if name == "all" {
+        return Ok(Answer::done());
+    }
+    Err(Failure::new(Exit::UNAVAILABLE, format!("Error:\nunsupported: there is no feature flag {name}")))
+}

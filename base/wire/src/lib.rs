@@ -5,10 +5,11 @@
 //! of a deployment; every bound it applies is an argument or a named constant, and malformed input is an error
 //! value, never a panic.
 //!
-//! One module per protocol: [`amqp091`], [`amqp10`].
+//! One module per protocol: [`amqp091`], [`amqp10`], [`stream`].
 
 pub mod amqp091;
 pub mod amqp10;
 #[doc(hidden)]
 pub mod fuzzing;
 mod reader;
+pub mod stream;

@@ -4,7 +4,7 @@
 
 /// Reads big-endian numbers and length-prefixed bytes from the front of a slice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 

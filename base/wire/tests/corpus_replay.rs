@@ -45,3 +45,13 @@ fn the_amqp10_value_corpus_passes() {
 fn the_amqp10_sections_corpus_passes() {
     replay("amqp10_sections", wire::fuzzing::amqp10_sections);
 }
+
+#[test]
+fn the_stream_frame_corpus_passes() {
+    replay("stream_frame", wire::fuzzing::stream_frame);
+}
+
+#[test]
+fn the_stream_chunk_corpus_passes() {
+    replay("stream_chunk", wire::fuzzing::stream_chunk);
+}

@@ -4,6 +4,7 @@
 //! buffer that is large enough must not allocate at all.
 
 mod amqp10;
+mod stream;
 
 use std::alloc::System;
 
@@ -14,6 +15,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() {
     amqp10::check();
+    stream::check();
     divan::main();
 }
 

@@ -1,4 +1,7 @@
-"""A Warren of our own on free ports, and clients of its HTTP API. WARREN_BIN is the binary."""
+"""A Warren of our own on free ports, and clients of its HTTP API. WARREN_BIN is the binary.
+
+`test_void.py` also runs against a broker that runs already: PEER_AMQP=amqp://guest:guest@127.0.0.1:5674/ PEER_HTTP=http://127.0.0.1:15674.
+"""
 
 import os
 import pathlib
@@ -15,6 +18,8 @@ from warren import Warren  # noqa: E402
 
 class Broker:
     """A server that runs."""
+
+    is_peer = False
 
     def __init__(self, folder):
         self.process = Warren(os.environ.get("WARREN_BIN", "warren"), folder, "prometheus.tcp.port = 0\nwarren.event_exchange = true\n")
@@ -42,8 +47,18 @@ class Broker:
         assert self.process.child.returncode == 0
 
 
+class Peer:
+    """A RabbitMQ that runs."""
+
+    is_peer = True
+    amqp, http = os.environ.get("PEER_AMQP"), os.environ.get("PEER_HTTP")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
+    if Peer.http:
+        yield Peer
+        return
     broker = Broker(tmp_path_factory.mktemp("warren"))
     yield broker
     broker.stop()

@@ -12,6 +12,9 @@ const DEPTH_MAX: usize = 56;
 /// Longest name of an argument, bytes: what its length octet can say.
 const FIELD_NAME_BYTES_MAX: usize = 255;
 
+/// How RabbitMQ shows a void value. A text like it that comes in stays a text, as in RabbitMQ.
+const VOID: &str = "undefined";
+
 /// Bytes as text; what is not UTF-8 is replaced.
 pub(crate) fn text(bytes: &[u8]) -> Value {
     String::from_utf8_lossy(bytes).into_owned().into()
@@ -40,6 +43,7 @@ fn triples(table: Table<'_>, depth: usize) -> Value {
 fn typed_field(value: Field<'_>, depth: usize) -> Value {
     match value {
         Field::Table(inner) => triples(inner, depth),
+        Field::Void => Value::Null,
         Field::Array(array) if depth < DEPTH_MAX => {
             let pair = |element: Field<'_>| -> Value {
                 Value::Array(vec![element.type_name().into(), typed_field(element, depth + 1)])
@@ -74,7 +78,7 @@ fn field(value: Field<'_>, depth: usize) -> Value {
         other => match (other.as_i64(), other.as_f64()) {
             (Some(number), _) => number.into(),
             (None, Some(number)) => number.into(),
-            (None, None) => Value::Null,
+            (None, None) => VOID.into(),
         },
     }
 }
@@ -280,7 +284,7 @@ mod tests {
         fields.push("s", Field::LongStr(b"text"));
         fields.push("v", Field::Void);
         let raw = fields.into_raw();
-        assert_eq!(table(&raw), serde_json::json!({"x-max-length": 5, "s": "text", "v": null}));
+        assert_eq!(table(&raw), serde_json::json!({"x-max-length": 5, "s": "text", "v": "undefined"}));
     }
 
     #[test]
@@ -290,18 +294,31 @@ mod tests {
         let mut fields = TableBuf::new();
         fields.push("x-max-length", Field::I32(5));
         fields.push("t", Field::Table(inner.as_table()));
-        let expected =
-            serde_json::json!([["x-max-length", "signedint", 5], ["t", "table", [["n", "long", 1]]]]);
+        fields.push("v", Field::Void);
+        let expected = serde_json::json!([
+            ["x-max-length", "signedint", 5],
+            ["t", "table", [["n", "long", 1]]],
+            ["v", "void", null],
+        ]);
         assert_eq!(typed(&fields.into_raw()), expected);
     }
 
     #[test]
     fn an_object_becomes_a_table_and_the_same_object_again() {
-        let object =
-            serde_json::json!({"a": [1, [-2], {"b": {"c": true}}], "d": "text", "e": 2.5, "f": null});
+        let object = serde_json::json!({"a": [1, [-2], {"b": {"c": true}}], "d": "text", "e": 2.5});
         let read = raw_table(object.as_object().unwrap()).unwrap();
         assert_eq!(read.as_table().get("d"), Some(Field::LongStr(b"text")));
         assert_eq!(table(&read.into_raw()), object);
+    }
+
+    #[test]
+    fn null_becomes_a_void_value_and_its_word_a_text() {
+        let object = serde_json::json!({"a": [null], "t": "undefined", "v": null});
+        let read = raw_table(object.as_object().unwrap()).unwrap();
+        assert_eq!(read.as_table().get("t"), Some(Field::LongStr(b"undefined")));
+        assert_eq!(read.as_table().get("v"), Some(Field::Void));
+        let shown = serde_json::json!({"a": ["undefined"], "t": "undefined", "v": "undefined"});
+        assert_eq!(table(&read.into_raw()), shown);
     }
 
     #[test]

@@ -320,6 +320,7 @@ fn broker_options(options: &Options) -> BrokerOptions {
         password_rule: access.password_rule.to_broker(),
         vhost_seeds: options.seeds.clone(),
         loopback_users: access.loopback_users.clone(),
+        default_queue_type: options.queues.default_queue_type.name().into(),
         transient_queues: options.queues.transient_nonexclusive == Permit::Permitted,
         queues_max: options.limits.queues_max,
         exchanges_max: options.limits.exchanges_max,

@@ -31,8 +31,8 @@ use std::task::Waker;
 use metadata::{Arguments, QueueRecord};
 use parking_lot::{Mutex, RwLock};
 use queues::{
-    BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, GetToken, GotMessage, Machine, MessageSeq,
-    QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun, SharedBody, Store,
+    BlockPlace, BlockToken, BodyBytes, ConsumerId, ConsumerSpec, GetToken, GotMessage, Kind, Machine,
+    MessageSeq, QueueCounts, QueueStats, Scheduled, SettleHow, SettledRun, SharedBody, Store,
 };
 use stdx::{ConnectionId, QueueId, piece_bytes};
 
@@ -41,6 +41,7 @@ use crate::control::queues::DeletedQueue;
 use crate::data::batch::Handover;
 use crate::data::consume::ConsumerSink;
 use crate::pacing::{Hold, Pacing};
+use crate::queue_types::kind_of;
 use crate::refused::{Refused, Resource};
 use crate::segment_room::CountedRoom;
 use crate::services::Services;
@@ -352,6 +353,11 @@ impl Queue {
     /// A machine of its type without messages.
     fn new_machine(&self, now_ms: u64) -> AnyMachine {
         self.machine_type.open(self.config(), now_ms)
+    }
+
+    /// Its type.
+    pub fn queue_kind(&self) -> Kind {
+        kind_of(self.record.queue_type)
     }
 
     /// The disk was asked for something that it answers with an event.

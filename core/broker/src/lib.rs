@@ -31,6 +31,7 @@ mod options;
 mod pacing;
 mod password_rule;
 pub mod policies;
+mod queue_types;
 mod recovery;
 mod refused;
 mod seen_files;
@@ -76,6 +77,7 @@ pub use logins::{LOGIN_SOURCES_MAX, LoginProtocol, LoginRecording, LoginSource, 
 pub use memory_use::MemoryUse;
 pub use options::{BrokerOptions, DefaultObjects};
 pub use password_rule::PasswordRule;
+pub use queue_types::{QUEUE_TYPE_ARGUMENT, queue_config, queue_type};
 pub use refused::{BindingRefusal, Compared, Difference, LimitScope, Refused, Resource, ResourceKind};
 pub use stages::{QueueKind, Stage, StageTimes, StageTiming, Stages};
 pub use stats::{
@@ -87,7 +89,7 @@ pub use vhost::Vhost;
 // What sessions need from the layers below, under one roof.
 pub use queues::{
     ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Delivery,
-    DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, LargeBody, MessageSeq, MessageView,
+    DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody, MessageSeq, MessageView,
     QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};

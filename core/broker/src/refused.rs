@@ -63,8 +63,24 @@ pub enum Refused {
     VolatileQueue,
     /// 405, cannot obtain exclusive access (B65).
     Locked(Resource),
-    /// 405, basic.get on a queue with a single active consumer (B123).
+    /// 405, basic.get on a quorum queue with a single active consumer (B123).
     GetOnSingleActive(Resource),
+    /// 406 `Cannot declare a server-named queue for type rabbit_quorum_queue` (B74).
+    ServerNamed(queues::Kind),
+    /// 406 `invalid property 'exclusive-owner' for queue 'q' in vhost '/'` (B74).
+    Property {
+        /// The queue to be declared.
+        resource: Resource,
+        /// What its type cannot be.
+        property: &'static str,
+    },
+    /// 540, queue.delete with a condition on a quorum queue (B78).
+    DeleteCondition {
+        /// The queue.
+        resource: Resource,
+        /// `if-unused` or `if-empty`.
+        flag: &'static str,
+    },
     /// 406 `inequivalent arg ...` (B47, B62).
     Inequivalent {
         /// The object that exists already.

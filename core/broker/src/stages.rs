@@ -78,19 +78,22 @@ impl Stage {
 pub enum QueueKind {
     /// A classic queue.
     Classic,
+    /// A quorum queue.
+    Quorum,
     /// The store of an exchange that delays messages.
     Delayed,
 }
 
 impl QueueKind {
     /// All of them.
-    pub const ALL: [QueueKind; 2] = [QueueKind::Classic, QueueKind::Delayed];
+    pub const ALL: [QueueKind; 3] = [QueueKind::Classic, QueueKind::Quorum, QueueKind::Delayed];
 
     /// Its name in listings and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             QueueKind::Classic => "classic",
+            QueueKind::Quorum => "quorum",
             QueueKind::Delayed => "delayed",
         }
     }

@@ -1,6 +1,9 @@
-//! Arguments of classic queues: what they mean and when they are refused (B68, B72, B73, B76).
+//! Arguments of queues: what they mean and when they are refused (B68, B72, B73, B76).
 
-use wire::amqp091::{Table, Value};
+use wire::amqp091::{Properties, Table, Value};
+
+use crate::kind::Kind;
+use crate::quorum::{self, Letters, Retry, RetryOf};
 
 /// An argument that cannot be accepted, with the data of RabbitMQ's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +33,8 @@ pub enum ArgumentReason {
     Atom(&'static str),
     /// `: "unsupported queue version '3'"`: a text in quotes
     Text(Box<str>),
-    /// ` of queue type rabbit_classic_queue` (B73)
-    OtherQueueType,
+    /// ` of queue type rabbit_classic_queue` (B73): the type that does not know it.
+    OtherQueueType(Kind),
 }
 
 /// What to do when a length limit is reached (`x-overflow`).
@@ -58,9 +61,11 @@ impl Overflow {
     }
 }
 
-/// What a queue was declared with, understood.
+/// What a queue was declared with, understood, and the rules of its type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueueConfig {
+    /// The type. Machines go by the rules below, not by this.
+    pub kind: Kind,
     /// Survives a restart; its persistent messages are logged.
     pub durable: bool,
     /// Goes with its last consumer.
@@ -75,8 +80,10 @@ pub struct QueueConfig {
     pub max_length_bytes: Option<u64>,
     /// `x-overflow`.
     pub overflow: Overflow,
-    /// `x-max-priority`; 0 is a queue without priorities.
+    /// `x-max-priority`; 0 is a queue without priorities. Greater priorities count as this one.
     pub max_priority: u8,
+    /// Priority of messages that have none.
+    pub default_priority: u8,
     /// `x-single-active-consumer`.
     pub single_active: bool,
     /// A dead-letter exchange is set: dead messages are handed out rather than dropped.
@@ -85,11 +92,23 @@ pub struct QueueConfig {
     pub memory_bytes_max: usize,
     /// `x-message-deduplication`: what repeats a message that is in the queue is dropped.
     pub deduplicates: bool,
+    /// All messages survive a restart, whatever their delivery mode.
+    pub keeps_all: bool,
+    /// It counts how often messages came back, and hands those out before all others, in the order in which they came back (B161). Else they
+    /// go back to where they were.
+    pub counts_returns: bool,
+    /// `x-delivery-limit`: a message that failed more often dies (B152). Counts only with `counts_returns`.
+    pub delivery_limit: Option<u64>,
+    /// What becomes of letters that nobody takes.
+    pub letters: Letters,
+    /// When messages that came back are handed out again.
+    pub retry: Retry,
 }
 
 impl Default for QueueConfig {
     fn default() -> Self {
         QueueConfig {
+            kind: Kind::Classic,
             durable: false,
             auto_delete: false,
             expires_ms: None,
@@ -98,10 +117,16 @@ impl Default for QueueConfig {
             max_length_bytes: None,
             overflow: Overflow::DropHead,
             max_priority: 0,
+            default_priority: 0,
             single_active: false,
             dead_letters: false,
             memory_bytes_max: 4 << 20,
             deduplicates: false,
+            keeps_all: false,
+            counts_returns: false,
+            delivery_limit: None,
+            letters: Letters::AtMostOnce,
+            retry: Retry::NONE,
         }
     }
 }
@@ -109,13 +134,18 @@ impl Default for QueueConfig {
 /// Longest time to live or expiry, milliseconds: ten years, as RabbitMQ's timers allow.
 pub const TIMER_MS_MAX: i64 = 315_360_000_000;
 
-/// Arguments of the other queue types: refused rather than ignored (B73).
-const FOREIGN_ARGUMENTS: &[&str] = &[
+/// Arguments that some queue type knows: refused rather than ignored by the others (B73).
+const OF_SOME_TYPE: &[&str] = &[
+    "x-max-priority",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-queue-master-locator",
     "x-dead-letter-strategy",
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
     "x-quorum-initial-group-size",
     "x-delivery-limit",
+    "x-consumer-timeout",
     "x-consumer-disconnected-timeout",
     "x-delayed-retry-type",
     "x-delayed-retry-min",
@@ -178,24 +208,47 @@ fn one_of(
 }
 
 impl QueueConfig {
-    /// Reads the arguments of a classic queue, refusing as RabbitMQ does. `known` are the names that classic queues know, in
+    /// Reads the arguments of a queue of a type, refusing as RabbitMQ does. `known` are the names that queues of the type know, in
     /// the order in which they are checked (the metadata have them, because redeclarations compare in that order too).
     /// Other arguments are ignored.
-    pub fn from_arguments(arguments: Table<'_>, known: &[&str]) -> Result<QueueConfig, ArgumentError> {
+    ///
+    /// # Errors
+    /// The first argument that makes no sense, or that only queues of other types know.
+    pub fn from_arguments(
+        kind: Kind,
+        arguments: Table<'_>,
+        known: &[&str],
+    ) -> Result<QueueConfig, ArgumentError> {
+        let mut config = kind.rules();
         // RabbitMQ's plugin neither checks its type nor compares it.
-        let deduplicates = arguments.get("x-message-deduplication") == Some(Value::Bool(true));
-        let mut config = QueueConfig { deduplicates, ..QueueConfig::default() };
+        config.deduplicates = arguments.get("x-message-deduplication") == Some(Value::Bool(true));
         for name in known {
             if let Some(value) = arguments.get(name) {
                 config.read(name, &value, arguments)?;
             }
         }
-        for name in FOREIGN_ARGUMENTS {
+        for name in OF_SOME_TYPE.iter().filter(|name| !known.contains(name)) {
             if arguments.get(name).is_some() {
-                return Err(refused(name, ArgumentReason::OtherQueueType));
+                return Err(refused(name, ArgumentReason::OtherQueueType(kind)));
             }
         }
+        config.settle_rules();
         Ok(config)
+    }
+
+    /// Rules that follow from several settings. Called after the settings have changed.
+    pub fn settle_rules(&mut self) {
+        if self.kind == Kind::Quorum {
+            quorum::settle_rules(self);
+        }
+    }
+
+    /// The level of a message with that priority, 0 when its properties have none.
+    #[inline]
+    pub(crate) fn level_of(&self, priority: u8, properties: &[u8]) -> usize {
+        let default = self.default_priority;
+        let is_absent = priority == 0 && default > 0 && Properties::new(properties).priority().is_none();
+        usize::from(if is_absent { default } else { priority.min(self.max_priority) })
     }
 
     fn read(&mut self, name: &str, value: &Value<'_>, all: Table<'_>) -> Result<(), ArgumentError> {
@@ -231,7 +284,8 @@ impl QueueConfig {
                 text(name, value)?;
             }
             "x-queue-leader-locator" => {
-                one_of(name, value, &[b"client-local", b"balanced"], "invalid_queue_locator_arg")?;
+                let words: &[&[u8]] = &[b"client-local", b"balanced", b"random", b"least-leaders"];
+                one_of(name, value, words, "invalid_queue_locator_arg")?;
             }
             "x-queue-version" => match natural(name, value)? {
                 2 => {}
@@ -246,12 +300,55 @@ impl QueueConfig {
                 Value::Bool(on) => self.single_active = *on,
                 other => return Err(refused(name, ArgumentReason::UnacceptableType(other.type_name()))),
             },
+            _ => return self.read_of_quorum(name, value),
+        }
+        Ok(())
+    }
+
+    /// What only quorum queues know.
+    fn read_of_quorum(&mut self, name: &str, value: &Value<'_>) -> Result<(), ArgumentError> {
+        match name {
+            "x-dead-letter-strategy" => {
+                let letters = Letters::from_name(text(name, value)?);
+                self.letters =
+                    letters.ok_or_else(|| refused(name, ArgumentReason::Atom("invalid_dlx_strategy")))?;
+            }
+            "x-quorum-initial-group-size" => {
+                if natural(name, value)? == 0 {
+                    return Err(refused(name, ArgumentReason::Zero));
+                }
+            }
+            "x-max-in-memory-length"
+            | "x-max-in-memory-bytes"
+            | "x-consumer-timeout"
+            | "x-consumer-disconnected-timeout" => {
+                natural(name, value)?;
+            }
+            // RabbitMQ checks neither type nor value of these, and passes over what makes no sense.
+            "x-delivery-limit" => {
+                if let Ok(limit) = integer(name, value) {
+                    self.delivery_limit = u64::try_from(limit).ok();
+                }
+            }
+            "x-delayed-retry-type" => {
+                if let Value::LongStr(word) = value {
+                    self.retry.of = RetryOf::from_name(word);
+                }
+            }
+            "x-delayed-retry-min" => self.retry.min_ms = positive(value),
+            "x-delayed-retry-max" => self.retry.max_ms = positive(value),
             _ => {
                 text(name, value)?;
             }
         }
         Ok(())
     }
+}
+
+/// A number above 0; `None` for anything else.
+fn positive(value: &Value<'_>) -> Option<u64> {
+    let number = integer("", value).ok().and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| *number > 0)
 }
 
 #[cfg(test)]
@@ -263,9 +360,11 @@ mod tests {
     fn arguments_are_checked_in_the_order_given_and_foreign_ones_are_refused_last() {
         let mut arguments = TableBuf::new();
         arguments.push_i64("x-max-length", -1).push_i64("x-expires", 0).push_i64("x-delivery-limit", 3);
-        let refused = |known: &[&str]| QueueConfig::from_arguments(arguments.as_table(), known).unwrap_err();
+        let refused = |known: &[&str]| {
+            QueueConfig::from_arguments(Kind::Classic, arguments.as_table(), known).unwrap_err()
+        };
         assert_eq!(refused(&["x-expires", "x-max-length"]).reason, ArgumentReason::Zero);
         assert_eq!(refused(&["x-max-length", "x-expires"]).reason, ArgumentReason::Negative(-1));
-        assert_eq!(refused(&[]).reason, ArgumentReason::OtherQueueType);
+        assert_eq!(refused(&[]).reason, ArgumentReason::OtherQueueType(Kind::Classic));
     }
 }

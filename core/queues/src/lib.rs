@@ -10,9 +10,11 @@ mod body;
 mod classic;
 mod delayed;
 mod effects;
+mod kind;
 mod logged;
 mod machine;
 mod message;
+pub mod quorum;
 pub mod record;
 mod service;
 mod store;
@@ -26,6 +28,7 @@ pub use body::{
 pub use classic::Classic;
 pub use delayed::{Delayed, Scheduled};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
+pub use kind::Kind;
 pub use logged::{FirstToGo, LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};
 pub use machine::{Afterwards, DiskAnswer, Gone, Machine, PublishOutcome, TurnedAway};
 pub use message::{

@@ -493,6 +493,18 @@ impl FromStr for ManagementListener {
 pub enum QueueType {
     /// One copy, on one node.
     Classic,
+    /// Made to be replicated.
+    Quorum,
+}
+
+impl QueueType {
+    /// The value of `x-queue-type` that selects it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Quorum => "quorum",
+        }
+    }
 }
 
 /// Queue behaviour that is not set per queue.

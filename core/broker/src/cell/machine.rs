@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use queues::{
     BodyBuffer, Classic, ConsumerId, ConsumerSpec, Delayed, DeliveryView, DiskAnswer, Effects, FirstToGo,
-    Flow, GetToken, IncomingMessage, IncomingMessages, Machine, PublishOutcome, QueueConfig, QueueCounts,
-    QueueGlance, QueueStats, Recovering, SettleHow, SettleRun, SettledRun, SharedBody, Store, TurnedAway,
+    Flow, GetToken, IncomingMessage, IncomingMessages, Kind, Machine, PublishOutcome, QueueConfig,
+    QueueCounts, QueueGlance, QueueStats, Recovering, SettleHow, SettleRun, SettledRun, SharedBody, Store,
+    TurnedAway,
 };
 
 use crate::stages::QueueKind;
@@ -18,6 +19,8 @@ use crate::stages::QueueKind;
 pub(crate) enum MachineType {
     /// [`Classic`].
     Classic,
+    /// [`Classic`], by the rules of quorum queues.
+    Quorum,
     /// [`Delayed`]: what a delayed exchange keeps its messages in. Nobody finds it by a name.
     Delayed,
 }
@@ -28,11 +31,21 @@ pub(crate) enum AnyMachine {
     Delayed(Delayed),
 }
 
+impl From<Kind> for MachineType {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Classic => MachineType::Classic,
+            Kind::Quorum => MachineType::Quorum,
+        }
+    }
+}
+
 impl MachineType {
     /// What it counts as in measurements.
     pub(crate) const fn kind(self) -> QueueKind {
         match self {
             MachineType::Classic => QueueKind::Classic,
+            MachineType::Quorum => QueueKind::Quorum,
             MachineType::Delayed => QueueKind::Delayed,
         }
     }
@@ -40,7 +53,7 @@ impl MachineType {
     /// An empty queue.
     pub(crate) fn open(self, config: Arc<QueueConfig>, now_ms: u64) -> AnyMachine {
         match self {
-            MachineType::Classic => AnyMachine::Classic(Classic::new(config, now_ms)),
+            MachineType::Classic | MachineType::Quorum => AnyMachine::Classic(Classic::new(config, now_ms)),
             MachineType::Delayed => AnyMachine::Delayed(Delayed::new(config, now_ms)),
         }
     }
@@ -54,7 +67,7 @@ impl MachineType {
         resolve: &mut dyn FnMut(&SharedBody) -> SharedBody,
     ) -> AnyMachine {
         match self {
-            MachineType::Classic => {
+            MachineType::Classic | MachineType::Quorum => {
                 AnyMachine::Classic(Classic::recovered(contents, config, now_ms, resolve))
             }
             MachineType::Delayed => {
@@ -66,7 +79,9 @@ impl MachineType {
     /// A queue that was at rest, from what [`Machine::rest`] gave.
     pub(crate) fn wake(self, config: Arc<QueueConfig>, bytes: &[u8], now_ms: u64) -> AnyMachine {
         match self {
-            MachineType::Classic => AnyMachine::Classic(Classic::from_rest(config, bytes, now_ms)),
+            MachineType::Classic | MachineType::Quorum => {
+                AnyMachine::Classic(Classic::from_rest(config, bytes, now_ms))
+            }
             // It never rests.
             MachineType::Delayed => self.open(config, now_ms),
         }

@@ -22,6 +22,7 @@ use crate::data::history::History;
 use crate::data::recent::{RecentMessages, Replayed};
 use crate::data::seen::SeenValues;
 use crate::policies::AppliedPolicies;
+use crate::queue_types::{kind_of, queue_config};
 use crate::vhost::Vhost;
 
 /// Recovered contents of the queues of which the log has something, by id.
@@ -227,7 +228,7 @@ impl Inner {
         let vhost = self.vhost_of(&record.vhost)?;
         let policies = vhost.policies().of_queue(&record.name, record.queue_type);
         let terms = self.terms(record, policies);
-        let machine_type = MachineType::Classic;
+        let machine_type = MachineType::from(kind_of(record.queue_type));
         let machine = self.machine(machine_type, &terms, contents);
         let queue = Queue::new(record.clone(), terms, machine_type, machine, vhost.place().clone());
         self.services.register(&queue);
@@ -239,7 +240,7 @@ impl Inner {
     pub(super) fn terms(&self, record: &QueueRecord, policies: AppliedPolicies) -> Terms {
         let arguments = record.arguments.as_table();
         let mut config =
-            QueueConfig::from_arguments(arguments, QueueType::Classic.arguments()).unwrap_or_default();
+            queue_config(record.queue_type, arguments).unwrap_or_else(|_| kind_of(record.queue_type).rules());
         config.durable = record.durable;
         config.auto_delete = record.auto_delete;
         config.memory_bytes_max = self.options.queue_memory_bytes_max;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, DestinationName, Outcome, QueueType};
-use queues::{ArgumentError, ArgumentReason, QueueConfig, QueueCounts};
+use queues::{Kind, QueueCounts};
 use wire::amqp091::{Table, TableBuf, Value};
 
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
@@ -15,6 +15,7 @@ use crate::announcements::events::INTERNAL;
 use crate::call::{Call, Reply};
 use crate::cell::crash::Condition;
 use crate::cell::{Event, Queue};
+use crate::queue_types::{QUEUE_TYPE_ARGUMENT, kind_of, queue_config, queue_type};
 use crate::refused::{LimitScope, Refused, Resource};
 use crate::{Broker, Principal};
 
@@ -55,20 +56,21 @@ pub(crate) fn clean_name(name: &[u8]) -> Box<[u8]> {
     name.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
 }
 
-/// The argument that names a queue's type.
-const QUEUE_TYPE: &str = "x-queue-type";
-
-/// The type asked for; what is not a known name is classic (B64).
-fn queue_type(arguments: Table<'_>) -> QueueType {
-    match arguments.get(QUEUE_TYPE) {
-        Some(Value::LongStr(name)) => QueueType::from_name(name).unwrap_or(QueueType::Classic),
-        _ => QueueType::Classic,
-    }
-}
-
 /// Names clients may not create (B49).
 pub(crate) fn is_reserved(name: &[u8]) -> bool {
     name.starts_with(b"amq.")
+}
+
+/// Quorum queues are durable, and of all connections (B74).
+fn check_properties(resource: &Resource, kind: Kind, declare: &QueueDeclare<'_>) -> Result<(), Refused> {
+    let property = match declare {
+        _ if kind != Kind::Quorum => return Ok(()),
+        QueueDeclare { auto_delete: true, .. } => "auto-delete",
+        QueueDeclare { exclusive: true, .. } => "exclusive-owner",
+        QueueDeclare { durable: false, .. } => "non-durable",
+        _ => return Ok(()),
+    };
+    Err(Refused::Property { resource: resource.clone(), property })
 }
 
 impl Broker {
@@ -80,6 +82,13 @@ impl Broker {
     ) -> Result<DeclaredQueue, Refused> {
         let vhost = &principal.vhost;
         let mut name = clean_name(declare.name);
+        let arguments = self.with_default_type(principal, &declare);
+        let found_type = queue_type(arguments.as_table());
+        let queue_type = found_type.clone().unwrap_or(QueueType::Classic);
+        let kind = kind_of(queue_type);
+        if name.is_empty() && kind == Kind::Quorum {
+            return Err(Refused::ServerNamed(kind));
+        }
         if name.is_empty() {
             let random = URL_SAFE_NO_PAD.encode(self.services().random_bytes::<16>());
             name = format!("amq.gen-{random}").into_bytes().into();
@@ -87,14 +96,15 @@ impl Broker {
             return Err(Refused::ReservedPrefix(Resource::queue(vhost.name(), &name)));
         }
         let resource = Resource::queue(vhost.name(), &name);
-        let transient_shared = !declare.durable && !declare.exclusive;
+        let transient_shared = !declare.durable && !declare.exclusive && kind == Kind::Classic;
         if transient_shared && !self.options().transient_queues {
             return Err(Refused::TransientQueueDenied);
         }
         principal.check_queue(Permission::Configure, &name)?;
-        let arguments = self.with_default_type(principal, &declare);
-        let checked = self.check_arguments(principal, &resource, arguments.as_table());
-        let queue_type = queue_type(arguments.as_table());
+        let checked = found_type
+            .map_err(|error| Refused::Argument { resource: resource.clone(), error })
+            .and_then(|kind| self.check_arguments(principal, &resource, (kind, arguments.as_table())))
+            .and_then(|()| check_properties(&resource, kind, &declare));
         let command = Command::DeclareQueue(DeclareQueue {
             vhost: vhost.name().as_bytes().into(),
             name: name.clone(),
@@ -134,21 +144,9 @@ impl Broker {
         &self,
         principal: &Principal,
         resource: &Resource,
-        all: Table<'_>,
+        (kind, all): (QueueType, Table<'_>),
     ) -> Result<(), Refused> {
-        let refuse = |error| Refused::Argument { resource: resource.clone(), error };
-        if let Some(Value::LongStr(kind)) = all.get(QUEUE_TYPE)
-            && !matches!(kind, b"classic" | b"" | b"undefined")
-        {
-            let name = String::from_utf8_lossy(kind);
-            let text = match QueueType::from_name(kind) {
-                Some(_) => format!("queue type '{name}' is not available in this version of Warren"),
-                None => format!("unsupported queue type '{name}'"),
-            };
-            let reason = ArgumentReason::Text(text.into());
-            return Err(refuse(ArgumentError { name: QUEUE_TYPE.into(), reason }));
-        }
-        QueueConfig::from_arguments(all, QueueType::Classic.arguments()).map_err(refuse)?;
+        queue_config(kind, all).map_err(|error| Refused::Argument { resource: resource.clone(), error })?;
         if let Some(Value::LongStr(exchange)) = all.get("x-dead-letter-exchange") {
             principal.check_queue(Permission::Read, &resource.name)?;
             principal.check_exchange(Permission::Write, exchange)?;
@@ -159,7 +157,7 @@ impl Broker {
     /// B64: the vhost's default type stands in the arguments of a queue declared without one, or `classic` where that type
     /// could not be such a queue. All arguments are then in order of their names, as with RabbitMQ.
     fn with_default_type(&self, principal: &Principal, declare: &QueueDeclare<'_>) -> Arguments {
-        if declare.arguments.get(QUEUE_TYPE).is_some() {
+        if declare.arguments.get(QUEUE_TYPE_ARGUMENT).is_some() {
             return Arguments::from(declare.arguments);
         }
         let vhost_type = principal.vhost.default_queue_type();
@@ -167,7 +165,7 @@ impl Broker {
         let is_plain = declare.durable && !declare.exclusive && !declare.auto_delete;
         let kind = if is_plain { default } else { "classic" };
         let mut arguments = TableBuf::from(declare.arguments);
-        arguments.push(QUEUE_TYPE, Value::LongStr(kind.as_bytes()));
+        arguments.push(QUEUE_TYPE_ARGUMENT, Value::LongStr(kind.as_bytes()));
         sorted(arguments.as_table())
     }
 
@@ -211,6 +209,10 @@ impl Broker {
             Err(Refused::NotFound(_)) => return Ok(self.gone(principal, &name)),
             Err(refused) => return Err(refused),
         };
+        if queue.queue_kind() == Kind::Quorum && (if_unused || if_empty) {
+            let flag = if if_unused { "if-unused" } else { "if-empty" };
+            return Err(Refused::DeleteCondition { resource: queue.resource(), flag });
+        }
         if queue.is_durable() && self.alarms().storage_failure().is_some() {
             return Err(self.alarms().refusal());
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use queues::{ConsumerId, Delivery, GotMessage, LargeBody, QueueCounts, QueueStats, SettleHow, SettleRun};
+use queues::{
+    ConsumerId, Delivery, GotMessage, Kind, LargeBody, QueueCounts, QueueStats, SettleHow, SettleRun,
+};
 
 use crate::access::Permission;
 use crate::call::Call;
@@ -86,8 +88,11 @@ impl Broker {
     ) -> Result<(Arc<Queue>, Call<Result<(), Refused>>), Refused> {
         principal.check_queue(Permission::Read, request.queue)?;
         let queue = principal.serving_queue(request.queue)?;
+        // Quorum queues have no exclusive consumers: the wish is passed over (B158).
+        let exclusive = request.spec.exclusive && queue.queue_kind() != Kind::Quorum;
+        let spec = queues::ConsumerSpec { exclusive, ..request.spec };
         let (reply, call) = Call::pair();
-        queue.submit(Event::Consume(Box::new(request.spec), sink, reply));
+        queue.submit(Event::Consume(Box::new(spec), sink, reply));
         Ok((queue, call))
     }
 
@@ -101,6 +106,9 @@ impl Broker {
     ) -> Result<(Arc<Queue>, Call<Result<Option<GotMessage>, Refused>>), Refused> {
         principal.check_queue(Permission::Read, queue)?;
         let queue = principal.serving_queue(queue)?;
+        if queue.queue_kind() == Kind::Quorum && queue.config().single_active {
+            return Err(Refused::GetOnSingleActive(queue.resource()));
+        }
         let (reply, call) = Call::pair();
         queue.submit(Event::Get(ack_required, reply));
         Ok((queue, call))

@@ -10,16 +10,15 @@ use std::ops::Range;
 
 use commitlog::{ClosedLog, Found, Position, SegmentFile, inspect_log_file};
 use foldhash::fast::FixedState;
-use metadata::{QueueType, State};
-use queues::{
-    BlockPlace, Place, QueueConfig, RecordKind, Recovering, Stored, StrayBlock, each_enqueued, may_be_block,
-};
+use metadata::State;
+use queues::{BlockPlace, Place, RecordKind, Recovering, Stored, StrayBlock, each_enqueued, may_be_block};
 use stdx::QueueId;
 use wire::amqp091::Properties;
 
 use super::gaps::Gaps;
 use super::survey::{LogFiles, Offline, OfflineError, Survey, read_logged, remains};
 use crate::control::follow::Contents;
+use crate::queue_types::queue_config;
 
 /// What came back, by queue.
 #[derive(Default)]
@@ -153,8 +152,8 @@ impl Offline {
             let (mut blocks, mut told) = (self.blocks_of(stream), told.remove(&stream).unwrap_or_default());
             told.count_placed(&mut blocks, queue);
             queue.each_resident(|stored| *told.resident.entry(hash(stored)).or_default() += 1);
-            let level_max = levels.get(&stream).copied().unwrap_or(0);
-            returned.queues.insert(stream, unclaimed.put_back(&mut blocks, queue, (&told, level_max)));
+            let levels = levels.get(&stream).copied().unwrap_or_default();
+            returned.queues.insert(stream, unclaimed.put_back(&mut blocks, queue, (&told, levels)));
         }
         Ok(returned)
     }
@@ -274,8 +273,8 @@ impl Unclaimed {
     }
 
     /// Puts the blocks before what records tell of the queue, each into the level of its messages.
-    fn put_back(self, blocks: &mut Blocks<'_>, queue: &mut Recovering, known: (&Told, u8)) -> ReturnedTo {
-        let (told, level_max) = known;
+    fn put_back(self, blocks: &mut Blocks<'_>, queue: &mut Recovering, known: (&Told, Levels)) -> ReturnedTo {
+        let (told, its_levels) = known;
         let mut returned = ReturnedTo::default();
         let mut levels: BTreeMap<u8, Vec<StrayBlock>> = BTreeMap::new();
         let mut passed: HashSet<u64, FixedState> = HashSet::default();
@@ -283,7 +282,7 @@ impl Unclaimed {
             let Some(bytes) = blocks.read(*place) else { continue };
             let mut level = None;
             let stray = StrayBlock::read(*place, &bytes, |message, stored| {
-                level.get_or_insert_with(|| priority_of(message).min(level_max));
+                level.get_or_insert_with(|| its_levels.of(message));
                 let hash = hash(stored);
                 let is_told = self.met.get(&hash) == Some(&1) && told.has_once(hash);
                 let is_copy = is_told || (!passed.insert(hash) && *repeats);
@@ -406,17 +405,27 @@ fn segment_places(queue: &Recovering) -> impl Iterator<Item = BlockPlace> + '_ {
     })
 }
 
-fn priority_of(message: &Stored<'_>) -> u8 {
-    Properties::new(message.message.properties).priority().unwrap_or(0)
+/// The priority levels of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Levels {
+    max: u8,
+    default: u8,
 }
 
-/// The highest priority level of each queue that has several.
-pub(super) fn levels(state: &State) -> HashMap<u64, u8> {
+impl Levels {
+    /// The level of a message.
+    fn of(self, message: &Stored<'_>) -> u8 {
+        Properties::new(message.message.properties).priority().unwrap_or(self.default).min(self.max)
+    }
+}
+
+/// The levels of each queue that has several.
+pub(super) fn levels(state: &State) -> HashMap<u64, Levels> {
     let queues = state.vhosts().flat_map(metadata::Vhost::queues);
     let levels = queues.filter_map(|queue| {
         let arguments = queue.arguments.as_table();
-        let config = QueueConfig::from_arguments(arguments, QueueType::Classic.arguments()).ok()?;
-        Some((queue.id.0, config.max_priority))
+        let config = queue_config(queue.queue_type, arguments).ok()?;
+        Some((queue.id.0, Levels { max: config.max_priority, default: config.default_priority }))
     });
-    levels.filter(|(_, level)| *level > 0).collect()
+    levels.filter(|(_, levels)| levels.max > 0).collect()
 }

@@ -7,6 +7,7 @@ use commitlog::LogOptions;
 use stdx::QueueId;
 
 use super::gaps::{Gaps, MESSAGE_BYTES_MIN};
+use super::strays::Levels;
 use super::survey::{FileSurvey, QueueSurvey, Survey};
 use crate::control::follow::Contents;
 
@@ -35,7 +36,7 @@ impl Numbers {
 }
 
 /// Tells of messages in records that cannot be read.
-pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, u8>, numbers: &Numbers, survey: &mut Survey) {
+pub(super) fn tell_gaps(gaps: &Gaps, levels: &HashMap<u64, Levels>, numbers: &Numbers, survey: &mut Survey) {
     for queue in &mut survey.queues {
         queue.untold_loss = gaps.untold_loss(queue.id, levels.contains_key(&queue.id));
         // Where nobody knows how many there were, what was found may be of those.

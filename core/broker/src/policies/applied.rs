@@ -20,19 +20,19 @@ pub struct RuntimePolicy {
     priority: i64,
     apply_to: ApplyTo,
     pattern: Arc<PatientPattern>,
-    is_for_classic: bool,
+    unknown_to: Vec<QueueType>,
 }
 
 impl RuntimePolicy {
     fn new(name: &str, policy: &metadata::Policy, pattern: Arc<PatientPattern>) -> RuntimePolicy {
-        let known = |name| policy_key(name).is_none_or(|key| key.is_for_classic);
+        let keys = policy.definition.iter().filter_map(|(name, _)| policy_key(name));
         RuntimePolicy {
             name: name.into(),
             definition: policy.definition.clone(),
             priority: policy.priority,
             apply_to: policy.apply_to,
             pattern,
-            is_for_classic: policy.definition.iter().all(|(name, _)| known(name)),
+            unknown_to: keys.flat_map(|key| key.unknown_to).copied().collect(),
         }
     }
 
@@ -44,7 +44,7 @@ impl RuntimePolicy {
             ApplyTo::QuorumQueues => queue_type == QueueType::Quorum,
             ApplyTo::Streams => queue_type == QueueType::Stream,
         };
-        of_type && (queue_type != QueueType::Classic || self.is_for_classic) && self.pattern.matches(name)
+        of_type && !self.unknown_to.contains(&queue_type) && self.pattern.matches(name)
     }
 
     fn is_for_exchange(&self, name: &[u8]) -> bool {

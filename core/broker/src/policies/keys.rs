@@ -1,7 +1,7 @@
 //! The settings that policies may have: one table of names, what values are valid, who may set them, how those of users and
-//! operators merge, and which of them classic queues know. As RabbitMQ 4.3.6 has them.
+//! operators merge, and which types of queues do not know them. As RabbitMQ 4.3.6 has them.
 
-use metadata::PolicyValue;
+use metadata::{PolicyValue, QueueType};
 
 /// What comes of a setting that a policy and an operator policy both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub struct PolicyKey {
     pub is_valid: fn(&PolicyValue) -> bool,
     /// What comes of two.
     pub merge: Merge,
-    /// Whether a policy with it applies to classic queues: one with a setting that they do not know is passed over as if its
+    /// Types of queues to which a policy with it does not apply: one with a setting that they do not know is passed over as if its
     /// pattern did not match.
-    pub is_for_classic: bool,
+    pub unknown_to: &'static [QueueType],
 }
 
 impl PolicyKey {
@@ -111,17 +111,37 @@ const fn key(
     is_valid: fn(&PolicyValue) -> bool,
     merge: Merge,
 ) -> PolicyKey {
-    PolicyKey { name, words, is_valid, merge, is_for_classic: true }
+    PolicyKey { name, words, is_valid, merge, unknown_to: &[] }
 }
 
 /// A setting that classic queues do not know.
-const fn foreign(
+const fn of_others(
     name: &'static str,
     words: &'static str,
     is_valid: fn(&PolicyValue) -> bool,
     merge: Merge,
 ) -> PolicyKey {
-    PolicyKey { name, words, is_valid, merge, is_for_classic: false }
+    PolicyKey { name, words, is_valid, merge, unknown_to: &[QueueType::Classic] }
+}
+
+/// A setting that only streams know.
+const fn of_streams(
+    name: &'static str,
+    words: &'static str,
+    is_valid: fn(&PolicyValue) -> bool,
+    merge: Merge,
+) -> PolicyKey {
+    PolicyKey { name, words, is_valid, merge, unknown_to: &[QueueType::Classic, QueueType::Quorum] }
+}
+
+/// A setting that quorum queues do not know.
+const fn of_classic(
+    name: &'static str,
+    words: &'static str,
+    is_valid: fn(&PolicyValue) -> bool,
+    merge: Merge,
+) -> PolicyKey {
+    PolicyKey { name, words, is_valid, merge, unknown_to: &[QueueType::Quorum] }
 }
 
 /// All of them.
@@ -131,7 +151,7 @@ pub const KEYS: &[PolicyKey] = &[
     key("consumer-timeout", "consumer timeout", natural, Merge::UserOnly),
     key("dead-letter-exchange", "dead letter exchange name", text, Merge::UserOnly),
     key("dead-letter-routing-key", "dead letter routing key", text, Merge::UserOnly),
-    foreign("dead-letter-strategy", "dead letter strategy", strategy, Merge::UserOnly),
+    of_others("dead-letter-strategy", "dead letter strategy", strategy, Merge::UserOnly),
     key(
         "delayed-retry-max",
         "delayed retry maximum delay. Must be a positive integer",
@@ -150,22 +170,22 @@ pub const KEYS: &[PolicyKey] = &[
         retry_type,
         Merge::Operator,
     ),
-    foreign("delivery-limit", "delivery limit", integer, Merge::Lower),
+    of_others("delivery-limit", "delivery limit", integer, Merge::Lower),
     key("expires", "queue expiry", positive, Merge::Lower),
-    foreign("initial-cluster-size", "cluster size", natural, Merge::UserOnly),
-    foreign("max-age", "max age", age, Merge::UserOnly),
-    foreign("max-in-memory-bytes", "maximum memory in bytes", natural, Merge::Lower),
-    foreign("max-in-memory-length", "maximum memory in bytes", natural, Merge::Lower),
+    of_streams("initial-cluster-size", "cluster size", natural, Merge::UserOnly),
+    of_streams("max-age", "max age", age, Merge::UserOnly),
+    of_others("max-in-memory-bytes", "maximum memory in bytes", natural, Merge::Lower),
+    of_others("max-in-memory-length", "maximum memory in bytes", natural, Merge::Lower),
     key("max-length", "maximum length", natural, Merge::Lower),
     key("max-length-bytes", "maximum length in bytes", natural, Merge::Lower),
     key("message-ttl", "message TTL", natural, Merge::Lower),
     key("overflow", "overflow value", overflow, Merge::Operator),
     key("queue-leader-locator", "queue leader locator value", locator, Merge::UserOnly),
-    key("queue-mode", "queue-mode value", mode, Merge::UserOnly),
+    of_classic("queue-mode", "queue-mode value", mode, Merge::UserOnly),
     key("queue-version", "queue-version value", version, Merge::Operator),
     key("stream-filter-size-bytes", "filter size. Valid range is 16-255", filter_size, Merge::UserOnly),
-    foreign("stream-max-segment-size-bytes", "segment size", segment_size, Merge::UserOnly),
-    foreign("target-group-size", "qq target count value", positive, Merge::Higher),
+    of_streams("stream-max-segment-size-bytes", "segment size", segment_size, Merge::UserOnly),
+    of_others("target-group-size", "qq target count value", positive, Merge::Higher),
 ];
 
 #[cfg(test)]

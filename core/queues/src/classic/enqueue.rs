@@ -48,7 +48,8 @@ impl Classic {
         let mut duplicates = 0;
         let mut index = passed;
         while index < batch.count() {
-            let incoming = batch.message(index);
+            let mut incoming = batch.message(index);
+            incoming.persistent |= self.service.config.keeps_all;
             if self.refuses(&incoming, fx) {
                 outcome.rejected.push(index as u32);
             } else if self.store.is_duplicate(&incoming) {
@@ -76,6 +77,7 @@ impl Classic {
         fx: &mut impl Effects,
     ) -> PublishOutcome {
         self.begin_publish(1, now_ms, fx);
+        let head = &IncomingMessage { persistent: head.persistent || self.service.config.keeps_all, ..*head };
         let mut outcome = PublishOutcome::default();
         let body = if self.store.present.is_none() { self.pass_whole(head, body, fx) } else { Some(body) };
         if let Some(body) = body {
@@ -207,7 +209,7 @@ impl Classic {
     /// With the body that the message has, or with this one.
     fn enqueue(&mut self, incoming: &IncomingMessage<'_>, whole: Option<BodyBuffer>, now_ms: u64) {
         let config = &self.service.config;
-        let level = usize::from(incoming.priority.min(config.max_priority));
+        let level = config.level_of(incoming.priority, incoming.message.properties);
         let ttl_ms = match (config.message_ttl_ms, incoming.ttl_ms) {
             (Some(queue), Some(message)) => Some(queue.min(message)),
             (queue, message) => queue.or(message),
@@ -229,7 +231,7 @@ impl Classic {
         if newest.shared.is_some() || !is_next_alike || !self.takes_alike() {
             return 0;
         }
-        let level = usize::from(newest.priority.min(self.service.config.max_priority));
+        let level = self.service.config.level_of(newest.priority, newest.message.properties);
         self.store.add_alike(newest, level, batch, next)
     }
 

@@ -24,9 +24,8 @@ impl Classic {
         } else if self.store.present.as_deref().is_some_and(is_present) {
             Some(TurnedAway::Duplicate)
         } else {
-            let level = usize::from(
-                Properties::new(properties).priority().unwrap_or(0).min(self.service.config.max_priority),
-            );
+            let priority = Properties::new(properties).priority().unwrap_or(0);
+            let level = self.service.config.level_of(priority, properties);
             if self.drops_at_once(level, body_bytes) {
                 Some(TurnedAway::OverLimit(afterwards(true)))
             } else {

@@ -52,10 +52,7 @@ pub(crate) fn wake(store: &mut Store, service: &mut Service, mut bytes: &[u8], n
         service.last_used_ms = read(from);
     }
     for nth in 0..read(from) as usize {
-        let next = read(from);
-        if let Some(level) = store.levels.get_mut(nth) {
-            level.go_on_at(next);
-        }
+        store.level_mut(nth).go_on_at(read(from));
     }
     let mask = read(from);
     let mut totals = [0; TOTALS];
@@ -121,7 +118,7 @@ mod tests {
         let deliveries = DeliveryTotals { got: 3, ..DeliveryTotals::NONE };
         *queue.service.tally.totals() = QueueTotals { published: 700, deliveries, ..QueueTotals::NONE };
         queue.store.disk_writes = 1 << 40;
-        queue.store.levels[1].go_on_at(700);
+        queue.store.level_mut(1).go_on_at(700);
         (queue.service.had_consumer, queue.service.active_ms) = (true, 1_800_000_000_000);
         let bytes = queue.rest().expect("it is empty");
         assert!(bytes.len() < 24, "{}", bytes.len());

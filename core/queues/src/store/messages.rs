@@ -20,6 +20,7 @@ pub struct Store {
     pub(crate) is_durable: bool,
     /// Bytes of message data that it keeps in memory at most, whatever its share.
     pub(crate) configured_bytes: usize,
+    /// Up to the highest that ever had a message: those above are made when they are used.
     pub(crate) levels: Vec<Level>,
     pub(crate) segments: BTreeMap<u64, SegmentUse>,
     /// Settlements of persistent messages not yet logged, merged into runs within their blocks.
@@ -151,7 +152,7 @@ impl Store {
         Store {
             is_durable: config.durable,
             configured_bytes: config.memory_bytes_max,
-            levels: (0..=config.max_priority).map(Level::new).collect(),
+            levels: vec![Level::new(0)],
             segments: BTreeMap::new(),
             unlogged: Vec::new(),
             released: Vec::new(),
@@ -227,7 +228,7 @@ impl Store {
         expiry_ms: Option<u64>,
     ) -> MessageSeq {
         let body_bytes = whole.as_ref().map_or(incoming.message.body.len(), |body| body.len());
-        let before = self.levels[level].newest_mut().map_or(0, |block| block.memory_bytes());
+        let before = self.level_mut(level).newest_mut().map_or(0, |block| block.memory_bytes());
         let block_bytes = self.backlog_block_bytes();
         let number = match whole {
             None => self.levels[level].push(incoming, expiry_ms, block_bytes),
@@ -286,6 +287,15 @@ impl Store {
             }
         }
         added.count as usize
+    }
+
+    /// A level, made with those below it when it is not there.
+    #[inline]
+    pub(crate) fn level_mut(&mut self, level: usize) -> &mut Level {
+        while self.levels.len() <= level {
+            self.levels.push(Level::new(self.levels.len() as u8));
+        }
+        &mut self.levels[level]
     }
 
     /// The highest level with ready messages.

@@ -301,10 +301,6 @@ impl Recovering {
         resolve: &mut dyn FnMut(&SharedBody) -> SharedBody,
     ) -> Store {
         let mut queue = Store::new(config);
-        let levels = usize::from(config.max_priority) + 1;
-        while self.levels.len() < levels {
-            self.levels.push(Level::new(self.levels.len() as u8));
-        }
         for level in &mut self.levels {
             level.recovered();
             queue.ready += level.ready();

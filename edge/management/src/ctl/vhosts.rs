@@ -46,7 +46,7 @@ impl<'a> Said<'a> {
             );
             return Err(Failure::new(Exit::DATA, text));
         }
-        if let Some(kind) = default_queue_type.filter(|kind| *kind != "classic") {
+        if let Some(kind) = default_queue_type.filter(|kind| *kind == "stream") {
             return Err(Failure::new(Exit::DATA, format!("Error:\n{}", default_type_missing(kind))));
         }
         let protected = match option("protected-from-deletion") {

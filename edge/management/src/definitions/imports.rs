@@ -68,7 +68,6 @@ impl<'a> Scope<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     DefaultQueueType,
-    QuorumQueue,
     Stream,
     Queue,
     QueueOverLimit,
@@ -85,7 +84,6 @@ impl What {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             What::DefaultQueueType => ("default queue type", "default queue types"),
-            What::QuorumQueue => ("quorum queue", "quorum queues"),
             What::Stream => ("stream", "streams"),
             What::Queue => ("queue", "queues of types it does not know"),
             What::QueueOverLimit => ("queue", "queues over a limit"),
@@ -370,7 +368,10 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
 /// Else every queue that is declared without a type would be refused, long after the import.
 fn leave_default_types(vhosts: &mut [AddVhost], left: &mut Vec<Left>) {
     for AddVhost { name, metadata } in vhosts {
-        let Some(kind) = metadata.default_queue_type.take_if(|kind| **kind != *"classic") else { continue };
+        let Some(kind) = metadata.default_queue_type.take_if(|kind| !matches!(&**kind, "classic" | "quorum"))
+        else {
+            continue;
+        };
         let detail = "queues declared without a type are classic".to_owned();
         left.push(Left { what: What::DefaultQueueType, vhost: name.clone(), name: kind.into(), detail });
     }
@@ -409,7 +410,7 @@ fn globals(all: Vec<GlobalParameter>) -> Result<Vec<SetGlobalParameter>, Problem
 fn leave_bindings(bindings: &mut Vec<Bind>, left: &mut Vec<Left>) {
     let gone = |queues: bool| -> HashSet<(Name, String)> {
         let kinds = left.iter().filter(|it| match it.what {
-            What::QuorumQueue | What::Stream | What::Queue | What::QueueOverLimit => queues,
+            What::Stream | What::Queue | What::QueueOverLimit => queues,
             What::Exchange => !queues,
             _ => false,
         });

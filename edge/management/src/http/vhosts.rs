@@ -130,7 +130,7 @@ impl Said {
         if let Some(other) = kind.filter(|kind| !matches!(*kind, "classic" | "quorum" | "stream")) {
             return Err(Problem::bad(format!("{other} is not a valid queue type")));
         }
-        if let Some(kind) = kind.filter(|kind| *kind != "classic") {
+        if let Some(kind) = kind.filter(|kind| *kind == "stream") {
             return Err(Problem::bad(default_type_missing(kind)));
         }
         let key = "protected_from_deletion";

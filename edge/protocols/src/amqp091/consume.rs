@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use broker::data::reply::REPLY_QUEUE;
 use broker::{
-    ArgumentError, ArgumentReason, ConsumeRequest, ConsumerId, ConsumerSink as _, ConsumerSpec, Permission,
-    Queue, Refused, Resource,
+    ArgumentError, ArgumentReason, ConsumeRequest, ConsumerId, ConsumerSink as _, ConsumerSpec, Kind,
+    Permission, Queue, Refused, Resource,
 };
 use wire::amqp091::methods::basic;
 use wire::amqp091::{ShortStr, Table, Value};
@@ -28,7 +28,8 @@ impl Running {
             return self.consume_replies(number, consume).map_err(|failure| failure.in_method(method));
         }
         let tag = self.consumer_tag(number, consume.consumer_tag)?;
-        let priority = match priority_of(consume.arguments) {
+        let kind = self.principal.vhost.queue(&queue).map_or(Kind::Classic, |queue| queue.queue_kind());
+        let priority = match priority_of(kind, consume.arguments) {
             Ok(priority) => priority,
             Err(error) => return Err(self.bad_consumer_argument(&queue, error).in_method(method)),
         };
@@ -201,7 +202,7 @@ impl Running {
 }
 
 /// `x-priority`, of any integer type; arguments that only other queue types know are refused (B138).
-fn priority_of(arguments: Table<'_>) -> Result<i64, ArgumentError> {
+fn priority_of(kind: Kind, arguments: Table<'_>) -> Result<i64, ArgumentError> {
     let refuse = |name: &str, reason| Err(ArgumentError { name: name.into(), reason });
     let mut priority = 0;
     for (name, value) in arguments.iter() {
@@ -212,11 +213,19 @@ fn priority_of(arguments: Table<'_>) -> Result<i64, ArgumentError> {
                 }
                 (Some(number), _) => priority = number,
             },
+            b"x-consumer-timeout" if kind == Kind::Quorum => {
+                let refused = match value.as_i64() {
+                    None => ArgumentReason::ExpectedInteger(value.type_name()),
+                    Some(timeout_ms) if timeout_ms < 0 => ArgumentReason::Negative(timeout_ms),
+                    Some(_) => continue,
+                };
+                return refuse("x-consumer-timeout", refused);
+            }
             b"x-stream-offset"
             | b"x-stream-filter"
             | b"x-stream-match-unfiltered"
             | b"x-consumer-timeout" => {
-                return refuse(&String::from_utf8_lossy(name), ArgumentReason::OtherQueueType);
+                return refuse(&String::from_utf8_lossy(name), ArgumentReason::OtherQueueType(kind));
             }
             _ => {}
         }
@@ -237,12 +246,12 @@ mod tests {
     #[test]
     fn a_priority_may_be_any_integer() {
         let mut table = TableBuf::new();
-        assert_eq!(priority_of(table.as_table()), Ok(0));
+        assert_eq!(priority_of(Kind::Classic, table.as_table()), Ok(0));
         table.push_i32("x-priority", -7);
-        assert_eq!(priority_of(table.as_table()), Ok(-7));
+        assert_eq!(priority_of(Kind::Classic, table.as_table()), Ok(-7));
         let mut table = TableBuf::new();
         table.push_raw("x-priority", Value::I8(3)).push_str("x-whatever", "ignored");
-        assert_eq!(priority_of(table.as_table()), Ok(3));
+        assert_eq!(priority_of(Kind::Classic, table.as_table()), Ok(3));
     }
 
     #[test]
@@ -253,14 +262,17 @@ mod tests {
             let mut table = TableBuf::new();
             table.push_raw("x-priority", value);
             assert_eq!(
-                priority_of(table.as_table()).unwrap_err().reason,
+                priority_of(Kind::Classic, table.as_table()).unwrap_err().reason,
                 ArgumentReason::ExpectedInteger(name)
             );
         }
         for name in ["x-stream-offset", "x-consumer-timeout"] {
             let mut table = TableBuf::new();
             table.push_str(name, "first");
-            assert_eq!(priority_of(table.as_table()).unwrap_err().reason, ArgumentReason::OtherQueueType);
+            assert_eq!(
+                priority_of(Kind::Classic, table.as_table()).unwrap_err().reason,
+                ArgumentReason::OtherQueueType(Kind::Classic)
+            );
         }
     }
 }

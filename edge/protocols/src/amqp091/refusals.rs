@@ -30,6 +30,9 @@ impl From<Refused> for Failure {
             Refused::GetOnSingleActive(resource) => {
                 (ReplyCode::ResourceLocked, get_on_single_active(&resource))
             }
+            Refused::DeleteCondition { resource, flag } => {
+                (ReplyCode::NotImplemented, declare::delete_condition(&resource, flag))
+            }
             Refused::MalformedProperties => {
                 (ReplyCode::FrameError, "cannot decode the properties of a message".into())
             }
@@ -144,8 +147,8 @@ fn locked(resource: &Resource) -> String {
 /// B123.
 fn get_on_single_active(resource: &Resource) -> String {
     format!(
-        "cannot obtain access to locked {}. basic.get operations are not supported by classic queues with single \
-         active consumer",
+        "cannot obtain access to locked {}. basic.get operations are not supported by <<\"quorum\">> queues with \
+         single active consumer",
         render(resource)
     )
 }
@@ -156,6 +159,12 @@ fn precondition(refused: &Refused) -> String {
         Refused::Argument { resource, error } => argument(resource, error),
         Refused::AlternateExchangeType { resource, received } => {
             format!("invalid type '{received}' for arg 'alternate-exchange' in {}", render(resource))
+        }
+        Refused::ServerNamed(kind) => {
+            format!("Cannot declare a server-named queue for type {}", kind.module())
+        }
+        Refused::Property { resource, property } => {
+            format!("invalid property '{property}' for {}", render(resource))
         }
         Refused::InUse(resource) => format!("{} in use", render(resource)),
         Refused::NotEmpty(resource) => format!("{} not empty", render(resource)),

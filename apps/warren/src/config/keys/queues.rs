@@ -28,13 +28,17 @@ const KEYS: &[Key] = &[
         name: "default_queue_type",
         alias: None,
         take: Take::Choice {
-            of: &["classic"],
-            not_yet: &["quorum", "stream"],
-            set: |options, _| options.queues.default_queue_type = QueueType::Classic,
+            of: &["classic", "quorum"],
+            not_yet: &["stream"],
+            set: |options, word| {
+                let is_quorum = word == "quorum";
+                options.queues.default_queue_type =
+                    if is_quorum { QueueType::Quorum } else { QueueType::Classic };
+            },
         },
         default: "classic",
         doc: "Type of a queue that is declared without `x-queue-type`, in a virtual host without a default of its own.",
-        example: "default_queue_type = classic",
+        example: "default_queue_type = quorum",
     },
     Key {
         name: "deprecated_features.permit.transient_nonexcl_queues",

@@ -1,7 +1,6 @@
 //! Entries of a definitions document as commands, each checked for itself. Refuses to know what is there already and what
 //! becomes of what Warren cannot hold.
 
-use ::queues::QueueConfig;
 use broker::PasswordRule;
 use broker::policies::{PatternProblem, permission_pattern_problem, policy_pattern_problem};
 use metadata::{
@@ -247,20 +246,20 @@ pub(super) fn queue(it: &Queue, vhost: Option<&str>) -> Result<Entry<DeclareQueu
     let vhost = vhost_of(it.vhost.as_deref(), vhost, ("queue", &it.name))?;
     let asked = it.arguments.get(QUEUE_TYPE).and_then(Value::as_str);
     let kind = asked.or(it.kind.as_deref()).unwrap_or("classic");
-    let what = match kind {
-        "classic" | "" | "undefined" => None,
-        "quorum" => Some((What::QuorumQueue, String::new())),
-        "stream" => Some((What::Stream, String::new())),
-        other => Some((What::Queue, format!("type '{other}'"))),
+    let (queue_type, what) = match kind {
+        "classic" | "" | "undefined" => (QueueType::Classic, None),
+        "quorum" => (QueueType::Quorum, None),
+        "stream" => (QueueType::Stream, Some((What::Stream, String::new()))),
+        other => (QueueType::Classic, Some((What::Queue, format!("type '{other}'")))),
     };
     if let Some((what, detail)) = what {
         return Ok(Entry::Left(Left { what, vhost, name: it.name.clone(), detail }));
     }
     // As of a queue that a client declares, the type stands in the arguments (B64).
     let mut arguments = it.arguments.clone();
-    arguments.entry(QUEUE_TYPE).or_insert_with(|| QueueType::Classic.name().into());
+    arguments.entry(QUEUE_TYPE).or_insert_with(|| queue_type.name().into());
     let arguments = table_of("queue", &it.name, &arguments)?;
-    if let Err(error) = QueueConfig::from_arguments(arguments.as_table(), QueueType::Classic.arguments()) {
+    if let Err(error) = broker::queue_config(queue_type, arguments.as_table()) {
         return Err(format!(
             "queue '{}': invalid arg '{}': {}",
             it.name,
@@ -275,7 +274,7 @@ pub(super) fn queue(it: &Queue, vhost: Option<&str>) -> Result<Entry<DeclareQueu
         auto_delete: it.auto_delete,
         exclusive_owner: None,
         arguments,
-        queue_type: QueueType::Classic,
+        queue_type,
     }))
 }
 

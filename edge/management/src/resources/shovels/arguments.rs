@@ -1,7 +1,8 @@
 //! Arguments of queues and consumers that a shovel makes, judged before it is recorded: a mistake is told to whoever makes it, not
 //! to the log. Texts are RabbitMQ's. Refuses to know what the queue at the other end is: arguments of any queue type may be.
 
-use ::queues::{ArgumentError, ArgumentReason, QueueConfig};
+use ::queues::{ArgumentError, ArgumentReason};
+use broker::queue_config;
 use metadata::QueueType;
 use serde_json::{Map, Value};
 
@@ -11,13 +12,13 @@ use crate::resources::values::raw_table;
 /// Arguments of a queue as a raw AMQP table.
 pub(super) fn of_queue(key: &str, object: &Map<String, Value>) -> Result<Vec<u8>, String> {
     let table = read(key, object)?;
-    if let Some(Value::String(kind)) = object.get("x-queue-type")
-        && !["classic", "quorum", "stream"].contains(&kind.as_str())
-    {
-        return Err(invalid(key, "x-queue-type", &format!("\"unsupported queue type '{kind}'\"")));
+    let mut queue_type = QueueType::Classic;
+    if let Some(Value::String(kind)) = object.get("x-queue-type") {
+        queue_type = QueueType::from_name(kind.as_bytes())
+            .ok_or_else(|| invalid(key, "x-queue-type", &format!("\"unsupported queue type '{kind}'\"")))?;
     }
-    match QueueConfig::from_arguments(broker_table(&table), QueueType::Classic.arguments()) {
-        Err(ArgumentError { reason: ArgumentReason::OtherQueueType, .. }) | Ok(_) => Ok(table),
+    match queue_config(queue_type, broker_table(&table)) {
+        Err(ArgumentError { reason: ArgumentReason::OtherQueueType(_), .. }) | Ok(_) => Ok(table),
         Err(error) => Err(invalid(key, &error.name, &reason(&error.reason))),
     }
 }
@@ -92,7 +93,7 @@ pub(crate) fn reason(reason: &ArgumentReason) -> String {
         ArgumentReason::ExpectedInteger(kind) => format!("\"expected integer, got {kind}\""),
         ArgumentReason::Atom(atom) => (*atom).into(),
         ArgumentReason::Text(text) => format!("\"{text}\""),
-        ArgumentReason::OtherQueueType => "it is for queues of another type".into(),
+        ArgumentReason::OtherQueueType(_) => "it is for queues of another type".into(),
     }
 }
 

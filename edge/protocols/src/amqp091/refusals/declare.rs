@@ -49,7 +49,7 @@ pub(super) fn argument(resource: &Resource, error: &ArgumentError) -> String {
         ArgumentReason::ExpectedInteger(kind) => format!(": \"expected integer, got {kind}\""),
         ArgumentReason::Atom(atom) => format!(": {atom}"),
         ArgumentReason::Text(text) => format!(": \"{text}\""),
-        ArgumentReason::OtherQueueType => " of queue type rabbit_classic_queue".into(),
+        ArgumentReason::OtherQueueType(kind) => format!(" of queue type {}", kind.module()),
     };
     format!("invalid arg '{}' for {}{reason}", error.name, render(resource))
 }
@@ -88,6 +88,14 @@ pub(super) fn binding(refusal: &BindingRefusal) -> String {
         BindingRefusal::NoSelector => "invalid JMS selector: missing rjms_erlang_selector".into(),
         BindingRefusal::Selector(error) => format!("invalid JMS selector{error}"),
     }
+}
+
+/// B78.
+pub(super) fn delete_condition(resource: &Resource, flag: &str) -> String {
+    format!(
+        "cannot delete {}. queue.delete operations with {flag} flag set are not supported by quorum queues",
+        render(resource)
+    )
 }
 
 /// B88.

@@ -1,8 +1,8 @@
 //! Every text as RabbitMQ 4.3.6 words it.
 
 use broker::{
-    ArgumentError, ArgumentReason, BindingRefusal, Compared, Difference, ExchangeArgumentError, LimitScope,
-    OpenError, Permission, Refused, Resource,
+    ArgumentError, ArgumentReason, BindingRefusal, Compared, Difference, ExchangeArgumentError, Kind,
+    LimitScope, OpenError, Permission, Refused, Resource,
 };
 
 use super::open_failure;
@@ -134,7 +134,7 @@ fn arguments_are_refused_in_erlangs_terms() {
         (ArgumentReason::UnacceptableType("longstr"), ": {unacceptable_type,longstr}"),
         (ArgumentReason::ExpectedInteger("longstr"), ": \"expected integer, got longstr\""),
         (ArgumentReason::Atom("invalid_overflow"), ": invalid_overflow"),
-        (ArgumentReason::OtherQueueType, " of queue type rabbit_classic_queue"),
+        (ArgumentReason::OtherQueueType(Kind::Classic), " of queue type rabbit_classic_queue"),
     ] {
         assert_eq!(argument("x", reason), format!("{prefix}{rest}"));
     }

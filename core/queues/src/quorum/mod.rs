@@ -1,0 +1,8 @@
+//! Quorum queues: what is the type's own. Today a group has one member, this node.
+//!
+//! Refuses to know: `classic`, terms, votes, peers.
+
+mod rules;
+
+pub use rules::{DELIVERY_LIMIT, Letters, PRIORITY_MAX, Retry, RetryOf};
+pub(crate) use rules::{rules, settle_rules};

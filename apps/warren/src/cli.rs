@@ -33,7 +33,7 @@ pub enum Command {
 #[command(
     name = "warren",
     version,
-    about = "A message broker that RabbitMQ's applications use unchanged",
+    about = "A message broker for applications that were written for RabbitMQ",
     after_help = "Start a broker with built-in defaults:  warren server\n\
                   Called as `rabbitmqctl`, `rabbitmq-diagnostics`, `-queues`, `-upgrade`, `-plugins` or `-streams`, this program behaves as \
                   `warren ctl`.",
@@ -52,7 +52,7 @@ enum Tool {
     /// Manage a running broker: the commands of rabbitmqctl
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Ctl(Rest),
-    /// List what RabbitMQ has as plugins: the commands of rabbitmq-plugins
+    /// List the plugins of RabbitMQ that are built in: the commands of rabbitmq-plugins
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Plugins(Rest),
     /// Generate load and measure
@@ -61,12 +61,12 @@ enum Tool {
     /// Run the benchmark suite against Warren and its peers, and compare results
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench(Rest),
-    /// The floor of benchmarks: a broker that routes and stores nothing
+    /// Run a broker that routes and stores nothing: the floor of benchmarks
     #[command(disable_help_flag = true, disable_version_flag = true)]
     NullBroker(Rest),
     /// List every configuration key, or check a file
     Config(ConfigArgs),
-    /// Look into a data directory while no server runs on it, check it, copy what can be read of a damaged one
+    /// List, check or salvage a data directory while no server runs on it
     Diag(DiagArgs),
 }
 
@@ -83,13 +83,13 @@ pub struct ServerArgs {
     /// Configuration file in rabbitmq.conf syntax [default: none]
     #[arg(long, value_name = "FILE", env = "WARREN_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Folder for everything that lasts [default: ./warren-data]
+    /// Folder for all data [default: ./warren-data]
     #[arg(long, value_name = "DIR", env = "WARREN_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Address for AMQP clients, repeatable; a port alone means all interfaces [default: 127.0.0.1:5672]
     #[arg(long, value_name = "ADDR:PORT", env = "WARREN_LISTEN", value_delimiter = ',')]
     pub listen: Vec<Listener>,
-    /// Address of the HTTP API; a port alone means all interfaces, `none` has no API [default: 127.0.0.1:15672]
+    /// Address of the HTTP API; a port alone means all interfaces, `none` switches the API off [default: 127.0.0.1:15672]
     #[arg(long, value_name = "ADDR:PORT", env = "WARREN_MANAGEMENT_LISTEN")]
     pub management_listen: Option<ManagementListener>,
     /// Least important log lines to show: debug, info, warning, error, none; or e.g. info,net=debug
@@ -121,7 +121,7 @@ pub struct DiagArgs {
     /// The data directory
     #[arg(value_name = "DIR", required = true)]
     pub dir: Option<PathBuf>,
-    /// Check everything, segments too; exit with 1 when something is wrong
+    /// Read every checksum; exit with 1 when something is wrong
     #[arg(long)]
     pub verify: bool,
     /// What else to do than to list.

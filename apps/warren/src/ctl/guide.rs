@@ -14,16 +14,16 @@ const OPTIONS: &str = "\
 Options of every command:
 
    -p, --vhost VHOST        virtual host of the command [default: /]
-   -q, --quiet              only the answer, not what is being done
-   -s, --silent             also without names of columns
+   -q, --quiet              print only the answer, without a line about the command
+   -s, --silent             as --quiet, and without names of columns
    --formatter FORMAT       table, pretty_table, json, csv, erlang
    --no-table-headers       without names of columns
-   -t, --timeout SECONDS    longest wait for an answer [default: 60]
-   --data-dir DIR           folder of the server [default: $WARREN_DATA_DIR, ./warren-data or /var/lib/warren]
-   --url URL                server elsewhere, by its HTTP API [default: $WARREN_URL]: http://USER@HOST:15672
-   --password-file FILE     first line: the password for the URL [default: the terminal is asked]
+   -t, --timeout SECONDS    how long to wait for an answer [default: 60]
+   --data-dir DIR           data folder of the server [default: $WARREN_DATA_DIR, ./warren-data or /var/lib/warren]
+   --url URL                a server elsewhere, through its HTTP API: http://USER@HOST:15672 [default: $WARREN_URL]
+   --password-file FILE     the first line is the password for the URL [default: asks on the terminal]
    --dry-run                check the command line, do nothing
-   -n, --node NODE          another host is refused [default: $RABBITMQ_NODENAME]; the folder or URL names the server
+   -n, --node NODE          name of the node; one on another host is refused [default: $RABBITMQ_NODENAME]
 ";
 
 /// How one command is used, in one line.
@@ -52,7 +52,7 @@ pub(super) fn all(called: Called) -> String {
     let name = called.name();
     let start = match called {
         Called::RabbitmqPlugins => format!("{name} list · {name} is_enabled rabbitmq_prometheus"),
-        Called::RabbitmqStreams => "there are no streams yet, each of its commands says so".to_owned(),
+        Called::RabbitmqStreams => "there are no streams yet; every command says so".to_owned(),
         _ => format!(
             "{name} status · {name} list_queues name messages consumers · {name} add_user NAME PASSWORD"
         ),
@@ -74,7 +74,7 @@ pub(super) fn all(called: Called) -> String {
         }
         wrap(&mut text, entry.about, indent);
     }
-    text.push_str(&format!("\n{OPTIONS}\nUse '{name} help <command>' to learn more about one of them.\n"));
+    text.push_str(&format!("\n{OPTIONS}\nUse '{name} help <command>' to learn more about a command.\n"));
     text
 }
 

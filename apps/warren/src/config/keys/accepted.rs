@@ -5,8 +5,8 @@ use crate::config::key::{Key, Section, Take};
 
 pub(super) static SECTION: Section = Section {
     title: "Accepted, without effect",
-    about: "Settings of RabbitMQ's and Erlang's insides. A configuration may have them; they change nothing, and their values are \
-            not looked at.",
+    about: "Settings of the internals of RabbitMQ and Erlang. A configuration may have them. They have no effect, \
+            and their values are not checked.",
     keys: KEYS,
 };
 
@@ -37,22 +37,22 @@ const fn list(name: &'static str, doc: &'static str, example: &'static str) -> K
 
 /// A setting of RabbitMQ's HTTP server.
 const fn of_http(example: &'static str, alias: Option<&'static str>) -> Key {
-    let doc = "A setting of RabbitMQ's HTTP server. Bounds of this one stand in the page about the HTTP API.";
+    let doc = "A setting of RabbitMQ's HTTP server. The page about the HTTP API lists Warren's bounds.";
     Key { alias, ..text(example, doc) }
 }
 
 const ALONE: &str = "The node speaks to no other node.";
 const NO_ERLANG: &str = "There is no Erlang to watch.";
-const NOT_DEPRECATED: &str = "Neither there nor deprecated here.";
+const NOT_DEPRECATED: &str = "This feature is not there, and not deprecated.";
 const NO_CATEGORIES: &str =
-    "Lines of the log have no categories: `log.console.level` and `log.file.level` are for all of them.";
+    "Lines of the log have no categories: `log.console.level` and `log.file.level` apply to all lines.";
 
 const KEYS: &[Key] = &[
     text("collect_statistics = coarse", "Everything is counted where it happens; nothing is collected."),
-    text("collect_statistics_interval = 5000", "Figures are those of the moment in which somebody asks."),
+    text("collect_statistics_interval = 5000", "Figures are always current."),
     list(
         "management.sample_retention_policies.$section.$interval",
-        "What somebody looks at is remembered for ten minutes, a sample every five seconds.",
+        "Objects that you look at are sampled every five seconds, for ten minutes.",
         "management.sample_retention_policies.global.minute = 5",
     ),
     text("management.db_cache_multiplier = 5", "Answers are not cached."),
@@ -89,8 +89,8 @@ const KEYS: &[Key] = &[
     text("distribution.listener.interface = 127.0.0.1", ALONE),
     text("distribution.listener.port_range.min = 40000", ALONE),
     text("distribution.listener.port_range.max = 40050", ALONE),
-    text("hipe_compile = false", "There is nothing to compile."),
-    text("memory_monitor_interval = 2500", "Memory is looked at every second, and more often when it rises."),
+    text("hipe_compile = false", "Nothing is compiled at a start."),
+    text("memory_monitor_interval = 2500", "Memory is checked every second, and more often when it rises."),
     text("message_store_shutdown_timeout = 600000", "There is no message store of a vhost to wait for."),
     text("mirroring_sync_batch_size = 4096", "There are no mirrored queues, as in RabbitMQ 4."),
     text("mirroring_sync_max_throughput = 0", "There are no mirrored queues, as in RabbitMQ 4."),
@@ -123,7 +123,10 @@ const KEYS: &[Key] = &[
         "vhost_restart_strategy = continue",
         "No vhost fails alone: a queue that cannot be read is taken out of service.",
     ),
-    text("cluster_partition_handling = pause_minority", "A node is a cluster of its own: nothing parts it."),
+    text(
+        "cluster_partition_handling = pause_minority",
+        "A node is a cluster of its own: there are no partitions.",
+    ),
     Key {
         name: "cluster_formation.peer_discovery_backend",
         alias: None,

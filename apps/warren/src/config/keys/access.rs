@@ -10,8 +10,8 @@ use stdx::Secret;
 
 pub(super) static SECTION: Section = Section {
     title: "Users and access",
-    about: "The first user and virtual host, and who may log in and how. The `default_*` keys take effect once, when \
-            the data folder is empty; later changes are made with `warren ctl`.",
+    about: "The first user and virtual host, and who may log in and how. The `default_*` keys take effect once, \
+            when the data folder is empty; later changes are made with `warren ctl`.",
     keys: KEYS,
 };
 
@@ -25,7 +25,8 @@ const fn backend(name: &'static str, example: &'static str) -> Key {
             other => Err(format!("Warren does not support {other} yet; expected internal")),
         },
     };
-    let doc = "Where users are looked for; `internal`, also written `rabbit_auth_backend_internal`, are those of the node.";
+    let doc = "Where users are looked up. `internal`, also written `rabbit_auth_backend_internal`, means \
+         the users of the node.";
     Key { name, alias: None, take, default: "internal", doc, example }
 }
 
@@ -155,8 +156,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "PLAIN, AMQPLAIN, ANONYMOUS",
-        doc: "SASL mechanisms offered to clients, in order of the last words. The first such line replaces the default \
-              list; leave ANONYMOUS out in production.",
+        doc: "SASL mechanisms offered to clients, in order of the last words. The first such line replaces the \
+              default list; leave ANONYMOUS out in production.",
         example: "auth_mechanisms.1 = PLAIN",
     },
     backend("auth_backends.$n", "auth_backends.1 = internal"),
@@ -199,7 +200,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "rabbit_password_hashing_sha256",
-        doc: "Hash of passwords set from now on; stored hashes keep working whatever they are.",
+        doc: "Hash of new passwords. Stored hashes of every kind keep working.",
         example: "password_hashing_module = rabbit_password_hashing_sha512",
     },
     Key {
@@ -221,8 +222,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "rabbit_credential_validator_accept_everything",
-        doc: "What passwords must be when somebody sets one: with `warren ctl`, over HTTP, by definitions with passwords in clear, and \
-              in this configuration when the data folder is empty. Hashes are taken as they are.",
+        doc: "Checks new passwords: with `warren ctl`, over HTTP, in definitions with passwords in clear, and in \
+              this configuration when the data folder is empty. Hashes are not checked.",
         example: "credential_validator.validation_backend = rabbit_credential_validator_min_password_length",
     },
     Key {
@@ -235,7 +236,7 @@ const KEYS: &[Key] = &[
             set: |options, least| options.access.password_rule.length_min = narrow(least),
         },
         default: "8",
-        doc: "Fewest characters of a password, for `rabbit_credential_validator_min_password_length`.",
+        doc: "Least number of characters of a password, for `rabbit_credential_validator_min_password_length`.",
         example: "credential_validator.min_length = 12",
     },
     Key {
@@ -249,7 +250,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: ".*",
-        doc: "What passwords match, for `rabbit_credential_validator_password_regexp`; not anchored.",
+        doc: "Regular expression that passwords must match, for `rabbit_credential_validator_password_regexp`. It \
+              is not anchored.",
         example: "credential_validator.regexp = ^[a-zA-Z0-9]{12,}$",
     },
 ];

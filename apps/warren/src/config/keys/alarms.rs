@@ -5,9 +5,10 @@ use broker::{DiskLimit, MemoryLimit, size_bytes};
 
 pub(super) static SECTION: Section = Section {
     title: "Alarms",
-    about: "When memory or disk space runs short, connections that publish are blocked until there is enough again; those \
-            that only consume go on. `warren ctl alarms` says which alarm is on, `warren ctl status` the figures; \
-            `warren ctl set_vm_memory_high_watermark` and `set_disk_free_limit` move a threshold until the next start.",
+    about: "When memory or disk space runs short, connections that publish are blocked until there is enough \
+            again. Connections that only consume go on. `warren ctl alarms` lists the alarms, and `warren ctl \
+            status` shows the figures. `warren ctl set_vm_memory_high_watermark` and `set_disk_free_limit` move a \
+            threshold until the next start.",
     keys: KEYS,
 };
 
@@ -27,8 +28,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "0.6",
-        doc: "The memory alarm is on while the broker occupies more than this part of the memory there is: the machine's, or \
-              that of its container (control group).",
+        doc: "The memory alarm is on while the broker occupies more than this part of the memory of the machine, \
+              or of its container (control group).",
         example: "vm_memory_high_watermark.relative = 0.4",
     },
     Key {
@@ -42,7 +43,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "The same as an amount. Has precedence over the relative one.",
+        doc: "The same as an amount. It wins over the relative one.",
         example: "vm_memory_high_watermark.absolute = 2GiB",
     },
     Key {
@@ -56,7 +57,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "The disk alarm is on while less than this many times the memory there is is free where the data folder lies.",
+        doc: "The disk alarm is on while less is free for the data folder than the memory times this factor.",
         example: "disk_free_limit.relative = 1.5",
     },
     Key {
@@ -70,8 +71,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "50MB",
-        doc: "The same as an amount. Has precedence over the relative one. A write that finds the disk full turns the alarm on \
-              whatever is set here.",
+        doc: "The same as an amount. It wins over the relative one. A write that finds the disk full raises the \
+              alarm in any case.",
         example: "disk_free_limit.absolute = 2GB",
     },
     Key {
@@ -85,7 +86,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "Of how much memory the relative threshold is a part, where what the system says is not what the broker may use.",
+        doc: "Memory that the relative threshold is a part of, if the broker may not use all that the system \
+              reports.",
         example: "total_memory_available_override_value = 2GB",
     },
     Key {
@@ -99,7 +101,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "0.5",
-        doc: "Accepted, without effect as in RabbitMQ 4: backlogs go to disk long before.",
+        doc: "Accepted, without effect, as in RabbitMQ 4: backlogs go to disk earlier.",
         example: "vm_memory_high_watermark_paging_ratio = 0.75",
     },
     Key {

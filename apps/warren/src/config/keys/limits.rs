@@ -6,7 +6,7 @@ const U32_MAX: u64 = u32::MAX as u64;
 
 pub(super) static SECTION: Section = Section {
     title: "Limits",
-    about: "How much of each thing may exist. What is refused at a limit is refused with the error RabbitMQ sends.",
+    about: "Limits of the whole node. At a limit, clients get the error that RabbitMQ sends.",
     keys: KEYS,
 };
 

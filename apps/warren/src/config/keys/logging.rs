@@ -10,8 +10,8 @@ const LEVELS: &str =
 
 pub(super) static SECTION: Section = Section {
     title: "Logging",
-    about: "Where log lines go. The levels are RabbitMQ's; `notice` counts as `info`, and everything above `error` as \
-            `error`.",
+    about: "Where log lines go. The levels are RabbitMQ's; `notice` counts as `info`, and everything above `error` \
+            as `error`.",
     keys: KEYS,
 };
 
@@ -75,8 +75,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "Appends log lines to this file, relative to `log.dir` if that is set; `false` writes none. Warren does not \
-              rotate it: use logrotate with `copytruncate`.",
+        doc: "Appends log lines to this file, relative to `log.dir` if that is set; `false` writes none. Warren \
+              does not rotate it: use logrotate with `copytruncate`.",
         example: "log.file = warren.log",
     },
     Key {
@@ -110,8 +110,8 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, on| options.log.exchange.switch = on.into() },
         default: "false",
-        doc: "Declares the topic exchange `amq.rabbitmq.log` in the default virtual host and publishes log lines there, with \
-              their level as the key. Lines are dropped rather than waited for.",
+        doc: "Declares the topic exchange `amq.rabbitmq.log` in the default virtual host and publishes log lines \
+              there, with their level as the key. When queues take lines too slowly, lines are dropped.",
         example: "log.exchange = true",
     },
     Key {

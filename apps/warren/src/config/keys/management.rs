@@ -34,8 +34,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "15672",
-        doc: "Port of the HTTP API; 0 lets the operating system choose. When 127.0.0.1:15672 is taken, \
-              the server warns and goes on without the API; another address that is taken stops the start.",
+        doc: "Port of the HTTP API; 0 lets the operating system choose. When 127.0.0.1:15672 is taken, the server \
+              warns and goes on without the API; another address that is taken stops the start.",
         example: "management.tcp.port = 15672",
     },
     Key {
@@ -50,8 +50,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "127.0.0.1",
-        doc: "Address of the HTTP API. Warren listens on this machine only, where RabbitMQ listens on all interfaces: write \
-              `0.0.0.0` or `::` for RabbitMQ's behaviour.",
+        doc: "Address of the HTTP API. Warren listens on this machine only, where RabbitMQ listens on all \
+              interfaces: write `0.0.0.0` or `::` for RabbitMQ's behaviour.",
         example: "management.tcp.ip = 0.0.0.0",
     },
     Key {
@@ -67,7 +67,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "on",
-        doc: "`off` has no HTTP API, whatever else is configured.",
+        doc: "`off` switches the HTTP API off, whatever else is configured.",
         example: "warren.management = off",
     },
     Key {
@@ -85,7 +85,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "Path below which the API and the web UI are served, for a proxy that passes several servers on.",
+        doc: "Path below which the API and the web UI are served, for a proxy in front of several servers.",
         example: "management.path_prefix = /rabbitmq",
     },
     Key {
@@ -98,7 +98,8 @@ const KEYS: &[Key] = &[
             set: |options, bytes| options.management.body_bytes_max = narrow(bytes),
         },
         default: "20971520",
-        doc: "Largest body of a request that brings definitions, a message or a command; definitions that are larger are imported with `warren ctl import_definitions`. Bodies of other requests have at most 1 MiB.",
+        doc: "Largest body of a request with definitions, a message or a command. Import larger definitions with \
+              `warren ctl import_definitions`. Bodies of other requests have at most 1 MiB.",
         example: "management.http.max_body_size = 64MB",
     },
     Key {
@@ -186,7 +187,8 @@ const KEYS: &[Key] = &[
             set: |options, disabled| options.management.operator_policies = (!disabled).into(),
         },
         default: "false",
-        doc: "Refuses changes of operator policies over HTTP; `warren ctl` and imports of definitions still make them, as in RabbitMQ.",
+        doc: "Refuses changes of operator policies over HTTP; `warren ctl` and imports of definitions still make \
+              them, as in RabbitMQ.",
         example: "management.restrictions.operator_policy_changes.disabled = true",
     },
     Key {
@@ -194,7 +196,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, disabled| options.management.replicas = (!disabled).into() },
         default: "false",
-        doc: "Refuses operations on replicas over HTTP, of which there are none to operate on yet.",
+        doc: "Refuses operations on replicas over HTTP. There are no replicas yet.",
         example: "management.restrictions.quorum_queue_replica_operations.disabled = true",
     },
     header(
@@ -212,7 +214,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, hides| options.management.headers.hides_allow = hides },
         default: "false",
-        doc: "Answers do not say in `Allow` which methods a path has, but for those that refuse a method.",
+        doc: "Leaves the header `Allow` out of answers, except when a method is refused.",
         example: "management.http.hide_allow_header = true",
     },
     Key {
@@ -228,9 +230,9 @@ const KEYS: &[Key] = &[
         alias: Some("management_agent.disable_metrics_collector"),
         take: Take::Boolean { set: |options, disabled| options.management.hides_statistics = disabled },
         default: "false",
-        doc: "Answers have no statistics, as with `disable_stats=true` in every request: lists of queues are without lengths, \
-              the overview without totals. For nodes that are watched by Prometheus, whose pages stay as they are. \
-              Connections and channels are listed all the same.",
+        doc: "Leaves statistics out of answers, as with `disable_stats=true` in every request. Lists of queues \
+              have no lengths, and the overview has no totals. Use it for nodes that Prometheus watches; its pages \
+              do not change. Connections and channels are still listed.",
         example: "management.disable_stats = true",
     },
     Key {
@@ -246,7 +248,8 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, enabled| options.management.shows_queue_totals = enabled },
         default: "false",
-        doc: "Lists of queues have lengths where statistics are disabled, as with `enable_queue_totals=true` in every request.",
+        doc: "Lists of queues have lengths even where statistics are disabled, as with `enable_queue_totals=true` \
+              in every request.",
         example: "management.enable_queue_totals = true",
     },
     Key {
@@ -254,7 +257,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, required| options.management.json_definitions_only = required },
         default: "false",
-        doc: "Definitions that are posted as a form, as pages do that import them from files, need a file whose name ends with `.json`.",
+        doc: "Definitions that a web page posts as a form need a file whose name ends with `.json`.",
         example: "management.definitions.require_json_extension = true",
     },
     Key {
@@ -262,7 +265,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Choice { of: &["basic", "detailed", "none"], not_yet: &[], set: |_, _| {} },
         default: "basic",
-        doc: "Accepted and without effect: rates of everything are made when they are asked for.",
+        doc: "Accepted, without effect: rates are always available.",
         example: "management.rates_mode = basic",
     },
 ];

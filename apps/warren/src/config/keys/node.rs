@@ -22,7 +22,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "warren-data",
-        doc: "Folder of everything that lasts; made if it does not exist. One server at a time may use it.",
+        doc: "Folder for all data. It is made if it does not exist. One server at a time may use it.",
         example: "warren.data_dir = /var/lib/warren",
     },
     Key {
@@ -36,9 +36,9 @@ const KEYS: &[Key] = &[
             },
         },
         default: "fsync",
-        doc: "What the confirm of a persistent message in a durable queue promises: `fsync`, it is on disk and survives a \
-              power cut; `os`, the operating system has it, so that it survives the process but not a power cut. \
-              RabbitMQ's classic queues promise the latter.",
+        doc: "What the confirm of a persistent message in a durable queue promises. `fsync`: it is on disk and \
+              survives a power cut. `os`: the operating system has it, so that it survives the process but not a \
+              power cut. RabbitMQ's classic queues promise `os`.",
         example: "warren.durability = os",
     },
     Key {
@@ -67,7 +67,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "A word about the cluster, shown in the overview of the HTTP API.",
+        doc: "A tag of the cluster, shown in the overview of the HTTP API.",
         example: "cluster_tags.region = eu-north",
     },
     Key {
@@ -82,7 +82,7 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "A word about the node, shown in the overview of the HTTP API.",
+        doc: "A tag of the node, shown in the overview of the HTTP API.",
         example: "node_tags.rack = r12",
     },
     Key {
@@ -96,9 +96,10 @@ const KEYS: &[Key] = &[
             },
         },
         default: "",
-        doc: "A definitions file (JSON, as `export_definitions` writes it), or a folder whose `.json` files are taken in \
-              order of their names, to import at every start before clients come. It adds and changes; it never deletes. \
-              With it, the first start makes no default user and virtual host. A mistake in it stops the start.",
+        doc: "A definitions file (JSON, as `export_definitions` writes it) to import at every start, before \
+              clients connect. A folder stands for its `.json` files, in order of their names. The import adds and \
+              changes, and never deletes. With it, the first start makes no default user and virtual host. A \
+              mistake in it stops the start.",
         example: "load_definitions = /etc/warren/definitions.json",
     },
     Key {
@@ -106,7 +107,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Choice { of: &["local_filesystem"], not_yet: &["https"], set: |_, _| {} },
         default: "local_filesystem",
-        doc: "Where `definitions.local.path` is.",
+        doc: "Kind of place that `definitions.local.path` names.",
         example: "definitions.import_backend = local_filesystem",
     },
     Key {
@@ -128,7 +129,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, skip| options.node.definitions_skip_unchanged = skip.into() },
         default: "false",
-        doc: "Imports definitions only if they are not those of the last start that imported any.",
+        doc: "Imports definitions only if they have changed since the last start that imported any.",
         example: "definitions.skip_if_unchanged = true",
     },
     Key {
@@ -136,8 +137,8 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, skip| options.node.definitions_unsupported = skip.into() },
         default: "false",
-        doc: "Leaves out what Warren does not have yet (quorum queues, streams) and names it in the log, instead \
-              of refusing to start.",
+        doc: "Leaves out parts that Warren does not have yet (quorum queues, streams) and names them in the log, \
+              instead of refusing to start.",
         example: "warren.definitions.skip_unsupported = true",
     },
     Key {
@@ -145,9 +146,9 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, on| options.node.profile_continuous = on.into() },
         default: "false",
-        doc: "Keeps a history of CPU profiles of the last two hours (`warren ctl profile history`), and a copy of the last \
-              minute whenever something is slow or memory is nearly used up (`warren ctl profile captures`). Costs less than a \
-              hundredth of the CPU time.",
+        doc: "Keeps a history of CPU profiles of the last two hours (`warren ctl profile history`), and a copy of \
+              the last minute whenever something is slow or memory is nearly used up (`warren ctl profile \
+              captures`). Costs less than a hundredth of the CPU time.",
         example: "warren.profile.continuous = true",
     },
     Key {
@@ -160,8 +161,8 @@ const KEYS: &[Key] = &[
             set: |options, slow_ms| options.node.profile_slow_ms = slow_ms,
         },
         default: "250",
-        doc: "What counts as slow there: that one batch in a hundred takes longer to be enqueued, acknowledged, synced or \
-              confirmed.",
+        doc: "A copy is kept when one batch in a hundred takes longer than this to be enqueued, acknowledged, \
+              synced or confirmed.",
         example: "warren.profile.slow_ms = 50",
     },
     Key {
@@ -169,10 +170,10 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, on| options.node.event_exchange = on.into() },
         default: "false",
-        doc: "Declares the topic exchange `amq.rabbitmq.event` at start and publishes events there, such as `queue.created` \
-              and `connection.closed`, as RabbitMQ's plugin `rabbitmq_event_exchange` does. Costs nothing while nothing is \
-              bound to it. Whoever may bind queues to it learns what \
-              happens in all virtual hosts.",
+        doc: "Declares the topic exchange `amq.rabbitmq.event` at start and publishes events there, such as \
+              `queue.created` and `connection.closed`, as RabbitMQ's plugin `rabbitmq_event_exchange` does. Costs \
+              nothing while no queue is bound to it. A user who may bind queues to it learns what happens in all \
+              virtual hosts.",
         example: "warren.event_exchange = true",
     },
     Key {

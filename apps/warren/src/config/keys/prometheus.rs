@@ -23,8 +23,8 @@ const KEYS: &[Key] = &[
             set: |options, port| options.prometheus.port = narrow(port),
         },
         default: "15692",
-        doc: "Port of the pages; 0 lets the operating system choose. When 127.0.0.1:15692 is taken, the server warns and \
-              goes on without them; another address that is taken stops the start.",
+        doc: "Port of the pages; 0 lets the operating system choose. When 127.0.0.1:15692 is taken, the server \
+              warns and goes on without them; another address that is taken stops the start.",
         example: "prometheus.tcp.port = 15692",
     },
     Key {
@@ -39,8 +39,8 @@ const KEYS: &[Key] = &[
             },
         },
         default: "127.0.0.1",
-        doc: "Address of the pages. Warren listens on this machine only, where RabbitMQ listens on all interfaces: write \
-              `0.0.0.0` or `::` for RabbitMQ's behaviour.",
+        doc: "Address of the pages. Warren listens on this machine only, where RabbitMQ listens on all interfaces: \
+              write `0.0.0.0` or `::` for RabbitMQ's behaviour.",
         example: "prometheus.tcp.ip = 0.0.0.0",
     },
     Key {
@@ -52,7 +52,7 @@ const KEYS: &[Key] = &[
             set: |options, _| options.prometheus.switch = Switch::Off,
         },
         default: "",
-        doc: "No pages, whatever else is configured.",
+        doc: "Switches the pages off, whatever else is configured.",
         example: "prometheus.tcp.listener = none",
     },
     Key {

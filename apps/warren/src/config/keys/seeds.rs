@@ -10,9 +10,9 @@ use crate::config::options::Options;
 
 pub(super) static SECTION: Section = Section {
     title: "New virtual hosts",
-    about: "What virtual hosts start with, the first one and imported ones included. The keys take effect when a virtual host is \
-            made; those that exist stay as they are. Words that stand for `$name` and `$id` group lines: all lines with the \
-            same word speak of one user, one set of limits, one policy.",
+    about: "Users, limits and policies of new virtual hosts, the first one and imported ones included. Existing \
+            virtual hosts stay as they are. The words for `$name` and `$id` group lines: all lines with the same \
+            word describe one user, one set of limits, or one policy.",
     keys: KEYS,
 };
 
@@ -140,7 +140,7 @@ const KEYS: &[Key] = &[
         "default_policies.operator.$id.expires",
         TIME,
         |options, id, value| setting(options, id, "expires", time_ms(value)?),
-        "After how long without use queues go.",
+        "Time without use after which queues are deleted.",
         "default_policies.operator.short.expires = 30m",
     ),
     one_of(

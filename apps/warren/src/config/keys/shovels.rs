@@ -4,7 +4,7 @@ use crate::config::key::{Key, Section, Take, Unit};
 
 pub(super) static SECTION: Section = Section {
     title: "Shovels",
-    about: "What holds for all shovels. What one does is said by its runtime parameter (`set_parameter shovel`).",
+    about: "Settings for all shovels. A runtime parameter (`set_parameter shovel`) describes each shovel.",
     keys: KEYS,
 };
 
@@ -14,8 +14,8 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, on| options.shovels.predeclared = on.into() },
         default: "false",
-        doc: "Whether queues of all shovels must be there: a missing one is an error, as with `src-predeclared` and \
-              `dest-predeclared`.",
+        doc: "Whether the queues of all shovels must exist. A missing one is an error, as with `src-predeclared` \
+              and `dest-predeclared`.",
         example: "shovel.topology.predeclared = true",
     },
     Key {
@@ -28,7 +28,7 @@ const KEYS: &[Key] = &[
             set: |options, seconds| options.shovels.lifetime_min_s = seconds,
         },
         default: "60",
-        doc: "Shortest time that `src-delete-after-duration` can give a shovel; a shorter one is as long as this.",
+        doc: "Shortest time for `src-delete-after-duration`. A shorter one is raised to this.",
         example: "shovel.delete_after_duration_floor = 15",
     },
     Key {
@@ -36,7 +36,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Choice { of: &["standard"], not_yet: &["alternative", "library"], set: |_, _| {} },
         default: "standard",
-        doc: "How runtime parameters of shovels are followed: they are.",
+        doc: "Accepted, without effect: a shovel always follows its runtime parameter.",
         example: "shovel.operating_mode = standard",
     },
     Key {

@@ -13,6 +13,7 @@ cargo xtask COMMAND
 
   tidy               check the house rules (layers, sizes, documents, ...)
   tidy --tighten     the same, and lower the numbers in xtask/ratchet.txt to what they are now
+  tidy --circles     the files of import circles that are too large
   config-reference   write docs/configuration.md and packaging/rabbitmq.conf from the table of configuration keys
   sim                histories of the broker's core on a simulated disk, from seed 1 on until one fails:
                      --minutes N, --seeds N (default: one seed), --seed S (the first), --tell (say what happens),
@@ -38,6 +39,7 @@ fn run(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => tidy::check(&root),
         ["tidy", "--tighten"] => tidy::tighten(&root),
+        ["tidy", "--circles"] => tidy::circles(&root),
         ["config-reference"] => config_reference(),
         ["sim", rest @ ..] => simulate(rest),
         ["test"] => steps::test(&root),

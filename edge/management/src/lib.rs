@@ -16,11 +16,11 @@ pub mod prometheus;
 mod resources;
 
 pub use ctl::client::{CallError, NotAllowed, call};
-pub use ctl::commands::command_names;
 pub use ctl::format::{Format, Headers, render};
 pub use ctl::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, LINE_BYTES_MAX, Request, Rows};
 pub use ctl::remote::{ServerUrl, UrlError, call_url};
 pub use ctl::server::{ControlSocket, SOCKET_NAME};
+pub use ctl::table::command_names;
 pub use definitions::boot::{Document, StartImport, When, import_at_start, name_cluster};
 pub use definitions::imports::{Importer, Scope, Unsupported, import};
 pub use resources::node::{

@@ -3,6 +3,7 @@
 //! One rule, one function from the [`Tree`] to [`Finding`]s; each rule has a test that shows it can fail. To add a rule,
 //! write the function and add it to [`rules::RULES`].
 
+mod circles;
 mod code;
 mod documents;
 mod layers;
@@ -14,5 +15,5 @@ mod source;
 mod tree;
 mod unsafety;
 
-pub(crate) use rules::{check, tighten};
+pub(crate) use rules::{check, circles, tighten};
 pub(crate) use tree::{Finding, Tree};

@@ -1,5 +1,6 @@
 //! The list of rules, and running it. Refuses to know any rule.
 
+use super::circles::large_circles;
 use super::{Finding, Tree, documents, layers, prose, ratchet, siblings, source, unsafety};
 use anyhow::{Result, bail};
 use std::io::Write;
@@ -54,6 +55,20 @@ pub(crate) fn tighten(root: &Path) -> Result<()> {
     let tree = Tree::read(root)?;
     std::fs::write(root.join(ratchet::FILE), ratchet::tightened(&tree))?;
     check(root)
+}
+
+/// Prints the files of every circle of imports that is too large.
+///
+/// # Errors
+/// The tree cannot be read.
+pub(crate) fn circles(root: &Path) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for (folder, circles) in large_circles(&Tree::read(root)?) {
+        for circle in circles {
+            writeln!(out, "{folder}: {} files\n  {}", circle.len(), circle.join("\n  "))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The command-line tools: their requests and answers, the control socket, and what each command does.
 //!
 //! ```text
-//!  warren ctl ──► client ──► <data-dir>/ctl.sock ──► server ──► commands ──► resources ──► broker
+//!  warren ctl ──► client ──► <data-dir>/ctl.sock ──► server ──► table ──► commands ──► resources ──► broker
 //!     │   └──► remote ──► POST /api/ctl ──────────► http ───────────▲      │
 //!     └──────────────── format ◄── Answer: rows, text or error ◄───────────┘
 //! ```
@@ -35,6 +35,7 @@ pub(crate) mod routes;
 pub(crate) mod server;
 pub(crate) mod shovels;
 pub(crate) mod stages;
+pub(crate) mod table;
 pub(crate) mod topology;
 pub(crate) mod upkeep;
 pub(crate) mod vhosts;

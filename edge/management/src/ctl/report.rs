@@ -2,9 +2,9 @@
 
 use broker::Broker;
 
-use crate::ctl::commands;
 use crate::ctl::format::{Format, Headers, render};
 use crate::ctl::protocol::{Answer, Request};
+use crate::ctl::table;
 use crate::resources::node::Node;
 
 /// Commands about the node, ...
@@ -55,7 +55,7 @@ pub(crate) fn report(broker: &Broker, node: &Node) -> Answer {
 
 fn section(text: &mut String, title: &str, broker: &Broker, node: &Node, request: &Request) {
     text.push_str(&format!("== {title}\n\n"));
-    let said = match commands::run(broker, node, request) {
+    let said = match table::run(broker, node, request) {
         Answer::Rows(rows) => render(&rows, Format::Table, Headers::Shown),
         Answer::Facts { text, .. } => text,
         Answer::Done { ok } => ok,

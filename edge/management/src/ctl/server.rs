@@ -11,11 +11,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-use crate::ctl::commands;
 use crate::ctl::protocol::{
     Answer, DEFINITIONS_BYTES_MAX, DOCUMENT_BYTES_MIN, DocumentFollows, Exit, Failure, LINE_BYTES_MAX,
     Received, Request,
 };
+use crate::ctl::table;
 use crate::resources::node::Node;
 
 /// Name of the socket in the data directory.
@@ -102,9 +102,9 @@ async fn serve_one(mut stream: UnixStream, broker: Broker, node: Arc<Node>) -> i
             return answer(&mut stream, &Answer::Failed(failure)).await;
         }
     };
-    let stopping = commands::ends_the_server(&request);
+    let stopping = table::ends_the_server(&request);
     let stop = node.stop.clone();
-    let run = tokio::task::spawn_blocking(move || commands::run(&broker, &node, &request));
+    let run = tokio::task::spawn_blocking(move || table::run(&broker, &node, &request));
     let reply = run.await.unwrap_or_else(|error| {
         if error.is_cancelled() {
             return Answer::Failed(Failure::new(Exit::UNAVAILABLE, "Error:\nThe node is stopping"));

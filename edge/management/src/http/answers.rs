@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::notation::{Shape, schema, shape};
+use super::route::{Method, Route};
 use super::schemas;
-use super::table::{Method, Route};
 
 /// What a route answers when all is well.
 #[derive(Clone, Copy)]

@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::Coding;
-use super::listener::{BODIES_KIB_MAX, CALLS_MAX, CHECKS_MAX, FORMS_MAX, WATCHES_MAX};
+use super::bounds::{BODIES_KIB_MAX, CALLS_MAX, CHECKS_MAX, FORMS_MAX, WATCHES_MAX};
 use super::places::Places;
 use super::problem::Problem;
 use super::rates;
 use super::reply::Kept;
 use super::room::ANSWERS_KIB_MAX;
+use super::route::Lane;
 use super::samples::{INTERVAL_MS, Samples};
-use super::table::Lane;
 use crate::resources::node::Node;
 
 /// A file for browsers.

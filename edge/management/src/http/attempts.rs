@@ -4,7 +4,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 use crate::ctl::upkeep::{login_attempts, login_sources};
 
 pub(crate) const ROUTES: &[Route] = &[

@@ -16,7 +16,7 @@ use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
 use super::query::{quote_plus, unquote_plus};
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 use crate::resources::values::{self, raw_table, table};
 
 pub(crate) const ROUTES: &[Route] = &[

@@ -13,8 +13,8 @@ use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::Answer;
+use super::route::{Method, Route, route};
 use super::shapes::{add_idle_since, connection_details, object};
-use super::table::{Method, Route, route};
 use crate::resources::node::NODE_NAME;
 
 pub(crate) const ROUTES: &[Route] = &[

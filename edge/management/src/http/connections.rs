@@ -12,8 +12,8 @@ use super::listing::{self, Listing, Wanted};
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply};
+use super::route::{Method, Route, route};
 use super::shapes::object;
-use super::table::{Method, Route, route};
 use crate::resources::node::NODE_NAME;
 use crate::resources::values::{now_ms, table};
 

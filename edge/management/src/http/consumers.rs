@@ -12,8 +12,8 @@ use super::connections;
 use super::listing;
 use super::problem::Problem;
 use super::reply::Answer;
+use super::route::{Method, Route, route};
 use super::shapes;
-use super::table::{Method, Route, route};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/consumers", Access::Management, "Consumers of all queues.", list),

@@ -11,9 +11,9 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
-use super::table::{BodySize, Lane, Method, Route, route};
-use crate::ctl::commands;
+use super::route::{BodySize, Lane, Method, Route, route};
 use crate::ctl::protocol::{Answer as Outcome, Exit, Failure, Request};
+use crate::ctl::table;
 use crate::resources::policies::OPERATOR_POLICY;
 
 /// How long the answer to `stop` may take on its way before the server stops.
@@ -62,12 +62,12 @@ fn run(call: &Call) -> Answer {
                     run this on the server's machine";
         Outcome::Failed(Failure::new(Exit::UNAVAILABLE, text))
     } else {
-        commands::run(call.broker(), call.node(), &request)
+        table::run(call.broker(), call.node(), &request)
     };
     if let Outcome::Failed(failure) = &outcome {
         return Ok(Reply::Status(400, serde_json::json!(failure)));
     }
-    if commands::ends_the_server(&request) {
+    if table::ends_the_server(&request) {
         stop_soon(call);
     }
     let write =

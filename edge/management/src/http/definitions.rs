@@ -11,7 +11,7 @@ use super::call::Call;
 use super::multipart;
 use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
-use super::table::{BodySize, Method, Route, route};
+use super::route::{BodySize, Method, Route, route};
 use crate::definitions::export::{write_document, write_vhost_document};
 use crate::definitions::imports::{Importer, Scope, Unsupported, import};
 use crate::resources::json::{is_object, unmarked};

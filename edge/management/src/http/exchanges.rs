@@ -15,8 +15,8 @@ use super::messages;
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
+use super::route::{BodySize, Method, Route, route};
 use super::shapes::{lossy, object};
-use super::table::{BodySize, Method, Route, route};
 use crate::resources::values::{self, raw_table, table};
 
 pub(crate) const ROUTES: &[Route] = &[

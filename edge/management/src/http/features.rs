@@ -8,7 +8,7 @@ use super::call::Call;
 use super::listing;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 
 /// RabbitMQ's page about most of what it deprecates.
 macro_rules! page {

@@ -6,7 +6,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Lane, Method, Route, route};
+use super::route::{Lane, Method, Route, route};
 use crate::resources::alarms;
 
 /// A check that any user of the API may make.

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::auth::{Access, sees_vhost};
 use super::call::Call;
 use super::listing;
-use super::overview::durable;
 use super::problem::Problem;
+use super::problem::durable;
 use super::reply::{Answer, Reply};
+use super::route::{Method, Route, route};
 use super::shapes::lossy;
-use super::table::{Method, Route, route};
 use crate::resources::limits::{USER_LIMITS, VHOST_LIMITS, limits_of, shown};
 use crate::resources::values;
 

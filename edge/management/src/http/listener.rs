@@ -19,7 +19,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::problem::Problem;
-use super::router::refuse;
+use super::response::refuse;
 use super::slots::{Busy, Slot, SlotBounds, Slots};
 use crate::prometheus::open_files_max;
 
@@ -37,21 +37,6 @@ const FILES_KEPT: u64 = 2048;
 
 /// How long a client that asks waits for a slot before it is told to ask again.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Requests that are answered at once; more wait for their turn.
-pub const CALLS_MAX: usize = 16;
-
-/// Health checks that are answered at once, beside all else.
-pub(crate) const CHECKS_MAX: usize = 4;
-
-/// Profiles that are taken and commands of `warren ctl` that run at once, beside all else: they may last for seconds.
-pub(crate) const WATCHES_MAX: usize = 4;
-
-/// Memory for all bodies above 64 KiB on their way, KiB, and again for what is made of them; more wait for their turn.
-pub(crate) const BODIES_KIB_MAX: usize = 64 << 10;
-
-/// Forms with a name and a password that are read at once, from clients that nobody knows yet; a further one is 503.
-pub(crate) const FORMS_MAX: usize = 64;
 
 /// How long a client may take to send a request's head, and be idle between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);

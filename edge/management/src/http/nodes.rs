@@ -9,7 +9,7 @@ use super::node_facts::{self, Process};
 use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 use crate::resources::node::{NODE_NAME, memory, resident_bytes};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -122,50 +122,12 @@ fn node_object(call: &Call) -> Value {
         "sockets_total": 0,
         "proc_total": process.threads_max,
     });
-    let used = used(memory_used, disk_free);
+    let used = node_facts::used(memory_used, disk_free);
     for (name, value) in rates::node(call, &used) {
         json[name] = if name.ends_with("_avg_time") { 0.0.into() } else { value };
     }
     json
 }
-
-/// What the process uses; what RabbitMQ counts and is not here is 0.
-pub(crate) fn used(memory_bytes: u64, disk_free_bytes: u64) -> Vec<(&'static str, u64)> {
-    let process = Process::now();
-    let mut used = vec![
-        ("mem_used", memory_bytes),
-        ("disk_free", disk_free_bytes),
-        ("fd_used", process.files),
-        ("proc_used", process.threads),
-        ("context_switches", process.context_switches),
-    ];
-    used.extend(NOT_COUNTED.map(|name| (name, 0)));
-    used
-}
-
-/// Counters of RabbitMQ's virtual machine, its file layer and its Mnesia.
-const NOT_COUNTED: [&str; 20] = [
-    "sockets_used",
-    "gc_num",
-    "gc_bytes_reclaimed",
-    "io_read_count",
-    "io_read_bytes",
-    "io_read_avg_time",
-    "io_write_count",
-    "io_write_bytes",
-    "io_write_avg_time",
-    "io_sync_count",
-    "io_sync_avg_time",
-    "io_seek_count",
-    "io_seek_avg_time",
-    "io_reopen_count",
-    "mnesia_ram_tx_count",
-    "mnesia_disk_tx_count",
-    "msg_store_read_count",
-    "msg_store_write_count",
-    "queue_index_read_count",
-    "queue_index_write_count",
-];
 
 /// Keys in which RabbitMQ breaks its memory down; those that do not exist here are 0.
 const PARTS: [&str; 26] = [

@@ -7,8 +7,9 @@ use super::answers::{self, Told};
 use super::auth::Access;
 use super::call::Call;
 use super::reply::{Answer, Kept, Reply};
+use super::route::{BodySize, Method, Route, route};
 use super::schemas;
-use super::table::{self, BodySize, Method, Route, route};
+use super::table;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(Method::Get, "/api/openapi.json", Access::Anyone, "This API as an OpenAPI document.", document),

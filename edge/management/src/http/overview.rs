@@ -10,7 +10,7 @@ use super::permissions;
 use super::problem::Problem;
 use super::rates;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 use crate::resources::alarms;
 use crate::resources::node::NODE_NAME;
 use crate::resources::parameters;
@@ -207,13 +207,4 @@ fn alarm_lines(call: &Call) -> Answer {
 
 fn effective_config(call: &Call) -> Answer {
     Ok(Reply::Text("text/plain", call.node().options.clone()))
-}
-
-/// Waits until a change of management's own is durable.
-///
-/// # Errors
-/// What the broker refuses.
-pub(crate) fn durable(commit: Result<broker::Commit, broker::Refused>) -> Result<(), Problem> {
-    commit?.wait()?;
-    Ok(())
 }

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::auth::Access;
 use super::call::{Call, text};
 use super::listing;
-use super::overview::durable;
 use super::problem::Problem;
+use super::problem::durable;
 use super::reply::{Answer, Reply, put};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 use crate::resources::values;
 
 pub(crate) const ROUTES: &[Route] = &[

@@ -8,7 +8,7 @@ use super::call::Call;
 use super::listing;
 use super::problem::Problem;
 use super::reply::{Answer, Reply, put};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 use crate::resources::policies::{
     NewPolicy, PolicyProblem, PolicyView, Put, delete_policy, policies, policy, put_policy,
 };

@@ -138,6 +138,15 @@ impl From<Refused> for Problem {
     }
 }
 
+/// Waits until a change of management's own is durable.
+///
+/// # Errors
+/// What the broker refuses.
+pub(crate) fn durable(commit: Result<broker::Commit, broker::Refused>) -> Result<(), Problem> {
+    commit?.wait()?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use super::auth::Access;
 use super::call::{Call, flag};
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Lane, Method, Route, route};
+use super::route::{Lane, Method, Route, route};
 
 /// Options that the page of a route knows. What scrapers of pprof send to every program is passed over by those pages: it does not change
 /// what they answer.

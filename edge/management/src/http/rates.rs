@@ -266,6 +266,6 @@ pub(crate) fn sample(app: &Inner) {
     app.samples.take(Key::NodeChurn, &churn(broker));
     let levels = broker.alarms().levels();
     let memory = levels.memory_used_bytes.unwrap_or_else(resident_bytes);
-    let used = super::nodes::used(memory, levels.disk_free_bytes.unwrap_or(0));
+    let used = super::node_facts::used(memory, levels.disk_free_bytes.unwrap_or(0));
     app.samples.take(Key::Process, &used);
 }

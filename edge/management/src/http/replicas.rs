@@ -6,7 +6,7 @@ use super::auth::Access;
 use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 
 pub(crate) const ROUTES: &[Route] = &[
     route(

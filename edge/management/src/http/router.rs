@@ -10,40 +10,33 @@ use axum::body::Body;
 use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Request, Response, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, Uri, header};
 use broker::on_behalf_of;
 use platform::{Memory as _, RealMemory};
-use profiles::SVG;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::accept::{Accepts, accepts};
 use super::app::{App, Headers};
 use super::auth::{self, Access};
 use super::body::{self, Coding, FORM_BYTES_MAX, Unread};
+use super::bounds::BODIES_KIB_MAX;
 use super::call::Call;
-use super::listener::{BODIES_KIB_MAX, InSlot, Remote};
+use super::listener::{InSlot, Remote};
 use super::places::Place;
 use super::problem::Problem;
 use super::query::{form, is_well_formed};
 use super::reply::Reply;
+use super::response::{REALM, empty, refuse, respond, set};
 use super::room::Room;
+use super::route::{BodySize, Method, Route};
 use super::sending::Sending;
-use super::table::{self, BodySize, Method, Route};
+use super::table;
 
 /// Bodies up to this size are read before a request waits for its turn; larger ones take memory only when it is theirs.
 const BODY_BYTES_EARLY: usize = 64 << 10;
 
 /// Longest name of anything, bytes: the protocol's.
 const NAME_BYTES_MAX: usize = 255;
-
-/// Answers below this size are not compressed, bytes: RabbitMQ's.
-const PACKED_BYTES_MIN: usize = 300;
-
-/// What a picture may do: run its own script, which asks what to look for, and nothing else.
-const PICTURE_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; sandbox allow-scripts allow-modals";
-
-/// What browsers are asked for when they send no login.
-const REALM: &str = "Basic realm=\"RabbitMQ Management\"";
 
 /// All routes of the API, and the files for browsers everywhere else. Other routers may be merged with it.
 pub fn router(app: App) -> Router {
@@ -403,90 +396,6 @@ async fn room(rooms: &Arc<Semaphore>, bytes: u64, patience: Duration) -> Option<
     tokio::time::timeout(patience, wanted).await.ok()?.ok()
 }
 
-/// An answer that is sent as a whole.
-pub(crate) fn respond(reply: Reply, coding: Coding) -> Response<Body> {
-    match reply {
-        Reply::Written(text) => written(text.into_bytes(), coding),
-        Reply::Status(status, value) => json(status, &value),
-        Reply::Kept(kept) => {
-            let mut response = empty(200);
-            let name = coding.name();
-            *response.body_mut() = Body::from(if name.is_some() { kept.packed } else { kept.plain });
-            let headers = response.headers_mut();
-            set(headers, header::CONTENT_TYPE, "application/json");
-            set(headers, header::CACHE_CONTROL, "no-cache");
-            name.iter().for_each(|name| set(headers, header::CONTENT_ENCODING, name));
-            response
-        }
-        Reply::Known(etag) => {
-            let mut response = empty(304);
-            set(response.headers_mut(), header::ETAG, &etag);
-            response
-        }
-        Reply::Text(content_type, text) => {
-            let mut response = Response::new(Body::from(text));
-            set(response.headers_mut(), header::CONTENT_TYPE, content_type);
-            response
-        }
-        Reply::Bytes(content_type, bytes) => {
-            let mut response = Response::new(Body::from(bytes));
-            set(response.headers_mut(), header::CONTENT_TYPE, content_type);
-            response
-        }
-        Reply::Picture(svg) => {
-            let mut response = Response::new(Body::from(svg));
-            set(response.headers_mut(), header::CONTENT_TYPE, SVG);
-            set(response.headers_mut(), header::CONTENT_SECURITY_POLICY, PICTURE_CSP);
-            response
-        }
-        Reply::Created(location) => {
-            let mut response = empty(201);
-            location.iter().for_each(|to| set(response.headers_mut(), header::LOCATION, to));
-            response
-        }
-        Reply::NoContent => empty(204),
-        Reply::SeeOther(to) => {
-            let mut response = empty(303);
-            set(response.headers_mut(), header::LOCATION, &to);
-            response
-        }
-        Reply::Json(_) | Reply::Stream(..) => {
-            unreachable!("JSON is written before, and streams are sent by their own way")
-        }
-    }
-}
-
-/// JSON, compressed where the client takes that and it is worth it.
-pub(crate) fn written(text: Vec<u8>, coding: Coding) -> Response<Body> {
-    let is_long = text.len() >= PACKED_BYTES_MIN;
-    let name = coding.name().filter(|_| is_long);
-    let mut response = empty(200);
-    *response.body_mut() = Body::from(if name.is_some() { body::packed(&text) } else { text });
-    let headers = response.headers_mut();
-    set(headers, header::CONTENT_TYPE, "application/json");
-    set(headers, header::CACHE_CONTROL, "no-cache");
-    name.iter().for_each(|name| set(headers, header::CONTENT_ENCODING, name));
-    response
-}
-
-fn json(status: u16, value: &serde_json::Value) -> Response<Body> {
-    let mut response = empty(status);
-    *response.body_mut() = Body::from(value.to_string());
-    set(response.headers_mut(), header::CONTENT_TYPE, "application/json");
-    set(response.headers_mut(), header::CACHE_CONTROL, "no-cache");
-    response
-}
-
-fn empty(status: u16) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = axum::http::StatusCode::from_u16(status).expect("statuses stand in this crate");
-    response
-}
-
-pub(super) fn refuse(problem: &Problem) -> Response<Body> {
-    json(problem.status, &problem.body())
-}
-
 /// A path that no route has: a file for browsers, or nothing. To RabbitMQ all such paths are files, which can be read and nothing else,
 /// whether they are there or not.
 fn file(app: &App, request: &Request<Body>) -> Response<Body> {
@@ -545,15 +454,6 @@ fn allow(routes: &[&'static Route]) -> String {
     names.extend(there.map(Method::name));
     names.push("OPTIONS");
     names.join(", ")
-}
-
-/// A header, unless its value cannot be one.
-pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value)
-        && !value.is_empty()
-    {
-        headers.insert(name, value);
-    }
 }
 
 /// Headers of every answer; those of CORS when the origin is one that may call.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::table::Method;
+use super::route::Method;
 
 /// Parameters of the query that are not those of lists: name, whether it must be there, what it says.
 pub(super) type Parameter = (&'static str, bool, &'static str);

@@ -13,8 +13,8 @@ use super::body::{self, Coding, Writer};
 use super::places::{Place, Places};
 use super::problem::Problem;
 use super::reply::{About, Answer, Producer, Reply};
+use super::response::{refuse, respond, set, written};
 use super::room::{Full, SHORT_BYTES_MAX};
-use super::router::{refuse, respond, set, written};
 
 /// Where an answer goes.
 pub(crate) struct Sending {

@@ -9,7 +9,7 @@ use super::call::Call;
 use super::listing;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
-use super::table::{Method, Route, route};
+use super::route::{Method, Route, route};
 use crate::resources::shovels::{SHOVEL, object, parameter};
 
 pub(crate) const ROUTES: &[Route] = &[

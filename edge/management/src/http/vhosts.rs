@@ -13,8 +13,8 @@ use super::listing;
 use super::problem::Problem;
 use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
+use super::route::{Method, Route, route};
 use super::shapes::object;
-use super::table::{Method, Route, route};
 use crate::ctl::vhosts::{default_type_missing, metadata_object};
 use crate::resources::node::NODE_NAME;
 

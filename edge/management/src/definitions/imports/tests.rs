@@ -5,8 +5,8 @@ use metadata::PolicyKind;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::ctl::commands::run;
 use crate::ctl::protocol::{Answer, Request};
+use crate::ctl::table::run;
 
 /// Any password will do.
 fn read(document: &str, vhost: &str) -> Result<Import, Problem> {

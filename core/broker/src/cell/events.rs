@@ -194,6 +194,8 @@ impl Queue {
         let outcome = match machine {
             AnyMachine::Delayed(delayed) => take_in(delayed, &ToWait(picked), whole, now_ms, fx),
             AnyMachine::Classic(classic) => take_in(classic, &picked, whole, now_ms, fx),
+            #[cfg(test)]
+            AnyMachine::Memory(light) => take_in(light, &picked, whole, now_ms, fx),
         };
         let written_bytes = fx.aftermath.appended_bytes - appended_before;
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);

@@ -12,6 +12,8 @@ use queues::{
     TurnedAway,
 };
 
+#[cfg(test)]
+use super::tests::memory_queue::MemoryQueue;
 use crate::stages::QueueKind;
 
 /// A type of queue.
@@ -23,12 +25,16 @@ pub(crate) enum MachineType {
     Quorum,
     /// [`Delayed`]: what a delayed exchange keeps its messages in. Nobody finds it by a name.
     Delayed,
+    #[cfg(test)]
+    Memory,
 }
 
 /// A queue of some type.
 pub(crate) enum AnyMachine {
     Classic(Classic),
     Delayed(Delayed),
+    #[cfg(test)]
+    Memory(MemoryQueue),
 }
 
 impl From<Kind> for MachineType {
@@ -47,6 +53,8 @@ impl MachineType {
             MachineType::Classic => QueueKind::Classic,
             MachineType::Quorum => QueueKind::Quorum,
             MachineType::Delayed => QueueKind::Delayed,
+            #[cfg(test)]
+            MachineType::Memory => QueueKind::Classic,
         }
     }
 
@@ -55,6 +63,8 @@ impl MachineType {
         match self {
             MachineType::Classic | MachineType::Quorum => AnyMachine::Classic(Classic::new(config, now_ms)),
             MachineType::Delayed => AnyMachine::Delayed(Delayed::new(config, now_ms)),
+            #[cfg(test)]
+            MachineType::Memory => AnyMachine::Memory(MemoryQueue::new(config)),
         }
     }
 
@@ -73,6 +83,8 @@ impl MachineType {
             MachineType::Delayed => {
                 AnyMachine::Delayed(Delayed::recovered(contents, config, now_ms, resolve))
             }
+            #[cfg(test)]
+            MachineType::Memory => self.open(config, now_ms),
         }
     }
 
@@ -84,6 +96,8 @@ impl MachineType {
             }
             // It never rests.
             MachineType::Delayed => self.open(config, now_ms),
+            #[cfg(test)]
+            MachineType::Memory => self.open(config, now_ms),
         }
     }
 }
@@ -94,6 +108,8 @@ macro_rules! each {
         match $any {
             AnyMachine::Classic($machine) => $call,
             AnyMachine::Delayed($machine) => $call,
+            #[cfg(test)]
+            AnyMachine::Memory($machine) => $call,
         }
     };
 }

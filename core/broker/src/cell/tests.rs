@@ -2,9 +2,12 @@
 //! cells leaves. Stopping at a point is done by holding a cell, never by waiting.
 
 mod amplified;
+mod asserts;
 mod gets;
 mod letters;
+pub(super) mod memory_queue;
 mod stalls;
+mod types;
 
 use std::path::Path;
 use std::sync::Arc;

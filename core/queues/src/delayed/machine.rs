@@ -125,7 +125,6 @@ impl Delayed {
     /// Drops a message that waits; false when there is none of that name (any more).
     pub fn drop_scheduled(&mut self, seq: MessageSeq, fx: &mut impl Effects) -> bool {
         let dropped = self.store.drop_unacked(seq, 1) == 1;
-        self.store.forget_bytes_if_empty();
         self.store.settle_log(fx);
         dropped
     }
@@ -191,7 +190,6 @@ impl Machine for Delayed {
         }
         let drop_block = |(first, count)| self.store.drop_unacked(MessageSeq::new(0, first), count);
         let dropped = blocks.into_iter().map(drop_block).sum();
-        self.store.forget_bytes_if_empty();
         self.store.settle_log(fx);
         dropped
     }

@@ -203,6 +203,7 @@ impl Consumers {
     pub(crate) fn settled(&mut self, id: ConsumerId, count: u32) {
         if let Some(slot) = self.by_id.get(&id).copied() {
             let consumer = self.at_mut(slot);
+            debug_assert!(consumer.unacked >= count, "a consumer settles no more than it has");
             consumer.unacked = consumer.unacked.saturating_sub(count);
             self.join_line(slot);
         }

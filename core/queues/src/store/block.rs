@@ -3,9 +3,11 @@
 mod alike;
 mod copy;
 mod large;
+mod sizes;
 
 pub(crate) use alike::AddedAlike;
 pub(crate) use copy::Heads;
+pub(crate) use sizes::BodyBytesOf;
 
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
@@ -621,58 +623,6 @@ impl Block {
             }
         }
         Some(stored)
-    }
-
-    /// Bytes of a message's body; 0 when the index is not in memory.
-    pub(crate) fn body_bytes(&self, number: u64) -> u64 {
-        self.entries().get(self.index(number) as usize).map_or(0, |entry| entry.body_bytes())
-    }
-
-    /// As [`Self::body_bytes`], of all these together.
-    pub(crate) fn body_bytes_of(&self, numbers: std::ops::Range<u64>) -> u64 {
-        let first = self.index(numbers.start) as usize;
-        let entries = self.entries().get(first..first + (numbers.end - numbers.start) as usize);
-        entries.unwrap_or_default().iter().map(|entry| entry.body_bytes()).sum()
-    }
-
-    /// Bytes of bodies of unsettled messages.
-    pub(crate) fn live_body_bytes(&self) -> u64 {
-        if self.content.is_none() {
-            return self.away_body_bytes.into();
-        }
-        self.body_bytes_where(|index| !self.is_settled_at(index))
-    }
-
-    /// Bytes of bodies of unsettled persistent messages: what survives a restart.
-    pub(crate) fn live_persistent_body_bytes(&self) -> u64 {
-        if self.content.is_none() {
-            return u64::from(self.away_body_bytes - self.away_transient_bytes);
-        }
-        if self.persistent == 0 {
-            return 0;
-        }
-        self.body_bytes_where(|index| !self.is_settled_at(index) && !self.marks().transient.contains(index))
-    }
-
-    fn body_bytes_where(&self, is_counted: impl Fn(u32) -> bool) -> u64 {
-        let entries = (0..).zip(self.entries());
-        entries.filter(|(index, _)| is_counted(*index)).map(|(_, entry)| entry.body_bytes()).sum()
-    }
-
-    /// Recovery only: so many body bytes were settled, of messages whose sizes are not in memory.
-    pub(crate) fn forget_away_bytes(&mut self, body_bytes: u64) {
-        let forgotten = u32::try_from(body_bytes).unwrap_or(u32::MAX);
-        self.away_body_bytes = self.away_body_bytes.saturating_sub(forgotten);
-    }
-
-    /// A message is being settled, and with it the rest of the block, because sizes are not in memory: what of them is logged with it.
-    pub(crate) fn take_away_bytes(&mut self, number: u64) -> u64 {
-        if self.content.is_some() || !self.is_persistent(number) {
-            return 0;
-        }
-        let persistent_bytes = self.live_persistent_body_bytes();
-        self.away_body_bytes = self.away_transient_bytes;
-        persistent_bytes
     }
 
     /// Marks a message settled; tells whether it was not yet.

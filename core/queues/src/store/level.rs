@@ -61,10 +61,9 @@ pub(crate) struct SettledMessages {
     pub(crate) first: u64,
     /// How many.
     pub(crate) count: u32,
-    /// Body bytes of all.
+    /// Body bytes of all; with the first message of a block whose sizes are not in memory go those of all that are persistent, or transient,
+    /// as it is.
     pub(crate) body_bytes: u64,
-    /// Those of the rest of the block, which goes with them, when they are only known together.
-    pub(crate) away_body_bytes: u64,
     /// Delivery mode 2.
     pub(crate) persistent: bool,
     /// The first is the first of its block.
@@ -477,14 +476,14 @@ impl Level {
         self.head().and_then(|number| self.block(number)).is_some_and(Block::is_resident)
     }
 
-    /// Takes `count` ready messages off the head; returns the bytes of their bodies, as far as these are known.
+    /// Takes `count` ready messages off the head; returns the bytes of their bodies.
     pub(crate) fn take(&mut self, count: usize) -> u64 {
         let (mut left, mut body_bytes) = (count as u64, 0);
         while left > 0 && !self.returned.is_empty() {
             let number = self.returned.pop_first().expect("not empty");
             if let Some(block) = self.block_mut(number) {
                 block.unacked += 1;
-                body_bytes += block.body_bytes(number);
+                body_bytes += block.taken_bytes(number..number + 1);
             }
             left -= 1;
             self.refill();
@@ -498,7 +497,7 @@ impl Level {
             let end = block.end().min(self.cursor + left);
             left -= end - self.cursor;
             block.unacked += (end - self.cursor) as u32;
-            body_bytes += block.body_bytes_of(self.cursor..end);
+            body_bytes += block.taken_bytes(self.cursor..end);
             self.cursor = end;
         }
         body_bytes
@@ -549,15 +548,8 @@ impl Level {
                 let count = (stop - number) as u32;
                 block.unacked -= count;
                 let (persistent, begins_block) = (block.persistent > 0, number == block.first);
-                let away_body_bytes = block.take_away_bytes(number);
-                each(SettledMessages {
-                    first: number,
-                    count,
-                    body_bytes,
-                    away_body_bytes,
-                    persistent,
-                    begins_block,
-                });
+                let body_bytes = body_bytes + block.take_away_bytes(number);
+                each(SettledMessages { first: number, count, body_bytes, persistent, begins_block });
             } else {
                 for number in number..stop {
                     let is_back = !self.returned.is_empty() && self.returned.contains(&number);
@@ -572,8 +564,7 @@ impl Level {
                     each(SettledMessages {
                         first: number,
                         count: 1,
-                        body_bytes: block.body_bytes(number),
-                        away_body_bytes: block.take_away_bytes(number),
+                        body_bytes: block.body_bytes(number) + block.take_away_bytes(number),
                         persistent: block.is_persistent(number),
                         begins_block: number == block.first,
                     });

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::block::Block;
+use super::block::{Block, BodyBytesOf};
 use super::level::{Freed, Level, SettledMessages};
 use super::spill::Checkpoint;
 use crate::arguments::QueueConfig;
@@ -306,8 +306,12 @@ impl Store {
     /// Moves `count` messages from ready to unacked.
     pub(crate) fn take(&mut self, level: usize, count: usize) {
         let bytes = self.levels[level].take(count);
-        self.ready -= count as u64;
-        self.ready_bytes = self.ready_bytes.saturating_sub(bytes);
+        less(&mut self.ready, count as u64, "ready messages");
+        less(&mut self.ready_bytes, bytes, "bytes of ready messages");
+        assert!(
+            self.ready > 0 || self.ready_bytes == 0,
+            "no message is ready, and bytes of some are counted"
+        );
         self.unacked += count as u64;
         self.unacked_bytes += bytes;
     }
@@ -347,10 +351,18 @@ impl Store {
                 push_settled(unlogged, seq, &messages);
             }
         });
-        self.unacked -= settled;
-        self.unacked_bytes = self.unacked_bytes.saturating_sub(bytes);
-        self.persistent -= persistent;
-        self.persistent_bytes = self.persistent_bytes.saturating_sub(persistent_bytes);
+        less(&mut self.unacked, settled, "unacked messages");
+        less(&mut self.unacked_bytes, bytes, "bytes of unacked messages");
+        less(&mut self.persistent, persistent, "persistent messages");
+        less(&mut self.persistent_bytes, persistent_bytes, "bytes of persistent messages");
+        assert!(
+            self.unacked > 0 || self.unacked_bytes == 0,
+            "no message is unacked, and bytes of some are counted"
+        );
+        assert!(
+            self.persistent > 0 || self.persistent_bytes == 0,
+            "none is persistent, and bytes of some are counted"
+        );
         self.release(&freed);
         self.released.append(&mut freed.bodies);
         settled
@@ -368,8 +380,8 @@ impl Store {
             level.put_back(number);
             returned += 1;
             let body_bytes = level.block(number).map_or(0, |block| block.body_bytes(number));
-            self.unacked -= 1;
-            self.unacked_bytes = self.unacked_bytes.saturating_sub(body_bytes);
+            less(&mut self.unacked, 1, "unacked messages");
+            less(&mut self.unacked_bytes, body_bytes, "bytes of unacked messages");
             self.ready += 1;
             self.ready_bytes += body_bytes;
         }
@@ -421,7 +433,7 @@ impl Store {
 
     /// Letters of these messages are safe: now their removal is logged. True when that was what a checkpoint waited for, which is over now.
     pub(crate) fn letters_taken(&mut self, removals: &[SettledRun], fx: &mut impl Effects) -> bool {
-        self.dying -= removals.len() as u64;
+        less(&mut self.dying, removals.len() as u64, "messages whose letters are on their way");
         self.unlogged.extend_from_slice(removals);
         self.settle_log(fx);
         let ends = self.dying == 0 && self.checkpoint.waits_for_letters();
@@ -431,19 +443,20 @@ impl Store {
         ends
     }
 
-    /// After a recovery: all messages of the lowest level are handed out.
+    /// After a recovery: all messages of the lowest level are handed out, and there is no other level.
     pub(crate) fn take_all(&mut self) {
-        let ready = self.levels[0].ready() as usize;
-        self.take(0, ready);
-        // Sizes of messages on disk are not at hand one by one.
+        self.levels[0].take(usize::try_from(self.ready).expect("they fit into memory"));
+        self.unacked += std::mem::take(&mut self.ready);
         self.unacked_bytes += std::mem::take(&mut self.ready_bytes);
     }
 
-    /// What is dropped from the disk has sizes that are not at hand: they go with the last of all.
-    pub(crate) fn forget_bytes_if_empty(&mut self) {
-        if self.unacked == 0 {
-            self.unacked_bytes = 0;
-        }
+    /// Sizes of the messages of a block are in memory now. Until then they were known by what records told.
+    pub(crate) fn correct_body_bytes(&mut self, before: BodyBytesOf, now: BodyBytesOf) {
+        let all = if now.are_out { &mut self.unacked_bytes } else { &mut self.ready_bytes };
+        *all += now.all;
+        less(all, before.all, "bytes of messages");
+        self.persistent_bytes += now.persistent;
+        less(&mut self.persistent_bytes, before.persistent, "bytes of persistent messages");
     }
 
     /// Drops messages that are ready, from the head, about `count_max` of them (at least 1); returns how many (B80). Fewer than that: none is
@@ -458,14 +471,6 @@ impl Store {
                 self.levels[level].block(number).is_some_and(|block| block.is_amid_unknown(number));
             self.drop_unacked(MessageSeq::new(level as u8, number), 1);
             purged += 1;
-        }
-        // Sizes of messages on disk are not at hand one by one: what is logged is right for whole blocks of them.
-        if self.ready == 0 {
-            self.ready_bytes = 0;
-            self.persistent_bytes = match self.persistent {
-                0 => 0,
-                _ => self.levels.iter().flat_map(Level::blocks).map(Block::live_persistent_body_bytes).sum(),
-            };
         }
         self.settle_log(fx);
         purged
@@ -497,6 +502,13 @@ impl Store {
     }
 }
 
+/// Takes from a counter of a queue. Less than nothing is a bug: something was handed out or settled twice. The queue must not go on.
+#[inline]
+#[track_caller]
+fn less(counter: &mut u64, by: u64, what: &str) {
+    *counter = counter.checked_sub(by).unwrap_or_else(|| panic!("a queue has fewer {what} than it gives up"));
+}
+
 /// How a removal gets into the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
@@ -513,8 +525,7 @@ pub(crate) fn extends((first, count): &mut (MessageSeq, u32), seq: MessageSeq) -
 
 /// Adds settled messages to the runs of a settle record: a run stays within a block.
 fn push_settled(runs: &mut Vec<SettledRun>, seq: MessageSeq, messages: &SettledMessages) {
-    let body_bytes = messages.body_bytes + messages.away_body_bytes;
-    let (count, body_bytes) = (messages.count, u32::try_from(body_bytes).unwrap_or(u32::MAX));
+    let (count, body_bytes) = (messages.count, u32::try_from(messages.body_bytes).unwrap_or(u32::MAX));
     match runs.last_mut() {
         Some(run) if run.first.0 + u64::from(run.count) == seq.0 && !messages.begins_block => {
             run.count += count;

@@ -381,19 +381,24 @@ impl Store {
         let Some(level) = self.levels.get_mut(usize::from(seq.level())) else { return true };
         let Some(block) = level.block_mut(seq.number()) else { return true };
         block.reading = false;
-        let (mut freed, mut corrected) = (Freed::default(), None);
+        let (mut freed, mut corrected, mut sizes) = (Freed::default(), None, None);
         if block.live > 0 && !block.is_resident() {
             self.disk_reads += u64::from(block.live);
             let (place, before) = (block.place(), (block.memory_bytes(), block.live_bytes));
+            let told = (!block.knows_sizes()).then(|| block.counted_body_bytes());
             if !level.fill(seq.number(), bytes, bodies) {
                 return false;
             }
             let after =
                 level.block(seq.number()).map_or(before, |block| (block.memory_bytes(), block.live_bytes));
+            sizes = told.zip(level.block(seq.number()).map(Block::counted_body_bytes));
             self.memory_bytes += after.0 - before.0;
             corrected = place.map(|place| (place, before.1, after.1));
         }
         level.free_if_dead(seq.number(), &mut freed);
+        if let Some((told, now)) = sizes {
+            self.correct_body_bytes(told, now);
+        }
         if let Some((place, before, now)) = corrected {
             self.correct_live_bytes(place, before, now);
         }

@@ -110,8 +110,10 @@ impl History {
         assert_eq!(stats.ready_bytes, referee.ready_bytes(), "ready bytes");
         assert_eq!(stats.unacked, unacked().count() as u64, "unacked");
         assert_eq!(stats.unacked_bytes, unacked().map(|kept| kept.bytes).sum::<u64>(), "unacked bytes");
-        let persistent = unacked().chain(referee.ready()).filter(|kept| kept.persistent).count();
-        assert_eq!(stats.persistent, persistent as u64, "persistent");
+        let persistent = || unacked().chain(referee.ready()).filter(|kept| kept.persistent);
+        assert_eq!(stats.persistent, persistent().count() as u64, "persistent");
+        let persistent_bytes = persistent().map(|kept| kept.bytes).sum::<u64>();
+        assert_eq!(stats.persistent_bytes, persistent_bytes, "persistent bytes");
         let (segments, log, on_disk) = self.queue.store.counted_on_disk();
         assert_eq!(
             (self.queue.store.in_segments, self.queue.store.in_log),

@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
 use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
-use net::{Listener, ListenerOptions};
+use net::{Endpoint, Listener, ListenerOptions};
 use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
 use platform::{Clock, Random, RealClock, RealRandom};
 use profiles::Continuous;
-use protocols::amqp091::{Anonymous, GlobalQos, Mechanism, Settings};
+use protocols::amqp091::{Anonymous, Door, GlobalQos, Mechanism, Settings};
 use shovel::Shovels;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -77,7 +77,8 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
             })?;
         addresses.push(bound.local_address()?);
         gates.push(bound.gate());
-        let accept = bound.accept_amqp091(broker.clone(), settings.clone(), clock.clone(), random.clone());
+        let door = Door { broker: broker.clone(), settings: settings.clone() };
+        let accept = bound.accept(Endpoint::default(), door, clock.clone(), random.clone());
         accepting.push(tokio::spawn(accept));
     }
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

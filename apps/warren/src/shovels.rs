@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use broker::{Broker, User};
 use platform::{Clock, Random};
-use protocols::Now;
-use protocols::amqp091::{Mechanism, Peer, Session, Settings};
+use protocols::amqp091::{Mechanism, Session, Settings};
+use protocols::{Now, Peer};
 use shovel::{Local, Login, Rules, Shovels, Topology};
 use tokio::io::duplex;
 
@@ -33,7 +33,7 @@ pub(crate) fn start(
         // No socket, so no port: a number tells these connections apart in listings.
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let number = numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let peer = Peer { remote: address(number), local: address(0), seed: random.next_u64() };
+        let peer = Peer::plain(address(number), address(0), random.next_u64());
         let now = Now { monotonic_ms: clock.now().as_ms(), unix_ms: clock.wall_ms() };
         let session = Session::new(within.clone(), settings.clone(), peer, now);
         let session = match login {

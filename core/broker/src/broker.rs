@@ -303,6 +303,20 @@ impl Broker {
             self.log_refused_login(user, Reason::WrongPassword);
             return None;
         }
+        self.let_in(user, from_loopback)
+    }
+
+    /// A user that something other than a password has proved, such as a certificate. The same refusals as of
+    /// [`Broker::authenticate`].
+    pub fn authenticate_proved(&self, user: &str, from_loopback: bool) -> Option<Arc<User>> {
+        if self.read_metadata(|state| state.user(user.as_bytes()).is_none()) {
+            self.log_refused_login(user, Reason::NoSuchUser);
+            return None;
+        }
+        self.let_in(user, from_loopback)
+    }
+
+    fn let_in(&self, user: &str, from_loopback: bool) -> Option<Arc<User>> {
         if !from_loopback && self.0.options.loopback_users.iter().any(|name| name == user) {
             self.log_refused_login(user, Reason::NotFromThere);
             return None;

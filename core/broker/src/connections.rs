@@ -108,6 +108,36 @@ pub struct ConnectionInfo {
     pub send_pending_bytes: u64,
     /// Milliseconds since the epoch at which the connection was accepted.
     pub connected_at_ms: u64,
+    /// What it is encrypted with; `None` if it is not.
+    pub tls: Option<Arc<TlsSession>>,
+}
+
+/// What the two ends of an encrypted connection have agreed on, in RabbitMQ's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsSession {
+    /// `tlsv1.3`, ...
+    pub protocol: &'static str,
+    /// `any`, `ecdhe_rsa`, ...
+    pub key_exchange: &'static str,
+    /// `aes_256_gcm`, ...
+    pub cipher: &'static str,
+    /// `aead`
+    pub hash: &'static str,
+    /// The client's certificate, if it showed one.
+    pub peer: Option<PeerCertificate>,
+}
+
+/// What listings show of a client's certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeerCertificate {
+    /// The distinguished name of its subject.
+    pub subject: String,
+    /// The distinguished name of its issuer.
+    pub issuer: String,
+    /// From when until when it is valid.
+    pub validity: String,
+    /// The serial number.
+    pub serial: String,
 }
 
 /// So long after the read that it was held back for a connection is said to be.

@@ -59,7 +59,7 @@ pub use cell::crash::Condition;
 pub use cell::examine::{ConsumerHold, Examined, Intake};
 pub use cell::{Queue, QueueRef};
 pub use connections::{
-    ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
+    ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo, PeerCertificate, TlsSession,
     ConnectionMemory, Connections,
 };
 pub use control::bindings::{BindRequest, DestinationName};

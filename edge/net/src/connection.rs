@@ -11,8 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use platform::Clock;
-use protocols::amqp091::{Session, State};
-use protocols::{Now, OutputBytes};
+use protocols::{Now, OutputBytes, Session, State};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -47,9 +46,10 @@ pub(crate) fn now_of(clock: &dyn Clock) -> Now {
 }
 
 /// Runs a connection until either side ends it.
-pub async fn serve<S>(stream: S, session: Session, clock: Arc<dyn Clock>)
+pub async fn serve<S, P>(stream: S, session: P, clock: Arc<dyn Clock>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
+    P: Session,
 {
     let outbox = session.outbox();
     let timer = Box::pin(tokio::time::sleep(Duration::from_secs(1)));
@@ -75,9 +75,9 @@ where
     connection.session.released();
 }
 
-struct Connection<S> {
+struct Connection<S, P> {
     stream: S,
-    session: Session,
+    session: P,
     outbox: Arc<dyn OutputBytes>,
     clock: Arc<dyn Clock>,
     /// Bytes received that the session has not consumed.
@@ -98,7 +98,7 @@ struct Connection<S> {
     ended: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<S, P> {
     fn now(&self) -> Now {
         now_of(&*self.clock)
     }
@@ -244,7 +244,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 if self.output.is_empty() {
                     self.session.output_drained();
                     if self.outbox.pending_bytes() == 0 {
-                        return Ok(Poll::Ready(()));
+                        // An encrypted stream may hold records that the socket has not taken.
+                        return Ok(Pin::new(&mut self.stream).poll_flush(cx)?);
                     }
                     continue;
                 }

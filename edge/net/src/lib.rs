@@ -1,15 +1,20 @@
 //! Listeners and connection tasks: where sockets live.
 //!
-//! Principal types: [`Listener`], which accepts, [`Gate`], which stops it for a while, and the connection task that drives one protocol session: reads
+//! Principal types: [`Listener`], which accepts, [`Gate`], which stops it for a while, [`Endpoint`], which
+//! unwraps PROXY headers and TLS, and the connection task that drives one protocol session: reads
 //! greedily, hands bytes in, writes what has gathered with one call, and ticks the session's clock.
 //!
 //! Refuses to know: frames, methods, queues. What a session says it needs is what happens.
 mod connection;
+mod endpoint;
 mod gate;
 mod listener;
+mod tls;
 mod turns;
 
 pub use connection::serve;
+pub use endpoint::Endpoint;
 pub use gate::Gate;
 pub use listener::{Listener, ListenerOptions};
+pub use self::tls::{CertificateLogin, LOOK_INTERVAL, TlsSlot};
 pub use turns::thread_sleeps;

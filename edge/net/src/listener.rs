@@ -4,15 +4,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use broker::Broker;
 use platform::{Clock, Random};
-use protocols::amqp091::{Peer, Session, Settings};
+use protocols::{Door, Peer};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::connection::{now_of, serve};
+use crate::endpoint::{Endpoint, canonical};
 use crate::gate::{Gate, Order, Wanted};
+
+/// Connections of a listener whose PROXY header or TLS handshake is not over. Further ones wait in the kernel.
+const PREPARING_MAX: usize = 4096;
 
 /// Socket options of a listener and what it accepts.
 #[derive(Clone, Debug)]
@@ -76,16 +79,23 @@ impl Listener {
         self.gate.clone()
     }
 
-    /// Accepts until dropped, while its gate is open.
-    pub async fn accept_amqp091(
+    /// Accepts until dropped, while its gate is open. `door` makes the sessions of what comes through `endpoint`.
+    pub async fn accept<D: Door>(
         mut self,
-        broker: Broker,
-        settings: Arc<Settings>,
+        endpoint: Endpoint,
+        door: D,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) {
         let address = self.socket.local_addr();
         let mut socket = Some(self.socket);
+        let entrance = Entrance {
+            nodelay: self.options.nodelay,
+            endpoint,
+            door: Arc::new(door),
+            clock,
+            preparing: Arc::new(Semaphore::new(PREPARING_MAX)),
+        };
         loop {
             let accepted = tokio::select! {
                 accepted = accept(socket.as_ref()) => accepted,
@@ -97,9 +107,7 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, remote)) => {
-                    if let Err(error) =
-                        start(&self.options, stream, remote, &broker, &settings, &clock, &*random)
-                    {
+                    if let Err(error) = entrance.take(stream, remote, random.next_u64()).await {
                         tracing::debug!(%error, %remote, "a connection ended before it began");
                     }
                 }
@@ -110,6 +118,33 @@ impl Listener {
                 }
             }
         }
+    }
+}
+
+/// What every accepted socket goes through.
+struct Entrance<D> {
+    nodelay: bool,
+    endpoint: Endpoint,
+    door: Arc<D>,
+    clock: Arc<dyn Clock>,
+    preparing: Arc<Semaphore>,
+}
+
+impl<D: Door> Entrance<D> {
+    /// Starts the connection's task. Waits while too many others are being prepared; the kernel keeps those that come meanwhile.
+    async fn take(&self, stream: TcpStream, remote: SocketAddr, seed: u64) -> io::Result<()> {
+        stream.set_nodelay(self.nodelay)?;
+        let local = canonical(stream.local_addr()?);
+        let peer = Peer::plain(canonical(remote), local, seed);
+        if self.endpoint.is_plain() {
+            let session = self.door.open(peer, now_of(&*self.clock));
+            tokio::spawn(serve(stream, session, self.clock.clone()));
+            return Ok(());
+        }
+        let prepares = self.preparing.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let (endpoint, door, clock) = (self.endpoint.clone(), self.door.clone(), self.clock.clone());
+        tokio::spawn(endpoint.welcome(stream, peer, door, clock, prepares));
+        Ok(())
     }
 }
 
@@ -158,26 +193,4 @@ fn bind_one(address: SocketAddr, options: &ListenerOptions) -> io::Result<TcpLis
     socket.listen(options.backlog)?;
     socket.set_nonblocking(true)?;
     TcpListener::from_std(socket.into())
-}
-
-/// The address as its client knows it: a socket for both families has those of IPv4 within IPv6.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
-fn start(
-    options: &ListenerOptions,
-    stream: TcpStream,
-    remote: SocketAddr,
-    broker: &Broker,
-    settings: &Arc<Settings>,
-    clock: &Arc<dyn Clock>,
-    random: &dyn Random,
-) -> io::Result<()> {
-    stream.set_nodelay(options.nodelay)?;
-    let local = canonical(stream.local_addr()?);
-    let peer = Peer { remote: canonical(remote), local, seed: random.next_u64() };
-    let session = Session::new(broker.clone(), settings.clone(), peer, now_of(&**clock));
-    tokio::spawn(serve(stream, session, clock.clone()));
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Protocol sessions without I/O: bytes and the time in, bytes and broker calls out. One folder per protocol.
 //!
-//! Principal type: [`amqp091::Session`], one AMQP 0-9-1 connection. [`Outbox`] is the output side of a connection,
+//! Principal types: [`Session`], what drives a connection of any protocol, and [`amqp091::Session`], one AMQP 0-9-1 connection. [`Outbox`] is the output side of a connection,
 //! the same for every protocol.
 //!
 //! Refuses to know: sockets, TLS, tasks, clocks, threads; how queues, routing and storage work behind the broker's API.
@@ -10,7 +10,11 @@ pub mod amqp091;
 mod budget;
 mod now;
 mod outbox;
+mod peer;
+mod session;
 
 pub use budget::Budget;
 pub use now::Now;
 pub use outbox::{LateBytes, OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, Outbox, Output, OutputBytes};
+pub use peer::Peer;
+pub use session::{Door, Progress, Session, State};

@@ -46,7 +46,7 @@ pub struct CertificateFacts {
     pub subject: String,
     /// The issuer's distinguished name, in the same form.
     pub issuer: String,
-    /// The first common name of the subject, counted as written in the certificate.
+    /// The common name of the subject; several are joined by commas.
     pub common_name: Option<String>,
     /// Subject alternative names, in order.
     pub alternative_names: Vec<(SanType, String)>,
@@ -66,10 +66,11 @@ impl CertificateFacts {
         let alternative_names = names.map_or_else(Vec::new, |names| {
             names.value.general_names.iter().filter_map(alternative_name).collect()
         });
+        let names_of: Vec<String> = parsed.subject().iter_common_name().map(value_of).collect();
         Some(CertificateFacts {
             subject: distinguished_name(parsed.subject()),
             issuer: distinguished_name(parsed.issuer()),
-            common_name: parsed.subject().iter_common_name().next().map(value_of),
+            common_name: (!names_of.is_empty()).then(|| names_of.join(",")),
             alternative_names,
             not_before_s: parsed.validity().not_before.timestamp(),
             not_after_s: parsed.validity().not_after.timestamp(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::{ClientConfig, RootCertStore};
+use stdx::Secret;
 
 use crate::error::TlsError;
 use crate::files;
@@ -33,7 +34,7 @@ pub struct ClientOptions {
     /// Its private key; the certificate's file where `None`.
     pub key_file: Option<PathBuf>,
     /// What the key is encrypted with.
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// Versions; all where none is named.
     pub versions: Vec<Version>,
 }
@@ -62,7 +63,7 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, TlsEr
     };
     let Some(file) = &options.certificate_file else { return Ok(Arc::new(builder.with_no_client_auth())) };
     let key_file = options.key_file.as_ref().unwrap_or(file);
-    let key = private_key(key_file, options.password.as_deref())?;
+    let key = private_key(key_file, options.password.as_ref().map(Secret::expose))?;
     let config = builder.with_client_auth_cert(files::chain(file)?, key).map_err(|error| {
         TlsError::file(
             key_file,

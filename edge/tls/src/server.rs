@@ -9,6 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use stdx::Secret;
 
 use crate::certificate::CertificateFacts;
 use crate::error::TlsError;
@@ -37,7 +38,7 @@ pub struct ServerOptions {
     /// The own private key (`keyfile`).
     pub key_file: Option<PathBuf>,
     /// What the key is encrypted with (`password`).
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// Whether clients' certificates are checked (`verify`).
     pub verify: Verify,
     /// Whether clients must show one (`fail_if_no_peer_cert`).
@@ -80,7 +81,7 @@ pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError
         TlsError::file(certificate_file, "the first certificate cannot be read: it is not X.509")
     })?;
     let provider = provider(&options.ciphers)?;
-    let key = private_key(key_file, options.password.as_deref())?;
+    let key = private_key(key_file, options.password.as_ref().map(Secret::expose))?;
     let signing = provider.key_provider.load_private_key(key).map_err(|error| {
         let problem = format!(
             "the private key cannot be used ({error}); use an RSA key of 2048 bits or more, or an ECDSA key of P-256, \

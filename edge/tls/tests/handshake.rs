@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use stdx::Secret;
 use tls::rustls::pki_types::ServerName;
 use tls::rustls::{ClientConnection, Error, ServerConnection};
 use tls::{ClientOptions, ServerOptions, SessionFacts, Verify, Version, client_config, server_config};
@@ -163,7 +164,7 @@ fn encrypted_keys_need_their_password() {
     let text = sealed.to_pem("ENCRYPTED PRIVATE KEY", pkcs8::LineEnding::LF).unwrap();
     files.write("server.key", &text);
     let with =
-        |password: Option<&str>| ServerOptions { password: password.map(str::to_owned), ..files.server() };
+        |password: Option<&str>| ServerOptions { password: password.map(|text| Secret::new(text.to_owned())), ..files.server() };
     assert!(server_config(&with(Some("secret"))).is_ok());
     let wrong = refusal(&with(Some("guess")));
     assert!(wrong.contains("server.key") && wrong.contains("password"), "{wrong}");

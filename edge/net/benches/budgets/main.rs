@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::{Broker, BrokerOptions, QueueStats};
-use net::{Listener, ListenerOptions};
+use net::{Endpoint, Listener, ListenerOptions};
 use platform::{RealClock, RealRandom};
-use protocols::amqp091::Settings;
+use protocols::amqp091::{Door, Settings};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use wire::amqp091::TableBuf;
 
@@ -97,7 +97,8 @@ impl Bench {
                 tell.send(listener.local_address().expect("it is bound")).expect("somebody waits");
                 let settings = Arc::new(Settings { heartbeat_s: 0, ..Settings::default() });
                 let (clock, random) = (Arc::new(RealClock::default()), Arc::new(RealRandom));
-                listener.accept_amqp091(served, settings, clock, random).await;
+                let door = Door { broker: served, settings };
+                listener.accept(Endpoint::default(), door, clock, random).await;
             });
         });
         let address = told.recv().expect("the listener starts");

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use broker::{Broker, BrokerOptions};
 use platform::{Clock, Monotonic};
-use protocols::amqp091::{Peer, Session, Settings};
-use protocols::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, OutputBytes};
+use protocols::amqp091::{Session, Settings};
+use protocols::{OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, OutputBytes, Peer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -129,7 +129,7 @@ impl Client {
         let started = Instant::now();
         let clock: Arc<dyn Clock> = Arc::new(TokioClock(started));
         let loopback = ([127, 0, 0, 1], 5672).into();
-        let peer = Peer { remote: loopback, local: loopback, seed: 1 };
+        let peer = Peer::plain(loopback, loopback, 1);
         let session = Session::new(broker.clone(), Arc::new(Settings::default()), peer, now_of(&*clock));
         let outbox = session.outbox();
         let served = tokio::spawn(serve(server, session, clock));

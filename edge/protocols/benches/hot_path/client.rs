@@ -6,8 +6,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use broker::Broker;
-use protocols::amqp091::{Peer, Session, Settings};
-use protocols::{Now, OutputBytes};
+use protocols::amqp091::{Session, Settings};
+use protocols::{Now, OutputBytes, Peer};
 use wire::amqp091::methods::{basic, channel, confirm, connection, queue};
 use wire::amqp091::{Method, PROTOCOL_HEADER, ShortStr, encode_ack, encode_publish};
 
@@ -66,7 +66,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn open(broker: &Broker) -> Client {
         let loopback = ([127, 0, 0, 1], 5672).into();
-        let peer = Peer { remote: loopback, local: loopback, seed: 1 };
+        let peer = Peer::plain(loopback, loopback, 1);
         let now = Now { monotonic_ms: 1000, unix_ms: 1_700_000_000_000 };
         let session = Session::new(broker.clone(), Arc::new(Settings::default()), peer, now);
         let outbox = session.outbox();

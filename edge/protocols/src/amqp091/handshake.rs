@@ -12,7 +12,8 @@ use wire::amqp091::sasl::{SaslError, parse_amqplain, parse_plain};
 use wire::amqp091::{PROTOCOL_HEADER, Table, TableBuf, Value};
 
 use super::errors::{Failure, Outcome, ReplyCode};
-use super::settings::{Mechanism, Peer, Settings};
+use super::settings::{Mechanism, Settings};
+use crate::Peer;
 
 /// What a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,8 @@ const CAPABILITIES: [&str; 9] = [
 ];
 
 /// Appends connection.start (B6-B9). The keys are RabbitMQ's and no others, because test suites compare them.
-pub(crate) fn encode_start(settings: &Settings, cluster_name: &str, out: &mut Vec<u8>) {
+/// EXTERNAL is offered only where the client could use it: over TLS.
+pub(crate) fn encode_start(settings: &Settings, peer: &Peer, cluster_name: &str, out: &mut Vec<u8>) {
     let mut capabilities = TableBuf::new();
     for name in CAPABILITIES {
         capabilities.push_bool(name, true);
@@ -68,7 +70,8 @@ pub(crate) fn encode_start(settings: &Settings, cluster_name: &str, out: &mut Ve
     for (name, text) in &settings.server_properties {
         properties.push_str(name, text);
     }
-    let names: Vec<&str> = settings.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
+    let offered = settings.mechanisms.iter().filter(|mechanism| is_offered(**mechanism, peer));
+    let names: Vec<&str> = offered.map(|mechanism| mechanism.name()).collect();
     let names = names.join(" ");
     let start = Start {
         version_major: 0,
@@ -78,6 +81,11 @@ pub(crate) fn encode_start(settings: &Settings, cluster_name: &str, out: &mut Ve
         locales: b"en_US",
     };
     start.encode_frame(0, out);
+}
+
+/// RabbitMQ does not offer EXTERNAL without TLS either.
+fn is_offered(mechanism: Mechanism, peer: &Peer) -> bool {
+    mechanism != Mechanism::External || peer.tls.is_some()
 }
 
 /// What of a client's capabilities counts (B10), and its name (B11).
@@ -120,7 +128,9 @@ pub(crate) fn login(
     start_ok: &StartOk<'_>,
     info: &ConnectionInfo,
 ) -> Result<(Arc<User>, Mechanism), LoginError> {
-    let offered = |mechanism: &&Mechanism| mechanism.name().as_bytes() == start_ok.mechanism.as_bytes();
+    let offered = |mechanism: &&Mechanism| {
+        mechanism.name().as_bytes() == start_ok.mechanism.as_bytes() && is_offered(**mechanism, peer)
+    };
     let Some(&mechanism) = settings.mechanisms.iter().find(offered) else {
         let text = format!("unknown authentication mechanism '{}'", start_ok.mechanism.str_lossy());
         let failure = Failure::new(ReplyCode::CommandInvalid, text).in_method(StartOk::ID);
@@ -129,9 +139,12 @@ pub(crate) fn login(
     let credentials = match mechanism {
         Mechanism::Plain => parse_plain(start_ok.response).map(Some),
         Mechanism::AmqPlain => parse_amqplain(start_ok.response).map(Some),
-        Mechanism::Anonymous => Ok(None),
+        Mechanism::Anonymous | Mechanism::External => Ok(None),
     };
     let credentials = credentials.map_err(|error| malformed_response(mechanism, error))?;
+    if mechanism == Mechanism::External {
+        return by_certificate(broker, peer, info);
+    }
     let (user, password) = match (&credentials, &settings.anonymous) {
         (Some(credentials), _) => (std::str::from_utf8(credentials.user).ok(), credentials.password),
         (None, Some(anonymous)) => (Some(anonymous.user.as_str()), anonymous.password.as_bytes()),
@@ -140,13 +153,36 @@ pub(crate) fn login(
     let known = user.and_then(|user| broker.authenticate(user, password, peer.is_loopback()));
     let outcome = if known.is_some() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
     broker.login_tried(info, user.unwrap_or_default(), mechanism.name(), outcome);
-    known.map(|user| (user, mechanism)).ok_or_else(|| {
-        let name = mechanism.name();
-        let text = format!(
-            "Login was refused using authentication mechanism {name}. For details see the broker logfile."
-        );
-        LoginError::Refused(Failure::new(ReplyCode::AccessRefused, text))
-    })
+    known.map(|user| (user, mechanism)).ok_or_else(|| refused_login(mechanism))
+}
+
+/// EXTERNAL: the name in the client's certificate, which the TLS handshake has checked.
+fn by_certificate(
+    broker: &Broker,
+    peer: &Peer,
+    info: &ConnectionInfo,
+) -> Result<(Arc<User>, Mechanism), LoginError> {
+    let mechanism = Mechanism::External;
+    let name = peer.certificate_name.as_deref();
+    if name.is_none() {
+        let why = if peer.tls.is_none() {
+            "connection not over TLS"
+        } else {
+            "no peer certificate, or no such name in it"
+        };
+        tracing::warn!(connection = %info.name, "login with EXTERNAL refused: {why}");
+    }
+    let known = name.and_then(|name| broker.authenticate_proved(name, peer.is_loopback()));
+    let outcome = if known.is_some() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
+    broker.login_tried(info, name.unwrap_or_default(), mechanism.name(), outcome);
+    known.map(|user| (user, mechanism)).ok_or_else(|| refused_login(mechanism))
+}
+
+fn refused_login(mechanism: Mechanism) -> LoginError {
+    let name = mechanism.name();
+    let text =
+        format!("Login was refused using authentication mechanism {name}. For details see the broker logfile.");
+    LoginError::Refused(Failure::new(ReplyCode::AccessRefused, text))
 }
 
 fn malformed_response(mechanism: Mechanism, error: SaslError) -> LoginError {

@@ -32,5 +32,5 @@ mod transaction;
 mod unacked;
 
 pub use refusals::{ReplyParts, reply_of};
-pub use session::{Progress, Session, State};
-pub use settings::{Anonymous, GlobalQos, Mechanism, Peer, Settings};
+pub use session::{Door, Session};
+pub use settings::{Anonymous, GlobalQos, Mechanism, Settings};

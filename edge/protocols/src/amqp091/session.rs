@@ -1,15 +1,6 @@
 //! One AMQP 0-9-1 connection: phases, the frame loop, closing, time.
 //!
-//! Refuses to know sockets and tasks. Whoever drives it does, on one task:
-//!
-//! ```text
-//!  bytes arrive        receive(bytes)          -> consumed, needed; keep the rest
-//!  then, and on wakes  poll_stalled(cx)        -> Ready: receive() may be called (again, with the rest)
-//!  always after those  outbox().take(buffer)   -> write it; bytes_sent(n) for every write
-//!  outbox got low      output_drained()
-//!  at next_tick_ms()   tick(now)
-//!  state() Draining    write what is left, shut the socket's sending side down, read until the end, drop the session
-//! ```
+//! Refuses to know sockets and tasks: [`crate::Session`] says what drives it.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
@@ -27,11 +18,12 @@ use super::frames::{Taken, check_kind};
 use super::handshake::{Client, Greeting, Limits, encode_start, greet};
 use super::large::LargeRoom;
 use super::running::Running;
-use super::settings::{Mechanism, Peer, Settings};
+use super::settings::{Mechanism, Settings};
 use crate::outbox::{Outbox, OutputBytes};
-use crate::{Now, OUTPUT_BYTES_LOW};
+use crate::{Now, OUTPUT_BYTES_LOW, Peer, Progress, State};
 
 mod clock;
+mod driven;
 mod opening;
 mod secret;
 
@@ -58,26 +50,6 @@ const REFUSED_TIMEOUT_MS: u64 = 3_000;
 
 /// Payload bytes a frame may have beyond the negotiated limit (B22).
 const PAYLOAD_TOLERANCE_BYTES: usize = 8;
-
-/// What [`Session::receive`] made of its input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes consumed from the front. Hand the rest in again, with what arrives behind it.
-    pub consumed: usize,
-    /// Length the rest must have before another call can do anything; bounded by the largest frame. 0 while stalled.
-    pub needed: usize,
-}
-
-/// What is to be done with the socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Read and write.
-    Running,
-    /// Write what the outbox holds, then end the connection; input is ignored.
-    Draining,
-    /// End the connection at once, without writing anything.
-    Closed,
-}
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +80,8 @@ impl Phase {
         }
     }
 }
+
+pub use driven::Door;
 
 /// One AMQP 0-9-1 connection, server side.
 pub struct Session {
@@ -164,6 +138,7 @@ impl Session {
             protocol: "AMQP 0-9-1",
             state: Phase::Header.name(),
             connected_at_ms: now.unix_ms,
+            tls: peer.tls.clone(),
             ..ConnectionInfo::default()
         };
         let control = Arc::new(Control::new(outbox.clone(), info));
@@ -304,7 +279,7 @@ impl Session {
         let mut output = self.outbox.lock();
         match greet(*header) {
             Greeting::Accepted => {
-                encode_start(&self.settings, &self.broker.cluster_name(), output.bytes());
+                encode_start(&self.settings, &self.peer, &self.broker.cluster_name(), output.bytes());
                 drop(output);
                 self.enter(Phase::Starting);
             }

@@ -1,11 +1,10 @@
-//! What can be set about AMQP 0-9-1 connections, and who the peer of one is.
+//! What can be set about AMQP 0-9-1 connections.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::Budget;
 
-/// SASL mechanisms (B6). EXTERNAL comes with TLS.
+/// SASL mechanisms (B6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// User and password as `NUL user NUL password` (B13).
@@ -14,6 +13,8 @@ pub enum Mechanism {
     AmqPlain,
     /// No credentials: the anonymous user of [`Settings::anonymous`].
     Anonymous,
+    /// The name in the certificate that the client showed.
+    External,
 }
 
 impl Mechanism {
@@ -24,6 +25,7 @@ impl Mechanism {
             Mechanism::Plain => "PLAIN",
             Mechanism::AmqPlain => "AMQPLAIN",
             Mechanism::Anonymous => "ANONYMOUS",
+            Mechanism::External => "EXTERNAL",
         }
     }
 }
@@ -119,53 +121,5 @@ impl Default for Settings {
             platform: "Rust".into(),
             server_properties: Vec::new(),
         }
-    }
-}
-
-/// The two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The client.
-    pub remote: SocketAddr,
-    /// Our end.
-    pub local: SocketAddr,
-    /// A random number drawn for this connection; generated consumer tags come from it.
-    pub seed: u64,
-}
-
-impl Peer {
-    /// Whether the client is on this machine; IPv4 loopback mapped into IPv6 counts (B16).
-    #[must_use]
-    pub fn is_loopback(&self) -> bool {
-        match self.remote.ip() {
-            IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
-        }
-    }
-
-    /// Name of the connection in listings: `127.0.0.1:50000 -> 127.0.0.1:5672`.
-    #[must_use]
-    pub fn connection_name(&self) -> String {
-        format!("{} -> {}", self.remote, self.local)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mapped_loopback_counts_as_loopback() {
-        let peer = |remote: &str| Peer {
-            remote: remote.parse().unwrap(),
-            local: "127.0.0.1:5672".parse().unwrap(),
-            seed: 0,
-        };
-        assert!(peer("127.0.0.1:1").is_loopback());
-        assert!(peer("127.8.0.1:1").is_loopback());
-        assert!(peer("[::1]:1").is_loopback());
-        assert!(peer("[::ffff:127.0.0.1]:1").is_loopback());
-        assert!(!peer("10.0.0.1:1").is_loopback());
-        assert_eq!(peer("10.0.0.1:1").connection_name(), "10.0.0.1:1 -> 127.0.0.1:5672");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use broker::Broker;
-use protocols::amqp091::{Peer, Session, Settings};
-use protocols::{Now, OutputBytes};
+use protocols::amqp091::{Session, Settings};
+use protocols::{Now, OutputBytes, Peer};
 use wire::amqp091::methods::{channel, connection};
 use wire::amqp091::sasl::{Credentials, encode_plain};
 use wire::amqp091::{FRAME_METHOD, Method, PROTOCOL_HEADER, Parsed, ShortStr, Table, parse_frame};
@@ -39,7 +39,7 @@ impl Client {
     /// Connects; `idle` has the broker do what it can.
     pub(super) fn open(broker: &Broker, mut idle: impl FnMut()) -> Result<Client, String> {
         let address = "127.0.0.1:5672".parse().map_err(|error| format!("{error}"))?;
-        let peer = Peer { remote: address, local: address, seed: 7 };
+        let peer = Peer::plain(address, address, 7);
         let session = Session::new(broker.clone(), Arc::new(Settings::default()), peer, NOW);
         let outbox = session.outbox();
         let mut client = Client { session, outbox, input: Vec::new(), output: Vec::new() };

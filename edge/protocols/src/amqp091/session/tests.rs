@@ -17,7 +17,8 @@ use wire::amqp091::{
     TableBuf, encode_ack, encode_publish, parse_frame, write_frame,
 };
 
-use super::super::{Peer, Session, Settings, State};
+use super::super::{Session, Settings};
+use crate::{Peer, State};
 use crate::{Now, OutputBytes};
 
 mod alarms;
@@ -56,11 +57,7 @@ impl World {
 
     /// A connection before its protocol header.
     fn connect(&self) -> Client {
-        let peer = Peer {
-            remote: "127.0.0.1:40000".parse().unwrap(),
-            local: "127.0.0.1:5672".parse().unwrap(),
-            seed: 7,
-        };
+        let peer = Peer::plain("127.0.0.1:40000".parse().unwrap(), "127.0.0.1:5672".parse().unwrap(), 7);
         let now = Now { monotonic_ms: 1000, unix_ms: 0 };
         let session = Session::new(self.broker.clone(), Arc::new(self.settings.clone()), peer, now);
         let outbox = session.outbox();

@@ -1,0 +1,115 @@
+//! What a listener does with a socket before a protocol session gets it: PROXY header, then TLS, under one deadline.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::Clock;
+use protocols::{Door, Peer};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::server::TlsStream;
+use wire::proxy::{self, Proxied};
+
+use crate::connection::{now_of, serve};
+use crate::tls::TlsSlot;
+
+/// What stands before the protocol on a listener's connections.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// A PROXY header comes first, of version 1 or 2; a connection without one is closed.
+    pub proxy: bool,
+    /// The connections are encrypted.
+    pub tls: Option<Arc<TlsSlot>>,
+    /// Time for PROXY header and TLS handshake together. Default 5 seconds, as RabbitMQ's `ssl_handshake_timeout`.
+    pub timeout: Duration,
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Endpoint { proxy: false, tls: None, timeout: Duration::from_secs(5) }
+    }
+}
+
+impl Endpoint {
+    /// Whether the protocol gets the socket as it is.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.proxy && self.tls.is_none()
+    }
+
+    /// Prepares the connection and serves it. The permit counts it among those that are being prepared.
+    pub(crate) async fn welcome<D: Door>(
+        self,
+        mut stream: TcpStream,
+        mut peer: Peer,
+        door: Arc<D>,
+        clock: Arc<dyn Clock>,
+        prepares: OwnedSemaphorePermit,
+    ) {
+        let remote = peer.remote;
+        // The state of a handshake is large: it goes before the connection is served.
+        let prepared = Box::pin(tokio::time::timeout(self.timeout, async {
+            if self.proxy {
+                heed_proxy(&mut stream, &mut peer).await?;
+            }
+            match &self.tls {
+                None => io::Result::Ok(Ready::Plain(stream)),
+                Some(slot) => Ok(Ready::Encrypted(Box::new(slot.accept(stream).await?))),
+            }
+        }))
+        .await;
+        drop(prepares);
+        match prepared {
+            Ok(Ok(Ready::Plain(stream))) => {
+                let session = door.open(peer, now_of(&*clock));
+                serve(stream, session, clock).await;
+            }
+            Ok(Ok(Ready::Encrypted(stream))) => {
+                if let Some(slot) = &self.tls {
+                    (peer.tls, peer.certificate_name) = slot.facts(stream.get_ref().1);
+                }
+                let session = door.open(peer, now_of(&*clock));
+                serve(stream, session, clock).await;
+            }
+            Ok(Err(error)) => tracing::info!(%remote, "a connection was refused before its protocol began: {error}"),
+            Err(_) => tracing::info!(
+                %remote,
+                "a connection was closed: its TLS handshake or PROXY header took more than {} s",
+                self.timeout.as_secs_f32()
+            ),
+        }
+    }
+}
+
+/// A connection that its protocol can have.
+enum Ready {
+    Plain(TcpStream),
+    Encrypted(Box<TlsStream<TcpStream>>),
+}
+
+/// Takes the addresses from the header: they are the client's for listings and for rules about loopback.
+async fn heed_proxy(stream: &mut TcpStream, peer: &mut Peer) -> io::Result<()> {
+    let mut header = vec![0; proxy::START_BYTES];
+    stream.read_exact(&mut header).await?;
+    loop {
+        match proxy::needed(&header).map_err(io::Error::other)? {
+            0 => break,
+            more => {
+                let have = header.len();
+                header.resize(have + more, 0);
+                stream.read_exact(&mut header[have..]).await?;
+            }
+        }
+    }
+    if let Proxied::Addresses { source, destination } = proxy::parse(&header).map_err(io::Error::other)? {
+        (peer.remote, peer.local) = (canonical(source), canonical(destination));
+    }
+    Ok(())
+}
+
+/// The address as its client knows it: a socket for both families has those of IPv4 within IPv6.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

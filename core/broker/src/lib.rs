@@ -59,8 +59,8 @@ pub use cell::crash::Condition;
 pub use cell::examine::{ConsumerHold, Examined, Intake};
 pub use cell::{Queue, QueueRef};
 pub use connections::{
-    ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo, PeerCertificate, TlsSession,
-    ConnectionMemory, Connections,
+    ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
+    ConnectionMemory, Connections, PeerCertificate, TlsSession,
 };
 pub use control::bindings::{BindRequest, DestinationName};
 pub use control::exchanges::{ExchangeDeclare, check_exchange_type};

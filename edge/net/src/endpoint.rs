@@ -73,7 +73,9 @@ impl Endpoint {
                 let session = door.open(peer, now_of(&*clock));
                 serve(stream, session, clock).await;
             }
-            Ok(Err(error)) => tracing::info!(%remote, "a connection was refused before its protocol began: {error}"),
+            Ok(Err(error)) => {
+                tracing::info!(%remote, "a connection was refused before its protocol began: {error}")
+            }
             Err(_) => tracing::info!(
                 %remote,
                 "a connection was closed: its TLS handshake or PROXY header took more than {} s",

@@ -12,9 +12,9 @@ mod listener;
 mod tls;
 mod turns;
 
+pub use self::tls::{CertificateLogin, LOOK_INTERVAL, TlsSlot};
 pub use connection::serve;
 pub use endpoint::Endpoint;
 pub use gate::Gate;
 pub use listener::{Listener, ListenerOptions};
-pub use self::tls::{CertificateLogin, LOOK_INTERVAL, TlsSlot};
 pub use turns::thread_sleeps;

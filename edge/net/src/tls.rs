@@ -35,7 +35,9 @@ impl CertificateLogin {
         match self {
             CertificateLogin::DistinguishedName => Some(certificate.subject.as_str().into()),
             CertificateLogin::CommonName => certificate.common_name.as_deref().map(Into::into),
-            CertificateLogin::AlternativeName(kind, nth) => certificate.alternative_name(kind, nth).map(Into::into),
+            CertificateLogin::AlternativeName(kind, nth) => {
+                certificate.alternative_name(kind, nth).map(Into::into)
+            }
         }
     }
 }

@@ -49,8 +49,7 @@ mod tests {
 
     #[test]
     fn mapped_loopback_counts_as_loopback() {
-        let peer =
-            |remote: &str| Peer::plain(remote.parse().unwrap(), "127.0.0.1:5672".parse().unwrap(), 0);
+        let peer = |remote: &str| Peer::plain(remote.parse().unwrap(), "127.0.0.1:5672".parse().unwrap(), 0);
         assert!(peer("127.0.0.1:1").is_loopback());
         assert!(peer("127.8.0.1:1").is_loopback());
         assert!(peer("[::1]:1").is_loopback());

@@ -163,8 +163,10 @@ fn encrypted_keys_need_their_password() {
     let sealed = plain.encrypt_with_params(parameters, "secret").unwrap();
     let text = sealed.to_pem("ENCRYPTED PRIVATE KEY", pkcs8::LineEnding::LF).unwrap();
     files.write("server.key", &text);
-    let with =
-        |password: Option<&str>| ServerOptions { password: password.map(|text| Secret::new(text.to_owned())), ..files.server() };
+    let with = |password: Option<&str>| ServerOptions {
+        password: password.map(|text| Secret::new(text.to_owned())),
+        ..files.server()
+    };
     assert!(server_config(&with(Some("secret"))).is_ok());
     let wrong = refusal(&with(Some("guess")));
     assert!(wrong.contains("server.key") && wrong.contains("password"), "{wrong}");

@@ -180,8 +180,9 @@ fn by_certificate(
 
 fn refused_login(mechanism: Mechanism) -> LoginError {
     let name = mechanism.name();
-    let text =
-        format!("Login was refused using authentication mechanism {name}. For details see the broker logfile.");
+    let text = format!(
+        "Login was refused using authentication mechanism {name}. For details see the broker logfile."
+    );
     LoginError::Refused(Failure::new(ReplyCode::AccessRefused, text))
 }
 

@@ -18,8 +18,8 @@ use wire::amqp091::{
 };
 
 use super::super::{Session, Settings};
-use crate::{Peer, State};
 use crate::{Now, OutputBytes};
+use crate::{Peer, State};
 
 mod alarms;
 mod alike;

@@ -74,7 +74,7 @@ impl Endpoint {
                 serve(stream, session, clock).await;
             }
             Ok(Err(error)) => {
-                tracing::info!(%remote, "a connection was refused before its protocol began: {error}")
+                tracing::info!(%remote, "a connection was refused before its protocol began: {error}");
             }
             Err(_) => tracing::info!(
                 %remote,

@@ -55,3 +55,8 @@ fn the_stream_frame_corpus_passes() {
 fn the_stream_chunk_corpus_passes() {
     replay("stream_chunk", wire::fuzzing::stream_chunk);
 }
+
+#[test]
+fn the_amqp10_frame_corpus_passes() {
+    replay("amqp10_frame", wire::fuzzing::amqp10_frame);
+}

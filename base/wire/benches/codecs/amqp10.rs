@@ -2,7 +2,8 @@
 
 use divan::{Bencher, black_box};
 use wire::amqp10::{
-    Header, MessageId, Properties, SectionKind, Sections, Str, Writer, split_section, write_data_head,
+    Header, MessageId, Parsed, Properties, SectionKind, Sections, Str, Transfer, Writer, decode_transfer,
+    encode_delivery, parse_frame, split_section, write_data_head,
 };
 
 use crate::allocates_nothing;
@@ -40,10 +41,33 @@ fn read(message: &[u8]) -> usize {
     to.0.len() + usize::from(header.durable == Some(true)) + sections.bare_message().len()
 }
 
+/// A transfer frame with a body of 12 bytes and no other section.
+fn transfer(out: &mut Vec<u8>) {
+    out.clear();
+    let transfer = Transfer {
+        delivery_id: Some(1000),
+        delivery_tag: Some(b"tag1"),
+        message_format: Some(0),
+        settled: Some(false),
+        ..Transfer::of(0)
+    };
+    encode_delivery(0, &transfer, &[b"\x00\x53\x75\xA0\x0C", b"Hello world!"], 131_072, out);
+}
+
+fn read_transfer(frame: &[u8]) -> usize {
+    let Ok(Parsed::Complete { frame, .. }) = parse_frame(frame, 131_072) else { panic!("a frame") };
+    let (transfer, payload) = decode_transfer(frame.body).expect("a transfer");
+    let sections = Sections::scan(payload).expect("a message");
+    sections.single_data().expect("data").len() + transfer.handle as usize
+}
+
 /// What runs without allocation.
 pub(crate) fn check() {
     let mut out = Vec::new();
     allocates_nothing("encoding sections", || encode(&mut out));
+    let mut frame = Vec::new();
+    allocates_nothing("writing a transfer", || transfer(&mut frame));
+    allocates_nothing("reading a transfer", || assert_eq!(read_transfer(&frame), 12));
     let message = message();
     allocates_nothing("reading sections", || assert!(read(&message) > 0));
 }
@@ -70,4 +94,17 @@ fn sections_scan(bencher: Bencher<'_, '_>) {
 fn first_section(bencher: Bencher<'_, '_>) {
     let message = message();
     bencher.bench_local(|| split_section(black_box(&message)).map(|(section, _)| section.kind));
+}
+
+#[divan::bench]
+fn transfer_write(bencher: Bencher<'_, '_>) {
+    let mut out = Vec::with_capacity(256);
+    bencher.bench_local(|| transfer(black_box(&mut out)));
+}
+
+#[divan::bench]
+fn transfer_read(bencher: Bencher<'_, '_>) {
+    let mut frame = Vec::new();
+    transfer(&mut frame);
+    bencher.bench_local(|| read_transfer(black_box(&frame)));
 }

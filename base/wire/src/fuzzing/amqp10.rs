@@ -1,8 +1,12 @@
 //! AMQP 1.0.
 
 use crate::amqp10::{
-    Header, Properties, SectionCursor, SectionKind, Sections, Value, Writer, split_section, write_data_head,
+    FRAME_AMQP, FRAME_SASL, FRAME_SIZE_MAX_MIN, Header, Parsed, Performative, Properties, SaslPerformative,
+    SectionCursor, SectionKind, Sections, Value, Writer, decode_transfer, encode_delivery, filters,
+    parse_frame, split_section, write_data_head,
 };
+
+const FRAME_SIZE_MAX: usize = 131_072;
 
 fn encoded(value: &Value<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -88,4 +92,68 @@ pub fn amqp10_sections(data: &[u8]) {
     }
     let _ = (sections.validate(), sections.map(SectionKind::MessageAnnotations), sections.amqp_value());
     assert!(data.get(sections.bare_start()..).is_some_and(|bare| bare.starts_with(sections.bare_message())));
+}
+
+/// A read buffer of frames, as a connection sees it.
+pub fn amqp10_frame(data: &[u8]) {
+    let mut rest = data;
+    loop {
+        match parse_frame(rest, FRAME_SIZE_MAX) {
+            Ok(Parsed::Complete { frame, consumed }) => {
+                match frame.kind {
+                    FRAME_AMQP => performative(frame.body),
+                    FRAME_SASL => sasl_performative(frame.body),
+                    _ => {}
+                }
+                rest = &rest[consumed..];
+            }
+            Ok(Parsed::Incomplete { needed }) => {
+                assert!(rest.len() < needed && needed <= FRAME_SIZE_MAX);
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// The body of the frame that is all of `bytes`.
+fn body(bytes: &[u8]) -> &[u8] {
+    match parse_frame(bytes, usize::MAX) {
+        Ok(Parsed::Complete { frame, consumed }) if consumed == bytes.len() => frame.body,
+        other => panic!("an encoded performative is no frame: {other:?}"),
+    }
+}
+
+fn performative(data: &[u8]) {
+    let decoded = Performative::decode(data);
+    if let Some((transfer, payload)) = decode_transfer(data) {
+        assert_eq!(decoded, Ok((Performative::Transfer(transfer), payload)));
+        amqp10_sections(payload);
+        if transfer.state.is_none() && transfer.delivery_tag.is_none_or(|tag| tag.len() <= 32) {
+            let mut cut = Vec::new();
+            let frame_count =
+                encode_delivery(0, &transfer, &[payload], FRAME_SIZE_MAX_MIN as usize, &mut cut);
+            assert!(frame_count >= 1 && cut.len() > payload.len());
+        }
+    }
+    let Ok((performative, _)) = decoded else { return };
+    let mut written = Vec::new();
+    performative.encode_frame(0, &mut written);
+    let (again, rest) = Performative::decode(body(&written)).expect("what is written can be read");
+    assert_eq!((again.name(), rest), (performative.name(), &[][..]));
+    let mut once_more = Vec::new();
+    again.encode_frame(0, &mut once_more);
+    assert_eq!(once_more, written, "encoding is stable after the first time");
+    if let Performative::Attach(attach) = performative
+        && let Some(source) = attach.source
+    {
+        assert!(filters(source.filter).count() <= source.filter.raw().len());
+    }
+}
+
+fn sasl_performative(data: &[u8]) {
+    let Ok((performative, _)) = SaslPerformative::decode(data) else { return };
+    let mut written = Vec::new();
+    performative.encode_frame(0, &mut written);
+    assert_eq!(SaslPerformative::decode(body(&written)), Ok((performative, &[][..])));
 }

@@ -7,6 +7,6 @@ mod amqp091;
 mod amqp10;
 mod stream;
 
-pub use amqp10::{amqp10_sections, amqp10_value};
+pub use amqp10::{amqp10_frame, amqp10_sections, amqp10_value};
 pub use amqp091::{amqp091_frame, amqp091_method, amqp091_properties, amqp091_table};
 pub use stream::{stream_chunk, stream_frame};

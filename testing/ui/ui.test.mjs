@@ -198,9 +198,9 @@ for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["
       assert.equal(await page.getByText("may not see").count(), 0, await link.innerText());
     }
     await browser.go(page, "profile");
-    await page.getByText("for users with the tag “administrator” only").waitFor();
+    await page.getByText("Only users with the tag “administrator” see limits").waitFor();
     await browser.go(page, "limits");
-    await page.getByText("No limits that this user may see").first().waitFor();
+    await page.getByText("No limits that you may see").first().waitFor();
     assert.equal(await page.getByRole("button", { name: "Set limit" }).count(), 0);
     if (tag !== "policymaker") {
       await browser.go(page, "policies");
@@ -228,7 +228,7 @@ for (const tag of ["management", "policymaker", "monitoring", "administrator"]) 
       assert.deepEqual(browser.faults, [], address); // what was refused, chromium logs
     }
     await browser.go(page, all ? `queues/${V}/billing` : "queues");
-    await page.getByText(all ? "Not offered to this user" : "No queues that this user may see").waitFor();
+    await page.getByText(all ? "Not available to you" : "No queues that you may see").waitFor();
     page.afterwards = () => api(`users/${name}`, { method: "DELETE" });
   });
 }
@@ -244,7 +244,7 @@ inBrowser("what a user may not do is not offered, and the page says what it woul
   assert.deepEqual(await form.getByLabel(/^Vhost/).locator("option").allInnerTexts(), [VHOST]);
   await form.getByLabel("Name", { exact: true }).fill("another");
   assert.equal(await form.getByRole("button", { name: "Add queue" }).isDisabled(), true);
-  await form.getByText("only what matches ^own-").waitFor();
+  await form.getByText("only names that match ^own-").waitFor();
   await form.getByLabel("Name", { exact: true }).fill("own-1");
   assert.equal(await form.getByRole("button", { name: "Add queue" }).isDisabled(), false);
   await browser.go(page, `queues/${V}/billing`);
@@ -320,7 +320,7 @@ inBrowser("an exclusive queue is its connection's: the page offers nothing that 
 inBrowser("connections and channels lead to their details", async (page) => {
   await browser.go(page, "connections");
   await page.getByRole("link", { name: "ui-test" }).click();
-  await page.getByText("What the client says about itself").waitFor();
+  await page.getByText("The client's own description").waitFor();
   await page.getByRole("link", { name: /\(1\)$/ }).click();
   await page.getByRole("link", { name: "billing" }).waitFor();
 });
@@ -732,7 +732,7 @@ inBrowser("where threads wait is drawn thread by thread, and page faults are or 
   await browser.go(page, "profile");
   await page.getByLabel("Seconds").selectOption("5");
   await page.getByRole("button", { name: "Waits" }).click();
-  await page.getByText("Those that wait for work are in it").waitFor();
+  await page.getByText("Threads that wait for work are included").waitFor();
   await page.getByRole("button", { name: "Take a profile" }).click();
   await page.getByRole("application", { name: /Flame graph/ }).waitFor();
   assert.equal(await page.getByLabel("Cut by").inputValue(), "thread");

@@ -2,12 +2,12 @@
 
 const LIMITS = [
   ["message-ttl", "number", "Messages expire after so many milliseconds"],
-  ["expires", "number", "The queue is deleted when nobody used it for so many milliseconds"],
+  ["expires", "number", "The queue is deleted after so many milliseconds without use"],
   ["max-length", "number", "At most so many ready messages"],
   ["max-length-bytes", "number", "At most so many bytes in bodies of ready messages"],
-  ["overflow", "string", "What goes when it is full: drop-head, reject-publish or reject-publish-dlx"],
+  ["overflow", "string", "When it is full: drop-head, reject-publish or reject-publish-dlx"],
   ["dead-letter-exchange", "string", "Rejected, expired and dropped messages go to this exchange"],
-  ["dead-letter-routing-key", "string", "The routing key that they get; without it they keep their own"],
+  ["dead-letter-routing-key", "string", "The routing key for these messages; without it they keep their own"],
 ];
 const argument = ([name, type, about]) => [`x-${name}`, type, about];
 
@@ -37,16 +37,16 @@ export const POLICY = [
 const OPERATORS = ["message-ttl", "expires", "max-length", "max-length-bytes", "overflow", "delivery-limit"];
 export const OPERATOR_POLICY = POLICY.filter(([name]) => OPERATORS.includes(name));
 
-export const BINDING = [["x-match", "string", "Headers exchanges: all, any, all-with-x or any-with-x of the other arguments have to match"]];
+export const BINDING = [["x-match", "string", "Headers exchanges: all, any, all-with-x or any-with-x of the other arguments must match"]];
 
 export const HEADERS = [
   ["x-delay", "number", "x-delayed-message: wait for so many milliseconds"],
-  ["x-deduplication-header", "string", "Drop it when one with the same value was here before"],
+  ["x-deduplication-header", "string", "Drop it if one with the same value was here before"],
   ["CC", "list", "More routing keys"],
 ];
 
 export const PROPERTIES = [
   ["content_type", "string", "As application/json"], ["content_encoding", "string", "As gzip"], ["priority", "number", "0 to 255"], ["correlation_id", "string", "Which request this answers"],
-  ["reply_to", "string", "Where answers go"], ["expiration", "string", "Milliseconds that it may wait"], ["message_id", "string", "What the application calls it"], ["timestamp", "number", "Seconds since 1970"],
-  ["type", "string", "What kind of message it is"], ["user_id", "string", "Has to be the user that publishes"], ["app_id", "string", "Which application sent it"],
+  ["reply_to", "string", "Where answers go"], ["expiration", "string", "Milliseconds that it may wait"], ["message_id", "string", "The application's name for it"], ["timestamp", "number", "Seconds since 1970"],
+  ["type", "string", "What kind of message it is"], ["user_id", "string", "Must be the user that publishes"], ["app_id", "string", "Which application sent it"],
 ];

@@ -3,11 +3,11 @@ import { api, fetchBlob, query } from "./api.js";
 import { bytes, nanos, plural } from "./format.js";
 
 export const KINDS = [
-  { kind: "cpu", name: "CPU", about: "Where the processor time goes, sampled while it runs.", timed: true },
-  { kind: "history", name: "Last minutes", about: "Where the processor time went, from the samples that the broker keeps.", minutes: true },
-  { kind: "heap", name: "Heap", about: "What is allocated while it runs and still held at its end, by the place that asked for it.", timed: true, top: "Functions with most memory" },
-  { kind: "waits", name: "Waits", about: "Where threads sleep, or wait for the disk or a processor. Those that wait for work are in it, too.", timed: true, by: "thread", top: "Longest waits" },
-  { kind: "faults", name: "Page faults", about: "Who touches new memory, or memory that has to come from disk, where the operating system lets the broker look.", timed: true, top: "Functions with most page faults" },
+  { kind: "cpu", name: "CPU", about: "Functions that use processor time, sampled while the profile runs.", timed: true },
+  { kind: "history", name: "Last minutes", about: "Functions that used processor time, from the samples that the broker keeps.", minutes: true },
+  { kind: "heap", name: "Heap", about: "Memory that is allocated while the profile runs and still in use at its end, by function.", timed: true, top: "Functions with most memory" },
+  { kind: "waits", name: "Waits", about: "Where threads sleep, or wait for the disk or a processor. Threads that wait for work are included.", timed: true, by: "thread", top: "Longest waits" },
+  { kind: "faults", name: "Page faults", about: "Functions that touch new memory, or memory that has to come from disk. The operating system must permit it.", timed: true, top: "Functions with most page faults" },
 ];
 
 const place = (kind, { seconds, minutes }, as) => `profile/${kind}${query({ seconds: kind === "history" ? undefined : seconds, minutes: kind === "history" ? minutes : undefined, as })}`;

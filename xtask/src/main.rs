@@ -1,6 +1,7 @@
 //! Repository automation: `cargo xtask <command>`. Knows the repository, refuses to know the broker.
 
 mod steps;
+mod suites;
 mod tidy;
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +20,7 @@ cargo xtask COMMAND
                      --minutes N, --seeds N (default: one seed), --seed S (the first), --tell (say what happens),
                      --kind 0 (random work), 1 (tenants), 2 (queues used before they are declared), 3 (little memory)
                      or 4 (a full disk)
+  suites             the suites that look at Warren from outside: `cargo xtask suites --help`
   test               everything that CI runs, in order, with the time each step took
 ";
 
@@ -42,6 +44,11 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["tidy", "--circles"] => tidy::circles(&root),
         ["config-reference"] => config_reference(),
         ["sim", rest @ ..] => simulate(rest),
+        ["suites", rest @ ..] => suites::run(&root, rest),
+        ["watch-suites", mark, folder] => {
+            suites::watch(mark, folder);
+            Ok(())
+        }
         ["test"] => steps::test(&root),
         [] | ["help" | "--help" | "-h"] => Ok(std::io::stdout().write_all(HELP.as_bytes())?),
         other => bail!("unknown command `{}`; `cargo xtask help` lists them", other.join(" ")),

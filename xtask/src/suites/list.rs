@@ -1,0 +1,241 @@
+//! The list of suites. A new suite is one entry here. Refuses to know how suites are run.
+//!
+//! A script is run by bash in the root of the repository, with `PYTHON`, `CACHE` (the folder of `testing/setup.sh`), `LOGS`,
+//! `BROKER_FLAVOR` and, except with `--against-url`, `WARREN_BIN`. Its broker, if it has one, is at `AMQP_URL` (`MANAGEMENT_URL`, if it
+//! serves HTTP), commands for it go through `CTL`, and `BROKER_RESTART` restarts it, unless it is shared. `SEED` is `--seed N` or nothing.
+
+/// A suite.
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    pub(crate) lane: Lane,
+    pub(crate) broker: Broker,
+    pub(crate) against_url: AgainstUrl,
+    /// Parts of `testing/setup.sh`, beside `python`.
+    pub(crate) needs: &'static [&'static str],
+    /// A suite that is not through by then has failed.
+    pub(crate) minutes_max: u64,
+    pub(crate) script: &'static str,
+}
+
+/// When a suite is run. Lanes run side by side, the suites of a lane one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    First,
+    Second,
+    /// After both lanes: it would disturb them.
+    Alone,
+    /// Not by `make test`: a long campaign of `make soak`.
+    Soak,
+}
+
+/// The broker that a suite finds at `AMQP_URL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broker {
+    /// None: the suite starts what it needs.
+    Nobody,
+    /// One that all suites share.
+    Shared,
+    /// One that is started for it, with these arguments.
+    Own(&'static [&'static str]),
+    /// One that it restarts; with `--against-url` a relay before that broker.
+    Restarted,
+}
+
+/// Whether a suite can run against a broker that was not started for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AgainstUrl {
+    Always,
+    /// Only when it is named.
+    Named,
+    Never,
+}
+
+/// Most suites are one line: a name, a lane and a script that starts its own servers.
+const fn suite(name: &'static str, lane: Lane, script: &'static str) -> Suite {
+    Suite {
+        name,
+        lane,
+        broker: Broker::Nobody,
+        against_url: AgainstUrl::Never,
+        needs: &[],
+        minutes_max: 10,
+        script,
+    }
+}
+
+/// A suite of a client library: any broker does.
+const fn client(
+    name: &'static str,
+    lane: Lane,
+    needs: &'static [&'static str],
+    script: &'static str,
+) -> Suite {
+    Suite { broker: Broker::Shared, against_url: AgainstUrl::Always, needs, ..suite(name, lane, script) }
+}
+
+/// A campaign of `make soak`.
+const fn soak(name: &'static str, minutes_max: u64, script: &'static str) -> Suite {
+    Suite { minutes_max, ..suite(name, Lane::Soak, script) }
+}
+
+impl Suite {
+    const fn needs(self, needs: &'static [&'static str]) -> Suite {
+        Suite { needs, ..self }
+    }
+
+    const fn with(self, broker: Broker) -> Suite {
+        Suite { broker, ..self }
+    }
+
+    const fn against(self, against_url: AgainstUrl) -> Suite {
+        Suite { against_url, ..self }
+    }
+}
+
+/// Functions that scripts may call.
+pub(crate) const PRELUDE: &str = r#"
+set -uo pipefail
+pytest() { "$PYTHON" -m pytest "$@"; }
+go_test() (
+  export GOMODCACHE=$CACHE/go/mod GOCACHE=$CACHE/go/build GOFLAGS="-mod=readonly -modcacherw" GOTOOLCHAIN=local
+  cd testing/clients/go && go test -count=1 -timeout 180s "$@" ./...
+)
+node_test() { NODE_PATH=$CACHE/node/node_modules node --test --test-reporter=spec "$@" testing/clients/node/; }
+cargo_test() { cargo test --quiet --package client-tests --test lapin -- "$@"; }
+"#;
+
+const CONFIG: &[&str] = &["--config", "testing/conformance/warren.conf"];
+
+/// Arguments of the broker that suites share.
+pub(crate) const SHARED_ARGUMENTS: &[&str] = CONFIG;
+
+/// All suites, in the order in which a lane runs them.
+pub(crate) const SUITES: &[Suite] = &[
+    client(
+        "conformance",
+        Lane::First,
+        &[],
+        r#""$PYTHON" testing/conformance/behaviours.py --check &&
+           cd testing/conformance && pytest "--url=$AMQP_URL" "--flavor=$BROKER_FLAVOR" ${CTL:+"--ctl=$CTL"} ."#,
+    ),
+    // Alarms stop every publisher of a node.
+    suite(
+        "alarms",
+        Lane::First,
+        r#"cd testing/conformance && pytest -n 0 -m alone "--url=$AMQP_URL" "--flavor=$BROKER_FLAVOR" "--ctl=$CTL" ."#,
+    )
+    .with(Broker::Own(CONFIG)),
+    suite("ctl", Lane::First, "pytest -c testing/ctl/pytest.ini testing/ctl").needs(&["monitors"]),
+    client(
+        "java",
+        Lane::First,
+        &["java"],
+        r#""$PYTHON" testing/clients/java/perftest.py --seconds "${PERFTEST_S:-3}" --log "$LOGS/perftest-output.log""#,
+    ),
+    client(
+        "published",
+        Lane::First,
+        &["go", "published"],
+        r#""$PYTHON" testing/clients/published/run.py --url "$AMQP_URL" --cache "$CACHE" --logs "$LOGS""#,
+    ),
+    suite("management", Lane::First, "pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
+    suite("events", Lane::First, "cd testing/events && pytest ."),
+    suite(
+        "rabbitmqadmin",
+        Lane::First,
+        "RABBITMQADMIN=$CACHE/rabbitmqadmin/bin/rabbitmqadmin pytest -n 0 testing/clients/rabbitmqadmin",
+    )
+    .needs(&["rabbitmqadmin"]),
+    suite("shovel", Lane::First, "cd testing/shovel && pytest -n 2 ."),
+    suite(
+        "hostile",
+        Lane::First,
+        r#""$PYTHON" testing/crash/hostile.py --flood-mb "${FLOOD_MB:-512}" ${WARREN_BIN:+--warren "$WARREN_BIN"} ${BROKER_PID:+--pid "$BROKER_PID"}"#,
+    )
+    .against(AgainstUrl::Named),
+    suite(
+        "ui",
+        Lane::First,
+        r#"UI_MODULES=$CACHE/ui/node_modules node ui/build/check.mjs &&
+           CHROMIUM=${CHROMIUM:-$(command -v chromium)} node --test --test-reporter=spec testing/ui/ui.test.mjs"#,
+    )
+    .needs(&["ui", "node"])
+    .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
+    suite("prometheus", Lane::Second, "cd testing/prometheus && pytest ."),
+    client("python", Lane::Second, &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),
+    client("celery", Lane::Second, &[], r#"cd testing/clients/python && pytest test_celery.py -k "not restart""#),
+    client("node", Lane::Second, &["node"], "node_test"),
+    client("go", Lane::Second, &["go"], "go_test -skip Restart"),
+    client("rust", Lane::Second, &[], "cargo_test --skip restart"),
+    suite("configured", Lane::Second, r#"cd testing/configured && pytest "--warren=$WARREN_BIN" -n 2 ."#),
+    client(
+        "reconnect",
+        Lane::Second,
+        &["node", "go"],
+        r#"failed=0
+           echo "== Python"; (cd testing/clients/python && pytest -k restart) || failed=1
+           echo "== Node"; node_test --test-name-pattern restart || failed=1
+           echo "== Go"; go_test -run Restart || failed=1
+           echo "== Rust"; cargo_test restart || failed=1
+           exit $failed"#,
+    )
+    .with(Broker::Restarted),
+    suite(
+        "kill9",
+        Lane::Second,
+        r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles "${KILL9_CYCLES:-12}" --power-cut $SEED &&
+           "$PYTHON" testing/crash/stuck.py --warren "$WARREN_BIN""#,
+    ),
+    suite("freeze", Lane::Second, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" $SEED"#),
+    suite(
+        "delayed",
+        Lane::Second,
+        r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" $SEED && "$PYTHON" testing/crash/seen.py --warren "$WARREN_BIN""#,
+    ),
+    suite("fulldisk", Lane::Second, r#""$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN""#),
+    suite(
+        "datadir",
+        Lane::Second,
+        r#""$PYTHON" testing/crash/datadir.py --warren "$WARREN_BIN" && "$PYTHON" testing/crash/oldfolders.py --warren "$WARREN_BIN""#,
+    ),
+    suite("perf", Lane::Second, r#""$PYTHON" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL""#).with(Broker::Shared),
+    // It compiles. One run each: what stages cost is within what two runs differ by.
+    suite(
+        "instructions",
+        Lane::Alone,
+        r#"command -v valgrind > /dev/null || { echo "SKIPPED: valgrind is not installed"; exit 0; }
+           ROUNDS=1 STAGE_INSTRUCTIONS_MAX=60 testing/bench/hot_path.sh"#,
+    )
+    .needs(&["valgrind"]),
+    soak("soak-simulator", 300, "cargo xtask sim --seeds 2000"),
+    soak("soak-kill9", 120, r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles 200 --power-cut --seed random"#),
+    soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),
+    soak("soak-delayed", 60, r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" --cycles 60 --seed random"#),
+    soak("soak-flood", 60, r#""$PYTHON" testing/crash/hostile.py --warren "$WARREN_BIN" --flood-mb 8192"#),
+    soak("soak-fulldisk", 60, r#"for run in 1 2 3 4 5; do "$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN" || exit 1; done"#),
+    soak("soak-requests", 120, "TEST_SEED=1-300 pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_stands_once_and_is_a_word() {
+        for (index, suite) in SUITES.iter().enumerate() {
+            let same = SUITES.iter().filter(|other| other.name == suite.name).count();
+            assert_eq!(same, 1, "{}", suite.name);
+            assert!(
+                suite.name.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-'),
+                "{index}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_run_against_any_broker_does_not_start_warren() {
+        for suite in SUITES.iter().filter(|suite| suite.against_url == AgainstUrl::Always) {
+            assert!(!suite.script.contains("WARREN_BIN"), "{}", suite.name);
+        }
+    }
+}

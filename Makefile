@@ -6,12 +6,13 @@ DATA ?= warren-data
 LISTEN ?= 127.0.0.1:5672
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package image test-image test-deb test bench fmt need-build need-test
+.PHONY: help run build package image test-image test-deb test soak bench fmt need-build need-test
 
 help:
 	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
 	@echo "             (another address or folder: make run LISTEN=127.0.0.1:5673 DATA=/var/tmp/w)"
 	@echo "make test    everything that CI runs: format, clippy, tidy, unit tests, client and conformance suites"
+	@echo "make soak    campaigns of hours: seeds of the simulator, kills of the broker, floods (cargo xtask suites --list)"
 	@echo "make bench   the benchmarks and memory budgets; beside RabbitMQ where PEER is a command that runs one (testing/bench/run.sh)"
 	@echo "make fmt     format the Rust sources"
 	@echo "make build   the release binary only"
@@ -38,6 +39,9 @@ run: build
 
 test: need-build need-test
 	cargo xtask test
+
+soak: need-build need-test
+	cargo xtask suites --soak
 
 bench: need-build
 	@if [ -x testing/bench/run.sh ]; then exec testing/bench/run.sh; \

@@ -5,7 +5,7 @@
 # workload of full reads of small messages, 300 where a read has twenty (some 80, and up to 120 for an allocator that finds other holes with
 # them than without), or 2000 where each message is a read and an ack of its own, or if a workload takes more than its bound below: then
 # find out where they went and mend it, or raise the bound with a reason. Prints Markdown. Takes a minute or two. Needs valgrind. A step of
-# `testing/run.sh`.
+# `cargo xtask suites`.
 #
 #   testing/bench/hot_path.sh             all workloads, the least of five runs each; ROUNDS=1 for one, which is up to 1 % more
 #   testing/bench/hot_path.sh 1           the second one, with the functions that take most

@@ -3,7 +3,7 @@
 
 A broker is any command that prints a line `ready amqp=HOST:PORT ...` on its standard output when it accepts connections, where
 the word {port} in the command stands for the port (0 at first: any) and {data} for its data folder. Used as a module by the
-crash tests, and as a program by run.sh and by whoever needs a restart command (BROKER_RESTART) for the client suites:
+crash tests, and as a program by `cargo xtask suites` and by whoever needs a restart command (BROKER_RESTART) for the client suites:
 
     broker.py start   --state FILE --log FILE -- warren server --listen 127.0.0.1:{port} --data-dir DIR
     broker.py restart --state FILE [--kill]

@@ -7,48 +7,39 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A name and a command line.
+/// A name and the arguments of a call of cargo.
 struct Step {
     name: &'static str,
-    program: &'static str,
     arguments: &'static [&'static str],
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "format", program: env!("CARGO"), arguments: &["fmt", "--all", "--check"] },
+    Step { name: "format", arguments: &["fmt", "--all", "--check"] },
     Step {
         name: "clippy",
-        program: env!("CARGO"),
         arguments: &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
     },
-    Step { name: "tidy", program: env!("CARGO"), arguments: &["xtask", "tidy"] },
-    Step { name: "unit tests", program: env!("CARGO"), arguments: &["test", "--quiet", "--workspace"] },
+    Step { name: "tidy", arguments: &["xtask", "tidy"] },
+    Step { name: "unit tests", arguments: &["test", "--quiet", "--workspace"] },
     Step {
         name: "memory budgets",
-        program: env!("CARGO"),
         arguments: &["test", "--quiet", "--package", "net", "--bench", "budgets", "--", "0.4", "objects"],
     },
+    Step { name: "suites", arguments: &["xtask", "suites"] },
 ];
-
-/// Tests that need a running broker: conformance and client libraries. A folder of its own, with its own needs.
-const SUITES: Step = Step { name: "suites", program: "testing/run.sh", arguments: &[] };
 
 /// Runs every step; the first failure ends the run.
 ///
 /// # Errors
 /// The name of the step that failed.
 pub(crate) fn test(root: &Path) -> Result<()> {
-    let mut steps: Vec<&Step> = STEPS.iter().collect();
-    if root.join(SUITES.program).exists() {
-        steps.push(&SUITES);
-    }
     let started = Instant::now();
     let mut done: Vec<(&str, Duration)> = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
+    for (index, step) in STEPS.iter().enumerate() {
         say(&format!(
             "== [{}/{}] {} (after {})",
             index + 1,
-            steps.len(),
+            STEPS.len(),
             step.name,
             shown(started.elapsed())
         ))?;
@@ -57,23 +48,14 @@ pub(crate) fn test(root: &Path) -> Result<()> {
         done.push((step.name, step_started.elapsed()));
         if !passed {
             say(&summary(&done, Some(step.name), started.elapsed()))?;
-            bail!(
-                "step `{}` failed; run it alone with: {} {}",
-                step.name,
-                short(step),
-                step.arguments.join(" ")
-            );
+            bail!("step `{}` failed; run it alone with: cargo {}", step.name, step.arguments.join(" "));
         }
     }
     say(&summary(&done, None, started.elapsed()))
 }
 
-fn short(step: &Step) -> &'static str {
-    if step.program == env!("CARGO") { "cargo" } else { step.program }
-}
-
 fn run(step: &Step, root: &Path) -> bool {
-    let status = Command::new(step.program).args(step.arguments).current_dir(root).status();
+    let status = Command::new(env!("CARGO")).args(step.arguments).current_dir(root).status();
     status.is_ok_and(|status| status.success())
 }
 
@@ -83,7 +65,9 @@ fn summary(done: &[(&str, Duration)], failed: Option<&str>, total: Duration) -> 
         let verdict = if failed == Some(name) { "FAILED" } else { "ok" };
         text.push_str(&format!("{verdict:>7}  {:>8}  {name}\n", shown(*time)));
     }
-    text.push_str(&format!("{:>7}  {:>8}", "total", shown(total)));
+    text.push_str(&format!("{:>7}  {:>8}\n", "total", shown(total)));
+    let failed_count = usize::from(failed.is_some());
+    text.push_str(&format!("steps: {} passed, {failed_count} failed", done.len() - failed_count));
     text
 }
 
@@ -105,6 +89,6 @@ mod tests {
         let text = summary(&done, Some("clippy"), Duration::from_secs(63));
         assert!(text.contains("     ok     0m02s  format\n"), "{text}");
         assert!(text.contains(" FAILED     1m01s  clippy\n"), "{text}");
-        assert!(text.ends_with("  total     1m03s"), "{text}");
+        assert!(text.ends_with("  total     1m03s\nsteps: 1 passed, 1 failed"), "{text}");
     }
 }

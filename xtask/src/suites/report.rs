@@ -29,16 +29,18 @@ pub(crate) struct Done {
     pub(crate) summary: String,
 }
 
-/// One line, and the end of the log if it failed.
-pub(crate) fn ended(done: &Done, log: &str) -> String {
+/// One line, with how far the run is, and the end of the log if the suite failed.
+pub(crate) fn ended(done: &Done, log: &str, progress: &str) -> String {
     let (name, time) = (&done.name, shown(done.time));
     match &done.failure {
-        None => format!("ok    {name:<16} {time:>7}   {}", done.summary),
+        None => format!("ok    {name:<16} {time:>7}   [{progress}]   {}", done.summary),
         Some(why) => {
             let lines: Vec<&str> = log.lines().collect();
             let tail = lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].iter();
             let tail: String = tail.map(|line| format!("\n      | {line}")).collect();
-            format!("FAIL  {name:<16} {time:>7}   {why}; .cache/test-logs/{name}.log ends with:{tail}")
+            format!(
+                "FAIL  {name:<16} {time:>7}   [{progress}]   {why}; .cache/test-logs/{name}.log ends with:{tail}"
+            )
         }
     }
 }
@@ -95,12 +97,12 @@ mod tests {
     #[test]
     fn a_failure_shows_the_end_of_its_log() {
         let log: String = (0..100).map(|line| format!("line {line}\n")).collect();
-        let text = ended(&done("ctl", 2, Some("exit code 1")), &log);
+        let text = ended(&done("ctl", 2, Some("exit code 1")), &log, "1 of 2");
         assert!(
             text.contains("| line 60\n") && text.ends_with("| line 99") && !text.contains("line 59\n"),
             "{text}"
         );
-        assert!(!ended(&done("ctl", 2, None), &log).contains("line"));
+        assert!(!ended(&done("ctl", 2, None), &log, "1 of 2").contains("line"));
     }
 
     #[test]

@@ -145,8 +145,8 @@ impl<'a> Run<'a> {
                 Done { name: suite.name.into(), time: began.elapsed(), failure, summary: summary(&text) };
             let mut all = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let progress =
-                format!("   [{} of {}, {}]", all.len() + 1, self.suites.len(), shown(self.began.elapsed()));
-            let _screen = say(&(ended(&done, &text) + &progress));
+                format!("{} of {}, {}", all.len() + 1, self.suites.len(), shown(self.began.elapsed()));
+            let _screen = say(&ended(&done, &text, &progress));
             all.push(done);
         }
     }

@@ -1,6 +1,6 @@
 //! lapin against the broker that `AMQP_URL` names: the RabbitMQ tutorials' patterns, then what applications meet when things go wrong.
 //! Refuses to know anything of the broker but its address (and `BROKER_RESTART`, a shell command that restarts it on the same port).
-//! Without `AMQP_URL` nothing is tested, and each test says so: `testing/run.sh` always sets it.
+//! Without `AMQP_URL` nothing is tested, and each test says so: `cargo xtask suites` always sets it.
 
 #![expect(
     clippy::unwrap_used,

@@ -233,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn bash_reads_every_script() {
+        for suite in SUITES {
+            let script = format!("{PRELUDE}{}", suite.script);
+            let read = std::process::Command::new("bash").args(["-n", "-c", &script]).status();
+            assert!(read.unwrap().success(), "{}", suite.name);
+        }
+    }
+
+    #[test]
     fn what_is_run_against_any_broker_does_not_start_warren() {
         for suite in SUITES.iter().filter(|suite| suite.against_url == AgainstUrl::Always) {
             assert!(!suite.script.contains("WARREN_BIN"), "{}", suite.name);

@@ -11,6 +11,7 @@ pub mod amqp091;
 pub mod amqp10;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod mqtt;
 pub mod proxy;
 mod reader;
 pub mod stream;

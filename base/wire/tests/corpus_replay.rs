@@ -60,3 +60,13 @@ fn the_stream_chunk_corpus_passes() {
 fn the_amqp10_frame_corpus_passes() {
     replay("amqp10_frame", wire::fuzzing::amqp10_frame);
 }
+
+#[test]
+fn the_mqtt_packet_corpus_passes() {
+    replay("mqtt_packet", wire::fuzzing::mqtt_packet);
+}
+
+#[test]
+fn the_mqtt_topic_corpus_passes() {
+    replay("mqtt_topic", wire::fuzzing::mqtt_topic);
+}

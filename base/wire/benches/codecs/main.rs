@@ -4,6 +4,7 @@
 //! buffer that is large enough must not allocate at all.
 
 mod amqp10;
+mod mqtt;
 mod stream;
 
 use std::alloc::System;
@@ -16,6 +17,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn main() {
     amqp10::check();
     stream::check();
+    mqtt::check();
     divan::main();
 }
 

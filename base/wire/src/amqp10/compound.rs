@@ -151,9 +151,10 @@ impl<'a> Iterator for Entries<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array<'a> {
     count: u32,
-    descriptors: &'a [u8],
-    code: u8,
-    data: &'a [u8],
+    /// Bytes of the constructor, its format code last: a value stays as small as without arrays.
+    constructor_bytes: u32,
+    /// Constructor and data.
+    body: &'a [u8],
 }
 
 impl<'a> Array<'a> {
@@ -171,10 +172,10 @@ impl<'a> Array<'a> {
             code = reader.u8().ok_or(TypeError::Truncated)?;
         }
         let data = reader.rest();
-        let descriptors = &body[..body.len() - data.len() - 1];
+        let constructor_bytes = u32::try_from(body.len() - data.len()).map_err(|_| TypeError::BadArray)?;
         let is_zero_width = code >> 4 == 4;
         let fits = if is_zero_width { data.is_empty() } else { count as usize <= data.len() };
-        if fits { Ok(Self { count, descriptors, code, data }) } else { Err(TypeError::BadArray) }
+        if fits { Ok(Self { count, constructor_bytes, body }) } else { Err(TypeError::BadArray) }
     }
 
     /// How many elements the array says it has; at most one per byte of data, or any number if elements have none.
@@ -192,32 +193,42 @@ impl<'a> Array<'a> {
     /// Format code of the elements, without descriptors.
     #[must_use]
     pub const fn code(&self) -> u8 {
-        self.code
+        self.body[self.constructor_bytes as usize - 1]
+    }
+
+    const fn data(&self) -> &'a [u8] {
+        self.body.split_at(self.constructor_bytes as usize).1
+    }
+
+    /// The descriptors behind the first marker 0x00, markers between them; empty if there are none.
+    const fn descriptors(&self) -> &'a [u8] {
+        match self.body.split_at(self.constructor_bytes as usize - 1).0 {
+            [_, descriptors @ ..] => descriptors,
+            [] => &[],
+        }
     }
 
     /// The outermost descriptor of the elements, if they are described.
     #[must_use]
     pub fn descriptor(&self) -> Option<Value<'a>> {
-        Value::read(&mut Reader::new(self.descriptors.get(1..)?)).ok()
+        Value::read(&mut Reader::new(self.descriptors())).ok()
     }
 
     /// Elements in order, without their descriptors; after an error there are no more.
     #[must_use]
     pub const fn elements(&self) -> Elements<'a> {
-        let left = if self.code >> 4 == 4 { 0 } else { self.count };
-        Elements { reader: Reader::new(self.data), code: self.code, left }
+        let left = if self.code() >> 4 == 4 { 0 } else { self.count };
+        Elements { reader: Reader::new(self.data()), code: self.code(), left }
     }
 
     /// Constructor and data: all that follows the count.
     pub(super) fn write_body(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.descriptors);
-        out.push(self.code);
-        out.extend_from_slice(self.data);
+        out.extend_from_slice(self.body);
     }
 
     pub(super) fn validate_within(&self, depth_left: usize) -> Result<(), TypeError> {
-        if let Some(descriptor) = self.descriptors.get(1..).filter(|bytes| !bytes.is_empty()) {
-            let mut reader = Reader::new(descriptor);
+        if !self.descriptors().is_empty() {
+            let mut reader = Reader::new(self.descriptors());
             loop {
                 Value::read(&mut reader)?.validate_within(depth_left)?;
                 match reader.u8() {
@@ -234,7 +245,7 @@ impl<'a> Array<'a> {
         if !elements.reader.is_empty() {
             return Err(TypeError::BadArray);
         }
-        match self.code {
+        match self.code() {
             0x40..=0x45 => Ok(()),
             code if code >> 4 == 4 => Err(TypeError::UnknownCode { code }),
             // An array without elements still has a constructor, which must be one.

@@ -406,7 +406,63 @@ pub fn decode_transfer(body: &[u8]) -> Option<(Transfer<'_>, &[u8])> {
         return None;
     }
     let Value::List(fields) = Value::read(&mut reader).ok()? else { return None };
-    Some((Transfer::read_fields(fields).ok()?, reader.rest()))
+    let transfer = match plain_transfer(&mut Reader::new(fields.raw())) {
+        Some(transfer) => transfer,
+        None => Transfer::read_fields(fields).ok()?,
+    };
+    Some((transfer, reader.rest()))
+}
+
+/// A transfer with no fields behind `more`, as nearly all are: read without a detour over [`Value`]. `None` if it is not
+/// of that kind, or of no kind at all.
+#[inline]
+fn plain_transfer<'a>(fields: &mut Reader<'a>) -> Option<Transfer<'a>> {
+    let mut transfer = Transfer::of(plain_uint(fields)??);
+    if !fields.is_empty() {
+        transfer.delivery_id = plain_uint(fields)?;
+    }
+    if !fields.is_empty() {
+        transfer.delivery_tag = match fields.u8()? {
+            0x40 => None,
+            0xA0 => Some(fields.short_bytes()?),
+            _ => return None,
+        };
+    }
+    if !fields.is_empty() {
+        transfer.message_format = plain_uint(fields)?;
+    }
+    if !fields.is_empty() {
+        transfer.settled = plain_bool(fields)?;
+    }
+    if !fields.is_empty() {
+        transfer.more = plain_bool(fields)?.unwrap_or(false);
+    }
+    fields.is_empty().then_some(transfer)
+}
+
+/// A number in one of its usual encodings, or null.
+#[inline]
+#[expect(clippy::option_option, reason = "null and another type are different absences")]
+fn plain_uint(fields: &mut Reader<'_>) -> Option<Option<u32>> {
+    Some(Some(match fields.u8()? {
+        0x43 => 0,
+        0x52 => fields.u8()?.into(),
+        0x70 => fields.u32()?,
+        0x40 => return Some(None),
+        _ => return None,
+    }))
+}
+
+/// A flag in one of its usual encodings, or null.
+#[inline]
+#[expect(clippy::option_option, reason = "null and another type are different absences")]
+fn plain_bool(fields: &mut Reader<'_>) -> Option<Option<bool>> {
+    match fields.u8()? {
+        0x41 => Some(Some(true)),
+        0x42 => Some(Some(false)),
+        0x40 => Some(None),
+        _ => None,
+    }
 }
 
 /// Appends a delivery: one transfer frame, or as many as the message needs when no frame may be larger than

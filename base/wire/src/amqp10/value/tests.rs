@@ -102,6 +102,11 @@ fn a_described_value_is_read_as_in_the_specification() {
 }
 
 #[test]
+fn a_value_is_small() {
+    assert!(size_of::<Value<'_>>() <= 40, "{} bytes", size_of::<Value<'_>>());
+}
+
+#[test]
 fn unknown_codes_and_bad_booleans_are_refused() {
     for code in [0x01, 0x3F, 0x46, 0x57, 0x62, 0x75, 0x85, 0x99, 0xA2, 0xB2, 0xC2, 0xD2, 0xE1, 0xF1] {
         let bytes = [code, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -31,7 +31,7 @@ pub fn run(args: &DiagArgs) -> anyhow::Result<ExitCode> {
             0
         }
         (None, Some(dir)) => list(dir, args.verify, &mut out)?,
-        (None, None) => anyhow::bail!("which directory? warren diag DIR"),
+        (None, None) => anyhow::bail!("name the directory: warren diag DIR"),
     };
     out.flush()?;
     Ok(if problems > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })

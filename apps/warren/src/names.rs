@@ -27,7 +27,7 @@ pub(crate) fn leave_name(folder: &Path) {
     if let Err(error) = left
         && error.kind() != ErrorKind::NotFound
     {
-        tracing::warn!(%error, "commands are not told the node's name: give them --data-dir and no -n");
+        tracing::warn!(%error, "commands do not know the node's name: use --data-dir without -n");
     }
 }
 

@@ -51,7 +51,7 @@ fn warn_of_open(dir: &Path) {
     if platform::privacy::is_open_to_all(dir).unwrap_or(false) {
         let dir = dir.display();
         tracing::warn!(
-            "all users of this machine may look into the data directory, which has messages and password hashes: chmod o= {dir}"
+            "all users of this machine can read the data directory with messages and password hashes: chmod o= {dir}"
         );
     }
 }

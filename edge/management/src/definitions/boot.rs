@@ -47,7 +47,7 @@ pub enum When {
 pub fn import_at_start(broker: &Broker, start: &StartImport) -> Result<Vec<String>, String> {
     let fingerprint = metadata::fingerprint(start.documents.iter().map(|it| it.text.as_bytes()));
     if start.when == When::Changed && global_text(broker, IMPORTED).as_deref() == Some(&*fingerprint) {
-        tracing::info!("the definitions are those of the last import; nothing is imported");
+        tracing::info!("the definitions have not changed since the last import; nothing is imported");
         return Ok(Vec::new());
     }
     let mut skipped = Vec::new();

@@ -256,7 +256,7 @@ impl App {
             ticks.tick().await;
             let app = self.0.clone();
             if tokio::task::spawn_blocking(move || rates::sample(&app)).await.is_err() {
-                tracing::error!("counters could not be sampled; there are no rates of the node any more");
+                tracing::error!("counters cannot be sampled; the node has no more rates");
                 return std::future::pending().await;
             }
         }

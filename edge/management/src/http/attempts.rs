@@ -12,7 +12,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/auth/attempts/{node}",
         Access::Monitoring,
-        "Logins that were tried, by protocol.",
+        "Attempts to log in, by protocol.",
         list,
     ),
     route(
@@ -26,7 +26,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/auth/attempts/{node}/source",
         Access::Monitoring,
-        "Logins by address and user, while `rabbitmq-diagnostics enable_auth_attempt_source_tracking` has them recorded.",
+        "Logins by address and user, recorded after `rabbitmq-diagnostics enable_auth_attempt_source_tracking`.",
         sources,
     ),
     route(

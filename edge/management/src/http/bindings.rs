@@ -26,7 +26,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/bindings/{vhost}/e/{source}/{kind}/{destination}",
         Access::VhostIfAny,
-        "Bindings between an exchange and a queue (`q`) or exchange (`e`); none of what does not exist.",
+        "Bindings between an exchange and a queue (`q`) or exchange (`e`); none if one of them does not exist.",
         between,
     ),
     route(

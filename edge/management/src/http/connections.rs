@@ -31,7 +31,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Delete,
         "/api/connections/{name}",
         Access::Management,
-        "Closes a connection; the header `X-Reason` says why.",
+        "Closes a connection; the client gets the text of the header `X-Reason`.",
         close,
     ),
     route(

@@ -22,7 +22,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Post,
         "/api/definitions",
         Access::Administrator,
-        "Merges definitions with what is there; nothing is deleted.",
+        "Adds and changes objects by definitions; nothing is deleted.",
         import_all,
     )
     .with_body(BodySize::Definitions),
@@ -52,7 +52,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Post,
         "/api/definitions/{vhost}",
         Access::Administrator,
-        "Merges definitions into one virtual host, whichever they name; what is not of a virtual host, such as users, is passed over.",
+        "Merges definitions into one virtual host, whichever they name. Users and other objects without a virtual host are skipped.",
         import_vhost,
     )
     .with_body(BodySize::Definitions),

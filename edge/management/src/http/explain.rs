@@ -21,7 +21,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/explain/route",
         Access::Management,
-        "The way of a message that is not published: `vhost`, `exchange`, `routing_key`, `headers` (JSON), `body_bytes`.",
+        "The way that a message would take, without publishing it: `vhost`, `exchange`, `routing_key`, `headers` (JSON), `body_bytes`.",
         of_route,
     ),
     route(

@@ -30,7 +30,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/deprecated-features",
         Access::Management,
-        "What RabbitMQ deprecates, and whether it is permitted here.",
+        "Features that RabbitMQ deprecates, and whether they are permitted.",
         deprecated,
     ),
     route(

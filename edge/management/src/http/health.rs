@@ -26,7 +26,7 @@ pub(crate) const ROUTES: &[Route] = &[
     check("/api/health/checks/port-listener/{port}", "Whether somebody listens on a port.", port_listener),
     check(
         "/api/health/checks/protocol-listener/{protocols}",
-        "Whether somebody listens for each of some protocols, between commas.",
+        "Whether the node listens for each protocol of a list, between commas.",
         protocol_listener,
     ),
     check(
@@ -62,7 +62,7 @@ pub(crate) const ROUTES: &[Route] = &[
     check("/api/health/checks/metadata-store/initialized", "Whether the metadata are there.", fine),
     check(
         "/api/health/checks/metadata-store/initialized/with-data",
-        "Whether there are metadata to serve with.",
+        "Whether users, queues and bindings are loaded.",
         with_data,
     ),
     open_check("/api/health/checks/is-in-service", "Whether the node serves clients.", in_service),
@@ -78,7 +78,7 @@ pub(crate) const ROUTES: &[Route] = &[
     ),
     open_check(
         "/api/health/checks/reached-target-cluster-size",
-        "Whether all nodes of the cluster have come.",
+        "Whether all nodes of the cluster have joined.",
         fine,
     ),
     route(

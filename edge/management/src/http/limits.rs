@@ -35,7 +35,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Delete,
         "/api/vhost-limits/{vhost}/{limit}",
         Access::Administrator,
-        "Lifts a limit of a virtual host.",
+        "Removes a limit of a virtual host.",
         clear_of_vhost,
     ),
     route(Method::Get, "/api/user-limits", Access::Administrator, "Limits of all users.", of_users),

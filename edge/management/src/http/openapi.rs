@@ -34,10 +34,7 @@ const LIST_PARAMETERS: [(&str, &str); 8] = [
     ("use_regex", "`true`: `name` is a regular expression"),
     ("sort", "Path of the value to sort by, such as `messages`"),
     ("sort_reverse", "`true`: the largest first"),
-    (
-        "columns",
-        "Paths of the values wanted, between commas; others are left out, also those that an item has otherwise",
-    ),
+    ("columns", "Paths of the wanted values, between commas; all others are left out"),
 ];
 
 /// Names of the parts of a path that vary.
@@ -102,8 +99,7 @@ fn responses(route: &Route) -> Value {
             if matches!(told, Some(Told::Many(_)))
                 && schemas::parameters(route.method, route.path).is_none() =>
         {
-            &[("200", "What was asked for; with `columns` those members only, whatever the schema requires")]
-                [..]
+            &[("200", "The answer; with `columns` only those members, whatever the schema requires")][..]
         }
         Method::Get => &[("200", "What was asked for")][..],
         Method::Put => &[("201", "Made"), ("204", "It was there; changed, or so already")],

@@ -36,7 +36,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/permissions/{vhost}/{user}",
         Access::Administrator,
-        "What a user may do in a virtual host.",
+        "Permissions of a user in a virtual host.",
         show,
     ),
     route(
@@ -50,7 +50,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Delete,
         "/api/permissions/{vhost}/{user}",
         Access::Administrator,
-        "Takes all permissions on a virtual host.",
+        "Removes all permissions of a user on a virtual host.",
         take,
     ),
     route(
@@ -92,7 +92,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Delete,
         "/api/topic-permissions/{vhost}/{user}",
         Access::Administrator,
-        "Lifts all topic permissions of a user in a virtual host.",
+        "Removes all topic permissions of a user in a virtual host.",
         lift,
     ),
     route(
@@ -113,7 +113,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Delete,
         "/api/topic-permissions/{vhost}/{user}/{exchange}",
         Access::Administrator,
-        "Lifts the topic permissions of a user on an exchange.",
+        "Removes the topic permissions of a user on an exchange.",
         lift,
     ),
 ];

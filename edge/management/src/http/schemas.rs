@@ -19,7 +19,7 @@ const DELIVERY: [Parameter; 2] =
     [("vhost", false, "Virtual host; `/` by default"), ("queue", true, "The queue")];
 
 const LOGS: [Parameter; 2] = [
-    ("after", false, "Number of the line behind which to begin; 0 by default"),
+    ("after", false, "Number of the line after which to begin; 0 by default"),
     ("limit", false, "How many lines at most; 200 by default"),
 ];
 
@@ -31,12 +31,12 @@ const NODE: [Parameter; 2] = [
     ("columns", false, "Paths of the values wanted, between commas"),
 ];
 
-const EXPORT: [Parameter; 1] = [("download", false, "Name of the file under which a browser is to keep it")];
+const EXPORT: [Parameter; 1] = [("download", false, "Name of the file for a browser")];
 
 const IMPORT: [Parameter; 1] = [(
     "skip_unsupported",
     false,
-    "`true`: what Warren does not have yet is left out and logged; else it refuses all",
+    "`true`: leaves out and logs parts that Warren does not have; otherwise they refuse the document",
 )];
 
 const DELETE_EXCHANGE: [Parameter; 1] =

@@ -18,7 +18,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Get,
         "/api/shovels/{vhost}",
         Access::Monitoring,
-        "Shovels of a virtual host and how they are.",
+        "Shovels of a virtual host with their state.",
         list,
     ),
     route(Method::Get, "/api/shovels/{vhost}/{name}", Access::Monitoring, "One shovel and how it is.", show),
@@ -40,7 +40,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Delete,
         "/api/shovels/vhost/{vhost}/{name}/restart",
         Access::Policymaker,
-        "Ends a shovel in order and starts it again.",
+        "Stops a shovel in order and starts it again.",
         restart,
     ),
 ];

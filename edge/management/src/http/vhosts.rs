@@ -33,7 +33,7 @@ pub(crate) const ROUTES: &[Route] = &[
         Method::Delete,
         "/api/vhosts/{vhost}",
         Access::Administrator,
-        "Deletes a virtual host with all in it.",
+        "Deletes a virtual host with its content.",
         delete,
     ),
     route(

@@ -137,7 +137,7 @@ const KEYS: &[Key] = &[
         alias: None,
         take: Take::Boolean { set: |options, skip| options.node.definitions_unsupported = skip.into() },
         default: "false",
-        doc: "Leaves out parts that Warren does not have yet (quorum queues, streams) and names them in the log, \
+        doc: "Leaves out parts that Warren does not have yet (streams) and names them in the log, \
               instead of refusing to start.",
         example: "warren.definitions.skip_unsupported = true",
     },

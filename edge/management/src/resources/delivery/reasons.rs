@@ -50,13 +50,13 @@ pub(super) fn of_consumer(consumer: &ConsumerStats, hold: ConsumerHold) -> (&'st
             ),
         ),
         (_, SessionHold::Unannounced) => {
-            ("starting", "not served yet: it has not been told that it consumes".into())
+            ("starting", "not served yet: its client has no answer to basic.consume".into())
         }
         (Standing::LowerPriority, SessionHold::None) => {
             ("lower_priority", "is served when consumers of higher priority cannot take more".into())
         }
         (Standing::Paused, SessionHold::None) => {
-            ("paused", "is about to be served: its session can take more and has yet to say so".into())
+            ("paused", "is about to be served: its session can take more".into())
         }
         (Standing::InLine, SessionHold::None) if consumer.spec.ack_required => {
             ("in_line", format!("is served; {unacked} unacked{}", of_prefetch(consumer.spec.prefetch)))
@@ -71,8 +71,9 @@ fn of_prefetch(prefetch: u32) -> String {
 
 /// What a queue holds its publishers for.
 pub(super) fn of_intake(intake: Intake) -> impl Iterator<Item = &'static str> {
-    let full = intake.is_inbox_full.then_some("the queue has too much to take");
-    let paced = intake.is_paced.then_some("they outrun the consumers, for milliseconds at a time");
+    let full = intake.is_inbox_full.then_some("the queue has more messages to take than it can");
+    let paced =
+        intake.is_paced.then_some("they are faster than the consumers, and wait for milliseconds at a time");
     full.into_iter().chain(paced)
 }
 
@@ -84,7 +85,7 @@ pub(super) fn of_node(raised: Raised, storage: &StorageState) -> Vec<&'static st
         (raised.has(Raised::LETTERS_WAIT), "dead letters or due messages wait for room on the disk"),
         (storage.failure.is_some(), "storage has failed; nothing durable is accepted"),
         (storage.waits_for_room.is_some(), "the log waits for room on the disk"),
-        (storage.holds_publishers, "the disk does not keep up with what is published"),
+        (storage.holds_publishers, "the disk is slower than the publishers"),
     ];
     reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, words)| words).collect()
 }
@@ -104,7 +105,7 @@ fn since(of: &DeliveryExplanation) -> String {
 pub(super) fn verdict(of: &DeliveryExplanation) -> String {
     let served = of.consumers.iter().filter(|consumer| consumer.is_served).count();
     match of.state {
-        "crashed" => "The queue has crashed and is out of service; the log of the node says why. What was persistent is read back, at the latest by a restart.".into(),
+        "crashed" => "The queue has crashed and is out of service; the log of the node says why. Persistent messages are read back, at the latest by a restart.".into(),
         "stopped" => "The queue is being deleted.".into(),
         "silent" => "The queue did not answer within five seconds: something keeps it busy; the log of the node may say what.".into(),
         _ if of.stalled_ms > 0 => format!(
@@ -118,13 +119,13 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
             of.unacked
         ),
         _ if of.consumers.is_empty() && of.ready == 0 && !of.publishers_held_by.is_empty() => format!(
-            "There is nothing to deliver, and nobody to deliver to; publishers are held, because {}.",
+            "The queue has no message and no consumer; publishers wait, because {}.",
             of.publishers_held_by.join(", ")
         ),
-        _ if of.consumers.is_empty() && of.ready == 0 => "There is nothing to deliver, and nobody to deliver to.".into(),
+        _ if of.consumers.is_empty() && of.ready == 0 => "The queue has no message and no consumer.".into(),
         _ if of.consumers.is_empty() => format!("Nobody consumes: {} messages wait.", of.ready),
         _ if of.ready == 0 && !of.publishers_held_by.is_empty() => {
-            format!("There is nothing to deliver: publishers are held, because {}.", of.publishers_held_by.join(", "))
+            format!("No message is ready: publishers wait, because {}.", of.publishers_held_by.join(", "))
         }
         _ if of.ready == 0 && of.delivered_total == 0 && of.expired_total > 0 => {
             format!("No message is ready, and none was delivered: {} expired before.", of.expired_total)
@@ -133,7 +134,7 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
             "Everything is delivered: no message is ready, and consumers have yet to ack {}.",
             of.unacked
         ),
-        _ if of.ready == 0 && of.expired_total + of.dropped_total > 0 => "No message is ready: what came was delivered, or left before.".into(),
+        _ if of.ready == 0 && of.expired_total + of.dropped_total > 0 => "No message is ready: all messages were delivered, expired or dropped.".into(),
         _ if of.ready == 0 => "Everything is delivered: no message is ready.".into(),
         _ if served == 0 => format!("{} messages wait, and no consumer can take one: {}.", of.ready, common(of)),
         _ if of.head == "disk" => format!("Messages are on their way from disk to consumers{}.", since(of)),
@@ -147,7 +148,7 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
 /// What left the queue without being delivered, and what will.
 pub(super) fn left_without_delivery(of: &DeliveryExplanation) -> impl Iterator<Item = String> {
     let ttl = of.message_ttl_ms.map(|ms| {
-        format!("messages live for {ms} ms at most (x-message-ttl, or message-ttl of a policy): what waits longer leaves unserved")
+        format!("messages live for {ms} ms at most (x-message-ttl, or message-ttl of a policy): older messages expire")
     });
     let expired = (of.expired_total > 0)
         .then(|| format!("{} messages expired since the node started", of.expired_total));

@@ -76,7 +76,7 @@ impl Maintenance {
     /// Ends maintenance mode.
     pub(crate) fn revive(&self, broker: &Broker) -> io::Result<()> {
         let _turn = self.turn.lock();
-        tracing::info!("the end of maintenance mode: clients can connect");
+        tracing::info!("maintenance mode has ended: clients can connect");
         broker.send_clients_away(None);
         self.open()?;
         self.is_on.store(false, Ordering::Relaxed);

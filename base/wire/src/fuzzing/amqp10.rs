@@ -2,8 +2,8 @@
 
 use crate::amqp10::{
     FRAME_AMQP, FRAME_SASL, FRAME_SIZE_MAX_MIN, Header, Parsed, Performative, Properties, SaslPerformative,
-    SectionCursor, SectionKind, Sections, Value, Writer, decode_transfer, encode_delivery, filters,
-    parse_frame, split_section, write_data_head,
+    SectionCursor, SectionKind, Sections, TypeError, Value, Writer, decode_transfer, encode_delivery,
+    filters, parse_frame, split_section, write_data_head,
 };
 
 const FRAME_SIZE_MAX: usize = 131_072;
@@ -32,7 +32,9 @@ pub fn amqp10_value(data: &[u8]) {
     if writer.array([value, again]).is_ok() {
         let Ok((Value::Array(array), _)) = Value::parse(&out) else { panic!("an array is written") };
         assert_eq!(array.len(), 2);
-        assert_eq!(Value::Array(array).validate().is_ok(), array.len() == 2);
+        // An array around a value that is nested as deep as may be is nested too deep.
+        let valid = Value::Array(array).validate();
+        assert!(matches!(valid, Ok(()) | Err(TypeError::TooDeep { .. })), "{valid:?}");
     }
 }
 

@@ -506,7 +506,17 @@ impl Store {
 #[inline]
 #[track_caller]
 fn less(counter: &mut u64, by: u64, what: &str) {
-    *counter = counter.checked_sub(by).unwrap_or_else(|| panic!("a queue has fewer {what} than it gives up"));
+    match counter.checked_sub(by) {
+        Some(left) => *counter = left,
+        None => too_few(what),
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn too_few(what: &str) -> ! {
+    panic!("a queue has fewer {what} than it gives up")
 }
 
 /// How a removal gets into the log.

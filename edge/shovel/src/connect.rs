@@ -1,15 +1,18 @@
 //! How a side of a shovel is reached: a socket, or a pipe to this very node. Refuses to know what is sent.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::DuplexStream;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::client::{LinkError, Opening};
 use crate::link::Link;
-use crate::uri::Uri;
+use crate::uri::{TlsOptions, Uri};
 
 /// Longest attempt to connect and log in when the URI says nothing, milliseconds.
 const CONNECTION_TIMEOUT_MS: u64 = 30_000;
@@ -41,7 +44,11 @@ async fn open(uri: &Uri, vhost: &str, name: &str, local: &Local) -> Result<Link,
         Some((host, port)) => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
-            (Link::new(Box::new(stream)), "/", ("guest", "guest"))
+            let link = match &uri.tls {
+                None => Link::new(Box::new(stream)),
+                Some(options) => Link::new(Box::new(encrypted(stream, options, host).await?)),
+            };
+            (link, "/", ("guest", "guest"))
         }
         None => {
             let how = if login.is_some() { Login::ByPassword } else { Login::Internal };
@@ -52,4 +59,11 @@ async fn open(uri: &Uri, vhost: &str, name: &str, local: &Local) -> Result<Link,
     let vhost = uri.vhost.as_deref().unwrap_or(default_vhost);
     link.open(&Opening { user, password, vhost, name, heartbeat_s: uri.heartbeat_s }).await?;
     Ok(link)
+}
+
+/// Reads the files anew each time: certificates that were exchanged count from the next connection on.
+async fn encrypted(stream: TcpStream, options: &TlsOptions, host: &str) -> io::Result<TlsStream<TcpStream>> {
+    let config = tls::client_config(&options.files).map_err(io::Error::other)?;
+    let name = tls::server_name(options.server_name.as_deref().unwrap_or(host))?;
+    TlsConnector::from(config).connect(name, stream).await.map_err(|error| tls::explained(&error))
 }

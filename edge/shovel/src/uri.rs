@@ -1,11 +1,18 @@
 //! URIs of shovels: `amqp://user:password@host:port/vhost?heartbeat=10&connection_timeout=5000`. Without a host it is this node.
+//! `amqps` is encrypted; `verify`, `cacertfile`, `certfile`, `keyfile`, `password` and `server_name_indication` say how.
 //!
 //! Refuses to know what is connected. Texts of problems are RabbitMQ's terms.
 
 use std::fmt::Write as _;
 
+use stdx::Secret;
+use tls::{ClientOptions, Verify};
+
 /// Port when a URI names none.
 const PORT: u16 = 5672;
+
+/// The same of `amqps`.
+const TLS_PORT: u16 = 5671;
 
 /// Where one side of a shovel is.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,7 +27,18 @@ pub struct Uri {
     pub heartbeat_s: Option<u16>,
     /// Longest attempt to connect, milliseconds.
     pub connection_timeout_ms: Option<u64>,
+    /// How the connection is encrypted; `None` if it is not.
+    pub tls: Option<TlsOptions>,
     shown: String,
+}
+
+/// How a connection of `amqps` is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Files and rules. The server's certificate is checked unless the URI says `verify=verify_none`.
+    pub files: ClientOptions,
+    /// The name that is checked and sent as SNI; the host where `None`.
+    pub server_name: Option<String>,
 }
 
 /// Passwords stay where they are.
@@ -39,9 +57,12 @@ pub enum UriProblem {
     /// Neither `amqp` nor `amqps`.
     #[error("{{unexpected_uri_scheme,\"{0}\"}}")]
     Scheme(String),
-    /// `amqps`: this build has no TLS.
-    #[error("Warren has no TLS yet: use amqp://, inside a tunnel or a private network")]
-    NoTls,
+    /// `amqps` without a host: this node is reached without a socket.
+    #[error("amqps:// needs a host: amqp:// reaches this node without a socket")]
+    NoHost,
+    /// Neither `verify_peer` nor `verify_none`.
+    #[error("verify is verify_peer or verify_none, not \"{0}\"")]
+    Verify(String),
     /// The port is above 65535, or no number.
     #[error("{{port_out_of_range,{0}}}")]
     Port(String),
@@ -70,11 +91,14 @@ impl Uri {
     /// See [`UriProblem`].
     pub fn parse(text: &str) -> Result<Uri, UriProblem> {
         let (scheme, rest) = text.split_once("://").ok_or(UriProblem::NoScheme)?;
-        match scheme.to_ascii_lowercase().as_str() {
-            "amqp" => {}
-            "amqps" => return Err(UriProblem::NoTls),
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "amqp" => None,
+            "amqps" => {
+                let files = ClientOptions { verify: Verify::Peer, ..ClientOptions::default() };
+                Some(TlsOptions { files, server_name: None })
+            }
             _ => return Err(UriProblem::Scheme(scheme.to_owned())),
-        }
+        };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (login, place) =
@@ -88,13 +112,17 @@ impl Uri {
             return Err(UriProblem::Vhost(vhost.to_owned()));
         }
         let mut uri = Uri {
-            place: place_of(place)?,
+            place: place_of(place, if tls.is_some() { TLS_PORT } else { PORT })?,
             login: login.transpose()?,
             vhost: if vhost.is_empty() { None } else { Some(decoded(vhost)?) },
             heartbeat_s: None,
             connection_timeout_ms: None,
-            shown: format!("amqp://{place}{path}"),
+            shown: format!("{}://{place}{path}", if tls.is_some() { "amqps" } else { "amqp" }),
+            tls,
         };
+        if uri.tls.is_some() && uri.place.is_none() {
+            return Err(UriProblem::NoHost);
+        }
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             uri.parameter(name, value)?;
         }
@@ -112,6 +140,28 @@ impl Uri {
             "connection_timeout" => {
                 self.connection_timeout_ms = Some(value.parse().map_err(|_| not_an_integer())?);
             }
+            _ => return self.tls_parameter(name, value),
+        }
+        Ok(())
+    }
+
+    /// What concerns encryption; other parameters are passed over, as in RabbitMQ.
+    fn tls_parameter(&mut self, name: &str, value: &str) -> Result<(), UriProblem> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let value = decoded(value)?;
+        match name {
+            "cacertfile" => tls.files.ca_file = Some(value.into()),
+            "certfile" => tls.files.certificate_file = Some(value.into()),
+            "keyfile" => tls.files.key_file = Some(value.into()),
+            "password" => tls.files.password = Some(Secret::new(value)),
+            "server_name_indication" => tls.server_name = Some(value),
+            "verify" => {
+                tls.files.verify = match value.as_str() {
+                    "verify_peer" => Verify::Peer,
+                    "verify_none" => Verify::None,
+                    _ => return Err(UriProblem::Verify(value)),
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -125,7 +175,7 @@ impl Uri {
 }
 
 /// Host and port of `host`, `host:port`, `[v6]:port`; nothing is this node.
-fn place_of(text: &str) -> Result<Option<(String, u16)>, UriProblem> {
+fn place_of(text: &str, default_port: u16) -> Result<Option<(String, u16)>, UriProblem> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -134,7 +184,7 @@ fn place_of(text: &str) -> Result<Option<(String, u16)>, UriProblem> {
         None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     let port = match port {
-        None | Some("") => PORT,
+        None | Some("") => default_port,
         Some(port) => {
             let number = port.parse().ok().filter(|number| *number > 0);
             number.ok_or_else(|| UriProblem::Port(port.to_owned()))?
@@ -205,6 +255,24 @@ mod tests {
         assert_eq!(problem("amqp://%zz@h"), "{invalid_entitiy,['%',122,122]}");
         assert_eq!(problem("amqp://h/a/b"), "{invalid_vhost,\"a/b\"}");
         assert!(problem("amqp://h?heartbeat=x").ends_with("{not_an_integer,\"x\"}}"));
-        assert!(problem("amqps://h").contains("no TLS"));
+        assert!(problem("amqps://").contains("needs a host"));
+        assert!(problem("amqps://h?verify=maybe").contains("verify_peer"));
+    }
+
+    #[test]
+    fn encrypted_places_are_verified_unless_the_uri_says_otherwise() {
+        let uri =
+            Uri::parse("amqps://u:p@host/v?cacertfile=%2Fetc%2Fca.pem&server_name_indication=other").unwrap();
+        assert_eq!(uri.place, Some(("host".into(), 5671)));
+        assert_eq!(uri.shown(), "amqps://host/v");
+        let tls = uri.tls.unwrap();
+        assert_eq!((tls.files.verify, tls.server_name.as_deref()), (Verify::Peer, Some("other")));
+        assert_eq!(tls.files.ca_file.unwrap().to_str(), Some("/etc/ca.pem"));
+        let trusting = Uri::parse("amqps://host?verify=verify_none&certfile=c&keyfile=k&password=x")
+            .unwrap()
+            .tls
+            .unwrap();
+        assert_eq!(trusting.files.verify, Verify::None);
+        assert!(!format!("{trusting:?}").contains("\"x\""));
     }
 }

@@ -5,6 +5,7 @@
 
 mod certificate;
 mod client;
+mod dial;
 mod error;
 mod files;
 mod key;
@@ -15,6 +16,7 @@ mod verify;
 
 pub use certificate::{CertificateFacts, SanType};
 pub use client::{ClientOptions, client_config};
+pub use dial::{ClientStream, connect, explained, server_name};
 pub use error::TlsError;
 pub use rustls;
 pub use server::{ServerMaterial, ServerOptions, Verify, server_config};

@@ -6,6 +6,7 @@ mod interrupt;
 mod poller;
 mod process;
 mod socket;
+mod stream;
 
 pub(crate) use clock::{monotonic_ns, process_cpu_ns, wall_ahead_ns};
 pub(crate) use file::read_bounded;
@@ -13,3 +14,4 @@ pub(crate) use interrupt::{INTERRUPTED, is_interrupted, watch_interrupts};
 pub(crate) use poller::{Poller, Ready, Want};
 pub(crate) use process::{WatchedProcess, WatchedUse};
 pub(crate) use socket::{BUFFER_BYTES, Received, Socket, whole_frame, whole_frames};
+pub(crate) use stream::Stream;

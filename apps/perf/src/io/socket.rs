@@ -4,6 +4,7 @@
 //! A connection owns only what is left over: the beginning of a frame that has not arrived in full, and bytes that the
 //! socket had no room for. A thousand idle connections cost next to nothing.
 
+use super::stream::Stream;
 use anyhow::Result;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -28,7 +29,7 @@ pub(crate) enum Received {
 /// A non-blocking connection with its left-over bytes of both directions.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     /// The beginning of a frame.
     rest: Vec<u8>,
     /// Bytes the socket had no room for, from `written` on.
@@ -41,20 +42,20 @@ impl Socket {
     ///
     /// # Errors
     /// The socket refuses to be made non-blocking.
-    pub(crate) fn new(stream: TcpStream, rest: Vec<u8>) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
+    pub(crate) fn new(stream: Stream, rest: Vec<u8>) -> io::Result<Self> {
+        stream.socket().set_nonblocking(true)?;
+        stream.socket().set_nodelay(true)?;
         Ok(Self { stream, rest, unsent: Vec::new(), written: 0 })
     }
 
     /// The stream itself, for readiness and for closing.
-    pub(crate) const fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(crate) fn stream(&self) -> &TcpStream {
+        self.stream.socket()
     }
 
-    /// How many bytes wait for room.
-    pub(crate) const fn unsent_bytes(&self) -> usize {
-        self.unsent.len() - self.written
+    /// How many bytes wait for room. Encrypted ones that the socket has not taken count as one.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent.len() - self.written + usize::from(self.stream.has_pending())
     }
 
     /// Writes these bytes, or keeps what there is no room for. Says whether all is out.
@@ -68,7 +69,7 @@ impl Socket {
         }
         let sent = write_some(&mut self.stream, bytes)?;
         self.unsent.extend_from_slice(&bytes[sent..]);
-        Ok(sent == bytes.len())
+        Ok(self.unsent_bytes() == 0)
     }
 
     /// The bytes that wait for room, to append to; [`Socket::flush`] sends them.
@@ -81,12 +82,15 @@ impl Socket {
     /// # Errors
     /// The connection is broken.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        if self.stream.has_pending() && !flush_some(&mut self.stream)? {
+            return Ok(false);
+        }
         let sent = write_some(&mut self.stream, &self.unsent[self.written..])?;
         self.written += sent;
-        if self.unsent_bytes() == 0 {
+        if self.written == self.unsent.len() {
             self.unsent.clear();
             self.written = 0;
-            return Ok(true);
+            return Ok(!self.stream.has_pending());
         }
         // What was sent is cut off once it is most of the buffer, so that each byte moves once at most.
         if self.written > self.unsent.len() / 2 {
@@ -99,13 +103,13 @@ impl Socket {
     /// Ends the connection in both directions, so that the broker does not wait for an answer; what was not sent is gone.
     pub(crate) fn end(&mut self) {
         // It may be at its end already.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.stream.socket().shutdown(Shutdown::Both);
         self.unsent.clear();
         self.written = 0;
     }
 
     /// The stream, received bytes that are no whole frame yet, and bytes that wait for room.
-    pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>, Vec<u8>) {
+    pub(crate) fn into_parts(mut self) -> (Stream, Vec<u8>, Vec<u8>) {
         self.unsent.drain(..self.written);
         (self.stream, self.rest, self.unsent)
     }
@@ -166,7 +170,7 @@ pub(crate) fn whole_frames(bytes: &[u8], mut each: impl FnMut(Frame<'_>) -> Resu
 }
 
 /// Writes once; a partial write means that there is no more room, so that trying again is left to readiness.
-fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+fn write_some(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
     }
@@ -174,6 +178,15 @@ fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
         Ok(0) => Err(ErrorKind::WriteZero.into()),
         Ok(count) => Ok(count),
         Err(error) if is_pause(&error) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes encrypted bytes that wait; says whether all are out.
+fn flush_some(stream: &mut Stream) -> io::Result<bool> {
+    match stream.flush() {
+        Ok(()) => Ok(!stream.has_pending()),
+        Err(error) if is_pause(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -192,7 +205,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
-        (Socket::new(near, Vec::new()).unwrap(), far)
+        (Socket::new(Stream::Plain(near), Vec::new()).unwrap(), far)
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use super::options::Connecting;
 use super::recovery::Ended;
-use super::uri::Uri;
-use crate::io::Socket;
+use super::uri::{Scheme, Uri};
+use crate::io::{Socket, Stream};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::net::sockopt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+use tls::{ClientOptions, Verify};
 use wire::amqp091::methods::{channel, connection};
 use wire::amqp091::sasl::{Credentials, encode_plain};
 use wire::amqp091::{FRAME_METHOD, Method, PROTOCOL_HEADER, Parsed, ShortStr, TableBuf, parse_frame};
@@ -48,7 +49,7 @@ impl Closed {
 /// An open connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    stream: TcpStream,
+    stream: Stream,
     input: Vec<u8>,
     /// Bytes at the front of `input` that were handed out by the last read of a frame.
     used: usize,
@@ -75,6 +76,8 @@ impl Link {
         if let Some(bytes) = options.tcp_send_buffer_size.filter(|bytes| *bytes > 0) {
             sockopt::set_socket_send_buffer_size(&stream, bytes as usize)?;
         }
+        let stream = encrypted_if_asked(stream, uri, options.verify())
+            .with_context(|| format!("no TLS with {}:{}", uri.host, uri.port))?;
         let mut link = Self::over(stream, Vec::new(), ANSWER_TIMEOUT)?;
         let asked = (options.frame_size_max, options.heartbeat);
         link.handshake(uri, name, asked)
@@ -82,10 +85,11 @@ impl Link {
         Ok(link)
     }
 
-    fn over(stream: TcpStream, input: Vec<u8>, timeout: Duration) -> Result<Self> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
+    fn over(stream: Stream, input: Vec<u8>, timeout: Duration) -> Result<Self> {
+        let socket = stream.socket();
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(timeout))?;
+        socket.set_write_timeout(Some(timeout))?;
         Ok(Self { stream, input, used: 0, frame_size_max: FRAME_SIZE_MAX as usize, heartbeat_s: 0 })
     }
 
@@ -241,6 +245,19 @@ impl Link {
         while self.answer()?.1.name() != "connection.close-ok" {}
         Ok(())
     }
+}
+
+/// The stream as the URI wants it.
+///
+/// # Errors
+/// The server does not speak TLS, or its certificate is refused.
+pub(crate) fn encrypted_if_asked(stream: TcpStream, uri: &Uri, verify: Verify) -> Result<Stream> {
+    if uri.scheme == Scheme::Amqp {
+        return Ok(Stream::Plain(stream));
+    }
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    let config = tls::client_config(&ClientOptions { verify, ..ClientOptions::default() })?;
+    Ok(Stream::encrypt(stream, &uri.host, config)?)
 }
 
 /// What we tell about ourselves: the name, and that failures to log in are better told than punished by silence.

@@ -34,6 +34,7 @@ mod uri;
 mod verbosity;
 mod window;
 
+pub(crate) use link::encrypted_if_asked;
 pub(crate) use options::Options;
 pub(crate) use report::{Interval, Percentiles, Summary};
 pub(crate) use run::run;

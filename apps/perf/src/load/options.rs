@@ -273,7 +273,6 @@ mod tests {
             ("-qp q-%d -qpt 999999999", "at most 1000000"),
             ("-qp q-%d -qpf 0 -qpt 4294967295", "at most 1000000"),
             ("-h http://x", "amqp://"),
-            ("-h amqps://x", "TLS is not in this build"),
             ("-c 5 -m 5", "exclude"),
             ("-vr 5", "VALUE:SECONDS"),
             ("-se", "not in this build"),

@@ -1,10 +1,12 @@
-//! `amqp://` addresses (RabbitMQ's URI specification). Refuses `amqps`: TLS is not part of this tool yet.
+//! `amqp://` and `amqps://` addresses (RabbitMQ's URI specification).
 
 use std::str::FromStr;
 
 /// Where and as whom to connect.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Uri {
+    /// Whether the connection is encrypted.
+    pub(crate) scheme: Scheme,
     /// Host name or address.
     pub(crate) host: String,
     /// TCP port.
@@ -18,10 +20,35 @@ pub(crate) struct Uri {
     pub(crate) vhost: String,
 }
 
+/// What stands before the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// In clear text.
+    Amqp,
+    /// Within TLS.
+    Amqps,
+}
+
+impl Scheme {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Amqp => "amqp",
+            Self::Amqps => "amqps",
+        }
+    }
+
+    const fn port(self) -> u16 {
+        match self {
+            Self::Amqp => 5672,
+            Self::Amqps => 5671,
+        }
+    }
+}
+
 /// Keeps the password out of logs.
 impl std::fmt::Debug for Uri {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "amqp://{}:***@{}:{}/{}", self.user, self.host, self.port, self.vhost)
+        write!(f, "{}://{}:***@{}:{}/{}", self.scheme.name(), self.user, self.host, self.port, self.vhost)
     }
 }
 
@@ -29,13 +56,13 @@ impl Uri {
     /// The address as it is given to a command.
     pub(crate) fn text(&self) -> String {
         let (user, password) = (escape(&self.user), escape(&self.password));
-        format!("amqp://{user}:{password}@{}", self.place())
+        format!("{}://{user}:{password}@{}", self.scheme.name(), self.place())
     }
 
     /// The address without the password, for reports; the usual user is left out.
     pub(crate) fn shown(&self) -> String {
         let user = if self.user == "guest" { String::new() } else { format!("{}@", escape(&self.user)) };
-        format!("amqp://{user}{}", self.place())
+        format!("{}://{user}{}", self.scheme.name(), self.place())
     }
 
     fn place(&self) -> String {
@@ -60,9 +87,6 @@ pub(crate) enum UriError {
     /// It does not begin with `amqp://`.
     #[error("an address looks like amqp://guest:guest@127.0.0.1:5672/vhost")]
     Scheme,
-    /// It begins with `amqps://`.
-    #[error("TLS is not in this build: an address begins with amqp://")]
-    Tls,
     /// The port is no number below 65536.
     #[error("the port is not a number from 1 to 65535")]
     Port,
@@ -76,18 +100,19 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Self, UriError> {
         let (scheme, rest) = text.trim().split_once("://").ok_or(UriError::Scheme)?;
-        match scheme.to_ascii_lowercase().as_str() {
-            "amqp" => {}
-            "amqps" => return Err(UriError::Tls),
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "amqp" => Scheme::Amqp,
+            "amqps" => Scheme::Amqps,
             _ => return Err(UriError::Scheme),
-        }
+        };
         let rest = rest.split('?').next().unwrap_or_default();
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let (host, port) = host_and_port(address)?;
+        let (host, port) = host_and_port(address, scheme.port())?;
         let or = |text: &str, default: &str| unescape(if text.is_empty() { default } else { text });
         Ok(Self {
+            scheme,
             host: or(host, "localhost")?,
             port,
             user: or(user, "guest")?,
@@ -97,14 +122,14 @@ impl FromStr for Uri {
     }
 }
 
-fn host_and_port(address: &str) -> Result<(&str, u16), UriError> {
+fn host_and_port(address: &str, default_port: u16) -> Result<(&str, u16), UriError> {
     let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
         Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or(UriError::Port)?)),
         None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
     };
     match port.map(str::parse) {
-        None => Ok((host, 5672)),
+        None => Ok((host, default_port)),
         Some(Ok(port)) if port > 0 => Ok((host, port)),
         Some(_) => Err(UriError::Port),
     }
@@ -160,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_address_can_be_written_again() {
-        for text in ["amqp://h", "amqp://a%40b:c%3A@[::1]:7/%2Fx", "amqp://u:p@h:1/v"] {
+        for text in ["amqp://h", "amqps://h", "amqp://a%40b:c%3A@[::1]:7/%2Fx", "amqp://u:p@h:1/v"] {
             let uri: Uri = text.parse().unwrap();
             assert_eq!(uri.text().parse::<Uri>().unwrap(), uri, "{text}");
         }
@@ -168,7 +193,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert_eq!(parts("amqps://h"), Err(UriError::Tls));
+        assert_eq!(parts("amqps://h"), Ok(owned("h", 5671, "guest", "guest", "/")));
         assert_eq!(parts("http://h"), Err(UriError::Scheme));
         assert_eq!(parts("amqp://h:0"), Err(UriError::Port));
         assert_eq!(parts("amqp://[::1]7"), Err(UriError::Port));

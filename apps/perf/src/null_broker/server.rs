@@ -5,7 +5,7 @@
 use super::options::NullOptions;
 use super::relay::Relay;
 use super::session::{Session, Then};
-use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Want};
+use crate::io::{BUFFER_BYTES, Poller, Ready, Received, Socket, Stream, Want};
 use anyhow::{Context, Result};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -126,7 +126,7 @@ impl Server {
             };
             let free = self.connections.iter().position(Option::is_none);
             let token = free.unwrap_or(self.connections.len());
-            let joined = Socket::new(stream, Vec::new()).and_then(|socket| {
+            let joined = Socket::new(Stream::Plain(stream), Vec::new()).and_then(|socket| {
                 self.poller.add(socket.stream(), token, Want::Read)?;
                 Ok(socket)
             });

@@ -1,7 +1,7 @@
 //! A broker that is measured: a Warren of our own, or one that runs already.
 
 use super::process::{listener_on, wait};
-use crate::load::Uri;
+use crate::load::{Uri, encrypted_if_asked};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tls::Verify;
 use wire::amqp091::{Method, PROTOCOL_HEADER, Parsed, Value, parse_frame};
 
 /// How long a broker may take to start or to stop.
@@ -153,8 +154,9 @@ pub(crate) fn is_loopback(uri: &Uri) -> Result<bool> {
 pub(crate) fn name_of(uri: &Uri) -> Result<String> {
     let place = format!("{}:{}", uri.host, uri.port);
     let reach = || -> Result<Vec<u8>> {
-        let mut stream = TcpStream::connect((uri.host.as_str(), uri.port))?;
-        stream.set_read_timeout(Some(GREETING_TIMEOUT))?;
+        let stream = TcpStream::connect((uri.host.as_str(), uri.port))?;
+        let mut stream = encrypted_if_asked(stream, uri, Verify::None)?;
+        stream.socket().set_read_timeout(Some(GREETING_TIMEOUT))?;
         stream.write_all(&PROTOCOL_HEADER)?;
         let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
         while let Parsed::Incomplete { .. } = parse_frame(&bytes, 1 << 20)? {

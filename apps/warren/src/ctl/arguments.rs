@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tls::{ClientOptions, Verify};
+
 use management::{Format, Headers, Request};
 
 use super::Called;
@@ -45,6 +47,8 @@ pub(super) struct Arguments {
     pub(super) data_dir: Option<PathBuf>,
     /// Server elsewhere, with a user and perhaps a password in it.
     pub(super) url: Option<String>,
+    /// How an encrypted connection to that server is made.
+    pub(super) tls: ClientOptions,
     /// File whose first line is the password for the URL.
     pub(super) password_file: Option<PathBuf>,
     /// Longest wait for the answer; the command decides when it is not given.
@@ -67,6 +71,10 @@ const COMMON: &[(Option<char>, &str)] = &[
     (None, "data-dir="),
     (None, "url="),
     (None, "password-file="),
+    (None, "tls-ca-cert-file="),
+    (None, "tls-cert-file="),
+    (None, "tls-key-file="),
+    (None, "insecure"),
     (None, "erlang-cookie="),
     (None, "rabbitmq-home="),
     (None, "mnesia-dir="),
@@ -285,6 +293,13 @@ fn arguments(read: Words) -> Result<Arguments, String> {
     Ok(Arguments {
         data_dir: options.remove("data-dir").map(PathBuf::from),
         url: options.remove("url"),
+        tls: ClientOptions {
+            verify: if options.remove("insecure").is_some() { Verify::None } else { Verify::Peer },
+            ca_file: options.remove("tls-ca-cert-file").map(PathBuf::from),
+            certificate_file: options.remove("tls-cert-file").map(PathBuf::from),
+            key_file: options.remove("tls-key-file").map(PathBuf::from),
+            ..ClientOptions::default()
+        },
         password_file: options.remove("password-file").map(PathBuf::from),
         headers: if hidden { Headers::Hidden } else { Headers::Shown },
         banner: if silent || machine || options.contains_key("quiet") {

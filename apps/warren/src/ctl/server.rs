@@ -60,6 +60,7 @@ impl Server {
         };
         let mut url = ServerUrl::parse(&text)
             .map_err(|error| invalid(&format!("{from} is no URL of a server: {error}")))?;
+        url.set_tls(arguments.tls.clone());
         if let Some(file) = &arguments.password_file {
             url.set_password(first_line(file)?);
         } else if url.lacks_password() {

@@ -8,12 +8,16 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use tls::{ClientOptions, ClientStream, Verify};
 
 use crate::ctl::client::{CallError, NotAllowed};
 use crate::ctl::protocol::{Answer, DEFINITIONS_BYTES_MAX, Request};
 
 /// Port of the HTTP API when a URL names none.
 const PORT: u16 = 15672;
+
+/// The same of `https`.
+const TLS_PORT: u16 = 15671;
 
 /// Longest attempt to connect to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,14 +34,9 @@ const BODY_BYTES_ASKED: usize = 64 << 10;
 /// Why a text is no URL of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Another scheme than `http`, or none.
-    #[error("it begins with http://, as in http://USER@HOST:15672")]
+    /// Another scheme than `http` and `https`, or none.
+    #[error("it begins with http:// or https://, as in http://USER@HOST:15672")]
     Scheme,
-    /// Connections are not encrypted yet.
-    #[error(
-        "https is not there yet: go through a tunnel (ssh -L 15672:localhost:15672 HOST) and http://localhost:15672"
-    )]
-    Https,
     /// No host, or letters that no host has.
     #[error("there is no host in it, as in http://USER@HOST:15672")]
     Host,
@@ -58,11 +57,13 @@ pub struct ServerUrl {
     path: String,
     user: String,
     password: Option<String>,
+    /// How the connection is encrypted; `None` if it is not.
+    tls: Option<ClientOptions>,
 }
 
 impl fmt::Display for ServerUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "http://{}{}", self.place(), self.path)
+        write!(out, "{}://{}{}", self.scheme(), self.place(), self.path)
     }
 }
 
@@ -74,16 +75,19 @@ impl fmt::Debug for ServerUrl {
 
 impl ServerUrl {
     /// `http://[USER[:PASSWORD]@]HOST[:PORT][/PREFIX]`. Without a user it is `guest` with the password `guest`, without a port
-    /// 15672.
+    /// 15672. `https` is encrypted, has port 15671, and the server's certificate is checked with the system's authorities.
     ///
     /// # Errors
     /// [`UrlError`]
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let rest = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => return Err(UrlError::Https),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (rest, None),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => {
+                (rest, Some(ClientOptions { verify: Verify::Peer, ..ClientOptions::default() }))
+            }
             _ => return Err(UrlError::Scheme),
         };
+        let (rest, tls) = rest;
         if rest
             .contains(|letter: char| letter.is_whitespace() || letter.is_control() || "?#".contains(letter))
         {
@@ -96,8 +100,8 @@ impl ServerUrl {
             None if login.is_empty() => ("guest".into(), Some("guest".into())),
             None => (decoded(login)?, None),
         };
-        let (host, port) = host_and_port(place)?;
-        Ok(Self { host, port, path: path.trim_end_matches('/').into(), user, password })
+        let (host, port) = host_and_port(place, if tls.is_some() { TLS_PORT } else { PORT })?;
+        Ok(Self { host, port, path: path.trim_end_matches('/').into(), user, password, tls })
     }
 
     /// Who asks.
@@ -110,6 +114,17 @@ impl ServerUrl {
     #[must_use]
     pub fn lacks_password(&self) -> bool {
         self.password.is_none()
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Says how an encrypted connection is made; of no effect where it is not encrypted.
+    pub fn set_tls(&mut self, options: ClientOptions) {
+        if self.tls.is_some() {
+            self.tls = Some(options);
+        }
     }
 
     /// Asks with this password.
@@ -127,14 +142,14 @@ impl ServerUrl {
     }
 }
 
-fn host_and_port(place: &str) -> Result<(String, u16), UrlError> {
+fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), UrlError> {
     let (host, rest) = match place.strip_prefix('[') {
         Some(inner) => inner.split_once(']').ok_or(UrlError::Host)?,
         None => place.split_at(place.find(':').unwrap_or(place.len())),
     };
     let port = match rest.strip_prefix(':') {
         Some(digits) => digits.parse().ok().filter(|port| *port != 0).ok_or(UrlError::Port)?,
-        None if rest.is_empty() => PORT,
+        None if rest.is_empty() => default_port,
         None => return Err(UrlError::Host),
     };
     if host.is_empty() { Err(UrlError::Host) } else { Ok((host.into(), port)) }
@@ -165,8 +180,8 @@ fn decoded(text: &str) -> Result<String, UrlError> {
 pub fn call_url(url: &ServerUrl, request: &Request, timeout: Option<Duration>) -> Result<Answer, CallError> {
     let body = serde_json::to_vec(request).map_err(CallError::Garbled)?;
     let stream = connect(url, timeout).map_err(CallError::Unreachable)?;
-    let mut reader = BufReader::new(&stream);
-    let (status, answer) = exchange(url, &stream, &mut reader, &body)?;
+    let mut reader = BufReader::new(stream);
+    let (status, answer) = exchange(url, &mut reader, &body)?;
     if status == 200 {
         return serde_json::from_slice(&answer).map_err(CallError::Garbled);
     }
@@ -176,7 +191,7 @@ pub fn call_url(url: &ServerUrl, request: &Request, timeout: Option<Duration>) -
     }
 }
 
-fn connect(url: &ServerUrl, timeout: Option<Duration>) -> io::Result<TcpStream> {
+fn connect(url: &ServerUrl, timeout: Option<Duration>) -> io::Result<Stream> {
     let wait = timeout.unwrap_or(CONNECT_TIMEOUT).min(CONNECT_TIMEOUT);
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in (url.host.as_str(), url.port).to_socket_addrs()? {
@@ -184,7 +199,9 @@ fn connect(url: &ServerUrl, timeout: Option<Duration>) -> io::Result<TcpStream> 
             Ok(stream) => {
                 stream.set_read_timeout(timeout)?;
                 stream.set_nodelay(true)?;
-                return Ok(stream);
+                let Some(options) = &url.tls else { return Ok(Stream::Plain(stream)) };
+                let config = tls::client_config(options).map_err(io::Error::other)?;
+                return Ok(Stream::Encrypted(Box::new(tls::connect(config, &url.host, stream)?)));
             }
             Err(error) => last = error,
         }
@@ -192,11 +209,41 @@ fn connect(url: &ServerUrl, timeout: Option<Duration>) -> io::Result<TcpStream> 
     Err(last)
 }
 
+/// A connection to a server, encrypted or not.
+enum Stream {
+    Plain(TcpStream),
+    Encrypted(Box<ClientStream<TcpStream>>),
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.read(buffer),
+            Stream::Encrypted(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.write(bytes),
+            Stream::Encrypted(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.flush(),
+            Stream::Encrypted(stream) => stream.flush(),
+        }
+    }
+}
+
 /// Status and body of the answer. A large body is sent when the server has asked for it: it may refuse the user first.
 fn exchange(
     url: &ServerUrl,
-    mut stream: &TcpStream,
-    reader: &mut impl BufRead,
+    reader: &mut BufReader<Stream>,
     body: &[u8],
 ) -> Result<(u16, Vec<u8>), CallError> {
     let login = STANDARD.encode(format!("{}:{}", url.user, url.password.as_deref().unwrap_or_default()));
@@ -209,7 +256,7 @@ fn exchange(
         body.len(),
         if asked { "Expect: 100-continue\r\n" } else { "" },
     );
-    stream.write_all(head.as_bytes()).map_err(CallError::Interrupted)?;
+    reader.get_mut().write_all(head.as_bytes()).map_err(CallError::Interrupted)?;
     let mut answered = None;
     if asked {
         answered = Some(Head::read(reader)?).filter(|head| head.status != 100);
@@ -217,7 +264,8 @@ fn exchange(
     let head = match answered {
         Some(head) => head,
         None => {
-            stream.write_all(body).map_err(CallError::Interrupted)?;
+            reader.get_mut().write_all(body).map_err(CallError::Interrupted)?;
+            reader.get_mut().flush().map_err(CallError::Interrupted)?;
             Head::read(reader)?
         }
     };

@@ -4,6 +4,7 @@ use super::values::{none_below_zero, truth};
 use crate::load::recovery::Pause;
 use crate::load::uri::Uri;
 use clap::{ArgAction, Args};
+use tls::Verify;
 
 /// Where to connect, and how.
 #[derive(Clone, Debug, Args)]
@@ -45,6 +46,9 @@ pub(crate) struct Connecting {
     /// Seconds before a connection that broke is opened again; 30-60 is a random time between (also -cri)
     #[arg(long, default_value = "5", value_name = "SECONDS")]
     pub(crate) connection_recovery_interval: Pause,
+    /// Check the certificate of an amqps:// broker with the system's authorities; otherwise any is taken (also -udsc)
+    #[arg(long)]
+    pub(crate) use_default_ssl_context: bool,
     /// Ignored: there is no thread pool to size (also -niot)
     #[arg(long, value_name = "COUNT", value_parser = none_below_zero::<u32>)]
     pub(crate) nio_threads: Option<u32>,
@@ -63,6 +67,11 @@ pub(crate) struct Connecting {
 }
 
 impl Connecting {
+    /// Whether certificates of encrypted brokers are checked.
+    pub(crate) const fn verify(&self) -> Verify {
+        if self.use_default_ssl_context { Verify::Peer } else { Verify::None }
+    }
+
     /// The brokers, one at least.
     pub(crate) fn brokers(&self) -> &[Uri] {
         if self.uris.is_empty() { std::slice::from_ref(&self.uri) } else { &self.uris }

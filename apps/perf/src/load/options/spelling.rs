@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 
 /// PerfTest's short forms of several letters, and the long forms they stand for.
-const SINGLE_DASH: [(&str, &str); 80] = [
+const SINGLE_DASH: [(&str, &str); 81] = [
     ("-ad", "--auto-delete"),
     ("-bc", "--body-count"),
     ("-bfc", "--body-field-count"),
@@ -59,6 +59,7 @@ const SINGLE_DASH: [(&str, &str); 80] = [
     ("-sq", "--stream-queue"),
     ("-sst", "--servers-startup-timeout"),
     ("-st", "--shutdown-timeout"),
+    ("-udsc", "--use-default-ssl-context"),
     ("-sul", "--servers-up-limit"),
     ("-tnd", "--tcp-no-delay"),
     ("-trbs", "--tcp-receive-buffer-size"),

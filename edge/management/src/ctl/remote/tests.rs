@@ -30,7 +30,7 @@ fn what_is_no_url_is_told_why() {
     for (text, wanted) in [
         ("host:15672", UrlError::Scheme),
         ("amqp://host", UrlError::Scheme),
-        ("https://host", UrlError::Https),
+        ("ftp://host", UrlError::Scheme),
         ("http://", UrlError::Host),
         ("http://u@/x", UrlError::Host),
         ("http://[::1", UrlError::Host),

@@ -177,7 +177,7 @@ fn uris(keys: &mut Keys<'_>, key: &'static str) -> Vec<Uri> {
         };
         match Uri::parse(text) {
             Ok(uri) => uris.push(uri),
-            Err(problem @ shovel::UriProblem::NoTls) => {
+            Err(problem @ (shovel::UriProblem::NoHost | shovel::UriProblem::Verify(_))) => {
                 keys.problem(key, format!("\"{text}\" not a valid URI: {problem}"));
             }
             Err(problem) => {
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn what_warren_does_not_have_is_said() {
-        assert!(problems(&json!({"src-uri": "amqps://h"})).contains("no TLS yet"));
+        assert!(problems(&json!({"src-uri": "amqps://"})).contains("needs a host"));
         assert!(problems(&json!({"src-protocol": "amqp10"})).contains("use amqp091"));
     }
 

@@ -7,15 +7,22 @@ use broker::Broker;
 use management::Node;
 use management::http::{App, Asset, Change, HttpListener, HttpOptions, router};
 
-use crate::config::{ManagementOptions, Permit};
+use tokio::task::JoinHandle;
+
+use crate::config::{HttpTlsOptions, ManagementOptions, Permit};
+use crate::tls::Named;
 
 /// The socket of the HTTP API, or none: it is off, or its address is the default one and that is taken.
 ///
 /// # Errors
 /// Another address cannot be bound.
 pub(crate) fn bind(options: &ManagementOptions) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
+    // As in RabbitMQ: who configures HTTPS alone wants nothing in clear text.
+    let is_replaced = options.tls.port.is_some()
+        && !options.has_own_tcp
+        && options.listener == ManagementOptions::default().listener;
     let candidates = options.listener.candidates();
-    if candidates.is_empty() {
+    if candidates.is_empty() || is_replaced {
         return Ok(None);
     }
     let bound = HttpListener::bind(&candidates).and_then(|listener| {
@@ -48,7 +55,12 @@ fn change(permit: Permit) -> Change {
 }
 
 /// Serves the API until dropped.
-pub(crate) async fn serve(listener: HttpListener, broker: Broker, node: Node, options: ManagementOptions) {
+pub(crate) async fn serve(
+    listeners: Vec<HttpListener>,
+    broker: Broker,
+    node: Node,
+    options: ManagementOptions,
+) {
     let http = HttpOptions {
         path_prefix: options.path_prefix,
         body_bytes_max: options.body_bytes_max as usize,
@@ -62,10 +74,36 @@ pub(crate) async fn serve(listener: HttpListener, broker: Broker, node: Node, op
         reference_needs_login: options.reference_needs_login,
     };
     let app = App::new(broker, node, http);
-    tokio::select! {
-        () = listener.serve(router(app.clone())) => {}
-        () = app.sample() => {}
+    let serving: Vec<_> =
+        listeners.into_iter().map(|listener| tokio::spawn(listener.serve(router(app.clone())))).collect();
+    let _ends_with_this = AbortAll(serving);
+    app.sample().await;
+}
+
+/// Tasks that end with what started them.
+struct AbortAll(Vec<JoinHandle<()>>);
+
+impl Drop for AbortAll {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
     }
+}
+
+/// An encrypted socket for HTTP, or none where none is configured.
+///
+/// # Errors
+/// The address cannot be bound.
+pub(crate) fn bind_encrypted(
+    options: &HttpTlsOptions,
+    certificates: Option<&Named>,
+) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
+    let Some(named) = certificates else { return Ok(None) };
+    let candidates = options.candidates();
+    let bound = HttpListener::bind(&candidates).with_context(|| {
+        format!("cannot listen on {candidates:?} for HTTPS; set another {}.port", named.name)
+    })?;
+    let address = bound.local_address()?;
+    Ok(Some((bound.encrypted(named.slot.clone()), address)))
 }
 
 /// A file of the web UI.

@@ -16,3 +16,4 @@ mod prometheus;
 mod readiness;
 pub mod server;
 mod shovels;
+mod tls;

@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use management::{Doors, HTTP_PROTOCOL, LISTENER_PROTOCOL, Maintenance, Node, NodeListener};
+use management::{
+    Doors, HTTP_PROTOCOL, LISTENER_PROTOCOL, Maintenance, Node, NodeListener, TLS_LISTENER_PROTOCOL,
+};
 use net::Gate;
 use protocols::amqp091::Settings;
 
 use crate::config::{Options, Switch};
 use crate::logging;
 use crate::names::node_names;
+use crate::server::Bound;
 
 /// The listeners of clients.
 #[derive(Debug)]
@@ -30,20 +33,22 @@ impl Doors for Gates {
 /// The description of a server that listens there since now, for clients behind these gates.
 pub(crate) fn describe(
     options: &Options,
-    addresses: &[SocketAddr],
+    bound: &[Bound],
     gates: Vec<Gate>,
     http: Option<SocketAddr>,
 ) -> Node {
-    let listener = |address: &SocketAddr| NodeListener {
-        address: *address,
-        protocol: LISTENER_PROTOCOL,
-        purpose: "AMQP 0-9-1",
+    let listener = |one: &Bound| {
+        let (protocol, purpose) = match one.is_encrypted {
+            true => (TLS_LISTENER_PROTOCOL, "AMQP 0-9-1 over TLS"),
+            false => (LISTENER_PROTOCOL, "AMQP 0-9-1"),
+        };
+        NodeListener { address: one.address, protocol, purpose }
     };
     let http =
         http.map(|address| NodeListener { address, protocol: HTTP_PROTOCOL, purpose: "RabbitMQ Management" });
     let data_dir = &options.node.data_dir;
     Node {
-        listeners: addresses.iter().map(listener).chain(http).collect(),
+        listeners: bound.iter().map(listener).chain(http).collect(),
         data_dir: std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.clone()),
         log_locations: log_locations(options),
         names: node_names(),

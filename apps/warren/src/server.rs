@@ -9,7 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
-use management::{ControlSocket, NodeListener, PROMETHEUS_PROTOCOL, SOCKET_NAME, StartImport};
+use management::http::HttpListener;
+use management::{
+    ControlSocket, HTTPS_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, SOCKET_NAME,
+    StartImport,
+};
 use net::{Endpoint, Listener, ListenerOptions};
 use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
 use platform::{Clock, Random, RealClock, RealRandom};
@@ -22,6 +26,7 @@ use tokio::task::JoinHandle;
 use crate::config::{self, Durability, NodeOptions, Options, Permit, Switch};
 use crate::names::leave_name;
 use crate::pid_file::PidFile;
+use crate::tls::Certificates;
 use crate::{http, logging, node, prometheus, readiness};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
@@ -58,6 +63,7 @@ fn warn_of_open(dir: &Path) {
 
 async fn serve(options: &Options) -> anyhow::Result<()> {
     let dir = &options.node.data_dir;
+    let certificates = Certificates::read(options)?;
     let definitions = crate::definitions::read(&options.node)?;
     let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
     warn_of_open(dir);
@@ -69,19 +75,20 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let random: Arc<dyn Random> = Arc::new(RealRandom);
     let mut addresses = Vec::new();
     let (mut accepting, mut gates) = (Vec::new(), Vec::new());
-    for listener in &options.network.listeners {
+    for (listener, endpoint) in entrances(options, &certificates) {
         let candidates = listener.candidates();
         let bound =
             Listener::bind(&candidates, listener_options(&options.network.tcp)).with_context(|| {
                 format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
             })?;
-        addresses.push(bound.local_address()?);
+        addresses.push(Bound { address: bound.local_address()?, is_encrypted: endpoint.tls.is_some() });
         gates.push(bound.gate());
         let door = Door { broker: broker.clone(), settings: settings.clone() };
-        let accept = bound.accept(Endpoint::default(), door, clock.clone(), random.clone());
+        let accept = bound.accept(endpoint, door, clock.clone(), random.clone());
         accepting.push(tokio::spawn(accept));
     }
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
     let (http, http_address) = http::bind(&options.management)?.unzip();
     // Before the ready line: scripts go on with `warren ctl`.
     let mut node = node::describe(options, &addresses, gates, http_address);
@@ -96,15 +103,33 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         let pages = prometheus::serve(listener, broker.clone(), node.clone(), options.prometheus.clone());
         accepting.push(tokio::spawn(pages));
     }
-    if let Some(listener) = http {
-        let serving = http::serve(listener, broker.clone(), node.clone(), options.management.clone());
+    if let Some((listener, address)) =
+        http::bind_encrypted(&options.prometheus.tls, certificates.prometheus.as_ref())?
+    {
+        node.listeners.push(NodeListener {
+            address,
+            protocol: PROMETHEUS_TLS_PROTOCOL,
+            purpose: "Prometheus exporter API over TLS (HTTPS)",
+        });
+        let pages = prometheus::serve(listener, broker.clone(), node.clone(), options.prometheus.clone());
+        accepting.push(tokio::spawn(pages));
+    }
+    let (https, https_address) = https.unzip();
+    if let Some(address) = https_address {
+        let purpose = "HTTP API over TLS (HTTPS)";
+        node.listeners.push(NodeListener { address, protocol: HTTPS_PROTOCOL, purpose });
+    }
+    let listeners: Vec<HttpListener> = http.into_iter().chain(https).collect();
+    if !listeners.is_empty() {
+        let serving = http::serve(listeners, broker.clone(), node.clone(), options.management.clone());
         accepting.push(tokio::spawn(serving));
     }
+    accepting.push(tokio::spawn(certificates.watch()));
     let stop = node.stop.clone();
     leave_name(dir);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
-    announce(&addresses, http_address, options)?;
+    announce(&addresses, http_address, https_address, options)?;
     tokio::select! {
         () = either(&mut terminate, &mut interrupt) => {}
         () = stop_asked(control) => {}
@@ -122,6 +147,33 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// A listener of clients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    /// Where it is bound.
+    pub(crate) address: SocketAddr,
+    /// Its connections are.
+    pub(crate) is_encrypted: bool,
+}
+
+/// Where clients come in, and what stands before the protocol there.
+fn entrances(options: &Options, certificates: &Certificates) -> Vec<(config::Listener, Endpoint)> {
+    let network = &options.network;
+    let plain = Endpoint {
+        proxy: network.proxy_protocol == Switch::On,
+        tls: None,
+        timeout: Duration::from_millis(network.tls.handshake_timeout_ms),
+    };
+    let slot = certificates.clients.as_ref().map(|named| named.slot.clone());
+    let encrypted = Endpoint { tls: slot, ..plain.clone() };
+    let of = |listeners: &[config::Listener], endpoint: Endpoint| {
+        listeners.iter().map(move |listener| (*listener, endpoint.clone())).collect::<Vec<_>>()
+    };
+    let mut all = of(&network.listeners, plain);
+    all.append(&mut of(&network.tls.listeners, encrypted));
+    all
 }
 
 /// Socket options of listeners.
@@ -208,18 +260,44 @@ fn cannot_open(dir: &Path, error: &StartError) -> anyhow::Error {
 }
 
 /// The one line on standard output that scripts wait for; a person at a terminal is told what to try.
-fn announce(addresses: &[SocketAddr], http: Option<SocketAddr>, options: &Options) -> anyhow::Result<()> {
+fn announce(
+    bound: &[Bound],
+    http: Option<SocketAddr>,
+    https: Option<SocketAddr>,
+    options: &Options,
+) -> anyhow::Result<()> {
     let dir = std::fs::canonicalize(&options.node.data_dir)?;
     let pid = std::process::id();
-    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    let texts = |is_encrypted: bool| -> Vec<String> {
+        bound
+            .iter()
+            .filter(|one| one.is_encrypted == is_encrypted)
+            .map(|one| one.address.to_string())
+            .collect()
+    };
+    let (addresses, encrypted) = (texts(false), texts(true));
+    let amqp = if addresses.is_empty() { "none".to_owned() } else { addresses.join(",") };
+    let mut further = String::new();
+    if !encrypted.is_empty() {
+        further.push_str(&format!(" amqps={}", encrypted.join(",")));
+    }
+    if let Some(address) = https {
+        further.push_str(&format!(" https={address}"));
+    }
     let mut out = std::io::stdout().lock();
     let api = http.map_or_else(|| "none".to_owned(), |address| address.to_string());
-    writeln!(out, "ready amqp={} http={api} data={} pid={pid}", addresses.join(","), dir.display())?;
+    writeln!(out, "ready amqp={amqp} http={api}{further} data={} pid={pid}", dir.display())?;
     if out.is_terminal() {
         let program = std::env::current_exe()?;
         let (program, dir) = (program.display(), dir.display());
         for address in addresses {
             writeln!(out, "  Clients:  amqp://{}@{address}", login(options))?;
+        }
+        for address in encrypted {
+            writeln!(out, "  Clients:  amqps://{}@{address}", login(options))?;
+        }
+        if let Some(address) = https {
+            writeln!(out, "  Web UI:   https://{address}/")?;
         }
         if let Some(address) = http {
             writeln!(out, "  Web UI:   http://{address}/ (its HTTP API is RabbitMQ's: /api/)")?;
@@ -343,6 +421,7 @@ fn settings(options: &Options, broker: &Broker) -> Settings {
         config::Mechanism::Plain => Mechanism::Plain,
         config::Mechanism::AmqPlain => Mechanism::AmqPlain,
         config::Mechanism::Anonymous => Mechanism::Anonymous,
+        config::Mechanism::External => Mechanism::External,
     };
     let anonymous = access
         .anonymous_login_user

@@ -13,8 +13,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
 use wire::proxy::{self, Proxied};
 
+use broker::{PeerCertificate, TlsSession};
+use tls::{SessionFacts, TlsSlot};
+
 use crate::connection::{now_of, serve};
-use crate::tls::TlsSlot;
 
 /// What stands before the protocol on a listener's connections.
 #[derive(Clone, Debug)]
@@ -68,7 +70,7 @@ impl Endpoint {
             }
             Ok(Ok(Ready::Encrypted(stream))) => {
                 if let Some(slot) = &self.tls {
-                    (peer.tls, peer.certificate_name) = slot.facts(stream.get_ref().1);
+                    told(&mut peer, slot, SessionFacts::of(stream.get_ref().1));
                 }
                 let session = door.open(peer, now_of(&*clock));
                 serve(stream, session, clock).await;
@@ -83,6 +85,24 @@ impl Endpoint {
             ),
         }
     }
+}
+
+/// Notes what the session has agreed on, and the name that its client's certificate gives it.
+fn told(peer: &mut Peer, slot: &TlsSlot, facts: Option<SessionFacts>) {
+    let Some(facts) = facts else { return };
+    peer.certificate_name = facts.peer.as_ref().and_then(|certificate| slot.login_name(certificate));
+    peer.tls = Some(Arc::new(TlsSession {
+        protocol: facts.protocol,
+        key_exchange: facts.key_exchange,
+        cipher: facts.cipher,
+        hash: facts.hash,
+        peer: facts.peer.map(|certificate| PeerCertificate {
+            validity: certificate.validity(),
+            subject: certificate.subject,
+            issuer: certificate.issuer,
+            serial: certificate.serial,
+        }),
+    }));
 }
 
 /// A connection that its protocol can have.

@@ -9,10 +9,8 @@ mod connection;
 mod endpoint;
 mod gate;
 mod listener;
-mod tls;
 mod turns;
 
-pub use self::tls::{CertificateLogin, LOOK_INTERVAL, TlsSlot};
 pub use connection::serve;
 pub use endpoint::Endpoint;
 pub use gate::Gate;

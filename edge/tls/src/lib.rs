@@ -11,6 +11,7 @@ mod files;
 mod key;
 mod server;
 mod session;
+mod slot;
 mod suites;
 mod verify;
 
@@ -21,4 +22,6 @@ pub use error::TlsError;
 pub use rustls;
 pub use server::{ServerMaterial, ServerOptions, Verify, server_config};
 pub use session::SessionFacts;
+pub use slot::{CertificateLogin, LOOK_INTERVAL, TlsSlot};
 pub use suites::{Version, suite_names};
+pub use tokio_rustls;

@@ -18,6 +18,7 @@ mod reference;
 mod substitute;
 mod syntax;
 mod template;
+mod tls;
 
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
@@ -32,3 +33,4 @@ pub use options::{
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};
 pub use template::template;
+pub use tls::{ClientTlsOptions, HttpTlsOptions, LoginFrom};

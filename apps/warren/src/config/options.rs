@@ -4,6 +4,7 @@
 //! "no limit" when it is `None`.
 
 use super::prometheus::PrometheusOptions;
+use super::tls::{ClientTlsOptions, HttpTlsOptions};
 use crate::logging::{LogFilter, LogFormat};
 use broker::{DiskLimit, MemoryLimit, PasswordRule, VhostSeeds};
 use std::fmt;
@@ -93,6 +94,10 @@ pub struct NetworkOptions {
     pub channels_per_connection_max: u16,
     /// Options of accepted and listening sockets.
     pub tcp: TcpOptions,
+    /// Encrypted listeners. Default none.
+    pub tls: ClientTlsOptions,
+    /// Whether a PROXY header begins every connection. Default off.
+    pub proxy_protocol: Switch,
 }
 
 impl Default for NetworkOptions {
@@ -106,6 +111,8 @@ impl Default for NetworkOptions {
             frame_size_negotiable_min: 4_096,
             channels_per_connection_max: 2_047,
             tcp: TcpOptions::default(),
+            tls: ClientTlsOptions::default(),
+            proxy_protocol: Switch::Off,
         }
     }
 }
@@ -347,6 +354,8 @@ pub enum Mechanism {
     AmqPlain,
     /// No credentials: acts as [`AccessOptions::anonymous_login_user`].
     Anonymous,
+    /// The name in the client's certificate.
+    External,
 }
 
 impl Mechanism {
@@ -355,6 +364,7 @@ impl Mechanism {
         match self {
             Self::Plain => "PLAIN",
             Self::AmqPlain => "AMQPLAIN",
+            Self::External => "EXTERNAL",
             Self::Anonymous => "ANONYMOUS",
         }
     }
@@ -387,6 +397,10 @@ impl From<bool> for Permit {
 /// The HTTP API.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManagementOptions {
+    /// Where it listens over TLS. Default nowhere.
+    pub tls: HttpTlsOptions,
+    /// Whether its address in clear text was configured. Default no.
+    pub has_own_tcp: bool,
     /// Where it listens. Default `127.0.0.1:15672`.
     pub listener: ManagementListener,
     /// Path below which all is served, without a slash at its end. Default empty.
@@ -416,6 +430,8 @@ impl Default for ManagementOptions {
                 address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
                 port: MANAGEMENT_PORT,
             },
+            tls: HttpTlsOptions::default(),
+            has_own_tcp: false,
             path_prefix: String::new(),
             body_bytes_max: 20 << 20,
             headers: management::http::Headers::default(),

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::options::{Listener, Switch};
+use super::tls::HttpTlsOptions;
 
 /// RabbitMQ's port of its metrics.
 const PORT: u16 = 15_692;
@@ -22,6 +23,8 @@ pub struct PrometheusOptions {
     pub per_object: Switch,
     /// Whether a login is asked for. Default off.
     pub login: Switch,
+    /// Where they are served over TLS, too. Default nowhere.
+    pub tls: HttpTlsOptions,
 }
 
 impl Default for PrometheusOptions {
@@ -33,6 +36,7 @@ impl Default for PrometheusOptions {
             path: "/metrics".into(),
             per_object: Switch::Off,
             login: Switch::Off,
+            tls: HttpTlsOptions::default(),
         }
     }
 }

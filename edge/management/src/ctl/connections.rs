@@ -4,7 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionId, ConnectionInfo};
+use broker::{
+    Broker, ChannelInfo, CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, PeerCertificate,
+    TlsSession,
+};
 use serde_json::Value;
 
 use crate::ctl::columns::{Column, chosen, rows};
@@ -45,15 +48,15 @@ const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("state", |(_, it, _)| it.state.into()),
     ("protocol", |(_, it, _)| protocol(it.protocol)),
     ("auth_mechanism", |(_, it, _)| it.auth_mechanism.as_str().into()),
-    ("ssl", |_| false.into()),
-    ("ssl_protocol", |_| "".into()),
-    ("ssl_key_exchange", |_| "".into()),
-    ("ssl_cipher", |_| "".into()),
-    ("ssl_hash", |_| "".into()),
-    ("peer_cert_subject", |_| "".into()),
-    ("peer_cert_issuer", |_| "".into()),
-    ("peer_cert_validity", |_| "".into()),
-    ("peer_cert_serial_number", |_| "".into()),
+    ("ssl", |(_, it, _)| it.tls.is_some().into()),
+    ("ssl_protocol", |(_, it, _)| agreed(it, |tls| tls.protocol)),
+    ("ssl_key_exchange", |(_, it, _)| agreed(it, |tls| tls.key_exchange)),
+    ("ssl_cipher", |(_, it, _)| agreed(it, |tls| tls.cipher)),
+    ("ssl_hash", |(_, it, _)| agreed(it, |tls| tls.hash)),
+    ("peer_cert_subject", |(_, it, _)| peer(it, |certificate| &certificate.subject)),
+    ("peer_cert_issuer", |(_, it, _)| peer(it, |certificate| &certificate.issuer)),
+    ("peer_cert_validity", |(_, it, _)| peer(it, |certificate| &certificate.validity)),
+    ("peer_cert_serial_number", |(_, it, _)| peer(it, |certificate| &certificate.serial)),
     ("container_id", |_| "".into()),
     ("channels", |(_, it, _)| it.channels.into()),
     ("channel_max", |(_, it, _)| it.channel_max.into()),
@@ -68,6 +71,17 @@ const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("send_pend", |(_, it, _)| it.send_pending_bytes.into()),
     ("memory", |(.., control)| control.memory().total().into()),
 ];
+
+/// What an encrypted connection has agreed on; nothing for another.
+fn agreed(info: &ConnectionInfo, read: fn(&TlsSession) -> &'static str) -> Value {
+    info.tls.as_deref().map_or("", read).into()
+}
+
+/// What the client's certificate says; nothing without one.
+fn peer(info: &ConnectionInfo, read: fn(&PeerCertificate) -> &String) -> Value {
+    let certificate = info.tls.as_deref().and_then(|tls| tls.peer.as_ref());
+    certificate.map_or("", |certificate| read(certificate).as_str()).into()
+}
 
 /// All connections of the node.
 pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {

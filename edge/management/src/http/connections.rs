@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use broker::{CloseReason, ConnectionControl, ConnectionId, ConnectionInfo};
+use broker::{CloseReason, ConnectionControl, ConnectionId, ConnectionInfo, PeerCertificate, TlsSession};
 use serde_json::{Value, json};
 
 use super::auth::{Access, is_administrator, is_monitor};
@@ -122,6 +122,13 @@ fn connection_object(
     ranges: Ranges,
 ) -> Value {
     let none = if details == Details::Full { Value::from("") } else { Value::Null };
+    let tls = info.tls.as_deref();
+    let agreed =
+        |read: fn(&TlsSession) -> &'static str| tls.map_or_else(|| none.clone(), |it| read(it).into());
+    let certificate = tls.and_then(|it| it.peer.as_ref());
+    let peer = |read: fn(&PeerCertificate) -> &String| {
+        certificate.map_or_else(|| none.clone(), |it| read(it).as_str().into())
+    };
     let mut json = object(json!({
         "auth_mechanism": info.auth_mechanism,
         "channel_max": info.channel_max,
@@ -132,10 +139,10 @@ fn connection_object(
         "host": info.host,
         "name": info.name,
         "node": NODE_NAME,
-        "peer_cert_issuer": none,
-        "peer_cert_serial_number": none,
-        "peer_cert_subject": none,
-        "peer_cert_validity": none,
+        "peer_cert_issuer": peer(|it| &it.issuer),
+        "peer_cert_serial_number": peer(|it| &it.serial),
+        "peer_cert_subject": peer(|it| &it.subject),
+        "peer_cert_validity": peer(|it| &it.validity),
         "peer_host": info.peer_host,
         "peer_port": info.peer_port,
         "port": info.port,
@@ -143,11 +150,11 @@ fn connection_object(
         "recv_cnt": info.totals.received_count,
         "send_cnt": info.totals.sent_count,
         "send_pend": info.send_pending_bytes,
-        "ssl": false,
-        "ssl_cipher": none,
-        "ssl_hash": none,
-        "ssl_key_exchange": none,
-        "ssl_protocol": none,
+        "ssl": tls.is_some(),
+        "ssl_cipher": agreed(|it| it.cipher),
+        "ssl_hash": agreed(|it| it.hash),
+        "ssl_key_exchange": agreed(|it| it.key_exchange),
+        "ssl_protocol": agreed(|it| it.protocol),
         "state": info.state,
         "timeout": info.heartbeat_s,
         "type": "network",

@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tls::TlsSlot;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::problem::Problem;
@@ -67,7 +68,11 @@ pub(super) struct InSlot(pub(super) Arc<Slot>);
 
 /// A bound socket for HTTP.
 #[derive(Debug)]
-pub struct HttpListener(TcpListener);
+pub struct HttpListener {
+    socket: TcpListener,
+    /// Connections are encrypted with it.
+    tls: Option<Arc<TlsSlot>>,
+}
 
 impl HttpListener {
     /// Binds the first address that can be bound. Inside a runtime only.
@@ -78,7 +83,7 @@ impl HttpListener {
         let mut last = io::Error::other("no address to listen on");
         for address in candidates {
             match listen(*address) {
-                Ok(socket) => return Ok(Self(socket)),
+                Ok(socket) => return Ok(Self { socket, tls: None }),
                 Err(error) => last = error,
             }
         }
@@ -90,7 +95,13 @@ impl HttpListener {
     /// # Errors
     /// The system does not say.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.socket.local_addr()
+    }
+
+    /// Encrypts its connections.
+    #[must_use]
+    pub fn encrypted(self, tls: Arc<TlsSlot>) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// Serves until dropped; connections go on until they are idle or the runtime ends.
@@ -99,10 +110,10 @@ impl HttpListener {
         let served =
             Slots::new(SlotBounds { count_max: CONNECTIONS_MAX, address_idle_max: ADDRESS_IDLE_MAX });
         loop {
-            match self.0.accept().await {
+            match self.socket.accept().await {
                 Ok((stream, remote)) => {
                     let waits = Arc::new(waiting.acquire(remote.ip().to_canonical()).await);
-                    let arrived = Arrived { stream, remote, waits };
+                    let arrived = Arrived { stream, remote, waits, tls: self.tls.clone() };
                     tokio::spawn(arrived.welcome(served.clone(), router.clone(), SLOT_TIMEOUT));
                 }
                 Err(error) => {
@@ -127,19 +138,23 @@ struct Arrived {
     remote: SocketAddr,
     /// Its slot among those that wait.
     waits: Arc<Slot>,
+    tls: Option<Arc<TlsSlot>>,
 }
 
 impl Arrived {
     /// Waits until it asks, then for a slot, and serves it.
     async fn welcome(self, served: Arc<Slots>, router: Router, patience: Duration) {
-        let Self { stream, remote, waits } = self;
+        let Self { stream, remote, waits, tls } = self;
         let Some(stream) = asking(stream, remote, &waits).await else { return };
         let asks = waits.begin();
         let slot = tokio::time::timeout(patience, served.acquire(remote.ip().to_canonical())).await;
         drop((asks, waits));
         match slot {
             // A task of its own: those that wait are many, and stay small.
-            Ok(slot) => drop(tokio::spawn(serve_one(stream, remote, router, Arc::new(slot)))),
+            Ok(slot) => match tls {
+                None => drop(tokio::spawn(serve_one(stream, remote, router, Arc::new(slot)))),
+                Some(tls) => drop(tokio::spawn(serve_encrypted(stream, tls, remote, router, Arc::new(slot)))),
+            },
             Err(_) => {
                 tracing::debug!(%remote, "an HTTP connection asked and found no slot");
                 stream.into_std().into_iter().for_each(|stream| turn_away(stream, true));
@@ -190,6 +205,43 @@ async fn serve_one(stream: TcpStream, remote: SocketAddr, router: Router, slot: 
     while let Some(stream) = next {
         next = serve_in_slot(stream, remote, router.clone(), &slot).await;
     }
+}
+
+/// Serves until the connection ends or has to make room.
+async fn serve_encrypted(
+    stream: TcpStream,
+    tls: Arc<TlsSlot>,
+    remote: SocketAddr,
+    router: Router,
+    slot: Arc<Slot>,
+) {
+    let _ = stream.set_nodelay(true);
+    let stream = match tokio::time::timeout(FIRST_HEAD_TIMEOUT, Box::pin(tls.accept(stream))).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::info!(%remote, "an HTTPS connection was refused: {error}");
+            return;
+        }
+        Err(_) => {
+            tracing::info!(%remote, "an HTTPS connection was closed: its TLS handshake took too long");
+            return;
+        }
+    };
+    let inner = TowerToHyperService::new(router);
+    let service = FromRemote { remote: Remote(remote), slot: slot.clone(), inner };
+    let mut served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(Box::new(stream)), service);
+    while !slot.is_given_up() {
+        tokio::select! {
+            served = &mut served => return log_end(remote, served),
+            () = slot.ended() => {}
+            () = no_head(&slot) => break,
+        }
+    }
+    tracing::debug!(%remote, "an idle HTTPS connection is closed");
 }
 
 /// Serves until the connection ends or has to make room. Gives it back if it may stay: a request came in just then.

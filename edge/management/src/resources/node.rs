@@ -14,7 +14,10 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 pub use journal::{Journal, JournalLine};
-pub use listeners::{HTTP_PROTOCOL, LISTENER_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL};
+pub use listeners::{
+    HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL,
+    PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
+};
 pub use maintenance::{Doors, Maintenance};
 pub(crate) use memory::{memory, resident_bytes};
 pub use names::NodeNames;

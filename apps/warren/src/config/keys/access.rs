@@ -148,7 +148,7 @@ const KEYS: &[Key] = &[
         name: "auth_mechanisms.$n",
         alias: None,
         take: Take::List {
-            shape: "`PLAIN`, `AMQPLAIN` or `ANONYMOUS`",
+            shape: "`PLAIN`, `AMQPLAIN`, `ANONYMOUS` or `EXTERNAL`",
             clear: |options| options.access.mechanisms.clear(),
             add: |options, _, value| {
                 options.access.mechanisms.push(mechanism(value)?);
@@ -157,7 +157,7 @@ const KEYS: &[Key] = &[
         },
         default: "PLAIN, AMQPLAIN, ANONYMOUS",
         doc: "SASL mechanisms offered to clients, in order of the last words. The first such line replaces the \
-              default list; leave ANONYMOUS out in production.",
+              default list; leave ANONYMOUS out in production. EXTERNAL is the name in a client's certificate, over TLS only.",
         example: "auth_mechanisms.1 = PLAIN",
     },
     backend("auth_backends.$n", "auth_backends.1 = internal"),
@@ -291,7 +291,7 @@ fn mechanism(value: &str) -> Result<Mechanism, String> {
         "PLAIN" => Ok(Mechanism::Plain),
         "AMQPLAIN" => Ok(Mechanism::AmqPlain),
         "ANONYMOUS" => Ok(Mechanism::Anonymous),
-        "EXTERNAL" => Err("Warren does not support EXTERNAL yet (it comes with TLS)".to_owned()),
-        _ => Err("expected PLAIN, AMQPLAIN or ANONYMOUS".to_owned()),
+        "EXTERNAL" => Ok(Mechanism::External),
+        _ => Err("expected PLAIN, AMQPLAIN, ANONYMOUS or EXTERNAL".to_owned()),
     }
 }

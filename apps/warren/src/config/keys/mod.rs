@@ -14,5 +14,6 @@ mod queues;
 mod seeds;
 mod shovels;
 mod table;
+mod tls;
 
 pub use table::{all, sections};

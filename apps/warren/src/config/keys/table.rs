@@ -2,15 +2,18 @@
 
 use crate::config::key::{Key, Section};
 
-static SECTIONS: [&Section; 12] = [
+static SECTIONS: [&Section; 15] = [
     &super::network::SECTION,
+    &super::tls::CLIENTS,
     &super::limits::SECTION,
     &super::alarms::SECTION,
     &super::access::SECTION,
     &super::seeds::SECTION,
     &super::queues::SECTION,
     &super::management::SECTION,
+    &super::tls::MANAGEMENT,
     &super::prometheus::SECTION,
+    &super::tls::PROMETHEUS,
     &super::shovels::SECTION,
     &super::node::SECTION,
     &super::logging::SECTION,

@@ -195,13 +195,13 @@ fn an_environment_variable_is_put_in() {
 
 #[test]
 fn every_problem_is_reported_with_its_line_and_what_to_do() {
-    let text = "hearbeat = 60\nheartbeat = soon\nmanagement.ssl.port = 15671\n\nframe_max\ndefault_queue_type = stream\n";
+    let text = "hearbeat = 60\nheartbeat = soon\ncluster_formation.node_cleanup.interval = 5\n\nframe_max\ndefault_queue_type = stream\n";
     assert_eq!(
         problems(text),
         [
             "1: unknown key \"hearbeat\"; did you mean \"heartbeat\"?",
             "2: bad value \"soon\" of \"heartbeat\": expected seconds, 0 to 65535",
-            "3: unknown key \"management.ssl.port\"; Warren does not have TLS yet: remove or comment \
+            "3: unknown key \"cluster_formation.node_cleanup.interval\"; Warren does not have clustering yet: remove or comment \
              out this line",
             "5: expected `key = value`, a comment (#) or a blank line",
             "6: bad value \"stream\" of \"default_queue_type\": Warren does not support stream yet; expected classic or quorum",

@@ -11,6 +11,15 @@ pub const HTTP_PROTOCOL: &str = "http";
 /// RabbitMQ's name of the protocol of its metrics.
 pub const PROMETHEUS_PROTOCOL: &str = "http/prometheus";
 
+/// RabbitMQ's short name of AMQP listeners over TLS.
+pub const TLS_LISTENER_PROTOCOL: &str = "amqp/ssl";
+
+/// RabbitMQ's short name of the HTTP API over TLS.
+pub const HTTPS_PROTOCOL: &str = "https";
+
+/// RabbitMQ's short name of the pages of metrics over TLS.
+pub const PROMETHEUS_TLS_PROTOCOL: &str = "https/prometheus";
+
 /// An address that clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeListener {

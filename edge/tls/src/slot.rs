@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use broker::{PeerCertificate, TlsSession};
 use parking_lot::Mutex;
-use tls::rustls::CommonState;
-use tls::{CertificateFacts, SanType, ServerMaterial, ServerOptions, SessionFacts, TlsError, server_config};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
+
+use crate::certificate::{CertificateFacts, SanType};
+use crate::error::TlsError;
+use crate::server::{ServerMaterial, ServerOptions, server_config};
 
 /// Handshakes that compute at once, for each core: more would only wait for one another, and make open connections wait.
 const COMPUTING_PER_CORE: usize = 2;
@@ -106,11 +107,11 @@ impl TlsSlot {
     ///
     /// # Errors
     /// The client ends, or does not agree with this server; the text says why.
-    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let hello = LazyConfigAcceptor::new(tls::rustls::server::Acceptor::default(), stream).await?;
+        let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         let mut accepting = std::pin::pin!(hello.into_stream(self.current.load().config.clone()));
         {
             // The first step computes the key exchange and signs. Clients that never answer it hold up nobody.
@@ -123,26 +124,10 @@ impl TlsSlot {
         accepting.await
     }
 
-    /// What a session has agreed on, and the name that its client's certificate gives it.
-    pub(crate) fn facts(&self, state: &CommonState) -> (Option<Arc<TlsSession>>, Option<Box<str>>) {
-        let Some(facts) = SessionFacts::of(state) else { return (None, None) };
-        let name = facts.peer.as_ref().and_then(|certificate| self.login.name(certificate));
-        (Some(Arc::new(session_of(facts))), name)
-    }
-}
-
-fn session_of(facts: SessionFacts) -> TlsSession {
-    TlsSession {
-        protocol: facts.protocol,
-        key_exchange: facts.key_exchange,
-        cipher: facts.cipher,
-        hash: facts.hash,
-        peer: facts.peer.map(|certificate| PeerCertificate {
-            validity: certificate.validity(),
-            subject: certificate.subject,
-            issuer: certificate.issuer,
-            serial: certificate.serial,
-        }),
+    /// The user name that a client's certificate gives it.
+    #[must_use]
+    pub fn login_name(&self, certificate: &CertificateFacts) -> Option<Box<str>> {
+        self.login.name(certificate)
     }
 }
 

@@ -11,10 +11,10 @@ use anyhow::{Context, anyhow};
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
 use management::http::HttpListener;
 use management::{
-    ControlSocket, HTTPS_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL, SOCKET_NAME,
-    StartImport,
+    ControlSocket, HTTPS_PROTOCOL, Node, NodeListener, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,
+    SOCKET_NAME, StartImport,
 };
-use net::{Endpoint, Listener, ListenerOptions};
+use net::{Endpoint, Gate, Listener, ListenerOptions};
 use platform::profile::{HUGE_BYTES_MIN, has_huge_pieces};
 use platform::{Clock, Random, RealClock, RealRandom};
 use profiles::Continuous;
@@ -73,20 +73,8 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     profile(&broker, &options.node);
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let random: Arc<dyn Random> = Arc::new(RealRandom);
-    let mut addresses = Vec::new();
-    let (mut accepting, mut gates) = (Vec::new(), Vec::new());
-    for (listener, endpoint) in entrances(options, &certificates) {
-        let candidates = listener.candidates();
-        let bound =
-            Listener::bind(&candidates, listener_options(&options.network.tcp)).with_context(|| {
-                format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
-            })?;
-        addresses.push(Bound { address: bound.local_address()?, is_encrypted: endpoint.tls.is_some() });
-        gates.push(bound.gate());
-        let door = Door { broker: broker.clone(), settings: settings.clone() };
-        let accept = bound.accept(endpoint, door, clock.clone(), random.clone());
-        accepting.push(tokio::spawn(accept));
-    }
+    let doors = Door { broker: broker.clone(), settings: settings.clone() };
+    let (addresses, gates, mut accepting) = welcome_clients(options, &certificates, &doors, &clock, &random)?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let https = http::bind_encrypted(&options.management.tls, certificates.management.as_ref())?;
     let (http, http_address) = http::bind(&options.management)?.unzip();
@@ -94,26 +82,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let mut node = node::describe(options, &addresses, gates, http_address);
     let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
-    if let Some((listener, address)) = prometheus::bind(&options.prometheus)? {
-        node.listeners.push(NodeListener {
-            address,
-            protocol: PROMETHEUS_PROTOCOL,
-            purpose: "Prometheus exporter API over HTTP",
-        });
-        let pages = prometheus::serve(listener, broker.clone(), node.clone(), options.prometheus.clone());
-        accepting.push(tokio::spawn(pages));
-    }
-    if let Some((listener, address)) =
-        http::bind_encrypted(&options.prometheus.tls, certificates.prometheus.as_ref())?
-    {
-        node.listeners.push(NodeListener {
-            address,
-            protocol: PROMETHEUS_TLS_PROTOCOL,
-            purpose: "Prometheus exporter API over TLS (HTTPS)",
-        });
-        let pages = prometheus::serve(listener, broker.clone(), node.clone(), options.prometheus.clone());
-        accepting.push(tokio::spawn(pages));
-    }
+    accepting.append(&mut serve_metrics(options, &certificates, &broker, &mut node)?);
     let (https, https_address) = https.unzip();
     if let Some(address) = https_address {
         let purpose = "HTTP API over TLS (HTTPS)";
@@ -147,6 +116,54 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Binds the listeners of clients and accepts on them: where they are, what closes them, and their tasks.
+fn welcome_clients(
+    options: &Options,
+    certificates: &Certificates,
+    door: &Door,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+) -> anyhow::Result<(Vec<Bound>, Vec<Gate>, Vec<JoinHandle<()>>)> {
+    let (mut addresses, mut gates, mut accepting) = (Vec::new(), Vec::new(), Vec::new());
+    for (listener, endpoint) in entrances(options, certificates) {
+        let candidates = listener.candidates();
+        let bound =
+            Listener::bind(&candidates, listener_options(&options.network.tcp)).with_context(|| {
+                format!("cannot listen on {candidates:?}; choose another address with --listen ADDRESS:PORT")
+            })?;
+        addresses.push(Bound { address: bound.local_address()?, is_encrypted: endpoint.tls.is_some() });
+        gates.push(bound.gate());
+        let accept = bound.accept(endpoint, door.clone(), clock.clone(), random.clone());
+        accepting.push(tokio::spawn(accept));
+    }
+    Ok((addresses, gates, accepting))
+}
+
+/// Serves the pages of metrics, in clear text and encrypted, as far as they are configured.
+fn serve_metrics(
+    options: &Options,
+    certificates: &Certificates,
+    broker: &Broker,
+    node: &mut Node,
+) -> anyhow::Result<Vec<JoinHandle<()>>> {
+    let plain = prometheus::bind(&options.prometheus)?;
+    let encrypted = http::bind_encrypted(&options.prometheus.tls, certificates.prometheus.as_ref())?;
+    let mut bound = Vec::new();
+    for (found, protocol, purpose) in [
+        (plain, PROMETHEUS_PROTOCOL, "Prometheus exporter API over HTTP"),
+        (encrypted, PROMETHEUS_TLS_PROTOCOL, "Prometheus exporter API over TLS (HTTPS)"),
+    ] {
+        if let Some((listener, address)) = found {
+            node.listeners.push(NodeListener { address, protocol, purpose });
+            bound.push(listener);
+        }
+    }
+    let serve = |listener| {
+        tokio::spawn(prometheus::serve(listener, broker.clone(), node.clone(), options.prometheus.clone()))
+    };
+    Ok(bound.into_iter().map(serve).collect())
 }
 
 /// A listener of clients.

@@ -114,7 +114,7 @@ fn said(one: &Named, done: Result<(), tls::TlsError>) {
             warn_of_end(one);
         }
         Err(error) => {
-            tracing::error!("the new certificate is not used, the old one stays ({}.*): {error}", one.name)
+            tracing::error!("the new certificate is not used, the old one stays ({}.*): {error}", one.name);
         }
     }
 }

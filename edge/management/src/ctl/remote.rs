@@ -58,7 +58,7 @@ pub struct ServerUrl {
     user: String,
     password: Option<String>,
     /// How the connection is encrypted; `None` if it is not.
-    tls: Option<ClientOptions>,
+    tls: Option<Box<ClientOptions>>,
 }
 
 impl fmt::Display for ServerUrl {
@@ -83,7 +83,7 @@ impl ServerUrl {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (rest, None),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => {
-                (rest, Some(ClientOptions { verify: Verify::Peer, ..ClientOptions::default() }))
+                (rest, Some(Box::new(ClientOptions { verify: Verify::Peer, ..ClientOptions::default() })))
             }
             _ => return Err(UrlError::Scheme),
         };
@@ -123,7 +123,7 @@ impl ServerUrl {
     /// Says how an encrypted connection is made; of no effect where it is not encrypted.
     pub fn set_tls(&mut self, options: ClientOptions) {
         if self.tls.is_some() {
-            self.tls = Some(options);
+            self.tls = Some(Box::new(options));
         }
     }
 

@@ -390,7 +390,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, remote) = listener.accept().await.unwrap();
         let waits = Arc::new(slots(1).acquire(remote.ip()).await);
-        (client, Arrived { stream, remote, waits })
+        (client, Arrived { stream, remote, waits, tls: None })
     }
 
     async fn answer(mut client: TcpStream) -> String {

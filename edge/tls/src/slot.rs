@@ -140,3 +140,6 @@ fn stamps(options: &ServerOptions) -> Vec<Option<SystemTime>> {
 
 /// How often files are looked at.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,7 @@ const PAGES: &[(&str, usize)] = &[
     ("docs/routing.md", 2_000),
     ("docs/shovel.md", 1_000),
     ("docs/storage.md", 2_000),
+    ("docs/tls.md", 1_800),
     ("docs/troubleshooting.md", 1_500),
     ("docs/ui.md", 1_200),
 ];

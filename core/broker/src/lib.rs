@@ -87,6 +87,7 @@ pub use storage::StorageState;
 pub use vhost::Vhost;
 
 // What sessions need from the layers below, under one roof.
+pub use queues::RetryOf;
 pub use queues::{
     ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Delivery,
     DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody, MessageSeq, MessageView,

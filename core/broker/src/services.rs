@@ -170,7 +170,9 @@ impl Services {
         // After a failure the position is never durable: whoever waits for it is never confirmed.
         let end = match kind {
             // Whoever acks is not told when that is durable.
-            RecordKind::Settle => self.log.append_unawaited(queue.0, kind as u8, measured),
+            RecordKind::Settle | RecordKind::Returned => {
+                self.log.append_unawaited(queue.0, kind as u8, measured)
+            }
             _ => self.log.append(queue.0, kind as u8, measured),
         };
         range_of(end, bytes)

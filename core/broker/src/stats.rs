@@ -114,6 +114,8 @@ pub struct DeadLetterTotals {
     pub rejected: u64,
     /// A length limit dropped or refused them.
     pub dropped: u64,
+    /// Failed more often than their queue lets them.
+    pub failed: u64,
 }
 
 /// A counter of the node that anybody may raise, seldom.
@@ -150,6 +152,7 @@ pub(crate) struct NodeCounters {
     pub(crate) expired_sent: AtomicU64,
     pub(crate) rejected_sent: AtomicU64,
     pub(crate) dropped_sent: AtomicU64,
+    pub(crate) failed_sent: AtomicU64,
     pub(crate) message_sizes: MessageSizes,
     /// Of connections that are closed.
     pub(crate) connections_gone: Mutex<ConnectionTotals>,
@@ -164,6 +167,7 @@ impl NodeCounters {
             DeadReason::Expired => &self.expired_sent,
             DeadReason::Rejected => &self.rejected_sent,
             DeadReason::MaxLength => &self.dropped_sent,
+            DeadReason::DeliveryLimit => &self.failed_sent,
             DeadReason::Due => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -315,6 +319,7 @@ impl Broker {
             expired: counters.expired_sent.load(Ordering::Relaxed),
             rejected: counters.rejected_sent.load(Ordering::Relaxed),
             dropped: counters.dropped_sent.load(Ordering::Relaxed),
+            failed: counters.failed_sent.load(Ordering::Relaxed),
         }
     }
 

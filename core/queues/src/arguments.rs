@@ -99,6 +99,8 @@ pub struct QueueConfig {
     pub counts_returns: bool,
     /// `x-delivery-limit`: a message that failed more often dies (B152). Counts only with `counts_returns`.
     pub delivery_limit: Option<u64>,
+    /// A single active consumer makes way for one of higher priority once it has no deliveries left (B134).
+    pub yields_to_priority: bool,
     /// What becomes of letters that nobody takes.
     pub letters: Letters,
     /// When messages that came back are handed out again.
@@ -124,6 +126,7 @@ impl Default for QueueConfig {
             deduplicates: false,
             keeps_all: false,
             counts_returns: false,
+            yields_to_priority: false,
             delivery_limit: None,
             letters: Letters::AtMostOnce,
             retry: Retry::NONE,

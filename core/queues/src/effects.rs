@@ -26,6 +26,8 @@ pub enum DeadReason {
     Expired,
     /// Dropped, or refused, by a length limit.
     MaxLength,
+    /// It failed more often than the queue lets it (B152).
+    DeliveryLimit,
     /// Not dead at all: its time has come to leave a [`crate::Delayed`] queue.
     Due,
 }

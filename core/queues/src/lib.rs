@@ -14,7 +14,7 @@ mod kind;
 mod logged;
 mod machine;
 mod message;
-pub mod quorum;
+mod quorum;
 pub mod record;
 mod service;
 mod store;
@@ -35,6 +35,7 @@ pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
     IncomingMessages, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
 };
+pub use quorum::{DELIVERY_LIMIT, Letters, PRIORITY_MAX, Retry, RetryOf};
 pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
     settled, unpack_block,

@@ -146,8 +146,10 @@ pub struct ConsumerSpec {
 pub enum SettleHow {
     /// basic.ack.
     Ack,
-    /// basic.nack / reject with requeue, recover, or the channel is gone: back to the original position (B129).
+    /// basic.nack with requeue, or recover: back to the original position (B129).
     Requeue,
+    /// basic.reject with requeue, or the channel is gone: as [`SettleHow::Requeue`], and it counts as a failure where failures count (B131).
+    Fail,
     /// basic.nack / reject without requeue: dead-letter or drop.
     Reject,
 }
@@ -248,6 +250,12 @@ pub struct QueueStats {
     pub totals: QueueTotals,
     /// Fraction of the latest seconds in which some consumer could have taken a message; 0 to 1, 0 without consumers.
     pub consumer_capacity: f64,
+    /// Ready messages by priority, of priorities that have some.
+    pub ready_by_priority: Vec<(u8, u64)>,
+    /// Of the ready messages, those that came back and go out before all others.
+    pub ready_returned: u64,
+    /// Messages that came back and wait for their time.
+    pub delayed: u64,
 }
 
 /// Messages whose content is in memory; the others are on disk.

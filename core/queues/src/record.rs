@@ -39,6 +39,9 @@ pub enum RecordKind {
     /// As [`RecordKind::Enqueue`], and some of the messages have shared bodies: a version that cannot read these must not take
     /// it for that.
     EnqueueShared = 5,
+    /// Messages came back: repeated (sequence u64, how often u32, of those as failed u32, due time u64, 0 for at once). What is told of a
+    /// message last holds. Only of quorum queues.
+    Returned = 9,
     /// As [`RecordKind::Enqueue`], in fewer bytes: what messages that follow each other have in common stands once.
     EnqueueAlike = 8,
 }
@@ -63,6 +66,7 @@ impl RecordKind {
             4 => Some(RecordKind::Settle),
             5 => Some(RecordKind::EnqueueShared),
             8 => Some(RecordKind::EnqueueAlike),
+            9 => Some(RecordKind::Returned),
             _ => None,
         }
     }
@@ -343,6 +347,45 @@ pub fn settled(payload: &[u8]) -> impl Iterator<Item = Option<SettledRun>> + '_ 
     payload.chunks(SETTLED_BYTES).map(|entry| {
         let first = MessageSeq(u64_at(entry, 0)?);
         Some(SettledRun { first, count: u32_at(entry, 8)?, body_bytes: u32_at(entry, 12)? })
+    })
+}
+
+/// How often a message came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// In all.
+    pub acquired: u32,
+    /// Of those, as failed.
+    pub failed: u32,
+}
+
+/// A message that came back, as a record has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// Which.
+    pub seq: MessageSeq,
+    /// How often.
+    pub counts: Counts,
+    /// When it goes out again, milliseconds since the epoch; 0 for at once.
+    pub due_ms: u64,
+}
+
+const RETURNED_BYTES: usize = 24;
+
+/// Appends one entry of a [`RecordKind::Returned`] record.
+pub fn write_returned(out: &mut Vec<u8>, one: &Returned) {
+    out.extend_from_slice(&one.seq.0.to_be_bytes());
+    out.extend_from_slice(&one.counts.acquired.to_be_bytes());
+    out.extend_from_slice(&one.counts.failed.to_be_bytes());
+    out.extend_from_slice(&one.due_ms.to_be_bytes());
+}
+
+/// Walks the entries of a [`RecordKind::Returned`] record; a partial entry at the end is `None`.
+pub fn returned(payload: &[u8]) -> impl Iterator<Item = Option<Returned>> + '_ {
+    payload.chunks(RETURNED_BYTES).map(|entry| {
+        let seq = MessageSeq(u64_at(entry, 0)?);
+        let counts = Counts { acquired: u32_at(entry, 8)?, failed: u32_at(entry, 12)? };
+        Some(Returned { seq, counts, due_ms: u64_at(entry, 16)? })
     })
 }
 

@@ -538,7 +538,7 @@ impl History {
                 _ => SettleHow::Reject,
             };
             match how {
-                SettleHow::Requeue => {}
+                SettleHow::Requeue | SettleHow::Fail => {}
                 SettleHow::Reject if has_letters => self.model.may_die(one.key, one.slot),
                 SettleHow::Ack | SettleHow::Reject => {
                     self.model.settle(one.key, one.slot, self.now);

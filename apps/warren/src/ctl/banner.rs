@@ -348,6 +348,32 @@ fn of_upkeep(request: &Request, given: Option<Duration>) -> Option<String> {
         "rebalance" if matches!(first, "quorum" | "stream") => {
             format!("Re-balancing leaders of {first} queues...")
         }
+        _ => return of_members(request),
+    })
+}
+
+/// Of commands about members of quorum queues.
+fn of_members(request: &Request) -> Option<String> {
+    let word = |nth: usize| request.args.get(nth).map_or("", String::as_str);
+    let (first, second, node) = (word(0), word(1), NODE_NAME);
+    Some(match request.command.as_str() {
+        "quorum_status" => format!("Status of queue {first} on node {node} ..."),
+        "add_member" => {
+            format!("Adding a member for queue {first} on node {second}...")
+        }
+        "delete_member" => {
+            format!("Removing a replica of queue {first} on node {second}...")
+        }
+        "grow" => {
+            format!("Growing {second} queues on {first}...")
+        }
+        "grow_to_count" => format!("Growing all quorum queues on {first} nodes..."),
+        "shrink" => format!("Shrinking quorum queues on {first}..."),
+        "reclaim_quorum_memory" => format!("Will garbage collect quorum queue {first} ..."),
+        "force_checkpoint" => "Forcing checkpoint for all matching quorum queues...".into(),
+        "transfer_leadership" => {
+            format!("Transferring leadership of quorum queue {first} to node {second}...")
+        }
         _ => return None,
     })
 }

@@ -85,25 +85,8 @@ const ABSENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "quorum queues and streams are not there yet",
-        &[
-            "quorum_status",
-            "stream_status",
-            "reclaim_quorum_memory",
-            "coordinator_status",
-            "metadata_store_status",
-            "add_member",
-            "delete_member",
-            "grow",
-            "grow_to_count",
-            "shrink",
-            "peek",
-            "force_checkpoint",
-            "transfer_leadership",
-            "add_replica",
-            "delete_replica",
-            "restart_stream",
-        ],
+        "streams are not there yet",
+        &["stream_status", "coordinator_status", "add_replica", "delete_replica", "restart_stream"],
     ),
     (
         "queues are not mirrored, and no policy can say so; nor in RabbitMQ 4, where these fail",
@@ -114,6 +97,8 @@ const ABSENT: &[(&str, &[&str])] = &[
             "remove_classic_queue_mirroring_from_policies",
         ],
     ),
+    ("the metadata are on this node alone: there is no state of a group to show", &["metadata_store_status"]),
+    ("messages of quorum queues are looked at with the HTTP API or the UI", &["peek"]),
     ("values in configuration files are not encrypted", &["encrypt_conf_value", "decrypt_conf_value"]),
 ];
 

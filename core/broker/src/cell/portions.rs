@@ -17,7 +17,7 @@ const PORTION_COUNT_DYING: u32 = 1024;
 
 fn count_max(how: SettleHow) -> u32 {
     match how {
-        SettleHow::Ack | SettleHow::Requeue => PORTION_COUNT,
+        SettleHow::Ack | SettleHow::Requeue | SettleHow::Fail => PORTION_COUNT,
         SettleHow::Reject => PORTION_COUNT_DYING,
     }
 }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use queues::{Overflow, QueueConfig};
+use metadata::PolicyValue;
+use queues::{Kind, Letters, Overflow, QueueConfig, RetryOf};
 use wire::amqp091::{Table, Value};
 
 use super::place::Configs;
@@ -69,14 +70,47 @@ fn under(declared: &QueueConfig, arguments: Table<'_>, policies: &AppliedPolicie
         Some(word) => Overflow::from_name(word.as_bytes()).unwrap_or_default(),
         None => declared.overflow,
     };
-    QueueConfig {
+    let mut config = QueueConfig {
         expires_ms: lower(declared.expires_ms, "expires"),
         message_ttl_ms: lower(declared.message_ttl_ms, "message-ttl"),
         max_length: lower(declared.max_length, "max-length"),
         max_length_bytes: lower(declared.max_length_bytes, "max-length-bytes"),
         overflow,
         ..declared.clone()
+    };
+    if config.kind == Kind::Quorum {
+        under_of_quorum(&mut config, arguments, policies);
+        config.settle_rules();
     }
+    config
+}
+
+/// What only policies of quorum queues say.
+fn under_of_quorum(config: &mut QueueConfig, arguments: Table<'_>, policies: &AppliedPolicies) {
+    let integer = |name| match policies.get(name) {
+        Some(PolicyValue::Integer(number)) => Some(*number),
+        _ => None,
+    };
+    if let Some(limit) = integer("delivery-limit") {
+        let argument = arguments.get("x-delivery-limit").and_then(|value| value.as_i64());
+        // The lower one, but no limit is what one of them says who has none.
+        let both = match argument {
+            Some(own) if own < 0 || limit < 0 => own.max(limit),
+            Some(own) => own.min(limit),
+            None => limit,
+        };
+        config.delivery_limit = u64::try_from(both).ok();
+    }
+    let word = |argument: &str, name| policies.text(name).filter(|_| arguments.get(argument).is_none());
+    if let Some(word) = word("x-dead-letter-strategy", "dead-letter-strategy") {
+        config.letters = Letters::from_name(word.as_bytes()).unwrap_or_default();
+    }
+    if let Some(word) = word("x-delayed-retry-type", "delayed-retry-type") {
+        config.retry.of = RetryOf::from_name(word.as_bytes());
+    }
+    let positive = |name| policies.natural(name).filter(|ms| *ms > 0);
+    config.retry.min_ms = config.retry.min_ms.or(positive("delayed-retry-min"));
+    config.retry.max_ms = config.retry.max_ms.or(positive("delayed-retry-max"));
 }
 
 /// Of exchange and key each that of the arguments, else that of a policy.
@@ -108,6 +142,16 @@ impl Queue {
             (one, other) => one.or(other),
         };
         own.or(of_node).unwrap_or(0)
+    }
+
+    /// How often a message may fail before it dies (B152); `None` is no limit.
+    pub fn delivery_limit(&self) -> Option<u64> {
+        self.terms.read().config.delivery_limit
+    }
+
+    /// Which messages that come back are handed out later only.
+    pub fn delayed_retry(&self) -> RetryOf {
+        self.terms.read().config.retry.of
     }
 
     /// What it goes by.

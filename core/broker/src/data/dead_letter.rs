@@ -129,6 +129,7 @@ fn reason_name(reason: DeadReason) -> &'static [u8] {
         DeadReason::Rejected => b"rejected",
         DeadReason::Expired => b"expired",
         DeadReason::MaxLength => b"maxlen",
+        DeadReason::DeliveryLimit => b"delivery_limit",
         DeadReason::Due => unreachable!("what is due is not dead"),
     }
 }

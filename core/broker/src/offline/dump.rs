@@ -21,6 +21,7 @@ pub fn kind_name(log: &str, kind: u8) -> &'static str {
         (_, Some(RecordKind::EnqueueAlike), _) => "enqueue records of runs",
         (_, Some(RecordKind::State), _) => "state records",
         (_, Some(RecordKind::Settle), _) => "settle records",
+        (_, Some(RecordKind::Returned), _) => "records of returned messages",
         (_, None, BODY) => "records of shared bodies",
         (_, None, PLACES) => "records of places of shared bodies",
         (_, None, _) => "records of an unknown kind",

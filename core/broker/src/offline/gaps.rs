@@ -215,6 +215,7 @@ impl Gaps {
                 let run = run.first.0..run.first.0 + u64::from(run.count);
                 known.settled += known.missing.iter().map(|gap| overlap(gap, &run)).sum::<u64>();
             }),
+            RecordKind::Returned => {}
             RecordKind::State => *known = QueueGaps { stated: (count, bytes), ..QueueGaps::default() },
         }
     }

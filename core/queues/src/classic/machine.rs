@@ -97,13 +97,18 @@ impl Machine for Classic {
         for run in runs {
             let settled = match how {
                 SettleHow::Ack => {
-                    let settled = store.drop_unacked(run.first, run.count);
+                    let out = store.out_of(run).into_iter();
+                    let settled = out.map(|(first, count)| store.drop_unacked(first, count)).sum();
                     service.tally.totals().deliveries.acked += settled;
                     settled
                 }
-                SettleHow::Requeue => store.put_back(run),
+                SettleHow::Requeue | SettleHow::Fail if store.returns.is_some() => {
+                    service.take_back(store, run, how == SettleHow::Fail, now_ms, fx)
+                }
+                SettleHow::Requeue | SettleHow::Fail => store.put_back(run),
                 SettleHow::Reject => {
-                    let settled = service.reject(store, run.first, run.count, fx);
+                    let out = store.out_of(run).into_iter();
+                    let settled = out.map(|(first, count)| service.reject(store, first, count, fx)).sum();
                     service.tally.totals().rejected += settled;
                     settled
                 }
@@ -197,6 +202,7 @@ impl Machine for Classic {
             return;
         }
         service.look_at_letters(store, now_ms, fx);
+        service.return_due(store, now_ms, fx);
         service.retry_rejects(store, now_ms, fx);
         service.expire(store, now_ms, fx);
         service.trim(store, 0, now_ms, fx);

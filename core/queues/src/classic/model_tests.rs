@@ -224,7 +224,7 @@ impl Referee {
                     }
                 }
             }
-            RecordKind::State => {}
+            RecordKind::State | RecordKind::Returned => {}
         }
     }
 
@@ -532,7 +532,7 @@ impl History {
             }
             kept.redelivered |= how == SettleHow::Requeue;
             kept.place = match how {
-                SettleHow::Requeue => Place::Ready,
+                SettleHow::Requeue | SettleHow::Fail => Place::Ready,
                 SettleHow::Reject if dead_letters => Place::Rejected(holder),
                 SettleHow::Ack | SettleHow::Reject => Place::Gone,
             };

@@ -8,6 +8,7 @@ mod listing;
 mod memory;
 mod portions;
 mod reconfigure;
+mod returns;
 mod schedule;
 mod shared;
 mod unique;

@@ -101,6 +101,7 @@ pub(crate) fn rules() -> QueueConfig {
         default_priority: PRIORITY_DEFAULT,
         keeps_all: true,
         counts_returns: true,
+        yields_to_priority: true,
         delivery_limit: Some(DELIVERY_LIMIT),
         ..QueueConfig::default()
     }

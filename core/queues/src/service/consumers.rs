@@ -46,12 +46,36 @@ pub(crate) struct Consumers {
     /// `Some` when the queue has a single active consumer: its slot.
     single_active: Option<usize>,
     is_single_active: bool,
+    /// The single active one makes way for one of higher priority once it has no deliveries left (B134).
+    makes_way: bool,
+    /// It does so now, and gets nothing meanwhile.
+    is_making_way: bool,
 }
 
 impl Consumers {
     /// For a queue, with or without `x-single-active-consumer`.
     pub(crate) fn new(is_single_active: bool) -> Consumers {
         Consumers { is_single_active, ..Consumers::default() }
+    }
+
+    /// The single active one makes way for one of higher priority.
+    pub(crate) fn making_way(self, makes_way: bool) -> Consumers {
+        Consumers { makes_way, ..self }
+    }
+
+    /// Looks whether another one is to be the single active one.
+    fn choose_active(&mut self) {
+        let Some(active) = self.single_active.filter(|_| self.makes_way) else { return };
+        let best = self.order.iter().copied().min_by_key(|slot| Reverse(self.at(*slot).spec.priority));
+        let priority = |slot: usize| self.at(slot).spec.priority;
+        let better = best.filter(|best| priority(*best) > priority(active));
+        self.is_making_way = better.is_some();
+        let Some(better) = better else { return self.join_line(active) };
+        self.leave_line(active);
+        if self.at(active).unacked == 0 {
+            (self.single_active, self.is_making_way) = (Some(better), false);
+            self.join_line(better);
+        }
     }
 
     /// Number of consumers.
@@ -106,6 +130,7 @@ impl Consumers {
         if self.is_single_active && self.single_active.is_none() {
             self.single_active = Some(slot);
         }
+        self.choose_active();
     }
 
     /// Removes a consumer. Its unacked deliveries stay the channel's.
@@ -119,9 +144,12 @@ impl Consumers {
             // The next one is the oldest of the highest priority (B134).
             self.single_active =
                 self.order.iter().copied().min_by_key(|slot| Reverse(self.at(*slot).spec.priority));
+            self.is_making_way = false;
             if let Some(next) = self.single_active {
                 self.join_line(next);
             }
+        } else {
+            self.choose_active();
         }
         gone
     }
@@ -132,7 +160,7 @@ impl Consumers {
     }
 
     fn join_line(&mut self, slot: usize) {
-        let active = !self.is_single_active || self.single_active == Some(slot);
+        let active = self.is_active(slot) && !self.is_making_way;
         let consumer = self.at_mut(slot);
         if consumer.queued || consumer.paused || consumer.window() == 0 || !active {
             return;
@@ -206,6 +234,9 @@ impl Consumers {
             debug_assert!(consumer.unacked >= count, "a consumer settles no more than it has");
             consumer.unacked = consumer.unacked.saturating_sub(count);
             self.join_line(slot);
+            if self.is_making_way {
+                self.choose_active();
+            }
         }
     }
 

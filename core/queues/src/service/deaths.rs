@@ -9,6 +9,14 @@ use crate::record::SettledRun;
 use crate::store::Store;
 use crate::store::messages::{Removal, extends};
 
+/// Why a message that is rejected dies.
+fn rejected_for(store: &Store, seq: MessageSeq) -> DeadReason {
+    match &store.returns {
+        Some(returns) if returns.exceeds(seq) => DeadReason::DeliveryLimit,
+        _ => DeadReason::Rejected,
+    }
+}
+
 impl Service {
     /// Dead-letters deliveries whose content is at hand; the others wait for their block, and those after them behind them.
     /// Returns how many there were.
@@ -32,7 +40,7 @@ impl Service {
             rejected += 1;
             let block = level.block(seq.number()).expect("unacked messages have a block");
             if self.rejects.is_empty() && block.is_resident() && !self.holds_deaths(store) {
-                self.bury(store, seq, DeadReason::Rejected, fx);
+                self.bury(store, seq, rejected_for(store, seq), fx);
             } else if !self.rejects.back_mut().is_some_and(|latest| extends(latest, seq)) {
                 self.rejects.push_back((seq, 1));
             }
@@ -59,7 +67,7 @@ impl Service {
             } else {
                 self.rejects[0] = (MessageSeq(first.0 + 1), count - 1);
             }
-            self.bury(store, first, DeadReason::Rejected, fx);
+            self.bury(store, first, rejected_for(store, first), fx);
         }
         self.fetch_rejects(store, fx);
     }

@@ -57,14 +57,13 @@ impl Service {
         }
         let mut dropped = 0;
         let mut portion = Portion::with(0);
-        while let Some(level) = store.top_level() {
-            let number = store.levels[level].head().expect("it has ready messages");
-            let block = store.levels[level].block(number).expect("ready messages have a block");
+        while let Some(head) = store.head() {
+            let block = store.block(head).expect("ready messages have a block");
             if !block.expires {
                 break;
             }
-            let Some(stored) = block.stored(number) else {
-                store.fetch_head(level, fx);
+            let Some(stored) = block.stored(head.number()) else {
+                store.request_block(head, fx);
                 break;
             };
             let Some(expiry_ms) = stored.expiry_ms else { break };
@@ -80,7 +79,7 @@ impl Service {
                 break;
             }
             portion.take(stored.message.body.len() as u64);
-            self.drop_head(store, level, DeadReason::Expired, fx);
+            self.drop_head(store, head, DeadReason::Expired, fx);
             dropped += 1;
         }
         store.settle_log(fx);
@@ -108,13 +107,12 @@ impl Service {
         while max_length.is_some_and(|max| store.ready > max)
             || max_bytes.is_some_and(|max| store.ready_bytes > max)
         {
-            let Some(level) = store.top_level() else {
+            let Some(head) = store.head() else {
                 return;
             };
-            let number = store.levels[level].head().expect("it has ready messages");
-            let block = store.levels[level].block(number).expect("ready messages have a block");
+            let block = store.block(head).expect("ready messages have a block");
             if !block.is_resident() {
-                store.fetch_head(level, fx);
+                store.request_block(head, fx);
                 return;
             }
             let is_out_of_room = !held && dropped >= came && self.holds_deaths_for_long();
@@ -124,9 +122,9 @@ impl Service {
                 }
                 return;
             }
-            portion.take(block.body_bytes(number));
+            portion.take(block.body_bytes(head.number()));
             dropped += 1;
-            self.drop_head(store, level, DeadReason::MaxLength, fx);
+            self.drop_head(store, head, DeadReason::MaxLength, fx);
         }
     }
 
@@ -137,9 +135,9 @@ impl Service {
         is_over && self.config.overflow == Overflow::DropHead
     }
 
-    /// Drops the head of a level, which is in memory.
-    fn drop_head(&mut self, store: &mut Store, level: usize, reason: DeadReason, fx: &mut impl Effects) {
-        let seq = MessageSeq::new(level as u8, store.take_one(level));
+    /// Drops the head, which is in memory.
+    fn drop_head(&mut self, store: &mut Store, seq: MessageSeq, reason: DeadReason, fx: &mut impl Effects) {
+        store.take_head(seq);
         let totals = self.tally.totals();
         let died = if reason == DeadReason::Expired { &mut totals.expired } else { &mut totals.dropped };
         *died += 1;

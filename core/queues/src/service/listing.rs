@@ -30,6 +30,9 @@ impl Service {
             totals: self.totals(store),
             consumer_capacity: self.consumer_capacity(now_ms),
             consumers,
+            ready_by_priority: store.ready_by_level(),
+            ready_returned: store.returns.as_ref().map_or(0, |returns| returns.ready()),
+            delayed: store.returns.as_ref().map_or(0, |returns| returns.delayed()),
         }
     }
 

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::state::Service;
 use crate::body::LARGE_BODY_BYTES;
 use crate::effects::{Effects, GetToken};
-use crate::message::{Delivery, MessageSeq};
+use crate::message::{Delivery, MessageSeq, MessageView};
 use crate::store::Store;
 use crate::store::messages::extends;
 
@@ -27,6 +27,12 @@ impl Service {
         self.serve_gets(store, now_ms, fx);
         let mut expired_before = u64::MAX;
         while self.gets.is_empty() {
+            if let Some(seq) = store.next_returned() {
+                if self.serve_returned(store, seq, now_ms, fx) {
+                    continue;
+                }
+                break;
+            }
             let Some(level) = store.top_level() else { break };
             let Some((slot, alone)) = self.consumers.next() else { break };
             if self.serve_one(store, level, slot, alone, now_ms, fx) {
@@ -99,8 +105,98 @@ impl Service {
         true
     }
 
+    /// The first of those that came back, to whoever is next; false when nobody is, or it is not at hand.
+    fn serve_returned(
+        &mut self,
+        store: &mut Store,
+        seq: MessageSeq,
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> bool {
+        let Some((slot, _)) = self.consumers.next() else { return false };
+        let consumer = self.consumers.peek(slot);
+        let (id, ack_required) = (consumer.spec.id, consumer.spec.ack_required);
+        let mut run: SmallVec<[Delivery<'_>; 1]> = SmallVec::new();
+        if store.block(seq).is_none_or(|block| block.peek(seq, 1, now_ms, &mut run) == 0) {
+            drop(run);
+            return self.await_returned(store, seq, now_ms, fx);
+        }
+        let counted = store.counted(seq, run[0].message.properties);
+        let properties = counted.as_deref().unwrap_or(run[0].message.properties);
+        let delivery = Delivery { message: MessageView { properties, ..run[0].message }, ..run[0] };
+        let large = match delivery.message.body.len() >= LARGE_BODY_BYTES {
+            true => store.levels[usize::from(seq.level())].large_body(seq),
+            false => None,
+        };
+        let taken = match large {
+            None => fx.deliver(id, std::slice::from_ref(&delivery)),
+            Some(body) => fx.deliver_large(id, &delivery, body),
+        };
+        drop(run);
+        let totals = &mut self.tally.totals().deliveries;
+        totals.redelivered += taken as u64;
+        *(if ack_required { &mut totals.delivered } else { &mut totals.delivered_no_ack }) += taken as u64;
+        if taken > 0 {
+            store.take_returned();
+            if !ack_required {
+                store.drop_unacked(seq, 1);
+            }
+        }
+        self.consumers.served(slot, taken as u32, taken == 0);
+        true
+    }
+
+    /// The first of those that came back is not at hand. True when it has gone.
+    fn await_returned(
+        &mut self,
+        store: &mut Store,
+        seq: MessageSeq,
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> bool {
+        let is_here = store.block(seq).is_some_and(|block| block.is_resident());
+        if is_here && self.may_expire && self.expire(store, now_ms, fx) > 0 {
+            return true;
+        }
+        store.request_block(seq, fx);
+        false
+    }
+
+    /// A get is answered with the first of those that came back; false when that is not at hand.
+    fn answer_with_returned(
+        &mut self,
+        store: &mut Store,
+        get: GetToken,
+        seq: MessageSeq,
+        now_ms: u64,
+        fx: &mut impl Effects,
+    ) -> bool {
+        let mut run: SmallVec<[Delivery<'_>; 1]> = SmallVec::new();
+        if store.block(seq).is_none_or(|block| block.peek(seq, 1, now_ms, &mut run) == 0) {
+            drop(run);
+            return self.await_returned(store, seq, now_ms, fx);
+        }
+        let counted = store.counted(seq, run[0].message.properties);
+        let properties = counted.as_deref().unwrap_or(run[0].message.properties);
+        let delivery = Delivery { message: MessageView { properties, ..run[0].message }, ..run[0] };
+        let totals = &mut self.tally.totals().deliveries;
+        totals.got += 1;
+        totals.redelivered += 1;
+        fx.got(get, Some((delivery, store.ready - 1)));
+        drop(run);
+        self.gets.pop_front();
+        store.take_returned();
+        true
+    }
+
     fn serve_gets(&mut self, store: &mut Store, now_ms: u64, fx: &mut impl Effects) {
         while let Some(get) = self.gets.front().copied() {
+            if let Some(seq) = store.next_returned() {
+                if self.answer_with_returned(store, get, seq, now_ms, fx) {
+                    continue;
+                }
+                return;
+            }
             let Some(level) = store.top_level() else {
                 self.gets.pop_front();
                 self.tally.totals().deliveries.got_empty += 1;

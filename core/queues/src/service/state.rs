@@ -41,7 +41,7 @@ impl Service {
     /// Nobody is served yet. `now_ms` starts the clock of `x-expires`.
     pub(crate) fn new(config: Arc<QueueConfig>, now_ms: u64) -> Service {
         Service {
-            consumers: Consumers::new(config.single_active),
+            consumers: Consumers::new(config.single_active).making_way(config.yields_to_priority),
             config,
             gets: VecDeque::new(),
             rejects: VecDeque::new(),

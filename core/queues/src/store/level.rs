@@ -403,17 +403,52 @@ impl Level {
     /// Takes a block out of the reserve when nothing else has come back.
     fn refill(&mut self) {
         while self.returned.is_empty() && self.reserved > 0 {
-            let at = self.blocks.partition_point(|block| block.end() <= self.reserve.start);
-            let block = &self.blocks[at];
-            // The newest block may have grown since.
-            let numbers = block.first..block.end().min(self.reserve.end);
-            self.returned = numbers.filter(|number| !block.is_settled(*number)).collect();
-            self.reserved -= self.returned.len() as u64;
-            self.reserve.start = block.end();
+            self.load_reserve();
         }
         if self.reserved == 0 {
             self.reserve = 0..0;
         }
+    }
+
+    /// Takes the next block out of the reserve.
+    fn load_reserve(&mut self) {
+        let at = self.blocks.partition_point(|block| block.end() <= self.reserve.start);
+        let block = &self.blocks[at];
+        // The newest block may have grown since.
+        let numbers = block.first..block.end().min(self.reserve.end);
+        let before = self.returned.len();
+        self.returned.extend(numbers.filter(|number| !block.is_settled(*number)));
+        self.reserved -= (self.returned.len() - before) as u64;
+        self.reserve.start = block.end();
+    }
+
+    /// Whether a message is there and not settled.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.block(number).is_some_and(|block| !block.is_settled(number))
+    }
+
+    /// After a recovery: hands out a message that is ready, unless it stands too far behind others.
+    pub(crate) fn take_out(&mut self, number: u64) -> bool {
+        const FAR: u64 = 1 << 16;
+        while self.reserved > 0 && (number >= self.cursor || self.reserve.contains(&number)) {
+            if self.returned.len() as u64 >= FAR {
+                return false;
+            }
+            self.load_reserve();
+        }
+        if number >= self.cursor {
+            if number - self.cursor >= FAR || number >= self.next {
+                return false;
+            }
+            self.returned.extend(self.cursor..=number);
+            self.cursor = number + 1;
+        }
+        let is_taken = self.returned.remove(&number);
+        if is_taken && let Some(block) = self.block_mut(number) {
+            block.unacked += 1;
+        }
+        self.refill();
+        is_taken
     }
 
     /// Number of the first ready message.

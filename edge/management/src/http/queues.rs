@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use broker::{Condition, Queue, QueueDeclare, QueueGlance, QueueStats, QueueTotals};
+use broker::{Condition, Kind, Queue, QueueDeclare, QueueGlance, QueueStats, QueueTotals};
 use serde_json::{Map, Value, json};
 
 use super::auth::Access;
@@ -16,6 +16,7 @@ use super::rates::{self, Ranges};
 use super::reply::{Answer, Reply, put};
 use super::route::{Method, Route, route};
 use super::shapes::{add_idle_since, connection, connection_details, consumers, lossy, object};
+use crate::resources::members;
 use crate::resources::node::NODE_NAME;
 use crate::resources::policies::definition_object;
 use crate::resources::values::{raw_table, table, text};
@@ -161,7 +162,7 @@ fn peek(queue: &Arc<Queue>, path: &str) -> Option<Value> {
     let counted: fn(&QueueGlance) -> u64 = match path {
         "name" => return Some(text(queue.name())),
         "vhost" => return Some(queue.vhost_name().into()),
-        "type" => return Some("classic".into()),
+        "type" => return Some(queue.queue_kind().name().into()),
         "state" => return Some(state(queue).into()),
         "durable" => return Some(queue.is_durable().into()),
         "messages" => |it| it.ready + it.unacked,
@@ -194,7 +195,7 @@ fn render(
             add_contents(app, &mut json, queue, details, wanted, ranges);
         }
         if asks && details == Details::All {
-            add_tags_and_disk(&mut json, &queue.stats().wait());
+            add_tags_and_disk(&mut json, queue, &queue.stats().wait());
         }
         Value::Object(json)
     });
@@ -219,9 +220,12 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
         "name": text(queue.name()),
         "node": NODE_NAME,
         "state": state(queue),
-        "type": "classic",
+        "type": queue.queue_kind().name(),
         "vhost": queue.vhost_name(),
     }));
+    if queue.queue_kind() == Kind::Quorum {
+        members::add_known(&mut json, queue);
+    }
     if details == (Details::None { totals: true }) {
         return json;
     }
@@ -238,7 +242,7 @@ fn known(app: &super::app::Inner, queue: &Queue, details: Details) -> Map<String
             json.insert(name.into(), value);
         }
     }
-    if matches!(details, Details::Some | Details::All) {
+    if matches!(details, Details::Some | Details::All) && queue.queue_kind() == Kind::Classic {
         json.insert("storage_version".into(), 2.into());
     }
     if details == Details::All {
@@ -264,7 +268,7 @@ fn add_contents(
         json.insert("messages".into(), (glance.ready + glance.unacked).into());
         json.insert("messages_ready".into(), glance.ready.into());
         json.insert("messages_unacknowledged".into(), glance.unacked.into());
-        json.insert("online".into(), Value::Null);
+        json.entry("online").or_insert(Value::Null);
         return;
     }
     rates::add_queue(app, json, queue, &glance, wanted, ranges);
@@ -296,7 +300,10 @@ fn add_contents(
     }
 }
 
-fn add_tags_and_disk(json: &mut Map<String, Value>, stats: &QueueStats) {
+fn add_tags_and_disk(json: &mut Map<String, Value>, queue: &Queue, stats: &QueueStats) {
+    if queue.queue_kind() == Kind::Quorum {
+        members::add_contents(json, queue, stats);
+    }
     add_idle_since(json, stats.active_ms);
     // Warren's own: what the queue has on disk, and which part of that is of messages that are not settled.
     json.insert("disk_bytes".into(), stats.segment_bytes.into());
@@ -316,7 +323,7 @@ fn show(call: &Call) -> Answer {
     let stats = queue.stats().wait();
     let mut json = known(&call.app, &queue, Details::All);
     add_contents(&call.app, &mut json, &queue, Details::All, &Wanted::All, Ranges::of(call));
-    add_tags_and_disk(&mut json, &stats);
+    add_tags_and_disk(&mut json, &queue, &stats);
     json.insert("consumer_details".into(), consumers(call, &queue, &stats).into());
     json.insert("incoming".into(), json!([]));
     json.insert("deliveries".into(), json!([]));

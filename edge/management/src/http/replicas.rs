@@ -1,5 +1,6 @@
-//! What RabbitMQ's API has for quorum queues, as it answers for classic ones: there are no others here.
+//! What RabbitMQ's API has for members of quorum queues: each queue has one, on this node.
 
+use broker::Kind;
 use serde_json::json;
 
 use super::auth::Access;
@@ -7,6 +8,7 @@ use super::call::Call;
 use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::{Method, Route, route};
+use crate::resources::members;
 
 pub(crate) const ROUTES: &[Route] = &[
     route(
@@ -21,14 +23,14 @@ pub(crate) const ROUTES: &[Route] = &[
         "/api/queues/quorum/{vhost}/{name}/replicas/add",
         Access::Administrator,
         "Adds a replica of a quorum queue: `{\"node\"}`; classic queues have none.",
-        change,
+        add,
     ),
     route(
         Method::Delete,
         "/api/queues/quorum/{vhost}/{name}/replicas/delete",
         Access::Administrator,
         "Removes a replica of a quorum queue: `{\"node\"}`; classic queues have none.",
-        change,
+        remove,
     ),
     route(
         Method::Post,
@@ -50,7 +52,10 @@ pub(crate) const ROUTES: &[Route] = &[
 const NOT_SUPPORTED: &str = "classic_queue_not_supported";
 
 fn status(call: &Call) -> Answer {
-    call.queue()?;
+    let queue = call.queue()?;
+    if queue.queue_kind() == Kind::Quorum {
+        return Ok(Reply::Json(json!([members::status(&queue)])));
+    }
     Ok(Reply::Status(503, json!({"status": "failed", "reason": NOT_SUPPORTED})))
 }
 
@@ -59,14 +64,32 @@ fn check_changes(call: &Call) -> Result<(), Problem> {
     call.app.options.replicas.check("quorum queue replica operations")
 }
 
-fn change(call: &Call) -> Answer {
+/// The member is there already.
+fn add(call: &Call) -> Answer {
+    match change(call)? {
+        Kind::Quorum => Ok(Reply::NoContent),
+        Kind::Classic => Err(Problem::new(503, "service_unavailable", NOT_SUPPORTED)),
+    }
+}
+
+/// The last member cannot go.
+fn remove(call: &Call) -> Answer {
+    let reason = match change(call)? {
+        Kind::Quorum => "last_node",
+        Kind::Classic => NOT_SUPPORTED,
+    };
+    Err(Problem::new(503, "service_unavailable", reason))
+}
+
+/// The type of the queue whose members on this node are to change.
+fn change(call: &Call) -> Result<Kind, Problem> {
     check_changes(call)?;
     let object = call.object_with(&["node"])?;
     if !object["node"].as_str().is_some_and(|name| call.node().names.mean(name)) {
         return Err(Problem::bad("Node is not a cluster member"));
     }
-    let reason = if call.queue().is_ok() { NOT_SUPPORTED } else { "not_found" };
-    Err(Problem::new(503, "service_unavailable", reason))
+    let queue = call.queue().map_err(|_| Problem::new(503, "service_unavailable", "not_found"))?;
+    Ok(queue.queue_kind())
 }
 
 fn check(call: &Call) -> Result<(), Problem> {

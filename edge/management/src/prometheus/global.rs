@@ -111,6 +111,7 @@ pub(crate) fn passed(asked: &Asked<'_>, page: &mut Page<'_>, channels: &Channels
 /// Messages that died, by whether they had somewhere to go.
 fn dead_letters(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let (totals, sent) = (&asked.queue_sum().totals, asked.broker.dead_lettered());
+    let sent_of_limit = sent.failed;
     for (name, help, died, sent) in [
         ("messages_dead_lettered_expired_total", "Messages that expired", totals.expired, sent.expired),
         ("messages_dead_lettered_rejected_total", "Messages rejected", totals.rejected, sent.rejected),
@@ -127,7 +128,13 @@ fn dead_letters(asked: &Asked<'_>, page: &mut Page<'_>) -> io::Result<()> {
             page.sample(name, &of, count as f64)?;
         }
     }
-    Ok(())
+    page.head(
+        "messages_dead_lettered_delivery_limit_total",
+        Kind::Counter,
+        "Messages that failed more often than their queue lets them",
+    )?;
+    let of = "queue_type=\"rabbit_quorum_queue\",dead_letter_strategy=\"at_most_once\"";
+    page.sample("messages_dead_lettered_delivery_limit_total", of, sent_of_limit as f64)
 }
 
 fn sizes(broker: &Broker, page: &mut Page<'_>) -> io::Result<()> {

@@ -7,6 +7,7 @@ pub(crate) mod connections;
 pub(crate) mod delivery;
 pub(crate) mod json;
 pub(crate) mod limits;
+pub(crate) mod members;
 pub(crate) mod node;
 pub(crate) mod parameters;
 pub(crate) mod passwords;

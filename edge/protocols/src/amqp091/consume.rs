@@ -54,7 +54,10 @@ impl Running {
                 return Err(Failure::from(refused).in_method(method));
             }
         };
-        let timeout_ms = queue.consumer_timeout_ms(self.settings.consumer_timeout_ms);
+        // A consumer of a quorum queue may say so itself; of others the argument was refused.
+        let own = consume.arguments.get("x-consumer-timeout").and_then(|value| value.as_i64());
+        let own = own.and_then(|timeout_ms| u64::try_from(timeout_ms).ok());
+        let timeout_ms = own.unwrap_or_else(|| queue.consumer_timeout_ms(self.settings.consumer_timeout_ms));
         self.set_timeout(source, timeout_ms);
         self.settlements.attach(source, queue.clone(), Some(consumer));
         let entry = Consumer { token, source, reply_address: None };

@@ -90,7 +90,7 @@ impl Running {
                 }
             }
         }
-        self.settle_as(SettleHow::Requeue);
+        self.settle_as(SettleHow::Fail);
         let mut output = self.sink.outbox.lock();
         let side = output.state();
         let settlements = &mut self.settlements;

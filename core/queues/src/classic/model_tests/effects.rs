@@ -95,14 +95,14 @@ impl Effects for Referee {
                 assert_eq!(head, Some(id), "the limit drops from the head");
                 assert!(self.over_limit(0, 0), "nothing is dropped below the limit");
             }
-            DeadReason::Rejected | DeadReason::Due => {}
+            DeadReason::Rejected | DeadReason::DeliveryLimit | DeadReason::Due => {}
         }
         let kept = self.find(id);
         match reason {
             DeadReason::Expired => assert!(kept.expiry_ms.is_some_and(|expiry| expiry <= now_ms)),
             DeadReason::MaxLength => {}
             DeadReason::Rejected => assert!(matches!(kept.place, Place::Rejected(_))),
-            DeadReason::Due => unreachable!("the queue serves consumers"),
+            DeadReason::DeliveryLimit | DeadReason::Due => unreachable!("the queue serves consumers"),
         }
         assert_eq!(removal.is_some(), durable && kept.persistent);
         kept.place = if removal.is_some() { Place::Dying } else { Place::Gone };

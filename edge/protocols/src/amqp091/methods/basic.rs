@@ -41,11 +41,14 @@ impl Running {
 
     /// basic.ack, nack, reject.
     pub(super) fn settlement(&mut self, number: u16, method: &Method<'_>) -> Outcome {
-        let how = |requeue: bool| if requeue { SettleHow::Requeue } else { SettleHow::Reject };
+        // Where failures count, a reject says that there was one, and a nack does not (B131).
+        let how = |requeue: bool, back| if requeue { back } else { SettleHow::Reject };
         let (tag, multiple, how) = match method {
             Method::BasicAck(ack) => (ack.delivery_tag, ack.multiple, SettleHow::Ack),
-            Method::BasicNack(nack) => (nack.delivery_tag, nack.multiple, how(nack.requeue)),
-            Method::BasicReject(reject) => (reject.delivery_tag, false, how(reject.requeue)),
+            Method::BasicNack(nack) => {
+                (nack.delivery_tag, nack.multiple, how(nack.requeue, SettleHow::Requeue))
+            }
+            Method::BasicReject(reject) => (reject.delivery_tag, false, how(reject.requeue, SettleHow::Fail)),
             other => return Err(Failure::unimplemented(other.id())),
         };
         let settlement = Settlement { channel: number, tag, multiple, how, method: method.id() };

@@ -1,0 +1,173 @@
+//! Messages that came back, in a queue that counts that: they stand in a line of their own, before all others, or wait for their time.
+
+use smallvec::{SmallVec, smallvec};
+use wire::amqp091::{Edit, Properties, TableBuf, Value, rewrite};
+
+use super::messages::{Store, less};
+use crate::effects::Effects;
+use crate::message::{MessageSeq, SettleRun};
+use crate::quorum::Returns;
+use crate::record::{self, RecordKind, Returned};
+
+const ACQUIRED: &str = "x-acquired-count";
+const FAILED: &str = "x-delivery-count";
+
+impl Store {
+    /// The first message of those that came back and are ready.
+    #[inline]
+    pub(crate) fn next_returned(&self) -> Option<MessageSeq> {
+        self.returns.as_ref().and_then(|returns| returns.first())
+    }
+
+    /// The message that is handed out next.
+    #[inline]
+    pub(crate) fn head(&self) -> Option<MessageSeq> {
+        self.next_returned().or_else(|| {
+            let level = self.top_level()?;
+            Some(MessageSeq::new(level as u8, self.levels[level].head()?))
+        })
+    }
+
+    /// Hands out the message that is next; the caller saw it.
+    pub(crate) fn take_head(&mut self, head: MessageSeq) {
+        if self.next_returned() == Some(head) {
+            self.take_returned();
+        } else {
+            self.take_one(usize::from(head.level()));
+        }
+    }
+
+    fn body_bytes(&self, seq: MessageSeq) -> u64 {
+        let block = self.levels.get(usize::from(seq.level())).and_then(|level| level.block(seq.number()));
+        block.map_or(0, |block| block.body_bytes(seq.number()))
+    }
+
+    /// Hands out the first of those that came back.
+    pub(crate) fn take_returned(&mut self) -> Option<MessageSeq> {
+        let seq = self.returns.as_mut()?.pop()?;
+        let bytes = self.body_bytes(seq);
+        less(&mut self.ready, 1, "ready messages");
+        less(&mut self.ready_bytes, bytes, "bytes of ready messages");
+        self.unacked += 1;
+        self.unacked_bytes += bytes;
+        Some(seq)
+    }
+
+    /// One that is handed out is ready again.
+    fn stand(&mut self, seq: MessageSeq) {
+        let bytes = self.body_bytes(seq);
+        let Some(returns) = &mut self.returns else { return };
+        returns.stand(seq);
+        less(&mut self.unacked, 1, "unacked messages");
+        less(&mut self.unacked_bytes, bytes, "bytes of unacked messages");
+        self.ready += 1;
+        self.ready_bytes += bytes;
+    }
+
+    /// A message that somebody has comes back, and goes out again then: at once, or when it is due.
+    pub(crate) fn give_back(&mut self, seq: MessageSeq, due_ms: Option<u64>) {
+        let block = self.levels[usize::from(seq.level())].block_mut(seq.number());
+        block.into_iter().for_each(|block| block.mark_redelivered(seq.number()));
+        match (due_ms, &mut self.returns) {
+            (Some(due_ms), Some(returns)) => returns.delay(seq, due_ms),
+            _ => self.stand(seq),
+        }
+    }
+
+    /// Those that are due are ready; returns when the next one is.
+    pub(crate) fn return_due(&mut self, now_ms: u64) -> Option<u64> {
+        while let Some(seq) = self.returns.as_mut().and_then(|returns| returns.pop_due(now_ms)) {
+            self.stand(seq);
+        }
+        self.returns.as_ref().and_then(|returns| returns.next_due_ms())
+    }
+
+    /// Whether somebody has a message.
+    pub(crate) fn is_out(&self, seq: MessageSeq) -> bool {
+        let level = self.levels.get(usize::from(seq.level()));
+        level.is_some_and(|level| level.is_unacked(seq.number()))
+            && !self.returns.as_ref().is_some_and(|returns| returns.holds(seq))
+    }
+
+    /// Of a run, what somebody has, in runs. Who settles twice does not settle what stands in the line.
+    #[inline]
+    pub(crate) fn out_of(&self, run: &SettleRun) -> SmallVec<[(MessageSeq, u32); 1]> {
+        if !self.returns.as_ref().is_some_and(|returns| returns.has_held()) {
+            return smallvec![(run.first, run.count)];
+        }
+        let all = (0..u64::from(run.count)).map(|nth| MessageSeq(run.first.0 + nth));
+        all.filter(|seq| self.is_out(*seq)).map(|seq| (seq, 1)).collect()
+    }
+
+    /// Properties that tell how often a message came back; `None` for one that never did.
+    pub(crate) fn counted(&self, seq: MessageSeq, properties: &[u8]) -> Option<Vec<u8>> {
+        let counts = self.returns.as_ref().filter(|returns| !returns.is_empty())?.counts(seq);
+        if counts.acquired == 0 {
+            return None;
+        }
+        let mut headers = TableBuf::new();
+        let received = Properties::new(properties);
+        for entry in received.headers().iter().flat_map(|table| table.entries().flatten()) {
+            let name: &[u8] = &entry.name;
+            let replaced = name == ACQUIRED.as_bytes() || (name == FAILED.as_bytes() && counts.failed > 0);
+            if !replaced {
+                headers.push_entry(&entry);
+            }
+        }
+        headers.push(ACQUIRED, Value::I64(counts.acquired.into()));
+        if counts.failed > 0 {
+            headers.push(FAILED, Value::I64(counts.failed.into()));
+        }
+        Some(rewrite(properties, &[Edit::Headers(headers.as_table())]))
+    }
+
+    /// Logs how often these came back.
+    pub(crate) fn log_returned(&mut self, returned: &[Returned], fx: &mut impl Effects) {
+        if !self.is_durable || returned.is_empty() {
+            return;
+        }
+        let record = fx.append(RecordKind::Returned, &mut |out| {
+            returned.iter().for_each(|one| record::write_returned(out, one));
+        });
+        if self.oldest_log == 0 {
+            self.oldest_log = record.end;
+        }
+    }
+
+    /// The same of all, behind a state record, which does not tell.
+    pub(crate) fn log_all_returned(&mut self, fx: &mut impl Effects) {
+        let Some(returns) = self.returns.as_ref().filter(|returns| !returns.is_empty()) else { return };
+        let all: Vec<Returned> = returns.all().collect();
+        self.log_returned(&all, fx);
+    }
+
+    /// After a recovery: what came back before stands in the line again, or waits.
+    pub(crate) fn put_returned(&mut self, returned: &[Returned]) {
+        if self.returns.is_none() {
+            return;
+        }
+        // What is told of a message last holds.
+        let mut known = std::collections::BTreeMap::new();
+        for (nth, one) in returned.iter().enumerate() {
+            known.insert(one.seq, nth);
+        }
+        for (_, one) in returned.iter().enumerate().filter(|(nth, one)| known[&one.seq] == *nth) {
+            let (seq, level) = (one.seq, usize::from(one.seq.level()));
+            let is_there = self.levels.get(level).is_some_and(|level| level.has(seq.number()));
+            if !is_there {
+                continue;
+            }
+            // Sizes of messages on disk are not at hand one by one: those stay where they are.
+            let is_here = self.block(seq).is_some_and(|block| block.is_resident());
+            self.returns.get_or_insert_with(Box::<Returns>::default).set_counts(seq, one.counts);
+            if is_here && self.levels[level].take_out(seq.number()) {
+                let bytes = self.body_bytes(seq);
+                less(&mut self.ready, 1, "ready messages");
+                less(&mut self.ready_bytes, bytes, "bytes of ready messages");
+                self.unacked += 1;
+                self.unacked_bytes += bytes;
+                self.give_back(seq, (one.due_ms > 0).then_some(one.due_ms));
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! every [`LOOK_INTERVAL`], and at once when one is moved or a write finds the disk full.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,15 +20,11 @@ use crate::foundation::RoomSizes;
 use crate::memory_shares::MemoryShares;
 use crate::refused::Refused;
 
-mod front;
-mod letters;
 mod limits;
 mod raised;
 mod release;
 mod reserve;
 
-use front::Front;
-pub(crate) use letters::Promised;
 pub use limits::{DiskLimit, MemoryLimit, size_bytes};
 pub use raised::Raised;
 use release::MemoryRelease;
@@ -46,9 +42,6 @@ const NEAR_PART: u64 = 4;
 /// So long the disk counts as full after a write that can wait found no room: where it has free bytes but takes no more files nobody could tell
 /// otherwise.
 const FOUND_FULL: Duration = Duration::from_secs(10);
-
-/// How often the disk is looked at while dead letters wait for room on it.
-const LETTERS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What was measured at the latest look, and against what.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,27 +89,12 @@ pub struct Alarms {
     wake: Condvar,
     sources: Sources,
     reserve: Reserve,
-    /// While the disk is short of room: bytes of dead letters that may still be written, by the latest look.
-    letters_left: AtomicU64,
-    /// The same of those that were letters before: what others of them leave is theirs.
-    again_left: AtomicU64,
-    /// [`Self::letters_left`] when that look was over.
-    letters_given: AtomicU64,
-    /// Whose they may be.
-    letters_front: Front,
-    /// Some were sent since then.
-    are_letters_sent: AtomicBool,
-    /// Bytes that the checkpointer is writing so that files can go.
-    moved_bytes: AtomicU64,
-    /// See [`Alarms::spares_writes`].
-    spares_writes: AtomicBool,
     connections: Arc<Connections>,
     announcer: Arc<Announcer>,
     checkpointer: Checkpointer,
     /// Follow the memory threshold.
     pub(crate) shares: Arc<MemoryShares>,
     follower: OnceLock<Follower>,
-    promises: OnceLock<Promises>,
 }
 
 /// What the thread that looks does after a rest.
@@ -129,9 +107,6 @@ enum Next {
 /// Hears the memory threshold, bytes, at every look.
 type Follower = Box<dyn Fn(u64) + Send + Sync>;
 
-/// Knows what will be written.
-type Promises = Box<dyn Fn() -> Promised + Send + Sync>;
-
 struct State {
     levels: Levels,
     /// A write found no room since the disk was last seen with enough.
@@ -140,22 +115,8 @@ struct State {
     is_full_from_before: bool,
     /// Logs that hold back writes until there is room.
     logs_waiting: u32,
-    /// Dead letters waited for room when the disk was last looked at, ...
-    do_letters_wait: bool,
-    /// ... and there was none for them when they began to.
-    are_letters_stuck: bool,
-    /// Looks since then at which no letter waited or was on its way, up to [`CALM_LOOKS`].
-    calm_looks: u8,
-    /// What letters that die again got with the latest look.
-    again_given: u64,
-    /// Looks in a row at which such letters had left, and what will be written of them left nothing for others, up to [`HELD_LOOKS`].
-    held_looks: u8,
     /// Until then the disk counts as full because a write found it so.
     found_full_until: Monotonic,
-    /// Since when letters wait, no room is left for them, and nothing changes, or later, nobody settles anything.
-    still_since: Option<Monotonic>,
-    /// What was promised at the latest look.
-    seen: Promised,
     /// Why storage has failed, the first time it did.
     failure: Option<String>,
     stopping: bool,
@@ -186,14 +147,7 @@ impl Alarms {
             is_full: false,
             is_full_from_before: false,
             logs_waiting: 0,
-            do_letters_wait: false,
-            are_letters_stuck: false,
-            calm_looks: 0,
-            again_given: 0,
-            held_looks: 0,
             found_full_until: Monotonic::default(),
-            still_since: None,
-            seen: Promised::default(),
             failure: None,
             stopping: false,
         };
@@ -202,20 +156,12 @@ impl Alarms {
             state: Mutex::new(state),
             wake: Condvar::new(),
             reserve: Reserve::new(sources.disk.clone(), &sources.data_dir, sources.room),
-            letters_left: AtomicU64::new(0),
-            again_left: AtomicU64::new(0),
-            letters_given: AtomicU64::new(0),
-            letters_front: Front::default(),
-            are_letters_sent: AtomicBool::new(false),
-            moved_bytes: AtomicU64::new(0),
-            spares_writes: AtomicBool::new(false),
             sources,
             connections,
             announcer,
             checkpointer,
             shares: Arc::default(),
             follower: OnceLock::new(),
-            promises: OnceLock::new(),
         }
     }
 
@@ -336,12 +282,6 @@ impl Alarms {
         self.waiting_bytes_max() < u64::MAX
     }
 
-    /// Has what will be written asked for at every look. One in the life of a node.
-    pub(crate) fn ask_for_promises(&self, promises: impl Fn() -> Promised + Send + Sync + 'static) {
-        let is_first = self.promises.set(Box::new(promises)).is_ok();
-        debug_assert!(is_first, "there is one");
-    }
-
     /// So much may be written to move what files of the log hold, while so much waits to be written: half of what is free now, which also has
     /// to take what consumers settle.
     pub(crate) fn room_to_move(&self, waiting_bytes: u64) -> u64 {
@@ -349,42 +289,17 @@ impl Alarms {
     }
 
     /// Whether so many bytes may be written to empty the oldest file of the log: half of what is free and in reserve, of which parts are given
-    /// up for it. What is moved out of a file makes room for itself, and for what is dead beside it. If so, they are taken.
+    /// up for it. What is moved out of a file makes room for itself, and for what is dead beside it.
     pub(crate) fn takes_place(&self, bytes: u64, waiting_bytes: u64) -> bool {
         loop {
             let lacking_bytes = bytes.saturating_sub(self.room_to_move(waiting_bytes));
             if lacking_bytes == 0 {
-                self.moves_take(bytes);
                 return true;
             }
             if lacking_bytes > self.reserve.given_bytes_max() / 2 || !self.make_room() {
                 return false;
             }
         }
-    }
-
-    /// So many bytes are about to be written for that, until the next call: letters do not get the same room.
-    pub(crate) fn moves_take(&self, bytes: u64) {
-        self.moved_bytes.store(bytes, Ordering::Relaxed);
-        self.take_from_letters(bytes);
-    }
-
-    /// Whether so much may be written, of a disk that is nearly full, because something else could be written in its place: without touching the
-    /// reserve. From now on the answer is what [`Self::spares_writes`] says.
-    pub(crate) fn affords(&self, bytes: u64, waiting_bytes: u64) -> bool {
-        let affords = !self.is_near_full() || bytes <= self.room_to_move(waiting_bytes);
-        self.spare_writes(!affords);
-        affords
-    }
-
-    /// From now on no more may be written than has to be, or it may.
-    pub(crate) fn spare_writes(&self, is_needed: bool) {
-        self.spares_writes.store(is_needed, Ordering::Relaxed);
-    }
-
-    /// Whether no more may be written than has to be.
-    pub(crate) fn spares_writes(&self) -> bool {
-        self.spares_writes.load(Ordering::Relaxed)
     }
 
     /// Something has made room: a disk that is nearly full is looked at now.
@@ -419,13 +334,7 @@ impl Alarms {
     pub(crate) fn look(&self) {
         let memory = &self.sources.memory;
         let total = memory.total_bytes().unwrap_or(0);
-        // Before the disk is looked at: what is written in between counts twice rather than not at all.
-        let nothing = Promised { settled_bytes: u64::MAX, ..Promised::default() };
-        let promised = self.promises.get().map_or(nothing, |promises| promises());
         let free = self.look_at_disk(self.levels().disk_limit.bytes(total));
-        if !self.is_near_full() {
-            self.are_letters_sent.store(false, Ordering::Relaxed);
-        }
         let free_bytes_min = self.reserve.free_bytes_min().max(self.sources.room.room_bytes_min);
         let limit = self.levels().memory_limit.bytes(total);
         let mut used = memory.used_bytes().ok();
@@ -443,7 +352,6 @@ impl Alarms {
             state.levels.memory_used_bytes = used;
             state.levels.memory_total_bytes = total;
             state.levels.disk_free_bytes = free;
-            self.note_letters(state, free, promised);
             let enough = state.levels.disk_limit_bytes().max(free_bytes_min);
             let has_room = free.is_some_and(|free| free >= enough) && self.reserve.is_back();
             if state.logs_waiting == 0 && has_room && self.sources.clock.now() >= state.found_full_until {
@@ -458,24 +366,20 @@ impl Alarms {
         self.reserve.found_full();
         let until = self.sources.clock.now().plus(FOUND_FULL);
         self.change(|state| {
-            self.became_full(state);
+            Self::became_full(state);
             state.found_full_until = until;
         });
     }
 
-    /// How much is left for letters is for the next look.
-    fn became_full(&self, state: &mut State) {
+    fn became_full(state: &mut State) {
         state.is_full_from_before = false;
-        if !std::mem::replace(&mut state.is_full, true) {
-            self.letters_left.store(0, Ordering::Relaxed);
-            self.again_left.store(0, Ordering::Relaxed);
-        }
+        state.is_full = true;
     }
 
     /// A log holds back what it has to write until there is room.
     pub(crate) fn log_waits(&self) {
         self.change(|state| {
-            self.became_full(state);
+            Self::became_full(state);
             state.logs_waiting += 1;
         });
     }
@@ -488,7 +392,7 @@ impl Alarms {
                 bytes,
                 "the disk is full: a part of the reserve on it is given up, so that consumers can make room"
             );
-            self.change(|state| self.became_full(state));
+            self.change(Self::became_full);
         }
         bytes > 0
     }
@@ -558,14 +462,9 @@ impl Alarms {
         let levels = self.levels();
         let is_half_used =
             levels.memory_used_bytes.is_some_and(|used| used > levels.memory_limit_bytes() / 2);
-        let do_letters_wait = {
-            let state = self.state.lock();
-            state.do_letters_wait || state.are_letters_stuck
-        };
-        let rest = if do_letters_wait { LETTERS_INTERVAL } else { LOOK_INTERVAL };
-        let interval = if is_half_used { NEAR_INTERVAL } else { rest };
+        let interval = if is_half_used { NEAR_INTERVAL } else { LOOK_INTERVAL };
         let mut is_in_vain = false;
-        for _ in 0..rest.as_millis() / interval.as_millis() {
+        for _ in 0..LOOK_INTERVAL.as_millis() / interval.as_millis() {
             let mut state = self.state.lock();
             let is_woken = !state.stopping && !self.wake.wait_for(&mut state, interval).timed_out();
             if state.stopping {
@@ -636,11 +535,10 @@ impl State {
         let low_disk = levels.disk_free_bytes.is_some_and(|free| free < levels.disk_limit_bytes());
         [
             (low_memory, Raised::MEMORY),
-            (low_disk || self.is_full || self.are_letters_stuck, Raised::DISK),
+            (low_disk || self.is_full, Raised::DISK),
             (self.failure.is_some(), Raised::STORAGE_FAILED),
             (self.logs_waiting > 0, Raised::LOG_WAITS),
             (self.is_full, Raised::DISK_FULL),
-            (self.are_letters_stuck, Raised::LETTERS_WAIT),
         ]
         .into_iter()
         .filter(|(is_on, _)| *is_on)

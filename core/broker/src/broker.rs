@@ -255,6 +255,20 @@ impl Broker {
         self.0.vhosts.read().values().map(|vhost| vhost.queue_count() as u64).sum()
     }
 
+    /// Queues with messages that go to a dead letter exchange, or that are due, as soon as the disk alarm clears, each with the number of its
+    /// messages: so many wait at most. The largest come first; none while the alarm is off. Looks at every queue.
+    #[must_use]
+    pub fn queues_waiting_for_disk(&self) -> Vec<(Arc<Queue>, u64)> {
+        let services = self.services();
+        if !services.holds_dead_letters() {
+            return Vec::new();
+        }
+        let waiting = |queue: Arc<Queue>| queue.messages_waiting_for_disk().map(|count| (queue, count));
+        let mut queues: Vec<_> = services.all_queues().into_iter().filter_map(waiting).collect();
+        queues.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        queues
+    }
+
     /// Number of exchanges in all vhosts, without the exchange of events, which RabbitMQ has only with a plugin.
     #[must_use]
     pub fn exchange_count(&self) -> u64 {

@@ -25,7 +25,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use metadata::{Arguments, QueueRecord};
@@ -49,7 +49,6 @@ use crate::stages::{Began, QueueKind};
 use crash::{Condition, ConditionCell, HeldLetters};
 use examine::Examined;
 use gather::Gather;
-use letters::LettersAhead;
 use machine::{AnyMachine, MachineType};
 use place::Place;
 use portions::Runs;
@@ -85,11 +84,6 @@ pub struct Queue {
     /// Bytes that a checkpoint would write, about.
     state_bytes: AtomicU32,
     condition: ConditionCell,
-    /// How many times what [`queues::letter_bytes`] says is written of letters of what dies here, by those sent last, in sixteenths; 0 before
-    /// the first.
-    letter_factor: AtomicU16,
-    /// How many more letters than others came to it, if it sends some itself: those it has are written once more.
-    letters_ahead: LettersAhead,
     /// Nobody finds it by its name any more, nor ever will.
     is_removed: AtomicBool,
     reloads: Reloads,
@@ -287,8 +281,6 @@ impl Queue {
             oldest_log,
             state_bytes,
             condition: ConditionCell::running(),
-            letter_factor: AtomicU16::new(0),
-            letters_ahead: LettersAhead::default(),
             is_removed: AtomicBool::new(false),
             reloads: Reloads::new(),
             #[cfg(test)]

@@ -177,18 +177,15 @@ impl Checkpointer {
             return Turn::Stopped;
         }
         let (phase, turn) = match std::mem::take(&mut progress.phase) {
-            Phase::Resting => {
-                services.alarms.moves_take(0);
-                match self.next(services) {
-                    Some(position) => self.begin(services, position),
-                    None => {
-                        let looked = self.look_at_kept(services, progress);
-                        let looked = looked.or_else(|| self.look_at_segments(services, progress));
-                        let looked = looked.or_else(|| self.look_at_newest(services, progress));
-                        looked.unwrap_or((Phase::Resting, Turn::Idle))
-                    }
+            Phase::Resting => match self.next(services) {
+                Some(position) => self.begin(services, position),
+                None => {
+                    let looked = self.look_at_kept(services, progress);
+                    let looked = looked.or_else(|| self.look_at_segments(services, progress));
+                    let looked = looked.or_else(|| self.look_at_newest(services, progress));
+                    looked.unwrap_or((Phase::Resting, Turn::Idle))
                 }
-            }
+            },
             Phase::Asked { position, answers, bodies } => asked(services, position, answers, bodies),
             Phase::Syncing { position, goal, free } => self.synced(services, position, goal, free),
         };
@@ -204,7 +201,7 @@ impl Checkpointer {
         if is_too_early || !log.has_kept_files() || log.waits_for_room().is_some() {
             return None;
         }
-        let is_urgent = services.alarms.raised().has(Raised::DISK_FULL) || services.letters_await_room();
+        let is_urgent = services.alarms.raised().has(Raised::DISK);
         progress.look_ns = now_ns + ns(if is_urgent { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL });
         let pins = services.log_places.pins(log.kept_files());
         if pins.is_partial() {
@@ -215,14 +212,11 @@ impl Checkpointer {
         let place_bytes = disk_is_short.then(|| place_to_empty(services));
         let may_go = |file: &Range<u64>| !progress.emptied.contains_key(&file.start);
         let mut sparse = sparse_files(&pins, place_bytes, may_go);
-        if sparse.is_empty() && disk_is_short && services.letters_await_room() {
+        if sparse.is_empty() && disk_is_short {
             sparse = sparsest_into_reserve(services, &pins, may_go);
         }
         if !sparse.is_empty() {
             let again_ns = now_ns + ns(if disk_is_short { SHORT_RETRY_INTERVAL } else { RETRY_INTERVAL });
-            if disk_is_short {
-                services.alarms.moves_take(written_bytes_of(&pins, &sparse));
-            }
             tracing::debug!(files = sparse.len(), "kept log files are emptied");
             progress.emptied.extend(sparse.iter().map(|file| (file.start, again_ns)));
             let queues = services.log_places.queues().into_iter().flatten();
@@ -354,8 +348,7 @@ impl Checkpointer {
         let mut state = self.0.0.lock();
         let mut has_more = state.has_more() || progress.segment_looks.are_due();
         if !state.stopping && (has_more || state.disk_is_short || services.log.has_kept_files()) {
-            let is_urgent = state.disk_is_short || services.letters_await_room();
-            let wait = if is_urgent { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
+            let wait = if state.disk_is_short { ROOM_RETRY_INTERVAL } else { LOOK_INTERVAL };
             self.0.1.wait_for(&mut state, wait);
             return;
         }
@@ -416,19 +409,14 @@ impl Room {
 /// taken then. A state record is of all that a queue has, not only of what the file holds. What did not fit would have filled the disk in vain.
 fn has_place_for_oldest(services: &Services, end: u64, disk_is_short: bool) -> bool {
     let alarms = &services.alarms;
-    if !disk_is_short && !alarms.is_near_full() {
-        alarms.spare_writes(false);
+    if !disk_is_short {
         return true;
     }
     let mut needing = services.all_queues();
     needing.retain(|queue| is_needed(queue, end));
-    let written = |spares_writes| {
-        let queues = needing.iter().map(|queue| queue.checkpoint_bytes(spares_writes));
-        services.bodies.bytes_to_move(end) + queues.sum::<u64>()
-    };
-    let (all, waiting) = (written(false), services.waiting_bytes());
-    let bytes = if alarms.affords(all, waiting) { all } else { written(true) };
-    let has_place = !disk_is_short || alarms.takes_place(bytes, waiting);
+    let of_queues: u64 = needing.iter().map(|queue| queue.checkpoint_bytes()).sum();
+    let (bytes, waiting) = (services.bodies.bytes_to_move(end) + of_queues, services.waiting_bytes());
+    let has_place = alarms.takes_place(bytes, waiting);
     if !has_place {
         let (queues, room) = (needing.len(), alarms.room_to_move(waiting));
         tracing::debug!(end, bytes, room, queues, "no room to empty the oldest log file");
@@ -497,20 +485,17 @@ fn place_bytes(services: &Services) -> u64 {
 
 /// The same of kept files. The queues that leave them write a state record besides, and what goes with it.
 fn place_to_empty(services: &Services) -> u64 {
-    let all = records_bytes(services, false);
-    // As much for what is moved.
-    let affords_all = services.alarms.affords(all.saturating_mul(2), services.waiting_bytes());
-    place_bytes(services).saturating_sub(if affords_all { all } else { records_bytes(services, true) })
+    place_bytes(services).saturating_sub(records_bytes(services))
 }
 
 /// What the queues that have blocks in kept files write when they leave one, besides what they have there.
-fn records_bytes(services: &Services, spares_writes: bool) -> u64 {
+fn records_bytes(services: &Services) -> u64 {
     let queues = services.log_places.queues();
-    queues.iter().flatten().map(|queue| queue.checkpoint_bytes(spares_writes)).sum()
+    queues.iter().flatten().map(|queue| queue.checkpoint_bytes()).sum()
 }
 
-/// The kept file that gives the most room, if a part of the reserve is enough for what is written for that: letters wait, and with less room than
-/// there is nothing else may ever make any.
+/// The kept file that gives the most room, if a part of the reserve is enough for what is written for that: with less room than there is nothing else may
+/// ever make any.
 fn sparsest_into_reserve(
     services: &Services,
     pins: &Pins,
@@ -520,7 +505,7 @@ fn sparsest_into_reserve(
         return Arc::default();
     };
     let file: Arc<[Range<u64>]> = [file].into();
-    let bytes = written_bytes_of(pins, &file) + records_bytes(services, true);
+    let bytes = written_bytes_of(pins, &file) + records_bytes(services);
     if services.alarms.takes_place(bytes, services.waiting_bytes()) { file } else { Arc::default() }
 }
 

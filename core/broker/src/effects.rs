@@ -7,7 +7,7 @@ use std::sync::Arc;
 use queues::{
     BlockBytes, BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone,
     GotMessage, HeldBody, Holes, LargeBody, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind,
-    SettleRun, SettledRun, SharedBody, Spread,
+    SettleRun, SettledRun, SharedBody,
 };
 use smallvec::SmallVec;
 
@@ -205,14 +205,6 @@ impl Effects for CellEffects<'_> {
 
     fn has_room(&self) -> bool {
         !self.queue.services().alarms.raised().has(Raised::DISK_FULL)
-    }
-
-    fn spread(&self) -> Spread {
-        self.queue.spread()
-    }
-
-    fn is_short_of_room(&self) -> bool {
-        self.queue.is_short_of_room()
     }
 
     fn write_block(&mut self, token: BlockToken, bytes: BlockBytes) {

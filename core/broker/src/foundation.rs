@@ -50,7 +50,7 @@ pub struct FileSizes {
     pub room: RoomSizes,
 }
 
-/// Sizes of the reserve on the disk, and of the room for dead letters there (see `docs/data-folder.md`, "A full disk"). They belong together: a test on a small
+/// Sizes of the reserve on the disk (see `docs/data-folder.md`, "A full disk"). They belong together: a test on a small
 /// disk has all of them smaller, see [`RoomSizes::part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomSizes {
@@ -78,8 +78,6 @@ pub struct RoomSizes {
     pub waiting_bytes_min: u64,
     /// Files of the log may have so many bytes however small it is. Default 1 MiB.
     pub log_file_bytes_min: u64,
-    /// Less room than this is none for dead letters, bytes: each portion of them costs a record for each of their queues, and a sync. Default 16 KiB.
-    pub letters_bytes_min: u64,
 }
 
 /// Which bodies are stored once for several queues, and how many of them are kept in memory for whom.
@@ -107,7 +105,6 @@ impl Default for RoomSizes {
             given_bytes_min: 1 << 20,
             waiting_bytes_min: 1 << 20,
             log_file_bytes_min: 1 << 20,
-            letters_bytes_min: 16 << 10,
         }
     }
 }
@@ -128,7 +125,6 @@ impl RoomSizes {
             given_bytes_min: self.given_bytes_min / of,
             waiting_bytes_min: self.waiting_bytes_min / of,
             log_file_bytes_min: self.log_file_bytes_min / of,
-            letters_bytes_min: self.letters_bytes_min / of,
         }
     }
 
@@ -198,6 +194,6 @@ mod tests {
         let usual = RoomSizes::default();
         assert_eq!(usual.part(1), usual);
         assert_eq!(usual.part(2).part(8), usual.part(16));
-        assert_eq!((usual.part(16).beside_bytes(), usual.part(16).letters_bytes_min), (384 << 10, 1 << 10));
+        assert_eq!(usual.part(16).beside_bytes(), 384 << 10);
     }
 }

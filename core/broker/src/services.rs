@@ -15,10 +15,10 @@ use std::time::Duration;
 use commitlog::{LentBytes, Log, Position, SegmentIo};
 use parking_lot::Mutex;
 use platform::{Caching, Clock, Random};
-use queues::{BlockBytes, BlockPlace, BlockToken, BodyBytes, FirstToGo, Gone, HeldBody, Holes, RecordKind};
+use queues::{BlockBytes, BlockPlace, BlockToken, BodyBytes, Gone, HeldBody, Holes, RecordKind};
 use stdx::QueueId;
 
-use crate::alarms::{Alarms, Promised, Raised};
+use crate::alarms::{Alarms, Raised};
 use crate::announcements::events::Announcer;
 use crate::background::{Background, Job};
 use crate::bodies::{self, Bodies};
@@ -261,45 +261,27 @@ impl Services {
         inboxes + self.log.pending_bytes() + self.segments.queued_bytes()
     }
 
-    /// What must have room beside letters: what waits to be written, and what a checkpoint would write now. That is looked at only where little
-    /// room is left, and letters were sent or wait.
-    pub(crate) fn promised(&self) -> Promised {
-        let (waiting_bytes, do_letters_wait) = (self.waiting_bytes(), self.letters_await_room());
-        if !self.alarms.are_letters_sent() && !do_letters_wait {
-            return Promised { waiting_bytes, settled_bytes: u64::MAX, ..Promised::default() };
-        }
-        let are_letters_out = self.letters_out.load(Ordering::Acquire) > 0;
-        let mut promised =
-            Promised { waiting_bytes, do_letters_wait, are_letters_out, ..Promised::default() };
-        self.all_queues().iter().for_each(|queue| queue.add_promised(&mut promised));
-        promised
-    }
-
     /// Whether only what makes room is to be written.
     fn is_disk_full(&self) -> bool {
         self.alarms.raised().has(Raised::DISK_FULL)
     }
 
-    /// A look at the disk is over: the log follows, and letters that wait for room.
+    /// A look at the disk is over: the log follows, and dead letters go when the alarm is off.
     pub(crate) fn looked_at_disk(&self) {
         self.log.limit_files(self.alarms.log_file_bytes_max());
-        if self.room_for_letters(true, || None) > 0 {
+        if !self.holds_dead_letters() {
             self.waiting.wake_letters();
         }
     }
 
-    /// As many bytes of dead letters may be written now, see [`Alarms::room_for_letters`]. A log that has failed never stores any.
-    pub(crate) fn room_for_letters(&self, sends_on: bool, first: impl FnOnce() -> Option<FirstToGo>) -> u64 {
-        if self.log.failure().is_some() { u64::MAX } else { self.alarms.room_for_letters(sends_on, first) }
+    /// Whether nothing is dead-lettered, because the disk alarm is on. A log that has failed never stores anything.
+    #[inline]
+    pub(crate) fn holds_dead_letters(&self) -> bool {
+        self.alarms.raised().has(Raised::DISK) && self.log.failure().is_none()
     }
 
-    /// Whether queues wait for that.
-    pub(crate) fn letters_await_room(&self) -> bool {
-        self.waiting.has_letters()
-    }
-
-    /// Has a queue woken when there is room for its dead letters again.
-    pub(crate) fn await_room_for_letters(&self, waker: Waker) {
+    /// Has a queue woken when that is over.
+    pub(crate) fn await_disk_for_letters(&self, waker: Waker) {
         self.waiting.add_letters(waker);
     }
 

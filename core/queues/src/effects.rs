@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::body::{BlockBytes, HeldBody, LargeBody, SharedBody};
-use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::machine::Gone;
 use crate::message::{ConsumerId, Delivery, MessageView};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
@@ -80,16 +80,6 @@ pub trait Effects {
     /// Whether there is room on the disk for what only saves memory. What makes room elsewhere is written whatever this says.
     fn has_room(&self) -> bool {
         true
-    }
-
-    /// How much may lie between the records of a block that stays in the log when a state record is written.
-    fn spread(&self) -> Spread {
-        Spread::Narrow
-    }
-
-    /// Whether that may become [`Spread::Any`]: little of what comes is to be written anew then.
-    fn is_short_of_room(&self) -> bool {
-        false
     }
 
     /// Writes a block to a segment of the queue; answered by [`crate::DiskAnswer::Written`].

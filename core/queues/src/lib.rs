@@ -29,7 +29,7 @@ pub use classic::Classic;
 pub use delayed::{Delayed, Scheduled};
 pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use kind::Kind;
-pub use logged::{FirstToGo, LogRange, LoggedBlock, OwnBytes, Place, Remains, Spread};
+pub use logged::{LogRange, LoggedBlock, OwnBytes, Place, Remains};
 pub use machine::{Afterwards, DiskAnswer, Gone, Machine, PublishOutcome, TurnedAway};
 pub use message::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
@@ -40,9 +40,8 @@ pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
     settled, unpack_block,
 };
-pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Service, Standing, letter_bytes};
+pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Service, Standing};
 pub use store::{
-    CheckpointBytes, Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, Store, StrayBlock,
-    may_be_block,
+    Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, Store, StrayBlock, may_be_block,
 };
 pub use unique::UniqueKey;

@@ -12,16 +12,6 @@ use crate::record::{self, BlockPlace, RecordKind};
 /// better written anew than read together with those of the others, as long as there is room for that.
 const LOG_BYTES_PER_BYTE_MAX: u64 = 2;
 
-/// How much of others may lie between the records of a block that stays in the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
-    /// About as much as is its own.
-    #[default]
-    Narrow,
-    /// However much, below 4 GiB: the disk has hardly room for what would be written anew.
-    Any,
-}
-
 /// Consecutive records of the log that hold the messages of a block, others perhaps among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogRange {
@@ -71,21 +61,6 @@ impl Place {
             Place::Log(range) => range.bytes,
         }
     }
-}
-
-/// What goes first on disk when the messages of a queue leave in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstToGo {
-    /// A segment, in which blocks that are needed have so many bytes.
-    Segment {
-        /// More than 0.
-        needed_bytes: u64,
-    },
-    /// The file of the message log that has a position.
-    Log {
-        /// Bytes since the log began.
-        position: u64,
-    },
 }
 
 /// A block in the log, to be put together again.
@@ -258,21 +233,6 @@ impl Logged {
         self.messages += messages;
     }
 
-    /// Where the record of the first begins, as far as that was noted, in the log from `oldest_log` on.
-    pub(crate) fn start_since(&self, oldest_log: u64) -> Option<u64> {
-        (self.messages > 0 && self.first_end >= oldest_log).then_some(self.start)
-    }
-
-    /// A state record has the messages: the log before it may be gone.
-    pub(crate) fn note_stated(&mut self) {
-        self.first_end = 0;
-    }
-
-    /// Whether a state record has the first of the messages, as far as that was noted.
-    pub(crate) fn is_stated(&self) -> bool {
-        self.messages > 0 && self.first_end == 0
-    }
-
     /// Bytes of the records that are of the block's messages: with priorities, blocks of several levels share one.
     pub(crate) fn own_bytes(&self) -> u32 {
         self.own_bytes
@@ -280,20 +240,14 @@ impl Logged {
 
     /// The place of a block of `count` messages and `block_bytes` bytes, if the log has all of it from `oldest_log` on, as close together as
     /// it has to be.
-    pub(crate) fn place_of(
-        &self,
-        count: u32,
-        block_bytes: usize,
-        oldest_log: u64,
-        spread: Spread,
-    ) -> Option<LogRange> {
+    pub(crate) fn place_of(&self, count: u32, block_bytes: usize, oldest_log: u64) -> Option<LogRange> {
         // The log before what the queue needs of it may be gone; after a failure nothing is in it.
         let is_there = oldest_log > 0 && self.first_end >= oldest_log && self.end < u64::MAX;
         if self.messages != count || count == 0 || !is_there {
             return None;
         }
         let range = LogRange { position: self.start, bytes: u32::try_from(self.end - self.start).ok()? };
-        (spread == Spread::Any || !range.is_spread(block_bytes)).then_some(range)
+        (!range.is_spread(block_bytes)).then_some(range)
     }
 }
 
@@ -406,17 +360,15 @@ mod tests {
         logged.note(&(100..200), 1, 30);
         logged.note(&(230..300), 1, 70);
         let range = LogRange { position: 100, bytes: 200 };
-        for (spread, where_spread) in [(Spread::Narrow, None), (Spread::Any, Some(range))] {
-            let place = |count, bytes, oldest_log| logged.place_of(count, bytes, oldest_log, spread);
-            assert_eq!((place(3, 150, 200), logged.own_bytes()), (Some(range), 170));
-            assert_eq!(place(3, 99, 200), where_spread, "much else lies between");
-            assert_eq!(place(4, 150, 200), None, "a message is not in it");
-            assert_eq!(place(3, 150, 201), None, "the first record may be gone");
-            assert_eq!(place(3, 150, 0), None);
-        }
+        let place = |count, bytes, oldest_log| logged.place_of(count, bytes, oldest_log);
+        assert_eq!((place(3, 150, 200), logged.own_bytes()), (Some(range), 170));
+        assert_eq!(place(3, 99, 200), None, "much else lies between");
+        assert_eq!(place(4, 150, 200), None, "a message is not in it");
+        assert_eq!(place(3, 150, 201), None, "the first record may be gone");
+        assert_eq!(place(3, 150, 0), None);
         let mut far = logged;
         far.note(&(1 << 32..(1 << 32) + 101), 1, 101);
-        assert_eq!(far.place_of(4, 150, 200, Spread::Any), None, "4 GiB are too much");
+        assert_eq!(far.place_of(4, usize::MAX, 200), None, "4 GiB are too much");
         assert_eq!((range.is_spread(100), range.is_spread(99)), (false, true));
         assert_eq!(
             (range.end(), range.touches(std::slice::from_ref(&(300..400))), range.touches(&[0..1, 299..300])),

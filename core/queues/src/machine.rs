@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::arguments::QueueConfig;
 use crate::body::{BodyBuffer, HeldBody};
 use crate::effects::{BlockToken, Effects, GetToken};
-use crate::logged::FirstToGo;
 use crate::message::{
     ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageView, QueueCounts, QueueGlance,
     QueueStats, SettleHow, SettleRun,
@@ -145,12 +144,11 @@ pub trait Machine {
     /// follow.
     fn let_letters_wait(&mut self, _they_do: bool) {}
 
-    /// So many bytes of messages may die, with [`crate::letter_bytes`] for each, the last of them whatever it has; `u64::MAX` is no bound.
-    /// At zero expired messages stay at the head, and who gets one is told that there is none. When there is more again, also after it was
-    /// used up, a [`Self::tick`] has to follow.
-    fn let_letters_have(&mut self, _bytes: u64) {}
+    /// Whether the disk alarm is on. Until it clears nothing dies that leaves a dead letter: expired messages stay at the head, and a client
+    /// that gets one is told that there is none. A [`Self::tick`] has to follow when the alarm has cleared.
+    fn let_disk_be_short(&mut self, _it_is: bool) {}
 
-    /// Whether messages that are to die wait for [`Self::let_letters_have`].
+    /// Whether messages that are to die wait for the disk alarm to clear.
     fn letters_await_room(&self) -> bool {
         false
     }
@@ -158,11 +156,6 @@ pub trait Machine {
     /// Whether a message would die now, or leave because it is due, if it might.
     fn has_dying(&self, _now_ms: u64) -> bool {
         false
-    }
-
-    /// What on disk goes first when messages leave in their order; `None` when it is not known, or there is nothing.
-    fn first_to_go(&self) -> Option<FirstToGo> {
-        None
     }
 
     /// Makes everything before `position` in the log superfluous for this queue, but for what [`Store::log_ranges`] says, and of

@@ -26,7 +26,7 @@ mod model;
 mod session;
 mod short;
 
-pub use full::{STANDS_STILL, run as run_full};
+pub use full::run as run_full;
 pub use history::{Summary, run};
 pub use house::{run as run_house, run_newborn};
 pub use short::run as run_short;

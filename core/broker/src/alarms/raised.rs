@@ -15,10 +15,6 @@ impl Raised {
     pub const LOG_WAITS: Raised = Raised(8);
     /// A write found no room, and there is not enough since: only what makes room is written. Comes with [`Self::DISK`].
     pub const DISK_FULL: Raised = Raised(16);
-    /// A look at the disk found no room for dead letters that waited for some, and some wait since. Comes with [`Self::DISK`]: what is
-    /// published would take the room that they wait for.
-    pub const LETTERS_WAIT: Raised = Raised(32);
-
     /// Both sets.
     #[must_use]
     pub const fn with(self, other: Raised) -> Raised {

@@ -33,13 +33,6 @@ const WAITING_PART: u64 = 4;
 /// full of what nobody needs.
 const FILE_PART: u64 = 8;
 
-/// This part of it is left to what consumers settle, and to what is written to empty files, whatever else makes room: 1 / this; two thirds of
-/// that where they have little to settle. An eighth was too little: files are emptied into room that copies had been promised.
-const SETTLED_PART: u64 = 2;
-
-/// The same where letters have found no room for long, and those who settle have little: 1 / this of what is left to them else.
-const LAST_PART: u64 = 8;
-
 /// It is given up in so many parts, none of them smaller than [`RoomSizes::given_bytes_min`].
 const GIVEN_PARTS: u64 = 4;
 
@@ -152,18 +145,6 @@ impl Reserve {
         (held.whole_bytes / FILE_PART).max(held.sizes.log_file_bytes_min)
     }
 
-    /// Of a disk with so much free, what may be used for copies of what is on it already: the rest is for what consumers settle, who would
-    /// write so much if they settled everything.
-    pub(super) fn spare_bytes(&self, free_bytes: u64, settled_bytes: u64, is_last: bool) -> u64 {
-        let held = self.held.lock();
-        let most = (held.whole_bytes / SETTLED_PART).max(held.sizes.room_bytes_min);
-        let usual = settled_bytes.clamp(most / 3 * 2, most);
-        // Nobody can write to the part that is never given up.
-        let last = held.bytes.min(held.sizes.kept_bytes) + settled_bytes.clamp(most / LAST_PART, most);
-        let kept = if is_last { usual.min(last) } else { usual };
-        free_bytes.saturating_add(held.bytes).saturating_sub(kept)
-    }
-
     /// Since the disk became full: so much must be free before more may come, and as much is in reserve again then. Less would be full
     /// again before anybody looks.
     pub(super) fn free_bytes_min(&self) -> u64 {
@@ -184,11 +165,6 @@ impl Reserve {
     pub(super) fn given_bytes_max(&self) -> u64 {
         let held = self.held.lock();
         held.bytes.saturating_sub(held.sizes.kept_bytes)
-    }
-
-    /// As large as it was since there was plenty of room.
-    pub(super) fn whole_bytes(&self) -> u64 {
-        self.held.lock().whole_bytes
     }
 
     #[cfg(test)]
@@ -501,41 +477,6 @@ mod tests {
     }
 
     #[test]
-    fn with_it_log_files_are_small_and_half_of_it_is_not_for_copies() {
-        let disk = disk(2000 * MB);
-        let reserve = reserve(&disk);
-        let files_at = |space_mb| {
-            disk.set_space_bytes(Some(space_mb * MB));
-            look(&reserve, 0);
-            reserve.log_file_bytes_max()
-        };
-        assert_eq!([2000, 1000, 2].map(files_at), [u64::MAX, 8 * MB, 8 * MB]);
-        reserve.give_part();
-        assert_eq!([0, 5 * MB].map(|free| reserve.spare_bytes(free, u64::MAX, false)), [16 * MB, 21 * MB]);
-        assert_eq!([(); 3].map(|()| reserve.give_part()), [16 * MB, 16 * MB, 15 * MB]);
-        assert_eq!(
-            [0, 31, 40].map(|free_mb| reserve.spare_bytes(free_mb * MB, u64::MAX, false)),
-            [0, 0, 9 * MB]
-        );
-        let other = self::reserve(&self::disk(6 * MB));
-        look(&other, 0);
-        assert_eq!(other.log_file_bytes_max(), MB);
-        assert_eq!(
-            [0, 4 * MB].map(|free| other.spare_bytes(free, u64::MAX, false)),
-            [0, 3 * MB / 2],
-            "what a start may need"
-        );
-        let of_others = [0, 3 * MB, 4 * MB].map(|settled| other.spare_bytes(4 * MB, settled, false));
-        assert_eq!(of_others[1..], [5 * MB / 2, 3 * MB / 2], "what consumers have to settle");
-        assert!((11 * MB / 4..3 * MB).contains(&of_others[0]), "{of_others:?}");
-        let at_last = [0, 3 * MB, 4 * MB].map(|settled| other.spare_bytes(4 * MB, settled, true));
-        assert!(
-            at_last[0] > of_others[0] + MB && at_last[1..] == of_others[1..],
-            "what they have is left to them: {at_last:?}"
-        );
-    }
-
-    #[test]
     fn no_part_is_smaller_than_a_write_may_be() {
         let disk = disk(6 * MB);
         let reserve = reserve(&disk);
@@ -606,7 +547,7 @@ mod tests {
             disk.crash(seed);
             let next = reserve(&disk);
             assert_eq!(next.held_bytes(), 25 * MB);
-            assert_eq!(next.whole_bytes(), 25 * MB);
+            assert_eq!(next.held.lock().whole_bytes, 25 * MB);
         }
     }
 

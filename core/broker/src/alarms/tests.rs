@@ -4,7 +4,6 @@ use std::path::Path;
 
 use platform::{SimClock, SimDisk, SimMemory};
 
-use super::letters::{CALM_LOOKS, HELD_LOOKS, STILL};
 use super::*;
 
 const DIR: &str = "/data";
@@ -159,37 +158,6 @@ fn what_could_wait_and_found_no_room_keeps_the_alarm_on_until_there_is_some() {
 }
 
 #[test]
-fn where_little_is_free_letters_are_written_as_far_as_a_part_of_the_reserve_is_left() {
-    let world = world();
-    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
-    world.disk.set_space_bytes(Some(25_000_000));
-    assert!(world.alarms.make_room());
-    assert!(world.alarms.room_for_letters(false, || None) == 0, "not before somebody has looked");
-    world.look();
-    world.alarms.log_waits();
-    assert!(world.alarms.room_for_letters(false, || None) == 0);
-    world.alarms.log_goes_on();
-    let kept_bytes = 25_000_000 / 2;
-    // Each is written twice, and all together may use a quarter at once.
-    let all_but_one = |free_bytes: u64| (free_bytes - kept_bytes) / 2 / 4 - 1;
-    let may_go_after = |free_bytes: u64, letters: [u64; 2]| {
-        world.disk.set_space_bytes(Some(free_bytes));
-        world.look();
-        letters.map(|bytes| {
-            world.alarms.letters_leave(bytes);
-            world.alarms.room_for_letters(false, || None) > 0
-        })
-    };
-    assert_eq!(may_go_after(24_999_999, [all_but_one(24_999_999), 1]), [true, false]);
-    assert_eq!(world.alarms.raised(), Raised::DISK.with(Raised::DISK_FULL));
-    assert_eq!(may_go_after(40_000_000, [all_but_one(40_000_000), 1]), [true, false], "it is full no more");
-    assert_eq!(world.alarms.raised(), Raised::default());
-    while world.alarms.make_room() {}
-    assert_eq!(may_go_after(kept_bytes, [0, 0]), [false, false]);
-    assert_eq!(may_go_after(4 << 30, [1 << 40, 0]), [true, true], "there is plenty of room");
-}
-
-#[test]
 fn what_empties_a_file_may_have_half_of_what_is_free_and_in_reserve() {
     let world = world();
     world.alarms.set_disk_limit(DiskLimit::Bytes(0));
@@ -278,119 +246,4 @@ fn the_first_failure_of_storage_is_kept_for_good() {
     };
     assert!(text.ends_with("until the node is restarted: first"), "{text}");
     assert!(world.alarms.raised().has(Raised::STORAGE_FAILED) && !world.alarms.raised().blocks());
-}
-
-/// One with 25 MB on the disk, all of which may be used, and what is told it of what will be written there.
-fn short_world() -> (World, Arc<Mutex<Promised>>) {
-    let world = world();
-    let promised: Arc<Mutex<Promised>> = Arc::default();
-    let heard = promised.clone();
-    world.alarms.ask_for_promises(move || *heard.lock());
-    world.alarms.set_disk_limit(DiskLimit::Bytes(0));
-    world.disk.set_space_bytes(Some(25_000_000));
-    (world, promised)
-}
-
-#[test]
-fn what_state_records_take_leaves_letters_half_of_the_room_however_much_it_is() {
-    let (world, promised) = short_world();
-    let room_with = |waiting_bytes: u64, state_bytes: u64| {
-        *promised.lock() = Promised { waiting_bytes, state_bytes, ..Promised::default() };
-        world.look();
-        world.alarms.letters_left.load(Ordering::Relaxed)
-    };
-    let all = room_with(0, 0);
-    assert!(all > 1_000_000, "{all}");
-    // Each letter is written twice, and all together may use a quarter at once.
-    assert_eq!(all - room_with(0, 800_000), 100_000);
-    assert_eq!([10_000_000, 25_000_000, u64::MAX].map(|bytes| room_with(0, bytes)), [all / 2; 3]);
-    assert_eq!(all - room_with(800_000, 0), 100_000);
-    assert_eq!(room_with(25_000_000, 1), 0, "what is written once must have room");
-}
-
-#[test]
-fn what_letters_will_take_that_die_again_is_left_to_those() {
-    let (world, promised) = short_world();
-    let room_with = |again_bytes: u64| {
-        *promised.lock() = Promised { again_bytes, ..Promised::default() };
-        world.look();
-        [false, true].map(|sends_on| world.alarms.room_for_letters(sends_on, || None))
-    };
-    let [of_first, of_next] = room_with(0);
-    assert!(of_first > 100_000, "{of_first}");
-    assert!(of_next >= of_first, "{of_next}");
-    let [first_beside, next] = room_with(1_000_000);
-    assert!(first_beside < of_first / 2 && next == of_next, "{first_beside} and {next}");
-    assert_eq!(room_with(25_000_000), [0, of_next]);
-    world.alarms.letters_leave(25_000_000);
-    assert_eq!(world.alarms.room_for_letters(true, || None), 0);
-}
-
-#[test]
-fn letters_that_go_round_for_ever_leave_others_some_room_at_times() {
-    let (world, promised) = short_world();
-    *promised.lock() = Promised { again_bytes: 25_000_000, ..Promised::default() };
-    let look = || {
-        world.look();
-        world.alarms.room_for_letters(false, || None)
-    };
-    let looks_with = |leave: u64| {
-        let room = (1..=100).map(|_| {
-            let room_bytes = look();
-            world.alarms.letters_leave(leave);
-            room_bytes
-        });
-        Vec::from_iter(room.enumerate().filter(|(_, room_bytes)| *room_bytes > 0).map(|(nth, _)| nth))
-    };
-    assert_eq!(looks_with(0), [], "they may die soon, and need it all");
-    let given = looks_with(1);
-    let looks = usize::from(HELD_LOOKS);
-    assert_eq!(given, [looks, 2 * looks, 3 * looks]);
-}
-
-#[test]
-fn where_letters_find_no_room_for_long_they_get_what_is_kept_for_those_who_have_nothing_to_settle() {
-    let (world, promised) = short_world();
-    let looks = STILL.as_secs();
-    let first_given = |settled_bytes: u64, do_letters_wait: bool| {
-        *promised.lock() = Promised { waiting_bytes: u64::MAX, ..Promised::default() };
-        world.look();
-        let free = world.disk.free_bytes(Path::new(DIR)).unwrap();
-        let waiting_bytes = world.alarms.reserve.spare_bytes(free, settled_bytes, false);
-        *promised.lock() = Promised { waiting_bytes, settled_bytes, do_letters_wait, ..Promised::default() };
-        (1..=2 * looks).find(|_| {
-            world.look();
-            world.clock.advance(Duration::from_secs(1));
-            world.alarms.room_for_letters(true, || None) > 0
-        })
-    };
-    assert_eq!(first_given(0, false), None, "nobody waits");
-    assert_eq!(first_given(0, true), Some(looks + 2));
-    assert_eq!(first_given(u64::MAX, true), None, "it is for consumers");
-}
-
-#[test]
-fn letters_that_find_no_room_stop_publishers_until_none_waits_any_more() {
-    let (world, promised) = short_world();
-    let look_with = |of_others: u64, do_letters_wait: bool| {
-        *promised.lock() = Promised { settled_bytes: of_others, do_letters_wait, ..Promised::default() };
-        world.look();
-        (world.alarms.room_for_letters(false, || None) > 0, world.alarms.raised().has(Raised::LETTERS_WAIT))
-    };
-    assert_eq!(look_with(0, false), (true, false));
-    assert_eq!(look_with(0, true), (true, false), "they go on");
-    while world.alarms.make_room() {}
-    world.disk.set_space_bytes(Some(10_000_000));
-    assert_eq!(look_with(0, true), (true, true), "a write found no room");
-    assert_eq!(look_with(u64::MAX, true), (false, true), "it is for what consumers settle");
-    world.disk.set_space_bytes(Some(40_000_000));
-    assert_eq!(look_with(0, true), (true, true));
-    for _ in 1..CALM_LOOKS {
-        assert_eq!(look_with(0, false), (true, true));
-    }
-    assert_eq!(world.alarms.raised().reason(), "low on disk");
-    assert_eq!(look_with(0, false), (true, false));
-    assert_eq!(world.alarms.raised().reason(), "");
-    world.disk.set_space_bytes(Some(4_000_000_000));
-    assert_eq!(look_with(0, true), (true, false), "there is plenty");
 }

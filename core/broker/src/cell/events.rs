@@ -189,7 +189,6 @@ impl Queue {
     ) {
         let picks = &handover.picks;
         let picked = Picked { batch: &handover.batch, picks };
-        let appended_before = fx.aftermath.appended_bytes;
         let whole = handover.batch.take_whole();
         let outcome = match machine {
             AnyMachine::Delayed(delayed) => take_in(delayed, &ToWait(picked), whole, now_ms, fx),
@@ -197,18 +196,9 @@ impl Queue {
             #[cfg(test)]
             AnyMachine::Memory(light) => take_in(light, &picked, whole, now_ms, fx),
         };
-        let written_bytes = fx.aftermath.appended_bytes - appended_before;
         self.services().stages.end_in(self.kind(), Stage::Enqueue, handover.batch.began);
         // From here on it is answered.
-        let confirms = handover.confirms.take();
-        if machine.config().dead_letters {
-            let are_letters = confirms.as_ref().is_some_and(|confirms| confirms.are_of_letters());
-            self.letters_ahead.note(are_letters, picks.len());
-        }
-        let Some(confirms) = confirms else { return };
-        if confirms.are_of_letters() {
-            confirms.written(written_bytes.into());
-        }
+        let Some(confirms) = handover.confirms.take() else { return };
         for nth in outcome.rejected {
             let (group, publish) = handover.batch.place(picks.nth(nth));
             confirms.reject(group, publish);

@@ -6,10 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use queues::{
-    BodyBuffer, Classic, ConsumerId, ConsumerSpec, Delayed, DeliveryView, DiskAnswer, Effects, FirstToGo,
-    Flow, GetToken, IncomingMessage, IncomingMessages, Kind, Machine, PublishOutcome, QueueConfig,
-    QueueCounts, QueueGlance, QueueStats, Recovering, SettleHow, SettleRun, SettledRun, SharedBody, Store,
-    TurnedAway,
+    BodyBuffer, Classic, ConsumerId, ConsumerSpec, Delayed, DeliveryView, DiskAnswer, Effects, Flow,
+    GetToken, IncomingMessage, IncomingMessages, Kind, Machine, PublishOutcome, QueueConfig, QueueCounts,
+    QueueGlance, QueueStats, Recovering, SettleHow, SettleRun, SettledRun, SharedBody, Store, TurnedAway,
 };
 
 #[cfg(test)]
@@ -157,7 +156,7 @@ impl Machine for AnyMachine {
         disk_answered(answer: DiskAnswer<'_>, now_ms: u64, fx: &mut impl Effects) -> bool;
         letters_taken(removals: &[SettledRun], now_ms: u64, fx: &mut impl Effects);
         let_letters_wait(they_do: bool);
-        let_letters_have(bytes: u64);
+        let_disk_be_short(it_is: bool);
         checkpoint(position: u64, vacate: &[Range<u64>], fx: &mut impl Effects);
         compact(fx: &mut impl Effects);
         relieve(fx: &mut impl Effects);
@@ -168,7 +167,6 @@ impl Machine for AnyMachine {
         config() -> &Arc<QueueConfig>;
         letters_await_room() -> bool;
         has_dying(now_ms: u64) -> bool;
-        first_to_go() -> Option<FirstToGo>;
         store() -> Option<&Store>;
         oldest_log_position() -> u64;
         resident_bytes() -> usize;

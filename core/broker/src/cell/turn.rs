@@ -100,7 +100,7 @@ impl Queue {
         if let Some(store) = state.machine.store_mut() {
             store.share_memory(self.services().memory_shares().bytes());
         }
-        let may_die = self.hold_letters(&mut state.machine);
+        self.hold_letters(&mut state.machine);
         let first_left = events.len().saturating_sub(ROUND_EVENTS_MAX);
         let mut end_ns = u64::MAX;
         while let Some(event) = events.as_mut_slice().first_mut() {
@@ -124,12 +124,7 @@ impl Queue {
                 }
             }
         }
-        if may_die && state.machine.letters_await_room() {
-            // What it had was used up: there may be more.
-            self.inbox.lock().push(Event::Tick);
-        }
         let letters = aftermath.take_letters();
-        self.note_dying(&state.machine, !letters.is_empty(), now_ms);
         self.note_held_bytes(state);
         self.count_segment_room(state);
         self.pace(state);

@@ -23,24 +23,14 @@ struct Parts {
     publishers: Vec<Waker>,
     /// Those of one turn, or of few, together: what one visitor sends in one go.
     outbox: VecDeque<Vec<DeadLetter>>,
-    /// What those take, and those on their way.
-    owed: Owed,
     /// Somebody has taken letters and is on the way with them.
     is_sending: bool,
     /// The machine lets nothing more die until some are sent.
     is_held: bool,
     /// The same until something is stored.
     storage: Storage,
-    /// The same until a full disk has room; somebody will tell.
-    is_short_of_room: bool,
-}
-
-/// What letters take until they are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Owed {
-    pub(crate) memory_bytes: usize,
-    /// What a queue writes of them, about.
-    pub(crate) letters_bytes: u64,
+    /// The same until the disk alarm clears; somebody will tell.
+    is_disk_short: bool,
 }
 
 /// Whether messages that are to die wait for log and segments.
@@ -67,7 +57,7 @@ pub(crate) enum Hold {
 
 impl Parts {
     fn is_empty(&self) -> bool {
-        let is_held = self.is_held || self.is_short_of_room || self.storage != Storage::Free;
+        let is_held = self.is_held || self.is_disk_short || self.storage != Storage::Free;
         self.publishers.is_empty() && self.outbox.is_empty() && !self.is_sending && !is_held
     }
 }
@@ -85,12 +75,10 @@ impl Waiting {
 
     /// Letters to be sent behind those that are there already. Called by whoever runs the machine, so that their order is the
     /// machine's. True when nothing was being sent and nothing waited.
-    pub(crate) fn post(&self, mut letters: Vec<DeadLetter>, owed: Owed) -> bool {
+    pub(crate) fn post(&self, mut letters: Vec<DeadLetter>) -> bool {
         let mut held = self.0.lock();
         let parts = held.get_or_insert_default();
         let is_first = parts.outbox.is_empty() && !parts.is_sending;
-        parts.owed.memory_bytes += owed.memory_bytes;
-        parts.owed.letters_bytes += owed.letters_bytes;
         match parts.outbox.back_mut().filter(|last| last.len() + letters.len() <= TOGETHER_MAX) {
             Some(last) => last.append(&mut letters),
             None => parts.outbox.push_back(letters),
@@ -142,14 +130,14 @@ impl Waiting {
         self.change(|parts| parts.storage = Storage::Done);
     }
 
-    /// There is no room for letters: true when [`Waiting::has_room`] has to be called when there is.
-    pub(crate) fn hold_for_room(&self) -> bool {
-        !std::mem::replace(&mut self.0.lock().get_or_insert_default().is_short_of_room, true)
+    /// The disk alarm is on: true when [`Waiting::disk_is_well`] has to be called when it clears.
+    pub(crate) fn hold_for_disk(&self) -> bool {
+        !std::mem::replace(&mut self.0.lock().get_or_insert_default().is_disk_short, true)
     }
 
-    /// There is room for letters.
-    pub(crate) fn has_room(&self) {
-        self.change(|parts| parts.is_short_of_room = false);
+    /// The disk alarm is off.
+    pub(crate) fn disk_is_well(&self) {
+        self.change(|parts| parts.is_disk_short = false);
     }
 
     /// Whether somebody waits for letters to be sent, who need not wait any more.
@@ -158,22 +146,12 @@ impl Waiting {
     }
 
     /// What was taken is sent. True when nothing else waits.
-    pub(crate) fn sent(&self, owed: Owed) -> bool {
+    pub(crate) fn sent(&self) -> bool {
         let is_last = self.change(|parts| {
             parts.is_sending = false;
-            // Letters of several turns that were put together may count less than each turn's.
-            let memory_bytes = parts.owed.memory_bytes.saturating_sub(owed.memory_bytes);
-            let letters_bytes = parts.owed.letters_bytes.saturating_sub(owed.letters_bytes);
-            let is_last = parts.outbox.is_empty();
-            parts.owed = if is_last { Owed::default() } else { Owed { memory_bytes, letters_bytes } };
-            is_last
+            parts.outbox.is_empty()
         });
         is_last.unwrap_or(true)
-    }
-
-    /// What letters take that wait or are on their way.
-    pub(crate) fn owed(&self) -> Owed {
-        self.0.lock().as_ref().map_or(Owed::default(), |parts| parts.owed)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Parts) -> T) -> Option<T> {
@@ -210,15 +188,15 @@ mod tests {
     fn one_thread_at_a_time_sends_and_later_letters_wait_behind() {
         let waiting = Waiting::default();
         assert!(waiting.take_letters().is_none());
-        assert!(waiting.post(letters(0..2), Owed::default()));
+        assert!(waiting.post(letters(0..2)));
         let first = waiting.take_letters().expect("nobody else sends");
         assert_eq!(bodies(&first), [0, 1]);
-        assert!(!waiting.post(letters(2..3), Owed::default()), "the first are on their way");
-        assert!(!waiting.post(letters(3..4), Owed::default()));
+        assert!(!waiting.post(letters(2..3)), "the first are on their way");
+        assert!(!waiting.post(letters(3..4)));
         assert!(waiting.take_letters().is_none(), "they would overtake");
-        assert!(!waiting.sent(Owed::default()), "more have come");
+        assert!(!waiting.sent(), "more have come");
         assert_eq!(bodies(&waiting.take_letters().expect("it is their turn")), [2, 3]);
-        assert!(waiting.sent(Owed::default()));
+        assert!(waiting.sent());
     }
 
     #[test]
@@ -239,22 +217,22 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_room_asks_once_to_be_told() {
+    fn who_waits_for_the_disk_alarm_asks_once_to_be_told() {
         let waiting = Waiting::default();
-        assert_eq!([(); 2].map(|()| waiting.hold_for_room()), [true, false]);
-        waiting.has_room();
+        assert_eq!([(); 2].map(|()| waiting.hold_for_disk()), [true, false]);
+        waiting.disk_is_well();
         assert!(waiting.0.lock().is_none());
-        assert!(waiting.hold_for_room());
+        assert!(waiting.hold_for_disk());
     }
 
     #[test]
     fn nothing_is_kept_of_what_waits_no_more() {
         let waiting = Waiting::default();
         waiting.add_publisher(Waker::noop().clone());
-        waiting.post(letters(0..1), Owed::default());
+        waiting.post(letters(0..1));
         assert_eq!(waiting.take_publishers().len(), 1);
         waiting.take_letters();
-        waiting.sent(Owed::default());
+        waiting.sent();
         assert!(waiting.0.lock().is_none());
         assert!(waiting.take_publishers().is_empty());
     }

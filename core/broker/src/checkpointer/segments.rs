@@ -173,7 +173,6 @@ impl super::Checkpointer {
                 unfitting.push(queue);
             }
         }
-        place.end(services);
         let mut state = self.0.0.lock();
         unfitting.iter().for_each(|queue| {
             state.sparse.note(queue);
@@ -216,11 +215,11 @@ impl Place {
         Place { left_bytes: is_short.then(|| super::place_bytes(services)), taken_bytes: 0 }
     }
 
-    /// Whether there is some for this queue. While letters wait, the first may use a part of the reserve: it gives back more than it takes.
+    /// Whether there is some for this queue. The first may use a part of the reserve: it gives back more than it takes.
     fn takes(&mut self, services: &Services, queue: &Arc<Queue>, room: SegmentRoom) -> bool {
         let Some(left_bytes) = self.left_bytes else { return true };
-        let needed_bytes = room.moved_bytes + queue.checkpoint_bytes(true);
-        let may_give = self.taken_bytes == 0 && services.letters_await_room();
+        let needed_bytes = room.moved_bytes + queue.checkpoint_bytes();
+        let may_give = self.taken_bytes == 0;
         if needed_bytes > left_bytes
             && !(may_give && services.alarms.takes_place(needed_bytes, services.waiting_bytes()))
         {
@@ -229,13 +228,6 @@ impl Place {
         self.left_bytes = Some(left_bytes.saturating_sub(needed_bytes));
         self.taken_bytes += needed_bytes;
         true
-    }
-
-    fn end(self, services: &Services) {
-        if self.left_bytes.is_some() {
-            services.alarms.spare_writes(true);
-            services.alarms.moves_take(self.taken_bytes);
-        }
     }
 }
 

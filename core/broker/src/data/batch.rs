@@ -505,11 +505,6 @@ impl BatchConfirms {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A queue has logged so much with its part. Of letters.
-    pub(crate) fn written(&self, bytes: u64) {
-        self.groups.iter().for_each(|group| group.sink.written(bytes));
-    }
-
     /// A queue refused a message.
     pub(crate) fn reject(&self, group: u32, publish: u64) {
         if group != u32::MAX {

@@ -16,7 +16,4 @@ pub struct ConfirmRange {
 pub trait ConfirmSink: Send + Sync {
     /// A group of publishes is settled. Groups may arrive out of order; each number arrives once.
     fn confirmed(&self, range: ConfirmRange);
-
-    /// A queue, or somebody for all of them, has logged so many bytes of the messages. Before they are confirmed.
-    fn written(&self, _bytes: u64) {}
 }

@@ -3,11 +3,11 @@
 //! The queue logs that a message left only when its letter is durable in every queue it went to: a crash in between
 //! leaves the message where it was. (RabbitMQ's classic queues may lose it.) Nobody waits: the answer is an event.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use queues::{DeadReason, HeldBody, MessageView, SettledRun, letter_bytes};
+use queues::{DeadReason, HeldBody, MessageView, SettledRun};
 use smallvec::SmallVec;
 use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
 
@@ -24,9 +24,6 @@ use crate::vhost::Vhost;
 
 /// Bytes of letters gathered before they are handed over: thousands of large messages may die at once.
 const BATCH_BYTES_MAX: usize = 1 << 20;
-
-/// What the log has of it that a letter is safe, bytes.
-const REMOVAL_BYTES: u64 = 16;
 
 /// A message on its way out of a queue, dead or due.
 pub(crate) struct DeadLetter {
@@ -94,25 +91,10 @@ impl DeadLetter {
         self.reason == other.reason && self.ends == other.ends && self.bytes[..end] == other.bytes[..end]
     }
 
-    fn view(&self) -> MessageView<'_> {
-        let (exchange, routing_key) = (self.exchange(), self.routing_key());
-        MessageView { exchange, routing_key, properties: self.properties(), body: self.body() }
-    }
-
     /// The body as the queues that get the letter share it, if they do.
     fn share(&self, services: &Services, queues: usize) -> Option<HeldBody> {
         self.shared.clone().or_else(|| services.share(self.body(), queues))
     }
-}
-
-/// What a queue writes of letters, bytes, about.
-pub(crate) fn letters_bytes(letters: &[DeadLetter]) -> u64 {
-    let before = std::iter::once(None).chain(letters.iter().map(Some));
-    let of_one = |(letter, before): (&DeadLetter, Option<&DeadLetter>)| {
-        let is_alike = before.is_some_and(|before| before.has_head_of(letter));
-        letter_bytes(letter.view(), letter.annotations(), is_alike)
-    };
-    letters.iter().zip(before).map(of_one).sum()
 }
 
 /// Bytes that letters keep in memory while they wait.
@@ -140,22 +122,16 @@ struct Delivered {
     source: Weak<Queue>,
     life: Life,
     removals: Mutex<Vec<SettledRun>>,
-    /// What a queue writes of them, about.
-    letters_bytes: u64,
-    /// What was written of them.
-    written_bytes: AtomicU64,
 }
 
 impl Delivered {
-    fn new(queue: &Arc<Queue>, life: Life, removals: Vec<SettledRun>, letters_bytes: u64) -> Delivered {
+    fn new(queue: &Arc<Queue>, life: Life, removals: Vec<SettledRun>) -> Delivered {
         queue.services().letters_out.fetch_add(1, Ordering::AcqRel);
         Delivered {
             services: queue.services().clone(),
             source: Arc::downgrade(queue),
             life,
             removals: Mutex::new(removals),
-            letters_bytes,
-            written_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -174,48 +150,40 @@ impl ConfirmSink for Delivered {
         }
         if let Some(source) = self.source.upgrade() {
             let removals = std::mem::take(&mut *self.removals.lock());
-            if self.letters_bytes > 0 {
-                let bytes =
-                    self.written_bytes.load(Ordering::Relaxed) + removals.len() as u64 * REMOVAL_BYTES;
-                source.letters_were_written(self.letters_bytes, bytes);
-            }
             source.submit_later(Event::LettersTaken(self.life, removals));
         }
     }
-
-    fn written(&self, bytes: u64) {
-        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
 }
 
-/// Sends dead letters of one queue, of which one writes so many bytes, about (0 when nobody has to know); it is told with [`Event::LettersTaken`] when those it waits for are safe.
-pub(crate) fn send(queue: &Arc<Queue>, letters: &[DeadLetter], letters_bytes: u64) {
+/// Sends dead letters of one queue; it is told with [`Event::LettersTaken`] when those it waits for are safe.
+pub(crate) fn send(queue: &Arc<Queue>, letters: &[DeadLetter]) {
     letters.iter().for_each(|letter| queue.services().counters.count_letter(letter.reason));
     // What left in an earlier life is in the queue again, and leaves again.
     let life = letters.last().map(|letter| letter.life).unwrap_or_default();
     let of_life = letters.iter().filter(|letter| letter.life == life);
     let removals: Vec<SettledRun> = of_life.filter_map(|letter| letter.removal).collect();
     if removals.is_empty() {
-        queue.letters_go(letters_bytes, hand_over(queue, letters, None), false);
+        hand_over(queue, letters, None);
         return;
     }
-    let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, life, removals, letters_bytes));
+    let sink: Arc<dyn ConfirmSink> = Arc::new(Delivered::new(queue, life, removals));
     let confirms = Arc::new(BatchConfirms::of_letters(&sink));
-    queue.letters_go(letters_bytes, hand_over(queue, letters, Some(&confirms)), true);
+    hand_over(queue, letters, Some(&confirms));
     if confirms.answered(0) {
         queue.services().confirm_when_durable(&confirms);
     }
 }
 
-/// Routes dead letters and hands them on; returns to how many queues one of them goes at most. A missing exchange drops them silently
+/// Routes dead letters and hands them on. A missing exchange drops them silently
 /// (B144).
-fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) -> usize {
+fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {
     if queue.machine_type() == MachineType::Delayed {
-        return super::delayed::hand_over(queue, letters, confirms);
+        super::delayed::hand_over(queue, letters, confirms);
+        return;
     }
-    let Some(target) = queue.dead_letter_target() else { return 0 };
-    let Some(vhost) = queue.place.vhost.upgrade() else { return 0 };
-    let Some(exchange) = vhost.exchange(&target.exchange) else { return 0 };
+    let Some(target) = queue.dead_letter_target() else { return };
+    let Some(vhost) = queue.place.vhost.upgrade() else { return };
+    let Some(exchange) = vhost.exchange(&target.exchange) else { return };
     let now_s = queue.services().now_ms() / 1000;
     let mut outgoing = Outgoing::new(queue, confirms);
     let mut scratch = Vhost::scratch();
@@ -243,7 +211,7 @@ fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchC
         });
         outgoing.add(letter, (view, head.facts, &head.annotations), &queues);
     }
-    outgoing.send()
+    outgoing.send();
 }
 
 /// What letters have in common that differ in their bodies only: the rule among those that die together.
@@ -296,13 +264,12 @@ pub(super) struct Outgoing<'a> {
     batch: Batch,
     handovers: Handovers,
     ways: Ways,
-    queues_max: usize,
 }
 
 impl<'a> Outgoing<'a> {
     pub(super) fn new(from: &'a Queue, confirms: Option<&'a Arc<BatchConfirms>>) -> Outgoing<'a> {
         let (batch, handovers) = (Batch::default(), Handovers::default());
-        Outgoing { from, confirms, batch, handovers, ways: Ways::default(), queues_max: 0 }
+        Outgoing { from, confirms, batch, handovers, ways: Ways::default() }
     }
 
     /// One more, as it is published, with its annotations, for these queues.
@@ -316,12 +283,6 @@ impl<'a> Outgoing<'a> {
             return;
         }
         let shared = letter.share(self.from.services(), queues.len());
-        if let (Some(confirms), Some(body)) = (self.confirms, &shared) {
-            confirms.written(body.bytes.len() as u64);
-        }
-        if facts.persistent {
-            self.queues_max = self.queues_max.max(queues.len());
-        }
         let (way, is_the_same) = self.ways.list(queues);
         let index = self.batch.push_letter(view, facts, annotations, shared, is_the_same);
         self.handovers.add(way, index);
@@ -334,10 +295,9 @@ impl<'a> Outgoing<'a> {
         self.handovers.send(&Arc::new(std::mem::take(&mut self.batch)), self.confirms, |_| {});
     }
 
-    /// There are no more; returns to how many queues a persistent one of them goes at most.
-    pub(super) fn send(mut self) -> usize {
+    /// There are no more.
+    pub(super) fn send(mut self) {
         self.hand_over();
-        self.queues_max
     }
 }
 

@@ -23,11 +23,11 @@ pub(crate) fn wait(incoming: &mut IncomingMessage<'_>) {
     incoming.ttl_ms = headers_of(incoming.message.properties).and_then(delay_ms);
 }
 
-/// Routes what is due from the exchange where it waited; returns to how many queues a message goes at most. Of an exchange that is gone, so is all that waited.
-pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) -> usize {
-    let Some(vhost) = store.place.vhost.upgrade() else { return 0 };
+/// Routes what is due from the exchange where it waited. Of an exchange that is gone, so is all that waited.
+pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc<BatchConfirms>>) {
+    let Some(vhost) = store.place.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(store.name()).filter(|found| found.id == store.id.0) else {
-        return 0;
+        return;
     };
     let (mut outgoing, mut scratch) = (Outgoing::new(store, confirms), Vhost::scratch());
     let mut queues: Vec<QueueRef> = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
         vhost.remember(scratch.on_duty(), view, facts, message.annotations());
         outgoing.add(message, (view, facts, message.annotations()), &queues);
     }
-    outgoing.send()
+    outgoing.send();
 }
 
 /// Properties with the delay made negative: consumers see how long the message waited, and no exchange delays it again.

@@ -20,7 +20,7 @@ pub(crate) struct LogWaiters {
     confirms: Mutex<BinaryHeap<Reverse<ByPosition>>>,
     /// Publishers that wait for the log or the segments to take more.
     pressed: Mutex<Vec<Waker>>,
-    /// Queues whose dead letters wait until a full disk has room.
+    /// Queues whose dead letters wait until the disk alarm clears.
     letters: Mutex<Vec<Waker>>,
     failed: AtomicBool,
     /// Threads that are telling whoever waited.
@@ -84,14 +84,9 @@ impl LogWaiters {
         self.pressed.lock().push(waker);
     }
 
-    /// Wakes a queue when there is room for its dead letters.
+    /// Wakes a queue when the disk alarm has cleared.
     pub(super) fn add_letters(&self, waker: Waker) {
         self.letters.lock().push(waker);
-    }
-
-    /// Whether a queue waits for that.
-    pub(super) fn has_letters(&self) -> bool {
-        !self.letters.lock().is_empty()
     }
 
     /// Completes everything up to a durable position; others who are at it have ended, too, when this returns.

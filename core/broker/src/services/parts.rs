@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{LogWaiters, Motion, QueuesById, SegmentAnswers, Services};
 use crate::BrokerOptions;
-use crate::alarms::{Alarms, Promised};
+use crate::alarms::Alarms;
 use crate::announcements::events::Announcer;
 use crate::background::Background;
 use crate::bodies::Bodies;
@@ -92,10 +92,6 @@ impl Parts {
             segment_totals: Arc::default(),
         });
         services.bodies.belong_to(&services);
-        let weak = Arc::downgrade(&services);
-        services.alarms.ask_for_promises(move || {
-            weak.upgrade().map_or(Promised::default(), |services| services.promised())
-        });
         Ok(services)
     }
 }

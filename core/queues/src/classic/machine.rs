@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::arguments::QueueConfig;
 use crate::body::BodyBuffer;
 use crate::effects::{Effects, GetToken};
-use crate::logged::FirstToGo;
 use crate::machine::{DiskAnswer, Gone, Machine, PublishOutcome};
 use crate::message::{
     ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance,
@@ -243,8 +242,8 @@ impl Machine for Classic {
     }
 
     #[inline]
-    fn let_letters_have(&mut self, bytes: u64) {
-        self.service.let_letters_have(bytes);
+    fn let_disk_be_short(&mut self, it_is: bool) {
+        self.service.let_disk_be_short(it_is);
     }
 
     #[inline]
@@ -254,10 +253,6 @@ impl Machine for Classic {
 
     fn has_dying(&self, now_ms: u64) -> bool {
         self.service.has_dying(&self.store, now_ms)
-    }
-
-    fn first_to_go(&self) -> Option<FirstToGo> {
-        self.store.first_to_go(self.service.rejects.front().map(|(first, _)| *first))
     }
 
     fn checkpoint(&mut self, position: u64, vacate: &[Range<u64>], fx: &mut impl Effects) {

@@ -16,8 +16,7 @@ use crate::store::{Holes, Recovering};
 use crate::{
     BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery,
     DiskAnswer, GetToken, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, Machine,
-    MessageSeq, MessageView, Overflow, OwnBytes, QueueConfig, SettleHow, SettleRun, SharedBody, Spread,
-    WeakBody,
+    MessageSeq, MessageView, Overflow, OwnBytes, QueueConfig, SettleHow, SettleRun, SharedBody, WeakBody,
 };
 
 /// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
@@ -92,8 +91,6 @@ struct Referee {
     log_end: u64,
     /// Where the next record begins behind the latest: others took turns.
     log_gap: u64,
-    /// How far blocks may be spread that stay.
-    spread: Spread,
     /// Records on disk by where they begin, those among them that the log needs no more.
     archive: BTreeMap<u64, (RecordKind, Vec<u8>)>,
     /// Records in which something stands once for several messages.
@@ -375,7 +372,6 @@ impl History {
             log: VecDeque::new(),
             log_end: 0,
             log_gap: 0,
-            spread: Spread::Narrow,
             archive: BTreeMap::new(),
             runs_logged: 0,
             left_in_log: [0; 5],
@@ -416,7 +412,7 @@ impl History {
     fn step(&mut self) {
         self.referee.room = self.dice.pick(&[0, 1, 5, 1000, 1000]);
         self.referee.log_gap = self.dice.pick(&self.log_gaps);
-        self.referee.spread = if self.dice.one_in(3) { Spread::Any } else { Spread::Narrow };
+        self.dice.one_in(3);
         match self.dice.below(100) {
             0..30 => self.publish(),
             30..50 => self.settle(),

@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use stdx::ConnectionId;
 
 use super::Classic;
-use crate::logged::{LogRange, LoggedBlock, OwnBytes, Spread};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::record::{self, BlockPlace, RecordKind, SettledRun};
 use crate::store::{Holes, Recovering};
 use crate::{
@@ -54,7 +54,6 @@ struct World {
     /// Ends of the records of the log, when blocks may stay in it; otherwise it is as if others took turns in it.
     log_end: u64,
     is_sparse: bool,
-    spread: Spread,
     /// So much of others lies between records of the queue.
     others_bytes: u64,
     ranges: Vec<Range<u64>>,
@@ -129,12 +128,6 @@ impl Effects for World {
     }
     fn let_body_go(&mut self, body: &SharedBody) {
         self.let_go.push(body.id());
-    }
-    fn spread(&self) -> Spread {
-        self.spread
-    }
-    fn is_short_of_room(&self) -> bool {
-        self.spread == Spread::Any
     }
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {
         self.kept.push((token, range));

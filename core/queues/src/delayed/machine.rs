@@ -8,7 +8,6 @@ use crate::SharedBody;
 use crate::arguments::QueueConfig;
 use crate::body::BodyBuffer;
 use crate::effects::{DeadReason, Effects, GetToken};
-use crate::logged::FirstToGo;
 use crate::machine::{DiskAnswer, Machine, PublishOutcome};
 use crate::message::{
     ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance,
@@ -250,8 +249,8 @@ impl Machine for Delayed {
     }
 
     #[inline]
-    fn let_letters_have(&mut self, bytes: u64) {
-        self.service.let_letters_have(bytes);
+    fn let_disk_be_short(&mut self, it_is: bool) {
+        self.service.let_disk_be_short(it_is);
     }
 
     #[inline]
@@ -261,10 +260,6 @@ impl Machine for Delayed {
 
     fn has_dying(&self, now_ms: u64) -> bool {
         self.schedule.has_due(now_ms)
-    }
-
-    fn first_to_go(&self) -> Option<FirstToGo> {
-        None
     }
 
     fn checkpoint(&mut self, position: u64, vacate: &[Range<u64>], fx: &mut impl Effects) {

@@ -1,7 +1,6 @@
 //! Messages that die: rejected ones that wait for their block or for earlier letters, and how a message leaves with its letter.
 
 use super::expiry::Portion;
-use super::letters::{is_alike, letter_bytes};
 use super::state::Service;
 use crate::effects::{DeadReason, Effects};
 use crate::message::MessageSeq;
@@ -93,11 +92,6 @@ impl Service {
         let is_logged = store.is_durable && block.is_persistent(seq.number());
         let body_bytes = stored.message.body.len() as u32;
         let removal = is_logged.then_some(SettledRun { first: seq, count: 1, body_bytes });
-        if self.letters_room_bytes < u64::MAX && stored.persistent {
-            let is_alike = is_alike(block, seq.number(), &stored);
-            let bytes = letter_bytes(stored.message, stored.annotations, is_alike);
-            self.letters_room_bytes = self.letters_room_bytes.saturating_sub(bytes);
-        }
         fx.dead_letter(reason, removal, stored.message, stored.annotations, block.held_body(seq.number()));
         store.dying += u64::from(is_logged);
         store.remove(seq, 1, Removal::LoggedWithItsLetter);
@@ -105,13 +99,13 @@ impl Service {
 
     /// Whether messages must not die for now: because of the state record, or because too many letters wait to be sent.
     pub(crate) fn holds_deaths(&self, store: &Store) -> bool {
-        let do_letters_wait = self.letters_wait || self.letters_room_bytes == 0;
+        let do_letters_wait = self.letters_wait || self.is_disk_short;
         self.config.dead_letters && (do_letters_wait || store.checkpoint.waits_for_letters())
     }
 
-    /// Whether nobody knows when messages may die again.
+    /// Whether messages wait to die until the disk alarm clears.
     pub(crate) fn holds_deaths_for_long(&self) -> bool {
-        self.config.dead_letters && self.letters_room_bytes == 0
+        self.config.dead_letters && self.is_disk_short
     }
 
     /// Whether so many letters wait to be sent that no further message is to die by rule.
@@ -120,9 +114,9 @@ impl Service {
         self.letters_wait = they_do;
     }
 
-    /// So many bytes of messages may die.
+    /// Whether the disk alarm is on, while which nothing is dead-lettered.
     #[inline]
-    pub(crate) fn let_letters_have(&mut self, bytes: u64) {
-        self.letters_room_bytes = bytes;
+    pub(crate) fn let_disk_be_short(&mut self, it_is: bool) {
+        self.is_disk_short = it_is;
     }
 }

@@ -71,9 +71,6 @@ impl Service {
                 self.want_wake(expiry_ms, fx);
                 break;
             }
-            if self.holds_deaths_for_long() {
-                break;
-            }
             if !portion.has_room() {
                 self.want_wake(now_ms, fx);
                 break;
@@ -93,7 +90,8 @@ impl Service {
         let (max_length, max_bytes) = (self.config.max_length, self.config.max_length_bytes);
         // Who brings messages while letters wait has as many leave: the queue does not grow meanwhile, unless small ones drive out large
         // ones, whose letters would be too much.
-        let holds = self.holds_deaths(store) && (store.checkpoint.waits_for_letters() || came == 0);
+        let holds = self.holds_deaths_for_long()
+            || (self.holds_deaths(store) && (store.checkpoint.waits_for_letters() || came == 0));
         if (max_length.is_none() && max_bytes.is_none()) || holds {
             return;
         }
@@ -103,7 +101,6 @@ impl Service {
         }
         let held = self.holds_deaths(store);
         let mut portion = if held { Portion::of(came) } else { Portion::with(came) };
-        let mut dropped = 0;
         while max_length.is_some_and(|max| store.ready > max)
             || max_bytes.is_some_and(|max| store.ready_bytes > max)
         {
@@ -115,15 +112,13 @@ impl Service {
                 store.request_block(head, fx);
                 return;
             }
-            let is_out_of_room = !held && dropped >= came && self.holds_deaths_for_long();
-            if !portion.has_room() || is_out_of_room {
+            if !portion.has_room() {
                 if !self.holds_deaths(store) {
                     self.want_wake(now_ms, fx);
                 }
                 return;
             }
             portion.take(block.body_bytes(head.number()));
-            dropped += 1;
             self.drop_head(store, head, DeadReason::MaxLength, fx);
         }
     }

@@ -4,7 +4,6 @@
 pub(crate) mod consumers;
 pub(crate) mod deaths;
 pub(crate) mod expiry;
-pub(crate) mod letters;
 pub(crate) mod listing;
 pub(crate) mod rest;
 pub(crate) mod serve;
@@ -12,7 +11,6 @@ pub(crate) mod standing;
 pub(crate) mod state;
 pub(crate) mod totals;
 
-pub use letters::letter_bytes;
 pub use standing::{DeliveryView, Head, Standing};
 pub use state::Service;
 pub use totals::{DeliveryTotals, QueueTotals};

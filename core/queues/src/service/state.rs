@@ -32,7 +32,7 @@ pub struct Service {
     /// So many letters wait to be sent that messages which are to die wait, too.
     pub(super) letters_wait: bool,
     /// So many bytes of messages may still die; where the disk is nearly full their letters use up what is left of it.
-    pub(super) letters_room_bytes: u64,
+    pub(super) is_disk_short: bool,
     pub(crate) had_consumer: bool,
     pub(crate) tally: Tally,
 }
@@ -50,7 +50,7 @@ impl Service {
             last_used_ms: now_ms,
             active_ms: 0,
             letters_wait: false,
-            letters_room_bytes: u64::MAX,
+            is_disk_short: false,
             had_consumer: false,
             tally: Tally::default(),
         }

@@ -12,7 +12,7 @@ pub(crate) use sizes::BodyBytesOf;
 use super::bitmap::Bitmap;
 use super::bodies::BlockBodies;
 use crate::body::{BlockBytes, BodyBytes, HeldBody, SharedBody};
-use crate::logged::{LogRange, Logged, Place, Spread};
+use crate::logged::{LogRange, Logged, Place};
 use crate::record::{self, BlockPlace, Stored};
 
 /// Bytes of messages after which a block is closed and a new one begun.
@@ -316,14 +316,9 @@ impl Block {
         }
     }
 
-    /// Where the log, of which nothing before `oldest_log` may be there, has the first of its messages, as far as that was noted.
-    pub(crate) fn logged_from(&self, oldest_log: u64) -> Option<u64> {
-        self.content.as_ref()?.logged.start_since(oldest_log)
-    }
-
     /// Where it lies in the log, of which nothing before `oldest_log` may be there, if it can be read from there.
-    pub(crate) fn place_in_log(&self, oldest_log: u64, spread: Spread) -> Option<LogRange> {
-        self.content.as_ref()?.logged.place_of(self.count, self.data_bytes(), oldest_log, spread)
+    pub(crate) fn place_in_log(&self, oldest_log: u64) -> Option<LogRange> {
+        self.content.as_ref()?.logged.place_of(self.count, self.data_bytes(), oldest_log)
     }
 
     /// Whether it is in memory, and its copy in the log, where others have most of what lies between: to read it there is dear.
@@ -401,24 +396,16 @@ impl Block {
 
     /// Whether it takes more messages: its bytes are fewer than these.
     pub(crate) fn is_open(&self, bytes_max: usize) -> bool {
-        let Some(Content { data: Data::Open(bytes), logged, .. }) = self.content.as_deref() else {
+        let Some(Content { data: Data::Open(bytes), .. }) = self.content.as_deref() else {
             return false;
         };
         let bodies_bytes = self.shared().map_or(0, BlockBodies::added_bytes);
-        let bytes_max = if logged.is_stated() { bytes_max.min(STATED_BYTES_MAX) } else { bytes_max };
         bytes.len() + bodies_bytes < bytes_max
     }
 
     /// Whether it takes messages, and has had none.
     pub(crate) fn is_fresh(&self) -> bool {
         self.count == 0 && self.is_open(usize::MAX)
-    }
-
-    /// A state record has its messages, which have no other copy: it takes no more of them than can stand in the next one, too.
-    pub(crate) fn note_stated(&mut self) {
-        if let Some(content) = &mut self.content {
-            content.logged.note_stated();
-        }
     }
 
     /// Whether more messages follow in the block, none of whose sizes is known one by one.

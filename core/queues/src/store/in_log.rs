@@ -10,7 +10,7 @@ use super::messages::Store;
 use super::spill::{Demand, token};
 use crate::body::BlockBytes;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{FirstToGo, LogRange, Place};
+use crate::logged::{LogRange, Place};
 use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
 
@@ -215,28 +215,6 @@ impl Store {
         let blocks = self.levels.iter().flat_map(Level::blocks);
         let in_log = blocks.filter_map(|block| Some((block.log_range()?, block.kept_bytes())));
         in_log.chain(self.moved.iter().chain(&self.dying_in_log).map(|range| (*range, 0)))
-    }
-
-    /// What on disk goes first when its messages leave in their order: where the first is that was rejected, or the head. `None` when it is not
-    /// known, or there is nothing.
-    pub(crate) fn first_to_go(&self, rejected: Option<MessageSeq>) -> Option<FirstToGo> {
-        let head = || {
-            let level = self.top_level()?;
-            Some((level, self.levels[level].head()?))
-        };
-        let rejected = rejected.map(|seq| (usize::from(seq.level()), seq.number()));
-        let (level, number) = rejected.or_else(head)?;
-        let block = self.levels[level].block(number)?;
-        let position = match block.place() {
-            Some(Place::Segment(place)) => {
-                let needed_bytes = self.segments.get(&place.segment)?.needed_bytes;
-                return Some(FirstToGo::Segment { needed_bytes });
-            }
-            Some(Place::Log(range)) => range.position,
-            // Otherwise it is in the state record there.
-            None => block.logged_from(self.oldest_log).or((self.oldest_log > 0).then_some(self.oldest_log))?,
-        };
-        Some(FirstToGo::Log { position })
     }
 
     /// No state record since the start refers to blocks in the log from here on: parts beyond may go before the settlements of what

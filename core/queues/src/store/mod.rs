@@ -28,5 +28,4 @@ pub use compact::SegmentRoom;
 pub use holes::Holes;
 pub use messages::Store;
 pub use recovery::{Left, PlacedBlock, RecordError, Recovering};
-pub use spill::CheckpointBytes;
 pub use stray::{StrayBlock, may_be_block};

@@ -24,7 +24,7 @@ use super::level::Level;
 use super::messages::{Store, Written};
 use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
-use crate::logged::{LogRange, LoggedBlock, Place, Remains, Spread};
+use crate::logged::{LogRange, LoggedBlock, Place, Remains};
 use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, InBlock, RecordKind, Returned, SettledRun, SharedRef};
 use RecordError::Damaged;
@@ -379,8 +379,7 @@ impl Recovering {
             level.retain_blocks(|block| block.live > 0);
             for block in level.blocks_mut() {
                 block.close();
-                if let Some(range) = block.place_in_log(1, Spread::Narrow).filter(|_| block.place().is_none())
-                {
+                if let Some(range) = block.place_in_log(1).filter(|_| block.place().is_none()) {
                     block.begin_copy(false);
                     block.copied_to(Place::Log(range));
                     block.evict();

@@ -9,39 +9,18 @@ use super::level::{Freed, Level};
 use super::messages::{Store, Written};
 use crate::body::HeldBody;
 use crate::effects::{BlockToken, Effects};
-use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place, Spread};
+use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place};
 use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
 
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
 const INLINE_BYTES_MAX: u32 = STATED_BYTES_MAX as u32;
 
-/// The same of blocks that may stay in the log however far they are spread there: of very many queues each has one.
-const INLINE_SPREAD_BYTES_MAX: u32 = 4 * 1024;
-
 /// What a state record says of a block beside its messages, bytes, about.
 const PLACED_BYTES: u64 = 48;
 
 /// What it says of a message that stands in it, beside the body, about.
 const MESSAGE_BYTES: u64 = 20;
-
-/// What a checkpoint of a queue writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckpointBytes {
-    /// Blocks that do not lie together in the log, all of them, however young. The next one does not write them again.
-    pub blocks_bytes: u64,
-    /// The state record: small blocks, with each one anew, and where the others are.
-    pub state_bytes: u64,
-}
-
-impl CheckpointBytes {
-    /// All of it.
-    #[must_use]
-    pub const fn total(self) -> u64 {
-        self.blocks_bytes + self.state_bytes
-    }
-}
-
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
@@ -119,13 +98,9 @@ fn logged(level: usize, block: &Block, range: LogRange) -> LoggedBlock {
 
 /// Where a block without a copy stays in the log when a state record is written; `None` for one that goes to a segment, or is small enough to
 /// stand in the record.
-fn placed_by_checkpoint(block: &Block, oldest_log: u64, spread: Spread) -> Option<LogRange> {
-    let inline_bytes_max = match spread {
-        Spread::Narrow => INLINE_BYTES_MAX,
-        Spread::Any => INLINE_SPREAD_BYTES_MAX,
-    };
-    let range = block.place_in_log(oldest_log, spread);
-    range.filter(|_| block.live_bytes > inline_bytes_max)
+fn placed_by_checkpoint(block: &Block, oldest_log: u64) -> Option<LogRange> {
+    let range = block.place_in_log(oldest_log);
+    range.filter(|_| block.live_bytes > INLINE_BYTES_MAX)
 }
 
 impl Store {
@@ -188,8 +163,7 @@ impl Store {
         let open = self.levels.iter().enumerate().filter_map(|(at, level)| {
             let newest = level.newest().filter(|block| block.live > 0 && block.is_resident())?;
             let bytes = newest.memory_bytes();
-            let may_go = bytes >= INLINE_BYTES_MAX as usize
-                || newest.place_in_log(oldest_log, Spread::Narrow).is_some();
+            let may_go = bytes >= INLINE_BYTES_MAX as usize || newest.place_in_log(oldest_log).is_some();
             may_go.then_some((bytes, at, newest.first))
         });
         let mut open: SmallVec<[(usize, usize, u64); 16]> = open.collect();
@@ -248,7 +222,7 @@ impl Store {
             self.memory_bytes -= self.levels[at].evict(first);
             return bytes;
         }
-        let range = block.place_in_log(self.oldest_log, Spread::Narrow);
+        let range = block.place_in_log(self.oldest_log);
         if let Some(range) = range.filter(|_| !is_dear && block.shared_bytes().is_some()) {
             self.leave_in_log(at, first, range, fx);
             return bytes;
@@ -474,7 +448,7 @@ impl Store {
     /// state record follows. Small blocks that are closed go along with what leaves a segment: where memory is short they came to the
     /// new one later, unknown to the state record, which made it sparse again after every start.
     pub(crate) fn write_out(&mut self, vacate: &[Range<u64>], sparse: &[u64], fx: &mut impl Effects) {
-        let (mut missing, spread) = (0, fx.spread());
+        let mut missing = 0;
         let mut left_in_log: SmallVec<[(Place, u32); 16]> = SmallVec::new();
         for at in 0..self.levels.len() {
             for block in self.levels[at].blocks_mut() {
@@ -500,7 +474,7 @@ impl Store {
                         continue;
                     }
                     None => {
-                        let range = placed_by_checkpoint(block, self.oldest_log, spread);
+                        let range = placed_by_checkpoint(block, self.oldest_log);
                         let goes_along = !sparse.is_empty() && block.shared_bytes().is_some();
                         if range.is_none() && block.live_bytes <= INLINE_BYTES_MAX && !goes_along {
                             continue;
@@ -548,21 +522,21 @@ impl Store {
     }
 
     /// What a checkpoint would write now, about. Looks at every block.
-    pub fn checkpoint_bytes(&self, spread: Spread) -> CheckpointBytes {
+    pub fn checkpoint_bytes(&self) -> u64 {
         if self.oldest_log == 0 || !self.is_durable {
-            return CheckpointBytes::default();
+            return 0;
         }
-        let mut bytes = CheckpointBytes::default();
+        let mut bytes = 0;
         let blocks = self.levels.iter().flat_map(Level::blocks);
         for block in blocks.filter(|block| block.live > 0 && block.persistent > 0) {
-            bytes.state_bytes += PLACED_BYTES;
-            if block.place().is_some() || placed_by_checkpoint(block, self.oldest_log, spread).is_some() {
+            bytes += PLACED_BYTES;
+            if block.place().is_some() || placed_by_checkpoint(block, self.oldest_log).is_some() {
                 continue;
             }
             if block.live_bytes <= INLINE_BYTES_MAX {
-                bytes.state_bytes += block.kept_bytes();
+                bytes += block.kept_bytes();
             } else {
-                bytes.blocks_bytes += block.written_bytes();
+                bytes += block.written_bytes();
             }
         }
         bytes
@@ -627,10 +601,6 @@ impl Store {
             self.written = Written { bytes, messages: self.persistent };
             self.oldest_log = record.end;
             self.log_all_returned(fx);
-            if fx.is_short_of_room() {
-                let blocks = self.levels.iter_mut().flat_map(Level::blocks_mut);
-                blocks.filter(|block| block.place().is_none()).for_each(Block::note_stated);
-            }
             let in_log = self.levels.iter().flat_map(Level::blocks).filter_map(Block::log_range);
             self.stated_end = in_log.map(|range| range.end()).fold(self.stated_end, u64::max);
         }

@@ -128,7 +128,7 @@ fn no_alarms(call: &Call) -> Answer {
     failed(json!({"reason": "There are alarms in effect in the cluster", "alarms": on}))
 }
 
-/// RabbitMQ's objects of alarms; that of the disk says what waits for room, if something does.
+/// RabbitMQ's objects of alarms; that of the disk says what waits for it, and what frees room.
 fn alarms_on(raised: broker::Raised) -> Vec<Value> {
     let on = [
         (broker::Raised::MEMORY, "memory"),
@@ -137,7 +137,7 @@ fn alarms_on(raised: broker::Raised) -> Vec<Value> {
     ];
     let on = on.iter().filter(|(alarm, _)| raised.has(*alarm)).map(|(alarm, resource)| {
         let mut told = json!({"node": crate::resources::node::NODE_NAME, "resource": resource});
-        if *alarm == broker::Raised::DISK && raised.has(broker::Raised::LETTERS_WAIT) {
+        if *alarm == broker::Raised::DISK {
             told["reason"] = crate::resources::alarms::LETTERS_WAIT.into();
         }
         told
@@ -268,12 +268,10 @@ mod tests {
     use broker::Raised;
 
     #[test]
-    fn the_alarm_of_the_disk_says_that_letters_wait() {
-        let disk = json!({"node": "warren@localhost", "resource": "disk"});
-        assert_eq!(alarms_on(Raised::DISK), [disk]);
-        let on = alarms_on(Raised::DISK.with(Raised::LETTERS_WAIT).with(Raised::MEMORY));
+    fn the_alarm_of_the_disk_says_what_waits_and_what_frees_room() {
+        let on = alarms_on(Raised::DISK.with(Raised::MEMORY));
         assert_eq!((on.len(), &on[1]["resource"]), (2, &json!("disk")));
-        assert!(on[1]["reason"].as_str().is_some_and(|why| why.contains("wait for room")), "{on:?}");
+        assert!(on[1]["reason"].as_str().is_some_and(|why| why.contains("purge or delete")), "{on:?}");
         assert!(on[0].get("reason").is_none() && alarms_on(Raised::default()).is_empty());
     }
 }

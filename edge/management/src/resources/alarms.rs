@@ -1,16 +1,40 @@
 //! Resource alarms: shown, checked, and their thresholds moved. Knows RabbitMQ's texts and exit codes.
 
-use broker::{Broker, Raised};
+use std::sync::Arc;
+
+use broker::{Broker, Queue, Raised};
 
 /// This node, in texts.
 pub(crate) const NODE: &str = crate::resources::node::NODE_NAME;
 
-/// Why the disk alarm may be on though space is free above the limit.
-pub(crate) const LETTERS_WAIT: &str = "Dead letters or due messages wait for room on the disk";
+/// What the disk alarm means for messages that die, and what frees room.
+pub(crate) const LETTERS_WAIT: &str =
+    "nothing is dead-lettered until it clears; consume, purge or delete queues, or lower disk_free_limit";
 
-/// One line for each alarm that is on, in RabbitMQ's order and words; failed storage, and letters that wait, have words of our own.
+/// One line for each alarm that is on, in RabbitMQ's order and words; failed storage has words of our own.
 pub(crate) fn lines(broker: &Broker) -> Vec<String> {
-    lines_of(broker.alarms().raised(), broker.alarms().storage_failure())
+    let mut lines = lines_of(broker.alarms().raised(), broker.alarms().storage_failure());
+    lines.extend(waiting(broker));
+    lines
+}
+
+/// The queues that have messages to dead-letter, or that are due, when the disk alarm is off; `None` when there are none.
+pub(crate) fn waiting(broker: &Broker) -> Option<String> {
+    const NAMED_MAX: usize = 5;
+    let queues = broker.queues_waiting_for_disk();
+    let messages: u64 = queues.iter().map(|(_, count)| count).sum();
+    let name = |(queue, count): &(Arc<Queue>, u64)| {
+        let name = String::from_utf8_lossy(queue.name());
+        format!("{count} in '{name}' of vhost '{}'", queue.vhost_name())
+    };
+    let mut named: Vec<String> = queues.iter().take(NAMED_MAX).map(name).collect();
+    if queues.len() > NAMED_MAX {
+        named.push(format!("{} other queues", queues.len() - NAMED_MAX));
+    }
+    (!queues.is_empty()).then(|| {
+        let names = named.join(", ");
+        format!("Up to {messages} messages of node {NODE} wait for the disk alarm ({names}): {LETTERS_WAIT}")
+    })
 }
 
 pub(crate) fn lines_of(raised: Raised, storage_failure: Option<String>) -> Vec<String> {
@@ -20,9 +44,6 @@ pub(crate) fn lines_of(raised: Raised, storage_failure: Option<String>) -> Vec<S
     }
     if raised.has(Raised::MEMORY) {
         lines.push(format!("Memory alarm on node {NODE}"));
-    }
-    if raised.has(Raised::LETTERS_WAIT) {
-        lines.push(format!("{LETTERS_WAIT} of node {NODE}: publishers wait with them"));
     }
     if let Some(why) = storage_failure {
         lines.push(format!("Storage has failed on node {NODE}, restart it once the disk is healthy: {why}"));
@@ -34,21 +55,4 @@ pub(crate) fn lines_of(raised: Raised, storage_failure: Option<String>) -> Vec<S
 pub(crate) fn failure(broker: &Broker) -> Option<String> {
     let why = broker.alarms().storage_failure()?;
     Some(format!("Storage has failed on node {NODE}: {why}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn letters_that_wait_are_told_behind_the_alarm_that_they_raise() {
-        let lines = lines_of(Raised::DISK.with(Raised::LETTERS_WAIT), None);
-        let [disk, letters] = &lines[..] else { panic!("{lines:?}") };
-        assert_eq!(disk, "Free disk space alarm on node warren@localhost");
-        assert!(
-            letters.starts_with("Dead letters or due messages wait for room on the disk of node"),
-            "{letters}"
-        );
-        assert_eq!(lines_of(Raised::DISK, None).len(), 1);
-    }
 }

@@ -8,6 +8,7 @@ use platform::{Disk, SimDisk};
 pub(super) struct Room {
     disk: SimDisk,
     bytes: u64,
+    is_enlarged: bool,
     foreign_bytes: u64,
     /// By so much the files are larger than the disk since a crash has brought some back: their room had been given to others, which no real
     /// disk does before they are gone for good.
@@ -16,13 +17,24 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn new(disk: SimDisk, bytes: u64) -> Room {
-        let room = Room { disk, bytes, foreign_bytes: 0, excess_bytes: 0 };
+        let room = Room { disk, bytes, is_enlarged: false, foreign_bytes: 0, excess_bytes: 0 };
         room.set();
         room
     }
 
     fn set(&self) {
         self.disk.set_space_bytes(Some(self.bytes - self.foreign_bytes + self.excess_bytes));
+    }
+
+    /// Somebody has given it a larger disk.
+    pub(super) fn is_enlarged(&self) -> bool {
+        self.is_enlarged
+    }
+
+    /// The disk has room for all that is on it several times from now on.
+    pub(super) fn enlarge(&mut self) {
+        (self.bytes, self.is_enlarged) = (16 * self.bytes + (2 << 30), true);
+        self.set();
     }
 
     pub(super) fn used_bytes(&self) -> u64 {

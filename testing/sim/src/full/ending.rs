@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use broker::Refused;
+use broker::{Raised, Refused};
 use platform::Disk;
 
 use super::history::{Full, LOOK};
@@ -11,21 +11,14 @@ use super::plan::{Taker, When};
 use crate::kinds;
 use crate::life::Life;
 
-/// So long nothing may come though something has to, beside what it waits for on its way. Longer than anything that is kept for those that
-/// die again.
+/// So long nothing may come though something has to, beside what it waits for on its way.
 const PATIENCE_MS: u64 = 15 * 60 * 1000;
 
-/// How the reason begins when all is there, and nothing moves.
-pub const STANDS_STILL: &str = "nothing comes any more";
+/// The same while the disk alarm is on, when messages that die wait for room: then somebody makes some.
+const ALARM_PATIENCE_LOOKS: u64 = 300;
 
 /// So long publishers may wait when nothing is left: a reserve that is kept from them for five minutes, or one, may be cut then.
 const ALARM_PATIENCE_MS: u64 = 10 * 60 * 1000;
-
-/// Letters of a queue that keeps them take so much more than their bodies, bytes, at most.
-const KEPT_LETTER_BYTES: u64 = 700;
-
-/// Letters that are kept are in nobody's way who need this part of the disk at most: 1 / this.
-const KEPT_PART: u64 = 8;
 
 impl Full {
     pub(super) fn finish(&mut self, mut life: Life) -> Result<(), String> {
@@ -35,12 +28,7 @@ impl Full {
         let (kept, others) = self.sources_by_end();
         self.tell_standing("the end begins", &life);
         self.tell(&|| format!("files: {:?}", self.room.files()));
-        if let Err(why) = self.await_all(&mut life, &others) {
-            let kept_bytes: u64 = kept.iter().map(|source| self.letters_bytes(*source)).sum();
-            if kept_bytes < self.plan.disk_bytes / KEPT_PART {
-                return Err(why);
-            }
-        }
+        self.await_all(&mut life, &others)?;
         self.take_part(&mut life, When::AfterOthers)?;
         let all = others.union(&kept).copied().collect();
         self.await_all(&mut life, &all)?;
@@ -57,16 +45,10 @@ impl Full {
         self.plan.sources().into_iter().partition(stays)
     }
 
-    /// What letters of a source take where they stay, at most.
-    fn letters_bytes(&self, source: usize) -> u64 {
-        let (least, spread) = self.plan.body_bytes;
-        self.ledger.count_of(source) * (least + spread + KEPT_LETTER_BYTES)
-    }
-
     /// Until all that is confirmed of these sources has come.
     fn await_all(&mut self, life: &mut Life, sources: &BTreeSet<usize>) -> Result<(), String> {
         let patience_ms = PATIENCE_MS + self.plan.longest_ms();
-        let (mut moved_ms, mut seen) = (self.now_ms(), self.standing(life));
+        let (mut moved_ms, mut seen, mut still_looks) = (self.now_ms(), self.standing(life), 0);
         loop {
             let (count, first) = self.ledger.missing(sources);
             if count == 0 && life.unconfirmed.is_empty() {
@@ -74,14 +56,36 @@ impl Full {
             }
             self.tick(life)?;
             let standing = self.standing(life);
+            let is_alarm_on = life.broker.alarms().raised().has(Raised::DISK);
+            still_looks = if standing == seen && is_alarm_on { still_looks + 1 } else { 0 };
             if standing != seen {
                 (moved_ms, seen) = (self.now_ms(), standing);
+            } else if still_looks > ALARM_PATIENCE_LOOKS && !self.room.is_enlarged() {
+                self.check_only_the_dying_wait(life)?;
+                self.tell(&|| format!("{}: somebody makes room", self.now_ms()));
+                self.room.enlarge();
+                moved_ms = self.now_ms();
             } else if self.now_ms() > moved_ms + patience_ms {
                 self.tell(&|| format!("files: {:?}", self.room.files()));
                 let (unconfirmed, shown) = (life.unconfirmed.len(), self.shown(life));
                 return Err(format!(
-                    "{STANDS_STILL}: {count} are missing, the first is {first:?}, {unconfirmed} are unconfirmed: {shown}"
+                    "nothing comes any more: {count} are missing, the first is {first:?}, {unconfirmed} are unconfirmed: {shown}"
                 ));
+            }
+        }
+    }
+
+    /// While the disk alarm is on only messages wait that leave a dead letter: consumers get all others, and publishers their confirms.
+    fn check_only_the_dying_wait(&self, life: &Life) -> Result<(), String> {
+        let depths = self.depths(life);
+        let is_acked = |slot: &usize| match self.plan.roles[*slot].consumer {
+            Taker::Acks(When::AfterOthers) | Taker::Nobody | Taker::Rejects(_) => false,
+            Taker::Acks(_) => true,
+        };
+        match (0..depths.len()).filter(is_acked).find(|slot| depths[*slot] != (0, 0)) {
+            None => Ok(()),
+            Some(slot) => {
+                Err(format!("q{slot} is consumed, and does not become empty: {}", self.shown(life)))
             }
         }
     }

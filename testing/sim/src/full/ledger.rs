@@ -90,8 +90,4 @@ impl Ledger {
     pub(super) fn count_to_be_there(&self) -> u64 {
         self.entries.values().filter(|entry| entry.is_confirmed && !entry.is_taken).count() as u64
     }
-
-    pub(super) fn count_of(&self, source: usize) -> u64 {
-        self.entries.values().filter(|entry| entry.source == source).count() as u64
-    }
 }

@@ -10,5 +10,4 @@ mod history;
 mod ledger;
 mod plan;
 
-pub use ending::STANDS_STILL;
 pub use history::run;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use platform::SimDisk;
 
-use super::super::letters::{DIES_SOON_MS, SETTLED_BYTES};
 use super::*;
-use crate::alarms::{DiskLimit, Promised, Raised};
+use crate::alarms::{DiskLimit, Raised};
 use crate::control::bindings::{BindRequest, DestinationName};
 use crate::driven::{Driven, Driver, Engine};
 use crate::foundation::FileSizes;
@@ -105,94 +104,47 @@ fn a_message_that_died_is_not_forgotten_before_its_letter_is_durable() {
 }
 
 #[test]
-fn letters_leave_room_on_a_full_disk_and_go_on_as_consumers_make_some() {
+fn while_the_disk_alarm_is_on_nothing_is_dead_lettered_and_all_of_it_goes_when_the_alarm_clears() {
     let (disk, clock) = (SimDisk::new(), Arc::new(platform::SimClock::new(1_000_000)));
     let (broker, mut driver, principal) = driven_on(&disk, &clock, FileSizes::default());
-    let source = declare(&broker, &principal, b"source", &dies_to(b"target", Some(1000)));
+    let mut short = dies_to(b"target", None);
+    short.push_i64("x-max-length", 1);
+    let mut plain = TableBuf::new();
+    plain.push_i64("x-message-ttl", 1000);
+    let sources = [
+        declare(&broker, &principal, b"expires", &dies_to(b"target", Some(1000))),
+        declare(&broker, &principal, b"rejected", &dies_to(b"target", None)),
+        declare(&broker, &principal, b"short", &short),
+        declare(&broker, &principal, b"plain", &plain),
+    ];
     let target = declare(&broker, &principal, b"target", &TableBuf::new());
-    broker.alarms().set_disk_limit(DiskLimit::Bytes(0));
-    disk.set_space_bytes(Some(40 << 20));
-    driver.run_until_idle();
-    let mut sent = 0u8;
-    while !broker.alarms().raised().has(Raised::DISK_FULL) {
-        publish(&broker, &principal, b"source", PERSISTENT, &vec![sent; 1 << 20]);
-        driver.run_until_idle();
-        sent += 1;
+    disk.set_space_bytes(Some(4 << 30));
+    for source in &sources {
+        publish(&broker, &principal, source.name(), PERSISTENT, b"one");
     }
+    driver.run_until_idle();
+    broker.alarms().set_disk_limit(DiskLimit::Bytes(8 << 30));
+    assert!(broker.alarms().raised().has(Raised::DISK));
+    let (_, mut call) = broker.get(&principal, b"rejected", true).expect("it is there");
+    driver.run_until_idle();
+    let got = call.try_take().expect("it is answered").expect("it is in service").expect("a message");
+    sources[1].settle(SettleHow::Reject, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
+    // A publisher that is not blocked yet.
+    publish(&broker, &principal, b"short", PERSISTENT, b"two");
     clock.advance(Duration::from_secs(2));
-    let mut got: Vec<u8> = Vec::new();
-    for _ in 0..200 {
+    for source in &sources {
         source.submit(Event::Tick);
-        driver.run_until_idle();
-        assert!(!broker.alarms().raised().has(Raised::LOG_WAITS), "acks can be written");
-        assert_eq!(ready(&source) + ready(&target) + got.len() as u64, u64::from(sent));
-        if let Some(message) = take(&broker, &mut driver, &principal, &target) {
-            got.push(message[0]);
-        }
-        clock.advance(Duration::from_secs(1));
-    }
-    assert_eq!(got, Vec::from_iter(0..sent));
-    assert!(!broker.alarms().raised().blocks());
-}
-
-/// What one queue says it will write.
-fn promised_by(queue: &Arc<Queue>) -> Promised {
-    let mut promised = Promised::default();
-    queue.add_promised(&mut promised);
-    promised
-}
-
-#[test]
-fn what_waits_to_die_is_nothing_that_consumers_settle() {
-    let (broker, mut driver, principal, clock) = driven();
-    let dying = declare(&broker, &principal, b"dying", &dies_to(b"target", Some(1000)));
-    let plain = declare(&broker, &principal, b"plain", &TableBuf::new());
-    driver.run_until_idle();
-    for name in [b"dying", b"plain"] {
-        (0..10).for_each(|_| publish(&broker, &principal, name, PERSISTENT, b"x"));
     }
     driver.run_until_idle();
-    let settled = || [&dying, &plain].map(|queue| promised_by(queue).settled_bytes);
-    assert_eq!(settled(), [10 * SETTLED_BYTES; 2]);
-    clock.advance(Duration::from_secs(2));
-    assert_eq!(settled(), [0, 10 * SETTLED_BYTES]);
-}
-
-#[test]
-fn letters_that_die_again_soon_are_known_by_the_queue_they_came_to() {
-    let (broker, mut driver, principal, clock) = driven();
-    let ttl_ms = i64::try_from(DIES_SOON_MS).expect("minutes");
-    let queues = [
-        (&b"source"[..], dies_to(b"hop", None)),
-        (b"hop", dies_to(b"kept", Some(ttl_ms))),
-        (b"kept", dies_to(b"target", Some(ttl_ms * 2))),
-        (b"target", TableBuf::new()),
-    ]
-    .map(|(name, arguments)| declare(&broker, &principal, name, &arguments));
+    let (_, mut call) = broker.get(&principal, b"expires", true).expect("it is there");
     driver.run_until_idle();
-    let [source, hop, kept, _] = &queues;
-    let again = || queues.each_ref().map(|queue| promised_by(queue).again_bytes);
-    let rejects = |driver: &mut Driver, queue: &Arc<Queue>| {
-        let (_, mut call) = broker.get(&principal, queue.name(), true).expect("it is there");
-        driver.run_until_idle();
-        let got = call.try_take().expect("it is answered").expect("it is in service").expect("a message");
-        queue.settle(SettleHow::Reject, &[SettleRun { consumer: None, first: got.seq, count: 1 }]);
-        driver.run_until_idle();
-    };
-    for name in [&b"hop"[..], b"source", b"source"] {
-        publish(&broker, &principal, name, PERSISTENT, b"x");
-    }
+    assert!(matches!(call.try_take(), Some(Ok(None))), "an expired message is not delivered");
+    let counts = || sources.each_ref().map(|source| source.stats().wait()).map(|it| it.ready + it.unacked);
+    assert_eq!(counts(), [1, 1, 2, 0], "without a dead letter exchange a message goes as always");
+    assert_eq!(ready(&target), 0);
+    broker.alarms().set_disk_limit(DiskLimit::Bytes(0));
     driver.run_until_idle();
-    assert_eq!(again(), [0; 4], "they were published");
-    rejects(&mut driver, source);
-    assert_eq!(again(), [0; 4], "not more than were published");
-    rejects(&mut driver, source);
-    let expected = 300..3000;
-    assert!(matches!(again(), [0, bytes, 0, 0] if expected.contains(&bytes)), "{:?}", again());
-    [hop; 3].into_iter().for_each(|queue| rejects(&mut driver, queue));
-    assert_eq!((ready(hop), ready(kept), again()), (0, 3, [0; 4]));
-    clock.advance(Duration::from_millis(DIES_SOON_MS));
-    assert!(matches!(again(), [0, 0, bytes, 0] if expected.contains(&bytes)), "{:?}", again());
+    assert_eq!((counts(), ready(&target)), ([0, 0, 1, 0], 3));
 }
 
 /// Gets the first message of a queue and acks it.

@@ -8,7 +8,7 @@ use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::store::Holes;
 use crate::{
     BlockBytes, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange,
-    LoggedBlock, MessageView, OwnBytes, SharedBody, Spread,
+    LoggedBlock, MessageView, OwnBytes, SharedBody,
 };
 
 impl Effects for Referee {
@@ -124,14 +124,6 @@ impl Effects for Referee {
 
     fn let_body_go(&mut self, body: &SharedBody) {
         assert!(self.bodies.contains_key(&body.id()));
-    }
-
-    fn spread(&self) -> Spread {
-        self.spread
-    }
-
-    fn is_short_of_room(&self) -> bool {
-        self.spread == Spread::Any
     }
 
     fn keep_in_log(&mut self, token: BlockToken, range: LogRange) {

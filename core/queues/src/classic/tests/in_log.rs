@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Bench, consumer, durable, message};
-use crate::logged::{FirstToGo, LogRange, Spread};
+use crate::logged::LogRange;
 use crate::record::RecordKind;
 use crate::{DiskAnswer, IncomingMessage, Machine, MessageSeq, MessageView, QueueConfig, SettleHow};
 
@@ -86,87 +86,24 @@ fn a_backlog_that_others_interrupt_goes_to_segments() {
 }
 
 #[test]
-fn what_goes_first_is_known_wherever_the_first_message_is() {
-    let backlog_with = |is_sparse: bool, memory_bytes_max: usize| {
-        let mut bench = Bench::new(QueueConfig { memory_bytes_max, ..durable() });
-        bench.world.is_sparse = is_sparse;
-        assert_eq!(bench.queue.first_to_go(), None);
-        for nth in 0..100 {
-            bench.publish(&[message(&vec![nth; 10_000])]);
-            bench.run_disk();
-        }
-        bench
-    };
-    let in_memory = backlog_with(true, 16 << 20);
-    let record = in_memory.queue.oldest_log_position() - in_memory.world.log[0].1.len() as u64;
-    let Some(FirstToGo::Log { position }) = in_memory.queue.first_to_go() else {
-        panic!("{:?}", in_memory.queue.first_to_go())
-    };
-    assert!(
-        position <= record && position + 100 > record,
-        "{position}, and the first payload from {record} on"
-    );
-    let (mut in_log, mut in_segments) = (backlog_with(false, 128 << 10), backlog_with(true, 128 << 10));
-    for bench in [&mut in_log, &mut in_segments] {
-        bench.consume(consumer(1, 0));
-        bench.run_disk();
-        assert_eq!(bench.queue.first_to_go(), None, "nothing is ready");
-        bench.queue.cancel(consumer(1, 0).id, 0, &mut bench.world);
-        bench.settle(SettleHow::Ack, MessageSeq(0), 50);
-        bench.settle(SettleHow::Requeue, MessageSeq(50), 50);
-    }
-    let first_range = in_log.queue.store.log_ranges().next().expect("most of it is there");
-    assert_eq!(in_log.queue.first_to_go(), Some(FirstToGo::Log { position: first_range.position }));
-    let needed_bytes = in_segments.queue.store.segment_room(0).needed_bytes;
-    let Some(FirstToGo::Segment { needed_bytes: first_bytes }) = in_segments.queue.first_to_go() else {
-        panic!("{:?}", in_segments.queue.first_to_go())
-    };
-    assert!((needed_bytes..1_000_000).contains(&first_bytes), "{first_bytes} of {needed_bytes}");
-}
-
-#[test]
-fn what_a_state_record_has_goes_with_that_record() {
-    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
-    let publish = |bench: &mut Bench| {
-        bench.publish(&[message(&[1; 300])]);
-        bench.queue.first_to_go()
-    };
-    let Some(FirstToGo::Log { position: first }) = publish(&mut bench) else { panic!("it is in the log") };
-    assert_eq!(publish(&mut bench), Some(FirstToGo::Log { position: first }));
-    checkpoint(&mut bench, &[]);
-    let Some(FirstToGo::Log { position: stated }) = publish(&mut bench) else { panic!("it is in the log") };
-    assert!(bench.disk.is_empty());
-    assert_eq!(stated, bench.queue.oldest_log_position());
-    assert!(stated > first, "{stated}, and it was at {first} before");
-}
-
-#[test]
 fn what_a_checkpoint_would_write_is_known_before_it_is_written() {
-    let (near, far) = (Spread::Narrow, Spread::Any);
-    for (is_sparse, spread, bodies) in [
-        (false, near, [10_000; 100]),
-        (true, near, [10_000; 100]),
-        (true, near, [300; 100]),
-        (true, far, [10_000; 100]),
-        (true, far, [300; 100]),
-        (true, far, [30; 100]),
-    ] {
+    for (is_sparse, bodies) in [(false, [10_000; 100]), (true, [10_000; 100]), (true, [300; 100])] {
         let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
-        (bench.world.is_sparse, bench.world.spread) = (is_sparse, spread);
+        bench.world.is_sparse = is_sparse;
         for body_bytes in bodies {
             bench.publish(&[message(&vec![1; body_bytes])]);
         }
         bench.consume(consumer(1, 0));
         for settled in [0, 5, 40] {
             bench.settle(SettleHow::Ack, MessageSeq(0), settled);
-            let expected = bench.queue.store.checkpoint_bytes(spread).total();
+            let expected = bench.queue.store.checkpoint_bytes();
             bench.disk.clear();
             checkpoint(&mut bench, &[]);
             let (_, state) = bench.world.log.last().expect("a state record");
             let written =
                 state.len() as u64 + bench.disk.values().map(|block| block.len() as u64).sum::<u64>();
             let is_near = written <= expected + 1000 && expected <= written + written / 4;
-            assert!(is_near, "{is_sparse}, {spread:?}, {settled} settled: {written} of {expected} bytes");
+            assert!(is_near, "{is_sparse}, {settled} settled: {written} of {expected} bytes");
         }
     }
 }
@@ -195,117 +132,6 @@ fn what_the_next_state_record_has_is_known_about_without_looking_at_blocks() {
     let expected = bench.queue.store.state_bytes();
     assert_near(expected, stated(&mut bench));
     assert_eq!(publish(&mut bench, 2_000), 16 * 1024, "more than that goes elsewhere");
-}
-
-/// As [`backlog`], all in memory, with 1 MiB of others between any two messages, after a checkpoint on a disk that is nearly full.
-fn spread_backlog() -> Bench {
-    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
-    bench.world.spread = Spread::Any;
-    (0..100).for_each(|nth| drop(bench.publish(&[message(&vec![nth; 10_000])])));
-    checkpoint(&mut bench, &[]);
-    assert!(bench.disk.is_empty(), "there is no room for what would be written");
-    bench
-}
-
-#[test]
-fn where_there_is_hardly_room_blocks_stay_in_the_log_however_far_they_are_spread() {
-    let mut bench = spread_backlog();
-    let (kind, state) = bench.world.log.last().expect("a state record");
-    assert!(*kind == RecordKind::State && state.len() < 2_000, "{} bytes", state.len());
-    let ranges: Vec<LogRange> = bench.queue.store.log_ranges().collect();
-    assert!(ranges.iter().all(|range| range.bytes > 1 << 20), "{ranges:?}");
-    let stats = bench.queue.stats(0);
-    assert!((900_000..1_010_000).contains(&stats.disk_bytes), "{} are its own", stats.disk_bytes);
-    bench.queue = bench.restarted();
-    assert_eq!(bench.queue.store.log_ranges().collect::<Vec<_>>(), ranges);
-    let disk_bytes = bench.queue.stats(0).disk_bytes;
-    assert!((900_000..1_010_000).contains(&disk_bytes), "{disk_bytes} are its own");
-    assert_whole(&mut bench);
-}
-
-#[test]
-fn of_blocks_that_are_spread_in_the_log_counts_what_is_their_own_there() {
-    let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
-    bench.world.spread = Spread::Any;
-    let (key, body) = ([b'k'; 200], [7; 100]);
-    let one = message(&body);
-    let first = IncomingMessage { message: MessageView { routing_key: &key, ..one.message }, ..one };
-    // The log has once what those of a batch have in common: half of it is in no copy of theirs.
-    let batch: Vec<_> = (0..50).map(|nth| IncomingMessage { is_alike: nth > 0, ..first }).collect();
-    (0..60).for_each(|_| drop(bench.publish(&batch)));
-    checkpoint(&mut bench, &[]);
-    assert!(bench.disk.is_empty());
-    let ranges: Vec<LogRange> = bench.queue.store.log_ranges().collect();
-    let is_own = |record: &&Range<u64>| ranges.iter().any(|it| it.touches(std::slice::from_ref(*record)));
-    let own_bytes: u64 =
-        bench.world.ranges.iter().filter(is_own).map(|record| record.end - record.start).sum();
-    assert!((100_000..500_000).contains(&own_bytes) && ranges.len() > 3, "{own_bytes} in {ranges:?}");
-    let disk_bytes = |bench: &Bench| (bench.queue.stats(0).disk_bytes, bench.queue.stats(0).live_disk_bytes);
-    assert_eq!(disk_bytes(&bench), (own_bytes, own_bytes));
-    bench.queue = bench.restarted();
-    assert_eq!(disk_bytes(&bench), (own_bytes, own_bytes));
-    bench.consume(consumer(1, 0));
-    bench.run_disk();
-    assert_eq!((disk_bytes(&bench), bench.world.delivered.len()), ((own_bytes, own_bytes), 3000));
-    for number in (0..3000).filter(|number| number % 10 != 0) {
-        bench.settle(SettleHow::Ack, MessageSeq(number), 1);
-    }
-    let is_tenth = |bench: &Bench, about: &str| {
-        let (bytes, live_bytes) = disk_bytes(bench);
-        let is_near = |bytes: u64| bytes.abs_diff(own_bytes) < own_bytes / 20;
-        assert!(
-            is_near(bytes) && is_near(live_bytes * 10),
-            "{about}: {live_bytes} of {bytes} in {own_bytes}"
-        );
-    };
-    is_tenth(&bench, "its sizes are in memory");
-    checkpoint(&mut bench, &[]);
-    bench.queue = bench.restarted();
-    is_tenth(&bench, "nothing of it is in memory");
-}
-
-#[test]
-fn where_there_is_hardly_room_what_a_state_record_has_is_not_written_anew_for_what_comes_after_it() {
-    for spread in [Spread::Any, Spread::Narrow] {
-        let mut bench = Bench::new(QueueConfig { memory_bytes_max: 16 << 20, ..durable() });
-        bench.world.spread = spread;
-        let mut written_bytes = Vec::new();
-        for nth in 0..100 {
-            bench.publish(&[message(&vec![nth; 10_000])]);
-            if nth % 15 == 0 {
-                let logged = bench.world.log.len();
-                bench.disk.clear();
-                checkpoint(&mut bench, &[]);
-                let state = bench.world.log[logged..].iter().map(|(_, record)| record.len());
-                let blocks = bench.disk.values().map(|block| block.len());
-                written_bytes.push(state.chain(blocks).sum::<usize>());
-            }
-        }
-        let most_bytes = *written_bytes.iter().max().expect("some");
-        assert_eq!(most_bytes < 30_000, spread == Spread::Any, "{written_bytes:?}");
-        assert_eq!(bench.queue.counts().ready, 100);
-    }
-}
-
-#[test]
-fn a_block_that_is_spread_in_the_log_is_written_from_memory_when_it_has_to_leave_either() {
-    let mut bench = spread_backlog();
-    bench.queue.store.share_memory(128 << 10);
-    bench.queue.relieve(&mut bench.world);
-    bench.run_disk();
-    assert!(bench.queue.resident_bytes() < 400_000 && bench.disk.len() > 8, "to read it there would be dear");
-    assert_whole(&mut bench);
-
-    let mut bench = spread_backlog();
-    let all: Vec<LogRange> = bench.queue.store.log_ranges().collect();
-    let part = all[1].position..all[1].end();
-    bench.queue.checkpoint(0, std::slice::from_ref(&part), &mut bench.world);
-    assert!(bench.world.moves.is_empty() && bench.world.reads.is_empty() && !bench.world.writes.is_empty());
-    bench.run_disk();
-    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
-    assert!(!bench.queue.store.log_ranges().any(|range| range.touches(std::slice::from_ref(&part))));
-    bench.queue = bench.restarted();
-    assert_whole(&mut bench);
 }
 
 #[test]

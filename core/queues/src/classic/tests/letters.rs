@@ -21,25 +21,6 @@ fn waiting() -> Bench {
     bench
 }
 
-#[test]
-fn on_a_disk_that_is_nearly_full_a_message_dies_behind_one_that_has_left_its_block() {
-    let mut bench = Bench::new(QueueConfig { dead_letters: true, ..durable() });
-    let mortal = IncomingMessage { ttl_ms: Some(10), ..message(&[7; 10_000]) };
-    (0..6).for_each(|_| drop(bench.publish(&[mortal])));
-    bench.consume(consumer(1, 0));
-    bench.settle(SettleHow::Ack, MessageSeq(1), 4);
-    bench.queue.checkpoint(u64::MAX, &[], &mut bench.world);
-    bench.run_disk();
-    assert!(bench.queue.disk_answered(DiskAnswer::Synced(true), bench.now_ms, &mut bench.world));
-    assert!(state_records(&bench) == 1 && bench.disk[&0].len() < 30_000, "two of them are written");
-    bench.queue = bench.restarted();
-    bench.queue.let_letters_have(1 << 20);
-    bench.now_ms = 11;
-    bench.queue.tick(bench.now_ms, &mut bench.world);
-    bench.run_disk();
-    assert_eq!((bench.world.dead.len(), bench.queue.counts().ready), (2, 0));
-}
-
 fn state_records(bench: &Bench) -> usize {
     bench.world.log.iter().filter(|(kind, _)| *kind == RecordKind::State).count()
 }

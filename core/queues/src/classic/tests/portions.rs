@@ -144,13 +144,13 @@ fn who_gets_from_a_queue_whose_dead_await_room_is_told_that_there_is_nothing() {
     bench.queue.let_letters_wait(true);
     bench.queue.get(GetToken(0), bench.now_ms, &mut bench.world);
     assert_eq!(bench.world.got, [], "it is about to die");
-    bench.queue.let_letters_have(0);
+    bench.queue.let_disk_be_short(true);
     bench.queue.let_letters_wait(false);
     bench.queue.tick(bench.now_ms, &mut bench.world);
     assert_eq!((&bench.world.got[..], bench.queue.counts().ready), (&[None][..], 2));
     let do_wait = |bench: &Bench, now_ms| bench.queue.delivery_view(now_ms).deaths_await_room;
     assert_eq!([9, 20].map(|now_ms| do_wait(&bench, now_ms)), [false, true]);
-    bench.queue.let_letters_have(u64::MAX);
+    bench.queue.let_disk_be_short(false);
     assert!(!do_wait(&bench, 20));
     bench.queue.get(GetToken(1), bench.now_ms, &mut bench.world);
     assert_eq!(bench.world.got, [None, Some(b"next".to_vec())]);

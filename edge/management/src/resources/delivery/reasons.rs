@@ -82,7 +82,6 @@ pub(super) fn of_node(raised: Raised, storage: &StorageState) -> Vec<&'static st
     let reasons = [
         (raised.has(Raised::MEMORY), "the memory alarm is on"),
         (raised.has(Raised::DISK), "the disk alarm is on"),
-        (raised.has(Raised::LETTERS_WAIT), "dead letters or due messages wait for room on the disk"),
         (storage.failure.is_some(), "storage has failed; nothing durable is accepted"),
         (storage.waits_for_room.is_some(), "the log waits for room on the disk"),
         (storage.holds_publishers, "the disk is slower than the publishers"),
@@ -113,7 +112,7 @@ pub(super) fn verdict(of: &DeliveryExplanation) -> String {
             of.stalled_ms / 1000
         ),
         _ if of.letters_await_room => format!(
-            "Messages that expired, were rejected or are due wait for room on the disk, as their copies are written first: {}make room on the disk from elsewhere, or purge a queue whose messages nobody needs (those that have expired are delivered no more). {} ready, {} unacked.",
+            "Messages that expired, were rejected, are over a limit or are due wait until the disk alarm clears: {}purge or delete a queue whose messages nobody needs, make room on the disk, or lower disk_free_limit. {} ready, {} unacked.",
             emptied(&of.room_held_by),
             of.ready,
             of.unacked

@@ -114,7 +114,10 @@ async fn letters_that_wait_for_room_come_first() {
         assert!(reasons::verdict(&explained).starts_with("Nobody consumes"));
         explained.letters_await_room = true;
         let verdict = reasons::verdict(&explained);
-        assert!(verdict.contains("wait for room on the disk") && verdict.contains("7 ready"), "{verdict}");
+        assert!(
+            verdict.contains("wait until the disk alarm clears") && verdict.contains("7 ready"),
+            "{verdict}"
+        );
         assert!(!verdict.contains("consume and ack"), "no other queue holds anything: {verdict}");
         explained.room_held_by = vec!["'dead' (5 messages)".into()];
         let verdict = reasons::verdict(&explained);

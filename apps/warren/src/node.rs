@@ -61,6 +61,7 @@ pub(crate) fn describe(
         shovels: None,
         set_log_level: |level| crate::logging::set_level(level).map_err(drop),
         consumer_timeout_ms: options.queues.consumer_timeout_ms,
+        certificates: Vec::new(),
         maintenance: Arc::new(Maintenance::new(Box::new(Gates(gates)))),
         stop: Arc::default(),
     }

@@ -82,6 +82,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let mut node = node::describe(options, &addresses, gates, http_address);
     let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
+    node.certificates = certificates.of_node();
     accepting.append(&mut serve_metrics(options, &certificates, &broker, &mut node)?);
     let (https, https_address) = https.unzip();
     if let Some(address) = https_address {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
+use management::NodeCertificates;
 use tls::{CertificateFacts, CertificateLogin, LOOK_INTERVAL, ServerOptions, TlsSlot};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -52,6 +53,11 @@ impl Certificates {
             management: wanted(management.port.is_some(), "management.ssl", &management.server, by_name)?,
             prometheus: wanted(prometheus.port.is_some(), "prometheus.ssl", &prometheus.server, by_name)?,
         })
+    }
+
+    /// What management shows.
+    pub(crate) fn of_node(&self) -> Vec<NodeCertificates> {
+        self.all().map(|one| NodeCertificates { keys: one.name, slot: one.slot.clone() }).collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &Named> {

@@ -25,7 +25,7 @@ pub use definitions::boot::{Document, StartImport, When, import_at_start, name_c
 pub use definitions::imports::{Importer, Scope, Unsupported, import};
 pub use resources::node::{
     Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine, LISTENER_PROTOCOL, Maintenance, NODE_NAME,
-    Node, NodeListener, NodeNames, NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,
+    Node, NodeCertificates, NodeListener, NodeNames, NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,
     TLS_LISTENER_PROTOCOL,
 };
 pub use resources::passwords::hash_password;

@@ -61,10 +61,7 @@ const ABSENT: &[(&str, &[&str])] = &[
         &["reset", "force_reset"],
     ),
     ("the node and its process are one: use `stop`, and start the process again", &["start_app", "stop_app"]),
-    (
-        "connections are not encrypted yet",
-        &["certificates", "cipher_suites", "list_ciphers", "list_hashes", "tls_versions"],
-    ),
+    ("`cipher_suites` lists what there is", &["list_ciphers", "list_hashes"]),
     ("disk space is always watched", &["deactivate_free_disk_space_monitoring"]),
     ("messages are not intercepted", &["list_channel_interceptors", "set_channel_interceptor_priorities"]),
     (

@@ -1,5 +1,6 @@
 //! Commands about the node: whether it runs, its listeners, its log, its status.
 
+mod certificates;
 mod listeners;
 mod log_lines;
 mod memory;
@@ -12,7 +13,7 @@ use broker::Broker;
 use serde_json::{Value, json};
 
 use crate::ctl::columns::{Column, chosen, rows};
-use crate::ctl::commands::{Commands, Outcome, arguments, usage};
+use crate::ctl::commands::{Commands, Outcome, arguments};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
 use crate::ctl::queues::unresponsive;
 use crate::ctl::{alarms, interfaces};
@@ -42,7 +43,10 @@ pub(crate) const COMMANDS: Commands = &[
             "Node {NODE_NAME} seems to be the only one in a single node cluster, the check does not apply"
         )))
     }),
-    ("check_certificate_expiration", |it| no_certificates_expire(it.request)),
+    ("certificates", |it| Ok(certificates::certificates(it.node))),
+    ("check_certificate_expiration", |it| certificates::check_expiration(it.node, it.request)),
+    ("cipher_suites", |_| Ok(certificates::cipher_suites())),
+    ("tls_versions", |_| Ok(certificates::versions())),
     ("status", |it| Ok(status::status(it.broker, it.node))),
     ("listeners", |it| Ok(listeners(it.node))),
     ("server_version", |it| Ok(value(&it.node.rabbitmq_version))),
@@ -88,21 +92,6 @@ fn booting() -> Answer {
     );
     let json = json!({"message": text, "result": false});
     Answer::facts(text, json)
-}
-
-/// There are none, however long.
-fn no_certificates_expire(request: &Request) -> Outcome {
-    let unit = request.options.get("unit").map_or("weeks", String::as_str);
-    if !["days", "weeks", "months", "years"].contains(&unit) {
-        let text =
-            format!("\"unit '{unit}' is not supported. Please use one of: days, weeks, months, years\"");
-        return Err(usage(&text));
-    }
-    let within = request.options.get("within").map_or("4", String::as_str);
-    let Ok(within) = within.parse::<i64>() else {
-        return Err(usage(&format!("Invalid options for this command:\n--within : {within}")));
-    };
-    Ok(Answer::message(&format!("No certificates are expiring within {within} {unit}.")))
 }
 
 /// Asks every queue for a sign of life, for five seconds at most.

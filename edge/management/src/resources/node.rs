@@ -34,6 +34,15 @@ pub struct NodeTags {
     pub node: BTreeMap<String, String>,
 }
 
+/// The certificates of one sort of encrypted listeners.
+#[derive(Clone, Debug)]
+pub struct NodeCertificates {
+    /// What its configuration keys begin with: `ssl_options`.
+    pub keys: &'static str,
+    /// What is in use now.
+    pub slot: Arc<tls::TlsSlot>,
+}
+
 /// What the process knows and the broker does not.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -63,6 +72,8 @@ pub struct Node {
     pub set_log_level: fn(&str) -> Result<(), ()>,
     /// How long deliveries of queues that do not say so themselves may stay unacked, milliseconds.
     pub consumer_timeout_ms: u64,
+    /// What encrypted listeners show; nothing where none is encrypted.
+    pub certificates: Vec<NodeCertificates>,
     /// Whether clients are let in.
     pub maintenance: Arc<Maintenance>,
     /// Told when an operator asks the server to stop; one waiter is enough.
@@ -90,6 +101,7 @@ pub(crate) mod tests {
             shovels: None,
             set_log_level: |_| Err(()),
             consumer_timeout_ms: 1_800_000,
+            certificates: Vec::new(),
             maintenance: Arc::default(),
             stop: Arc::default(),
         }

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 
 /// PerfTest's short forms of several letters, and the long forms they stand for.
-const SINGLE_DASH: [(&str, &str); 81] = [
+const SINGLE_DASH: [(&str, &str); 80] = [
     ("-ad", "--auto-delete"),
     ("-bc", "--body-count"),
     ("-bfc", "--body-field-count"),
@@ -59,7 +59,6 @@ const SINGLE_DASH: [(&str, &str); 81] = [
     ("-sq", "--stream-queue"),
     ("-sst", "--servers-startup-timeout"),
     ("-st", "--shutdown-timeout"),
-    ("-udsc", "--use-default-ssl-context"),
     ("-sul", "--servers-up-limit"),
     ("-tnd", "--tcp-no-delay"),
     ("-trbs", "--tcp-receive-buffer-size"),
@@ -91,10 +90,9 @@ const SINGLE_DASH: [(&str, &str); 81] = [
 ];
 
 /// Beginnings of long options that PerfTest has and this build has not, and what to do instead.
-const REFUSED: [(&str, &str); 8] = [
-    ("--sasl-external", "TLS and logins by certificate are not in this build"),
-    ("--server-name-indication", "TLS is not in this build"),
-    ("--use-default-ssl-context", "TLS is not in this build"),
+const REFUSED: [(&str, &str); 7] = [
+    ("--sasl-external", "logins by certificate are not in this build"),
+    ("--server-name-indication", "the name that is sent is the host in the address"),
     ("--oauth2-", "OAuth 2 is not in this build: put a token into the address as the password"),
     (
         "--expected-instances",

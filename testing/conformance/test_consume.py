@@ -444,22 +444,28 @@ def test_b138_unknown_consumer_arguments_are_ignored(ch):
 
 
 def test_b135_consumer_timeout_by_queue_argument(broker, ch):
-    """3.10 times consumers out by configuration only, 4.3 only on quorum queues; Warren takes the queue argument and
-    closes the channel with 3.10's words."""
+    """3.10 times consumers out by configuration only. 4.3 takes the argument on quorum queues only, and cancels the consumer;
+    Warren takes it there, too, and closes the channel with 3.10's words."""
     arguments = {"x-consumer-timeout": 500}
-    if broker.flavor == "rabbitmq4":
-        with pytest.raises(client.ChannelClosed) as closed:
-            ch.declare(arguments=arguments)
-        assert "invalid arg 'x-consumer-timeout'" in closed.value.text
+    if broker.flavor == "rabbitmq3":
+        queue = ch.queue(arguments=arguments)
+        ch.put(queue, b"m")
+        other = ch.connection.channel()
+        other.consume(queue)
+        other.deliver()
+        other.nothing(1)
         return
-    queue = ch.queue(arguments=arguments)
+    refused = ch.connection.channel()
+    with pytest.raises(client.ChannelClosed) as closed:
+        refused.declare(arguments=arguments)
+    assert "invalid arg 'x-consumer-timeout'" in closed.value.text
+    if broker.flavor == "rabbitmq4":
+        return
+    queue = ch.queue(durable=True, arguments={**arguments, "x-queue-type": "quorum"})
     ch.put(queue, b"m")
     other = ch.connection.channel()
     other.consume(queue)
     other.deliver()
-    if broker.flavor == "rabbitmq3":
-        other.nothing(1)
-        return
     text = (
         f"PRECONDITION_FAILED - delivery acknowledgement on channel {other.number} timed out. Timeout value used: 500 ms. "
         "This timeout value can be configured, see consumers doc guide to learn more"

@@ -195,9 +195,10 @@ def test_b064_a_default_type_that_is_not_there_yet_is_refused(server):
     server = server()
     server.do("add_vhost", "v")
     for command in ("add_vhost w", "update_vhost_metadata v"):
-        code, _, error = server.ctl(*command.split(), "--default-queue-type", "quorum")
-        assert code == 65 and "queue type 'quorum' is not available yet" in error, error
+        code, _, error = server.ctl(*command.split(), "--default-queue-type", "stream")
+        assert code == 65 and "queue type 'stream' is not available yet" in error, error
     assert "w" not in [line["name"] for line in server.listed("list_vhosts")]
+    server.do("update_vhost_metadata", "v", "--default-queue-type", "quorum")
     server.do("update_vhost_metadata", "v", "--default-queue-type", "classic")
 
 

@@ -32,7 +32,7 @@ def there(tmp_path_factory):
     ("http://127.0.0.1:{amqp}", 70, "15672"),
     ("http://127.0.0.1:1", 69, "management.tcp.ip"),
     ("http://no-such-host.invalid", 69, "is this the host"),
-    ("https://{place}", 64, "ssh -L"),
+    ("https://{place}", 69, "does not speak TLS"),
     ("{place}", 64, "http://USER@HOST:15672"),
 ])
 def test_a_refusal_is_one_line_that_says_what_to_do(there, url, code, words):

@@ -38,7 +38,7 @@ COUNTED = [
     ("-z 2 -vr 50:1 -vr 0:60", {"sent": 50, "received": 50}),
     ("-C 100 -D 100 -r 200 -L 1000 -q 5", {"sent": 100, "received": 100}),
 ]
-REFUSED = [("-h amqps://127.0.0.1", "TLS"), ("-ei 2", "not synchronised"), ("-mda", "Prometheus only"), ("-q 5 -A 6", "--qos"), ("--sasl-external", "not in this build"), ("--nope", "--nope")]
+REFUSED = [("-h http://127.0.0.1", "amqp://"), ("-ei 2", "not synchronised"), ("-mda", "Prometheus only"), ("-q 5 -A 6", "--qos"), ("--sasl-external", "not in this build"), ("--nope", "--nope")]
 
 
 def warren(options, *words, check=0):

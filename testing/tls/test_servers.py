@@ -177,3 +177,29 @@ def test_a_proxy_says_whose_connection_it_is(certificates, tmp_path):
         until(lambda: "PROXY" in server.said())
     finally:
         server.end()
+
+
+def test_a_shovel_dials_over_tls_and_checks_the_certificate(server, certificates, tmp_path):
+    strangers = Certificates(tmp_path, "Other CA")
+
+    def shovel(name, authority):
+        uri = f"amqps://guest:guest@localhost:{server.port}?cacertfile={authority}&verify=verify_peer"
+        value = {"src-uri": "amqp://", "src-queue": f"from-{name}", "dest-uri": uri, "dest-queue": f"to-{name}", "src-delete-after": "never"}
+        assert server.ctl("set_parameter", "shovel", name, json.dumps(value)).returncode == 0
+
+    connection = connected(server, context(certificates))
+    channel = connection.channel()
+    for name in ("good", "bad"):
+        channel.queue_declare(f"from-{name}", durable=True)
+        channel.queue_declare(f"to-{name}", durable=True)
+        channel.basic_publish("", f"from-{name}", b"moved")
+    shovel("good", certificates.path("ca.pem"))
+    shovel("bad", strangers.path("ca.pem"))
+    until(lambda: channel.basic_get("to-good", True)[2] == b"moved", 30)
+    until(lambda: "certificate" in server.said(), 30)
+    assert channel.basic_get("to-bad", True)[0] is None
+    for name in ("good", "bad"):
+        server.ctl("clear_parameter", "shovel", name)
+        channel.queue_delete(f"from-{name}")
+        channel.queue_delete(f"to-{name}")
+    connection.close()

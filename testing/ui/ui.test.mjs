@@ -198,7 +198,7 @@ for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["
       assert.equal(await page.getByText("may not see").count(), 0, await link.innerText());
     }
     await browser.go(page, "profile");
-    await page.getByText("Only users with the tag “administrator” see limits").waitFor();
+    await page.getByText("This page is for users with the tag “administrator” only").waitFor();
     await browser.go(page, "limits");
     await page.getByText("No limits that you may see").first().waitFor();
     assert.equal(await page.getByRole("button", { name: "Set limit" }).count(), 0);

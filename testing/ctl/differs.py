@@ -107,6 +107,7 @@ differ("suites are those of another library", ["rabbitmq-diagnostics cipher_suit
 differ("there is no Erlang", ["rabbitmq-diagnostics erlang_cookie_hash"], exit=69, err=has("no Erlang"))
 differ("nothing is deprecated", ["list_deprecated_features"], exit=0, out="Listing deprecated features ...")
 differ("said in words", ["rabbitmq-queues rebalance all"], exit=0, out=has("Re-balancing leaders of all queues...", "No queue has leaders"))
+differ("said in words", ["rabbitmq-queues quorum_status nonsense"], exit=65, err=has("queue 'nonsense' was not found"))
 differ("other things are plugins here", ["rabbitmq-plugins is_enabled nonsense", "rabbitmq-plugins is_enabled nonsense rubbish"], exit=69,
        err=has("not enabled on node", "rabbitmq_web_dispatch"))
 differ("the same", ["rabbitmq-plugins list"], exit=0, out=has("Configured: E = explicitly enabled", "[E*] rabbitmq_web_dispatch "))

@@ -17,12 +17,8 @@ use crate::tls::Named;
 /// # Errors
 /// Another address cannot be bound.
 pub(crate) fn bind(options: &ManagementOptions) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
-    // As in RabbitMQ: who configures HTTPS alone wants nothing in clear text.
-    let is_replaced = options.tls.port.is_some()
-        && !options.has_own_tcp
-        && options.listener == ManagementOptions::default().listener;
     let candidates = options.listener.candidates();
-    if candidates.is_empty() || is_replaced {
+    if candidates.is_empty() {
         return Ok(None);
     }
     let bound = HttpListener::bind(&candidates).and_then(|listener| {

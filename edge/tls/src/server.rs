@@ -29,7 +29,7 @@ pub enum Verify {
 }
 
 /// What `ssl_options.*` says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
     /// Trusted authorities of clients' certificates (`cacertfile`).
     pub ca_file: Option<PathBuf>,
@@ -43,8 +43,8 @@ pub struct ServerOptions {
     pub verify: Verify,
     /// Whether clients must show one (`fail_if_no_peer_cert`).
     pub fail_if_no_peer_cert: bool,
-    /// Most certificates between a client's own and the authority (`depth`); 10 where `None`, as in Erlang.
-    pub depth: Option<usize>,
+    /// Most certificates between a client's own and the authority (`depth`). Default 10, as in Erlang.
+    pub depth: usize,
     /// Versions (`versions.N`); all where none is named.
     pub versions: Vec<Version>,
     /// Cipher suites in order of preference (`ciphers.N`); all where none is named.
@@ -66,8 +66,23 @@ pub struct ServerMaterial {
     pub authorities: Vec<CertificateFacts>,
 }
 
-/// Default of `depth`.
-const DEPTH: usize = 10;
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions {
+            ca_file: None,
+            certificate_file: None,
+            key_file: None,
+            password: None,
+            verify: Verify::None,
+            fail_if_no_peer_cert: false,
+            depth: 10,
+            versions: Vec::new(),
+            ciphers: Vec::new(),
+            honor_cipher_order: false,
+            revocation_files: Vec::new(),
+        }
+    }
+}
 
 /// Reads the files and makes a configuration of them.
 ///
@@ -165,5 +180,5 @@ fn client_verifier(
     let inner = builder
         .build()
         .map_err(|error| TlsError::file(file, format!("clients cannot be verified: {error}")))?;
-    Ok(Some(Arc::new(DepthLimit { depth: options.depth.unwrap_or(DEPTH), inner })))
+    Ok(Some(Arc::new(DepthLimit { depth: options.depth, inner })))
 }

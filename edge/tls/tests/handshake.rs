@@ -136,9 +136,9 @@ fn a_client_that_shows_a_good_certificate_is_known() {
 #[test]
 fn the_depth_limits_the_certificates_in_between() {
     let files = Files::new();
-    let server = ServerOptions { verify: Verify::Peer, depth: Some(1), ..files.server() };
+    let server = ServerOptions { verify: Verify::Peer, depth: 1, ..files.server() };
     assert_eq!(shake(&server, &files.client_as("deep")).unwrap().0.peer.unwrap().subject, "CN=deep");
-    let shallow = ServerOptions { depth: Some(0), ..server };
+    let shallow = ServerOptions { depth: 0, ..server };
     assert!(shake(&shallow, &files.client_as("deep")).is_err());
     assert!(shake(&shallow, &files.client_as("client")).is_ok());
 }

@@ -399,8 +399,6 @@ impl From<bool> for Permit {
 pub struct ManagementOptions {
     /// Where it listens over TLS. Default nowhere.
     pub tls: HttpTlsOptions,
-    /// Whether its address in clear text was configured. Default no.
-    pub has_own_tcp: bool,
     /// Where it listens. Default `127.0.0.1:15672`.
     pub listener: ManagementListener,
     /// Path below which all is served, without a slash at its end. Default empty.
@@ -431,7 +429,6 @@ impl Default for ManagementOptions {
                 port: MANAGEMENT_PORT,
             },
             tls: HttpTlsOptions::default(),
-            has_own_tcp: false,
             path_prefix: String::new(),
             body_bytes_max: 20 << 20,
             headers: management::http::Headers::default(),

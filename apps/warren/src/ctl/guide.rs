@@ -22,7 +22,8 @@ Options of every command:
    --data-dir DIR           data folder of the server [default: $WARREN_DATA_DIR, ./warren-data or /var/lib/warren]
    --url URL                a server elsewhere, through its HTTP API: http://USER@HOST:15672 [default: $WARREN_URL]
    --tls-ca-cert-file FILE  the authority of an https:// server's certificate [default: those of the system]
-   --tls-cert-file FILE     the own certificate, for an https:// server that asks for one; --tls-key-file FILE has its key
+   --tls-cert-file FILE     the own certificate, for an https:// server that asks for one
+   --tls-key-file FILE      the key of that certificate [default: in the same file]
    --insecure               do not check the certificate of an https:// server
    --password-file FILE     the first line is the password for the URL [default: asks on the terminal]
    --dry-run                check the command line, do nothing

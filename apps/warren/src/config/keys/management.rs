@@ -30,7 +30,6 @@ const KEYS: &[Key] = &[
             max: 65_535,
             unit: Unit::Count,
             set: |options, port| {
-                options.management.has_own_tcp = true;
                 options.management.listener = options.management.listener.with_port(narrow(port));
             },
         },

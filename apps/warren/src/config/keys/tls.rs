@@ -114,7 +114,7 @@ macro_rules! tls_keys {
                     min: 0,
                     max: 255,
                     unit: Unit::Count,
-                    set: |options, n| $of(options).depth = usize::try_from(n).ok(),
+                    set: |options, n| $of(options).depth = narrow(n),
                 },
                 default: "10",
                 doc: "Most certificates between a client's own and the authority's.",
@@ -340,8 +340,8 @@ const MANAGEMENT_KEYS: &[Key] = tls_keys!(
                 set: |options, port| options.management.tls.port = Some(narrow(port)),
             },
             default: "",
-            doc: "Serves the HTTP API and the web UI over TLS on this port; RabbitMQ's is 15671. Clear text goes off then, unless \
-              `management.tcp.port` is set, too.",
+            doc: "Serves the HTTP API and the web UI over TLS on this port; RabbitMQ's is 15671. The API in clear text stays where \
+              `management.tcp.*` says, on this machine only by default; RabbitMQ closes it unless it is configured, too.",
             example: "management.ssl.port = 15671",
         },
         Key {

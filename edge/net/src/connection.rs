@@ -45,8 +45,9 @@ pub(crate) fn now_of(clock: &dyn Clock) -> Now {
     Now { monotonic_ms: clock.now().0 / 1_000_000, unix_ms: clock.wall_ms() }
 }
 
-/// Runs a connection until either side ends it.
-pub async fn serve<S, P>(stream: S, session: P, clock: Arc<dyn Clock>)
+/// Runs a connection until either side ends it. Inside a runtime only. The session lies in the future once: an `async fn` would keep
+/// its arguments beside what they are moved to.
+pub fn serve<S, P>(stream: S, session: P, clock: Arc<dyn Clock>) -> impl Future<Output = ()> + use<S, P>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     P: Session,
@@ -68,11 +69,13 @@ where
         gathered: false,
         ended: false,
     };
-    let ended = poll_fn(|cx| connection.poll(cx)).await;
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended");
+    async move {
+        let ended = poll_fn(|cx| connection.poll(cx)).await;
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended");
+        }
+        connection.session.released();
     }
-    connection.session.released();
 }
 
 struct Connection<S, P> {

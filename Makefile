@@ -60,6 +60,7 @@ need-build:
 	$(call need,cc,links,Install a C toolchain: apt-get install build-essential)
 
 need-test:
+	$(call need,openssl,makes certificates for the suite of TLS,apt-get install openssl)
 	$(call need,git,lists the files that tidy checks,apt-get install git)
 	$(call need,python3,runs the conformance suite and the Python clients,apt-get install python3 python3-venv)
 	$(call need,node,runs the Node client,Install Node 18 or later)

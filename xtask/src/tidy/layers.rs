@@ -22,6 +22,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("core/broker", "core/queues"),
     ("core/broker", "core/routing"),
     ("core/queues", "core/message"),
+    ("core/routing", "core/message"),
     ("edge/management", "edge/profiles"),
     ("edge/management", "edge/protocols"),
     ("edge/management", "edge/shovel"),

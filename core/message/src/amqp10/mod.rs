@@ -1,0 +1,23 @@
+//! Messages that came by AMQP 1.0: how they are stored, what queues must know of them, and the way to AMQP 0-9-1 and back.
+//!
+//! ```text
+//!  stored properties   [1, 0x02] | header section? | message annotations section?      as received
+//!  stored body         properties? | application properties? | body+ | footer?         as received
+//! ```
+//!
+//! Delivery annotations are for one hop: they are not stored. Nothing is unfolded into values but on the way to another protocol.
+//! The conversions are those of RabbitMQ's message containers.
+
+mod amqp091;
+mod deaths;
+mod deliver;
+mod sections;
+mod values;
+
+pub use amqp091::in_amqp091;
+pub use deaths::died;
+pub use deliver::{Acquired, encode_head, sections_of};
+pub use sections::{Stored, copies, header, store, stored_body, with_counts};
+
+#[cfg(test)]
+mod tests;

@@ -486,7 +486,7 @@ mod tests {
                 durable: false,
                 exclusive: false,
                 auto_delete: false,
-                arguments: wire::amqp091::Table::from_raw(&[]),
+                arguments: message::Table::from_raw(&[]),
             };
             broker.declare_queue(&principals[0], declare).is_ok()
         };

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use message::MessageView;
 use queues::{
     BlockBytes, BlockPlace, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, Gone,
-    GotMessage, HeldBody, Holes, LargeBody, LogRange, LoggedBlock, MessageView, OwnBytes, RecordKind,
-    SettleRun, SettledRun, SharedBody,
+    GotMessage, HeldBody, Holes, LargeBody, LogRange, LoggedBlock, OwnBytes, RecordKind, SettleRun,
+    SettledRun, SharedBody,
 };
 use smallvec::SmallVec;
 

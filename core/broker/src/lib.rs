@@ -90,8 +90,8 @@ pub use vhost::Vhost;
 pub use queues::RetryOf;
 pub use queues::{
     ArgumentError, ArgumentReason, BodyBuffer, BodyBytes, ConsumerId, ConsumerSpec, ConsumerStats, Delivery,
-    DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody, MessageSeq, MessageView,
-    QueueCounts, QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
+    DeliveryTotals, DeliveryView, GotMessage, Head, InMemory, Kind, LargeBody, MessageSeq, QueueCounts,
+    QueueGlance, QueueStats, QueueTotals, Scheduled, SettleHow, SettleRun, Standing,
 };
 pub use routing::{ArgumentError as ExchangeArgumentError, Passage};
 pub use stdx::ConnectionId;

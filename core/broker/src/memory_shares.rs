@@ -209,7 +209,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::Table;
+    use message::Table;
 
     use super::*;
     use crate::data::publish::{Incoming, PublishChannel, Publisher};

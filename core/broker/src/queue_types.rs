@@ -1,8 +1,8 @@
 //! Queue types: from the name that the metadata have to the rules of a machine. Refuses to know what the rules say.
 
+use message::{Table, Value};
 use metadata::QueueType;
 use queues::{ArgumentError, ArgumentReason, Kind, QueueConfig};
-use wire::amqp091::{Table, Value};
 
 /// The argument that names a queue's type.
 pub const QUEUE_TYPE_ARGUMENT: &str = "x-queue-type";

@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use metadata::Limits;
 use parking_lot::{Mutex, RwLock};
 use platform::profile::NameId;
-use queues::MessageView;
+
+use message::{Facts, MessageView, Properties};
 use routing::{Duty, Exchange, RoutesBy, Scratch};
-use wire::amqp091::Properties;
 
 use crate::announcements::trace::TraceSwitch;
 use crate::cell::place::Place;
 use crate::cell::{Queue, QueueRef};
-use crate::data::batch::Facts;
 use crate::data::recent::RecentMessages;
 use crate::data::reply::Replies;
 use crate::name_table::{HasName, NameTable};

@@ -1,6 +1,6 @@
 //! Arguments of queues: what they mean and when they are refused (B68, B72, B73, B76).
 
-use wire::amqp091::{Properties, Table, Value};
+use message::{MessageView, Table, Value};
 
 use crate::kind::Kind;
 use crate::quorum::{self, Letters, Retry, RetryOf};
@@ -248,9 +248,9 @@ impl QueueConfig {
 
     /// The level of a message with that priority, 0 when its properties have none.
     #[inline]
-    pub(crate) fn level_of(&self, priority: u8, properties: &[u8]) -> usize {
+    pub(crate) fn level_of(&self, priority: u8, message: &MessageView<'_>) -> usize {
         let default = self.default_priority;
-        let is_absent = priority == 0 && default > 0 && Properties::new(properties).priority().is_none();
+        let is_absent = priority == 0 && default > 0 && message.priority().is_none();
         usize::from(if is_absent { default } else { priority.min(self.max_priority) })
     }
 
@@ -357,7 +357,7 @@ fn positive(value: &Value<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     #[test]
     fn arguments_are_checked_in_the_order_given_and_foreign_ones_are_refused_last() {

@@ -5,9 +5,10 @@ use std::ops::Range;
 use crate::body::{BlockBytes, HeldBody, LargeBody, SharedBody};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes};
 use crate::machine::Gone;
-use crate::message::{ConsumerId, Delivery, MessageView};
 use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::store::Holes;
+use crate::traffic::{ConsumerId, Delivery};
+use message::MessageView;
 
 /// Names a block of messages of one queue in requests to and answers from storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,11 +13,11 @@ mod effects;
 mod kind;
 mod logged;
 mod machine;
-mod message;
 mod quorum;
 pub mod record;
 mod service;
 mod store;
+mod traffic;
 mod unique;
 
 pub use arguments::{ArgumentError, ArgumentReason, Overflow, QueueConfig, TIMER_MS_MAX};
@@ -31,10 +31,6 @@ pub use effects::{BlockToken, DeadReason, Effects, GetToken};
 pub use kind::Kind;
 pub use logged::{LogRange, LoggedBlock, OwnBytes, Place, Remains};
 pub use machine::{Afterwards, DiskAnswer, Gone, Machine, PublishOutcome, TurnedAway};
-pub use message::{
-    ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
-    IncomingMessages, MessageSeq, MessageView, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
-};
 pub use quorum::{DELIVERY_LIMIT, Letters, PRIORITY_MAX, Retry, RetryOf};
 pub use record::{
     BlockPlace, RecordKind, SettledRun, SharedRef, Stored, begins_with_message, each_enqueued, pack_block,
@@ -44,4 +40,7 @@ pub use service::{DeliveryTotals, DeliveryView, Head, QueueTotals, Service, Stan
 pub use store::{
     Holes, Left, PlacedBlock, RecordError, Recovering, SegmentRoom, Store, StrayBlock, may_be_block,
 };
-pub use unique::UniqueKey;
+pub use traffic::{
+    ConsumerId, ConsumerSpec, ConsumerStats, Delivery, Flow, GotMessage, InMemory, IncomingMessage,
+    IncomingMessages, MessageSeq, QueueCounts, QueueGlance, QueueStats, SettleHow, SettleRun,
+};

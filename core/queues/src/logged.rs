@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, RecordKind};
+use crate::traffic::MessageSeq;
 
 /// Bytes of log that are read for a block, for each of its own, at most: where many queues take turns in the log, a block of one is
 /// better written anew than read together with those of the others, as long as there is room for that.

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use crate::arguments::QueueConfig;
 use crate::body::{BodyBuffer, HeldBody};
 use crate::effects::{BlockToken, Effects, GetToken};
-use crate::message::{
-    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageView, QueueCounts, QueueGlance,
-    QueueStats, SettleHow, SettleRun,
-};
 use crate::record::{BlockPlace, SettledRun};
 use crate::service::DeliveryView;
 use crate::store::Store;
+use crate::traffic::{
+    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, QueueCounts, QueueGlance, QueueStats,
+    SettleHow, SettleRun,
+};
+use message::MessageView;
 
 /// Why a queue deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,8 +214,8 @@ pub trait Machine {
     /// How fast it takes and gives.
     fn flow(&self) -> Flow;
 
-    /// Whether a message with these raw properties and a body of that size would be turned away now.
-    fn turns_away(&self, _properties: &[u8], _body_bytes: u64) -> Option<TurnedAway> {
+    /// Whether such a message, with a body of that size, would be turned away now.
+    fn turns_away(&self, _message: &MessageView<'_>, _body_bytes: u64) -> Option<TurnedAway> {
         None
     }
 

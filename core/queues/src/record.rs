@@ -23,7 +23,8 @@ pub use packed::{PackedRun, pack_block, unpack_block};
 
 use std::ops::Range;
 
-use crate::message::{IncomingMessage, MessageSeq, MessageView};
+use crate::traffic::{IncomingMessage, MessageSeq};
+use message::MessageView;
 
 /// Kinds of records about a queue in the durable log. A code is never reused: 2 were settlements without bytes (before
 /// format 2).

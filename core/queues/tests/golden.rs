@@ -10,9 +10,10 @@
 
 use std::sync::Arc;
 
+use message::MessageView;
 use queues::{
-    BlockPlace, Classic, HeldBody, IncomingMessage, LogRange, LoggedBlock, Machine, MessageSeq, MessageView,
-    Place, PlacedBlock, QueueConfig, RecordKind, Recovering, SettledRun, SharedBody, SharedRef, record,
+    BlockPlace, Classic, HeldBody, IncomingMessage, LogRange, LoggedBlock, Machine, MessageSeq, Place,
+    PlacedBlock, QueueConfig, RecordKind, Recovering, SettledRun, SharedBody, SharedRef, record,
 };
 
 macro_rules! golden {

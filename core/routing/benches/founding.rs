@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as MemoryOrder};
 use std::time::{Duration, Instant};
 
+use message::{Table as Arguments, TableBuf};
 use routing::{
     Destination, Exchange, ExchangeKind, Lookup, Message, QueueHandle, Retired, Scratch, Table, route,
 };
-use wire::amqp091::{Table as Arguments, TableBuf};
 
 /// A handle as the broker has it: an `Arc` hashed by the queue's id.
 #[derive(Clone)]

@@ -2,8 +2,8 @@
 //! `cargo bench -p routing --bench memory`, column "grow" or "max alloc" divided by 100,000.
 
 use divan::{AllocProfiler, Bencher};
+use message::{Table as Arguments, TableBuf};
 use routing::{Destination, ExchangeKind, Table};
-use wire::amqp091::{Table as Arguments, TableBuf};
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();

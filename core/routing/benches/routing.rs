@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, main as run_all};
+use message::{Table as Arguments, TableBuf};
 use routing::{
     Destination, Exchange, ExchangeKind, Lookup, Message, QueueHandle, Retired, Scratch, Table, route,
 };
-use wire::amqp091::{Table as Arguments, TableBuf};
 
 fn main() {
     run_all();

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-use wire::amqp091::Table as Arguments;
+use message::Table as Arguments;
 
 use crate::exchange_type::{Duty, ExchangeType};
 use crate::{ExchangeKind, Table};

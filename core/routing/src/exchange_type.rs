@@ -4,7 +4,7 @@
 //! Types that only add something around routing (remembering, delaying, dropping duplicates) have no table of their own:
 //! they name the arrangement that they wrap. Refuses to know how the broker does those things.
 
-use wire::amqp091::{Table as Arguments, Value};
+use message::{Table as Arguments, Value};
 
 use crate::ExchangeKind;
 use crate::types::{consistent_hash, deduplication, delayed, recent_history};
@@ -158,7 +158,7 @@ pub(crate) fn positive(value: Value<'_>) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     use super::*;
 

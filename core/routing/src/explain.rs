@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use wire::amqp091::{Properties, Table as Arguments};
+use message::{Properties, Table as Arguments};
 
 use crate::sink::Sink;
 use crate::table::{Message, Prepared};
@@ -493,7 +493,7 @@ mod tests {
 
     fn told_of(
         start: &Arc<Exchange<u32>>,
-        headers: Option<&wire::amqp091::TableBuf>,
+        headers: Option<&message::TableBuf>,
         bindings: &[(&str, u32)],
     ) -> Explanation<u32> {
         let known = |_: &Exchange<u32>, each: &mut dyn FnMut(KnownBinding<'_, u32>)| {
@@ -502,7 +502,7 @@ mod tests {
                 each(KnownBinding { key: key.as_bytes(), arguments: Arguments::EMPTY, destination });
             }
         };
-        let headers = headers.map(wire::amqp091::TableBuf::as_table);
+        let headers = headers.map(message::TableBuf::as_table);
         let message = Message { keys: &[b"k"], headers, ..Message::default() };
         explain(start, &message, &|_| None, &known, &mut Scratch::new())
     }
@@ -540,7 +540,7 @@ mod tests {
         let declared = crate::ExchangeType { kind: ExchangeKind::Fanout, duty: Duty::Delay };
         let mut exchange = Exchange::with_arguments(1, b"x", declared, Arguments::EMPTY);
         let _ = exchange.edit(|table| table.bind(b"", Arguments::EMPTY, &Destination::Queue(1)));
-        let mut headers = wire::amqp091::TableBuf::new();
+        let mut headers = message::TableBuf::new();
         headers.push_i64("x-delay", 1500);
         let delays = Arc::new(exchange);
         let told = told_of(&delays, Some(&headers), &[("", 1)]);
@@ -572,7 +572,7 @@ mod tests {
         }
         bind(&start, (&delays).into());
         bind(&delays, (&start).into());
-        let mut headers = wire::amqp091::TableBuf::new();
+        let mut headers = message::TableBuf::new();
         headers.push_i64("x-delay", 1500);
         let told = told_of(&start, Some(&headers), &[]);
         let sorted = |queues: &HashSet<u32>| {

@@ -50,7 +50,7 @@ impl<Q: QueueHandle> Default for Retired<Q> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::Table as Arguments;
+    use message::Table as Arguments;
 
     use super::*;
     use crate::{Destination, Exchange, ExchangeKind};

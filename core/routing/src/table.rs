@@ -2,7 +2,7 @@
 //!
 //! Refuses to know the exchange's name and properties, and where matches go.
 
-use wire::amqp091::{Properties, Table as Arguments, Value};
+use message::{Properties, Table as Arguments, Value};
 
 use crate::sink::Sink;
 use crate::targets::Targets;

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use wire::amqp091::{Properties, Table as Arguments};
+use message::{Properties, Table as Arguments};
 
 use crate::chance::Chance;
 use crate::sink::{Seen, Sink};
@@ -259,7 +259,7 @@ mod tests {
         bind(&spare, "", Destination::Queue(2));
         let (mut scratch, mut out) = (Scratch::new(), Vec::new());
         for (delay_ms, queues, on_duty) in [(5, &[][..], &[1][..]), (-5, &[1], &[])] {
-            let mut headers = wire::amqp091::TableBuf::new();
+            let mut headers = message::TableBuf::new();
             headers.push_i64("x-delay", delay_ms);
             let message = Message { keys: &[b"k"], headers: Some(headers.as_table()), ..Message::default() };
             route(&delays, &message, &|_| Some(spare.clone()), &mut scratch, &mut out);

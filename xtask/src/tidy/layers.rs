@@ -33,6 +33,10 @@ const BESIDE: &[(&str, &str)] = &[
     ("apps/warren", "apps/perf"),
 ];
 
+/// Edges that point down and are forbidden all the same. What bytes of a protocol mean is for `core/message` to say.
+const FORBIDDEN: &[(&str, &str)] =
+    &[("core/broker", "base/wire"), ("core/queues", "base/wire"), ("core/routing", "base/wire")];
+
 /// Outside libraries and the folders that may use them; an empty list means everywhere. Reasons stand in the workspace
 /// table of `Cargo.toml`.
 const LIBRARIES: &[(&str, &[&str])] = &[
@@ -113,6 +117,9 @@ fn wrong_way(from: &str, to: &str) -> Option<String> {
     }
     if is_outside(to) {
         return Some(format!("`{from}` depends on `{to}`, which nothing may depend on"));
+    }
+    if FORBIDDEN.contains(&(from, to)) {
+        return Some(format!("`{from}` depends on `{to}`: it reads messages through `core/message`"));
     }
     let (above, below) = (height(from)?, height(to)?);
     if above < below {
@@ -233,6 +240,13 @@ mod tests {
         assert_eq!(count("[target.'cfg(unix)'.dependencies]\nnet.workspace = true"), 1);
         assert_eq!(count("[dependencies]\nsim.workspace = true"), 1);
         assert_eq!(count("[dev-dependencies]\nnet.workspace = true\nsim.workspace = true"), 0);
+    }
+
+    #[test]
+    fn a_queue_that_reads_frames_is_found() {
+        let problem = wrong_way("core/queues", "base/wire");
+        assert!(problem.is_some_and(|problem| problem.contains("core/message")));
+        assert_eq!(wrong_way("core/message", "base/wire"), None);
     }
 
     #[test]

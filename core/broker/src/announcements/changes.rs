@@ -1,10 +1,10 @@
 //! Events of changes of metadata: what RabbitMQ tells when something is declared, deleted, set or cleared (B176).
 
+use message::{TableBuf, Value};
 use metadata::{
     Binding, Change, ClearPolicy, Command, Destination, ExchangeRecord, Limits, PolicyKind, QueueRecord,
     QueueType, State,
 };
-use wire::amqp091::{TableBuf, Value};
 
 use super::before::{Before, Ending};
 use super::erlang;

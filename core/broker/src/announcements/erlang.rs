@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use wire::amqp091::{ArrayBuf, Table, Value};
+use message::{ArrayBuf, Table, Value};
 
 /// A table as an array of texts `{<<"name">>,type,value}`.
 pub(super) fn entries(table: Table<'_>) -> ArrayBuf {
@@ -98,7 +98,7 @@ fn term(out: &mut String, value: &Value<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     #[test]
     fn arguments_read_as_rabbitmq_writes_them() {

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use message::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
 use metadata::{Arguments, Command, DeclareExchange};
 use platform::Clock;
 use stdx::ConnectionId;
-use wire::amqp091::{ArrayBuf, PropertiesBuf, Table, TableBuf, Value};
 
 use super::log::LOG_EXCHANGE;
 use super::outlet::{Announcement, Outlet};

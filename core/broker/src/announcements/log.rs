@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use wire::amqp091::{PropertiesBuf, TableBuf};
+use message::{PropertiesBuf, TableBuf};
 
 use super::events::Announcer;
 use super::outlet::{Announcement, THREAD_NAME};

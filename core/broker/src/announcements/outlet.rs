@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
-use queues::MessageView;
-use wire::amqp091::{Properties, delivery_mode_of};
 
-use crate::data::batch::{Batch, Facts};
+use message::{Facts, MessageView, Properties, delivery_mode_of};
+
+use crate::data::batch::Batch;
 use crate::data::handovers::Handovers;
 use crate::vhost::Vhost;
 

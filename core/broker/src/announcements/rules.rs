@@ -1,9 +1,9 @@
 //! Events of policies: set, cleared, and the queues to which they make a difference. Refuses to know which policy wins.
 
+use message::{TableBuf, Value};
 use metadata::{
     ApplyTo, ClearPolicy, Command, PolicyDefinition, PolicyKind, PolicyValue, QueueType, SetPolicy,
 };
-use wire::amqp091::{TableBuf, Value};
 
 use super::changes::module;
 use super::events::{Announcer, Headers};

@@ -1,8 +1,8 @@
 //! Events of connections, channels, consumers, logins and alarms (B176).
 
+use message::Table;
 use queues::{ConsumerId, ConsumerSpec};
 use stdx::ConnectionId;
-use wire::amqp091::Table;
 
 use super::erlang;
 use super::events::{Announcer, Headers, INTERNAL};

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use message::TableBuf;
 use parking_lot::Mutex;
-use wire::amqp091::TableBuf;
 
 /// Events kept; older ones are forgotten.
 const EVENTS_MAX: usize = 10_000;

@@ -7,13 +7,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use queues::{ConsumerId, Delivery, GotMessage, MessageView};
-use wire::amqp091::{ArrayBuf, Properties, PropertiesBuf, ShortStr, Table, TableBuf, Value};
+use message::{
+    ArrayBuf, History, MessageView, Properties, PropertiesBuf, ShortStr, Table, TableBuf, Value,
+    carbon_copies,
+};
+use queues::{ConsumerId, Delivery, GotMessage};
 
 use super::outlet::Announcement;
 use crate::cell::Queue;
-use crate::data::dead_letter::carbon_copies;
-use crate::data::history::History;
 use crate::{Broker, Principal};
 
 /// The exchange of every vhost that traces go to.
@@ -73,7 +74,7 @@ pub(crate) fn delivered(
     annotations: &[u8],
     redelivered: bool,
 ) -> Option<Announcement> {
-    let copies = carbon_copies(&Properties::new(message.properties));
+    let copies = carbon_copies(&message.plain().properties());
     let keys = History::new(annotations).keys(message.routing_key, &copies);
     let special = ("redelivered", Value::I32(redelivered.into()));
     announcement(place, message, (b"deliver.", queue.name()), &keys, special)
@@ -98,7 +99,7 @@ fn announcement(
     if message.exchange == TRACE_EXCHANGE {
         return None;
     }
-    let properties = table_of(&Properties::new(message.properties));
+    let properties = table_of(&message.plain().properties());
     let routing_keys = array_of(keys);
     let mut headers = TableBuf::new();
     headers

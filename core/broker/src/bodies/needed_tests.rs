@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use message::Table;
 use platform::{SimClock, SimDisk};
-use wire::amqp091::Table;
 
 use crate::data::publish::{Incoming, PublishChannel, Publisher};
 use crate::driven::{Driven, Engine};

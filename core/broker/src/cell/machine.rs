@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use message::MessageView;
 use queues::{
     BodyBuffer, Classic, ConsumerId, ConsumerSpec, Delayed, DeliveryView, DiskAnswer, Effects, Flow,
     GetToken, IncomingMessage, IncomingMessages, Kind, Machine, PublishOutcome, QueueConfig, QueueCounts,
@@ -177,7 +178,7 @@ impl Machine for AnyMachine {
         delivery_view(now_ms: u64) -> DeliveryView;
         wanted_deliveries() -> Option<u64>;
         flow() -> Flow;
-        turns_away(properties: &[u8], body_bytes: u64) -> Option<TurnedAway>;
+        turns_away(message: &MessageView<'_>, body_bytes: u64) -> Option<TurnedAway>;
         is_as_new() -> bool;
         rest() -> Option<Box<[u8]>>;
     }

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use message::{Table, Value};
 use metadata::PolicyValue;
 use queues::{Kind, Letters, Overflow, QueueConfig, RetryOf};
-use wire::amqp091::{Table, Value};
 
 use super::place::Configs;
 use super::{Event, Queue};
@@ -195,7 +195,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     #[test]
     fn a_queue_without_policies_goes_by_its_arguments() {

@@ -3,6 +3,7 @@
 
 mod amplified;
 mod asserts;
+mod formats;
 mod gets;
 mod letters;
 pub(super) mod memory_queue;
@@ -13,9 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use message::{Table, TableBuf};
 use parking_lot::Mutex;
 use queues::{ConsumerId, ConsumerSpec, Delivery, Machine, MessageSeq, SettleHow, SettleRun};
-use wire::amqp091::{Table, TableBuf};
 
 use super::{Condition, Event, Queue};
 use crate::call::Call;

@@ -167,14 +167,15 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use queues::{DeadReason, MessageView};
+    use queues::DeadReason;
 
     use super::*;
     use crate::cell::Life;
 
     fn letters(bodies: std::ops::Range<u8>) -> Vec<DeadLetter> {
         let letter = |nth: u8| {
-            let message = MessageView { exchange: b"", routing_key: b"q", properties: b"\0\0", body: &[nth] };
+            let message =
+                message::MessageView { exchange: b"", routing_key: b"q", properties: b"\0\0", body: &[nth] };
             DeadLetter::new(DeadReason::MaxLength, None, Life::default(), message, b"", None)
         };
         bodies.map(letter).collect()

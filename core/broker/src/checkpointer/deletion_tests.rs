@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use message::TableBuf;
 use platform::{SimClock, SimDisk};
-use wire::amqp091::TableBuf;
 
 use crate::data::publish::{Incoming, PublishChannel, Publisher};
 use crate::driven::{Driven, Engine};

@@ -257,8 +257,8 @@ fn segment_room(queue: &Arc<Queue>, free_bytes_min: u64) -> SegmentRoom {
 
 #[cfg(test)]
 mod tests {
+    use message::TableBuf;
     use platform::{SimClock, SimDisk};
-    use wire::amqp091::TableBuf;
 
     use super::*;
     use crate::data::publish::{Incoming, PublishChannel, Publisher};

@@ -1,8 +1,8 @@
 //! Binding and unbinding queues and exchanges.
 
+use message::{Table, Value};
 use metadata::{Bind, Command, Unbind};
 use routing::{BindingError, BindingTo, ExchangeKind};
-use wire::amqp091::{Table, Value};
 
 use super::queues::clean_name;
 use super::translate::sorted;

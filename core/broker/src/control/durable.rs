@@ -53,7 +53,7 @@ mod tests {
     fn on_a_full_disk_people_may_change_what_they_need_while_clients_declare_nothing_new() {
         let (broker, _driver, principal, _) = driven();
         let declare = || {
-            let arguments = wire::amqp091::Table::EMPTY;
+            let arguments = message::Table::EMPTY;
             let (durable, exclusive, auto_delete) = (true, false, false);
             let declare = QueueDeclare { name: b"new", durable, exclusive, auto_delete, arguments };
             broker.declare_queue(&principal, declare).is_ok()

@@ -1,8 +1,8 @@
 //! Declaring and deleting exchanges.
 
+use message::{Table, Value};
 use metadata::{Arguments, Command, DeclareExchange, DeleteExchange, DeleteWhen, DestinationName};
 use routing::{ExchangeType, TypeError};
-use wire::amqp091::{Table, Value};
 
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::queues::{clean_name, is_reserved};

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use message::{CarbonCopies, MessageView, Properties, Table};
 use metadata::{Binding, Destination};
 use queues::{Machine, TurnedAway};
 use routing::{Exchange, ExchangeKind, Explanation, KnownBinding};
-use wire::amqp091::{Properties, Table};
 
 use crate::Broker;
 use crate::cell::QueueRef;
 use crate::cell::machine::AnyMachine;
 use crate::data::reply::{is_generated, is_reply_address};
-use crate::data::routes::{CarbonCopies, keys_of};
+use crate::data::routes::keys_of;
 use crate::refused::{Refused, Resource};
 use crate::vhost::Vhost;
 
@@ -68,7 +68,13 @@ impl Broker {
         let vhost = self.vhost(vhost).ok_or_else(|| Refused::NoSuchVhost(vhost.into()))?;
         let missing = || Refused::NotFound(Resource::exchange(vhost.name(), message.exchange));
         let start = vhost.exchange(message.exchange).ok_or_else(missing)?;
-        let copies = CarbonCopies::of(message.properties)?;
+        let view = MessageView {
+            exchange: message.exchange,
+            routing_key: message.routing_key,
+            properties: message.properties,
+            body: &[],
+        };
+        let copies = CarbonCopies::of(&view)?;
         let keys = keys_of(message.routing_key, Some(&copies));
         let start = if message.exchange.is_empty() { default_exchange(&vhost, &keys) } else { start };
         let properties = Properties::new(message.properties);
@@ -93,7 +99,7 @@ impl Broker {
         }
         let asks = explanation.queues.iter().take(QUEUES_ASKED_MAX);
         let turned_away = asks.filter_map(|QueueRef(queue)| {
-            let asked = |machine: &AnyMachine| machine.turns_away(message.properties, message.body_bytes);
+            let asked = |machine: &AnyMachine| machine.turns_away(&view, message.body_bytes);
             let known = queue.read_used(|machine, _| asked(machine));
             let why = known.unwrap_or_else(|| asked(&queue.machine_type().open(queue.config(), 0)));
             why.map(|why| (QueueRef(queue.clone()), why))

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use message::{History, carbon_copies};
 use metadata::{Binding, Change, Destination, ExchangeRecord, QueueRecord, QueueType, State};
 use queues::{QueueConfig, Recovering, SharedBody};
 use routing::{Duty, Exchange, ExchangeType, Gate, Persistence};
 use stdx::QueueId;
-use wire::amqp091::Properties;
 
 use super::policies::set_alternate;
 use crate::access::{Grants, TopicGrants, User};
@@ -16,9 +16,7 @@ use crate::cell::machine::{AnyMachine, MachineType};
 use crate::cell::settings::Terms;
 use crate::cell::{Event, Queue, QueueRef};
 use crate::data::batch::Batch;
-use crate::data::dead_letter::carbon_copies;
 use crate::data::handovers::Handovers;
-use crate::data::history::History;
 use crate::data::recent::{RecentMessages, Replayed};
 use crate::data::seen::SeenValues;
 use crate::policies::AppliedPolicies;
@@ -340,10 +338,10 @@ fn replay(vhost: &Vhost, history: &RecentMessages, destination: &routing::Destin
         match destination {
             routing::Destination::Queue(queue) => queues.push(queue.clone()),
             routing::Destination::Exchange(exchange) => {
-                let properties = Properties::new(message.properties);
-                let copies = carbon_copies(&properties);
+                let plain = message.plain();
+                let copies = carbon_copies(&plain.properties());
                 let keys = History::new(annotations).keys(message.routing_key, &copies);
-                vhost.route(exchange, &keys, properties, &mut scratch, &mut queues);
+                vhost.route(exchange, &keys, plain.properties(), &mut scratch, &mut queues);
                 vhost.remember(scratch.on_duty(), message, facts, annotations);
             }
         }

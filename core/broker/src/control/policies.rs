@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use message::{Table, Value};
 use metadata::{Command, State};
 use routing::Exchange;
-use wire::amqp091::{Table, Value};
 
 use crate::broker::Inner;
 use crate::cell::QueueRef;

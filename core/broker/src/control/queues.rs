@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use message::{Table, TableBuf, Value};
 use metadata::{Arguments, Command, DeclareQueue, DeleteQueue, DestinationName, Outcome, QueueType};
 use queues::{Kind, QueueCounts};
-use wire::amqp091::{Table, TableBuf, Value};
 
 use super::deletions::{BINDINGS_INLINE_MAX, Deletion};
 use super::translate::sorted;

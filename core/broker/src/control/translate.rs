@@ -1,7 +1,7 @@
 //! Between the metadata machine's words and the broker's.
 
+use message::{Table, TableBuf};
 use metadata::{Arguments, Kind, Refusal};
-use wire::amqp091::{Table, TableBuf};
 
 use crate::refused::{Compared, Difference, Refused, Resource};
 
@@ -29,8 +29,8 @@ fn compared(side: metadata::Compared) -> Compared {
 }
 
 /// A value as RabbitMQ prints it in an inequivalence text.
-fn rendered(value: &wire::amqp091::Value<'_>) -> String {
-    use wire::amqp091::Value;
+fn rendered(value: &message::Value<'_>) -> String {
+    use message::Value;
     match value {
         Value::LongStr(bytes) | Value::Bytes(bytes) => text(bytes),
         Value::F32(number) => number.to_string(),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use message::{Facts, MessageView, is_same};
 use parking_lot::Mutex;
-use queues::{BodyBuffer, BodyBytes, HeldBody, IncomingMessage, IncomingMessages, MessageView};
-use wire::amqp091::is_same;
+use queues::{BodyBuffer, BodyBytes, HeldBody, IncomingMessage, IncomingMessages};
 
 use super::confirms::{ConfirmRange, ConfirmSink};
 use super::delayed;
@@ -45,14 +45,6 @@ struct Body {
     shared: u32,
     /// Index of its head.
     head: u32,
-}
-
-/// Facts about a message that were read from its properties once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    pub(crate) persistent: bool,
-    pub(crate) priority: u8,
-    pub(crate) ttl_ms: Option<u64>,
 }
 
 impl Head {

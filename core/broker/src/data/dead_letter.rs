@@ -6,15 +6,14 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use message::{Array, Death, Died, Facts, Format, History, Keys, MessageView, Value, carbon_copies};
 use parking_lot::Mutex;
-use queues::{DeadReason, HeldBody, MessageView, SettledRun};
+use queues::{DeadReason, HeldBody, SettledRun};
 use smallvec::SmallVec;
-use wire::amqp091::{Array, ArrayBuf, Edit, Properties, Property, TableBuf, Value, rewrite};
 
-use super::batch::{Batch, BatchConfirms, Facts};
+use super::batch::{Batch, BatchConfirms};
 use super::confirms::{ConfirmRange, ConfirmSink};
 use super::handovers::{Handovers, QueueList};
-use super::history::{History, Keys};
 use super::routes::reply_consumers;
 use crate::cell::machine::MachineType;
 use crate::cell::settings::DeadLetterTarget;
@@ -79,6 +78,16 @@ impl DeadLetter {
     /// What the broker kept beside it, see [`History`].
     pub(super) fn annotations(&self) -> &[u8] {
         &self.bytes[self.ends[2] as usize..self.ends[3] as usize]
+    }
+
+    /// The message as it left the queue.
+    pub(super) fn view(&self) -> MessageView<'_> {
+        MessageView {
+            exchange: self.exchange(),
+            routing_key: self.routing_key(),
+            properties: self.properties(),
+            body: self.body(),
+        }
     }
 
     pub(crate) fn body(&self) -> &[u8] {
@@ -184,23 +193,23 @@ fn hand_over(queue: &Queue, letters: &[DeadLetter], confirms: Option<&Arc<BatchC
     let Some(target) = queue.dead_letter_target() else { return };
     let Some(vhost) = queue.place.vhost.upgrade() else { return };
     let Some(exchange) = vhost.exchange(&target.exchange) else { return };
-    let now_s = queue.services().now_ms() / 1000;
+    let now_ms = queue.services().now_ms();
     let mut outgoing = Outgoing::new(queue, confirms);
     let mut scratch = Vhost::scratch();
     let mut queues: Vec<QueueRef> = Vec::new();
     let mut latest: Option<Head<'_>> = None;
     for letter in letters {
-        latest.take_if(|head| !head.of.has_head_of(letter));
-        let head = latest.get_or_insert_with(|| Head::new(letter, queue, &target, now_s));
+        latest.take_if(|head| !head.of.has_head_of(letter) || letter.view().format() == Format::Amqp10);
+        let head = latest.get_or_insert_with(|| Head::new(letter, queue, &target, now_ms));
         queues.clear();
-        let (keys, properties) = (head.keys(), Properties::new(&head.died.properties));
-        vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
         let view = MessageView {
             exchange: &target.exchange,
             routing_key: head.key,
             properties: &head.died.properties,
             body: letter.body(),
         };
+        let (keys, plain) = (head.keys(), view.plain());
+        vhost.route(&exchange, &keys, plain.properties(), &mut scratch, &mut queues);
         if exchange.name.is_empty() {
             reply_consumers(&vhost, &keys).iter().for_each(|reply| reply.deliver(view));
         }
@@ -227,9 +236,10 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn new(letter: &'a DeadLetter, queue: &Queue, target: &'a DeadLetterTarget, now_s: u64) -> Head<'a> {
-        let died = died(letter, queue, now_s);
-        let properties = Properties::new(&died.properties);
+    fn new(letter: &'a DeadLetter, queue: &Queue, target: &'a DeadLetterTarget, now_ms: u64) -> Head<'a> {
+        let died = died(letter, queue, now_ms);
+        let view = MessageView { properties: &died.properties, ..letter.view() };
+        let plain = view.plain();
         let history = History::new(letter.annotations());
         let keys =
             if target.routing_key.is_none() && !history.is_rerouted() { Keys::Kept } else { Keys::Replaced };
@@ -237,12 +247,9 @@ impl<'a> Head<'a> {
             of: letter,
             key: target.routing_key.as_deref().unwrap_or(letter.routing_key()),
             keys,
-            copies: carbon_copies(&properties),
-            facts: Facts {
-                persistent: properties.delivery_mode() == Some(2),
-                priority: properties.priority().unwrap_or(0),
-                ttl_ms: None,
-            },
+            copies: carbon_copies(&plain.properties()),
+            // Its time to live was taken from it.
+            facts: Facts { ttl_ms: None, ..Facts::of(&view).unwrap_or_default() },
             annotations: history.after_death(Array::from_raw(&died.deaths), keys),
             died,
         }
@@ -316,111 +323,10 @@ impl Ways {
     }
 }
 
-/// Properties and history after a death.
-struct Died {
-    properties: Vec<u8>,
-    deaths: Vec<u8>,
-}
-
-/// Rewrites headers and history (B145-B147).
-fn died(letter: &DeadLetter, queue: &Queue, now_s: u64) -> Died {
-    let properties = Properties::new(letter.properties());
-    let deaths = add_death(letter, queue, &properties, now_s);
-    let reason = reason_name(letter.reason);
-    let mut headers = TableBuf::new();
-    let keep_first = History::new(letter.annotations()).deaths().iter().next().is_some();
-    if let Some(table) = properties.headers() {
-        for entry in table.entries().flatten() {
-            let name: &[u8] = &entry.name;
-            let replaced = name == b"x-death"
-                || name.starts_with(b"x-last-death-")
-                || (name.starts_with(b"x-first-death-") && !keep_first)
-                || name == b"BCC";
-            if !replaced {
-                headers.push_entry(&entry);
-            }
-        }
-    }
-    if !keep_first {
-        push_death_names(&mut headers, "first", queue, reason, letter.exchange());
-    }
-    push_death_names(&mut headers, "last", queue, reason, letter.exchange());
-    headers.push_array("x-death", Array::from_raw(&deaths));
-    let edits = [Edit::Headers(headers.as_table()), Edit::Remove(Property::Expiration)];
-    Died { properties: rewrite(letter.properties(), &edits), deaths }
-}
-
-fn push_death_names(headers: &mut TableBuf, which: &str, queue: &Queue, reason: &[u8], exchange: &[u8]) {
-    headers.push_str(format!("x-{which}-death-exchange"), exchange);
-    headers.push_str(format!("x-{which}-death-queue"), queue.name());
-    headers.push_str(format!("x-{which}-death-reason"), reason);
-}
-
-/// The history with this death in front: a repeated {queue, reason} is counted and moved (B146).
-fn add_death(letter: &DeadLetter, queue: &Queue, properties: &Properties<'_>, now_s: u64) -> Vec<u8> {
-    let reason = reason_name(letter.reason);
-    let mut rest = ArrayBuf::new();
-    let mut repeated = None;
-    for death in History::new(letter.annotations()).deaths().iter() {
-        let Value::Table(table) = death else { continue };
-        let same = table.get("queue") == Some(Value::LongStr(queue.name()))
-            && table.get("reason") == Some(Value::LongStr(reason));
-        if same {
-            repeated = Some(table);
-        } else {
-            rest.push_table(table);
-        }
-    }
-    let mut death = TableBuf::new();
-    match repeated {
-        Some(table) => {
-            let count = table.get("count").and_then(|count| count.as_i64()).unwrap_or(0);
-            for entry in table.entries().flatten() {
-                if *entry.name == *b"count" {
-                    death.push_i64("count", count + 1);
-                } else {
-                    death.push_entry(&entry);
-                }
-            }
-        }
-        None => {
-            let mut keys = ArrayBuf::new();
-            keys.push_str(letter.routing_key());
-            if !History::new(letter.annotations()).is_rerouted() {
-                carbon_copies(properties).iter().for_each(|key| {
-                    keys.push_str(key);
-                });
-            }
-            // First in RabbitMQ 4.3, last before.
-            if let Some(expiration) = properties.expiration() {
-                death.push_str("original-expiration", expiration);
-            }
-            death
-                .push_i64("count", 1)
-                .push_str("reason", reason)
-                .push_str("queue", queue.name())
-                .push_timestamp("time", now_s)
-                .push_str("exchange", letter.exchange())
-                .push_array("routing-keys", keys.as_array());
-        }
-    }
-    let mut all = ArrayBuf::new();
-    all.push_table(death.as_table());
-    for death in rest.as_array().iter() {
-        all.push(death);
-    }
-    all.as_array().raw().to_vec()
-}
-
-/// Keys of a CC header; anything malformed was refused when the message was published.
-pub(crate) fn carbon_copies(properties: &Properties<'_>) -> Vec<Box<[u8]>> {
-    match properties.headers().and_then(|headers| headers.get("CC")) {
-        Some(Value::Array(keys)) => {
-            let key = |value| if let Value::LongStr(key) = value { Some(Box::from(key)) } else { None };
-            keys.iter().filter_map(key).collect()
-        }
-        _ => Vec::new(),
-    }
+/// The message after its death (B145-B147).
+fn died(letter: &DeadLetter, queue: &Queue, now_ms: u64) -> Died {
+    let death = Death { queue: queue.name(), reason: reason_name(letter.reason), now_ms };
+    Died::of(&letter.view(), letter.annotations(), &death)
 }
 
 /// B149: the message would come back to a queue where it died, with no rejection since then.

@@ -7,20 +7,20 @@
 
 use std::sync::Arc;
 
-use queues::{IncomingMessage, MessageView};
+use message::{
+    Edit, Facts, Format, History, MessageView, Properties, TableBuf, carbon_copies, headers_of, rewrite,
+};
+use queues::IncomingMessage;
 use routing::delay_ms;
-use wire::amqp091::{Edit, Properties, TableBuf, headers_of, rewrite};
 
 use super::batch::BatchConfirms;
-use super::dead_letter::{DeadLetter, Outgoing, carbon_copies};
-use super::history::History;
-use super::publish::facts_of;
+use super::dead_letter::{DeadLetter, Outgoing};
 use crate::cell::{Queue, QueueRef};
 use crate::vhost::Vhost;
 
 /// In the store, a message lives for as long as it is delayed. Its own time to live begins when it is routed.
 pub(crate) fn wait(incoming: &mut IncomingMessage<'_>) {
-    incoming.ttl_ms = headers_of(incoming.message.properties).and_then(delay_ms);
+    incoming.ttl_ms = incoming.message.plain().properties().headers().and_then(delay_ms);
 }
 
 /// Routes what is due from the exchange where it waited. Of an exchange that is gone, so is all that waited.
@@ -32,21 +32,23 @@ pub(super) fn hand_over(store: &Queue, due: &[DeadLetter], confirms: Option<&Arc
     let (mut outgoing, mut scratch) = (Outgoing::new(store, confirms), Vhost::scratch());
     let mut queues: Vec<QueueRef> = Vec::new();
     for message in due {
-        let raw = negated(message.properties());
-        let properties = Properties::new(&raw);
+        let came = message.view();
+        // Only AMQP 0-9-1 shows how long the message waited; it is routed as if each format did.
+        let raw = if came.format() == Format::Amqp091 {
+            negated(came.properties)
+        } else {
+            came.properties.to_vec()
+        };
+        let view = MessageView { properties: &raw, ..came };
+        let routed = negated(view.plain().properties().raw());
+        let properties = Properties::new(&routed);
         let history = History::new(message.annotations());
         let copies = carbon_copies(&properties);
         let keys = history.keys(message.routing_key(), &copies);
         queues.clear();
         vhost.route(&exchange, &keys, properties, &mut scratch, &mut queues);
-        let view = MessageView {
-            exchange: message.exchange(),
-            routing_key: message.routing_key(),
-            properties: &raw,
-            body: message.body(),
-        };
         // Its expiration was checked when it was published.
-        let facts = facts_of(&properties).unwrap_or_default();
+        let facts = Facts::of(&view).unwrap_or_default();
         vhost.remember(scratch.on_duty(), view, facts, message.annotations());
         outgoing.add(message, (view, facts, message.annotations()), &queues);
     }
@@ -70,7 +72,7 @@ fn negated(raw: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::{PropertiesBuf, Value};
+    use message::{PropertiesBuf, Value};
 
     use super::*;
 

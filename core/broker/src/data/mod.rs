@@ -5,7 +5,6 @@ pub mod consume;
 pub(crate) mod dead_letter;
 pub(crate) mod delayed;
 pub(crate) mod handovers;
-pub(crate) mod history;
 pub mod publish;
 pub(crate) mod recent;
 pub mod reply;

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use queues::{BodyBytes, MessageView};
+use message::{
+    BadExpiration, CarbonCopies, Edit, Facts, Format, MessageView, Properties, Property, ShortStr, rewrite,
+};
+use queues::BodyBytes;
 use routing::{Exchange, ExchangeKind, Passage};
 use stdx::ConnectionId;
-use wire::amqp091::{Edit, Properties, Property, ShortStr, rewrite};
 
-use super::batch::{Batch, BatchConfirms, Facts, Head};
+use super::batch::{Batch, BatchConfirms, Head};
 use super::confirms::ConfirmSink;
 use super::handovers::Handovers;
 use super::reply::REPLY_QUEUE;
-use super::routes::{CarbonCopies, ChannelRoutes, Route, keys_of};
+use super::routes::{ChannelRoutes, Route, keys_of};
 use crate::Broker;
 use crate::access::{Permission, Principal};
 use crate::alarms::Raised;
@@ -32,9 +34,6 @@ const RECORD_BYTES: usize = 128;
 
 /// Where the disk is nearly full, of what may wait to be written one hand-over has at most: 1 / this.
 const HANDED_PART: u64 = 8;
-
-/// Longest time to live, milliseconds: ten years (B99).
-const TTL_MS_MAX: u64 = queues::TIMER_MS_MAX as u64;
 
 /// One complete publish as the session received it. Bytes are borrowed from the read buffer; the publisher copies
 /// what must outlive the call.
@@ -287,7 +286,11 @@ impl Publisher {
             let Inspected { rewritten, facts, copies } = self.inspect(channel, &message)?;
             if facts.persistent {
                 let raw = rewritten.as_deref().unwrap_or(message.properties);
-                channel.routes.route(&self.principal, message.routing_key, raw, copies.as_deref());
+                channel.routes.route(
+                    &self.principal,
+                    &MessageView { properties: raw, ..message.view() },
+                    copies.as_deref(),
+                );
                 bytes += self.written_bytes(message.body.len(), channel.routes.queues().len());
             }
         }
@@ -316,7 +319,7 @@ impl Publisher {
         if size > max {
             return Err(Refused::MessageTooLarge { size, max });
         }
-        let is_persistent = || Properties::new(message.properties).delivery_mode() == Some(2);
+        let is_persistent = || Facts::of(&message.view()).is_ok_and(|facts| facts.persistent);
         if size > self.broker.alarms().waiting_bytes_max() && is_persistent() {
             return self.check_written(size, "a message");
         }
@@ -331,6 +334,7 @@ impl Publisher {
                 && latest.group.is_some() == channel.confirms.is_some()
                 && channel.routes.is_settled(&self.principal)
                 && self.batch.is_like_newest(message.view())
+                && !message.view().claims_in_body()
         })
     }
 
@@ -419,7 +423,8 @@ impl Publisher {
             self.broker.stages().begin()
         });
         let copies = copies.as_deref();
-        let route = channel.routes.route(&self.principal, message.routing_key, raw, copies);
+        let view = MessageView { properties: raw, ..message.view() };
+        let route = channel.routes.route(&self.principal, &view, copies);
         if let Some(began) = began {
             self.broker.stages().end(Stage::Route, began);
         }
@@ -429,7 +434,7 @@ impl Publisher {
         }
         let raw = copies.and_then(|copies| copies.stripped.as_deref()).unwrap_or(raw);
         let annotations = copies.and_then(|copies| copies.hidden.as_deref()).unwrap_or_default();
-        let view = MessageView { properties: raw, ..message.view() };
+        let view = MessageView { properties: raw, ..view };
         if !channel.routes.on_duty().is_empty() {
             self.principal.vhost.remember(channel.routes.on_duty(), view, facts, annotations);
         }
@@ -455,22 +460,44 @@ impl Publisher {
     ) -> Result<Inspected, Refused> {
         (self.latest, self.has_published, self.is_publishing) = (None, true, true);
         channel.routes.enter(&self.principal, message.exchange)?;
+        if Format::of(message.properties) != Format::Amqp091 {
+            return self.inspect_foreign(channel, message);
+        }
         let properties = Properties::new(message.properties);
         let rewritten = match properties.has(Property::ReplyTo) {
             true => self.rewrite_reply_to(channel, &properties)?,
             false => None,
         };
-        let raw = rewritten.as_deref().unwrap_or(message.properties);
-        let facts = facts_of(&properties)?;
+        let facts = Facts::of(&message.view())?;
         if facts.persistent {
             self.check_storage()?;
         }
-        let copies =
-            channel.routes.carbon_copies(&self.principal, message.routing_key, &Properties::new(raw))?;
+        let may_have_copies = properties.has(Property::Headers);
+        let properties_now = rewritten.as_deref().unwrap_or(message.properties);
+        let view = MessageView { properties: properties_now, ..message.view() };
+        let copies = channel.routes.carbon_copies(&self.principal, &view, may_have_copies)?;
         if properties.has(Property::UserId) {
             self.check_user_id(&properties)?;
         }
         Ok(Inspected { rewritten, facts, copies })
+    }
+
+    /// The same of a message that came by another protocol than AMQP 0-9-1: it passes as it came.
+    fn inspect_foreign(
+        &mut self,
+        channel: &mut PublishChannel,
+        message: &Incoming<'_>,
+    ) -> Result<Inspected, Refused> {
+        let view = message.view();
+        let facts = Facts::of(&view)?;
+        if facts.persistent {
+            self.check_storage()?;
+        }
+        let copies = channel.routes.carbon_copies(&self.principal, &view, view.may_have_copies())?;
+        if let Some(claimed) = view.claimed_user() {
+            self.check_claimed_user(&claimed)?;
+        }
+        Ok(Inspected { rewritten: None, facts, copies })
     }
 
     /// Copies a message to the trace of its vhost (B175). The default exchange is said to route to each key, whether there is a queue
@@ -573,13 +600,15 @@ impl Publisher {
 
     /// B100: a claimed user-id must be the authenticated one, unless the user may impersonate. For messages with one.
     fn check_user_id(&self, properties: &Properties<'_>) -> Result<(), Refused> {
+        properties.user_id().map_or(Ok(()), |claimed| self.check_claimed_user(&claimed))
+    }
+
+    fn check_claimed_user(&self, claimed: &[u8]) -> Result<(), Refused> {
         let user = &self.principal.user;
-        match properties.user_id() {
-            Some(claimed) if *claimed != *user.name.as_bytes() && !user.has_tag("impersonator") => {
-                Err(Refused::UserId { claimed: (*claimed).into(), user: user.name.clone() })
-            }
-            _ => Ok(()),
+        if *claimed == *user.name.as_bytes() || user.has_tag("impersonator") {
+            return Ok(());
         }
+        Err(Refused::UserId { claimed: claimed.into(), user: user.name.clone() })
     }
 
     /// Whether what was settled must reach its queues before the messages published after it: a queue that drops duplicates
@@ -684,31 +713,9 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// What queues need to know, read from the flags word when absent (the common case).
-#[inline]
-pub(super) fn facts_of(properties: &Properties<'_>) -> Result<Facts, Refused> {
-    let persistent = properties.has(Property::DeliveryMode) && properties.delivery_mode() == Some(2);
-    let priority = if properties.has(Property::Priority) { properties.priority().unwrap_or(0) } else { 0 };
-    let ttl_ms = if properties.has(Property::Expiration) { ttl_of(properties)? } else { None };
-    Ok(Facts { persistent, priority, ttl_ms })
-}
-
-fn ttl_of(properties: &Properties<'_>) -> Result<Option<u64>, Refused> {
-    properties.expiration().map(|text| parse_expiration(&text)).transpose()
-}
-
-/// B99: digits only, at most ten years.
-fn parse_expiration(text: &[u8]) -> Result<u64, Refused> {
-    let refused = || Refused::InvalidExpiration(text.into());
-    // Erlang's reader takes a leading plus.
-    let digits = text.strip_prefix(b"+").unwrap_or(text);
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(refused());
-    }
-    let digits = std::str::from_utf8(digits).map_err(|_| refused())?;
-    match digits.parse::<u64>() {
-        Ok(ms) if ms <= TTL_MS_MAX => Ok(ms),
-        _ => Err(refused()),
+impl From<BadExpiration> for Refused {
+    fn from(bad: BadExpiration) -> Refused {
+        Refused::InvalidExpiration(bad.0)
     }
 }
 
@@ -728,19 +735,4 @@ pub(crate) fn check_publish(
 /// Whether topic permissions apply to an exchange.
 pub(crate) fn is_topic(kind: &ExchangeKind) -> bool {
     matches!(kind, ExchangeKind::Topic)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_expiration_is_digits_of_at_most_ten_years() {
-        assert_eq!(parse_expiration(b"0"), Ok(0));
-        assert_eq!(parse_expiration(b"1000"), Ok(1000));
-        assert_eq!(parse_expiration(b"+1000"), Ok(1000));
-        for bad in [&b""[..], b"-1", b"1.5", b"abc", b"12 ", b"315360000001", b"99999999999999999999999"] {
-            assert_eq!(parse_expiration(bad), Err(Refused::InvalidExpiration(bad.into())));
-        }
-    }
 }

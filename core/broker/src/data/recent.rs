@@ -10,11 +10,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use queues::MessageView;
-use wire::amqp091::{Properties, Value, headers_of};
 
-use super::batch::{Batch, Facts};
-use super::publish::facts_of;
+use message::{Facts, MessageView, Value};
+
+use super::batch::Batch;
 use crate::seen_files::Remembered;
 
 /// Bytes that one exchange keeps at most, the newest message aside: beyond, the oldest are forgotten.
@@ -92,8 +91,9 @@ impl RecentMessages {
 
     /// Keeps a copy of a message, unless it asks not to be kept.
     pub(crate) fn keep(&self, message: MessageView<'_>, facts: Facts, annotations: &[u8]) {
-        let no_store = headers_of(message.properties).and_then(|it| it.get("x-recent-history-no-store"));
-        if no_store == Some(Value::Bool(true)) {
+        let plain = message.plain();
+        let headers = plain.properties().headers();
+        if headers.and_then(|it| it.get("x-recent-history-no-store")) == Some(Value::Bool(true)) {
             return;
         }
         let kept = Kept {
@@ -166,8 +166,9 @@ fn read_kept(bytes: &mut &[u8]) -> Option<Kept> {
     let (exchange, routing_key, properties): (_, _, Box<[u8]>) = (part()?, part()?, part()?);
     let (body, annotations) = (part()?, part()?);
     // They were read without error when the message was published.
-    let facts = facts_of(&Properties::new(&properties)).unwrap_or_default();
-    Some(Kept { exchange, routing_key, properties, body, annotations, facts })
+    let mut kept = Kept { exchange, routing_key, properties, body, annotations, facts: Facts::default() };
+    kept.facts = Facts::of(&kept.view()).unwrap_or_default();
+    Some(kept)
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use message::MessageView;
 use parking_lot::RwLock;
-use queues::{Delivery, MessageSeq, MessageView};
+use queues::{Delivery, MessageSeq};
 
 use crate::data::consume::ConsumerSink;
 use crate::{Broker, Principal};

@@ -3,11 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use message::{BadCopies, CarbonCopies, MessageView, is_same};
 use routing::{DestinationSet, Exchange, ExchangeKind, Lookup, Scratch};
-use wire::amqp091::{Edit, Properties, Property, TableBuf, Value, headers_of, is_same, rewrite};
 
 use super::handovers::QueueList;
-use super::history::History;
 use super::publish::{check_publish, is_topic};
 use super::reply::{ReplyConsumer, is_generated, is_reply_address};
 use crate::access::{Permission, Principal};
@@ -35,52 +34,9 @@ pub(crate) enum Route {
 /// Consumers of direct replies that a message goes to: as good as always one.
 type Replies = smallvec::SmallVec<[Arc<ReplyConsumer>; 1]>;
 
-/// CC and BCC of a message (B94).
-#[derive(Default)]
-pub(crate) struct CarbonCopies {
-    keys: Vec<Box<[u8]>>,
-    /// Keys of BCC, kept beside the message for its dead letters.
-    pub(crate) hidden: Option<Vec<u8>>,
-    /// Properties without BCC, when there was one.
-    pub(crate) stripped: Option<Vec<u8>>,
-}
-
-impl CarbonCopies {
-    /// Of a message with these raw properties.
-    ///
-    /// # Errors
-    /// One of the headers is no array.
-    pub(crate) fn of(properties: &[u8]) -> Result<CarbonCopies, Refused> {
-        let mut copies = CarbonCopies::default();
-        let Some(headers) = headers_of(properties) else { return Ok(copies) };
-        if let Some(value) = headers.get("CC") {
-            copies.read("CC", &value)?;
-        }
-        if let Some(value) = headers.get("BCC") {
-            copies.read("BCC", &value)?;
-            copies.hidden = Some(History::with_hidden(&value));
-            let mut rest = TableBuf::from(headers);
-            rest.remove("BCC");
-            copies.stripped = Some(rewrite(properties, &[Edit::Headers(rest.as_table())]));
-        }
-        Ok(copies)
-    }
-
-    /// A CC or BCC header: an array of longstr, nothing else.
-    fn read(&mut self, header: &'static str, value: &Value<'_>) -> Result<(), Refused> {
-        let refused = |received: &str| Refused::InvalidCarbonCopy { header, received: received.into() };
-        let Value::Array(array) = value else { return Err(refused(value.type_name())) };
-        // Elements of other types are passed over, as RabbitMQ does.
-        self.keys.extend(array.iter().filter_map(|element| match element {
-            Value::LongStr(key) => Some(Box::from(key)),
-            _ => None,
-        }));
-        Ok(())
-    }
-
-    /// Keys of both.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.keys.iter().map(|key| &**key)
+impl From<BadCopies> for Refused {
+    fn from(BadCopies { header, received }: BadCopies) -> Refused {
+        Refused::InvalidCarbonCopy { header, received: received.into() }
     }
 }
 
@@ -204,26 +160,25 @@ impl ChannelRoutes {
     pub(crate) fn carbon_copies(
         &self,
         principal: &Principal,
-        routing_key: &[u8],
-        properties: &Properties<'_>,
+        message: &MessageView<'_>,
+        may_have_copies: bool,
     ) -> Result<Option<Box<CarbonCopies>>, Refused> {
-        if !properties.has(Property::Headers) && !is_topic(&self.entered().kind) {
+        if !may_have_copies && !is_topic(&self.entered().kind) {
             return Ok(None);
         }
-        self.read_carbon_copies(principal, routing_key, properties.raw())
+        self.read_carbon_copies(principal, message)
     }
 
     fn read_carbon_copies(
         &self,
         principal: &Principal,
-        routing_key: &[u8],
-        properties: &[u8],
+        message: &MessageView<'_>,
     ) -> Result<Option<Box<CarbonCopies>>, Refused> {
-        let copies = CarbonCopies::of(properties)?;
+        let copies = CarbonCopies::of(message)?;
         let exchange = self.entered();
         if is_topic(&exchange.kind) && principal.user.has_topic_permissions() {
-            principal.check_topic(Permission::Write, &exchange.name, routing_key)?;
-            for key in &copies.keys {
+            principal.check_topic(Permission::Write, &exchange.name, message.routing_key)?;
+            for key in copies.keys() {
                 principal.check_topic(Permission::Write, &exchange.name, key)?;
             }
         }
@@ -242,12 +197,11 @@ impl ChannelRoutes {
     pub(crate) fn route(
         &mut self,
         principal: &Principal,
-        routing_key: &[u8],
-        properties: &[u8],
+        message: &MessageView<'_>,
         copies: Option<&CarbonCopies>,
     ) -> Route {
         self.on_duty.clear();
-        let exchange = self.entered();
+        let (exchange, routing_key) = (self.entered(), message.routing_key);
         // To a fanout exchange all keys are the same.
         let is_keyless = matches!(exchange.kind, ExchangeKind::Fanout);
         let may_be_reply = exchange.name.is_empty() && is_reply_address(routing_key);
@@ -261,7 +215,7 @@ impl ChannelRoutes {
             self.chosen = None;
             return Route::Queues;
         }
-        self.route_anew(principal, routing_key, properties, copies)
+        self.route_anew(principal, message, copies)
     }
 
     /// The queues of the latest message; empty is none.
@@ -274,18 +228,17 @@ impl ChannelRoutes {
     fn route_anew(
         &mut self,
         principal: &Principal,
-        routing_key: &[u8],
-        properties: &[u8],
+        message: &MessageView<'_>,
         copies: Option<&CarbonCopies>,
     ) -> Route {
-        let exchange = self.entered();
+        let (exchange, routing_key) = (self.entered(), message.routing_key);
         if exchange.name.is_empty() && (copies.is_some() || is_reply_address(routing_key)) {
             let replies = reply_consumers(&principal.vhost, &keys_of(routing_key, copies));
             if !replies.is_empty() || is_reply_address(routing_key) {
                 let exchange = exchange.clone();
                 self.chosen = Some(match copies {
                     None => self.nowhere(),
-                    Some(_) => self.look_up(principal, &exchange, routing_key, properties, copies),
+                    Some(_) => self.look_up(principal, &exchange, message, copies),
                 });
                 return if replies.is_empty() { Route::Queues } else { Route::Replies(replies) };
             }
@@ -301,12 +254,12 @@ impl ChannelRoutes {
         }
         let exchange = self.entered().clone();
         if copies.is_some() || !self.is_plain {
-            self.chosen = Some(self.look_up(principal, &exchange, routing_key, properties, copies));
+            self.chosen = Some(self.look_up(principal, &exchange, message, copies));
             return Route::Queues;
         }
         let queues = match self.look_up_long(&exchange, key) {
             Some(queues) => queues,
-            None => self.look_up(principal, &exchange, routing_key, properties, copies),
+            None => self.look_up(principal, &exchange, message, copies),
         };
         self.remember(key, queues);
         self.chosen = None;
@@ -339,15 +292,14 @@ impl ChannelRoutes {
         &mut self,
         principal: &Principal,
         exchange: &Arc<Exchange<QueueRef>>,
-        routing_key: &[u8],
-        properties: &[u8],
+        message: &MessageView<'_>,
         copies: Option<&CarbonCopies>,
     ) -> QueueList {
-        let keys = keys_of(routing_key, copies);
+        let keys = keys_of(message.routing_key, copies);
         let mut queues = Vec::new();
-        let properties = Properties::new(properties);
+        let plain = message.plain();
         let scratch = self.scratch.get_or_insert_with(|| Box::new(Vhost::scratch()));
-        principal.vhost.route(exchange, &keys, properties, scratch, &mut queues);
+        principal.vhost.route(exchange, &keys, plain.properties(), scratch, &mut queues);
         self.on_duty.extend_from_slice(scratch.on_duty());
         if queues.is_empty() { self.nowhere() } else { Arc::from(queues) }
     }

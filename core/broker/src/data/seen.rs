@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use platform::Clock;
-use queues::UniqueKey;
+
+use message::{Table, UniqueKey};
 use routing::Gate;
-use wire::amqp091::Table;
 
 use crate::seen_files::Remembered;
 
@@ -173,8 +173,8 @@ impl Gate for SeenValues {
 mod tests {
     use std::time::Duration;
 
+    use message::TableBuf;
     use platform::SimClock;
-    use wire::amqp091::TableBuf;
 
     use super::*;
 

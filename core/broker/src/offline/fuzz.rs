@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use commitlog::{Found, SegmentFile, inspect_log_file, list_kept_files, list_log_files, list_segments};
+use message::TableBuf;
 use platform::{RealDisk, SeededRandom, SimClock, SimMemory};
 use queues::may_be_block;
-use wire::amqp091::TableBuf;
 
 use super::report_fuzz::is_shorter_unseen;
 use super::{Depth, Offline, Survey};

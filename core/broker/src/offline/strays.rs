@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use commitlog::{ClosedLog, Found, Position, SegmentFile, inspect_log_file};
 use foldhash::fast::FixedState;
+use message::Properties;
 use metadata::State;
 use queues::{BlockPlace, Place, RecordKind, Recovering, Stored, StrayBlock, each_enqueued, may_be_block};
 use stdx::QueueId;
-use wire::amqp091::Properties;
 
 use super::gaps::Gaps;
 use super::survey::{LogFiles, Offline, OfflineError, Survey, read_logged, remains};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use message::Table;
 use platform::{Disk, SimClock, SimDisk};
-use wire::amqp091::Table;
 
 use crate::data::publish::{Incoming, PublishChannel, Publisher};
 use crate::test_broker::driven_on;

@@ -8,8 +8,8 @@ use broker::{
     BindRequest, Broker, BrokerOptions, Call, Commit, DestinationName, Driver, ExchangeDeclare, FileSizes,
     Foundation, Incoming, Principal, PublishChannel, Publisher, QueueDeclare, Refused, Unseen,
 };
+use message::{PropertiesBuf, Table, TableBuf, headers_of};
 use platform::{SeededRandom, SimClock, SimDisk, SimMemory};
-use wire::amqp091::{PropertiesBuf, Table, TableBuf, headers_of};
 
 use crate::model::{
     Binding, Declared, FIRST_UNIQUE, Goal, HISTORY, Inner, Kind, Sent, VALUE_TTL_MS, VALUES, name,
@@ -71,7 +71,7 @@ fn properties(sent: &Sent) -> Vec<u8> {
     let mut headers = TableBuf::new();
     for (header, keys) in [("CC", &sent.cc), ("BCC", &sent.bcc)] {
         if !keys.is_empty() {
-            let mut array = wire::amqp091::ArrayBuf::new();
+            let mut array = message::ArrayBuf::new();
             for key in keys {
                 array.push_str(key);
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use message::MessageView;
 use smallvec::SmallVec;
 
 use super::machine::Classic;
@@ -9,7 +10,7 @@ use crate::arguments::Overflow;
 use crate::body::{BodyBuffer, BodyBytes, LARGE_BODY_BYTES};
 use crate::effects::{DeadReason, Effects};
 use crate::machine::PublishOutcome;
-use crate::message::{Delivery, IncomingMessage, IncomingMessages, MessageSeq, MessageView};
+use crate::traffic::{Delivery, IncomingMessage, IncomingMessages, MessageSeq};
 
 /// Messages passed to one consumer at once.
 const PASSED_RUN: usize = 64;
@@ -209,7 +210,7 @@ impl Classic {
     /// With the body that the message has, or with this one.
     fn enqueue(&mut self, incoming: &IncomingMessage<'_>, whole: Option<BodyBuffer>, now_ms: u64) {
         let config = &self.service.config;
-        let level = config.level_of(incoming.priority, incoming.message.properties);
+        let level = config.level_of(incoming.priority, &incoming.message);
         let ttl_ms = match (config.message_ttl_ms, incoming.ttl_ms) {
             (Some(queue), Some(message)) => Some(queue.min(message)),
             (queue, message) => queue.or(message),
@@ -231,7 +232,7 @@ impl Classic {
         if newest.shared.is_some() || !is_next_alike || !self.takes_alike() {
             return 0;
         }
-        let level = self.service.config.level_of(newest.priority, newest.message.properties);
+        let level = self.service.config.level_of(newest.priority, &newest.message);
         self.store.add_alike(newest, level, batch, next)
     }
 

@@ -1,5 +1,6 @@
 //! The machine itself: what each event does to store and service.
 
+use message::MessageView;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use crate::arguments::QueueConfig;
 use crate::body::BodyBuffer;
 use crate::effects::{Effects, GetToken};
 use crate::machine::{DiskAnswer, Gone, Machine, PublishOutcome};
-use crate::message::{
-    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance,
-    QueueStats, SettleHow, SettleRun,
-};
 use crate::record::SettledRun;
 use crate::service::rest;
 use crate::service::{DeliveryView, Service};
 use crate::store::{Recovering, Store};
+use crate::traffic::{
+    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance,
+    QueueStats, SettleHow, SettleRun,
+};
 use crate::{SharedBody, TurnedAway};
 
 /// A classic queue.
@@ -303,8 +304,8 @@ impl Machine for Classic {
         self.service.flow(&self.store)
     }
 
-    fn turns_away(&self, properties: &[u8], body_bytes: u64) -> Option<TurnedAway> {
-        self.turned_away(properties, body_bytes)
+    fn turns_away(&self, message: &MessageView<'_>, body_bytes: u64) -> Option<TurnedAway> {
+        self.turned_away(message, body_bytes)
     }
 
     fn is_as_new(&self) -> bool {

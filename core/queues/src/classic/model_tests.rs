@@ -16,8 +16,9 @@ use crate::store::{Holes, Recovering};
 use crate::{
     BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, Delivery,
     DiskAnswer, GetToken, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LogRange, LoggedBlock, Machine,
-    MessageSeq, MessageView, Overflow, OwnBytes, QueueConfig, SettleHow, SettleRun, SharedBody, WeakBody,
+    MessageSeq, Overflow, OwnBytes, QueueConfig, SettleHow, SettleRun, SharedBody, WeakBody,
 };
+use message::MessageView;
 
 /// Histories tried by the test (from seed `WARREN_SEED` on, 1 by default), and steps in each.
 const HISTORIES: u64 = 100;

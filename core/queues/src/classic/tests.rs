@@ -26,8 +26,9 @@ use crate::store::{Holes, Recovering};
 use crate::{
     BlockBytes, BlockToken, BodyBuffer, BodyBytes, BodyKeeper, ConsumerId, ConsumerSpec, DeadReason, Delayed,
     Delivery, DiskAnswer, Effects, GetToken, Gone, HeldBody, IncomingMessage, LARGE_BODY_BYTES, LargeBody,
-    Machine, MessageSeq, MessageView, QueueConfig, SettleHow, SettleRun, SharedBody,
+    Machine, MessageSeq, QueueConfig, SettleHow, SettleRun, SharedBody,
 };
+use message::MessageView;
 
 /// Nobody.
 #[derive(Debug)]
@@ -355,6 +356,11 @@ fn durable() -> QueueConfig {
     QueueConfig { durable: true, ..QueueConfig::default() }
 }
 
+/// A message that nobody sends.
+fn imagined(properties: &[u8]) -> MessageView<'_> {
+    MessageView { exchange: b"", routing_key: b"", properties, body: b"" }
+}
+
 #[test]
 fn messages_come_in_the_order_they_went_in_and_wait_for_the_window() {
     let mut bench = Bench::new(durable());
@@ -426,7 +432,7 @@ fn what_is_told_of_a_message_that_a_queue_would_not_keep_is_what_it_does() {
     let none = durable;
     let told = |config: QueueConfig, body: &[u8]| {
         let mut bench = Bench::new(config);
-        let why = bench.queue.turns_away(&[0, 0], body.len() as u64);
+        let why = bench.queue.turns_away(&imagined(&[0, 0]), body.len() as u64);
         let refused = bench.publish(&[message(body)]).len();
         assert_eq!(why.is_some(), bench.queue.counts().ready == 0, "{why:?}");
         (why, refused, bench.world.dead.len())
@@ -453,15 +459,15 @@ fn what_is_told_of_a_message_that_a_queue_would_not_keep_is_what_it_does() {
 fn a_message_without_time_to_live_is_for_who_waits_and_one_before_others_is_dropped_first() {
     let mut bench = Bench::new(QueueConfig { message_ttl_ms: Some(0), ..durable() });
     bench.consume(consumer(1, 1));
-    assert_eq!(bench.queue.turns_away(&[0, 0], 1), None);
+    assert_eq!(bench.queue.turns_away(&imagined(&[0, 0]), 1), None);
     bench.publish(&[message(b"1")]);
     assert_eq!(bench.bodies(), [b"1"]);
-    assert!(bench.queue.turns_away(&[0, 0], 1).is_some(), "its prefetch is used");
+    assert!(bench.queue.turns_away(&imagined(&[0, 0]), 1).is_some(), "its prefetch is used");
     let mut bench = Bench::new(QueueConfig { max_length: Some(1), max_priority: 3, ..durable() });
     bench.publish(&[message(b"1")]);
-    assert_eq!(bench.queue.turns_away(&[0, 0], 1), None, "the other one goes");
+    assert_eq!(bench.queue.turns_away(&imagined(&[0, 0]), 1), None, "the other one goes");
     let urgent = [0x08, 0, 2];
-    assert!(matches!(bench.queue.turns_away(&urgent, 1), Some(crate::TurnedAway::OverLimit(_))));
+    assert!(matches!(bench.queue.turns_away(&imagined(&urgent), 1), Some(crate::TurnedAway::OverLimit(_))));
     let view = MessageView { properties: &urgent, ..message(b"2").message };
     bench.publish(&[IncomingMessage { message: view, priority: 2, ..message(b"") }]);
     bench.consume(consumer(1, 0));

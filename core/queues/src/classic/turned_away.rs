@@ -1,18 +1,17 @@
 //! Whether a queue would take a message, for people who ask. Refuses to change anything.
 
-use wire::amqp091::Properties;
+use message::{MessageView, UniqueKey};
 
 use super::machine::Classic;
 use crate::arguments::Overflow;
 use crate::machine::{Afterwards, TurnedAway};
 use crate::store::level::Level;
-use crate::unique::{Present, UniqueKey};
+use crate::unique::Present;
 
 impl Classic {
-    /// Whether a message with these raw properties and a body of that size would be turned away now.
-    pub(crate) fn turned_away(&self, properties: &[u8], body_bytes: u64) -> Option<TurnedAway> {
-        let is_present =
-            |present: &Present| UniqueKey::of_properties(properties).is_some_and(|key| present.contains(key));
+    /// Whether such a message, with a body of that size, would be turned away now.
+    pub(crate) fn turned_away(&self, message: &MessageView<'_>, body_bytes: u64) -> Option<TurnedAway> {
+        let is_present = |present: &Present| UniqueKey::of(message).is_some_and(|key| present.contains(key));
         let afterwards = |dies: bool| {
             if dies && self.service.config.dead_letters { Afterwards::DeadLettered } else { Afterwards::Gone }
         };
@@ -24,8 +23,8 @@ impl Classic {
         } else if self.store.present.as_deref().is_some_and(is_present) {
             Some(TurnedAway::Duplicate)
         } else {
-            let priority = Properties::new(properties).priority().unwrap_or(0);
-            let level = self.service.config.level_of(priority, properties);
+            let priority = message.priority().unwrap_or(0);
+            let level = self.service.config.level_of(priority, message);
             if self.drops_at_once(level, body_bytes) {
                 Some(TurnedAway::OverLimit(afterwards(true)))
             } else {

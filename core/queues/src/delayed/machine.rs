@@ -9,14 +9,14 @@ use crate::arguments::QueueConfig;
 use crate::body::BodyBuffer;
 use crate::effects::{DeadReason, Effects, GetToken};
 use crate::machine::{DiskAnswer, Machine, PublishOutcome};
-use crate::message::{
-    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance,
-    QueueStats, SettleHow, SettleRun,
-};
 use crate::record::SettledRun;
 use crate::service::expiry::Portion;
 use crate::service::{DeliveryView, Service};
 use crate::store::{Recovering, Store};
+use crate::traffic::{
+    ConsumerId, ConsumerSpec, Flow, IncomingMessage, IncomingMessages, MessageSeq, QueueCounts, QueueGlance,
+    QueueStats, SettleHow, SettleRun,
+};
 
 /// A message that waits, for listings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 
 use crate::effects::Effects;
-use crate::message::{MessageSeq, SettleRun};
 use crate::record::Returned;
 use crate::service::Service;
 use crate::store::Store;
+use crate::traffic::{MessageSeq, SettleRun};
 
 impl Service {
     /// Takes deliveries back; returns how many there were.

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::message::MessageSeq;
 use crate::record::{Counts, Returned};
+use crate::traffic::MessageSeq;
 
 /// Messages of a queue that came back.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::{LENGTH_BYTES, RecordKind, enqueued, parse, u32_at, u64_at};
-use crate::message::MessageSeq;
+use crate::traffic::MessageSeq;
 
 const SEQ_BYTES: usize = 8;
 const COUNT_BYTES: usize = 4;

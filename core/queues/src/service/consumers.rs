@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::message::{ConsumerId, ConsumerSpec, ConsumerStats};
+use crate::traffic::{ConsumerId, ConsumerSpec, ConsumerStats};
 
 /// A consumer and its window.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use super::expiry::Portion;
 use super::state::Service;
 use crate::effects::{DeadReason, Effects};
-use crate::message::MessageSeq;
 use crate::record::SettledRun;
 use crate::store::Store;
 use crate::store::messages::{Removal, extends};
+use crate::traffic::MessageSeq;
 
 /// Why a message that is rejected dies.
 fn rejected_for(store: &Store, seq: MessageSeq) -> DeadReason {

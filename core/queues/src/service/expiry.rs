@@ -3,8 +3,8 @@
 use super::state::Service;
 use crate::arguments::Overflow;
 use crate::effects::{DeadReason, Effects};
-use crate::message::MessageSeq;
 use crate::store::Store;
+use crate::traffic::MessageSeq;
 
 /// Messages that leave by rule in one go before others get their turn: a millisecond or two, with dead letters.
 const PORTION_COUNT: u64 = 1024;

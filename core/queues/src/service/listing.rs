@@ -1,8 +1,8 @@
 //! What listings show of a queue. Refuses to change anything.
 
 use super::state::Service;
-use crate::message::{QueueGlance, QueueStats};
 use crate::store::Store;
+use crate::traffic::{QueueGlance, QueueStats};
 
 impl Service {
     /// Everything listings show.

@@ -1,13 +1,14 @@
 //! Serving consumers and gets from the head of the queue.
 
+use message::MessageView;
 use smallvec::SmallVec;
 
 use super::state::Service;
 use crate::body::LARGE_BODY_BYTES;
 use crate::effects::{Effects, GetToken};
-use crate::message::{Delivery, MessageSeq, MessageView};
 use crate::store::Store;
 use crate::store::messages::extends;
+use crate::traffic::{Delivery, MessageSeq};
 
 /// Deliveries offered to one consumer at once.
 const RUN: usize = 64;

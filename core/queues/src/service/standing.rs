@@ -2,8 +2,8 @@
 
 use super::consumers::{Consumer, Consumers};
 use super::state::Service;
-use crate::message::QueueStats;
 use crate::store::Store;
+use crate::traffic::QueueStats;
 
 /// Whether a consumer may be served, as far as its queue knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Consumers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{ConsumerId, ConsumerSpec};
+    use crate::traffic::{ConsumerId, ConsumerSpec};
     use stdx::ConnectionId;
 
     fn spec(token: u32, priority: i64) -> ConsumerSpec {

@@ -8,11 +8,11 @@ use super::totals::{QueueTotals, Tally};
 use crate::arguments::QueueConfig;
 use crate::effects::{Effects, GetToken};
 use crate::machine::DiskAnswer;
-use crate::message::{ConsumerSpec, Flow, MessageSeq, QueueCounts};
 use crate::store::Store;
 use crate::store::block::Block;
 use crate::store::level::Level;
 use crate::store::spill::Demand;
+use crate::traffic::{ConsumerSpec, Flow, MessageSeq, QueueCounts};
 
 /// Serves those who wait for messages of a [`Store`], and lets messages leave by rule.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use super::spill::{Demand, token};
 use crate::body::BlockBytes;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{LogRange, Place};
-use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
+use crate::traffic::MessageSeq;
 
 /// Queues with as many levels, or fewer, need no memory to log a batch.
 const LEVELS_USUAL: usize = 11;

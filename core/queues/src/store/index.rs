@@ -3,9 +3,9 @@
 
 use super::messages::Store;
 use crate::effects::Effects;
-use crate::message::{IncomingMessage, MessageSeq};
 use crate::record::Stored;
-use crate::unique::UniqueKey;
+use crate::traffic::{IncomingMessage, MessageSeq};
+use message::{MessageView, UniqueKey};
 
 /// Blocks read at once after a restart to learn what is in them.
 const READS_MAX: usize = 4;
@@ -13,9 +13,9 @@ const READS_MAX: usize = 4;
 impl Store {
     /// Whether a message repeats one that is in the queue.
     pub(crate) fn is_duplicate(&self, incoming: &IncomingMessage<'_>) -> bool {
-        self.present.as_ref().is_some_and(|present| {
-            UniqueKey::of_properties(incoming.message.properties).is_some_and(|key| present.contains(key))
-        })
+        self.present
+            .as_ref()
+            .is_some_and(|present| UniqueKey::of(&incoming.message).is_some_and(|key| present.contains(key)))
     }
 
     /// Log position that what a duplicate repeats needs at most.
@@ -24,9 +24,9 @@ impl Store {
     }
 
     /// A message is in the queue.
-    pub(crate) fn note_key(&mut self, seq: MessageSeq, properties: &[u8]) {
+    pub(crate) fn note_key(&mut self, seq: MessageSeq, message: &MessageView<'_>) {
         if let Some(present) = &mut self.present
-            && let Some(key) = UniqueKey::of_properties(properties)
+            && let Some(key) = UniqueKey::of(message)
         {
             present.insert(seq, key);
         }
@@ -58,7 +58,7 @@ impl Store {
             let Some(stored) = block.stored(number) else { continue };
             each(MessageSeq::new(seq.level(), number), &stored);
             if let Some(present) = &mut self.present
-                && let Some(key) = UniqueKey::of_properties(stored.message.properties)
+                && let Some(key) = UniqueKey::of(&stored.message)
             {
                 present.insert(MessageSeq::new(seq.level(), number), key);
             }

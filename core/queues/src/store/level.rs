@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::block::{AddedAlike, BACKLOG_BLOCK_BYTES, BLOCK_BYTES, Block};
 use crate::body::{BodyBuffer, HeldBody, LargeBody, SharedBody};
 use crate::logged::Place;
-use crate::message::{Delivery, IncomingMessage, MessageSeq};
 use crate::record;
+use crate::traffic::{Delivery, IncomingMessage, MessageSeq};
 
 /// A level with more blocks than these has a long backlog.
 const BACKLOG_BLOCKS_MIN: usize = 64;

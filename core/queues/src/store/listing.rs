@@ -1,11 +1,9 @@
 //! What listings show of a queue. Refuses to change anything.
 
-use wire::amqp091::Properties;
-
 use super::block::Block;
 use super::level::Level;
 use super::messages::Store;
-use crate::message::InMemory;
+use crate::traffic::InMemory;
 
 impl Store {
     /// Counted message by message in the blocks that are in memory while others are on disk.
@@ -41,5 +39,5 @@ impl Store {
 }
 
 fn timestamp_s(block: &Block, number: u64) -> Option<u64> {
-    Properties::new(block.stored(number)?.message.properties).timestamp()
+    block.stored(number)?.message.timestamp_s()
 }

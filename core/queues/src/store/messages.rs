@@ -9,9 +9,9 @@ use crate::arguments::QueueConfig;
 use crate::body::{BodyBuffer, HeldBody, LARGE_BODY_BYTES, SharedBody};
 use crate::effects::Effects;
 use crate::logged::{LogRange, Place};
-use crate::message::{IncomingMessage, IncomingMessages, MessageSeq, SettleRun};
 use crate::quorum::Returns;
 use crate::record::{self, RecordKind, SettledRun};
+use crate::traffic::{IncomingMessage, IncomingMessages, MessageSeq, SettleRun};
 use crate::unique::Present;
 
 /// The messages of a queue.
@@ -249,7 +249,7 @@ impl Store {
         self.ready += 1;
         self.ready_bytes += body_bytes as u64;
         let seq = MessageSeq::new(level as u8, number);
-        self.note_key(seq, incoming.message.properties);
+        self.note_key(seq, &incoming.message);
         if incoming.persistent {
             self.persistent += 1;
             self.persistent_bytes += body_bytes as u64;

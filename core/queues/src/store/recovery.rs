@@ -25,8 +25,8 @@ use super::messages::{Store, Written};
 use crate::arguments::QueueConfig;
 use crate::body::SharedBody;
 use crate::logged::{LogRange, LoggedBlock, Place, Remains};
-use crate::message::MessageSeq;
 use crate::record::{self, BlockPlace, InBlock, RecordKind, Returned, SettledRun, SharedRef};
+use crate::traffic::MessageSeq;
 use RecordError::Damaged;
 
 const VERSION: u8 = 7;

@@ -1,16 +1,12 @@
 //! Messages that came back, in a queue that counts that: they stand in a line of their own, before all others, or wait for their time.
 
 use smallvec::{SmallVec, smallvec};
-use wire::amqp091::{Edit, Properties, TableBuf, Value, rewrite};
 
 use super::messages::{Store, less};
 use crate::effects::Effects;
-use crate::message::{MessageSeq, SettleRun};
 use crate::quorum::Returns;
 use crate::record::{self, RecordKind, Returned};
-
-const ACQUIRED: &str = "x-acquired-count";
-const FAILED: &str = "x-delivery-count";
+use crate::traffic::{MessageSeq, SettleRun};
 
 impl Store {
     /// The first message of those that came back and are ready.
@@ -105,20 +101,7 @@ impl Store {
         if counts.acquired == 0 {
             return None;
         }
-        let mut headers = TableBuf::new();
-        let received = Properties::new(properties);
-        for entry in received.headers().iter().flat_map(|table| table.entries().flatten()) {
-            let name: &[u8] = &entry.name;
-            let replaced = name == ACQUIRED.as_bytes() || (name == FAILED.as_bytes() && counts.failed > 0);
-            if !replaced {
-                headers.push_entry(&entry);
-            }
-        }
-        headers.push(ACQUIRED, Value::I64(counts.acquired.into()));
-        if counts.failed > 0 {
-            headers.push(FAILED, Value::I64(counts.failed.into()));
-        }
-        Some(rewrite(properties, &[Edit::Headers(headers.as_table())]))
+        Some(message::with_counts(properties, counts.acquired, counts.failed))
     }
 
     /// Logs how often these came back.

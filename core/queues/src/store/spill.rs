@@ -10,8 +10,8 @@ use super::messages::{Store, Written};
 use crate::body::HeldBody;
 use crate::effects::{BlockToken, Effects};
 use crate::logged::{LogRange, LoggedBlock, OwnBytes, Place};
-use crate::message::MessageSeq;
 use crate::record::{BlockPlace, RecordKind};
+use crate::traffic::MessageSeq;
 
 /// Blocks of which less lives go into the state record itself, what lives of them; others into a segment.
 const INLINE_BYTES_MAX: u32 = STATED_BYTES_MAX as u32;

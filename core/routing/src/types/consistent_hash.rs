@@ -12,8 +12,8 @@
 
 use std::collections::VecDeque;
 
+use message::{Table as Arguments, Value};
 use stdx::hamt::Hamt;
-use wire::amqp091::{Table as Arguments, Value};
 
 use crate::erlang::{Exs1024, FALSE_HASH, NIL_HASH, TRUE_HASH, UNDEFINED_HASH, hash_binary, hash_float};
 use crate::exchange_type::ArgumentError;
@@ -327,7 +327,7 @@ impl<Q: QueueHandle> TypeTable<Q> for ConsistentHashTable<Q> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! `x-message-deduplication`: a fanout that drops what it has seen. The remembering is the broker's.
 
-use wire::amqp091::{Table as Arguments, Value};
+use message::{Table as Arguments, Value};
 
 use crate::ExchangeKind;
 use crate::exchange_type::{ArgumentError, Duty, ExchangeType, Persistence, TypeError, positive};

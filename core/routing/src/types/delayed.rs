@@ -1,7 +1,7 @@
 //! `x-delayed-message`: messages wait before they are routed by another type, the one in `x-delayed-type`. The waiting is the
 //! broker's.
 
-use wire::amqp091::{Table as Arguments, Value};
+use message::{Table as Arguments, Value};
 
 use crate::exchange_type::{ArgumentError, Duty, ExchangeType, TypeError};
 

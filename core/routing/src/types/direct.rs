@@ -1,7 +1,7 @@
 //! Direct exchanges: a map from binding key to destinations. Arguments do not matter.
 
+use message::Table as Arguments;
 use stdx::hamt::Hamt;
-use wire::amqp091::Table as Arguments;
 
 use crate::key::Key;
 use crate::sink::Sink;

@@ -1,6 +1,6 @@
 //! Fanout exchanges: one set of destinations. Keys and arguments do not matter (B90).
 
-use wire::amqp091::Table as Arguments;
+use message::Table as Arguments;
 
 use crate::sink::Sink;
 use crate::table::{BindingError, BindingTo, Lookup, Prepared, TypeTable};

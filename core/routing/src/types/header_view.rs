@@ -14,7 +14,7 @@
 //! equal byte arrays; inside arrays and tables types count. The one difference, on purpose: here a timestamp equals the same
 //! timestamp only; there a binding's equals an integer header of its seconds, and a header's an integer of its milliseconds.
 
-use wire::amqp091::{Table, Value};
+use message::{Table, Value};
 
 /// Appends class and value.
 pub(super) fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
@@ -94,7 +94,7 @@ impl HeaderView {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::{ArrayBuf, TableBuf};
+    use message::{ArrayBuf, TableBuf};
 
     use super::*;
 

@@ -11,9 +11,9 @@
 //! A filter that asks for several pairs is anchored at the one with the fewest filters, preferably one that asks for a
 //! value and not for mere presence. A message looks up each of its headers once.
 
+use message::{Table as Arguments, Value};
 use smallvec::SmallVec;
 use stdx::hamt::Hamt;
-use wire::amqp091::{Table as Arguments, Value};
 
 use super::header_bucket::Bucket;
 use super::header_filter::{Asked, Filter, Found, FoundHeaders};
@@ -288,7 +288,7 @@ impl<Q: QueueHandle> TypeTable<Q> for HeadersTable<Q> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     use super::*;
 

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
+use message::{Table as Arguments, Value};
 use stdx::hamt::Hamt;
-use wire::amqp091::{Table as Arguments, Value};
 
 use super::selector::{STEPS_MAX_PER_MESSAGE, Selector};
 use crate::key::Key;

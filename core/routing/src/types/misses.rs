@@ -1,7 +1,7 @@
 //! Why a binding does not match, in the words of its exchange type, and how near it came. For explanations only: that it
 //! does not match is already known.
 
-use wire::amqp091::{Table as Arguments, Value};
+use message::{Table as Arguments, Value};
 
 use super::header_view::write_value;
 use super::pattern::{HASH, STAR, each_word};
@@ -99,7 +99,7 @@ fn same(one: Value<'_>, other: Value<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     use super::*;
 

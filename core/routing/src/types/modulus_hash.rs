@@ -3,7 +3,7 @@
 //! Bit-exact with RabbitMQ 4.3: `phash2([Key | CC ++ BCC], 2^27)` modulo the number of bindings, over the destinations
 //! sorted by name. Binding keys and arguments do not matter (B90).
 
-use wire::amqp091::Table as Arguments;
+use message::Table as Arguments;
 
 use super::pool::Pool;
 use crate::erlang::hash_binaries;

@@ -3,7 +3,7 @@
 //! A local one is for queues whose consumers are on the publisher's node: it takes only classic queues and no binding key
 //! (RabbitMQ 4.x). The caller leaves queues of other nodes out of its table.
 
-use wire::amqp091::Table as Arguments;
+use message::Table as Arguments;
 
 use super::pool::Pool;
 use crate::sink::Sink;

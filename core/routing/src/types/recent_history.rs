@@ -1,6 +1,6 @@
 //! `x-recent-history`: a fanout that remembers. Routing is the fanout's; the remembering is the broker's.
 
-use wire::amqp091::{Table as Arguments, Value};
+use message::{Table as Arguments, Value};
 
 use crate::ExchangeKind;
 use crate::exchange_type::{ArgumentError, Duty, ExchangeType, TypeError, positive};

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use wire::amqp091::{Table as Headers, Value};
+use message::{Table as Headers, Value};
 
 use super::like::{Like, Steps, Whole};
 use crate::erlang::{Term, TermError, parse_term};
@@ -360,7 +360,7 @@ fn of_header(value: Value<'_>) -> Outcome<'_> {
 
 #[cfg(test)]
 mod tests {
-    use wire::amqp091::TableBuf;
+    use message::TableBuf;
 
     use super::*;
 

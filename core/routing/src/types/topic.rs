@@ -15,9 +15,9 @@
 
 use std::sync::Arc;
 
+use message::Table as Arguments;
 use smallvec::SmallVec;
 use stdx::hamt::{Hamt, hash_of};
-use wire::amqp091::Table as Arguments;
 
 use super::direct::DirectTable;
 use super::pattern::{HASH, STAR, each_word, matches, matches_an_ending, split, words_of};

@@ -1,8 +1,8 @@
 //! Shares: of an exchange that gives each message to one of its bindings, each binding gets as much as the others.
 
+use message::TableBuf;
 use proptest::prelude::*;
 use routing::{Destination, Exchange, ExchangeKind, Message, Scratch, route};
-use wire::amqp091::TableBuf;
 
 /// Messages per case.
 const MESSAGES: u32 = 4000;

@@ -14,13 +14,13 @@ mod ring;
 mod steps;
 mod stress;
 
+use message::{PropertiesBuf, TableBuf};
 use pair::{Pair, TypeName};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use routing::{Destination, Exchange, ExchangeKind, Message, Scratch, route};
 use steps::{Bind, History, Step, To};
-use wire::amqp091::{PropertiesBuf, TableBuf};
 
 /// All types, and delayed exchanges of all of those that route in different ways.
 const TYPES: &[TypeName] = &[

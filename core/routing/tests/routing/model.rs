@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use message::{PropertiesBuf, TableBuf, Value};
 use routing::{Duty, ExchangeKind, ExchangeType};
-use wire::amqp091::{PropertiesBuf, TableBuf, Value};
 
 use crate::hashes;
 use crate::queue::Queue;

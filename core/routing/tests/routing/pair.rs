@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use message::{Properties, Table, TableBuf};
 use routing::{
     BindingTo, Destination, Duty, End, Exchange, ExchangeKind, ExchangeType, Explanation, Gate, KnownBinding,
     Lookup, Message, Retired, Scratch, explain, route,
 };
-use wire::amqp091::{Properties, Table, TableBuf};
 
 use crate::model::{Argument, Delays, Goal, Gone, Matching, Model, ModelBinding, Sent, Way};
 use crate::queue::Queue;

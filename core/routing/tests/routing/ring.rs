@@ -1,8 +1,8 @@
 //! Rings of consistent-hash exchanges: which destinations sit on them, in which order, after any changes.
 
+use message::TableBuf;
 use proptest::prelude::*;
 use routing::{Destination, Exchange, ExchangeKind, Message, Scratch, route};
-use wire::amqp091::TableBuf;
 
 use crate::{hashes, model, steps};
 

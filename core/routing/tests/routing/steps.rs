@@ -2,8 +2,8 @@
 //!
 //! Words are few, so that keys repeat, are empty and have dots beside each other, and patterns overlap.
 
+use message::{ArrayBuf, PropertiesBuf, TableBuf, Value};
 use proptest::prelude::*;
-use wire::amqp091::{ArrayBuf, PropertiesBuf, TableBuf, Value};
 
 use crate::model::{SELECTORS, Sent};
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use message::TableBuf;
 use routing::{Destination, Exchange, ExchangeKind, Message, Retired, Scratch, route};
-use wire::amqp091::TableBuf;
 
 /// A binding that any type takes: key and arguments, the n-th of several.
 fn any_binding(kind: ExchangeKind, n: u32) -> (&'static [u8], TableBuf) {

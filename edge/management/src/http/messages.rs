@@ -260,6 +260,7 @@ struct Taken {
 impl Taken {
     /// Keeps no more of the body than is shown.
     fn new(mut message: GotMessage, truncate: Option<usize>) -> Self {
+        message.convert_to_amqp091();
         let body_bytes = message.body.len();
         if let Some(kept) = truncate.filter(|kept| *kept < body_bytes) {
             message.body = message.body[..kept].into();

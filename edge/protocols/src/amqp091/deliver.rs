@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use broker::{Delivery, GotMessage, LargeBody, PublishCounters, SessionHold, TrafficTotals};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use message::{Format, InAmqp091, MessageView};
 use wire::amqp091::methods::basic;
 use wire::amqp091::{BodyFrames, DeliverRun, ShortStr, encode_deliver_head, encode_get_ok};
 
@@ -513,6 +514,13 @@ impl ChannelOutput {
     }
 }
 
+/// A delivery with the converted bytes of its message.
+fn as_amqp091<'a>(
+    (delivery, InAmqp091 { properties, body }): (&Delivery<'a>, &'a InAmqp091<'_>),
+) -> Delivery<'a> {
+    Delivery { message: MessageView { properties, body, ..delivery.message }, ..*delivery }
+}
+
 /// Where the broker's queues hand deliveries over: the outbox, and a flag that tells the session to look for cancels.
 #[derive(Debug)]
 pub(crate) struct DeliverySink {
@@ -523,10 +531,16 @@ pub(crate) struct DeliverySink {
 
 impl broker::ConsumerSink for DeliverySink {
     fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
+        if run.iter().any(|delivery| delivery.message.format() != Format::Amqp091) {
+            return self.deliver_converted(token, run);
+        }
         self.outbox.write(|output| self.deliver_run(output, token, run))
     }
 
     fn deliver_large(&self, token: u32, delivery: &Delivery<'_>, body: LargeBody) -> usize {
+        if delivery.message.format() != Format::Amqp091 {
+            return self.deliver_converted(token, std::slice::from_ref(delivery));
+        }
         self.outbox.write(|output| usize::from(self.deliver_late(output, token, delivery, body)))
     }
 
@@ -548,6 +562,15 @@ impl broker::ConsumerSink for DeliverySink {
 }
 
 impl DeliverySink {
+    /// Delivers a run with messages that came by other protocols.
+    #[cold]
+    fn deliver_converted(&self, token: u32, run: &[Delivery<'_>]) -> usize {
+        let converted: Vec<InAmqp091<'_>> =
+            run.iter().map(|delivery| delivery.message.in_amqp091()).collect();
+        let deliveries: Vec<Delivery<'_>> = run.iter().zip(&converted).map(as_amqp091).collect();
+        self.outbox.write(|output| self.deliver_run(output, token, &deliveries))
+    }
+
     /// Encodes as many deliveries of the run as there is room and prefetch for.
     fn deliver_run(&self, output: &mut Output<Deliveries>, token: u32, run: &[Delivery<'_>]) -> usize {
         let (bytes, side, limit) = output.parts();

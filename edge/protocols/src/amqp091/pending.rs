@@ -272,11 +272,12 @@ impl Running {
     }
 
     fn got(&mut self, channel: u16, got: Option<GotMessage>, queue: &Arc<Queue>, ack_required: bool) {
-        let Some(got) = got else {
+        let Some(mut got) = got else {
             self.write(|output| output.state().count_empty_get(channel));
             return self.reply(channel, basic::GetEmpty::default());
         };
         self.broker.trace_got(&self.principal, channel, queue, &got);
+        got.convert_to_amqp091();
         let source = ack_required.then(|| self.getter(channel, queue));
         let sink = self.sink.clone();
         self.write(|output| deliver_got(output, &sink.large, channel, source, &got));

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use message::MessageView;
 use queues::{
     ConsumerId, ConsumerSpec, ConsumerStats, Delivery, DeliveryView, Effects, Flow, GetToken, Head,
-    IncomingMessages, Machine, MessageSeq, MessageView, PublishOutcome, QueueConfig, QueueCounts,
-    QueueGlance, QueueStats, SettleHow, SettleRun, Standing,
+    IncomingMessages, Machine, MessageSeq, PublishOutcome, QueueConfig, QueueCounts, QueueGlance, QueueStats,
+    SettleHow, SettleRun, Standing,
 };
 
 /// Messages in the order of their numbers.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use message::{Properties, Table, Value};
 use queues::ConsumerId;
-use wire::amqp091::{Properties, Table, Value};
 
 use super::super::{Event, Queue};
 use super::Bench;

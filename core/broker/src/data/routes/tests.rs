@@ -1,7 +1,7 @@
 //! What channels remember of routes, beside routes that nobody remembers: random histories of declarations, deletions and bindings.
 
+use message::{Table, TableBuf};
 use platform::SeededRandom;
-use wire::amqp091::Table;
 
 use super::*;
 use crate::{BindRequest, Broker, DestinationName, Driver, ExchangeDeclare, QueueDeclare, test_broker};
@@ -71,7 +71,9 @@ impl Bench {
 
     fn list(&self, routes: &mut ChannelRoutes, exchange: &str, key: &str) -> Option<QueueList> {
         routes.enter(&self.principal, exchange.as_bytes()).ok()?;
-        let route = routes.route(&self.principal, key.as_bytes(), &[0, 0], None);
+        let (routing_key, properties) = (key.as_bytes(), &[0, 0][..]);
+        let message = MessageView { exchange: b"", routing_key, properties, body: b"" };
+        let route = routes.route(&self.principal, &message, None);
         assert!(matches!(route, Route::Queues), "no reply address is asked for");
         Some(routes.queues().clone())
     }

@@ -8,8 +8,9 @@ use crate::record::{BlockPlace, RecordKind, SettledRun};
 use crate::store::Holes;
 use crate::{
     BlockBytes, BlockToken, ConsumerId, DeadReason, Delivery, Effects, GetToken, HeldBody, LogRange,
-    LoggedBlock, MessageView, OwnBytes, SharedBody,
+    LoggedBlock, OwnBytes, SharedBody,
 };
+use message::MessageView;
 
 impl Effects for Referee {
     fn deliver(&mut self, consumer: ConsumerId, run: &[Delivery<'_>]) -> usize {

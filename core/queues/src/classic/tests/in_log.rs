@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::{Bench, consumer, durable, message};
 use crate::logged::LogRange;
 use crate::record::RecordKind;
-use crate::{DiskAnswer, IncomingMessage, Machine, MessageSeq, MessageView, QueueConfig, SettleHow};
+use crate::{DiskAnswer, IncomingMessage, Machine, MessageSeq, QueueConfig, SettleHow};
+use message::MessageView;
 
 /// A backlog of 100 messages of 10 KB, published one by one, with room for little in memory. The log has nothing else.
 fn backlog() -> Bench {

@@ -1,6 +1,6 @@
 //! What listings show of a queue: bytes of persistent messages, what is in memory, the time of the head.
 
-use wire::amqp091::PropertiesBuf;
+use message::PropertiesBuf;
 
 use super::*;
 use crate::InMemory;

@@ -1,6 +1,6 @@
 //! Queues that drop what repeats a message in them: until when, and what a restart remembers.
 
-use wire::amqp091::{PropertiesBuf, TableBuf};
+use message::{PropertiesBuf, TableBuf};
 
 use super::*;
 

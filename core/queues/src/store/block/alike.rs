@@ -1,12 +1,13 @@
 //! Messages of a block that follow each other and differ in their bodies only, which is the rule: they come in, are logged and are
 //! looked at as a run.
 
+use message::MessageView;
 use smallvec::SmallVec;
 
 use super::{ALIKE, Block, Entry};
-use crate::message::{Delivery, MessageSeq, MessageView};
 use crate::record::{self, LENGTH_BYTES, RecordKind};
 use crate::store::bodies::BlockBodies;
+use crate::traffic::{Delivery, MessageSeq};
 
 /// What a run of messages added to a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

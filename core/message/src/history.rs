@@ -5,11 +5,12 @@
 //! own).
 
 use smallvec::SmallVec;
-use wire::amqp091::{Array, Table, TableBuf, Value};
+
+use crate::{Array, Table, TableBuf, Value};
 
 /// Which routing keys a dead letter travels with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keys {
+pub enum Keys {
     /// Those it was published with, its CC header among them.
     Kept,
     /// One that a queue gave it (`x-dead-letter-routing-key`), now or at an earlier death.
@@ -18,16 +19,16 @@ pub(crate) enum Keys {
 
 /// A view of annotations.
 #[derive(Clone, Copy)]
-pub(crate) struct History<'a>(Table<'a>);
+pub struct History<'a>(Table<'a>);
 
 impl<'a> History<'a> {
     /// From the bytes beside a message; empty is a message without history.
-    pub(crate) fn new(annotations: &'a [u8]) -> History<'a> {
+    pub fn new(annotations: &'a [u8]) -> History<'a> {
         History(Table::from_raw(annotations))
     }
 
     /// Deaths, latest first.
-    pub(crate) fn deaths(self) -> Array<'a> {
+    pub fn deaths(self) -> Array<'a> {
         match self.0.get("deaths") {
             Some(Value::Array(deaths)) => deaths,
             _ => Array::from_raw(&[]),
@@ -44,7 +45,7 @@ impl<'a> History<'a> {
 
     /// The keys that a message travels with: its routing key, and those of its CC header, given here, and of BCC unless a queue has
     /// given it a routing key of its own.
-    pub(crate) fn keys(self, routing_key: &'a [u8], copies: &'a [Box<[u8]>]) -> SmallVec<[&'a [u8]; 4]> {
+    pub fn keys(self, routing_key: &'a [u8], copies: &'a [Box<[u8]>]) -> SmallVec<[&'a [u8]; 4]> {
         let mut keys = smallvec::smallvec![routing_key];
         if !self.is_rerouted() {
             keys.extend(copies.iter().map(|copy| &**copy));
@@ -54,12 +55,12 @@ impl<'a> History<'a> {
     }
 
     /// Whether a queue has given the message a routing key of its own on the way: its CC header does not route any more.
-    pub(crate) fn is_rerouted(self) -> bool {
+    pub fn is_rerouted(self) -> bool {
         self.0.get("rerouted").is_some()
     }
 
     /// Annotations of a fresh message with BCC.
-    pub(crate) fn with_hidden(keys: &Value<'_>) -> Vec<u8> {
+    pub fn with_hidden(keys: &Value<'_>) -> Vec<u8> {
         let mut table = TableBuf::new();
         if let Value::Array(keys) = keys {
             table.push_array("bcc", *keys);
@@ -68,7 +69,7 @@ impl<'a> History<'a> {
     }
 
     /// Annotations after a death: the keys of BCC last as long as those of CC.
-    pub(crate) fn after_death(self, deaths: Array<'_>, keys: Keys) -> Vec<u8> {
+    pub fn after_death(self, deaths: Array<'_>, keys: Keys) -> Vec<u8> {
         let mut table = TableBuf::new();
         table.push_array("deaths", deaths);
         match (keys, self.0.get("bcc")) {

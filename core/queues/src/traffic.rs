@@ -2,23 +2,11 @@
 
 use std::ops::AddAssign;
 
+use message::{Format, InAmqp091, MessageView};
 use stdx::ConnectionId;
 
 use crate::body::HeldBody;
 use crate::service::totals::QueueTotals;
-
-/// A message as raw bytes; properties are the AMQP 0-9-1 flags word(s) and list exactly as received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageView<'a> {
-    /// Exchange it was published to.
-    pub exchange: &'a [u8],
-    /// Routing key it was published with.
-    pub routing_key: &'a [u8],
-    /// Raw properties: flags and list.
-    pub properties: &'a [u8],
-    /// Body.
-    pub body: &'a [u8],
-}
 
 /// A message's place in its queue: priority level in the top byte, then a number that grows with every enqueue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -184,6 +172,18 @@ pub struct GotMessage {
     pub annotations: Box<[u8]>,
     /// Ready messages left in the queue.
     pub ready_left: u64,
+}
+
+impl GotMessage {
+    /// Properties and body become those that a client of AMQP 0-9-1 gets. Copies nothing of a message that came by AMQP 0-9-1.
+    pub fn convert_to_amqp091(&mut self) {
+        let GotMessage { exchange, routing_key, properties, body, .. } = self;
+        let view = MessageView { exchange, routing_key, properties, body };
+        if view.format() != Format::Amqp091 {
+            let InAmqp091 { properties, body } = view.in_amqp091();
+            (self.properties, self.body) = (properties.into(), body.into());
+        }
+    }
 }
 
 /// How fast a queue takes and gives, and whether it has fallen behind.

@@ -43,6 +43,15 @@ pub trait DiskFile: Send + Sync {
     /// `UnexpectedEof` when the file ends before the buffer is full, else what the operating system reports.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
+    /// Fills the start of `buffer` with what can be read from `offset` without waiting for the disk, and returns how many bytes that is: 0 when
+    /// there are none, or when the system cannot say.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn read_now_at(&self, _offset: u64, _buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(0)
+    }
+
     /// Of these bytes, which were read just now, the cache need not keep what [`Caching::Pass`] says. Does nothing where the system cannot.
     fn pass_cached(&self, _: Range<u64>) {}
 

@@ -5,7 +5,7 @@
 //! in `docs/formats/log.md`.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use rustix::system::Sysinfo;
 
 use super::{Disk, DiskFile, OpenMode};
@@ -44,6 +44,14 @@ struct RealFile {
 impl DiskFile for RealFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
+    }
+
+    fn read_now_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let into = &mut [IoSliceMut::new(buffer)];
+        match rustix::io::preadv2(&self.file, into, offset, ReadWriteFlags::NOWAIT) {
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(0),
+            read => Ok(read?),
+        }
     }
 
     fn pass_cached(&self, part: Range<u64>) {
@@ -185,10 +193,6 @@ impl Disk for RealDisk {
 
 #[cfg(test)]
 mod tests {
-    use std::io::IoSliceMut;
-
-    use rustix::io::ReadWriteFlags;
-
     use super::*;
 
     #[test]

@@ -344,6 +344,13 @@ impl DiskFile for SimFile {
         })
     }
 
+    fn read_now_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.len()?.saturating_sub(offset);
+        let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        self.read_exact_at(offset, &mut buffer[..bytes])?;
+        Ok(bytes)
+    }
+
     fn pass_cached(&self, part: Range<u64>) {
         // What is dropped by a dead handle was read before it died.
         let _ = self.with(|state| {

@@ -1,0 +1,352 @@
+//! All streams of a node: which there are, the threads that write and read for them, and time.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use platform::{Clock, Disk, DiskFile, thread};
+
+use crate::error::StreamError;
+use crate::format::{FOLDER_COUNT, folder_at, parse_name};
+use crate::log::{Limits, StreamListener, StreamLog};
+use crate::place::Place;
+use crate::reader::{Asked, perform};
+use crate::round::remove_file;
+use crate::seek::Seek;
+use crate::tail::TailBudget;
+
+/// Between two looks at what is due without anybody asking.
+const TICK_MS: u64 = 1000;
+/// Between two looks at the age of files.
+const RETENTION_MS: u64 = 5000;
+
+/// Options of all streams of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOptions {
+    /// Whether a round is synced; else it is in the system's cache when it is committed.
+    pub syncs: bool,
+    /// Threads that write; 0: none, [`StreamLogs::step`] does it.
+    pub writers: usize,
+    /// Threads that read for readers; 0: none, [`StreamLogs::step`] does it.
+    pub readers: usize,
+    /// Bytes of the newest chunks in memory, of all streams.
+    pub tail_bytes: usize,
+}
+
+/// What streams share.
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    clock: Arc<dyn Clock>,
+    syncs: AtomicBool,
+    pub(crate) tails: TailBudget,
+    queue: Mutex<Queue>,
+    work: Condvar,
+    jobs: Mutex<VecDeque<Job>>,
+    job: Condvar,
+    is_closed: AtomicBool,
+    ticked_ms: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    streams: VecDeque<Arc<StreamLog>>,
+    /// To be looked at with the next tick: changes without a chunk, a disk that was full.
+    later: Vec<Weak<StreamLog>>,
+    /// Whose limits changed, or age is limited.
+    aging: Vec<Weak<StreamLog>>,
+    retained_ms: u64,
+}
+
+/// What a reader needs a thread for.
+pub(crate) enum Job {
+    Seek { log: Arc<StreamLog>, seek: Seek, asked: Arc<Asked> },
+    Read { handle: Arc<dyn DiskFile>, path: PathBuf, position: u64, block: Vec<u8>, asked: Arc<Asked> },
+}
+
+impl Node {
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.wall_ms()
+    }
+
+    pub(crate) fn syncs(&self) -> bool {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// A stream has something to write.
+    pub(crate) fn queue(&self, log: &Arc<StreamLog>) {
+        if log.is_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.queue.lock().streams.push_back(log.clone());
+        self.work.notify_one();
+    }
+
+    /// A stream has changes of its tracking table: written with the next tick, if not before.
+    pub(crate) fn has_changes(&self, log: &Arc<StreamLog>) {
+        let mut queue = self.queue.lock();
+        if !queue.later.iter().any(|known| known.as_ptr() == Arc::as_ptr(log)) {
+            queue.later.push(Arc::downgrade(log));
+        }
+    }
+
+    pub(crate) fn retain_soon(&self, log: &Arc<StreamLog>) {
+        let mut queue = self.queue.lock();
+        if !queue.aging.iter().any(|known| known.as_ptr() == Arc::as_ptr(log)) {
+            queue.aging.push(Arc::downgrade(log));
+        }
+        queue.retained_ms = 0;
+        drop(queue);
+        self.work.notify_one();
+    }
+
+    pub(crate) fn ask(&self, job: Job) {
+        self.jobs.lock().push_back(job);
+        self.job.notify_one();
+    }
+
+    /// A round of one stream, on a writer's thread.
+    fn write(&self, log: &Arc<StreamLog>) {
+        let written = log.round();
+        log.is_queued.store(false, Ordering::Release);
+        match written {
+            // Whoever appended meanwhile found it in the queue.
+            Ok(()) if log.has_work() => self.queue(log),
+            Ok(()) => {}
+            Err(error) if error.is_full_disk() => self.has_changes(log),
+            Err(error) => self.fail(log, &error),
+        }
+    }
+
+    fn fail(&self, log: &Arc<StreamLog>, error: &StreamError) {
+        if matches!(error, StreamError::Deleted) || log.check().is_err() {
+            return;
+        }
+        let told = StreamError::Failed(error.to_string().into());
+        log.end(told);
+        log.listener.failed(error);
+    }
+
+    /// What is due without anybody asking.
+    fn tick(&self) {
+        let now_ms = self.now_ms();
+        let (later, aging) = {
+            let mut queue = self.queue.lock();
+            let later = std::mem::take(&mut queue.later);
+            let is_due = now_ms.abs_diff(queue.retained_ms) >= RETENTION_MS;
+            if is_due {
+                queue.retained_ms = now_ms;
+                queue.aging.retain(|log| log.strong_count() > 0);
+            }
+            (later, if is_due { queue.aging.clone() } else { Vec::new() })
+        };
+        later.iter().filter_map(Weak::upgrade).for_each(|log| self.queue(&log));
+        for log in aging.iter().filter_map(Weak::upgrade) {
+            match log.retain() {
+                Ok(()) | Err(StreamError::Deleted | StreamError::Failed(_)) => {}
+                // Room comes back, or it is tried again and again: nothing is lost.
+                Err(error) if error.is_full_disk() => {}
+                Err(error) => self.fail(&log, &error),
+            }
+        }
+    }
+
+    fn is_tick_due(&self) -> bool {
+        let (now_ms, before) = (self.now_ms(), self.ticked_ms.load(Ordering::Relaxed));
+        now_ms.abs_diff(before) >= TICK_MS
+            && self.ticked_ms.compare_exchange(before, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    fn run_writer(&self) {
+        loop {
+            let mut queue = self.queue.lock();
+            if queue.streams.is_empty() {
+                if self.is_closed.load(Ordering::Acquire) {
+                    return;
+                }
+                self.work.wait_for(&mut queue, Duration::from_millis(TICK_MS));
+            }
+            let next = queue.streams.pop_front();
+            drop(queue);
+            if let Some(log) = next {
+                self.write(&log);
+            }
+            if self.is_tick_due() {
+                self.tick();
+            }
+        }
+    }
+
+    fn run_reader(&self) {
+        loop {
+            let mut jobs = self.jobs.lock();
+            while jobs.is_empty() {
+                if self.is_closed.load(Ordering::Acquire) {
+                    return;
+                }
+                self.job.wait(&mut jobs);
+            }
+            let next = jobs.pop_front();
+            drop(jobs);
+            next.into_iter().for_each(perform);
+        }
+    }
+}
+
+/// The streams of a node.
+pub struct StreamLogs {
+    node: Arc<Node>,
+    /// Files that were there at the start, by stream, until it is opened.
+    found: Mutex<HashMap<u64, Vec<u64>>>,
+    open: Mutex<HashMap<u64, Weak<StreamLog>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl StreamLogs {
+    /// Lists the files in `dir`, which is created if needed, and starts the threads. Files that were begun and not finished go.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or the operating system refuses a thread.
+    pub fn start(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        clock: Arc<dyn Clock>,
+        options: StreamOptions,
+    ) -> Result<Self, StreamError> {
+        disk.create_dir_all(dir).map_err(StreamError::io("create", dir))?;
+        let mut found: HashMap<u64, Vec<u64>> = HashMap::new();
+        for folder in 0..FOLDER_COUNT {
+            let folder = folder_at(dir, folder);
+            let names = match disk.list(&folder) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                names => names.map_err(StreamError::io("list", &folder))?,
+            };
+            for name in names {
+                if let Some((stream, first)) = parse_name(&name) {
+                    found.entry(stream).or_default().push(first);
+                } else if name.ends_with(".tmp") {
+                    let path = folder.join(&name);
+                    disk.remove(&path).map_err(StreamError::io("remove", &path))?;
+                }
+            }
+        }
+        let node = Arc::new(Node {
+            place: Place { disk, dir: dir.to_owned() },
+            clock,
+            syncs: AtomicBool::new(options.syncs),
+            tails: TailBudget::new(options.tail_bytes),
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            jobs: Mutex::default(),
+            job: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+            ticked_ms: AtomicU64::new(0),
+        });
+        let logs = Self { node, found: Mutex::new(found), open: Mutex::default(), threads: Mutex::default() };
+        for nth in 0..options.writers {
+            let node = logs.node.clone();
+            let spawned = thread::spawn_or_abort(&format!("stream-write-{nth}"), move || node.run_writer());
+            logs.threads.lock().push(spawned.map_err(StreamError::io("start a thread for", dir))?);
+        }
+        for nth in 0..options.readers {
+            let node = logs.node.clone();
+            let spawned = thread::spawn_or_abort(&format!("stream-read-{nth}"), move || node.run_reader());
+            logs.threads.lock().push(spawned.map_err(StreamError::io("start a thread for", dir))?);
+        }
+        Ok(logs)
+    }
+
+    /// Streams that have files and are not open.
+    #[must_use]
+    pub fn unopened(&self) -> Vec<u64> {
+        self.found.lock().keys().copied().collect()
+    }
+
+    /// Opens a stream, or begins it; waits for the disk. What is damaged in its files comes beside it, and nothing of that is changed.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or has no head.
+    pub fn open(
+        &self,
+        id: u64,
+        limits: Limits,
+        listener: Arc<dyn StreamListener>,
+    ) -> Result<(Arc<StreamLog>, Vec<StreamError>), StreamError> {
+        let firsts = self.found.lock().remove(&id).unwrap_or_default();
+        let opened = crate::open::open(&self.node, id, firsts.clone(), limits, listener);
+        if opened.is_err() && !firsts.is_empty() {
+            self.found.lock().insert(id, firsts);
+        }
+        let (log, damages) = opened?;
+        self.open.lock().insert(id, Arc::downgrade(&log));
+        if limits.max_age_ms.is_some() || limits.max_bytes.is_some() {
+            self.node.retain_soon(&log);
+        }
+        Ok((log, damages))
+    }
+
+    /// Deletes a stream, open or not: readers and appenders learn it, and its files go.
+    ///
+    /// # Errors
+    /// A file cannot be removed; it goes with the next start if nobody has the stream then.
+    pub fn delete(&self, id: u64) -> Result<(), StreamError> {
+        if let Some(log) = self.open.lock().remove(&id).and_then(|log| log.upgrade()) {
+            log.end(StreamError::Deleted);
+            return log.remove_files();
+        }
+        let firsts = self.found.lock().remove(&id).unwrap_or_default();
+        firsts.into_iter().try_for_each(|first| remove_file(&self.node, id, first))
+    }
+
+    /// Without threads: does one piece of work; false when there is none.
+    pub fn step(&self) -> bool {
+        let written = self.node.queue.lock().streams.pop_front();
+        if let Some(log) = written {
+            self.node.write(&log);
+            return true;
+        }
+        let job = self.node.jobs.lock().pop_front();
+        if let Some(job) = job {
+            perform(job);
+            return true;
+        }
+        if self.node.is_tick_due() {
+            self.node.tick();
+            return !self.node.queue.lock().streams.is_empty();
+        }
+        false
+    }
+
+    /// Whether rounds are synced from now on.
+    pub fn set_syncs(&self, syncs: bool) {
+        self.node.syncs.store(syncs, Ordering::Relaxed);
+    }
+
+    /// Bytes of chunks in memory for readers at the ends of streams.
+    #[must_use]
+    pub fn tail_bytes(&self) -> usize {
+        self.node.tails.used()
+    }
+
+    /// The clean end: what was appended is written, files are closed, threads end.
+    pub fn close(&self) {
+        self.node.is_closed.store(true, Ordering::Release);
+        self.node.work.notify_all();
+        self.node.job.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() {
+                assert!(thread.join().is_ok(), "a panic of a stream's thread ends the process");
+            }
+        }
+        let open: Vec<Arc<StreamLog>> = self.open.lock().values().filter_map(Weak::upgrade).collect();
+        for log in open {
+            if let Err(error) = log.finish() {
+                self.node.fail(&log, &error);
+            }
+        }
+    }
+}

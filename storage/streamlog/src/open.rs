@@ -1,0 +1,198 @@
+//! Opens a stream: from the footers of its files, and a walk of those that have none.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+use parking_lot::Mutex;
+use platform::{DiskFile, OpenMode};
+
+use crate::StreamError;
+use crate::appender::Filling;
+use crate::chunk::OpenChunk;
+use crate::file::{Known, StreamFile};
+use crate::footer::read_footer;
+use crate::format::{HEAD_BYTES, check_head, file_path, read_head};
+use crate::log::{Limits, Readable, StreamListener, StreamLog};
+use crate::node::Node;
+use crate::round::{Writing, begin_file};
+use crate::tail::Tail;
+use crate::tracking::{Changes, Tracking};
+use crate::walk::{Damage, Walk};
+
+/// A file that was looked into.
+struct Looked {
+    file: Arc<StreamFile>,
+    tracking: Tracking,
+    has_footer: bool,
+    damage: Option<Damage>,
+}
+
+/// The files of a stream, looked into.
+struct Opened {
+    files: VecDeque<Arc<StreamFile>>,
+    newest: Looked,
+    damages: Vec<StreamError>,
+}
+
+/// Looks into all files; there is one afterwards.
+fn look_at_all(node: &Node, id: u64, mut firsts: Vec<u64>) -> Result<Opened, StreamError> {
+    firsts.sort_unstable();
+    let mut damages = Vec::new();
+    let mut files: VecDeque<Arc<StreamFile>> = VecDeque::new();
+    let mut newest: Option<Looked> = None;
+    for first in firsts {
+        let path = file_path(&node.place.dir, id, first);
+        let looked = look(node, id, first, &path)?;
+        if let Some(damage) = looked.damage {
+            let Damage { position, what, .. } = damage;
+            damages.push(StreamError::Damaged { path: path.clone(), position, what });
+        }
+        if let Some(before) = &newest {
+            let next = before.damage.map_or(before.file.extent().next, |damage| damage.next);
+            if next != first {
+                let what = "offsets before this file are missing";
+                damages.push(StreamError::Damaged { path, position: 0, what });
+            }
+        }
+        files.push_back(looked.file.clone());
+        // The footer has the index of a file that is not the newest.
+        if let Some(older) = newest.replace(looked)
+            && older.has_footer
+        {
+            older.file.update(|known| known.index = None);
+        }
+    }
+    let newest = match newest {
+        Some(newest) => newest,
+        None => {
+            let file = begin_file(node, id, 0, &Tracking::default())?.file;
+            files.push_back(file.clone());
+            Looked { file, tracking: Tracking::default(), has_footer: false, damage: None }
+        }
+    };
+    Ok(Opened { files, newest, damages })
+}
+
+/// Opens the stream whose files begin at these offsets, or begins it.
+pub(crate) fn open(
+    node: &Arc<Node>,
+    id: u64,
+    firsts: Vec<u64>,
+    limits: Limits,
+    listener: Arc<dyn StreamListener>,
+) -> Result<(Arc<StreamLog>, Vec<StreamError>), StreamError> {
+    let Opened { files, newest, damages } = look_at_all(node, id, firsts)?;
+    let extent = newest.file.extent();
+    let next = newest.damage.map_or(extent.next, |damage| damage.next.max(extent.next));
+    let last = files.iter().rev().find(|file| file.extent().last_chunk != 0);
+    let last_chunk_id = last.map(|last| last_chunk_id(node, id, last)).transpose()?;
+    let is_walked = !newest.has_footer && newest.damage.is_none();
+    let handle = if is_walked { Some(settle(node, id, &newest.file)?) } else { None };
+    let writing = Writing {
+        file: newest.file.clone(),
+        end: extent.end,
+        last_chunk: extent.last_chunk,
+        synced: if handle.is_some() { extent.end } else { 0 },
+        handle,
+        is_to_cut: newest.has_footer,
+        tracking: newest.tracking.clone(),
+        sealed: Vec::new(),
+        is_named: false,
+        is_damaged: newest.damage.is_some(),
+    };
+    let filling = Filling {
+        next,
+        epoch: extent.epoch.max(1),
+        open: OpenChunk::new(limits.filter_bytes),
+        closed: VecDeque::new(),
+        tracking: newest.tracking,
+        changes: Changes::default(),
+    };
+    let log = StreamLog {
+        id,
+        node: node.clone(),
+        listener,
+        limits: Mutex::new(limits),
+        filling: Mutex::new(filling),
+        readable: Mutex::new(Readable { files, tail: Tail::default(), last_chunk_id }),
+        writing: Mutex::new(writing),
+        committed: AtomicU64::new(next),
+        waiting: Mutex::default(),
+        is_queued: AtomicBool::new(false),
+        unwritten_bytes: AtomicUsize::new(0),
+        ended: Mutex::default(),
+        has_ended: AtomicBool::new(false),
+        readers: AtomicUsize::new(0),
+    };
+    Ok((Arc::new(log), damages))
+}
+
+/// After a crash: cuts what is torn, and makes durable what readers are about to see.
+fn settle(node: &Node, id: u64, file: &StreamFile) -> Result<Arc<dyn DiskFile>, StreamError> {
+    let path = file_path(&node.place.dir, id, file.first);
+    let handle = node.place.disk.open(&path, OpenMode::ReadWrite).map_err(StreamError::io("open", &path))?;
+    let end = u64::from(file.extent().end);
+    if file.bytes() > end {
+        handle.truncate(end).map_err(StreamError::io("truncate", &path))?;
+        file.update(|known| known.bytes = end);
+    }
+    handle.sync_data().map_err(StreamError::io("sync", &path))?;
+    Ok(handle)
+}
+
+/// Offset of the last chunk with records of a file that has some.
+fn last_chunk_id(node: &Node, id: u64, file: &Arc<StreamFile>) -> Result<u64, StreamError> {
+    let path = file_path(&node.place.dir, id, file.first);
+    let mut header = [0; 48];
+    let handle = file.handle(&node.place, id)?;
+    handle
+        .read_exact_at(u64::from(file.extent().last_chunk), &mut header)
+        .map_err(StreamError::io("read", &path))?;
+    let header = wire::stream::ChunkHeader::decode(&header).ok();
+    Ok(header.map_or(file.first, |header| header.chunk_id))
+}
+
+/// Looks into a file: its head, its footer, or all of it.
+fn look(node: &Node, id: u64, first: u64, path: &Path) -> Result<Looked, StreamError> {
+    let handle = node.place.disk.open(path, OpenMode::Read).map_err(StreamError::io("open", path))?;
+    let len = handle.len().map_err(StreamError::io("look at", path))?;
+    let damaged = |what| StreamError::Damaged { path: path.to_owned(), position: 0, what };
+    let read = |at: u64, bytes: usize| -> Result<Vec<u8>, StreamError> {
+        let mut read = vec![0; bytes];
+        handle.read_exact_at(at, &mut read).map_err(StreamError::io("read", path))?;
+        Ok(read)
+    };
+    if len < HEAD_BYTES as u64 {
+        return Err(damaged("the file has no head"));
+    }
+    let start: [u8; HEAD_BYTES] = read(0, HEAD_BYTES)?.try_into().expect("as long as asked for");
+    let head = read_head(&start).ok_or_else(|| damaged("the head is none"))?;
+    let head_len = HEAD_BYTES + head.tracking_bytes;
+    if (head.stream, head.first) != (id, first) || len < head_len as u64 {
+        return Err(damaged("the head is that of another file"));
+    }
+    let whole_head = read(0, head_len)?;
+    if !check_head(&whole_head) {
+        return Err(damaged("the head does not fit its checksum"));
+    }
+    let head_bytes = u32::try_from(head_len).expect("tracking tables are bounded");
+    if let Some(footer) = read_footer(&*handle, id, path, len, head_bytes)? {
+        let mut tracking = Tracking::default();
+        tracking.apply(&footer.tracking);
+        let known =
+            Known { extent: footer.extent, index: Some(Arc::new(footer.index)), bytes: len, damage: None };
+        let file = StreamFile::new(first, head_bytes, known);
+        return Ok(Looked { file, tracking, has_footer: true, damage: None });
+    }
+    let mut tracking = Tracking::default();
+    tracking.apply(&whole_head[HEAD_BYTES..]);
+    let walk = Walk { stream: id, path, file: &*handle, len };
+    let walked = walk.run(first, head_bytes, &mut tracking)?;
+    let index = Some(Arc::new(walked.index));
+    let damage = walked.damage.map(|damage| damage.what);
+    let known = Known { extent: walked.extent, index, bytes: len, damage };
+    let file = StreamFile::new(first, head_bytes, known);
+    Ok(Looked { file, tracking, has_footer: false, damage: walked.damage })
+}

@@ -1,0 +1,298 @@
+//! What the writer does for one stream: writes what was gathered, makes it durable, lets readers see it; begins new files and removes old
+//! ones.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use platform::{DiskFile, OpenMode};
+
+use crate::chunk::StoredChunk;
+use crate::error::StreamError;
+use crate::file::{Extent, Known, StreamFile};
+use crate::footer::Footer;
+use crate::format::{Seal, file_path, folder_path, write_head};
+use crate::index::SparseIndex;
+use crate::log::{Limits, StreamLog};
+use crate::node::Node;
+use crate::tracking::Tracking;
+use crate::walk;
+
+/// What only the one who writes touches.
+pub(crate) struct Writing {
+    /// The newest file, open for writing once something is written.
+    pub(crate) handle: Option<Arc<dyn DiskFile>>,
+    pub(crate) file: Arc<StreamFile>,
+    /// Where the next chunk goes.
+    pub(crate) end: u32,
+    /// Where the last chunk starts; 0: none.
+    pub(crate) last_chunk: u32,
+    /// Up to here the file is durable.
+    pub(crate) synced: u32,
+    /// A footer lies behind the chunks.
+    pub(crate) is_to_cut: bool,
+    /// The tracking table as of the chunks that were written.
+    pub(crate) tracking: Tracking,
+    /// Sealed for their place, not committed.
+    pub(crate) sealed: Vec<StoredChunk>,
+    /// [`crate::StreamListener::before_first_write`] has returned.
+    pub(crate) is_named: bool,
+    /// The file is damaged: nothing is written into it, not even a footer.
+    pub(crate) is_damaged: bool,
+}
+
+impl StreamLog {
+    fn path_of(&self, file: &StreamFile) -> std::path::PathBuf {
+        file_path(&self.node.place.dir, self.id, file.first)
+    }
+
+    /// One round: afterwards nothing is left to write of what was appended before.
+    pub(crate) fn round(&self) -> Result<(), StreamError> {
+        self.check()?;
+        let mut writing = self.writing.lock();
+        let limits = *self.limits.lock();
+        if !writing.sealed.is_empty() {
+            self.flush(&mut writing)?;
+        }
+        self.filling.lock().close(self.node.now_ms(), limits.filter_bytes);
+        loop {
+            let Some(bytes) = self.filling.lock().closed.front().map(|chunk| chunk.stored_bytes() as u64)
+            else {
+                break;
+            };
+            if !writing.is_named {
+                self.listener.before_first_write().map_err(|why| StreamError::Failed(why.into()))?;
+                writing.is_named = true;
+            }
+            if writing.is_damaged || self.is_full_for(&writing, &limits, bytes) {
+                self.roll(&mut writing)?;
+            }
+            let Some(chunk) = self.filling.lock().closed.pop_front() else { break };
+            let start = writing.end;
+            let back = if writing.last_chunk == 0 { 0 } else { start - writing.last_chunk };
+            writing.tracking.apply(chunk.trailer());
+            let stored = chunk.seal(self.id, start, Seal { back, synced: writing.synced });
+            writing.last_chunk = start;
+            writing.end = start + u32::try_from(stored.stored_bytes()).expect("chunks are far below 4 GiB");
+            writing.sealed.push(stored);
+        }
+        self.flush(&mut writing)
+    }
+
+    fn is_full_for(&self, writing: &Writing, limits: &Limits, bytes: u64) -> bool {
+        let end = u64::from(writing.end);
+        writing.last_chunk != 0
+            && (end + bytes > limits.segment_bytes || end + bytes > u64::from(u32::MAX) - (1 << 20))
+    }
+
+    /// Writes what is sealed, makes it durable, and lets readers see it.
+    fn flush(&self, writing: &mut Writing) -> Result<(), StreamError> {
+        let Some(first) = writing.sealed.first() else { return Ok(()) };
+        let path = self.path_of(&writing.file);
+        let sealed_bytes: usize = writing.sealed.iter().map(StoredChunk::stored_bytes).sum();
+        let start = u64::from(writing.end) - sealed_bytes as u64;
+        debug_assert!(
+            first.chunk_id() >= writing.file.first,
+            "chunks go into the file that was begun for them"
+        );
+        let handle = match &writing.handle {
+            Some(handle) => handle.clone(),
+            None => {
+                let opened = self.node.place.disk.open(&path, OpenMode::ReadWrite);
+                let handle = opened.map_err(StreamError::io("open", &path))?;
+                writing.handle.insert(handle).clone()
+            }
+        };
+        if writing.is_to_cut {
+            handle.truncate(start).map_err(StreamError::io("truncate", &path))?;
+            writing.is_to_cut = false;
+        }
+        let parts: Vec<&[u8]> = writing.sealed.iter().map(StoredChunk::stored).collect();
+        if let Err(error) = handle.write_all_at(start, &parts) {
+            // A prefix of it may be there: it is written again, or overwritten.
+            return Err(StreamError::io("write", &path)(error));
+        }
+        if self.node.syncs() {
+            handle.sync_data().map_err(StreamError::io("sync", &path))?;
+            writing.synced = writing.end;
+        }
+        self.commit(writing);
+        Ok(())
+    }
+
+    /// What is sealed is written: readers see it.
+    fn commit(&self, writing: &mut Writing) {
+        let mut position = writing.end;
+        for chunk in &writing.sealed {
+            position -= u32::try_from(chunk.stored_bytes()).expect("chunks are far below 4 GiB");
+        }
+        writing.file.update(|known| {
+            let mut index = known.index.take().unwrap_or_default();
+            for chunk in &writing.sealed {
+                walk::add(&mut known.extent, Arc::make_mut(&mut index), chunk, position);
+                position = known.extent.end;
+            }
+            known.index = Some(index);
+            known.bytes = u64::from(known.extent.end);
+        });
+        let mut data_bytes = 0;
+        let mut readable = self.readable.lock();
+        for chunk in writing.sealed.drain(..) {
+            data_bytes += chunk.data().len();
+            if chunk.header().record_count > 0 {
+                readable.last_chunk_id = Some(chunk.chunk_id());
+                readable.tail.push(chunk, &self.node.tails);
+            }
+        }
+        drop(readable);
+        let next = writing.file.extent().next;
+        self.committed.store(next, Ordering::Release);
+        self.unwritten_bytes.fetch_sub(data_bytes, Ordering::Relaxed);
+        self.listener.committed(next);
+        self.wake_all();
+    }
+
+    /// Closes the newest file and begins the next one.
+    fn roll(&self, writing: &mut Writing) -> Result<(), StreamError> {
+        self.flush(writing)?;
+        let first = self.committed_next();
+        // In this order: a file is closed before there is a newer one.
+        self.close_file(writing)?;
+        let begun = begin_file(&self.node, self.id, first, &writing.tracking)?;
+        if writing.is_to_cut {
+            // Its footer has the index.
+            writing.file.update(|known| known.index = None);
+        }
+        self.readable.lock().files.push_back(begun.file.clone());
+        (writing.end, writing.synced, writing.last_chunk) = (begun.file.head_bytes, begun.file.head_bytes, 0);
+        (writing.handle, writing.file) = (Some(begun.handle), begun.file);
+        (writing.is_to_cut, writing.is_damaged) = (false, false);
+        self.retain_with(writing)
+    }
+
+    /// Writes the footer of the newest file.
+    fn close_file(&self, writing: &mut Writing) -> Result<(), StreamError> {
+        // Without a handle nothing was written since it was closed the last time.
+        let Some(handle) = writing.handle.clone().filter(|_| !writing.is_damaged) else { return Ok(()) };
+        let path = self.path_of(&writing.file);
+        let (extent, index) = (writing.file.extent(), writing.file.index().unwrap_or_default());
+        let footer = Footer { extent, index: (*index).clone(), tracking: writing.tracking.encode() };
+        let bytes = footer.encode(self.id);
+        if writing.is_to_cut {
+            handle.truncate(u64::from(writing.end)).map_err(StreamError::io("truncate", &path))?;
+        }
+        handle.write_all_at(u64::from(writing.end), &[&bytes]).map_err(StreamError::io("write", &path))?;
+        handle.sync_data().map_err(StreamError::io("sync", &path))?;
+        writing.is_to_cut = true;
+        writing.file.update(|known| known.bytes = u64::from(known.extent.end) + bytes.len() as u64);
+        Ok(())
+    }
+
+    /// A clean end: what was appended is written, and the newest file closed.
+    pub(crate) fn finish(&self) -> Result<(), StreamError> {
+        self.round()?;
+        self.close_file(&mut self.writing.lock())
+    }
+
+    /// Removes files that the limits do not leave; also the newest, once all of it is too old.
+    pub(crate) fn retain(&self) -> Result<(), StreamError> {
+        self.check()?;
+        let mut writing = self.writing.lock();
+        let extent = writing.file.extent();
+        let is_too_old = self.oldest_kept_ms().is_some_and(|oldest| extent.highest_ms < oldest);
+        if extent.last_chunk != 0 && is_too_old && writing.sealed.is_empty() {
+            if writing.handle.is_none() {
+                let path = self.path_of(&writing.file);
+                let opened = self.node.place.disk.open(&path, OpenMode::ReadWrite);
+                writing.handle = Some(opened.map_err(StreamError::io("open", &path))?);
+            }
+            return self.roll(&mut writing);
+        }
+        self.retain_with(&mut writing)
+    }
+
+    /// Time before which records are too old.
+    fn oldest_kept_ms(&self) -> Option<i64> {
+        let age_ms = self.limits.lock().max_age_ms?;
+        let now_ms = i64::try_from(self.node.now_ms()).unwrap_or(i64::MAX);
+        Some(now_ms.saturating_sub(i64::try_from(age_ms).unwrap_or(i64::MAX)))
+    }
+
+    fn retain_with(&self, _writing: &mut Writing) -> Result<(), StreamError> {
+        let max_bytes = self.limits.lock().max_bytes.unwrap_or(u64::MAX);
+        let oldest_kept_ms = self.oldest_kept_ms();
+        loop {
+            let removed = {
+                let mut readable = self.readable.lock();
+                if readable.files.len() < 2 {
+                    return Ok(());
+                }
+                let bytes: u64 = readable.files.iter().map(|file| file.bytes()).sum();
+                let extent = readable.files[0].extent();
+                let is_old =
+                    extent.last_chunk != 0 && oldest_kept_ms.is_some_and(|oldest| extent.highest_ms < oldest);
+                let is_empty = extent.last_chunk == 0;
+                if !(bytes > max_bytes || is_old || (is_empty && oldest_kept_ms.is_some())) {
+                    return Ok(());
+                }
+                readable.files.pop_front()
+            };
+            let Some(removed) = removed else { return Ok(()) };
+            remove_file(&self.node, self.id, removed.first)?;
+        }
+    }
+
+    /// All files go. The stream has ended before.
+    pub(crate) fn remove_files(&self) -> Result<(), StreamError> {
+        // Whoever writes has seen by now that it has ended, or does so before the next file.
+        let _writing = self.writing.lock();
+        let firsts: Vec<u64> = self.readable.lock().files.iter().map(|file| file.first).collect();
+        self.readable.lock().tail.clear(&self.node.tails);
+        let removed = firsts.into_iter().map(|first| remove_file(&self.node, self.id, first));
+        removed.fold(Ok(()), Result::and)
+    }
+}
+
+/// Removes a file, durably; one that is not there is no error.
+pub(crate) fn remove_file(node: &Node, stream: u64, first: u64) -> Result<(), StreamError> {
+    let path = file_path(&node.place.dir, stream, first);
+    match node.place.disk.remove(&path).map_err(StreamError::io("remove", &path)) {
+        Err(error) if error.is_missing() => return Ok(()),
+        other => other?,
+    }
+    let folder = folder_path(&node.place.dir, stream);
+    node.place.disk.sync_dir(&folder).map_err(StreamError::io("sync", &folder))
+}
+
+/// A file that was begun.
+pub(crate) struct Begun {
+    pub(crate) file: Arc<StreamFile>,
+    pub(crate) handle: Arc<dyn DiskFile>,
+}
+
+/// Begins a file, durably: it is there with its head, or not at all.
+pub(crate) fn begin_file(
+    node: &Node,
+    stream: u64,
+    first: u64,
+    tracking: &Tracking,
+) -> Result<Begun, StreamError> {
+    let disk = &node.place.disk;
+    let (folder, path) = (folder_path(&node.place.dir, stream), file_path(&node.place.dir, stream, first));
+    disk.create_dir_all(&folder).map_err(StreamError::io("create", &folder))?;
+    let new_path = path.with_extension("tmp");
+    let handle = disk.open(&new_path, OpenMode::CreateEmpty).map_err(StreamError::io("create", &new_path))?;
+    let head = write_head(stream, first, &tracking.encode());
+    handle.write_all_at(0, &[&head]).map_err(StreamError::io("write", &new_path))?;
+    handle.sync_data().map_err(StreamError::io("sync", &new_path))?;
+    disk.rename(&new_path, &path).map_err(StreamError::io("rename", &new_path))?;
+    disk.sync_dir(&folder).map_err(StreamError::io("sync", &folder))?;
+    let head_bytes = u32::try_from(head.len()).expect("tracking tables are bounded");
+    let extent = Extent { first, next: first, end: head_bytes, ..Extent::default() };
+    let known = Known {
+        extent,
+        index: Some(Arc::new(SparseIndex::default())),
+        bytes: u64::from(head_bytes),
+        damage: None,
+    };
+    Ok(Begun { file: StreamFile::new(first, head_bytes, known), handle })
+}

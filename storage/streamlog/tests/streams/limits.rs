@@ -1,0 +1,106 @@
+//! Retention, sizes of files and chunks, full disks.
+
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn old_files_go_while_all_are_larger_than_the_limit_and_readers_behind_go_on_at_the_first_offset() {
+    let bench = Bench::new();
+    let log = bench.open(1, Limits { segment_bytes: 1000, max_bytes: Some(5000), ..Limits::default() });
+    let mut reader = log.reader(Seek::First, None);
+    assert!(read_on(&bench, &mut reader).unwrap().is_empty());
+    for _ in 0..100 {
+        append(&log, &[&[7; 200]]);
+        bench.settle();
+        assert!(log.info().disk_bytes <= 6000);
+    }
+    let info = log.info();
+    assert!(info.first_offset > 50 && info.segments > 2, "{info:?}");
+    let read = read_on(&bench, &mut reader).unwrap();
+    assert_eq!((read[0].0, read.len() as u64), (info.first_offset, 100 - info.first_offset));
+    assert_eq!(reader.skipped(), info.first_offset);
+    assert_eq!(paths(&bench.disk).len(), info.segments as usize);
+}
+
+#[test]
+fn old_files_go_when_they_are_too_old_and_the_newest_too() {
+    let bench = Bench::new();
+    let log = bench.open(1, Limits { segment_bytes: 1000, max_age_ms: Some(60_000), ..Limits::default() });
+    for _ in 0..20 {
+        append(&log, &[&[7; 200]]);
+        bench.settle();
+        bench.clock.advance(Duration::from_secs(10));
+        bench.settle();
+    }
+    let info = log.info();
+    assert!(info.first_offset > 5 && info.first_offset < 20, "{info:?}");
+    bench.clock.advance(Duration::from_secs(100));
+    bench.settle();
+    let info = log.info();
+    assert_eq!((info.first_offset, info.next_offset, info.segments), (20, 20, 1));
+    append(&log, &[b"goes on"]);
+    bench.settle();
+    let bench = bench.again();
+    assert_eq!(
+        read_from(&bench, &bench.open(1, Limits::default()), Seek::First),
+        [(20, b"goes on".to_vec())]
+    );
+}
+
+#[test]
+fn an_entry_larger_than_a_chunk_is_a_chunk_by_itself() {
+    let bench = Bench::new();
+    let log = bench.open(1, Limits::default());
+    let large = vec![3; 3 << 20];
+    append(&log, &[b"small", &large, b"small", &large]);
+    bench.settle();
+    let read = read_from(&bench, &log, Seek::First);
+    assert_eq!(read.iter().map(|(_, body)| body.len()).collect::<Vec<_>>(), [5, 3 << 20, 5, 3 << 20]);
+    assert_eq!(read_from(&bench, &log, Seek::Offset(3)).len(), 1);
+}
+
+#[test]
+fn a_round_for_which_there_is_no_room_is_kept_and_written_later() {
+    let bench = Bench::new();
+    let log = bench.open(1, Limits { segment_bytes: 2000, ..Limits::default() });
+    append(&log, &[b"before"]);
+    bench.settle();
+    for room in [0, 10, 700] {
+        let used: usize =
+            paths(&bench.disk).iter().map(|path| bench.disk.contents(path).unwrap().len()).sum();
+        bench.disk.set_space_bytes(Some(used as u64 + room));
+        let before = log.committed_next();
+        append(&log, &[&[1; 900], &[2; 1900]]);
+        bench.settle();
+        bench.clock.advance(Duration::from_secs(2));
+        bench.settle();
+        assert_eq!(log.committed_next(), before);
+        bench.disk.set_space_bytes(None);
+        bench.clock.advance(Duration::from_secs(2));
+        bench.settle();
+        assert_eq!(log.committed_next(), before + 2);
+        assert_eq!(log.unwritten_bytes(), 0);
+    }
+    assert!(bench.listener.failures.lock().is_empty());
+    let bench = bench.again();
+    assert_eq!(read_from(&bench, &bench.open(1, Limits::default()), Seek::First).len(), 7);
+}
+
+#[test]
+fn a_failed_sync_ends_the_stream_and_what_was_confirmed_is_there_after_the_next_start() {
+    let bench = Bench::new();
+    let log = bench.open(1, Limits::default());
+    append(&log, &[b"confirmed"]);
+    bench.settle();
+    bench.disk.fail_nth_sync(1);
+    append(&log, &[b"not"]);
+    bench.settle();
+    assert_eq!((log.committed_next(), bench.listener.failures.lock().len()), (1, 1));
+    assert!(matches!(log.append().err(), Some(StreamError::Failed(_))));
+    // What was committed can still be read.
+    assert_eq!(read_from(&bench, &log, Seek::First).len(), 1);
+    bench.disk.crash(3);
+    let bench = bench.again();
+    assert_eq!(read_from(&bench, &bench.open(1, Limits::default()), Seek::First)[0].1, b"confirmed");
+}

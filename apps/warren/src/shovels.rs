@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use broker::{Broker, User};
 use platform::{Clock, Random};
-use protocols::amqp091::{Mechanism, Session, Settings};
+use protocols::Mechanism;
+use protocols::amqp091::{Session, Settings};
 use protocols::{Now, Peer};
 use shovel::{Local, Login, Rules, Shovels, Topology};
 use tokio::io::duplex;

@@ -8,13 +8,23 @@
 
 pub mod amqp091;
 mod budget;
+mod erlang;
+mod large;
+mod login;
+mod moved;
 mod now;
 mod outbox;
 mod peer;
+mod refusals;
+mod reply_code;
 mod session;
+mod settlements;
+mod unacked;
 
 pub use budget::Budget;
+pub use login::{Anonymous, Mechanism};
 pub use now::Now;
 pub use outbox::{LateBytes, OUTPUT_BYTES_LOW, OUTPUT_BYTES_MAX, Outbox, Output, OutputBytes};
 pub use peer::Peer;
+pub use refusals::{ReplyParts, reply_of};
 pub use session::{Door, Progress, Session, State};

@@ -1,7 +1,7 @@
 //! What commands have in common: what they are called with, what they give, and RabbitMQ's texts for what is refused.
 
 use broker::{Broker, Commit, Refused};
-use protocols::amqp091::reply_of;
+use protocols::reply_of;
 use serde_json::Value;
 
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use broker::{Broker, Refused};
 use platform::{Random, RealRandom};
-use protocols::amqp091::reply_of;
+use protocols::reply_of;
 
 use crate::definitions::imports::{Importer, Scope, Unsupported, import};
 use crate::resources::parameters::{

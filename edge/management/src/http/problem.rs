@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use broker::Refused;
-use protocols::amqp091::reply_of;
+use protocols::reply_of;
 use serde_json::{Value, json};
 
 /// A request that is refused.

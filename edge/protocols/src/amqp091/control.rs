@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::deliver::{ChannelOutput, Deliveries};
 use super::errors::{Failure, ReplyCode};
+use crate::moved::Moved;
 use crate::outbox::{Outbox, OutputBytes};
 
 /// The shared part of a connection.
@@ -121,29 +122,6 @@ impl ConnectionControl for Control {
         let (sent_bytes, sent_count) = self.sent.now();
         let traffic = self.outbox.lock().state().totals();
         ConnectionTotals { received_bytes, received_count, sent_bytes, sent_count, traffic }
-    }
-}
-
-/// Bytes in one direction, and in how many pieces. Written by the connection's task only.
-#[derive(Debug, Default)]
-pub(crate) struct Moved {
-    bytes: AtomicU64,
-    count: AtomicU64,
-}
-
-impl Moved {
-    /// One more piece.
-    #[inline]
-    pub(crate) fn add(&self, bytes: usize) {
-        let raise = |counter: &AtomicU64, by| {
-            counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
-        };
-        raise(&self.bytes, bytes as u64);
-        raise(&self.count, 1);
-    }
-
-    fn now(&self) -> (u64, u64) {
-        (self.bytes.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed))
     }
 }
 

@@ -15,9 +15,9 @@ use wire::amqp091::methods::basic;
 use wire::amqp091::{BodyFrames, DeliverRun, ShortStr, encode_deliver_head, encode_get_ok};
 
 use super::confirms::ConfirmProgress;
-use super::large::{LARGE_BYTES_MIN, LargeRoom, LargeShare};
-use super::unacked::{Entry, Unacked};
+use crate::large::{LARGE_BYTES_MIN, LargeRoom, LargeShare};
 use crate::outbox::{LateBytes, Outbox, Output};
+use crate::unacked::{Entry, Unacked};
 
 /// Token of sources that are not consumers (basic.get).
 pub(crate) const NO_TOKEN: u32 = 0;

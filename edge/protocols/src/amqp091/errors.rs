@@ -3,69 +3,13 @@
 //! Refuses to know how things are refused: `refusals.rs` translates the broker's reasons. Texts are RabbitMQ's, because
 //! clients and their test suites compare them.
 
-use std::fmt::Write;
-
+use broker::Refused;
 use wire::amqp091::methods::{channel, connection};
 use wire::amqp091::{Frame, FrameError, Method, MethodError, ShortStr};
 
-/// Reply codes of AMQP 0-9-1 (specification section 1.2), with RabbitMQ's division into soft and hard (B33).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub(crate) enum ReplyCode {
-    NoRoute = 312,
-    ConnectionForced = 320,
-    AccessRefused = 403,
-    NotFound = 404,
-    ResourceLocked = 405,
-    PreconditionFailed = 406,
-    FrameError = 501,
-    SyntaxError = 502,
-    CommandInvalid = 503,
-    ChannelError = 504,
-    UnexpectedFrame = 505,
-    ResourceError = 506,
-    NotAllowed = 530,
-    NotImplemented = 540,
-    InternalError = 541,
-}
-
-impl ReplyCode {
-    pub(crate) const fn number(self) -> u16 {
-        self as u16
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            ReplyCode::NoRoute => "NO_ROUTE",
-            ReplyCode::ConnectionForced => "CONNECTION_FORCED",
-            ReplyCode::AccessRefused => "ACCESS_REFUSED",
-            ReplyCode::NotFound => "NOT_FOUND",
-            ReplyCode::ResourceLocked => "RESOURCE_LOCKED",
-            ReplyCode::PreconditionFailed => "PRECONDITION_FAILED",
-            ReplyCode::FrameError => "FRAME_ERROR",
-            ReplyCode::SyntaxError => "SYNTAX_ERROR",
-            ReplyCode::CommandInvalid => "COMMAND_INVALID",
-            ReplyCode::ChannelError => "CHANNEL_ERROR",
-            ReplyCode::UnexpectedFrame => "UNEXPECTED_FRAME",
-            ReplyCode::ResourceError => "RESOURCE_ERROR",
-            ReplyCode::NotAllowed => "NOT_ALLOWED",
-            ReplyCode::NotImplemented => "NOT_IMPLEMENTED",
-            ReplyCode::InternalError => "INTERNAL_ERROR",
-        }
-    }
-
-    /// Whether it ends the connection rather than the channel (B33).
-    pub(crate) const fn is_hard(self) -> bool {
-        !matches!(
-            self,
-            ReplyCode::NoRoute
-                | ReplyCode::AccessRefused
-                | ReplyCode::NotFound
-                | ReplyCode::ResourceLocked
-                | ReplyCode::PreconditionFailed
-        )
-    }
-}
+use crate::erlang::erlang_binary;
+use crate::refusals;
+pub(crate) use crate::reply_code::ReplyCode;
 
 /// Class and method number of the method that failed; 0/0 if none (B32).
 pub(crate) type MethodId = (u16, u16);
@@ -87,6 +31,13 @@ struct FailureData {
 /// Result of everything that a client may get wrong.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Failure {
+        let (code, text) = refusals::refusal(refused);
+        Failure::new(code, text)
+    }
+}
+
 impl Failure {
     pub(crate) fn new(code: ReplyCode, text: impl Into<String>) -> Failure {
         Failure(Box::new(FailureData { code, text: text.into(), method: NO_METHOD }))
@@ -96,11 +47,6 @@ impl Failure {
     pub(crate) fn in_method(mut self, method: MethodId) -> Failure {
         self.0.method = method;
         self
-    }
-
-    /// The reply code, and the text as it is.
-    pub(crate) fn into_parts(self) -> (ReplyCode, String) {
-        (self.0.code, self.0.text)
     }
 
     pub(crate) fn is_hard(&self) -> bool {
@@ -214,49 +160,6 @@ fn snippet(payload: &[u8]) -> String {
         Some(first) if payload.len() > 16 => format!("first 16 octets = {}", erlang_binary(first)),
         _ => format!("all octets = {}", erlang_binary(payload)),
     }
-}
-
-/// Bytes as Erlang prints a binary: text in quotes when all of it is printable, numbers otherwise.
-pub(crate) fn erlang_binary(bytes: &[u8]) -> String {
-    if bytes.is_empty() {
-        return "<<>>".into();
-    }
-    let printable = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 8 | 11 | 12 | 27);
-    if bytes.iter().all(printable) {
-        return format!("<<{}>>", erlang_string(bytes));
-    }
-    let mut text = String::from("<<");
-    for (index, byte) in bytes.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        let _ = write!(text, "{comma}{byte}");
-        // More would be cut off by the reply text's 255 bytes anyway.
-        if text.len() > 255 {
-            break;
-        }
-    }
-    text.push_str(">>");
-    text
-}
-
-/// Printable bytes in quotes, escaped as Erlang does.
-pub(crate) fn erlang_string(bytes: &[u8]) -> String {
-    let mut text = String::from("\"");
-    for &byte in bytes {
-        match byte {
-            b'"' => text.push_str("\\\""),
-            b'\\' => text.push_str("\\\\"),
-            b'\n' => text.push_str("\\n"),
-            b'\r' => text.push_str("\\r"),
-            b'\t' => text.push_str("\\t"),
-            8 => text.push_str("\\b"),
-            11 => text.push_str("\\v"),
-            12 => text.push_str("\\f"),
-            27 => text.push_str("\\e"),
-            _ => text.push(char::from(byte)),
-        }
-    }
-    text.push('"');
-    text
 }
 
 #[cfg(test)]

@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
-use broker::{Broker, ConnectionInfo, LoginOutcome, User};
+use broker::{Broker, ConnectionInfo, User};
 use wire::amqp091::methods::connection::{Start, StartOk, Tune, TuneOk};
-use wire::amqp091::sasl::{SaslError, parse_amqplain, parse_plain};
+use wire::amqp091::sasl::SaslError;
 use wire::amqp091::{PROTOCOL_HEADER, Table, TableBuf, Value};
 
 use super::errors::{Failure, Outcome, ReplyCode};
-use super::settings::{Mechanism, Settings};
+use super::settings::Settings;
 use crate::Peer;
+use crate::login::{Attempt, LoginRefused, Means, Mechanism};
 
 /// What a client begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ pub(crate) fn encode_start(settings: &Settings, peer: &Peer, cluster_name: &str,
     for (name, text) in &settings.server_properties {
         properties.push_str(name, text);
     }
-    let offered = settings.mechanisms.iter().filter(|mechanism| is_offered(**mechanism, peer));
+    let offered = settings.mechanisms.iter().filter(|mechanism| mechanism.is_offered(peer));
     let names: Vec<&str> = offered.map(|mechanism| mechanism.name()).collect();
     let names = names.join(" ");
     let start = Start {
@@ -81,11 +82,6 @@ pub(crate) fn encode_start(settings: &Settings, peer: &Peer, cluster_name: &str,
         locales: b"en_US",
     };
     start.encode_frame(0, out);
-}
-
-/// RabbitMQ does not offer EXTERNAL without TLS either.
-fn is_offered(mechanism: Mechanism, peer: &Peer) -> bool {
-    mechanism != Mechanism::External || peer.tls.is_some()
 }
 
 /// What of a client's capabilities counts (B10), and its name (B11).
@@ -128,54 +124,16 @@ pub(crate) fn login(
     start_ok: &StartOk<'_>,
     info: &ConnectionInfo,
 ) -> Result<(Arc<User>, Mechanism), LoginError> {
-    let offered = |mechanism: &&Mechanism| {
-        mechanism.name().as_bytes() == start_ok.mechanism.as_bytes() && is_offered(**mechanism, peer)
-    };
-    let Some(&mechanism) = settings.mechanisms.iter().find(offered) else {
-        let text = format!("unknown authentication mechanism '{}'", start_ok.mechanism.str_lossy());
-        let failure = Failure::new(ReplyCode::CommandInvalid, text).in_method(StartOk::ID);
-        return Err(LoginError::Malformed(failure));
-    };
-    let credentials = match mechanism {
-        Mechanism::Plain => parse_plain(start_ok.response).map(Some),
-        Mechanism::AmqPlain => parse_amqplain(start_ok.response).map(Some),
-        Mechanism::Anonymous | Mechanism::External => Ok(None),
-    };
-    let credentials = credentials.map_err(|error| malformed_response(mechanism, error))?;
-    if mechanism == Mechanism::External {
-        return by_certificate(broker, peer, info);
-    }
-    let (user, password) = match (&credentials, &settings.anonymous) {
-        (Some(credentials), _) => (std::str::from_utf8(credentials.user).ok(), credentials.password),
-        (None, Some(anonymous)) => (Some(anonymous.user.as_str()), anonymous.password.as_bytes()),
-        (None, None) => (None, &b""[..]),
-    };
-    let known = user.and_then(|user| broker.authenticate(user, password, peer.is_loopback()));
-    let outcome = if known.is_some() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
-    broker.login_tried(info, user.unwrap_or_default(), mechanism.name(), outcome);
-    known.map(|user| (user, mechanism)).ok_or_else(|| refused_login(mechanism))
-}
-
-/// EXTERNAL: the name in the client's certificate, which the TLS handshake has checked.
-fn by_certificate(
-    broker: &Broker,
-    peer: &Peer,
-    info: &ConnectionInfo,
-) -> Result<(Arc<User>, Mechanism), LoginError> {
-    let mechanism = Mechanism::External;
-    let name = peer.certificate_name.as_deref();
-    if name.is_none() {
-        let why = if peer.tls.is_none() {
-            "connection not over TLS"
-        } else {
-            "no peer certificate, or no such name in it"
-        };
-        tracing::warn!(connection = %info.name, "login with EXTERNAL refused: {why}");
-    }
-    let known = name.and_then(|name| broker.authenticate_proved(name, peer.is_loopback()));
-    let outcome = if known.is_some() { LoginOutcome::Succeeded } else { LoginOutcome::Refused };
-    broker.login_tried(info, name.unwrap_or_default(), mechanism.name(), outcome);
-    known.map(|user| (user, mechanism)).ok_or_else(|| refused_login(mechanism))
+    let attempt = Attempt { mechanism: start_ok.mechanism.as_bytes(), response: start_ok.response };
+    let means = Means { mechanisms: &settings.mechanisms, anonymous: settings.anonymous.as_ref() };
+    means.login(broker, peer, attempt, info).map_err(|refused| match refused {
+        LoginRefused::UnknownMechanism => {
+            let text = format!("unknown authentication mechanism '{}'", start_ok.mechanism.str_lossy());
+            LoginError::Malformed(Failure::new(ReplyCode::CommandInvalid, text).in_method(StartOk::ID))
+        }
+        LoginRefused::Malformed(mechanism, error) => malformed_response(mechanism, error),
+        LoginRefused::Refused(mechanism) => refused_login(mechanism),
+    })
 }
 
 fn refused_login(mechanism: Mechanism) -> LoginError {

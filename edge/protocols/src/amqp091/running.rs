@@ -17,11 +17,12 @@ use super::errors::{Failure, Outcome, ReplyCode};
 use super::frames::Room;
 use super::overdue::Overdue;
 use super::pending::{Awaited, Pending};
-use super::refusals::channel_failure;
 use super::settings::Settings;
-use super::settle::{Settlement, Settlements};
+use super::settle::Settlement;
 use crate::budget::Share;
 use crate::outbox::Output;
+use crate::refusals::channel_text;
+use crate::settlements::Settlements;
 
 /// The broker's alarms as the connection knows them (B27).
 #[derive(Debug, Default)]
@@ -126,7 +127,8 @@ impl Running {
     }
 
     fn too_many_channels(&self, refused: ChannelRefused) -> Failure {
-        channel_failure(refused, &self.principal.user.name, &self.broker.options().node_name)
+        let text = channel_text(refused, &self.principal.user.name, &self.broker.options().node_name);
+        Failure::new(ReplyCode::NotAllowed, text)
     }
 
     /// An open channel; handlers are called for such only.

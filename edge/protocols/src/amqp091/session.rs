@@ -16,9 +16,10 @@ use super::deliver::{Deliveries, DeliverySink};
 use super::errors::{Failure, Outcome};
 use super::frames::{Taken, check_kind};
 use super::handshake::{Client, Greeting, Limits, encode_start, greet};
-use super::large::LargeRoom;
 use super::running::Running;
-use super::settings::{Mechanism, Settings};
+use super::settings::Settings;
+use crate::large::LargeRoom;
+use crate::login::Mechanism;
 use crate::outbox::{Outbox, OutputBytes};
 use crate::{Now, OUTPUT_BYTES_LOW, Peer, Progress, State};
 

@@ -3,41 +3,7 @@
 use std::sync::Arc;
 
 use crate::Budget;
-
-/// SASL mechanisms (B6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
-    /// User and password as `NUL user NUL password` (B13).
-    Plain,
-    /// User and password in a field table (B14).
-    AmqPlain,
-    /// No credentials: the anonymous user of [`Settings::anonymous`].
-    Anonymous,
-    /// The name in the certificate that the client showed.
-    External,
-}
-
-impl Mechanism {
-    /// Its name in connection.start.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Mechanism::Plain => "PLAIN",
-            Mechanism::AmqPlain => "AMQPLAIN",
-            Mechanism::Anonymous => "ANONYMOUS",
-            Mechanism::External => "EXTERNAL",
-        }
-    }
-}
-
-/// As whom clients act that log in with ANONYMOUS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anonymous {
-    /// User name; `guest` in RabbitMQ.
-    pub user: String,
-    /// Password.
-    pub password: String,
-}
+use crate::login::{Anonymous, Mechanism};
 
 /// What `basic.qos` with global=true means (B121).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,13 +3,11 @@
 //! Refuses to know what queues do with them. One call per queue and batch; consecutive places of one consumer in its
 //! queue are one run.
 
-use std::sync::Arc;
-
-use broker::{ConsumerId, MessageSeq, Queue, SettleHow, SettleRun};
+use broker::{ConsumerId, SettleHow};
 
 use super::errors::{Failure, MethodId, Outcome, ReplyCode};
 use super::running::Running;
-use super::unacked::Entry;
+use crate::unacked::Entry;
 
 /// basic.ack, nack or reject as received, not looked up yet.
 #[derive(Clone, Copy, Debug)]
@@ -24,85 +22,6 @@ pub(crate) struct Settlement {
 
 /// Most settlements gathered before they are looked up: bounds the memory a flood of acks in one read may take.
 const GATHERED_MAX: usize = 4096;
-
-/// A source of deliveries as the session sees it.
-struct SourceQueue {
-    queue: Arc<Queue>,
-    consumer: Option<ConsumerId>,
-    runs: Vec<SettleRun>,
-}
-
-/// Settlements on their way to queues, by source.
-pub(crate) struct Settlements {
-    sources: Vec<Option<SourceQueue>>,
-    dirty: Vec<u32>,
-    how: SettleHow,
-}
-
-impl Settlements {
-    pub(crate) fn new() -> Settlements {
-        Settlements { sources: Vec::new(), dirty: Vec::new(), how: SettleHow::Ack }
-    }
-
-    /// Says which queue a source number stands for; the number must be free or forgotten.
-    pub(crate) fn attach(&mut self, source: u32, queue: Arc<Queue>, consumer: Option<ConsumerId>) {
-        let index = source as usize;
-        if self.sources.len() <= index {
-            self.sources.resize_with(index + 1, || None);
-        }
-        self.sources[index] = Some(SourceQueue { queue, consumer, runs: Vec::new() });
-    }
-
-    /// The queue behind a source.
-    pub(crate) fn queue(&self, source: u32) -> Option<&Arc<Queue>> {
-        self.sources.get(source as usize)?.as_ref().map(|source| &source.queue)
-    }
-
-    pub(crate) fn forget(&mut self, source: u32) {
-        if let Some(slot) = self.sources.get_mut(source as usize) {
-            *slot = None;
-        }
-    }
-
-    /// Adds one delivery to what will be settled the way all of this batch are.
-    #[inline]
-    pub(crate) fn add(&mut self, source: u32, seq: MessageSeq) {
-        self.add_run(source, seq, 1);
-    }
-
-    /// As [`Self::add`], of neighbours in their queue.
-    #[inline]
-    pub(crate) fn add_run(&mut self, source: u32, seq: MessageSeq, count: u32) {
-        let Some(SourceQueue { consumer, runs, .. }) = &mut self.sources[source as usize] else {
-            debug_assert!(false, "a source is forgotten after its deliveries");
-            return;
-        };
-        if let Some(last) = runs.last_mut()
-            && last.first.0 + u64::from(last.count) == seq.0
-        {
-            last.count += count;
-            return;
-        }
-        if runs.is_empty() {
-            self.dirty.push(source);
-        }
-        runs.push(SettleRun { consumer: *consumer, first: seq, count });
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.dirty.is_empty()
-    }
-
-    /// Hands everything to the queues. Not under the outbox's lock: a queue may deliver at once.
-    fn submit(&mut self) {
-        for source in self.dirty.drain(..) {
-            if let Some(SourceQueue { queue, runs, .. }) = &mut self.sources[source as usize] {
-                queue.settle(self.how, runs);
-                runs.clear();
-            }
-        }
-    }
-}
 
 impl Running {
     /// Remembers a settlement; it is looked up together with its neighbours.
@@ -162,9 +81,9 @@ impl Running {
 
     /// Makes what is added from now on settled this way; what was added before goes to its queues if it differs.
     pub(crate) fn settle_as(&mut self, how: SettleHow) {
-        if self.settlements.how != how {
+        if self.settlements.how() != how {
             self.submit();
-            self.settlements.how = how;
+            self.settlements.settle_as(how);
         }
     }
 

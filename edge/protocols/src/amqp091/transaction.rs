@@ -20,9 +20,9 @@ use super::pending::Awaited;
 use super::publish::blame;
 use super::running::Running;
 use super::settle::{Settlement, known_tag};
-use super::unacked::Entry;
 use crate::budget::Overdrawn;
 use crate::outbox::Outbox;
+use crate::unacked::Entry;
 
 /// A publish of the transaction: where its parts lie in the arena, one behind the other.
 #[derive(Clone, Copy, Debug)]

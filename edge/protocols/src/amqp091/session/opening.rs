@@ -6,16 +6,16 @@ use broker::Publisher;
 use wire::amqp091::methods::connection::{Open, OpenOk, StartOk, TuneOk};
 
 use super::super::channel::Channels;
-use super::super::errors::Outcome;
+use super::super::errors::{Failure, Outcome, ReplyCode};
 use super::super::frames::Room;
 use super::super::handshake::{Client, LoginError, encode_tune, login, negotiate};
 use super::super::overdue::Overdue;
-use super::super::refusals::open_failure;
 use super::super::running::{Alarm, Running};
-use super::super::settings::Mechanism;
-use super::super::settle::Settlements;
 use super::{Phase, REFUSED_TIMEOUT_MS, Session, payload_bytes_max};
 use crate::budget::Share;
+use crate::login::Mechanism;
+use crate::refusals::open_text;
+use crate::settlements::Settlements;
 
 impl Session {
     pub(super) fn start_ok(&mut self, start_ok: &StartOk<'_>) -> Outcome {
@@ -70,7 +70,9 @@ impl Session {
         let name = user.name.clone();
         let id = self.broker.next_connection_id();
         let opened = self.broker.open_connection(user, &vhost, id, self.control.clone());
-        let principal = opened.map_err(|error| open_failure(&error, &name, &vhost).in_method(Open::ID))?;
+        let principal = opened.map_err(|error| {
+            Failure::new(ReplyCode::NotAllowed, open_text(&error, &name, &vhost)).in_method(Open::ID)
+        })?;
         self.running = Some(Box::new(Running {
             broker: self.broker.clone(),
             settings: self.settings.clone(),

@@ -5,9 +5,9 @@
 
 use wire::amqp091::methods::connection::{UpdateSecret, UpdateSecretOk};
 
-use super::super::errors::Outcome;
-use super::super::refusals::open_failure;
+use super::super::errors::{Failure, Outcome, ReplyCode};
 use super::Session;
+use crate::refusals::open_text;
 
 impl Session {
     /// Ends the connection if its user may no longer open the vhost, and consumers that may no longer read.
@@ -15,7 +15,8 @@ impl Session {
         let running = self.running.as_mut().expect("update-secret is dispatched in running state only");
         let principal = &running.principal;
         principal.check_vhost().map_err(|error| {
-            open_failure(&error, &principal.user.name, principal.vhost.name()).in_method(UpdateSecret::ID)
+            let text = open_text(&error, &principal.user.name, principal.vhost.name());
+            Failure::new(ReplyCode::NotAllowed, text).in_method(UpdateSecret::ID)
         })?;
         running.reply(0, UpdateSecretOk {});
         running.cancel_forbidden();

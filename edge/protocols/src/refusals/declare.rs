@@ -3,7 +3,7 @@
 use broker::{ArgumentError, ArgumentReason, BindingRefusal, Compared, Difference, LimitScope, Resource};
 
 use super::{kind_of, name_of, render};
-use crate::amqp091::errors::erlang_binary;
+use crate::erlang::erlang_binary;
 
 /// B47, B62: two values are shown bare, a value against none with its type.
 pub(super) fn inequivalent(resource: &Resource, difference: &Difference) -> String {

@@ -4,7 +4,8 @@
 
 use broker::{ChannelRefused, OpenError, Permission, Refused, Resource, ResourceKind};
 
-use super::errors::{Failure, ReplyCode, erlang_string};
+use crate::erlang::erlang_string;
+use crate::reply_code::ReplyCode;
 
 mod declare;
 #[cfg(test)]
@@ -12,46 +13,42 @@ mod tests;
 
 use declare::{argument, inequivalent};
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Failure {
-        let (code, text) = match refused {
-            Refused::NotFound(resource) => (ReplyCode::NotFound, format!("no {}", render(&resource))),
-            Refused::Crashed(resource) => {
-                (ReplyCode::NotFound, format!("{} has crashed and failed to restart", render(&resource)))
-            }
-            Refused::Access { .. } | Refused::TopicAccess { .. } => access(&refused),
-            Refused::DefaultExchange
-            | Refused::SystemExchange(_)
-            | Refused::ReservedPrefix(_)
-            | Refused::InternalExchange(_)
-            | Refused::ExclusiveUse(_)
-            | Refused::VolatileQueue => forbidden(&refused),
-            Refused::Locked(resource) => (ReplyCode::ResourceLocked, locked(&resource)),
-            Refused::GetOnSingleActive(resource) => {
-                (ReplyCode::ResourceLocked, get_on_single_active(&resource))
-            }
-            Refused::DeleteCondition { resource, flag } => {
-                (ReplyCode::NotImplemented, declare::delete_condition(&resource, flag))
-            }
-            Refused::MalformedProperties => {
-                (ReplyCode::FrameError, "cannot decode the properties of a message".into())
-            }
-            Refused::TransientQueueDenied => (ReplyCode::InternalError, TRANSIENT_QUEUE_DENIED.into()),
-            Refused::Storage(why) => (ReplyCode::InternalError, why.into()),
-            Refused::Unavailable => (ReplyCode::InternalError, "not available".into()),
-            Refused::NoSuchVhost(name) => (ReplyCode::NotFound, format!("vhost {name} not found")),
-            Refused::NoSuchUser(name) => (ReplyCode::NotFound, format!("user {name} not found")),
-            Refused::ProtectedVhost(name) => (ReplyCode::AccessRefused, format!("vhost {name} is protected")),
-            Refused::TooLarge { bytes, bytes_max } => {
-                let text = format!(
-                    "{bytes} bytes of arguments or values are too many to keep, at most {bytes_max} are possible"
-                );
-                (ReplyCode::PreconditionFailed, text)
-            }
-            Refused::AlreadyExists(name) => (ReplyCode::PreconditionFailed, format!("{name} already exists")),
-            other => (ReplyCode::PreconditionFailed, precondition(&other)),
-        };
-        Failure::new(code, text)
+/// Code and text of a refusal.
+pub(crate) fn refusal(refused: Refused) -> (ReplyCode, String) {
+    match refused {
+        Refused::NotFound(resource) => (ReplyCode::NotFound, format!("no {}", render(&resource))),
+        Refused::Crashed(resource) => {
+            (ReplyCode::NotFound, format!("{} has crashed and failed to restart", render(&resource)))
+        }
+        Refused::Access { .. } | Refused::TopicAccess { .. } => access(&refused),
+        Refused::DefaultExchange
+        | Refused::SystemExchange(_)
+        | Refused::ReservedPrefix(_)
+        | Refused::InternalExchange(_)
+        | Refused::ExclusiveUse(_)
+        | Refused::VolatileQueue => forbidden(&refused),
+        Refused::Locked(resource) => (ReplyCode::ResourceLocked, locked(&resource)),
+        Refused::GetOnSingleActive(resource) => (ReplyCode::ResourceLocked, get_on_single_active(&resource)),
+        Refused::DeleteCondition { resource, flag } => {
+            (ReplyCode::NotImplemented, declare::delete_condition(&resource, flag))
+        }
+        Refused::MalformedProperties => {
+            (ReplyCode::FrameError, "cannot decode the properties of a message".into())
+        }
+        Refused::TransientQueueDenied => (ReplyCode::InternalError, TRANSIENT_QUEUE_DENIED.into()),
+        Refused::Storage(why) => (ReplyCode::InternalError, why.into()),
+        Refused::Unavailable => (ReplyCode::InternalError, "not available".into()),
+        Refused::NoSuchVhost(name) => (ReplyCode::NotFound, format!("vhost {name} not found")),
+        Refused::NoSuchUser(name) => (ReplyCode::NotFound, format!("user {name} not found")),
+        Refused::ProtectedVhost(name) => (ReplyCode::AccessRefused, format!("vhost {name} is protected")),
+        Refused::TooLarge { bytes, bytes_max } => {
+            let text = format!(
+                "{bytes} bytes of arguments or values are too many to keep, at most {bytes_max} are possible"
+            );
+            (ReplyCode::PreconditionFailed, text)
+        }
+        Refused::AlreadyExists(name) => (ReplyCode::PreconditionFailed, format!("{name} already exists")),
+        other => (ReplyCode::PreconditionFailed, precondition(&other)),
     }
 }
 
@@ -69,7 +66,7 @@ pub struct ReplyParts {
 /// The reply of a refusal in its parts.
 #[must_use]
 pub fn reply_of(refused: Refused) -> ReplyParts {
-    let (code, text) = Failure::from(refused).into_parts();
+    let (code, text) = refusal(refused);
     ReplyParts { code: code.number(), name: code.name(), text }
 }
 
@@ -225,8 +222,8 @@ fn expiration_reason(text: &[u8]) -> String {
 }
 
 /// Why a channel may not be opened beyond what was negotiated (B38).
-pub(crate) fn channel_failure(refused: ChannelRefused, user: &str, node: &str) -> Failure {
-    let text = match refused {
+pub(crate) fn channel_text(refused: ChannelRefused, user: &str, node: &str) -> String {
+    match refused {
         ChannelRefused::UserLimit(limit) => format!(
             "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"
         ),
@@ -235,13 +232,12 @@ pub(crate) fn channel_failure(refused: ChannelRefused, user: &str, node: &str) -
                 "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
             )
         }
-    };
-    Failure::new(ReplyCode::NotAllowed, text)
+    }
 }
 
 /// Why connection.open fails (B24, B25).
-pub(crate) fn open_failure(error: &OpenError, user: &str, vhost: &str) -> Failure {
-    let text = match error {
+pub(crate) fn open_text(error: &OpenError, user: &str, vhost: &str) -> String {
+    match error {
         OpenError::VhostNotFound(name) => format!("vhost {name} not found"),
         OpenError::AccessRefused => format!("access to vhost '{vhost}' refused for user '{user}'"),
         OpenError::NodeLimit(limit) => {
@@ -255,6 +251,5 @@ pub(crate) fn open_failure(error: &OpenError, user: &str, vhost: &str) -> Failur
         OpenError::UserLimit(limit) => {
             format!("connection refused for user '{user}': user connection limit ({limit}) is reached")
         }
-    };
-    Failure::new(ReplyCode::NotAllowed, text)
+    }
 }

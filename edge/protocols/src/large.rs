@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use super::deliver::Deliveries;
 use crate::budget::{Blame, Budget, Claim, Share, Want};
 use crate::outbox::{OUTPUT_BYTES_MAX, Outbox};
 
@@ -48,11 +47,11 @@ impl LargeRoom {
     /// Whether a large message may be delivered now; otherwise the connection's task is woken when its paused consumers should
     /// try again.
     #[cold]
-    pub(crate) fn claim(
+    pub(crate) fn claim<S: Send + 'static>(
         &self,
         share: &mut LargeShare,
         bytes: usize,
-        outbox: &Arc<Outbox<Deliveries>>,
+        outbox: &Arc<Outbox<S>>,
     ) -> bool {
         let want = Want { bytes, finish_bytes: bytes };
         let claim = self.share(share).claim(want, || Waker::from(outbox.clone()));

@@ -20,7 +20,7 @@ class Certificates:
                  "-out", "ca.pem", "-subj", f"/CN={name}", "-days", "30")
 
     def run(self, *arguments):
-        subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True, text=True)
+        return subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True, text=True).stdout
 
     def path(self, name):
         return str(self.folder / name)
@@ -71,6 +71,7 @@ class Server:
         self.port = int(found["amqps"].rsplit(":", 1)[1]) if "amqps" in found else None
         self.plain = int(found["amqp"].rsplit(":", 1)[1]) if found["amqp"] != "none" else None
         self.https = int(found["https"].rsplit(":", 1)[1]) if "https" in found else None
+        self.http = int(found["http"].rsplit(":", 1)[1]) if found["http"] != "none" else None
         return self
 
     def refused(self):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import pika
@@ -97,7 +99,7 @@ def test_https_serves_the_api(server, certificates):
     assert done.returncode != 0 and "certificate" in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("asked", ["SIGHUP", "an unusable file"])
+@pytest.mark.parametrize("asked", ["SIGHUP", "reload_certificates", "RabbitMQ's code", "an unusable file"])
 def test_a_certificate_is_exchanged_under_load_and_nobody_is_cut_off(certificates, tmp_path, asked):
     own = Certificates(tmp_path, "Test CA")
     own.make("server", "/CN=first").make("other", "/CN=second")
@@ -122,16 +124,24 @@ def test_a_certificate_is_exchanged_under_load_and_nobody_is_cut_off(certificate
     [thread.start() for thread in threads]
     try:
         assert subject() == "first"
-        if asked == "SIGHUP":
-            shutil.copy(own.path("other.pem"), own.path("server.pem"))
-            shutil.copy(own.path("other.key"), own.path("server.key"))
-            server.process.send_signal(signal.SIGHUP)
-            until(lambda: subject() == "second")
-        else:
-            shutil.copy(own.path("other.key"), own.path("server.key"))
+        shutil.copy(own.path("other.key"), own.path("server.key"))
+        if asked == "an unusable file":
             server.process.send_signal(signal.SIGHUP)
             until(lambda: "the old one stays" in server.said() and "server.key" in server.said())
+            refused = server.ctl("reload_certificates")
+            assert refused.returncode == 65 and own.path("server.key") in refused.stderr
+            assert f"{own.path('server.pem')}: CN=first, valid until" in refused.stderr
             assert subject() == "first"
+        else:
+            shutil.copy(own.path("other.pem"), own.path("server.pem"))
+            if asked == "SIGHUP":
+                server.process.send_signal(signal.SIGHUP)
+                until(lambda: subject() == "second")
+            else:
+                command = ["reload_certificates"] if asked == "reload_certificates" else ["eval", "ssl:clear_pem_cache()."]
+                done = server.ctl(*command)
+                assert done.returncode == 0 and "ssl_options.certfile: CN=second" in done.stdout
+                assert subject() == "second"
         before = list(counts)
         until(lambda: all(now > then for now, then in zip(counts, before)))
     finally:
@@ -203,3 +213,61 @@ def test_a_shovel_dials_over_tls_and_checks_the_certificate(server, certificates
         channel.queue_delete(f"from-{name}")
         channel.queue_delete(f"to-{name}")
     connection.close()
+
+
+def test_a_certificate_that_ends_soon_is_told_everywhere(certificates, tmp_path):
+    own = Certificates(tmp_path, "Test CA").make("server", "/CN=soon", days=10)
+    configuration = ("listeners.tcp.default = 127.0.0.1:0\nlisteners.ssl.default = 127.0.0.1:0\nmanagement.tcp.port = 0\n"
+                     "prometheus.tcp.listener = none\nwarren.event_exchange = true\n" + options(own))
+    server = Server(tmp_path / "server", configuration).start()
+    end = int(ssl.cert_time_to_seconds(own.run("x509", "-in", "server.pem", "-noout", "-enddate").strip().split("=", 1)[1]))
+    try:
+        assert "ssl_options.certfile: CN=soon, valid until" in server.ctl("status").stdout
+        listed = json.loads(server.ctl("status", "--formatter", "json").stdout)["certificates"]
+        assert [(one["file"], one["not_after"]) for one in listed if one["subject"] == "CN=soon"] == [("certfile", end)]
+        assert server.ctl("check_certificate_expiration", "--unit", "days", "--within", "9").returncode == 0
+        assert server.ctl("check_certificate_expiration", "--unit", "days", "--within", "11").returncode != 0
+
+        def get(path):
+            request = urllib.request.Request(f"http://localhost:{server.http}{path}", headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+            return urllib.request.urlopen(request).read().decode()
+
+        assert json.loads(get("/api/health/checks/certificate-expiration/9/days")) == {"status": "ok"}
+        with pytest.raises(urllib.error.HTTPError) as failed:
+            get("/api/health/checks/certificate-expiration/11/days")
+        (told,) = json.load(failed.value)["expired"]
+        day = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(end))
+        assert failed.value.code == 503
+        assert (told["protocol"], told["port"], told["certfile_expires_on"], told["cacertfile_expires_on"]) == ("amqp/ssl", server.port, [day], [])
+
+        connection = pika.BlockingConnection(pika.ConnectionParameters("localhost", server.plain))
+        channel = connection.channel()
+        channel.queue_declare("events")
+        channel.queue_bind("events", "amq.rabbitmq.event", "tls.certificate.#")
+        assert server.ctl("reload_certificates").returncode == 0
+        events = []
+        until(lambda: events.append(channel.basic_get("events", True)) or events[-1][0])
+        method, properties, _ = events[-1]
+        assert method.routing_key == "tls.certificate.expires"
+        headers = properties.headers
+        assert (headers["key"], headers["subject"], headers["issuer"]) == ("ssl_options.certfile", "CN=soon", "CN=Test CA")
+        assert (headers["file"], headers["not_after"], headers["has_expired"]) == (own.path("server.pem"), end, False)
+        connection.close()
+        assert re.search(r"CN=soon \(ssl_options.certfile\) expires in (9|10) days; replace " + own.path("server.pem"), server.said())
+    finally:
+        server.end()
+
+
+def test_metrics_say_when_certificates_end(certificates, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    configuration = LISTEN.replace("prometheus.tcp.listener = none", f"prometheus.tcp.ip = 127.0.0.1\nprometheus.tcp.port = {port}")
+    server = Server(tmp_path, configuration + options(certificates)).start()
+    end = int(ssl.cert_time_to_seconds(certificates.run("x509", "-in", "server.pem", "-noout", "-enddate").strip().split("=", 1)[1]))
+    try:
+        page = urllib.request.urlopen(f"http://localhost:{port}/metrics").read().decode()
+        (own,) = [line for line in page.split("\n") if line.startswith("warren_tls_") and 'key="ssl_options.certfile"' in line]
+        assert f'file="{certificates.path("server.pem")}",subject="CN=localhost,O=Warren"' in own and own.endswith(f" {end}")
+    finally:
+        server.end()

@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use broker::Broker;
-use management::Node;
 use management::http::{App, Asset, Change, HttpListener, HttpOptions, router};
+use management::{Node, NodeCertificates};
 
 use tokio::task::JoinHandle;
 
 use crate::config::{HttpTlsOptions, ManagementOptions, Permit};
-use crate::tls::Named;
 
 /// The socket of the HTTP API, or none: it is off, or its address is the default one and that is taken.
 ///
@@ -91,12 +90,12 @@ impl Drop for AbortAll {
 /// The address cannot be bound.
 pub(crate) fn bind_encrypted(
     options: &HttpTlsOptions,
-    certificates: Option<&Named>,
+    certificates: Option<&NodeCertificates>,
 ) -> anyhow::Result<Option<(HttpListener, SocketAddr)>> {
     let Some(named) = certificates else { return Ok(None) };
     let candidates = options.candidates();
     let bound = HttpListener::bind(&candidates).with_context(|| {
-        format!("cannot listen on {candidates:?} for HTTPS; set another {}.port", named.name)
+        format!("cannot listen on {candidates:?} for HTTPS; set another {}.port", named.keys)
     })?;
     let address = bound.local_address()?;
     Ok(Some((bound.encrypted(named.slot.clone()), address)))

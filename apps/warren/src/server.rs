@@ -83,7 +83,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let mut node = node::describe(options, &addresses, gates, http_address);
     let shovels = crate::shovels::start(&broker, &settings, &options.shovels, clock.clone(), random.clone());
     node.shovels = Some(shovels.clone());
-    node.certificates = certificates.of_node();
+    node.certificates = certificates.all().cloned().collect();
     accepting.append(&mut serve_metrics(options, &certificates, &broker, &mut node)?);
     let (https, https_address) = https.unzip();
     if let Some(address) = https_address {
@@ -95,7 +95,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
         let serving = http::serve(listeners, broker.clone(), node.clone(), options.management.clone());
         accepting.push(tokio::spawn(serving));
     }
-    accepting.push(tokio::spawn(certificates.watch()));
+    accepting.push(tokio::spawn(certificates.watch(broker.clone())));
     let stop = node.stop.clone();
     leave_name(dir);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))

@@ -1,39 +1,27 @@
 //! Certificates of this server's listeners: read at the start, exchanged while it runs, watched for their end. Refuses to know sockets.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::anyhow;
+use broker::Broker;
 use management::NodeCertificates;
-use tls::{CertificateFacts, CertificateLogin, LOOK_INTERVAL, ServerOptions, TlsSlot};
+use tls::{CertificateLogin, LOOK_INTERVAL, ServerOptions, TlsSlot};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{ClientTlsOptions, LoginFrom, Options};
 
-/// So long before its end a certificate is warned of.
-const WARN_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// How often that is said again.
+/// How often certificates that end soon are warned of.
 const WARN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-
-/// The certificates of one sort of listeners, and what the sort is called.
-#[derive(Clone, Debug)]
-pub(crate) struct Named {
-    /// The prefix of its configuration keys.
-    pub(crate) name: &'static str,
-    /// The certificates.
-    pub(crate) slot: Arc<TlsSlot>,
-}
 
 /// All certificates of this server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Certificates {
     /// Of clients' listeners; `None` where none is encrypted.
-    pub(crate) clients: Option<Named>,
+    pub(crate) clients: Option<NodeCertificates>,
     /// Of the HTTP API.
-    pub(crate) management: Option<Named>,
+    pub(crate) management: Option<NodeCertificates>,
     /// Of the pages of metrics.
-    pub(crate) prometheus: Option<Named>,
+    pub(crate) prometheus: Option<NodeCertificates>,
 }
 
 impl Certificates {
@@ -55,24 +43,13 @@ impl Certificates {
         })
     }
 
-    /// What management shows.
-    pub(crate) fn of_node(&self) -> Vec<NodeCertificates> {
-        self.all().map(|one| NodeCertificates { keys: one.name, slot: one.slot.clone() }).collect()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Named> {
+    /// All of them; management shows them, and reads them again when it is asked to.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &NodeCertificates> {
         [&self.clients, &self.management, &self.prometheus].into_iter().flatten()
     }
 
-    /// Reads all files again; those that cannot be used leave what is there.
-    pub(crate) fn reload(&self) {
-        for one in self.all() {
-            said(one, one.slot.reload());
-        }
-    }
-
     /// Reads files again that have changed, when SIGHUP comes, and warns of certificates that end soon. Never returns.
-    pub(crate) async fn watch(self) {
+    pub(crate) async fn watch(self, broker: Broker) {
         let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
         let mut look = tokio::time::interval(LOOK_INTERVAL);
         let mut warn = tokio::time::interval(WARN_INTERVAL);
@@ -80,22 +57,25 @@ impl Certificates {
             tokio::select! {
                 _ = hangup.recv() => {
                     tracing::info!("SIGHUP: certificates are read again");
-                    self.reload();
-                }
-                _ = look.tick() => {
                     for one in self.all() {
-                        one.slot.reload_if_changed().into_iter().for_each(|done| said(one, done));
+                        // The log tells of what is refused.
+                        let _told = one.reload(&broker);
                     }
                 }
-                _ = warn.tick() => self.all().for_each(warn_of_end),
+                _ = look.tick() => self.all().for_each(|one| one.reload_if_changed(&broker)),
+                _ = warn.tick() => self.all().for_each(|one| one.warn_of_end(&broker)),
             }
         }
     }
 }
 
-fn named(name: &'static str, server: &ServerOptions, login: CertificateLogin) -> anyhow::Result<Named> {
-    let slot = TlsSlot::new(server.clone(), login).map_err(|error| anyhow!("no TLS ({name}.*): {error}"))?;
-    Ok(Named { name, slot })
+fn named(
+    keys: &'static str,
+    server: &ServerOptions,
+    login: CertificateLogin,
+) -> anyhow::Result<NodeCertificates> {
+    let slot = TlsSlot::new(server.clone(), login).map_err(|error| anyhow!("no TLS ({keys}.*): {error}"))?;
+    Ok(NodeCertificates { keys, slot })
 }
 
 fn login(options: &ClientTlsOptions) -> CertificateLogin {
@@ -105,45 +85,5 @@ fn login(options: &ClientTlsOptions) -> CertificateLogin {
         LoginFrom::AlternativeName => {
             CertificateLogin::AlternativeName(options.login_san_type, options.login_san_index)
         }
-    }
-}
-
-fn said(one: &Named, done: Result<(), tls::TlsError>) {
-    match done {
-        Ok(()) => {
-            let certificate = one.slot.material().certificate.clone();
-            tracing::info!(
-                subject = certificate.subject,
-                "new connections get the certificate just read ({}.*)",
-                one.name
-            );
-            warn_of_end(one);
-        }
-        Err(error) => {
-            tracing::error!("the new certificate is not used, the old one stays ({}.*): {error}", one.name);
-        }
-    }
-}
-
-fn warn_of_end(one: &Named) {
-    let material = one.slot.material();
-    for certificate in std::iter::once(&material.certificate).chain(&material.authorities) {
-        warn_of(one.name, certificate);
-    }
-}
-
-fn warn_of(name: &str, certificate: &CertificateFacts) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
-    let left_s = certificate.not_after_s - now;
-    let subject = &certificate.subject;
-    if left_s < 0 {
-        tracing::error!(
-            "the certificate of {subject} ({name}.*) has expired: clients refuse it; replace its file"
-        );
-    } else if left_s < WARN_BEFORE.as_secs() as i64 {
-        let days = left_s / (24 * 3600);
-        tracing::warn!(
-            "the certificate of {subject} ({name}.*) expires in {days} days; replace its file before"
-        );
     }
 }

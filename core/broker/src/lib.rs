@@ -47,6 +47,7 @@ mod vhost;
 pub use access::{Permission, Principal, User};
 pub use actor::on_behalf_of;
 pub use alarms::{Alarms, DiskLimit, Levels, MemoryLimit, Raised, size_bytes};
+pub use announcements::certificates::CertificateEnd;
 pub use announcements::events::{ReadParameter, SilentExchange};
 pub use announcements::log::LogExchange;
 pub use announcements::sessions::LoginOutcome;

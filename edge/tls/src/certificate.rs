@@ -86,7 +86,12 @@ impl CertificateFacts {
 
     /// From when until when it is valid, as RabbitMQ shows it: `2026-01-01T00:00:00Z - 2027-01-01T00:00:00Z`.
     pub fn validity(&self) -> String {
-        format!("{} - {}", time_text(self.not_before_s), time_text(self.not_after_s))
+        format!("{} - {}", time_text(self.not_before_s), self.end())
+    }
+
+    /// Until when it is valid: `2027-01-01T00:00:00Z`.
+    pub fn end(&self) -> String {
+        time_text(self.not_after_s)
     }
 }
 

@@ -20,7 +20,7 @@ pub use client::{ClientOptions, client_config};
 pub use dial::{ClientStream, connect, explained, server_name};
 pub use error::TlsError;
 pub use rustls;
-pub use server::{ServerMaterial, ServerOptions, Verify, server_config};
+pub use server::{InUse, ServerMaterial, ServerOptions, Verify, server_config};
 pub use session::SessionFacts;
 pub use slot::{CertificateLogin, LOOK_INTERVAL, TlsSlot};
 pub use suites::{Version, suite_names};

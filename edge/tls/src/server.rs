@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -60,11 +59,37 @@ pub struct ServerOptions {
 pub struct ServerMaterial {
     /// For rustls.
     pub config: Arc<ServerConfig>,
-    /// The own certificate.
-    pub certificate: CertificateFacts,
-    /// The trusted authorities.
-    pub authorities: Vec<CertificateFacts>,
+    /// All certificates: the own one first, the trusted authorities last.
+    pub certificates: Vec<InUse>,
 }
+
+impl ServerMaterial {
+    /// What clients are shown.
+    pub fn own(&self) -> &InUse {
+        &self.certificates[0]
+    }
+}
+
+/// A certificate that a listener uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// The last part of the configuration key that names its file: `certfile`, `cacertfile`.
+    pub key: String,
+    /// The file.
+    pub file: PathBuf,
+    /// What it says.
+    pub facts: CertificateFacts,
+}
+
+impl InUse {
+    /// Whether it is a trusted authority's, not one that clients are shown.
+    pub fn is_authority(&self) -> bool {
+        self.key == AUTHORITIES
+    }
+}
+
+/// The key of trusted authorities.
+const AUTHORITIES: &str = "cacertfile";
 
 impl Default for ServerOptions {
     fn default() -> Self {
@@ -112,7 +137,9 @@ pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError
             format!("this private key does not belong to the certificate in {}", certificate_file.display());
         return Err(TlsError::file(key_file, problem));
     }
-    let authorities = authorities(options)?;
+    let own = InUse { key: "certfile".to_owned(), file: certificate_file.clone(), facts: certificate };
+    let mut certificates = vec![own];
+    certificates.append(&mut authorities(options)?);
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions(&options.versions))
         .map_err(|error| {
@@ -129,7 +156,7 @@ pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError
     config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()
         .map_err(|error| TlsError::Option(format!("no keys for session tickets: {error}")))?;
     config.send_tls13_tickets = 1;
-    Ok(ServerMaterial { config: Arc::new(config), certificate, authorities })
+    Ok(ServerMaterial { config: Arc::new(config), certificates })
 }
 
 fn required<'a>(file: Option<&'a PathBuf>, key: &str) -> Result<&'a PathBuf, TlsError> {
@@ -141,12 +168,10 @@ fn required<'a>(file: Option<&'a PathBuf>, key: &str) -> Result<&'a PathBuf, Tls
     })
 }
 
-fn authorities(options: &ServerOptions) -> Result<Vec<CertificateFacts>, TlsError> {
+fn authorities(options: &ServerOptions) -> Result<Vec<InUse>, TlsError> {
     let Some(file) = &options.ca_file else { return Ok(Vec::new()) };
-    Ok(files::certificates(file)?
-        .iter()
-        .filter_map(|certificate: &CertificateDer<'_>| CertificateFacts::of(certificate))
-        .collect())
+    let in_use = |facts| InUse { key: AUTHORITIES.to_owned(), file: file.clone(), facts };
+    Ok(files::certificates(file)?.iter().filter_map(CertificateFacts::of).map(in_use).collect())
 }
 
 fn client_verifier(

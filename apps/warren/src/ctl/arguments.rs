@@ -177,6 +177,9 @@ impl Words {
         if let Some(first) = read.positional.first_mut() {
             *first = called.command(first);
         }
+        if clears_certificates(&read.positional) {
+            read.positional = vec!["reload_certificates".to_owned()];
+        }
         read
     }
 
@@ -213,6 +216,11 @@ impl Words {
         }
         several.is_some()
     }
+}
+
+/// Whether it is `eval 'ssl:clear_pem_cache().'`: RabbitMQ's guide for renewed certificates ends with it.
+fn clears_certificates(words: &[String]) -> bool {
+    matches!(words, [eval, code] if eval == "eval" && code.trim_end_matches(['.', ' ']) == "ssl:clear_pem_cache()")
 }
 
 /// Why a command line is not run: a text for the user.
@@ -328,6 +336,13 @@ mod tests {
 
     fn read(line: &[&str]) -> Result<Arguments, String> {
         parse(Called::Warren, line.iter().map(OsString::from).collect()).map_err(|mistake| mistake.problem)
+    }
+
+    #[test]
+    fn the_code_that_clears_rabbitmqs_cache_of_certificates_reads_them_again() {
+        let read = read(&["-q", "eval", "ssl:clear_pem_cache()."]).unwrap();
+        assert_eq!((read.request.command.as_str(), read.request.args.len()), ("reload_certificates", 0));
+        assert_eq!(self::read(&["eval", "1+1."]).unwrap().request.command, "eval");
     }
 
     #[test]

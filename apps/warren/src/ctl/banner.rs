@@ -247,6 +247,7 @@ fn of_node(request: &Request, timeout: Duration) -> Option<String> {
         "check_certificate_expiration" => {
             format!("Checking certificate expiration for all certificates on node {node} ...")
         }
+        "reload_certificates" => format!("Reading certificates of node {node} again ..."),
         "list_network_interfaces" => format!("Asking node {node} to report its network interfaces ..."),
         "restart_vhost" => format!("Trying to restart vhost '{}' on node '{node}' ...", request.vhost()),
         "listeners" => format!("Asking node {node} to report its protocol listeners ..."),

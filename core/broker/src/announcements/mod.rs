@@ -2,6 +2,7 @@
 //!
 //! Refuses to know queues: everything goes through exchanges, by one bounded outlet.
 pub(crate) mod before;
+pub(crate) mod certificates;
 pub(crate) mod changes;
 pub(crate) mod erlang;
 pub(crate) mod events;

@@ -45,6 +45,7 @@ pub(crate) const COMMANDS: Commands = &[
     }),
     ("certificates", |it| Ok(certificates::certificates(it.node))),
     ("check_certificate_expiration", |it| certificates::check_expiration(it.node, it.request)),
+    ("reload_certificates", |it| certificates::reload(it.broker, it.node)),
     ("cipher_suites", |_| Ok(certificates::cipher_suites())),
     ("tls_versions", |_| Ok(certificates::versions())),
     ("status", |it| Ok(status::status(it.broker, it.node))),

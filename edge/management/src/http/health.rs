@@ -8,6 +8,10 @@ use super::problem::Problem;
 use super::reply::{Answer, Reply};
 use super::route::{Lane, Method, Route, route};
 use crate::resources::alarms;
+use crate::resources::node::certificates::ahead_s;
+use crate::resources::node::{
+    HTTPS_PROTOCOL, NODE_NAME, NodeCertificates, NodeListener, PROMETHEUS_TLS_PROTOCOL, TLS_LISTENER_PROTOCOL,
+};
 
 /// A check that any user of the API may make.
 const fn check(path: &'static str, about: &'static str, handler: fn(&Call) -> Answer) -> Route {
@@ -186,14 +190,46 @@ fn protocol_listener(call: &Call) -> Answer {
     failed(json!({"reason": "No active listener", "missing": missing, "protocols": open}))
 }
 
-/// There are none.
 fn certificates(call: &Call) -> Answer {
-    whole(call.part("within")).ok_or_else(|| Problem::bad("Invalid expiration value."))?;
+    let within = whole(call.part("within")).ok_or_else(|| Problem::bad("Invalid expiration value."))?;
+    let within = i64::try_from(within).unwrap_or(if within < 0 { i64::MIN } else { i64::MAX });
     let unit = call.part("unit").to_ascii_lowercase();
-    if !matches!(&*unit, "days" | "weeks" | "months" | "years") {
-        return Err(Problem::bad("Time unit not recognised. Supported units: days, weeks, months, years."));
+    let until_s = ahead_s(within, &unit).ok_or_else(|| {
+        Problem::bad("Time unit not recognised. Supported units: days, weeks, months, years.")
+    })?;
+    let node = call.node();
+    let of = |listener| node.certificates.iter().filter_map(move |one| expiring(listener, one, until_s));
+    let expired: Vec<Value> = node.listeners.iter().flat_map(of).collect();
+    if expired.is_empty() {
+        return Ok(ok());
     }
-    Ok(ok())
+    failed(json!({"reason": "Certificates expiring", "expired": expired}))
+}
+
+/// What RabbitMQ shows of a listener some of whose certificates end before that time.
+fn expiring(listener: &NodeListener, certificates: &NodeCertificates, until_s: i64) -> Option<Value> {
+    let is_its = match listener.protocol {
+        TLS_LISTENER_PROTOCOL => certificates.keys == "ssl_options",
+        HTTPS_PROTOCOL => certificates.keys == "management.ssl",
+        PROMETHEUS_TLS_PROTOCOL => certificates.keys == "prometheus.ssl",
+        _ => false,
+    };
+    let material = certificates.slot.material();
+    let ends = |is_authority: bool| -> Vec<String> {
+        let in_use = material.certificates.iter();
+        let of_kind = in_use.filter(|one| one.is_authority() == is_authority);
+        let soon = of_kind.filter(|one| one.facts.not_after_s < until_s);
+        soon.map(|one| one.facts.end().replace('T', " ").replace('Z', "")).collect()
+    };
+    let (own, authorities) = (ends(false), ends(true));
+    (is_its && own.len() + authorities.len() > 0).then(|| {
+        let options = certificates.slot.options();
+        json!({
+            "node": NODE_NAME, "protocol": listener.protocol, "interface": listener.address.ip().to_string(),
+            "port": listener.address.port(), "cacertfile": options.ca_file, "cacertfile_expires_on": authorities,
+            "certfile": options.certificate_file, "certfile_expires_on": own,
+        })
+    })
 }
 
 fn quorum_critical(_: &Call) -> Answer {

@@ -8,7 +8,7 @@ use broker::{Broker, Queue, QueueGlance};
 
 use super::metric::write_sum;
 use super::page::Page;
-use super::{clients, exchanges, global, node, queues, shovels, stages};
+use super::{certificates, clients, exchanges, global, node, queues, shovels, stages};
 use crate::resources::node::Node;
 
 /// What a page is asked about.
@@ -167,6 +167,7 @@ fn whole(asked: &Asked<'_>, page: &mut Page<'_>, channels: &clients::Channels) -
     global::totals(asked, page, channels)?;
     global::passed(asked, page, channels)?;
     global::alarms(asked, page)?;
+    of_warren(page, |page| certificates::ends(asked, page))?;
     stages::write(asked.broker, page)?;
     node::process(page)
 }

@@ -11,6 +11,7 @@
 //! A page is written while it is sent. What it costs beyond that: of each object its labels and one number per metric of the
 //! family under way. Queues are looked at, not asked. Refuses to know how the figures come about.
 
+mod certificates;
 mod clients;
 mod exchanges;
 mod families;

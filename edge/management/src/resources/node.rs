@@ -1,5 +1,6 @@
 //! What a node is to management: its names, listeners, folders, log, and whether it is in maintenance.
 
+pub(crate) mod certificates;
 mod journal;
 mod listeners;
 mod maintenance;
@@ -13,6 +14,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+pub use certificates::NodeCertificates;
 pub use journal::{Journal, JournalLine};
 pub use listeners::{
     HTTP_PROTOCOL, HTTPS_PROTOCOL, LISTENER_PROTOCOL, NodeListener, PROMETHEUS_PROTOCOL,
@@ -32,15 +34,6 @@ pub struct NodeTags {
     pub cluster: BTreeMap<String, String>,
     /// About the node.
     pub node: BTreeMap<String, String>,
-}
-
-/// The certificates of one sort of encrypted listeners.
-#[derive(Clone, Debug)]
-pub struct NodeCertificates {
-    /// What its configuration keys begin with: `ssl_options`.
-    pub keys: &'static str,
-    /// What is in use now.
-    pub slot: Arc<tls::TlsSlot>,
 }
 
 /// What the process knows and the broker does not.

@@ -34,7 +34,7 @@ fn slot(folder: &Path) -> Arc<TlsSlot> {
 }
 
 fn name(slot: &TlsSlot) -> Option<String> {
-    slot.material().certificate.common_name.clone()
+    slot.material().own().facts.common_name.clone()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn files_are_read_again_when_they_have_changed() {
     assert_eq!(name(&slot).as_deref(), Some("first"), "nobody has looked yet");
     slot.reload_if_changed().expect("a change").unwrap();
     assert_eq!(name(&slot).as_deref(), Some("second"));
-    assert_eq!(before.certificate.common_name.as_deref(), Some("first"), "who has the old one keeps it");
+    assert_eq!(before.own().facts.common_name.as_deref(), Some("first"), "who has the old one keeps it");
     assert!(slot.reload_if_changed().is_none());
     // An older time is a change, too: files that are put back.
     write(folder.path(), "third", 1500);

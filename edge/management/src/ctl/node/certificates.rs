@@ -1,75 +1,95 @@
 //! Commands about TLS: certificates in use, when they end, versions and cipher suites.
 
+use broker::Broker;
 use serde_json::{Value, json};
-use tls::{CertificateFacts, Version, suite_names};
+use tls::{InUse, Version, suite_names};
 
 use crate::ctl::commands::{Outcome, usage};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
+use crate::resources::node::certificates::{ahead_s, left};
 use crate::resources::node::{NODE_NAME, Node, NodeCertificates};
-use crate::resources::values::now_ms;
 
-/// Certificates of one sort of listeners: the own one, then the authorities.
-fn of(one: &NodeCertificates) -> Vec<(&'static str, CertificateFacts)> {
-    let material = one.slot.material();
-    let own = ("certfile", material.certificate.clone());
-    let authorities = material.authorities.iter().cloned().map(|facts| ("cacertfile", facts));
-    std::iter::once(own).chain(authorities).collect()
+/// Each certificate in use, and what uses it.
+fn all(node: &Node) -> impl Iterator<Item = (&NodeCertificates, InUse)> {
+    let of = |one: &NodeCertificates| one.slot.material().certificates.clone();
+    node.certificates.iter().flat_map(move |one| of(one).into_iter().map(move |used| (one, used)))
 }
 
-fn object(keys: &str, file: &str, facts: &CertificateFacts) -> Value {
+fn object(one: &NodeCertificates, used: &InUse) -> Value {
+    let facts = &used.facts;
     json!({
-        "options": keys, "file": file, "subject": facts.subject, "issuer": facts.issuer, "serial": facts.serial,
-        "validity": facts.validity(),
+        "options": one.keys, "file": used.key, "path": used.file, "subject": facts.subject, "issuer": facts.issuer,
+        "serial": facts.serial, "validity": facts.validity(), "not_after": facts.not_after_s,
     })
 }
 
 /// All certificates in use.
 pub(super) fn certificates(node: &Node) -> Answer {
-    let (mut text, mut json) = (String::new(), Vec::new());
-    for one in &node.certificates {
-        for (file, facts) in of(one) {
-            text.push_str(&format!(
-                "{}.{file}: {}\n  issuer: {}\n  serial: {}\n  validity: {}\n",
-                one.keys,
-                facts.subject,
-                facts.issuer,
-                facts.serial,
-                facts.validity()
-            ));
-            json.push(object(one.keys, file, &facts));
-        }
+    let mut text = String::new();
+    for (one, used) in all(node) {
+        let facts = &used.facts;
+        text.push_str(&format!(
+            "{}: {}\n  file: {}\n  issuer: {}\n  serial: {}\n  validity: {}\n",
+            one.key_of(&used),
+            facts.subject,
+            used.file.display(),
+            facts.issuer,
+            facts.serial,
+            facts.validity()
+        ));
     }
-    if json.is_empty() {
+    if text.is_empty() {
         text.push_str("No listener is encrypted.");
     }
-    Answer::facts(text.trim_end().to_owned(), json!({"certificates": json}))
+    Answer::facts(text.trim_end().to_owned(), json!({"certificates": objects(node)}))
+}
+
+/// All certificates in use, for programs.
+pub(super) fn objects(node: &Node) -> Vec<Value> {
+    all(node).map(|(one, used)| object(one, &used)).collect()
+}
+
+/// A section of `status`, nothing where no listener is encrypted: one line per certificate.
+pub(super) fn section(node: &Node) -> String {
+    let line = |(one, used): (&NodeCertificates, InUse)| {
+        let (key, facts) = (one.key_of(&used), &used.facts);
+        format!(" * {key}: {}, valid until {}, {}\n", facts.subject, facts.end(), left(&used))
+    };
+    let lines: String = all(node).map(line).collect();
+    if lines.is_empty() { lines } else { format!("Certificates\n\n{lines}\n") }
+}
+
+/// Reads the files of all encrypted listeners again. Files that cannot be used change nothing.
+pub(super) fn reload(broker: &Broker, node: &Node) -> Outcome {
+    let refusals: Vec<String> = node
+        .certificates
+        .iter()
+        .filter_map(|one| one.reload(broker).err().map(|refusal| format!("{}.*: {refusal}", one.keys)))
+        .collect();
+    if refusals.is_empty() {
+        return Ok(certificates(node));
+    }
+    let json = json!({"result": "error", "errors": refusals});
+    Err(Failure::new(Exit::DATA, format!("Error:\n{}", refusals.join("\n"))).with_json(json))
 }
 
 /// Fails if a certificate ends within the time that the request names, or has ended.
 pub(super) fn check_expiration(node: &Node, request: &Request) -> Outcome {
     let unit = request.options.get("unit").map_or("weeks", String::as_str);
-    let days = match unit {
-        "days" => 1,
-        "weeks" => 7,
-        "months" => 30,
-        "years" => 365,
-        _ => {
-            let text =
-                format!("\"unit '{unit}' is not supported. Please use one of: days, weeks, months, years\"");
-            return Err(usage(&text));
-        }
-    };
+    if ahead_s(0, unit).is_none() {
+        let text =
+            format!("\"unit '{unit}' is not supported. Please use one of: days, weeks, months, years\"");
+        return Err(usage(&text));
+    }
     let within = request.options.get("within").map_or("4", String::as_str);
-    let Ok(count) = within.parse::<i64>() else {
+    let Some(until_s) = within.parse().ok().and_then(|count| ahead_s(count, unit)) else {
         return Err(usage(&format!("Invalid options for this command:\n--within : {within}")));
     };
-    let until_s = (now_ms() / 1000) as i64 + count.saturating_mul(days).saturating_mul(24 * 3600);
     let (mut text, mut json) = (String::new(), Vec::new());
-    for one in &node.certificates {
-        for (file, facts) in of(one).into_iter().filter(|(_, facts)| facts.not_after_s < until_s) {
-            text.push_str(&format!("\n{}.{file}: {}, valid {}", one.keys, facts.subject, facts.validity()));
-            json.push(object(one.keys, file, &facts));
-        }
+    for (one, used) in all(node).filter(|(_, used)| used.facts.not_after_s < until_s) {
+        let facts = &used.facts;
+        text.push_str(&format!("\n{}: {}, valid {}", one.key_of(&used), facts.subject, facts.validity()));
+        json.push(object(one, &used));
     }
     if json.is_empty() {
         return Ok(Answer::message(&format!("No certificates are expiring within {within} {unit}.")));

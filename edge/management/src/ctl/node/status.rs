@@ -3,6 +3,7 @@
 use broker::Broker;
 use serde_json::json;
 
+use super::certificates;
 use super::listeners::{listener_lines, listener_objects};
 use crate::ctl::protocol::Answer;
 use crate::ctl::{alarms, plugins, stages};
@@ -19,7 +20,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         "Runtime\n\nOS PID: {}\nOS: Linux\nUptime (seconds): {}\nIs under maintenance?: {}\nRabbitMQ version: {}\n\
          Warren version: {}\nNode name: {NODE_NAME}\nCluster name: {}\n\nPlugins\n\nEnabled plugins:\n\n{}\n\nData directory\n\nNode data directory: {}\n\n\
          Log file(s)\n\n{}\n\n{}\n\nTotals\n\nConnection count: {connections}\nQueue count: {queues}\n\
-         Virtual host count: {}\nDelivery stalls: {}\n\n{}\n\nListeners\n\n{}",
+         Virtual host count: {}\nDelivery stalls: {}\n\n{}\n\n{}Listeners\n\n{}",
         std::process::id(),
         node.started.elapsed().as_secs(),
         node.maintenance.is_on(),
@@ -33,6 +34,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         vhosts.len(),
         broker.delivery_stalls(),
         stages::status(broker),
+        certificates::section(node),
         listener_lines(node),
     );
     let mut json = json!({
@@ -46,6 +48,7 @@ pub(crate) fn status(broker: &Broker, node: &Node) -> Answer {
         "data_directory": node.data_dir,
         "log_files": node.log_locations,
         "listeners": listener_objects(node),
+        "certificates": certificates::objects(node),
         "tags": [],
         "totals": {
             "connection_count": connections, "queue_count": queues, "virtual_host_count": vhosts.len(),

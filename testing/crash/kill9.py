@@ -44,6 +44,7 @@ BODY = 6                     # kind of the records of bodies that several queues
 WINDOW = 600                 # unconfirmed messages per publisher
 DIRECT, FANOUT = "kill9.direct", "kill9.fanout"
 QUEUES = ["kill9.q0", "kill9.q1"]
+TYPES = ["classic", "quorum"]                  # of these queues
 ROUTES = [(DIRECT, "q0", [0]), (DIRECT, "q1", [1]), (FANOUT, "", [0, 1])]      # publisher -> exchange, key, queues
 
 
@@ -309,7 +310,7 @@ class Run:
         raw.declare_exchange(1, DIRECT, "direct")
         raw.declare_exchange(1, FANOUT, "fanout")
         for index, queue in enumerate(QUEUES):
-            raw.declare_queue(1, queue)
+            raw.declare_queue(1, queue, arguments={"x-queue-type": TYPES[index]})
             raw.bind(1, queue, DIRECT, f"q{index}")
             raw.bind(1, queue, FANOUT, "")
         raw.close()

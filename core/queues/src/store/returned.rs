@@ -134,16 +134,20 @@ impl Store {
         for (nth, one) in returned.iter().enumerate() {
             known.insert(one.seq, nth);
         }
+        // Sizes of messages on disk are not at hand one by one: those stay where they are, and so do all behind them in the line, which
+        // would pass them.
+        let mut line_is_here = true;
         for (_, one) in returned.iter().enumerate().filter(|(nth, one)| known[&one.seq] == *nth) {
             let (seq, level) = (one.seq, usize::from(one.seq.level()));
             let is_there = self.levels.get(level).is_some_and(|level| level.has(seq.number()));
             if !is_there {
                 continue;
             }
-            // Sizes of messages on disk are not at hand one by one: those stay where they are.
             let is_here = self.block(seq).is_some_and(|block| block.is_resident());
+            line_is_here &= is_here;
             self.returns.get_or_insert_with(Box::<Returns>::default).set_counts(seq, one.counts);
-            if is_here && self.levels[level].take_out(seq.number()) {
+            let is_put = is_here && (line_is_here || one.due_ms > 0);
+            if is_put && self.levels[level].take_out(seq.number()) {
                 let bytes = self.body_bytes(seq);
                 less(&mut self.ready, 1, "ready messages");
                 less(&mut self.ready_bytes, bytes, "bytes of ready messages");

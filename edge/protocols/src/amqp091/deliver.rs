@@ -514,6 +514,17 @@ impl ChannelOutput {
     }
 }
 
+/// Whether a message of the run came by another protocol. Messages that follow each other mostly have the same properties, in one place.
+#[inline]
+fn has_other_formats(run: &[Delivery<'_>]) -> bool {
+    let mut latest: &[u8] = &[];
+    run.iter().any(|delivery| {
+        let properties = delivery.message.properties;
+        let before = std::mem::replace(&mut latest, properties);
+        !std::ptr::eq(properties, before) && Format::of(properties) != Format::Amqp091
+    })
+}
+
 /// A delivery with the converted bytes of its message.
 fn as_amqp091<'a>(
     (delivery, InAmqp091 { properties, body }): (&Delivery<'a>, &'a InAmqp091<'_>),
@@ -531,7 +542,7 @@ pub(crate) struct DeliverySink {
 
 impl broker::ConsumerSink for DeliverySink {
     fn deliver(&self, token: u32, run: &[Delivery<'_>]) -> usize {
-        if run.iter().any(|delivery| delivery.message.format() != Format::Amqp091) {
+        if has_other_formats(run) {
             return self.deliver_converted(token, run);
         }
         self.outbox.write(|output| self.deliver_run(output, token, run))

@@ -200,20 +200,20 @@ pub(crate) const SUITES: &[Suite] = &[
         r#""$PYTHON" testing/crash/datadir.py --warren "$WARREN_BIN" && "$PYTHON" testing/crash/oldfolders.py --warren "$WARREN_BIN""#,
     ),
     suite("perf", Lane::Second, r#""$PYTHON" testing/perf/check.py --warren "$WARREN_BIN" --url "$AMQP_URL""#).with(Broker::Shared),
-    // It compiles. One run each: what stages cost is within what two runs differ by.
-    suite(
-        "instructions",
-        Lane::Alone,
-        r#"command -v valgrind > /dev/null || { echo "SKIPPED: valgrind is not installed"; exit 0; }
-           ROUNDS=1 STAGE_INSTRUCTIONS_MAX=60 testing/bench/hot_path.sh"#,
-    )
-    .needs(&["valgrind"]),
     soak("soak-simulator", 300, "cargo xtask sim --seeds 2000"),
     soak("soak-kill9", 120, r#""$PYTHON" testing/crash/kill9.py --warren "$WARREN_BIN" --cycles 200 --power-cut --seed random"#),
     soak("soak-freeze", 60, r#""$PYTHON" testing/crash/freeze.py --warren "$WARREN_BIN" --cycles 20 --seed random"#),
     soak("soak-delayed", 60, r#""$PYTHON" testing/crash/delayed.py --warren "$WARREN_BIN" --cycles 60 --seed random"#),
     soak("soak-flood", 60, r#""$PYTHON" testing/crash/hostile.py --warren "$WARREN_BIN" --flood-mb 8192"#),
-    soak("soak-fulldisk", 60, r#"for run in 1 2 3 4 5; do "$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN" || exit 1; done"#),
+    soak("soak-fulldisk", 60, r#"for run in 1 2 3 4 5; do "$PYTHON" testing/crash/fulldisk.py --warren "$WARREN_BIN" --all || exit 1; done"#),
+    // It compiles. One run each: what stages cost is within what two runs differ by.
+    soak(
+        "instructions",
+        20,
+        r#"command -v valgrind > /dev/null || { echo "SKIPPED: valgrind is not installed"; exit 0; }
+           ROUNDS=1 STAGE_INSTRUCTIONS_MAX=60 testing/bench/hot_path.sh"#,
+    )
+    .needs(&["valgrind"]),
     soak("soak-requests", 120, "TEST_SEED=1-300 pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
 ];
 

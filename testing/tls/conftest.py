@@ -27,7 +27,7 @@ class Certificates:
 
     def make(self, name, subject, alternative="DNS:localhost,IP:127.0.0.1", days=30):
         """NAME.pem and NAME.key, signed by the authority."""
-        self.run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key",
+        self.run("req", "-utf8", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key",
                  "-out", f"{name}.csr", "-subj", subject)
         (self.folder / f"{name}.ext").write_text(f"subjectAltName={alternative}\n")
         dates = ["-days", str(days)] if days > 0 else ["-not_before", "20200101000000Z", "-not_after", "20210101000000Z"]

@@ -18,7 +18,7 @@ import pika
 import pytest
 
 from conftest import BINARY, Certificates, Server, options
-from test_clients import connected, context, round_trip
+from test_clients import CACHE, connected, context, round_trip
 
 LISTEN = "listeners.tcp = none\nlisteners.ssl.default = 127.0.0.1:0\nprometheus.tcp.listener = none\nwarren.management = off\n"
 
@@ -269,5 +269,60 @@ def test_metrics_say_when_certificates_end(certificates, tmp_path):
         page = urllib.request.urlopen(f"http://localhost:{port}/metrics").read().decode()
         (own,) = [line for line in page.split("\n") if line.startswith("warren_tls_") and 'key="ssl_options.certfile"' in line]
         assert f'file="{certificates.path("server.pem")}",subject="CN=localhost,O=Warren"' in own and own.endswith(f" {end}")
+    finally:
+        server.end()
+
+
+def test_a_client_gets_the_certificate_for_the_name_that_it_asks_for(tmp_path):
+    own = Certificates(tmp_path).make("server", "/CN=own").make("shop", "/CN=shop", "DNS:shop.example,DNS:*.shops.example")
+    own.make("other", "/CN=other shop", "DNS:shop.example")
+    named = "".join(f"{keys}.sni.shop.certfile = {own.path('shop.pem')}\n{keys}.sni.shop.keyfile = {own.path('shop.key')}\n"
+                    for keys in ("ssl_options", "management.ssl"))
+    configuration = ("listeners.tcp = none\nlisteners.ssl.default = 127.0.0.1:0\nprometheus.tcp.listener = none\nmanagement.ssl.port = 0\n"
+                     + options(own) + options(own, "management.ssl") + named)
+    server = Server(tmp_path / "server", configuration).start()
+    made = ssl.create_default_context(cafile=own.path("ca.pem"))
+    made.check_hostname = False
+
+    def subject(port, asked):
+        with socket.create_connection(("localhost", port)) as raw, made.wrap_socket(raw, server_hostname=asked) as shown:
+            return dict(part[0] for part in shown.getpeercert()["subject"])["commonName"]
+
+    try:
+        for port in (server.port, server.https):
+            assert [subject(port, asked) for asked in ("shop.example", "a.shops.example", "elsewhere.example", "localhost", None)] == [
+                "shop", "shop", "own", "own", "own"]
+        assert "ssl_options.sni.shop.certfile: CN=shop" in server.ctl("status").stdout
+        shutil.copy(own.path("other.pem"), own.path("shop.pem"))
+        refused = server.ctl("reload_certificates")
+        assert refused.returncode == 65 and own.path("shop.key") in refused.stderr and subject(server.port, "shop.example") == "shop"
+        shutil.copy(own.path("other.key"), own.path("shop.key"))
+        assert server.ctl("reload_certificates").returncode == 0
+        assert (subject(server.port, "shop.example"), subject(server.port, "a.shops.example")) == ("other shop", "own")
+    finally:
+        server.end()
+
+
+@pytest.mark.skipif(not (CACHE / "rabbitmqadmin/bin/rabbitmqadmin").exists(), reason="rabbitmqadmin is not installed")
+def test_rabbitmqadmin_works_over_https(certificates, tmp_path):
+    configuration = (LISTEN.replace("warren.management = off\n", "management.ssl.port = 0\n") + options(certificates)
+                     + options(certificates, "management.ssl") + "management.ssl.verify = verify_peer\n"
+                     + "management.ssl.fail_if_no_peer_cert = true\n")
+    server = Server(tmp_path, configuration).start()
+    tool = [str(CACHE / "rabbitmqadmin/bin/rabbitmqadmin"), "--host", "localhost", "--port", str(server.https), "--use-tls"]
+    trusts = ["--tls-ca-cert-file", certificates.path("ca.pem")]
+    shows = ["--tls-cert-file", certificates.path("alice.pem"), "--tls-key-file", certificates.path("alice.key")]
+
+    def run(*words):
+        return subprocess.run([*tool, *words], capture_output=True, text=True, timeout=60)
+
+    try:
+        done = run(*trusts, *shows, "queues", "declare", "--name", "over.https", "--type", "classic")
+        assert done.returncode == 0, done.stdout + done.stderr
+        done = run(*trusts, *shows, "queues", "list")
+        assert done.returncode == 0 and "over.https" in done.stdout
+        assert run("--insecure", *shows, "queues", "list").returncode == 0
+        assert run(*trusts, "queues", "list").returncode != 0, "no certificate is shown"
+        assert run(*shows, "queues", "list").returncode != 0, "the authority is not trusted"
     finally:
         server.end()

@@ -203,7 +203,7 @@ fn value_of(attribute: &AttributeTypeAndValue<'_>) -> String {
     }
 }
 
-/// Escapes as RFC 4514 says.
+/// Escapes as RFC 4514 says, and all bytes but those of ASCII, as RabbitMQ does.
 fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     let last = value.chars().count().saturating_sub(1);
@@ -215,8 +215,10 @@ fn escaped(value: &str) -> String {
                 text.push('\\');
                 text.push(c);
             }
-            c if c.is_ascii_control() => text.push_str(&format!("\\{:02X}", c as u32)),
-            c => text.push(c),
+            ' '..='}' => text.push(c),
+            c => {
+                c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push_str(&format!("\\{byte:02X}")));
+            }
         }
     }
     text

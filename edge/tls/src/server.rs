@@ -1,6 +1,7 @@
 //! Configurations of listeners.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -14,6 +15,7 @@ use crate::certificate::CertificateFacts;
 use crate::error::TlsError;
 use crate::files;
 use crate::key::private_key;
+use crate::names::{ByName, Names};
 use crate::suites::{Version, provider, versions};
 use crate::verify::DepthLimit;
 
@@ -52,6 +54,26 @@ pub struct ServerOptions {
     pub honor_cipher_order: bool,
     /// Files with revocation lists.
     pub revocation_files: Vec<PathBuf>,
+    /// Further certificates, for clients that ask for one of the names in them (`sni.NAME.*`), by NAME.
+    pub named: BTreeMap<String, NamedCertificate>,
+}
+
+/// A certificate that is shown to clients that ask for one of the names in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedCertificate {
+    /// The certificate and those between it and an authority (`sni.NAME.certfile`).
+    pub certificate_file: Option<PathBuf>,
+    /// Its private key (`sni.NAME.keyfile`), in clear text or encrypted with the same password as the own one.
+    pub key_file: Option<PathBuf>,
+}
+
+impl ServerOptions {
+    /// All files that are read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let own = [&self.ca_file, &self.certificate_file, &self.key_file];
+        let named = self.named.values().flat_map(|named| [&named.certificate_file, &named.key_file]);
+        own.into_iter().chain(named).flatten().chain(&self.revocation_files)
+    }
 }
 
 /// A configuration and what the files behind it say.
@@ -73,7 +95,7 @@ impl ServerMaterial {
 /// A certificate that a listener uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InUse {
-    /// The last part of the configuration key that names its file: `certfile`, `cacertfile`.
+    /// The last part of the configuration key that names its file: `certfile`, `sni.NAME.certfile`, `cacertfile`.
     pub key: String,
     /// The file.
     pub file: PathBuf,
@@ -105,6 +127,7 @@ impl Default for ServerOptions {
             ciphers: Vec::new(),
             honor_cipher_order: false,
             revocation_files: Vec::new(),
+            named: BTreeMap::new(),
         }
     }
 }
@@ -114,13 +137,50 @@ impl Default for ServerOptions {
 /// # Errors
 /// A text that names the file, or the option, and the way out.
 pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError> {
-    let certificate_file = required(options.certificate_file.as_ref(), "certfile")?;
-    let key_file = required(options.key_file.as_ref(), "keyfile")?;
+    let provider = provider(&options.ciphers)?;
+    let (mut certificates, mut names) = (Vec::new(), Names::default());
+    let own = (options.certificate_file.as_ref(), options.key_file.as_ref());
+    let (in_use, own) = pair("", own, options, &provider)?;
+    certificates.push(in_use);
+    for (name, named) in &options.named {
+        let files = (named.certificate_file.as_ref(), named.key_file.as_ref());
+        let (in_use, certified) = pair(&format!("sni.{name}."), files, options, &provider)?;
+        names.add(&in_use, &certified)?;
+        certificates.push(in_use);
+    }
+    certificates.append(&mut authorities(options)?);
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&versions(&options.versions))
+        .map_err(|error| {
+            TlsError::Option(format!("the versions and cipher suites do not fit together: {error}"))
+        })?;
+    let builder = match client_verifier(options, &provider)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(ByName { own, names }));
+    config.ignore_client_order = options.honor_cipher_order;
+    // A million resumable sessions in memory are none: tickets hold them at the client.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()
+        .map_err(|error| TlsError::Option(format!("no keys for session tickets: {error}")))?;
+    config.send_tls13_tickets = 1;
+    Ok(ServerMaterial { config: Arc::new(config), certificates })
+}
+
+/// Reads a certificate and its key; `prefix` stands before the words of its keys.
+fn pair(
+    prefix: &str,
+    (certificate_file, key_file): (Option<&PathBuf>, Option<&PathBuf>),
+    options: &ServerOptions,
+    provider: &CryptoProvider,
+) -> Result<(InUse, Arc<CertifiedKey>), TlsError> {
+    let certificate_file = required(certificate_file, prefix, "certfile")?;
+    let key_file = required(key_file, prefix, "keyfile")?;
     let chain = files::chain(certificate_file)?;
-    let certificate = CertificateFacts::of(&chain[0]).ok_or_else(|| {
+    let facts = CertificateFacts::of(&chain[0]).ok_or_else(|| {
         TlsError::file(certificate_file, "the first certificate cannot be read: it is not X.509")
     })?;
-    let provider = provider(&options.ciphers)?;
     let key = private_key(key_file, options.password.as_ref().map(Secret::expose))?;
     let signing = provider.key_provider.load_private_key(key).map_err(|error| {
         let problem = format!(
@@ -137,33 +197,18 @@ pub fn server_config(options: &ServerOptions) -> Result<ServerMaterial, TlsError
             format!("this private key does not belong to the certificate in {}", certificate_file.display());
         return Err(TlsError::file(key_file, problem));
     }
-    let own = InUse { key: "certfile".to_owned(), file: certificate_file.clone(), facts: certificate };
-    let mut certificates = vec![own];
-    certificates.append(&mut authorities(options)?);
-    let builder = ServerConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&versions(&options.versions))
-        .map_err(|error| {
-            TlsError::Option(format!("the versions and cipher suites do not fit together: {error}"))
-        })?;
-    let builder = match client_verifier(options, &provider)? {
-        Some(verifier) => builder.with_client_cert_verifier(verifier),
-        None => builder.with_no_client_auth(),
-    };
-    let mut config = builder.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
-    config.ignore_client_order = options.honor_cipher_order;
-    // A million resumable sessions in memory are none: tickets hold them at the client.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()
-        .map_err(|error| TlsError::Option(format!("no keys for session tickets: {error}")))?;
-    config.send_tls13_tickets = 1;
-    Ok(ServerMaterial { config: Arc::new(config), certificates })
+    let in_use = InUse { key: format!("{prefix}certfile"), file: certificate_file.to_owned(), facts };
+    Ok((in_use, Arc::new(certified)))
 }
 
-fn required<'a>(file: Option<&'a PathBuf>, key: &str) -> Result<&'a PathBuf, TlsError> {
-    file.ok_or_else(|| {
-        let text = format!(
-            "a TLS listener needs {key}; set it to a PEM file (ssl_options.{key} or the listener's own)"
-        );
+fn required<'a>(file: Option<&'a PathBuf>, prefix: &str, key: &str) -> Result<&'a Path, TlsError> {
+    file.map(PathBuf::as_path).ok_or_else(|| {
+        let text = match prefix {
+            "" => format!(
+                "a TLS listener needs {key}; set it to a PEM file (ssl_options.{key} or the listener's own)"
+            ),
+            _ => format!("{prefix}{key} is missing; set it to a PEM file"),
+        };
         TlsError::Option(text)
     })
 }

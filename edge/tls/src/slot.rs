@@ -133,9 +133,10 @@ impl TlsSlot {
 
 /// When the files were last changed; `None` for one that is not there.
 fn stamps(options: &ServerOptions) -> Vec<Option<SystemTime>> {
-    let named = [&options.ca_file, &options.certificate_file, &options.key_file];
-    let files = named.into_iter().flatten().chain(&options.revocation_files);
-    files.map(|file: &PathBuf| std::fs::metadata(file).and_then(|found| found.modified()).ok()).collect()
+    options
+        .files()
+        .map(|file: &PathBuf| std::fs::metadata(file).and_then(|found| found.modified()).ok())
+        .collect()
 }
 
 /// How often files are looked at.

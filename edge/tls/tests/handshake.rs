@@ -7,7 +7,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use stdx::Secret;
 use tls::rustls::pki_types::ServerName;
 use tls::rustls::{ClientConnection, Error, ServerConnection};
-use tls::{ClientOptions, ServerOptions, SessionFacts, Verify, Version, client_config, server_config};
+use tls::{
+    ClientOptions, NamedCertificate, ServerOptions, SessionFacts, Verify, Version, client_config,
+    server_config,
+};
 
 struct Files {
     folder: tempfile::TempDir,
@@ -75,8 +78,17 @@ impl Files {
 
 /// Lets both sides talk until neither has anything to say.
 fn shake(server: &ServerOptions, client: &ClientOptions) -> Result<(SessionFacts, SessionFacts), Error> {
+    shake_with(server, client, "localhost")
+}
+
+/// The same, with a client that asks for this name.
+fn shake_with(
+    server: &ServerOptions,
+    client: &ClientOptions,
+    name: &str,
+) -> Result<(SessionFacts, SessionFacts), Error> {
     let mut server = ServerConnection::new(server_config(server).unwrap().config).unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut client = ClientConnection::new(client_config(client).unwrap(), name).unwrap();
     for _ in 0..10 {
         let mut bytes = Vec::new();
@@ -230,4 +242,48 @@ fn a_revoked_client_is_refused() {
     };
     assert!(shake(&server, &files.client_as("deep")).is_ok());
     assert!(shake(&server, &files.client_as("client")).is_err());
+}
+
+#[test]
+fn a_client_gets_the_certificate_for_the_name_that_it_asks_for() {
+    let files = Files::new();
+    let ca = CertifiedIssuer::self_signed(authority("ca"), KeyPair::generate().unwrap()).unwrap();
+    files.write("ca.pem", &ca.pem());
+    let mut options = ServerOptions { ca_file: None, ..files.server() };
+    for (name, dns) in [("shop", vec!["shop.example", "*.shops.example"]), ("mail", vec!["Mail.Example"])] {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters =
+            CertificateParams::new(dns.into_iter().map(str::to_owned).collect::<Vec<_>>()).unwrap();
+        parameters.distinguished_name = named(name).distinguished_name;
+        files.write(&format!("{name}.pem"), &parameters.signed_by(&key, &ca).unwrap().pem());
+        files.write(&format!("{name}.key"), &key.serialize_pem());
+        let pair = NamedCertificate {
+            certificate_file: Some(files.path(&format!("{name}.pem"))),
+            key_file: Some(files.path(&format!("{name}.key"))),
+        };
+        options.named.insert(name.to_owned(), pair);
+    }
+    let client = ClientOptions { verify: Verify::None, ca_file: None, ..ClientOptions::default() };
+    for (asked, shown) in [
+        ("shop.example", "CN=shop"),
+        ("SHOP.example", "CN=shop"),
+        ("a.shops.example", "CN=shop"),
+        ("a.b.shops.example", "CN=server"),
+        ("shops.example", "CN=server"),
+        ("mail.example", "CN=mail"),
+        ("localhost", "CN=server"),
+        ("127.0.0.1", "CN=server"),
+    ] {
+        let (_, seen) = shake_with(&options, &client, asked).unwrap();
+        assert_eq!(seen.peer.unwrap().subject, shown, "{asked}");
+    }
+    let keys: Vec<String> =
+        server_config(&options).unwrap().certificates.into_iter().map(|one| one.key).collect();
+    assert_eq!(keys, ["certfile", "sni.mail.certfile", "sni.shop.certfile"]);
+
+    let mut twice = options.clone();
+    twice.named.insert("other".to_owned(), options.named["shop"].clone());
+    assert!(refusal(&twice).contains("shop.example, too"), "{}", refusal(&twice));
+    options.named.get_mut("shop").unwrap().key_file = None;
+    assert!(refusal(&options).contains("sni.shop.keyfile"), "{}", refusal(&options));
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use stdx::Secret;
-use tls::{SanType, ServerOptions, Verify, Version};
+use tls::{NamedCertificate, SanType, ServerOptions, Verify, Version};
 
 use super::table::narrow;
 use crate::config::key::{Key, Section, Take, Unit};
@@ -191,6 +191,37 @@ macro_rules! tls_keys {
                 default: "true",
                 doc: "Accepted and without effect: sessions are resumed with tickets, which the server does not keep.",
                 example: concat!($set, ".reuse_sessions = true"),
+            },
+            Key {
+                name: concat!($set, ".sni.$name.certfile"),
+                alias: None,
+                take: Take::List {
+                    shape: "path of a PEM file",
+                    clear: |_| (),
+                    add: |options, name, value| {
+                        named($of(options), name).certificate_file = Some(PathBuf::from(value));
+                        Ok(())
+                    },
+                },
+                default: "",
+                doc: "A further certificate, for clients that ask for one of the DNS names in its `subjectAltName`; others get \
+                      `certfile`. `$name` is a free word. Only Warren has this key: RabbitMQ's `sni_hosts` is in `advanced.config`.",
+                example: concat!($set, ".sni.shop.certfile = /etc/warren/tls/shop.pem"),
+            },
+            Key {
+                name: concat!($set, ".sni.$name.keyfile"),
+                alias: None,
+                take: Take::List {
+                    shape: "path of a PEM file",
+                    clear: |_| (),
+                    add: |options, name, value| {
+                        named($of(options), name).key_file = Some(PathBuf::from(value));
+                        Ok(())
+                    },
+                },
+                default: "",
+                doc: "The private key of that certificate; where it is encrypted, with `password`. Only Warren has this key.",
+                example: concat!($set, ".sni.shop.keyfile = /etc/warren/tls/shop.key"),
             },
             Key {
                 name: concat!($set, ".crlfiles.$n"),
@@ -401,6 +432,10 @@ const PROMETHEUS_KEYS: &[Key] = tls_keys!(
 
 fn prometheus(options: &mut Options) -> &mut ServerOptions {
     &mut options.prometheus.tls.server
+}
+
+fn named<'a>(server: &'a mut ServerOptions, name: &str) -> &'a mut NamedCertificate {
+    server.named.entry(name.to_owned()).or_default()
 }
 
 /// `None` is all interfaces.

@@ -10,7 +10,7 @@ import aio_pika
 import pika
 import pytest
 
-from conftest import BINARY, ROOT
+from conftest import BINARY, ROOT, Server, options
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
@@ -73,7 +73,7 @@ def outside(command, certificates, server, version, name, **more):
     environment = {**os.environ, "TLS_PORT": str(server.port), "TLS_CA": certificates.path("ca.pem"), "TLS_VERSION": version, **more}
     if name:
         environment |= {"TLS_CERT": certificates.path(f"{name}.pem"), "TLS_KEY": certificates.path(f"{name}.key")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -90,6 +90,26 @@ def test_amqp091_go(server, certificates, version, name):
           "GOTOOLCHAIN": "local"}
     outside(["go", "test", "-C", str(ROOT / "testing/clients/go"), "-count=1", "-run", "TestEncrypted", "./..."],
             certificates, server, version, name, **go)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def of_one_version(request, certificates, tmp_path_factory):
+    """A server for clients whose version cannot be chosen."""
+    configuration = ("listeners.tcp = none\nlisteners.ssl.default = 127.0.0.1:0\nprometheus.tcp.listener = none\nwarren.management = off\n"
+                     + options(certificates) + f"ssl_options.versions.1 = tlsv{request.param}\nssl_options.verify = verify_peer\n"
+                     + "ssl_cert_login_from = common_name\nauth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = EXTERNAL\n")
+    server = Server(tmp_path_factory.mktemp("one-version"), configuration).start()
+    assert server.ctl("add_user", "alice", "secret").returncode == 0
+    assert server.ctl("set_permissions", "alice", ".*", ".*", ".*").returncode == 0
+    yield server, request.param
+    server.end()
+
+
+@pytest.mark.parametrize("name", [None, "alice"])
+def test_lapin(of_one_version, certificates, name):
+    server, version = of_one_version
+    outside(["cargo", "test", "--quiet", "--manifest-path", str(ROOT / "Cargo.toml"), "--package", "client-tests", "--test", "lapin",
+             "encrypted"], certificates, server, version, name)
 
 
 @pytest.mark.parametrize("name", [None, "alice"])

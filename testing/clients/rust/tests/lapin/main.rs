@@ -10,4 +10,5 @@
 
 mod broker;
 mod corners;
+mod encrypted;
 mod patterns;

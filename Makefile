@@ -6,7 +6,7 @@ DATA ?= warren-data
 LISTEN ?= 127.0.0.1:5672
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package image test-image test-deb test soak bench fmt need-build need-test
+.PHONY: help run build package release image site test-image test-deb test soak bench fmt need-build need-test
 
 help:
 	@echo "make run     build the release binary and start a broker on $(LISTEN), data in ./$(DATA)"
@@ -16,14 +16,23 @@ help:
 	@echo "make bench   the benchmarks and memory budgets; beside RabbitMQ where PEER is a command that runs one (testing/bench/run.sh)"
 	@echo "make fmt     format the Rust sources"
 	@echo "make build   the release binary only"
-	@echo "make package the release tarball and the Debian package, in $(TARGET)/package; make test-deb tries it under systemd"
-	@echo "make image   a container image (warren), from $(TARGET)/image; make test-image tries one out"
+	@echo "make package tarball, Debian and RPM packages, in $(TARGET)/package; make test-deb tries the Debian one under systemd"
+	@echo "make image   a container image (warren), in $(TARGET)/image; make test-image tries one out"
+	@echo "make release all of a release with a static binary, bill of materials, checksums and signatures (packaging/release.sh)"
+	@echo "make site    the documents as a site, in $(TARGET)/site"
 
 build: need-build
 	cargo build --release --package warren
 
 package: build
 	@packaging/build.sh $(TARGET)/package
+
+release: need-build
+	@packaging/release.sh
+
+site:
+	@testing/setup.sh python packages
+	@packaging/site/site.py $(TARGET)/site .cache/packages/python/bin/mdbook
 
 image: build
 	@packaging/image.sh $(TARGET)/image
@@ -32,7 +41,7 @@ test-image: build
 	@testing/packages/image.sh
 
 test-deb: package
-	@testing/packages/systemd.sh $$(ls -t $(TARGET)/package/*.deb | head -1)
+	@testing/packages/systemd.sh $$(ls -t $(TARGET)/package/warren_*.deb | head -1)
 
 run: build
 	@exec $(TARGET)/release/warren server --listen $(LISTEN) --data-dir $(DATA)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: brings what the test suites need into .cache/ of this checkout, from the package registries and nowhere else.
 #
-#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind]     (default: all of them)
+#   testing/setup.sh [python] [node] [java] [go] [published] [ui] [rabbitmqadmin] [monitors] [valgrind] [packages]     (default: all of them)
 #
 # Each part is stamped with a hash of the files that define it, so a second call returns at once and a changed requirement
 # reinstalls only its part. Needs python3 with venv, node with npm, java with mvn, go. Where one is missing and we are root on a
@@ -96,6 +96,13 @@ install_published() { # the suites that clients publish: their source distributi
   (export GOMODCACHE=$cache/go/mod GOTOOLCHAIN=local; cd "$cache"/go/mod/github.com/rabbitmq/amqp091-go@* && go mod download)
 }
 
+install_packages() { # a reader of YAML and mdBook, in a folder of their own; the modules of the chart's renderer
+  rm -rf "$cache/packages"
+  "$cache/venv/bin/python" -m pip install --disable-pip-version-check --no-input --target "$cache/packages/python" -r "$root/testing/packages/requirements.txt"
+  export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build GOFLAGS="-mod=readonly -modcacherw" GOTOOLCHAIN=local
+  cd "$root/testing/packages/helm" && go mod download && go build -o /dev/null .
+}
+
 install_rabbitmqadmin() { # RabbitMQ's own tool, as its users install it; unoptimised, which takes a third of the time to compile
   local to=$cache/rabbitmqadmin
   rm -rf "$to"
@@ -115,8 +122,8 @@ want() { [ "${#parts[@]}" = 0 ] && return 0; local p; for p in "${parts[@]}"; do
 
 parts=("$@")
 for p in "${parts[@]}"; do
-  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind) ;;
-    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind)" ;;
+  case $p in python | node | java | go | published | ui | rabbitmqadmin | monitors | valgrind | packages) ;;
+    *) die "what is '$p'? (python, node, java, go, published, ui, rabbitmqadmin, monitors, valgrind, packages)" ;;
   esac
 done
 
@@ -144,6 +151,10 @@ if want go; then
 fi
 if want published; then
   part published "$(hash_of testing/clients/published/requirements*.txt testing/clients/go/go.mod <(python3 --version))" install_published
+fi
+if want packages; then
+  need go golang-go
+  part packages "$(hash_of testing/packages/requirements.txt testing/packages/helm/go.sum <(python3 --version) <(go version))" install_packages
 fi
 if want rabbitmqadmin; then
   need cargo cargo

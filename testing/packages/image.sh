@@ -1,5 +1,5 @@
 #!/bin/bash
-# The container image as its users meet it: built, run, healthy, used, stopped, its volume used again. `make test-image` calls it.
+# The container image as its users meet it: made, loaded, run, healthy, used, stopped, its volume used again. `make test-image` calls it.
 #
 #   testing/packages/image.sh           WARREN_BIN as for packaging/image.sh; DOCKER=docker or podman
 #
@@ -20,11 +20,12 @@ trap finish EXIT
 die() { echo "image.sh: $*" >&2; "$DOCKER" logs "$name" 2>&1 | tail -5 >&2 || true; exit 1; }
 say() { echo "ok    $*"; }
 
-IMAGE=$name BUILDER=$DOCKER packaging/image.sh "$work/image" >"$work/build.log" 2>&1 || { cat "$work/build.log"; die "no image"; }
-say "the image is built, $("$DOCKER" image inspect -f '{{.Size}}' "$name") bytes"
+IMAGE=$name:latest LOADER=$DOCKER packaging/image.sh "$work/image" >"$work/build.log" 2>&1 || { cat "$work/build.log"; die "no image"; }
+say "the image is made and loaded, $("$DOCKER" image inspect -f '{{.Size}}' "$name") bytes"
 
 start() { # the ports of the host's loopback, which the server chooses
   "$DOCKER" run -d --name "$name" --network host -e WARREN_LISTEN=127.0.0.1:0 -e WARREN_MANAGEMENT_LISTEN=127.0.0.1:0 \
+    -e RABBITMQ_DEFAULT_USER=shop -e RABBITMQ_DEFAULT_PASS=hare \
     -v "$name:/var/lib/warren" --read-only "$name" >/dev/null
   local try
   for try in $(seq 100); do
@@ -34,7 +35,7 @@ start() { # the ports of the host's loopback, which the server chooses
   done
   die "not ready in ten seconds"
 }
-api() { curl -sS --fail-with-body -u guest:guest -H 'Content-Type: application/json' "$@"; }
+api() { curl -sS --fail-with-body -u shop:hare -H 'Content-Type: application/json' "$@"; }
 stop() {
   "$DOCKER" stop "$name" >/dev/null
   local code

@@ -4,11 +4,12 @@
 
 use crate::config::{self, ConfigError, Listener, ManagementListener, Options};
 use crate::ctl::{self, Called};
+use crate::environment;
 use crate::logging::{LogFilter, LogFormat};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which tool to run, with its arguments.
 #[derive(Debug, PartialEq)]
@@ -83,6 +84,9 @@ pub struct ServerArgs {
     /// Configuration file in rabbitmq.conf syntax [default: none]
     #[arg(long, value_name = "FILE", env = "WARREN_CONFIG")]
     pub config: Option<PathBuf>,
+    /// Folder with rabbitmq.conf, conf.d/*.conf and definitions.json, each read if it is there [default: none]
+    #[arg(long, value_name = "DIR", env = "WARREN_CONFIG_DIR")]
+    pub config_dir: Option<PathBuf>,
     /// Folder for all data [default: ./warren-data]
     #[arg(long, value_name = "DIR", env = "WARREN_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
@@ -92,6 +96,9 @@ pub struct ServerArgs {
     /// Address of the HTTP API; a port alone means all interfaces, `none` switches the API off [default: 127.0.0.1:15672]
     #[arg(long, value_name = "ADDR:PORT", env = "WARREN_MANAGEMENT_LISTEN")]
     pub management_listen: Option<ManagementListener>,
+    /// Listen on all interfaces where nothing says otherwise: AMQP, HTTP API and metrics [default: 127.0.0.1]
+    #[arg(long, env = "WARREN_ALL_INTERFACES")]
+    pub all_interfaces: bool,
     /// Least important log lines to show: debug, info, warning, error, none; or e.g. info,net=debug
     #[arg(long, value_name = "LEVEL", env = "WARREN_LOG", value_parser = LogFilter::directives)]
     pub log: Option<LogFilter>,
@@ -176,15 +183,18 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, c
 }
 
 impl ServerArgs {
-    /// A notice for each name of an environment variable that looks like ours and is none. `used` are names that the
-    /// configuration file asks for.
+    /// A notice for each name of an environment variable that looks like ours, or is RabbitMQ's, and has no effect. `used` are names
+    /// that were looked up, by [`ServerArgs::options`] and for the configuration files.
     pub fn unknown_variables(names: impl Iterator<Item = String>, used: &HashSet<String>) -> Vec<String> {
         let command = Cli::command();
         let flags = command.find_subcommand("server").into_iter().flat_map(clap::Command::get_arguments);
         let known: Vec<&str> =
             flags.filter_map(|flag| flag.get_env()?.to_str()).chain([ctl::URL_VARIABLE]).collect();
-        let unknown = names.filter(|name| {
-            name.starts_with("WARREN_") && !known.contains(&name.as_str()) && !used.contains(name)
+        let (ours, others): (Vec<String>, Vec<String>) = names.partition(|name| name.starts_with("WARREN_"));
+        let unknown = ours.into_iter().filter(|name| {
+            !environment::is_of_service(name, "WARREN")
+                && !known.contains(&name.as_str())
+                && !used.contains(name)
         });
         unknown
             .map(|name| match config::nearest_of(&name, (name.chars().count() / 3).max(2), known.iter().copied()) {
@@ -195,23 +205,41 @@ impl ServerArgs {
                 }
                 None => format!("environment variable {name} is not known and has no effect"),
             })
+            .chain(environment::without_effect(others.into_iter(), used))
             .collect()
     }
 
-    /// The server's options: defaults, then the file, then environment and flags. `env` looks up environment variables
-    /// for `$(NAME)` in the file.
+    /// The server's options: defaults, then the files, then RabbitMQ's variables, then Warren's and flags. `env` looks up
+    /// environment variables: RabbitMQ's, and those of `$(NAME)` in the files.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// What is wrong with the files, or with a variable.
     pub fn options(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Options, ConfigError> {
-        let mut options = match &self.config {
-            Some(path) => config::load(path, env)?,
-            None => Options::default(),
-        };
+        let mut base = Options::default();
+        if self.all_interfaces {
+            base.network.listeners = vec![Listener::Everywhere(AMQP_PORT)];
+            base.management.listener = ManagementListener::EVERYWHERE;
+            base.prometheus.address = None;
+        }
+        let mut notices = Vec::new();
+        let files = self.files(env, &mut notices)?;
+        let mut options = config::load(&files, base.clone(), env)?;
+        notices.append(&mut options.notices);
+        options.notices = notices;
+        environment::apply(env, &mut options, &base)?;
+        let definitions = self.config_dir.as_ref().map(|dir| dir.join("definitions.json"));
+        if let Some(file) = definitions.filter(|file| file.is_file())
+            && !options.node.imports_definitions()
+        {
+            options.node.load_definitions = Some(file);
+        }
         if let Some(data_dir) = &self.data_dir {
             options.node.data_dir.clone_from(data_dir);
         }
         if !self.listen.is_empty() {
+            if options.network.listeners != base.network.listeners {
+                options.notices.push(REPLACED.into());
+            }
             options.network.listeners.clone_from(&self.listen);
         }
         if let Some(listener) = self.management_listen {
@@ -225,6 +253,59 @@ impl ServerArgs {
         }
         Ok(options)
     }
+
+    /// The configuration files, the one that counts most last: the main one, then those of `conf.d`. RabbitMQ's variables name
+    /// others than those of the folder.
+    fn files(
+        &self,
+        env: &dyn Fn(&str) -> Option<String>,
+        notices: &mut Vec<String>,
+    ) -> Result<Vec<PathBuf>, ConfigError> {
+        let named = environment::main_file(env, notices);
+        let main = match (&self.config, named, &self.config_dir) {
+            (Some(file), named, _) => {
+                notices.extend(named.map(|named| {
+                    format!(
+                        "{}={} has no effect: --config or WARREN_CONFIG counts",
+                        environment::CONFIG_FILE,
+                        named.display()
+                    )
+                }));
+                Some(file.clone())
+            }
+            (None, Some(named), _) => Some(named),
+            (None, None, dir) => {
+                dir.as_ref().map(|dir| dir.join("rabbitmq.conf")).filter(|file| file.is_file())
+            }
+        };
+        let further = match (environment::further_files(env, notices)?, &self.config_dir) {
+            (Some(files), _) => files,
+            (None, Some(dir)) => of_config_dir(dir, notices)?,
+            (None, None) => Vec::new(),
+        };
+        Ok(main.into_iter().chain(further).collect())
+    }
+}
+
+/// Said when a flag makes other settings void.
+const REPLACED: &str = "--listen or WARREN_LISTEN counts: listeners.tcp of the configuration file and RABBITMQ_NODE_PORT have no effect";
+
+/// RabbitMQ's port.
+const AMQP_PORT: u16 = 5672;
+
+/// Files that RabbitMQ reads in its folder and Warren does not, because Erlang terms or shell commands stand in them.
+const NOT_READ: &[&str] = &["advanced.config", "rabbitmq.config", "rabbitmq-env.conf"];
+
+/// The further files of the configuration folder. A folder that is not there is a mistake.
+fn of_config_dir(dir: &Path, notices: &mut Vec<String>) -> Result<Vec<PathBuf>, ConfigError> {
+    if let Err(source) = std::fs::read_dir(dir) {
+        return Err(ConfigError::Unreadable { path: dir.to_owned(), source });
+    }
+    for file in NOT_READ.iter().map(|name| dir.join(name)).filter(|file| file.is_file()) {
+        notices.push(format!("{} is not read and has no effect; write rabbitmq.conf", file.display()));
+    }
+    let further = dir.join("conf.d");
+    if further.is_dir() { environment::files_of(&further, "", ".conf") } else { Ok(Vec::new()) }
 }
 
 #[cfg(test)]
@@ -347,6 +428,73 @@ mod tests {
                 "environment variable WARREN_NOTHING_LIKE_IT is not known and has no effect"
             ]
         );
+    }
+
+    #[test]
+    fn a_folder_has_the_file_the_further_files_and_the_definitions() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let args = ServerArgs { config_dir: Some(dir.into()), ..ServerArgs::default() };
+        assert_eq!(args.options(&|_| None).unwrap(), Options::default(), "all of it may be missing");
+        std::fs::create_dir(dir.join("conf.d")).unwrap();
+        for (name, text) in [
+            ("rabbitmq.conf", "heartbeat = 1\nframe_max = 9000\ndefault_user = file\n"),
+            ("conf.d/20.conf", "heartbeat = 3"),
+            ("conf.d/10.conf", "heartbeat = 2\nmax_message_size = 99\n"),
+            ("conf.d/30.conf.off", "nothing = 1"),
+            ("definitions.json", "{}"),
+            ("advanced.config", "[]."),
+        ] {
+            std::fs::write(dir.join(name), text).unwrap();
+        }
+        let options = args.options(&|name| (name == "RABBITMQ_DEFAULT_USER").then(|| "shop".into())).unwrap();
+        assert_eq!((options.network.heartbeat_s, options.network.frame_size_max), (3, 9000));
+        assert_eq!(options.limits.message_bytes_max, 99);
+        assert_eq!(options.access.default_user, "shop", "the variable wins over the file");
+        assert_eq!(options.node.load_definitions, Some(dir.join("definitions.json")));
+        assert_eq!(options.notices.len(), 1, "{:?}", options.notices);
+        assert!(options.notices[0].contains("advanced.config is not read"));
+
+        let other = dir.join("other.conf");
+        std::fs::write(&other, "frame_max = 10000\nload_definitions = /x.json\n").unwrap();
+        let env = |name: &str| (name == "RABBITMQ_CONFIG_FILE").then(|| other.display().to_string());
+        let options = args.options(&env).unwrap();
+        assert_eq!((options.network.heartbeat_s, options.network.frame_size_max), (3, 10_000));
+        assert_eq!(options.node.load_definitions, Some("/x.json".into()));
+        let flag = ServerArgs { config: Some(dir.join("conf.d/10.conf")), ..args.clone() };
+        let options = flag.options(&env).unwrap();
+        assert_eq!(options.network.frame_size_max, Options::default().network.frame_size_max);
+        assert!(
+            options.notices.iter().any(|it| it.contains("RABBITMQ_CONFIG_FILE=")),
+            "{:?}",
+            options.notices
+        );
+
+        let missing = ServerArgs { config_dir: Some(dir.join("none")), ..ServerArgs::default() };
+        assert!(missing.options(&|_| None).unwrap_err().to_string().contains("none"));
+    }
+
+    #[test]
+    fn all_interfaces_are_a_default_and_no_more() {
+        let args = server("warren server --all-interfaces");
+        let options = args.options(&|_| None).unwrap();
+        assert_eq!(options.network.listeners, [Listener::Everywhere(5672)]);
+        assert_eq!(options.management.listener, ManagementListener::At { address: None, port: 15_672 });
+        assert_eq!(options.prometheus.address, None);
+        let port = |name: &str| (name == "RABBITMQ_NODE_PORT").then(|| "1".into());
+        assert_eq!(args.options(&port).unwrap().network.listeners, [Listener::Everywhere(1)]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rabbitmq.conf");
+        std::fs::write(
+            &path,
+            "listeners.tcp.1 = 127.0.0.1:1\nmanagement.tcp.ip = 127.0.0.1\nprometheus.tcp.ip = 127.0.0.1\n",
+        )
+        .unwrap();
+        let options = ServerArgs { config: Some(path), ..args }.options(&|_| None).unwrap();
+        let local = Options::default();
+        assert_eq!(options.network.listeners, ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(options.management.listener, local.management.listener);
+        assert_eq!(options.prometheus.address, local.prometheus.address);
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod config;
 pub mod ctl;
 pub mod definitions;
 pub mod diag;
+mod environment;
 mod http;
 pub mod logging;
 mod names;

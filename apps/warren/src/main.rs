@@ -44,8 +44,8 @@ fn serve(args: &ServerArgs) -> anyhow::Result<()> {
         used.borrow_mut().insert(name.to_owned());
         environment(name)
     })?;
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    options.notices.extend(ServerArgs::unknown_variables(names, &used.into_inner()));
+    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    options.notices.extend(ServerArgs::unknown_variables(names.into_iter(), &used.into_inner()));
     logging::init(&options.log)?;
     for notice in &options.notices {
         tracing::warn!("{notice}");
@@ -56,7 +56,9 @@ fn serve(args: &ServerArgs) -> anyhow::Result<()> {
 fn print_or_check(args: &ConfigArgs) -> anyhow::Result<()> {
     let text = match &args.check {
         Some(path) => {
-            let notices = config::load(path, &environment)?.notices.join("\n  ");
+            let notices = config::load(std::slice::from_ref(path), config::Options::default(), &environment)?
+                .notices
+                .join("\n  ");
             let more = if notices.is_empty() { String::new() } else { format!(", but:\n  {notices}") };
             format!("{}: no problems{more}\n", path.display())
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 /// RabbitMQ's environment variable for the file.
-const VARIABLE: &str = "RABBITMQ_PID_FILE";
+pub(crate) const VARIABLE: &str = "RABBITMQ_PID_FILE";
 
 /// The file, as long as this is kept.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use shovel::Shovels;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::config::{self, Durability, NodeOptions, Options, Permit, Switch};
+use crate::config::{self, AccessOptions, Durability, NodeOptions, Options, Permit, Switch};
 use crate::names::leave_name;
 use crate::pid_file::PidFile;
 use crate::tls::Certificates;
@@ -62,6 +62,17 @@ fn warn_of_open(dir: &Path) {
     }
 }
 
+/// Variables name a user for a new folder. A folder that has users already keeps them.
+fn warn_of_other_users(broker: &Broker, access: &AccessOptions) {
+    let (user, password) = (&access.default_user, access.default_pass.expose().as_bytes());
+    if access.first_login_by_variables && broker.authenticate(user, password, true).is_none() {
+        tracing::warn!(
+            "RABBITMQ_DEFAULT_USER and RABBITMQ_DEFAULT_PASS have no effect: they name the first user of a new data directory without \
+             definitions, and user '{user}' is not here, or has another password (warren ctl add_user, warren ctl change_password)"
+        );
+    }
+}
+
 async fn serve(options: &Options) -> anyhow::Result<()> {
     let dir = &options.node.data_dir;
     let certificates = Certificates::read(options)?;
@@ -69,6 +80,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
     warn_of_open(dir);
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
+    warn_of_other_users(&broker, &options.access);
     broker.read_parameters_with(management::value_of_event);
     let settings = Arc::new(settings(options, &broker));
     profile(&broker, &options.node);

@@ -80,6 +80,9 @@ fn returns(addresses: &[usize]) -> impl Iterator<Item = usize> {
 fn in_program(addresses: &[usize], begin: usize, texts: &mut Texts) -> Option<Vec<(usize, Arc<[Function]>)>> {
     let pages = Pages::new(File::open(PROGRAM).ok()?).ok()?;
     let elf = Elf::open(&pages).ok()??;
+    // A package of the system keeps names in a file of its own.
+    let separate = if elf.is_whole() { None } else { separate(&elf) };
+    let elf = separate.as_ref().and_then(|pages| Elf::open(pages).ok()?).unwrap_or(elf);
     let places = places(addresses, begin);
     let mut found = Finder::new(|name| elf.section(name)).ok()?.at(&places);
     // What is not written in Rust has no debugging information, but symbols.
@@ -147,10 +150,15 @@ fn in_library(
 
 /// Names by the file with what was taken out of a library.
 fn beside(elf: &Elf<'_>, places: &[u64]) -> Option<Vec<Option<String>>> {
+    let pages = separate(elf)?;
+    Elf::open(&pages).ok()??.symbols(places).ok()
+}
+
+/// The file with what was taken out of a program or library, if it is installed.
+fn separate(elf: &Elf<'_>) -> Option<Pages> {
     let id: String = elf.build_id().ok()?.iter().map(|byte| format!("{byte:02x}")).collect();
     let (folder, name) = id.split_at_checked(2)?;
-    let pages = Pages::new(File::open(format!("{SEPARATE}/{folder}/{name}.debug")).ok()?).ok()?;
-    Elf::open(&pages).ok()??.symbols(places).ok()
+    Pages::new(File::open(format!("{SEPARATE}/{folder}/{name}.debug")).ok()?).ok()
 }
 
 /// Release binaries keep line tables only, in which functions that others were compiled into have no path: the file says it.

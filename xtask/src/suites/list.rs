@@ -161,6 +161,7 @@ pub(crate) const SUITES: &[Suite] = &[
     )
     .needs(&["ui", "node"])
     .with(Broker::Own(&["--management-listen", "127.0.0.1:0"])),
+    suite("packages", Lane::Second, "pytest -c testing/packages/pytest.ini testing/packages").needs(&["packages"]),
     suite("tls", Lane::Second, "cd testing/tls && CACHE=$CACHE pytest -n 2 .").needs(&["node", "go", "java"]),
     suite("prometheus", Lane::Second, "cd testing/prometheus && pytest ."),
     client("python", Lane::Second, &[], r#"cd testing/clients/python && pytest --ignore test_celery.py -k "not restart""#),
@@ -214,6 +215,8 @@ pub(crate) const SUITES: &[Suite] = &[
            ROUNDS=1 STAGE_INSTRUCTIONS_MAX=60 testing/bench/hot_path.sh"#,
     )
     .needs(&["valgrind"]),
+    // It compiles a release. Needs lintian, rpm and skopeo, as root: what is missing is named.
+    soak("soak-packages", 120, "testing/packages/release.sh").needs(&["packages"]),
     soak("soak-requests", 120, "TEST_SEED=1-300 pytest -c testing/management/pytest.ini testing/management").needs(&["java", "monitors", "go"]),
 ];
 

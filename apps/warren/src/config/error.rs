@@ -15,12 +15,17 @@ pub enum ConfigError {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// The file was read and has at least one problem; all of them are here, in order of lines.
+    /// The files were read and have at least one problem; all of them are here, in order of files and lines.
     Invalid {
-        /// The file as it was named.
-        path: PathBuf,
-        /// Never empty.
-        problems: Vec<Problem>,
+        /// Files as they were named, each with its problems; never empty, nor is one of the lists.
+        files: Vec<(PathBuf, Vec<Problem>)>,
+    },
+    /// An environment variable of RabbitMQ's has a value that does not fit.
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// What was expected.
+        reason: String,
     },
 }
 
@@ -135,14 +140,17 @@ impl fmt::Display for ConfigError {
                  start with the built-in defaults.",
                 path.display()
             ),
-            Self::Invalid { path, problems } => {
-                let plural = if problems.len() == 1 { "problem" } else { "problems" };
-                writeln!(f, "{}: {} {plural} in the configuration", path.display(), problems.len())?;
-                for problem in problems {
-                    writeln!(f, "  line {}: {}", problem.line, problem.kind)?;
+            Self::Invalid { files } => {
+                for (path, problems) in files {
+                    let plural = if problems.len() == 1 { "problem" } else { "problems" };
+                    writeln!(f, "{}: {} {plural} in the configuration", path.display(), problems.len())?;
+                    for problem in problems {
+                        writeln!(f, "  line {}: {}", problem.line, problem.kind)?;
+                    }
                 }
                 write!(f, "All keys that Warren knows: `warren config`.")
             }
+            Self::Variable { name, reason } => write!(f, "environment variable {name}: {reason}"),
         }
     }
 }

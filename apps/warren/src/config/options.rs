@@ -251,6 +251,8 @@ pub struct AccessOptions {
     pub default_user: String,
     /// Its password. Default `guest`.
     pub default_pass: Secret,
+    /// Whether environment variables gave that user or its password. Default false.
+    pub first_login_by_variables: bool,
     /// Its tags. Default `administrator`.
     pub default_user_tags: Vec<String>,
     /// Its permissions in the default vhost. Default `.*` three times.
@@ -316,6 +318,7 @@ impl Default for AccessOptions {
             default_vhost: "/".to_owned(),
             default_user: "guest".to_owned(),
             default_pass: Secret::new("guest"),
+            first_login_by_variables: false,
             default_user_tags: vec!["administrator".to_owned()],
             default_permissions: DefaultPermissions::default(),
             loopback_users: vec!["guest".to_owned()],
@@ -460,6 +463,9 @@ pub enum ManagementListener {
 }
 
 impl ManagementListener {
+    /// All interfaces, on RabbitMQ's port.
+    pub const EVERYWHERE: Self = Self::At { address: None, port: MANAGEMENT_PORT };
+
     /// Addresses to try in order; none when it is off.
     pub fn candidates(self) -> Vec<SocketAddr> {
         match self {

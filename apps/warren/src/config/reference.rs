@@ -14,13 +14,32 @@ Warren reads RabbitMQ's `rabbitmq.conf` with RabbitMQ's key names: `warren serve
 runs with the defaults below. A flag of the command line wins over an environment variable, that wins over the file, and the
 file wins over the default.
 
+`--config-dir DIR` reads a folder as RabbitMQ reads `/etc/rabbitmq`: `rabbitmq.conf`, then `conf.d/*.conf` in order of their names, and
+imports `definitions.json` at every start unless `load_definitions` says otherwise. Each may be missing. The packages use
+`/etc/warren`, the container image `/etc/rabbitmq`.
+
 | flag | environment variable | meaning |
 |---|---|---|
 | `--config FILE` | `WARREN_CONFIG` | the configuration file |
+| `--config-dir DIR` | `WARREN_CONFIG_DIR` | a folder of configuration files and definitions |
 | `--data-dir DIR` | `WARREN_DATA_DIR` | `warren.data_dir` |
 | `--listen ADDR:PORT` (repeatable) | `WARREN_LISTEN` (commas between several) | replaces all `listeners.tcp.*` |
+| `--all-interfaces` | `WARREN_ALL_INTERFACES=true` | AMQP, HTTP API and metrics listen on all interfaces where nothing says otherwise |
 | `--log LEVEL` | `WARREN_LOG` | level of the console log, or a filter such as `info,net=debug` |
 | `--log-format human` or `json` | `WARREN_LOG_FORMAT` | shape of the console log |
+
+Of RabbitMQ's variables these have an effect. Any other `RABBITMQ_...` that is set is named in a warning at the start, with what to use instead.
+
+| variable | meaning |
+|---|---|
+| `RABBITMQ_CONFIG_FILE` | the configuration file, with or without `.conf` |
+| `RABBITMQ_CONFIG_FILES` | a folder, or a pattern such as `/etc/x/*.conf`, of further files |
+| `RABBITMQ_DEFAULT_USER`, `RABBITMQ_DEFAULT_PASS`, `RABBITMQ_DEFAULT_VHOST` | first user and vhost of a new data folder; they win over the files |
+| `RABBITMQ_NODE_PORT`, `RABBITMQ_NODE_IP_ADDRESS` | where AMQP listens, if the files have no `listeners.tcp` |
+| `RABBITMQ_LOG` | level of the console log |
+| `RABBITMQ_LOGS` | the log file, or `-` for the console |
+| `RABBITMQ_NODENAME` | another name of the node, by which `warren ctl -n` may call it |
+| `RABBITMQ_PID_FILE` | a file that gets the number of the process |
 
 How the file reads:
 

@@ -269,14 +269,19 @@ fn lines_with_the_same_word_speak_of_one_thing() {
 fn a_file_that_is_missing_too_large_or_not_text_is_refused_clearly() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rabbitmq.conf");
-    let text = |path: &PathBuf| load(path, &no_env).unwrap_err().to_string();
+    let text = |path: &PathBuf| {
+        load(std::slice::from_ref(path), Options::default(), &no_env).unwrap_err().to_string()
+    };
     assert!(text(&path).contains("cannot read the configuration file"));
     std::fs::write(&path, vec![b'#'; super::FILE_BYTES_MAX + 1]).unwrap();
     assert!(text(&path).contains("larger than 1048576 bytes"));
     std::fs::write(&path, [0xff, 0xfe]).unwrap();
     assert!(text(&path).contains("not UTF-8"));
     std::fs::write(&path, "heartbeat = 7\n").unwrap();
-    assert_eq!(load(&path, &no_env).unwrap().network.heartbeat_s, 7);
+    assert_eq!(
+        load(std::slice::from_ref(&path), Options::default(), &no_env).unwrap().network.heartbeat_s,
+        7
+    );
     std::fs::write(&path, "heartbeat = \n").unwrap();
     assert!(text(&path).contains("1 problem in the configuration\n  line 1: \"heartbeat\" has no value"));
 }
@@ -288,4 +293,52 @@ fn an_unknown_key_names_itself() {
         unknown[0].kind,
         ProblemKind::UnknownKey { key: "zzzzzzzzzz".to_owned(), nearest: None, not_yet: None }
     );
+}
+
+#[test]
+fn of_several_files_the_later_one_wins_and_problems_name_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let base = file("a.conf", "heartbeat = 7\nlisteners.tcp.1 = 1\nlisteners.tcp.2 = 2");
+    let empty = file("b.conf", "");
+    let later = file("c.conf", "\u{feff}heartbeat = 8\nmax_channels_per_connection = $(heartbeat)\n");
+    let options = load(&[base.clone(), empty.clone(), later], Options::default(), &no_env).unwrap();
+    assert_eq!(options.network.heartbeat_s, 8);
+    assert_eq!(options.network.channels_per_connection_max, 8);
+    assert_eq!(options.network.listeners.len(), 2);
+    assert_eq!(options.notices, [""; 0], "a later file is there to win");
+
+    let twice = file("d.conf", "frame_max = 8192\n\nframe_max = 9000\n");
+    let notices = load(&[base.clone(), twice.clone()], Options::default(), &no_env).unwrap().notices;
+    let expected = format!(
+        "configuration {} line 1: \"frame_max\" has no effect, \"frame_max\" in line 3 counts",
+        twice.display()
+    );
+    assert_eq!(notices, [expected]);
+
+    let wrong = [file("e.conf", "heartbeat = x\n"), file("f.conf", "\nnothing = 1\nalso\n")];
+    let files = [base, wrong[0].clone(), empty, wrong[1].clone()];
+    let text = load(&files, Options::default(), &no_env).unwrap_err().to_string();
+    for (path, rest) in [
+        (&wrong[0], "1 problem in the configuration\n  line 1: "),
+        (&wrong[1], "2 problems in the configuration\n  line 2: "),
+    ] {
+        assert!(text.contains(&format!("{}: {rest}", path.display())), "{text}");
+    }
+    assert!(text.contains("\n  line 3: expected `key = value`"), "{text}");
+}
+
+#[test]
+fn files_are_read_on_top_of_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.conf");
+    std::fs::write(&path, "listeners.tcp.1 = 1\n").unwrap();
+    let mut base = Options::default();
+    base.network.heartbeat_s = 9;
+    let options = load(&[path], base, &no_env).unwrap();
+    assert_eq!((options.network.heartbeat_s, options.network.listeners), (9, vec![Listener::Everywhere(1)]));
 }

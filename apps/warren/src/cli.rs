@@ -224,6 +224,7 @@ impl ServerArgs {
         let mut notices = Vec::new();
         let files = self.files(env, &mut notices)?;
         let mut options = config::load(&files, base.clone(), env)?;
+        options.files.extend(files.iter().cloned());
         notices.append(&mut options.notices);
         options.notices = notices;
         environment::apply(env, &mut options, &base)?;

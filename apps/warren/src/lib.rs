@@ -17,4 +17,5 @@ mod prometheus;
 mod readiness;
 pub mod server;
 mod shovels;
+mod start_lines;
 mod tls;

@@ -67,7 +67,8 @@ pub(crate) fn describe(
     }
 }
 
-fn log_locations(options: &Options) -> Vec<String> {
+/// Where log lines go.
+pub(crate) fn log_locations(options: &Options) -> Vec<String> {
     let file = options.log.file.path().map(|path| path.display().to_string());
     let console = (options.log.console.switch == Switch::On).then(|| "<stderr>".to_owned());
     file.into_iter().chain(console).collect()

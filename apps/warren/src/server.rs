@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use broker::{Broker, BrokerOptions, CloseReason, DefaultObjects, SilentExchange, StartError};
@@ -28,7 +28,7 @@ use crate::config::{self, AccessOptions, Durability, NodeOptions, Options, Permi
 use crate::names::leave_name;
 use crate::pid_file::PidFile;
 use crate::tls::Certificates;
-use crate::{http, logging, node, prometheus, readiness};
+use crate::{http, logging, node, prometheus, readiness, start_lines};
 
 /// How long clients may take to answer connection.close when the server stops, and the logs to close after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,6 +38,8 @@ const COMMANDS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a broker until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    let began = Instant::now();
+    start_lines::starting(options);
     let _pid_file = PidFile::write_if_wanted()?;
     platform::memory::merge_freed_at_once();
     tracing::info!(limit = platform::open_files::allow_most(), "open files, connections included");
@@ -47,7 +49,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         .on_thread_start(platform::profile::register_thread)
         .on_thread_park(net::thread_sleeps)
         .build()?;
-    let served = runtime.block_on(serve(options));
+    let served = runtime.block_on(serve(options, began));
     // A control command may still wait for a log that has ended; nobody waits for the command any more.
     runtime.shutdown_timeout(COMMANDS_TIMEOUT);
     served
@@ -73,12 +75,13 @@ fn warn_of_other_users(broker: &Broker, access: &AccessOptions) {
     }
 }
 
-async fn serve(options: &Options) -> anyhow::Result<()> {
+async fn serve(options: &Options, began: Instant) -> anyhow::Result<()> {
     let dir = &options.node.data_dir;
     let certificates = Certificates::read(options)?;
     let definitions = crate::definitions::read(&options.node)?;
     let broker = Broker::open(dir, broker_options(options)).map_err(|error| cannot_open(dir, &error))?;
     warn_of_open(dir);
+    start_lines::limits(&broker);
     let broker = prepare(broker, definitions, options.node.cluster_name.clone()).await?;
     warn_of_other_users(&broker, &options.access);
     broker.read_parameters_with(management::value_of_event);
@@ -110,6 +113,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     accepting.push(tokio::spawn(certificates.watch(broker.clone())));
     let stop = node.stop.clone();
     leave_name(dir);
+    start_lines::complete(&node, began);
     let control = ControlSocket::bind(&dir.join(SOCKET_NAME))
         .map(|socket| tokio::spawn(socket.serve(broker.clone(), node)));
     announce(&addresses, http_address, https_address, options)?;

@@ -240,12 +240,14 @@ impl Alarms {
     pub fn set_memory_limit(&self, limit: MemoryLimit) {
         self.state.lock().levels.memory_limit = limit;
         self.look();
+        tracing::info!("Memory high watermark set to {} bytes", self.levels().memory_limit_bytes());
     }
 
     /// Moves the disk threshold; the alarm follows before this returns.
     pub fn set_disk_limit(&self, limit: DiskLimit) {
         self.state.lock().levels.disk_limit = limit;
         self.look();
+        tracing::info!("Disk free limit set to {} bytes", self.levels().disk_limit_bytes());
     }
 
     /// Whether what is larger than may wait to be written, a message or several that come together, finds room in the log, in which so much waits. One that does not
@@ -436,9 +438,11 @@ impl Alarms {
                     memory_limit = levels.memory_limit_bytes(),
                     disk_free = levels.disk_free_bytes,
                     disk_limit = levels.disk_limit_bytes(),
-                    "{name} alarm: connections that publish are blocked until it clears"
+                    "{name} resource limit alarm set: connections that publish are blocked until it clears"
                 ),
-                (true, false) => tracing::info!("{name} alarm is over: connections may publish again"),
+                (true, false) => {
+                    tracing::warn!("{name} resource limit alarm cleared: connections may publish again")
+                }
                 _ => {}
             }
         }

@@ -14,6 +14,7 @@ mod broker;
 mod call;
 mod cell;
 mod checkpointer;
+mod connection_lines;
 mod connections;
 pub mod control;
 pub mod data;
@@ -21,6 +22,7 @@ mod driven;
 mod effects;
 mod foundation;
 mod log_places;
+mod log_texts;
 mod login_lines;
 mod logins;
 mod memory_shares;
@@ -59,6 +61,7 @@ pub use call::{Call, Changed, Commit};
 pub use cell::crash::Condition;
 pub use cell::examine::{ConsumerHold, Examined, Intake};
 pub use cell::{Queue, QueueRef};
+pub use connection_lines::Ending;
 pub use connections::{
     ChannelInfo, ChannelPermit, ChannelRefused, CloseReason, ConnectionControl, ConnectionInfo,
     ConnectionMemory, Connections, PeerCertificate, TlsSession,

@@ -17,6 +17,7 @@ use stdx::ConnectionId;
 use crate::Broker;
 use crate::cell::Queue;
 use crate::cell::crash::Condition;
+use crate::connection_lines::ConnectionLines;
 use crate::login_lines::RefusalLines;
 use crate::logins::{LoginProtocol, LoginTotals, Logins};
 use crate::vhost::Vhost;
@@ -149,6 +150,7 @@ pub(crate) struct NodeCounters {
     pub(crate) queues_deleted: Tick,
     pub(crate) logins: Logins,
     pub(crate) refusal_lines: RefusalLines,
+    pub(crate) connection_lines: ConnectionLines,
     pub(crate) expired_sent: AtomicU64,
     pub(crate) rejected_sent: AtomicU64,
     pub(crate) dropped_sent: AtomicU64,

@@ -40,6 +40,8 @@ pub struct Options {
     pub log: LogOptions,
     /// What is no mistake but may not be meant, one line each, to be shown to a person.
     pub notices: Vec<String>,
+    /// The configuration files that were read, in order.
+    pub files: Vec<PathBuf>,
 }
 
 /// Thresholds of the resource alarms.

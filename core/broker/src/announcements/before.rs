@@ -1,5 +1,7 @@
 //! What a command is about to end or replace, as far as its events tell of it. Refuses to know what comes of the command.
 
+use std::collections::HashSet;
+
 use metadata::{Command, Limits, Name, PolicyKind, SetUserLimits, State, Vhost};
 
 use super::events::Announcer;
@@ -8,7 +10,7 @@ use super::events::Announcer;
 #[derive(Default)]
 pub(crate) struct Before {
     /// Users that are put again.
-    users: Vec<Name>,
+    users: HashSet<Name>,
     /// A user keeps some of its limits.
     has_fewer_limits: bool,
     /// A vhost that goes.
@@ -46,6 +48,8 @@ impl Announcer {
         let mut before = Before::default();
         if self.is_heard() {
             look(&mut before, state, command);
+        } else {
+            look_for_lines(&mut before, state, command);
         }
         before
     }
@@ -53,12 +57,25 @@ impl Announcer {
 
 fn look(before: &mut Before, state: &State, command: &Command) {
     match command {
-        Command::PutUser(put) if state.user(&put.name).is_some() => before.users.push(put.name.clone()),
+        Command::PutUser(put) if state.user(&put.name).is_some() => {
+            before.users.insert(put.name.clone());
+        }
         Command::SetUserLimits(set) => before.has_fewer_limits = has_fewer(state, set),
         Command::DeleteVhost(delete) => {
             before.ending = state.vhost(&delete.name).map(|vhost| ending(state, vhost));
         }
         Command::ImportBatch(batch) => batch.commands.iter().for_each(|one| look(before, state, one)),
+        _ => {}
+    }
+}
+
+/// What the log wants to know, whether or not anybody listens to events.
+fn look_for_lines(before: &mut Before, state: &State, command: &Command) {
+    match command {
+        Command::PutUser(_) => look(before, state, command),
+        Command::ImportBatch(batch) => {
+            batch.commands.iter().for_each(|one| look_for_lines(before, state, one));
+        }
         _ => {}
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 pub(crate) mod changes;
 pub(crate) mod erlang;
 pub(crate) mod events;
+pub(crate) mod lines;
 pub(crate) mod log;
 pub(crate) mod outlet;
 mod rules;

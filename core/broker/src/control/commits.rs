@@ -120,6 +120,7 @@ impl Inner {
             let (command, changes) = (&entry.command, &turn.changes[changes.clone()]);
             let done = Done { command, changes, before, by: &name_of(&entry.by) };
             self.services.announcer.changed(&writer.state, &done);
+            crate::announcements::lines::log(&writer.state, &done);
         }
         let deleted = self.services.take_unregistered();
         drop(writer);

@@ -13,7 +13,14 @@ use parking_lot::Mutex;
 use crate::alarms::Alarms;
 use crate::checkpointer::Checkpointer;
 use crate::data::batch::BatchConfirms;
+use crate::log_texts::{Line, Pace, Room};
 use crate::stages::{Stage, Stages};
+
+/// A sync of the disk that takes this long is worth a line of the log.
+const SLOW_SYNC_NS: u64 = 500_000_000;
+
+/// Lines about such syncs: five at once, then one in ten seconds.
+const SLOW_SYNC_PACE: Pace = Pace { lines_max: 5, line_ms: 10_000 };
 
 /// What waits for positions of the message log to become durable.
 pub(crate) struct LogWaiters {
@@ -28,6 +35,7 @@ pub(crate) struct LogWaiters {
     checkpointer: Checkpointer,
     alarms: Arc<Alarms>,
     stages: Arc<Stages>,
+    slow_syncs: Mutex<Room>,
 }
 
 struct ByPosition {
@@ -67,6 +75,7 @@ impl LogWaiters {
             checkpointer,
             alarms,
             stages,
+            slow_syncs: Mutex::default(),
         }
     }
 
@@ -128,6 +137,22 @@ impl LogWaiters {
         drop((left, std::mem::take(&mut *self.letters.lock())));
     }
 
+    #[cold]
+    fn log_slow_sync(&self, sync_ns: u64) {
+        let (now_ms, ms) = (self.stages.now_ns() / 1_000_000, sync_ns / 1_000_000);
+        let line = self.slow_syncs.lock().take(now_ms, SLOW_SYNC_PACE);
+        let more = match line {
+            Line::Written { unwritten: 0 } => String::new(),
+            Line::Written { unwritten } => {
+                format!("; so did {unwritten} before it that are not written here")
+            }
+            Line::LastForNow | Line::Unwritten => return,
+        };
+        tracing::warn!(
+            "a sync of the message log took {ms} ms: the disk is slow, and confirms wait for it{more}"
+        );
+    }
+
     pub(super) fn wake_letters(&self) {
         let letters = std::mem::take(&mut *self.letters.lock());
         letters.into_iter().for_each(Waker::wake);
@@ -153,6 +178,9 @@ impl DurableListener for LogWaiters {
         self.stages.record(Stage::Log, took.write_ns);
         if let Some(sync_ns) = took.sync_ns {
             self.stages.record(Stage::Fsync, sync_ns);
+            if sync_ns >= SLOW_SYNC_NS {
+                self.log_slow_sync(sync_ns);
+            }
         }
     }
 

@@ -18,7 +18,7 @@ impl Running {
         if !self.channels.is_open(number) {
             return;
         }
-        tracing::info!(connection = %self.principal.connection, channel = number, "{}", failure.reply_text());
+        self.broker.log_channel_failed(&self.principal, number, &failure.reply_text());
         self.channel(number).state = ChannelState::Closing;
         self.release_channel(number);
         self.write(|output| failure.encode_channel_close(number, output.bytes()));

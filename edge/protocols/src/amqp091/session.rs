@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use broker::{Broker, ConnectionInfo, Raised, Stage, User};
+use broker::{Broker, ConnectionInfo, Ending, Raised, Stage, User};
 use platform::profile::{self, NameId, SessionScope};
 use wire::amqp091::methods::connection;
 use wire::amqp091::{FRAME_METHOD, FRAME_OVERHEAD, Frame, FrameError, Method, Parsed, parse_frame};
@@ -25,8 +25,11 @@ use crate::{Now, OUTPUT_BYTES_LOW, Peer, Progress, State};
 
 mod clock;
 mod driven;
+mod logged;
 mod opening;
 mod secret;
+
+use logged::not_amqp;
 
 /// The name of the protocol in profiles.
 static PROTOCOL: LazyLock<NameId> = LazyLock::new(|| profile::intern("AMQP 0-9-1"));
@@ -112,6 +115,10 @@ pub struct Session {
     close_timeout_ms: u64,
     /// When that is over; set by the first tick after the close.
     close_deadline_ms: Option<u64>,
+    /// The log has told of the connection, and not yet of its end.
+    is_logged: bool,
+    /// A close has gone either way, or an error of the connection was logged.
+    said_goodbye: bool,
 }
 
 /// Whether it is a method of a class that reads or changes metadata: of connections, exchanges and queues.
@@ -169,6 +176,8 @@ impl Session {
             awaits_metadata: false,
             close_timeout_ms: REFUSED_TIMEOUT_MS,
             close_deadline_ms: None,
+            is_logged: false,
+            said_goodbye: false,
         }
     }
 
@@ -287,7 +296,7 @@ impl Session {
             Greeting::Refused(answer) => {
                 output.bytes().extend_from_slice(&answer);
                 drop(output);
-                tracing::info!(connection = %self.peer.connection_name(), ?header, "protocol not supported");
+                self.log_end(Ending::Failed(&not_amqp(*header)));
                 self.enter(Phase::Draining);
             }
         }
@@ -350,6 +359,7 @@ impl Session {
             (Phase::Running, Method::ConnectionUpdateSecret(_)) => self.update_secret(),
             (Phase::Running | Phase::Opening | Phase::Tuning, Method::ConnectionClose(_)) => {
                 self.release();
+                self.said_goodbye = true;
                 self.write(connection::CloseOk {});
                 self.linger(self.patience_ms());
                 Ok(())
@@ -369,7 +379,7 @@ impl Session {
             Phase::Opening | Phase::Running => self.close_timeout_ms = self.patience_ms(),
             Phase::Header | Phase::Starting | Phase::Tuning => self.close_timeout_ms = REFUSED_TIMEOUT_MS,
         }
-        tracing::warn!(connection = %self.peer.connection_name(), phase = self.phase.name(), "{}", failure.reply_text());
+        self.log_failure(failure);
         self.release();
         failure.encode_connection_close(self.outbox.lock().bytes());
         self.enter(Phase::Closing);
@@ -382,6 +392,7 @@ impl Session {
 
     fn heed_close(&mut self) {
         if let Some(reason) = self.control.take_close() {
+            self.log_forced(&reason);
             self.fail(&forced(reason));
         }
     }
@@ -505,6 +516,7 @@ impl Session {
     /// The socket is gone: consumers are cancelled, unacked deliveries requeued, exclusive queues deleted. May be called
     /// again; dropping does it too.
     pub fn released(&mut self) {
+        self.log_end(if self.said_goodbye { Ending::InOrder } else { Ending::Unexpected });
         self.release();
         self.enter(Phase::Closed);
     }

@@ -1,5 +1,6 @@
 //! Time: heartbeats both ways, the handshake's limit, the wait for close-ok, consumers that take too long.
 
+use broker::Ending;
 use wire::amqp091::HEARTBEAT;
 
 use super::super::errors::{Failure, ReplyCode};
@@ -29,6 +30,10 @@ impl Session {
             Phase::Header | Phase::Starting | Phase::Tuning | Phase::Opening => {
                 if now.since_ms(self.started) >= self.settings.handshake_timeout_ms {
                     // B5: without a word.
+                    let (phase, limit_ms) = (self.phase.name(), self.settings.handshake_timeout_ms);
+                    self.log_end(Ending::Failed(&format!(
+                        "handshake_timeout: the client did not log in within {limit_ms} ms (state: {phase})"
+                    )));
                     self.enter(Phase::Closed);
                 }
             }
@@ -93,7 +98,10 @@ impl Session {
             self.received = self.now;
         }
         if self.now.since_ms(self.received) >= 4 * half_ms {
-            tracing::warn!(connection = %self.peer.connection_name(), "missed heartbeats from client");
+            self.log_end(Ending::Failed(&format!(
+                "missed heartbeats from client, timeout: {}s",
+                self.limits.heartbeat_s
+            )));
             self.released();
             return;
         }

@@ -23,7 +23,9 @@ impl crate::Door for Door {
     type Session = Session;
 
     fn open(&self, peer: Peer, now: Now) -> Session {
-        Session::new(self.broker.clone(), self.settings.clone(), peer, now)
+        let mut session = Session::new(self.broker.clone(), self.settings.clone(), peer, now);
+        session.log_accepted();
+        session
     }
 }
 

@@ -42,7 +42,7 @@ impl Session {
             }
             // B15: told only to those that asked for it; others have to wait, so that guessing takes time.
             Err(LoginError::Refused(failure)) if !self.client.authentication_failure_close => {
-                tracing::warn!(connection = %self.peer.connection_name(), "{}", failure.reply_text());
+                self.log_failure(&failure);
                 self.linger(REFUSED_TIMEOUT_MS);
                 Ok(())
             }
@@ -105,7 +105,7 @@ impl Session {
         self.write(OpenOk::default());
         self.enter(Phase::Running);
         self.heed_alarms();
-        tracing::debug!(connection = %id, name = %self.peer.connection_name(), user = %name, vhost = %vhost, "open");
+        self.log_let_in();
         Ok(())
     }
 }

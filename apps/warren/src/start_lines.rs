@@ -1,0 +1,48 @@
+//! What the log tells of the start, as RabbitMQ's does: version, files, folders, limits, listeners. Refuses to know how any of it is made.
+
+use std::time::Instant;
+
+use broker::Broker;
+use management::{LISTENER_PROTOCOL, Node, TLS_LISTENER_PROTOCOL};
+
+use crate::config::Options;
+use crate::node::log_locations;
+
+/// What is known before anything is opened.
+pub(crate) fn starting(options: &Options) {
+    tracing::info!(pid = std::process::id(), "Starting Warren {}", env!("CARGO_PKG_VERSION"));
+    let files: Vec<String> = options.files.iter().map(|file| file.display().to_string()).collect();
+    tracing::info!("config file(s): {}", one_or_more(&files));
+    tracing::info!("log(s): {}", one_or_more(&log_locations(options)));
+    tracing::info!("data dir: {}", options.node.data_dir.display());
+}
+
+/// When the data folder is open.
+pub(crate) fn limits(broker: &Broker) {
+    let levels = broker.alarms().levels();
+    let (limit, total) = (levels.memory_limit_bytes(), levels.memory_total_bytes);
+    tracing::info!(
+        "Memory high watermark set to {} MiB ({limit} bytes) of {} MiB ({total} bytes) total",
+        limit >> 20,
+        total >> 20
+    );
+    let free = levels.disk_free_bytes.map_or_else(|| "unknown".to_owned(), |bytes| format!("{bytes} bytes"));
+    tracing::info!("Disk free limit set to {} bytes (disk free space: {free})", levels.disk_limit_bytes());
+}
+
+/// When everybody may come.
+pub(crate) fn complete(node: &Node, began: Instant) {
+    for listener in &node.listeners {
+        let (address, purpose) = (listener.address, listener.purpose);
+        match listener.protocol {
+            LISTENER_PROTOCOL => tracing::info!("started TCP listener on {address} ({purpose})"),
+            TLS_LISTENER_PROTOCOL => tracing::info!("started TLS (SSL) listener on {address} ({purpose})"),
+            _ => tracing::info!("started HTTP listener on {address} ({purpose})"),
+        }
+    }
+    tracing::info!("Server startup complete; it took {} ms", began.elapsed().as_millis());
+}
+
+fn one_or_more(texts: &[String]) -> String {
+    if texts.is_empty() { "(none)".to_owned() } else { texts.join(", ") }
+}

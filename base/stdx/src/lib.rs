@@ -4,6 +4,7 @@ pub mod hamt;
 pub mod histogram;
 mod ids;
 pub mod markup;
+pub mod nearest;
 mod piece;
 mod secret;
 

@@ -23,7 +23,6 @@ mod tls;
 pub use error::{ConfigError, Problem, ProblemKind};
 pub use key::{Key, Section, Take, Unit};
 pub use load::{load, parse};
-pub(crate) use nearest::nearest_of;
 pub use options::{
     AccessOptions, AlarmOptions, ConsoleLog, DefaultPermissions, Durability, ExchangeLog, FileLog,
     LimitOptions, Listener, LogOptions, ManagementListener, ManagementOptions, Mechanism, NetworkOptions,
@@ -32,5 +31,6 @@ pub use options::{
 };
 pub use prometheus::PrometheusOptions;
 pub use reference::{markdown, plain};
+pub(crate) use stdx::nearest::nearest_of;
 pub use template::template;
 pub use tls::{ClientTlsOptions, HttpTlsOptions, LoginFrom};

@@ -2,6 +2,7 @@
 //! Refuses to know the values.
 
 use super::keys;
+use stdx::nearest::distance;
 
 /// Parts of RabbitMQ that Warren does not have yet, by the first words of their keys. A key of theirs gets told so
 /// rather than a wild guess at a misspelling.
@@ -49,19 +50,6 @@ fn nearest(key: &str) -> Option<(&'static str, usize)> {
         .filter(|(_, distance)| *distance <= close_enough)
 }
 
-/// The one of `known` that looks most like `word`, if not more than `close_enough` edits are between them.
-pub(crate) fn nearest_of<'a>(
-    word: &str,
-    close_enough: usize,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    let measured = known.into_iter().map(|name| (name, distance(word, name)));
-    measured
-        .min_by_key(|(_, distance)| *distance)
-        .filter(|(_, distance)| *distance <= close_enough)
-        .map(|(name, _)| name)
-}
-
 /// Edit distance where the last word of a `$word` pattern costs nothing.
 fn distance_to_pattern(key: &str, pattern: &str) -> usize {
     match (key.rsplit_once('.'), pattern.split_once(".$")) {
@@ -70,34 +58,9 @@ fn distance_to_pattern(key: &str, pattern: &str) -> usize {
     }
 }
 
-/// Edits (insert, delete, replace, each 1) between two texts.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distance_counts_edits() {
-        for (a, b, edits) in
-            [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("ab", "ba", 2)]
-        {
-            assert_eq!(distance(a, b), edits, "{a} {b}");
-        }
-    }
 
     #[test]
     fn a_slip_finds_its_key() {

@@ -22,6 +22,8 @@ pub(super) struct Entry {
     pub(super) shows_timeout: bool,
     /// What it does.
     pub(super) about: &'static str,
+    /// A line to try, without the name of the program; the name alone where there is nothing to choose.
+    pub(super) example: &'static str,
     /// Heading in the guide.
     pub(super) section: &'static str,
 }
@@ -133,6 +135,8 @@ fn read(text: &'static str) -> Vec<Entry> {
     for line in text.lines().filter(|line| !line.is_empty()) {
         if let Some(heading) = line.strip_prefix("# ") {
             section = heading;
+        } else if let Some(example) = line.strip_prefix("    $ ") {
+            entries.last_mut().expect("an example stands below its command").example = example;
         } else if let Some(meta) = line.strip_prefix("    ") {
             let entry = entries.last_mut().expect("a line of commands.txt describes the command above it");
             describe(entry, meta);
@@ -146,6 +150,7 @@ fn read(text: &'static str) -> Vec<Entry> {
                 options: Vec::new(),
                 shows_timeout: false,
                 about: "",
+                example: name,
                 section,
             });
         }
@@ -190,6 +195,9 @@ mod tests {
         for entry in all() {
             assert!(entry.arguments_min <= entry.arguments_max && !entry.section.is_empty(), "{entry:?}");
             assert!(absent(entry.name).is_none(), "{entry:?}");
+        }
+        for entry in all() {
+            assert_eq!(entry.example.split(' ').next(), Some(entry.name), "the example of another command");
         }
         let add_user = find("add_user").unwrap();
         assert_eq!((add_user.arguments_min, add_user.arguments_max), (1, 2));

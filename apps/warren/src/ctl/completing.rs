@@ -120,7 +120,7 @@ fn commands(called: Called) -> Vec<String> {
 }
 
 /// The arguments of a usage line in their order, without those of options: `<name>` each, perhaps in brackets.
-fn placeholders(usage: &str) -> Vec<&str> {
+pub(super) fn placeholders(usage: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = usage;
     while let Some(at) = rest.find(['[', '<']) {

@@ -2,6 +2,7 @@
 
 use super::Called;
 use super::catalogue::{self, Entry};
+use super::explained;
 
 /// Widest line of the guide, columns.
 const WIDTH: usize = 118;
@@ -41,13 +42,15 @@ pub(super) fn usage(called: Called, entry: &Entry) -> String {
     format!("{} {options} {}{space}{}{timeout}", called.name(), called.word(entry.name), entry.usage)
 }
 
-/// All about one command.
+/// All about one command: how it is used, an example, what its arguments, options and columns are.
 pub(super) fn of(called: Called, entry: &Entry) -> String {
+    let (name, word) = (called.name(), called.word(entry.name));
+    let example = entry.example.strip_prefix(entry.name).unwrap_or_default();
     format!(
-        "\nUsage\n\n{}\n\n{} {}.\n\n{OPTIONS}",
+        "\nUsage\n\n{}\n\n{word} {}.\n\nExample\n\n   {name} {word}{example}\n{}\n{OPTIONS}",
         usage(called, entry),
-        called.word(entry.name),
-        entry.about
+        entry.about,
+        explained::of(entry)
     )
 }
 
@@ -82,7 +85,8 @@ pub(super) fn all(called: Called) -> String {
     text
 }
 
-fn wrap(text: &mut String, words: &str, indent: usize) {
+/// Appends words, in lines that begin so far to the right; the first one has begun.
+pub(super) fn wrap(text: &mut String, words: &str, indent: usize) {
     let mut column = indent;
     for word in words.split(' ') {
         if column > indent && column + word.chars().count() >= WIDTH {

@@ -7,6 +7,7 @@ mod called;
 mod catalogue;
 mod completing;
 mod documents;
+mod explained;
 mod following;
 mod guide;
 mod local;

@@ -35,7 +35,9 @@ fn protocol(name: &str) -> Value {
     if name == "AMQP 0-9-1" { vec![0, 9, 1].into() } else { name.into() }
 }
 
-const CONNECTION_COLUMNS: &[Column<Connection>] = &[
+pub(crate) const CONNECTION_DEFAULTS: &[&str] = &["user", "peer_host", "peer_port", "state"];
+
+pub(crate) const CONNECTION_COLUMNS: &[Column<Connection>] = &[
     ("pid", |(id, ..)| pid(*id, 0).into()),
     ("name", |(_, it, _)| it.name.as_str().into()),
     ("user_provided_name", |(_, it, _)| it.user_provided_name.as_deref().unwrap_or_default().into()),
@@ -85,7 +87,7 @@ fn peer(info: &ConnectionInfo, read: fn(&PeerCertificate) -> &String) -> Value {
 
 /// All connections of the node.
 pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
-    let columns = chosen(request, CONNECTION_COLUMNS, &["user", "peer_host", "peer_port", "state"])?;
+    let columns = chosen(request, CONNECTION_COLUMNS, CONNECTION_DEFAULTS)?;
     let now_ms = now_ms();
     let all = broker.connections().all().into_iter();
     let all = all.map(|(id, control)| (id, control.info().at(now_ms), control));
@@ -94,7 +96,7 @@ pub(crate) fn list_connections(broker: &Broker, request: &Request) -> Outcome {
 
 type Channel = (ConnectionId, ChannelInfo);
 
-const CHANNEL_COLUMNS: &[Column<Channel>] = &[
+pub(crate) const CHANNEL_COLUMNS: &[Column<Channel>] = &[
     ("pid", |(id, it)| pid(*id, it.number).into()),
     ("connection", |(id, _)| pid(*id, 0).into()),
     ("name", |(_, it)| format!("{} ({})", it.connection, it.number).into()),
@@ -113,10 +115,11 @@ const CHANNEL_COLUMNS: &[Column<Channel>] = &[
     ("state", |_| "running".into()),
 ];
 
+pub(crate) const CHANNEL_DEFAULTS: &[&str] = &["pid", "user", "consumer_count", "messages_unacknowledged"];
+
 /// All channels of the node.
 pub(crate) fn list_channels(broker: &Broker, request: &Request) -> Outcome {
-    let defaults = &["pid", "user", "consumer_count", "messages_unacknowledged"];
-    let columns = chosen(request, CHANNEL_COLUMNS, defaults)?;
+    let columns = chosen(request, CHANNEL_COLUMNS, CHANNEL_DEFAULTS)?;
     let connections = broker.connections().all();
     let all = connections
         .iter()

@@ -18,7 +18,9 @@ const LISTED_MAX: usize = 100_000;
 /// A message, and the time of the listing in milliseconds since the epoch.
 type Line = (Scheduled, u64);
 
-const COLUMNS: &[Column<Line>] = &[
+pub(crate) const DEFAULTS: &[&str] = &["id", "due_ms", "remaining_ms", "routing_key", "body_bytes"];
+
+pub(crate) const COLUMNS: &[Column<Line>] = &[
     ("id", |(it, _)| it.seq.0.into()),
     ("due_ms", |(it, _)| it.due_ms.into()),
     ("remaining_ms", |(it, now_ms)| it.due_ms.saturating_sub(*now_ms).into()),
@@ -44,7 +46,7 @@ pub(crate) fn list_delayed_messages(broker: &Broker, request: &Request) -> Outco
         return Err(usage("not enough arguments."));
     };
     let asked = Request { args: columns.to_vec(), ..Request::default() };
-    let columns = chosen(&asked, COLUMNS, &["id", "due_ms", "remaining_ms", "routing_key", "body_bytes"])?;
+    let columns = chosen(&asked, COLUMNS, DEFAULTS)?;
     let limit = match request.options.get("limit").map(|limit| limit.parse::<usize>()) {
         None => LISTED,
         Some(Ok(limit)) if limit <= LISTED_MAX => limit,

@@ -158,10 +158,13 @@ fn restart_vhost(broker: &Broker, request: &Request) -> Outcome {
     Ok(Answer::facts(said.clone(), json!({"message": said})))
 }
 
+pub(crate) const FEATURE_FLAG_COLUMNS: [&str; 6] =
+    ["name", "state", "stability", "provided_by", "desc", "doc_url"];
+
 /// There are none; the columns are RabbitMQ's.
 fn list_feature_flags(request: &Request) -> Outcome {
-    let names = ["name", "state", "stability", "provided_by", "desc", "doc_url"];
-    let known: Vec<Column<()>> = names.map(|name| (name, (|()| Value::Null) as fn(&()) -> Value)).into();
+    let known: Vec<Column<()>> =
+        FEATURE_FLAG_COLUMNS.map(|name| (name, (|()| Value::Null) as fn(&()) -> Value)).into();
     Ok(rows(&chosen(request, &known, &["name", "state"])?, []))
 }
 

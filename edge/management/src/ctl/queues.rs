@@ -20,7 +20,7 @@ const BATCH: usize = 1024;
 
 type Line = (Arc<Queue>, QueueStats);
 
-const QUEUE_COLUMNS: &[Column<Line>] = &[
+pub(crate) const QUEUE_COLUMNS: &[Column<Line>] = &[
     ("name", |(it, _)| text(it.name())),
     ("vhost", |(it, _)| it.vhost_name().into()),
     ("durable", |(it, _)| it.is_durable().into()),
@@ -95,7 +95,7 @@ fn exclusive_pid(stats: &QueueStats) -> String {
 }
 
 /// Columns that are known without asking the queue.
-const WITHOUT_CONTENTS: &[&str] = &[
+pub(crate) const WITHOUT_CONTENTS: &[&str] = &[
     "name",
     "vhost",
     "durable",
@@ -201,7 +201,7 @@ impl Consumer {
     }
 }
 
-const CONSUMER_COLUMNS: &[Column<Consumer>] = &[
+pub(crate) const CONSUMER_COLUMNS: &[Column<Consumer>] = &[
     ("queue_name", |it| text(it.queue.name())),
     ("channel_pid", |it| pid(it.spec().id.connection, it.spec().channel).into()),
     ("consumer_tag", |it| text(&it.spec().tag)),
@@ -213,7 +213,7 @@ const CONSUMER_COLUMNS: &[Column<Consumer>] = &[
     ("arguments", |it| typed(&it.spec().arguments)),
 ];
 
-const CONSUMER_DEFAULTS: &[&str] =
+pub(crate) const CONSUMER_DEFAULTS: &[&str] =
     &["queue_name", "channel_pid", "consumer_tag", "ack_required", "prefetch_count", "active", "arguments"];
 
 /// Consumers of all queues of a vhost.

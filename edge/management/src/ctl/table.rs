@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use broker::{Broker, Tracing};
 
 use super::{
-    access, alarms, connections, delayed, delivery, events, limits, maintenance, node, parameters, plugins,
-    policies, profile, queues, quorum, report, routes, shovels, stages, topology, upkeep, vhosts,
+    access, alarms, connections, delayed, delivery, events, hints, limits, maintenance, node, parameters,
+    plugins, policies, profile, queues, quorum, report, routes, shovels, stages, topology, upkeep, vhosts,
 };
 use crate::ctl::commands::{Call, Commands, Run};
 use crate::ctl::protocol::{Answer, Exit, Failure, Request};
@@ -35,7 +35,7 @@ pub(crate) fn run(broker: &Broker, node: &Node, request: &Request) -> Answer {
         Some(run) => run(&Call { broker, node, request }),
         None => Err(unknown(&request.command)),
     };
-    outcome.unwrap_or_else(Answer::Failed)
+    outcome.unwrap_or_else(|failure| Answer::Failed(hints::hinted(broker, request, failure)))
 }
 
 /// Names of all commands that a server runs, in no order.

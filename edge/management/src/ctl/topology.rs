@@ -15,7 +15,7 @@ use crate::resources::values::{text, typed};
 /// An exchange, the policies of its vhost, and how many messages wait in it, if it delays any and that was asked for.
 type ExchangeLine = (Arc<ExchangeRecord>, Arc<VhostPolicies>, Option<u64>);
 
-const EXCHANGE_COLUMNS: &[Column<ExchangeLine>] = &[
+pub(crate) const EXCHANGE_COLUMNS: &[Column<ExchangeLine>] = &[
     ("name", |it| text(&it.0.name)),
     ("type", |it| (*it.0.kind).into()),
     ("durable", |it| it.0.durable.into()),
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-const BINDING_COLUMNS: &[Column<Line>] = &[
+pub(crate) const BINDING_COLUMNS: &[Column<Line>] = &[
     ("source_name", |it| text(it.source())),
     ("source_kind", |_| "exchange".into()),
     ("destination_name", |it| text(it.destination().0)),
@@ -100,7 +100,7 @@ const BINDING_COLUMNS: &[Column<Line>] = &[
     ("vhost", |it| text(it.vhost())),
 ];
 
-const BINDING_DEFAULTS: &[&str] =
+pub(crate) const BINDING_DEFAULTS: &[&str] =
     &["source_name", "source_kind", "destination_name", "destination_kind", "routing_key", "arguments"];
 
 /// Bindings of a vhost, the implicit ones first.

@@ -163,10 +163,13 @@ fn resolve(request: &Request) -> Outcome {
     Ok(Answer::facts(addresses.join("\n"), json!(addresses)))
 }
 
+pub(crate) const DEPRECATED_COLUMNS: [&str; 6] =
+    ["name", "deprecation_phase", "provided_by", "desc", "doc_url", "state"];
+
 /// Nothing that works here is going to be taken away; the columns are RabbitMQ's.
 fn deprecated(request: &Request) -> Outcome {
-    let names = ["name", "deprecation_phase", "provided_by", "desc", "doc_url", "state"];
-    let known: Vec<Column<()>> = names.map(|name| (name, (|()| Value::Null) as fn(&()) -> Value)).into();
+    let known: Vec<Column<()>> =
+        DEPRECATED_COLUMNS.map(|name| (name, (|()| Value::Null) as fn(&()) -> Value)).into();
     Ok(rows(&chosen(request, &known, &["name", "deprecation_phase", "state"])?, []))
 }
 

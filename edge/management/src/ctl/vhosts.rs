@@ -175,7 +175,7 @@ pub(crate) fn metadata_object(metadata: &VhostMetadata) -> Value {
     Value::Object(object)
 }
 
-const COLUMNS: &[Column<Line>] = &[
+pub(crate) const COLUMNS: &[Column<Line>] = &[
     ("name", |it| it.name.clone()),
     ("tracing", |it| it.is_traced.into()),
     ("cluster_state", |_| "running".into()),

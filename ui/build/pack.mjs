@@ -5,7 +5,7 @@ import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
-const GZIP_BYTES_MAX = 110 * 1024; // issue 6: about 100 kB
+const GZIP_BYTES_MAX = 118 * 1024; // docs/decisions/web-ui-bundle.md
 const dist = new URL("../dist/", import.meta.url).pathname;
 const modules = new URL("../node_modules/", import.meta.url).pathname;
 

@@ -14,7 +14,8 @@ pub(crate) fn starting(options: &Options) {
     let files: Vec<String> = options.files.iter().map(|file| file.display().to_string()).collect();
     tracing::info!("config file(s): {}", one_or_more(&files));
     tracing::info!("log(s): {}", one_or_more(&log_locations(options)));
-    tracing::info!("data dir: {}", options.node.data_dir.display());
+    let dir = &options.node.data_dir;
+    tracing::info!("data dir: {}", std::path::absolute(dir).unwrap_or_else(|_| dir.clone()).display());
 }
 
 /// When the data folder is open.

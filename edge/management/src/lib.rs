@@ -23,7 +23,7 @@ pub use ctl::remote::{ServerUrl, UrlError, call_url};
 pub use ctl::server::{ControlSocket, SOCKET_NAME};
 pub use ctl::table::command_names;
 pub use definitions::boot::{Document, StartImport, When, import_at_start, name_cluster};
-pub use definitions::imports::{Importer, Scope, Unsupported, import};
+pub use definitions::imports::{Importer, Row as ImportRow, Scope, Unsupported, import};
 pub use resources::node::{
     Doors, HTTP_PROTOCOL, HTTPS_PROTOCOL, Journal, JournalLine, LISTENER_PROTOCOL, Maintenance, NODE_NAME,
     Node, NodeCertificates, NodeListener, NodeNames, NodeTags, PROMETHEUS_PROTOCOL, PROMETHEUS_TLS_PROTOCOL,

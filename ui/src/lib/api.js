@@ -12,8 +12,25 @@ export class ApiError extends Error {
   }
 }
 
+/** How long an answer may take, milliseconds: a question, and a change, which may have to wait for the disk. A server that hangs keeps
+    its sockets open. */
+const TIMEOUT_MS = 10000, CHANGE_TIMEOUT_MS = 120000;
+
 let authorization = null;
-let onRefused = () => {}, onKnown = () => {};
+let onRefused = () => {}, onKnown = () => {}, onSilence = () => {};
+/** When the oldest question was asked that is not answered and that no later answer has made up for; null while the broker answers. */
+let silentSince = null;
+
+/** `heard(since)` is told when the broker ceases to answer, with the time of the first question that it left open, and null when it
+    answers again. */
+export function listen(heard) { onSilence = heard; }
+
+function answered(asked, did) {
+  const since = did ? null : silentSince ?? asked;
+  if (since === silentSince) return;
+  silentSince = since;
+  onSilence(since);
+}
 
 /** Who asks, and what they may do where; a broker that does not know the question answers without the latter. */
 export const WHOAMI = "whoami?permissions=true";
@@ -46,21 +63,25 @@ async function stillWelcome() {
   }
 }
 
-async function send(path, { method = "GET", body, signal, headers = {}, root = "api/", probing = false } = {}) {
+async function send(path, { method = "GET", body, signal, headers = {}, root = "api/", probing = false, timeoutMs = method === "GET" ? TIMEOUT_MS : CHANGE_TIMEOUT_MS } = {}) {
   const all = { ...headers };
   if (authorization) all.Authorization = authorization;
   if (body !== undefined) all["Content-Type"] = "application/json";
   let answer;
+  const asked = Date.now(), late = AbortSignal.timeout(timeoutMs);
   try {
     answer = await fetch(root + path, {
-      method, signal, headers: all,
+      method, signal: signal ? AbortSignal.any([signal, late]) : late, headers: all,
       body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
       credentials: "omit", cache: "no-store", redirect: "error",
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0);
+    answered(asked, false);
+    throw new ApiError(0, error.name === "TimeoutError" ? `The broker has not answered within ${timeoutMs / 1000} s` : "");
   }
+  const isProxy = [502, 503, 504].includes(answer.status) && !answer.headers.get("content-type")?.includes("json");
+  answered(asked, !isProxy);
   if (answer.ok) return answer;
   let reason = "";
   try {
@@ -68,15 +89,27 @@ async function send(path, { method = "GET", body, signal, headers = {}, root = "
     reason = typeof said.reason === "string" ? said.reason : said.error ?? "";
   } catch { /* no JSON: the status has to do */ }
   // A proxy in front of a broker that is gone says so without the broker's JSON.
-  if (!reason && [502, 503, 504].includes(answer.status)) throw new ApiError(0);
+  if (isProxy) throw new ApiError(0);
   if (answer.status === 401 && authorization && !probing && !(await stillWelcome())) onRefused(reason);
   throw new ApiError(answer.status, reason);
+}
+
+/** The rest of an answer that has begun; a broker that stops in the middle has not answered. */
+async function rest(read) {
+  const began = Date.now();
+  try {
+    return await read();
+  } catch (error) {
+    if (error.name !== "TimeoutError" && !(error instanceof TypeError)) throw error;
+    answered(began, false);
+    throw new ApiError(0);
+  }
 }
 
 /** The JSON answer of `api/PATH`; null when there is no body. Throws ApiError. */
 export async function api(path, options) {
   const answer = await send(path, options);
-  const text = await answer.text();
+  const text = await rest(() => answer.text());
   return text ? JSON.parse(text) : null;
 }
 
@@ -87,7 +120,7 @@ export async function apiCapped(path, bytesMax, options) {
   const chunks = [];
   let bytes = 0;
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await rest(() => reader.read());
     if (done) break;
     bytes += value.length;
     if (bytes > bytesMax) {
@@ -101,5 +134,6 @@ export async function apiCapped(path, bytesMax, options) {
 
 /** The text of any path below the root of the server (`/debug/pprof/...`), as a Blob. */
 export async function fetchBlob(path, options) {
-  return (await send(path, { root: "", ...options })).blob();
+  const answer = await send(path, { root: "", ...options });
+  return rest(() => answer.blob());
 }

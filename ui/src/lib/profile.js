@@ -13,13 +13,16 @@ export const KINDS = [
 const place = (kind, { seconds, minutes }, as) => `profile/${kind}${query({ seconds: kind === "history" ? undefined : seconds, minutes: kind === "history" ? minutes : undefined, as })}`;
 
 /** Takes a profile; resolves when it is there: { kind, unit, labels, names, stacks, at }. */
-export const take = async (kind, choice, options) => read(await api(place(kind, choice), options), kind);
+export const take = async (kind, choice, options) => read(await api(place(kind, choice), { timeoutMs: patience(choice), ...options }), kind);
+
+/** A profile takes as long as it looks, and then its names are read from files. */
+const patience = ({ seconds = 0 }) => seconds * 1000 + 120000;
 
 /** One that the broker kept because something was slow. */
-export const capture = async (number) => read(await api(`profile/captures/${number}`), "cpu");
+export const capture = async (number) => read(await api(`profile/captures/${number}`, { timeoutMs: patience({}) }), "cpu");
 
 /** A new one as a file: pprof, folded or svg. */
-export const file = (kind, choice, as) => fetchBlob(`api/${place(kind, choice, as)}`);
+export const file = (kind, choice, as) => fetchBlob(`api/${place(kind, choice, as)}`, { timeoutMs: patience(choice) });
 
 function read(answer, kind) {
   return { kind, unit: answer.unit, watched: answer.watched, labels: answer.label_names ?? [], names: answer.names, stacks: answer.stacks, at: answer.began_ms || Date.now(), wall: answer.wall_ms, total: answer.stacks.reduce((sum, it) => sum + it.value, 0), samples: answer.samples, dropped: answer.dropped };

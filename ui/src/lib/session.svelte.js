@@ -1,6 +1,6 @@
 // Who is logged in, and the few choices that outlive a page: vhost, refresh interval, theme. Credentials stay in
 // sessionStorage of this tab and are gone when it closes.
-import { api, authorize, query, WHOAMI } from "./api.js";
+import { api, authorize, listen, query, WHOAMI } from "./api.js";
 
 const KEY = "warren.authorization";
 const SETTINGS = "warren.settings";
@@ -18,6 +18,7 @@ class Session {
   state = $state("starting"); // starting, out, in
   user = $state.raw(null);
   notice = $state("");
+  silentSince = $state(null); // when the broker ceased to answer, milliseconds; null: it answers
   overview = $state.raw(null);
   vhosts = $state.raw([]); // that the user may know of
   learned = $state(false); // the broker has told them
@@ -35,6 +36,7 @@ class Session {
     this.vhost = kept.vhost ?? "";
     this.columns = kept.columns ?? {};
     this.dress();
+    listen((since) => { this.silentSince = since; });
   }
 
   keep() {

@@ -3,11 +3,13 @@
 
 export const BOX = { width: 204, height: 34, gapX: 140, gapY: 14 };
 export const LANE = 9;
-export const QUEUES_MAX = 60;
-export const EXCHANGES_MAX = 40;
+export const QUEUES_MAX = 300;
+export const EXCHANGES_MAX = 100;
+/** Queues that only one exchange leads to are one box when there are more of them. */
+const GROUP_MIN = 8;
 
 /** `bindings` as the API has them; `extra`: [{ source, destination, kind: "dead" | "alt", from: "queue" | "exchange" }]. */
-export function picture(bindings, extra, types, from) {
+export function picture(bindings, extra, types, { from = "", find = "", opened = new Set() } = {}) {
   const edges = new Map();
   const key = (kind, name) => `${kind}:${name}`;
   for (const b of bindings) {
@@ -24,15 +26,20 @@ export function picture(bindings, extra, types, from) {
   }
   let all = [...edges.values()];
   if (from) all = reachable(all, key("exchange", from));
+  if (find) all = around(all, find.toLowerCase());
+  const groups = new Map();
+  all = collapsed(all, opened, groups);
   const level = levels(all);
   const nodes = new Map();
-  const tally = { exchange: 0, queue: 0, left: 0 };
+  const tally = { exchange: 0, queue: 0, group: 0 };
   const want = (id) => {
     if (nodes.has(id)) return true;
-    const kind = id.startsWith("queue:") ? "queue" : "exchange";
-    if (tally[kind] >= (kind === "queue" ? QUEUES_MAX : EXCHANGES_MAX)) return false;
+    const kind = id.slice(0, id.indexOf(":"));
+    const most = kind === "exchange" ? EXCHANGES_MAX : QUEUES_MAX;
+    if (tally[kind] >= most) return false;
     tally[kind] += 1;
-    nodes.set(id, { id, kind, name: id.slice(kind.length + 1), type: types.get(id.slice(kind.length + 1)) });
+    const name = id.slice(kind.length + 1);
+    nodes.set(id, { id, kind, name, type: kind === "exchange" ? types.get(name) : undefined, members: groups.get(id) });
     return true;
   };
   const kept = [];
@@ -45,7 +52,7 @@ export function picture(bindings, extra, types, from) {
   const columns = [];
   const put = (node) => { (columns[node.column] ??= []).push(node); return node; };
   for (const node of nodes.values()) {
-    node.column = node.kind === "queue" ? deepest + 1 : level.get(node.id) ?? 0;
+    node.column = node.kind === "exchange" ? level.get(node.id) ?? 0 : deepest + 1;
     node.tall = BOX.height;
     put(node);
   }
@@ -78,6 +85,30 @@ export function picture(bindings, extra, types, from) {
     ends.set(e.z.id, e.row + 1);
   }
   return { nodes: [...nodes.values()], edges: drawn, width: width + (lanes.length ? 16 + lanes.length * LANE : 0), height: height + lanes.length * LANE, right: width, low: height, hidden: hidden.size };
+}
+
+/** What is called so, and all that is one step away. */
+function around(edges, text) {
+  const named = (id) => id.slice(id.indexOf(":") + 1).toLowerCase().includes(text);
+  return edges.filter((e) => named(e.from) || named(e.to));
+}
+
+/** Puts the queues that only one exchange leads to, and that send nothing on, into one box per exchange, where there are many. */
+function collapsed(edges, opened, groups) {
+  const ways = new Map();
+  for (const e of edges) for (const id of [e.from, e.to]) if (id.startsWith("queue:")) ways.set(id, (ways.get(id) ?? 0) + 1);
+  const alone = new Map();
+  for (const e of edges) if (e.kind === "" && e.to.startsWith("queue:") && ways.get(e.to) === 1) alone.set(e.from, [...(alone.get(e.from) ?? []), e]);
+  const gone = new Set();
+  const out = [];
+  for (const [source, leading] of alone) {
+    if (leading.length <= GROUP_MIN || opened.has(source)) continue;
+    const id = `group:${source.slice("exchange:".length)}`, keys = [...new Set(leading.flatMap((e) => e.keys))];
+    leading.forEach((e) => gone.add(e));
+    groups.set(id, leading.map((e) => e.to.slice("queue:".length)));
+    out.push({ id: `${source}>${id}`, from: source, to: id, keys: keys.slice(0, 3), more: Math.max(0, keys.length - 3), kind: "" });
+  }
+  return [...edges.filter((e) => !gone.has(e)), ...out];
 }
 
 function reachable(edges, start) {

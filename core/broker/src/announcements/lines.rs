@@ -116,7 +116,9 @@ fn lines(state: &State, command: &Command, done: &Done<'_>) {
         Command::SetVhostLimits(set) => limits("vhost", &set.vhost, &set.limits, by),
         Command::AddUser(add) => {
             tracing::info!(by, "Created user {}", quoted(&add.name));
-            tags(&add.name, &add.tags, by);
+            if !add.tags.is_empty() {
+                tags(&add.name, &add.tags, by);
+            }
         }
         Command::PutUser(put) => {
             if done.before.had_user(&put.name) {

@@ -188,6 +188,10 @@ pub const KEYS: &[PolicyKey] = &[
     of_others("target-group-size", "qq target count value", positive, Merge::Higher),
 ];
 
+/// Settings that are checked and kept, and change nothing: in RabbitMQ 4 these do little or nothing, too.
+pub const WITHOUT_EFFECT: &[&str] =
+    &["max-in-memory-bytes", "max-in-memory-length", "queue-leader-locator", "queue-mode", "queue-version"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +199,7 @@ mod tests {
     #[test]
     fn every_setting_stands_once_and_in_order() {
         assert!(KEYS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(WITHOUT_EFFECT.iter().all(|name| policy_key(name).is_some()));
     }
 
     #[test]

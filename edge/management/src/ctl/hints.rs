@@ -35,14 +35,18 @@ fn hint(broker: &Broker, request: &Request, error: &str) -> Option<String> {
         .or_else(|| between(error, "Virtual host '", "' does not exist"))
         .or_else(|| between(error, "{:no_such_vhost, \"", "\"}"))
     {
-        let vhosts = broker.read_metadata(|state| names(state.vhosts().map(|vhost| &***vhost.name())));
+        let vhosts = broker.read_metadata(|state| names(state.vhosts().map(|vhost| &**vhost.name())));
         return Some(missing("virtual host", name, &vhosts, "list_vhosts"));
     }
-    if error.contains("Object (queue, stream, exchange, etc) was not found") {
+    if error.contains("Object (queue, stream, exchange, etc) was not found")
+        || error.contains("No such queue was found")
+    {
         let name = request.args.first()?;
         let vhost = request.vhost();
         let queues = broker.read_metadata(|state| {
-            let queues = state.vhost(vhost.as_bytes()).map(|vhost| names(vhost.queues().map(|it| &*it.name)));
+            let queues = state
+                .vhost(vhost.as_bytes())
+                .map(|vhost| names(vhost.queues().into_iter().map(|it| &*it.name)));
             queues.unwrap_or_default()
         });
         return Some(missing(&format!("queue in virtual host '{vhost}'"), name, &queues, "list_queues"));

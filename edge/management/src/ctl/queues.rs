@@ -176,7 +176,7 @@ pub(crate) fn unresponsive(queues: Vec<Arc<Queue>>, within: Duration) -> Vec<Arc
 }
 
 /// A consumer of a queue.
-struct Consumer {
+pub(crate) struct Consumer {
     queue: Arc<Queue>,
     stats: Arc<QueueStats>,
     at: usize,

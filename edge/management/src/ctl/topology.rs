@@ -45,7 +45,7 @@ pub(crate) fn list_exchanges(broker: &Broker, request: &Request) -> Outcome {
 }
 
 /// A binding, or the implicit one of the default exchange to a queue (B86).
-enum Line {
+pub(crate) enum Line {
     Implicit(Arc<QueueRecord>),
     Explicit(Arc<Binding>),
 }

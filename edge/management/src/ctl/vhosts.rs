@@ -147,7 +147,7 @@ pub(crate) fn disable_deletion_protection(broker: &Broker, request: &Request) ->
     edit(broker, vhost, |metadata| metadata.protected_from_deletion = false)
 }
 
-struct Line {
+pub(crate) struct Line {
     name: Value,
     is_traced: bool,
     metadata: VhostMetadata,

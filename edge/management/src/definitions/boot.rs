@@ -6,7 +6,7 @@ use broker::{Broker, Refused};
 use platform::{Random, RealRandom};
 use protocols::reply_of;
 
-use crate::definitions::imports::{Importer, Scope, Unsupported, import};
+use crate::definitions::imports::{Importer, Row, Scope, Unsupported, import};
 use crate::resources::parameters::{
     CLUSTER_ID, CLUSTER_NAME, IMPORTED, global_text, record, show_cluster_name,
 };
@@ -53,7 +53,8 @@ pub fn import_at_start(broker: &Broker, start: &StartImport) -> Result<Vec<Strin
     let mut skipped = Vec::new();
     for document in &start.documents {
         let lines = import(broker, &document.text, Scope::Node(None), start.unsupported, Importer::Node);
-        skipped.extend(lines.map_err(|problem| format!("{}: {problem}", document.name))?);
+        let rows = lines.map_err(|problem| format!("{}: {problem}", document.name))?;
+        skipped.extend(rows.iter().map(Row::line));
         tracing::info!(from = document.name, "definitions imported");
     }
     record(broker, IMPORTED, &fingerprint.into()).map_err(told)?;

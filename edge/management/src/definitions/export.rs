@@ -10,9 +10,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use crate::ctl::commands::{Outcome, arguments, usage};
-use crate::ctl::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, Request};
+use crate::ctl::protocol::{Answer, DEFINITIONS_BYTES_MAX, Exit, Failure, Request, Rows};
 use crate::ctl::vhosts::metadata_object;
-use crate::definitions::imports::{Importer, Scope, Unsupported, import};
+use crate::definitions::imports::{Importer, Row, Scope, Unsupported, import};
 use crate::resources::limits::shown;
 use crate::resources::parameters::{LIMITS, OWN, VHOST_LIMITS};
 use crate::resources::policies::{OPERATOR_POLICY, definition_object};
@@ -38,7 +38,7 @@ pub(crate) fn export_definitions(broker: &Broker, request: &Request) -> Outcome 
 }
 
 /// Merges a document, its only argument, with what is there: nothing is deleted, exchanges and queues that exist
-/// stay as they are. A document with a mistake changes nothing. Entries without a vhost go to the one asked for; when none is, they are a
+/// stay as they are. What is left out is a table. A document with a mistake changes nothing. Entries without a vhost go to the one asked for; when none is, they are a
 /// mistake.
 pub(crate) fn import_definitions(broker: &Broker, request: &Request) -> Outcome {
     let [document] = arguments(request)?;
@@ -47,10 +47,15 @@ pub(crate) fn import_definitions(broker: &Broker, request: &Request) -> Outcome 
         if request.has("skip-unsupported") { Unsupported::Skipped } else { Unsupported::Refused };
     let vhost = request.options.get("vhost").map(String::as_str);
     let imported = import(broker, document, Scope::Node(vhost), unsupported, Importer::Node);
-    let skipped = imported.map_err(|error| {
+    let rows = imported.map_err(|error| {
         Failure::new(Exit::DATA, format!("Error:\nFailed to import definitions: {error}"))
     })?;
-    Ok(Answer::Done { ok: skipped.join("\n") })
+    if rows.is_empty() {
+        return Ok(Answer::done());
+    }
+    let cells = |row: Row| vec![row.kind.into(), row.vhost.into(), row.name.into(), row.why.into()];
+    let columns = ["left_out", "vhost", "name", "why"].map(String::from).into();
+    Ok(Answer::Rows(Rows { columns, rows: rows.into_iter().map(cells).collect() }))
 }
 
 fn check_format(request: &Request) -> Result<(), Failure> {

@@ -16,10 +16,12 @@ use crate::resources::shovels::SHOVEL;
 mod document;
 mod entries;
 mod limits;
+mod report;
 #[cfg(test)]
 mod tests;
 
 use document::{Document, GlobalParameter};
+pub use report::Row;
 
 /// What is wrong with a document, for people.
 type Problem = String;
@@ -110,10 +112,6 @@ struct Left {
 }
 
 impl Left {
-    fn line(&self) -> String {
-        format!("skipped: {}", self.words())
-    }
-
     fn words(&self) -> String {
         let vhost = String::from_utf8_lossy(&self.vhost);
         let Left { what, name, detail, .. } = self;
@@ -133,12 +131,14 @@ enum Entry<T> {
 struct Import {
     definitions: Definitions,
     left: Vec<Left>,
+    /// Bindings that are left out.
+    lost: Vec<Bind>,
     /// Vhosts of which the document does not say whether they are protected from deletion.
     protection_unsaid: HashSet<Name>,
 }
 
 /// Merges a document with what is there: nothing is deleted, exchanges and queues that exist stay as they are. Returns
-/// a line for each thing that was skipped; blocks until all is durable.
+/// a row for each thing that was skipped and for what follows from it; blocks until all is durable.
 ///
 /// # Errors
 /// Text for people: a mistake in the document, or things that Warren does not have and that are not to be skipped; then
@@ -149,9 +149,9 @@ pub fn import(
     scope: Scope<'_>,
     unsupported: Unsupported,
     importer: Importer<'_>,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<Row>, String> {
     let rule = &broker.options().password_rule;
-    let Import { mut definitions, mut left, protection_unsaid } = read(document, scope, rule)?;
+    let Import { mut definitions, mut left, mut lost, protection_unsaid } = read(document, scope, rule)?;
     if unsupported == Unsupported::Refused && !left.is_empty() {
         return Err(format!(
             "the document has {}, which Warren does not have yet ({}); nothing was imported. With --skip-unsupported \
@@ -172,15 +172,28 @@ pub fn import(
         }
     }
     limits::check(broker, &definitions)?;
-    left.extend(limits::leave_what_is_over(broker, &mut definitions));
+    left.extend(limits::leave_what_is_over(broker, &mut definitions, &mut lost));
+    let rows = rows(&definitions, &left, &lost);
     let refused = |refused| format!("the broker refuses: {refused:?}");
     let commands = for_new_vhosts(broker, definitions.into_commands(), importer).map_err(refused)?;
     let batch = Command::ImportBatch(metadata::Batch { commands });
     let outcome = broker.apply_telling(batch.clone()).and_then(broker::Call::wait).map_err(refused)?;
     show_cluster_name(broker);
-    let with_left = |text, it: &Left| format!("{text}\n{}", it.line());
-    refusals(&batch, &outcome).map_err(|problem| left.iter().fold(problem, with_left))?;
-    Ok(left.iter().map(Left::line).collect())
+    let with_row = |text, it: &Row| format!("{text}\n{}", it.line());
+    refusals(&batch, &outcome).map_err(|problem| rows.iter().fold(problem, with_row))?;
+    Ok(rows)
+}
+
+/// What was left out, and what follows from it.
+fn rows(definitions: &Definitions, left: &[Left], lost: &[Bind]) -> Vec<Row> {
+    let exchanges: HashSet<(&Name, &str)> =
+        left.iter().filter(|it| it.what == What::Exchange).map(|it| (&it.vhost, it.name.as_str())).collect();
+    let is_left_out = |vhost: &Name, source: &Name| exchanges.contains(&(vhost, &*lossy(source)));
+    let mut rows: Vec<Row> = left.iter().map(Row::of).collect();
+    rows.extend(report::traffic(lost, &definitions.bindings, is_left_out));
+    rows.extend(report::policy_keys(&definitions.policies));
+    rows.extend(report::policy_keys(&definitions.operator_policies));
+    rows
 }
 
 /// Topic permissions restrict what is done with an exchange that is there or comes with them, as in RabbitMQ 4.3.
@@ -360,8 +373,9 @@ fn read(document: &str, scope: Scope<'_>, rule: &PasswordRule) -> Result<Import,
         bindings: each(bindings, |it| entries::binding(&it, vhost))?,
     };
     leave_default_types(&mut definitions.vhosts, &mut left);
-    leave_bindings(&mut definitions.bindings, &mut left);
-    Ok(Import { definitions, left, protection_unsaid })
+    let mut lost = Vec::new();
+    leave_bindings(&mut definitions.bindings, &mut left, &mut lost);
+    Ok(Import { definitions, left, lost, protection_unsaid })
 }
 
 /// Else every queue that is declared without a type would be refused, long after the import.
@@ -406,7 +420,7 @@ fn globals(all: Vec<GlobalParameter>) -> Result<Vec<SetGlobalParameter>, Problem
 }
 
 /// Bindings whose ends are left out are left out, too.
-fn leave_bindings(bindings: &mut Vec<Bind>, left: &mut Vec<Left>) {
+fn leave_bindings(bindings: &mut Vec<Bind>, left: &mut Vec<Left>, out: &mut Vec<Bind>) {
     let gone = |queues: bool| -> HashSet<(Name, String)> {
         let kinds = left.iter().filter(|it| match it.what {
             What::Stream | What::Queue | What::QueueOverLimit => queues,
@@ -431,6 +445,7 @@ fn leave_bindings(bindings: &mut Vec<Bind>, left: &mut Vec<Left>) {
             let name = format!("{} -> {}", lossy(&bind.source), lossy(destination));
             let detail = "one of its ends is skipped".into();
             lost.push(Left { what: What::Binding, vhost: bind.vhost.clone(), name, detail });
+            out.push(bind.clone());
         }
         !is_lost
     });

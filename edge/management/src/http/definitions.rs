@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::reply::{About, Answer, Reply};
 use super::route::{BodySize, Method, Route, route};
 use crate::definitions::export::{write_document, write_vhost_document};
-use crate::definitions::imports::{Importer, Scope, Unsupported, import};
+use crate::definitions::imports::{Importer, Row, Scope, Unsupported, import};
 use crate::resources::json::{is_object, unmarked};
 
 pub(crate) const ROUTES: &[Route] = &[
@@ -173,7 +173,11 @@ fn take(call: &Call, scope: Scope<'_>) -> Answer {
     }
     let importer = Importer::User(&call.user.name);
     let imported = import(call.broker(), text(posted.document)?, scope, unsupported(call), importer);
-    imported.map_err(Problem::bad)?.iter().for_each(|line| tracing::warn!("{line}"));
+    let rows = imported.map_err(Problem::bad)?;
+    rows.iter().for_each(|row| tracing::warn!("{}", row.line()));
+    if call.flag("report") {
+        return Ok(Reply::Json(rows.iter().map(Row::to_json).collect()));
+    }
     Ok(posted.redirect.map_or(Reply::NoContent, Reply::SeeOther))
 }
 

@@ -12,7 +12,7 @@ use super::app::Inner;
 use super::auth::{is_monitor, sees_vhost};
 use super::call::Call;
 use super::listing::Wanted;
-use super::samples::{Key, Range};
+use super::samples::{ALWAYS_MAX, Key, Range};
 use crate::resources::node::resident_bytes;
 
 /// Names and values.
@@ -127,7 +127,7 @@ pub(crate) fn add_queue(
         json.extend(lengths(glance).map(|(name, length)| (name.to_owned(), length.into())));
         return;
     }
-    let at = Arc::as_ptr(queue).addr();
+    let at = queue.id().0;
     json.extend(app.samples.with_rates(Key::QueueLengths(at), &lengths(glance), ranges.lengths));
     insert_stats(app, json, Key::Queue(at), &of_queue(&glance.totals), ranges.messages);
 }
@@ -254,9 +254,36 @@ pub(crate) fn node(call: &Call, used: &[(&'static str, u64)]) -> Map<String, Val
 /// Queues up to which their sums are taken all the time; beyond, only while somebody looks.
 const SUMMED_ALWAYS_MAX: usize = 10_000;
 
-/// Takes the samples of the node.
+/// Counters of all objects of the kinds of which there are not too many.
+fn objects(broker: &Broker) -> Vec<(Key, Counters)> {
+    let (vhosts, mut objects) = (broker.vhosts(), Vec::new());
+    if vhosts.iter().map(|vhost| vhost.queue_count()).sum::<usize>() <= ALWAYS_MAX {
+        for queue in vhosts.iter().flat_map(|vhost| vhost.queues()) {
+            let (id, glance) = (queue.id().0, queue.glance());
+            objects.push((Key::QueueLengths(id), lengths(&glance).to_vec()));
+            objects.push((Key::Queue(id), of_queue(&glance.totals)));
+        }
+    }
+    let exchanges: Vec<_> = vhosts.iter().flat_map(|vhost| vhost.exchanges()).collect();
+    if exchanges.len() <= ALWAYS_MAX {
+        let of =
+            |passage: broker::Passage| vec![("publish_in", passage.arrived), ("publish_out", passage.left)];
+        objects.extend(exchanges.iter().map(|one| (Key::Exchange(one.id), of(one.passed.now()))));
+    }
+    if broker.connections().count() <= ALWAYS_MAX {
+        for (id, control) in broker.connections().all() {
+            let totals = control.totals();
+            let bytes = vec![("recv_oct", totals.received_bytes), ("send_oct", totals.sent_bytes)];
+            objects.push((Key::Connection(id.0), bytes));
+        }
+    }
+    objects
+}
+
+/// Takes the samples of the node, and of objects while there are few of them.
 pub(crate) fn sample(app: &Inner) {
     let broker = &app.broker;
+    app.samples.take_all(&objects(broker));
     let queues: usize = broker.vhosts().iter().map(|vhost| vhost.queue_count()).sum();
     if queues <= SUMMED_ALWAYS_MAX || app.samples.is_watched(&Key::NodeQueues) {
         let sums = broker.queue_sums();

@@ -1,8 +1,9 @@
 //! Rates: what counters were a moment ago, and over the last minutes. Refuses to know who counts.
 //!
-//! Counters of the node are sampled every [`INTERVAL_MS`] for [`KEPT`] samples, and one of every minute is kept for longer. Those
-//! of an object are sampled when somebody asks for it: a hundred thousand queues that nobody looks at cost nothing, and the first
-//! look at one shows a rate of 0. Steps of a history between two samples have what a steady change would have brought; those before
+//! Counters of the node are sampled every [`INTERVAL_MS`] for [`KEPT`] samples, and one of every minute is kept for longer. Of each
+//! kind of object all are sampled for [`KEPT_UNSEEN`] samples while there are at most [`ALWAYS_MAX`] of them. Beyond that they are
+//! sampled when somebody asks for them: a hundred thousand queues that nobody looks at cost nothing, and the first look at one shows a
+//! rate of 0. Steps of a history between two samples have what a steady change would have brought; those before
 //! the first have its value, and `seen_since` says when that was.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -28,8 +29,14 @@ const COARSE_KEPT: usize = 490;
 /// Samples kept of an object in a list.
 const KEPT_OF_LISTED: usize = 2;
 
+/// Objects of a kind that are sampled all the time; when there are more, none of that kind is.
+pub(crate) const ALWAYS_MAX: usize = 500;
+
+/// Samples kept of an object that nobody has looked at: a minute and a little.
+const KEPT_UNSEEN: usize = 14;
+
 /// Objects whose samples are kept; when there are more, those that nobody has asked for in a while are forgotten.
-const OBJECTS_MAX: usize = 4_096;
+const OBJECTS_MAX: usize = 8_192;
 
 /// After this time without anybody asking, an object may be forgotten.
 const FORGOTTEN_MS: u64 = 30_000;
@@ -59,10 +66,10 @@ pub(crate) enum Key {
     Vhost(Arc<str>),
     /// ... its bytes, and how much is in its queues.
     VhostLengths(Arc<str>),
-    /// Message counters of a queue, by its address in memory, which no other queue has as long as this one lives, ...
-    Queue(usize),
+    /// Message counters of a queue, by its id, ...
+    Queue(u64),
     /// ... and how much is in it.
-    QueueLengths(usize),
+    QueueLengths(u64),
     Connection(u64),
     Channel(u64, u16),
     Exchange(u64),
@@ -110,6 +117,8 @@ struct Track {
     asked_ms: u64,
     /// When it was asked for last, as [`Tracks`] counts looks.
     turn: u64,
+    /// The latest round of [`Samples::take_all`] that had it; 0 if none had.
+    round: u64,
 }
 
 impl Track {
@@ -206,6 +215,8 @@ struct Tracks {
     again: BTreeMap<u64, Key>,
     /// Looks so far.
     turn: u64,
+    /// Rounds of [`Samples::take_all`] so far.
+    round: u64,
 }
 
 impl Tracks {
@@ -265,6 +276,36 @@ impl Samples {
         self.0.lock().all.entry(key).or_default().push_of_node(now_ms(), &values);
     }
 
+    /// Takes a sample of every object that is sampled all the time. What an earlier round had and this one has not is gone, and forgotten.
+    pub(crate) fn take_all(&self, objects: &[(Key, Vec<(&'static str, u64)>)]) {
+        self.take_all_at(now_ms(), objects);
+    }
+
+    fn take_all_at(&self, at_ms: u64, objects: &[(Key, Vec<(&'static str, u64)>)]) {
+        let mut tracks = self.0.lock();
+        tracks.round += 1;
+        let round = tracks.round;
+        for (key, counters) in objects {
+            if tracks.all.len() >= OBJECTS_MAX && !tracks.all.contains_key(key) {
+                continue;
+            }
+            let values: Vec<u64> = counters.iter().map(|(_, value)| *value).collect();
+            let track = tracks.all.entry(key.clone()).or_default();
+            track.round = round;
+            let kept = KEPT_UNSEEN.max(track.samples.len().min(KEPT));
+            track.push(at_ms, &values, kept);
+        }
+        let Tracks { all, once, again, .. } = &mut *tracks;
+        all.retain(|_, track| {
+            let stays = track.round == 0 || track.round == round;
+            if !stays {
+                once.remove(&track.turn);
+                again.remove(&track.turn);
+            }
+            stays
+        });
+    }
+
     /// Whether somebody has asked for it lately.
     pub(crate) fn is_watched(&self, key: &Key) -> bool {
         let now = now_ms();
@@ -319,6 +360,22 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_look_at_an_object_that_is_sampled_all_the_time_shows_its_last_minute() {
+        let samples = Samples::default();
+        let range = Range::new(Some("60"), Some("5"));
+        for second in (0..200).step_by(5) {
+            samples.take_all_at(100_000 + second * 1000, &[(Key::Queue(7), vec![("publish", second * 10)])]);
+        }
+        let shown = samples.at(296_000, Key::Queue(7), &[("publish", 1_960)], range);
+        let details = &shown["publish_details"];
+        assert_eq!((&details["rate"], &details["seen_since"]), (&json!(10.0), &json!(230_000)));
+        let first = details["samples"].as_array().unwrap().last().unwrap();
+        assert_eq!(first, &json!({"sample": 1_350, "timestamp": 235_000}));
+        samples.take_all_at(300_000, &[]);
+        assert!(samples.0.lock().all.is_empty(), "a queue that is gone is forgotten");
+    }
 
     #[test]
     fn a_rate_is_what_came_between_two_looks() {
@@ -397,11 +454,11 @@ mod tests {
     fn a_long_list_does_not_keep_others_from_being_remembered() {
         let samples = Samples::default();
         samples.at(1_000, Key::NodeTraffic, &[("publish", 1)], None);
-        for queue in 0..2 * OBJECTS_MAX {
+        for queue in 0..2 * OBJECTS_MAX as u64 {
             samples.at(1_000, Key::Queue(queue), &[("publish", 1)], None);
         }
         let range = Range::new(Some("60"), Some("5"));
-        let shown = samples.at(1_000, Key::Queue(usize::MAX), &[("publish", 1)], range);
+        let shown = samples.at(1_000, Key::Queue(u64::MAX), &[("publish", 1)], range);
         assert!(shown["publish_details"]["samples"].is_array());
         assert!(samples.0.lock().all.contains_key(&Key::NodeTraffic));
     }
@@ -412,7 +469,7 @@ mod tests {
         let look = |at_ms, key: Key, value| {
             samples.at(at_ms, key, &[("publish", value)], None)["publish_details"]["rate"].clone()
         };
-        for queue in 10..10 + OBJECTS_MAX {
+        for queue in 10..10 + OBJECTS_MAX as u64 {
             look(1_000, Key::Queue(queue), 0);
         }
         // Both counters of each, as every look takes them.
@@ -424,7 +481,7 @@ mod tests {
                 assert_eq!((traffic, lengths), (json!(rate), json!(rate)), "{queue} at {at_ms}");
             }
         }
-        for queue in 10..10 + 2 * OBJECTS_MAX {
+        for queue in 10..10 + 2 * OBJECTS_MAX as u64 {
             look(8_000, Key::Queue(queue), 0);
         }
         assert_eq!(look(12_000, Key::Queue(3), 12_000), json!(1000.0), "a long list came between");
@@ -435,12 +492,12 @@ mod tests {
     #[test]
     fn no_more_objects_are_remembered_than_there_may_be() {
         let samples = Samples::default();
-        for queue in 0..OBJECTS_MAX + 10 {
+        for queue in 0..OBJECTS_MAX as u64 + 10 {
             samples.at(1_000, Key::Queue(queue), &[("publish", 1)], None);
         }
         assert_eq!(samples.0.lock().all.len(), OBJECTS_MAX);
         samples.at(1_001 + FORGOTTEN_MS, Key::Queue(0), &[("publish", 1)], None);
-        samples.at(1_001 + FORGOTTEN_MS, Key::Queue(usize::MAX), &[("publish", 1)], None);
+        samples.at(1_001 + FORGOTTEN_MS, Key::Queue(u64::MAX), &[("publish", 1)], None);
         assert_eq!(samples.0.lock().all.len(), 2);
     }
 }

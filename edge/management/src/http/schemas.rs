@@ -34,6 +34,7 @@ const NODE: [Parameter; 2] = [
 const EXPORT: [Parameter; 1] = [("download", false, "Name of the file for a browser")];
 
 const IMPORT: [Parameter; 1] = [(
+    "report",
     "skip_unsupported",
     false,
     "`true`: leaves out and logs parts that Warren does not have; otherwise they refuse the document",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use broker::Broker;
-use metadata::{Definitions, Limits, Name, State, Vhost};
+use metadata::{Bind, Definitions, Limits, Name, State, Vhost};
 
 use super::{Left, Problem, What, leave_bindings, lossy};
 
@@ -24,7 +24,11 @@ pub(super) fn check(broker: &Broker, definitions: &Definitions) -> Result<(), Pr
 
 /// Takes out the new queues for which the limits that the document itself brings leave no room, and their bindings. In RabbitMQ, too,
 /// limits are set before queues are declared, and those beyond are not there afterwards.
-pub(super) fn leave_what_is_over(broker: &Broker, definitions: &mut Definitions) -> Vec<Left> {
+pub(super) fn leave_what_is_over(
+    broker: &Broker,
+    definitions: &mut Definitions,
+    lost: &mut Vec<Bind>,
+) -> Vec<Left> {
     let bounds = definitions.vhost_limits.iter();
     let bounds: BTreeMap<Name, Option<u64>> =
         bounds.map(|it| (it.vhost.clone(), it.limits.bound(Limits::QUEUES_MAX))).collect();
@@ -58,7 +62,7 @@ pub(super) fn leave_what_is_over(broker: &Broker, definitions: &mut Definitions)
             has_room
         });
     });
-    leave_bindings(&mut definitions.bindings, &mut left);
+    leave_bindings(&mut definitions.bindings, &mut left, lost);
     left
 }
 

@@ -32,6 +32,16 @@ impl Session {
         self.said_goodbye = true;
     }
 
+    /// The client has given a wrong name or password; which of them, another line says, with the rate of such lines.
+    pub(super) fn log_refused_login(&mut self) {
+        if self.is_logged && !self.said_goodbye {
+            let info = self.control.info.lock();
+            let why = format!("{} login refused", info.auth_mechanism);
+            self.broker.log_connection_failed(PROTOCOL, &info, self.phase.name(), &why);
+        }
+        self.said_goodbye = true;
+    }
+
     pub(super) fn log_forced(&mut self, reason: &CloseReason) {
         if self.is_logged && !self.said_goodbye {
             self.broker.log_forced(PROTOCOL, &self.control.info.lock(), reason);

@@ -41,12 +41,15 @@ impl Session {
                 Ok(())
             }
             // B15: told only to those that asked for it; others have to wait, so that guessing takes time.
-            Err(LoginError::Refused(failure)) if !self.client.authentication_failure_close => {
-                self.log_failure(&failure);
+            Err(LoginError::Refused(failure)) => {
+                self.log_refused_login();
+                if self.client.authentication_failure_close {
+                    return Err(failure);
+                }
                 self.linger(REFUSED_TIMEOUT_MS);
                 Ok(())
             }
-            Err(LoginError::Refused(failure) | LoginError::Malformed(failure)) => Err(failure),
+            Err(LoginError::Malformed(failure)) => Err(failure),
         }
     }
 

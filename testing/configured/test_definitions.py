@@ -95,10 +95,13 @@ def test_an_import_by_command_refuses_or_lists_what_it_leaves_out(server, file):
     assert code == 65 and "1 stream, 1 binding, 1 policy" in error and "--skip-unsupported" in error
     assert server.listed("list_queues", "name") == []
     out = server.do("import_definitions", "--skip-unsupported", path)
-    assert sorted(out.splitlines()) == [
-        "skipped: binding 'amq.direct -> s' in vhost '/': one of its ends is skipped",
-        "skipped: policy 'p' in vhost '/': settings ha-mode",
-        "skipped: stream 's' in vhost '/'",
+    header, *rows = out.splitlines()
+    assert header.split("\t") == ["left_out", "vhost", "name", "why"]
+    assert sorted(rows) == [
+        "binding\t/\tamq.direct -> s\tone of its ends is skipped",
+        "policy\t/\tp\tsettings ha-mode",
+        "stream\t/\ts\t",
+        "traffic\t/\tamq.direct\t1 binding left out; others with the same keys stay",
     ]
     assert sorted(line["name"] for line in server.listed("list_queues", "name")) == ["q", "qq"]
 
@@ -110,8 +113,8 @@ def test_policies_with_patterns_that_cannot_be_used_are_left_out_by_command(serv
     code, _, error = server.ctl("import_definitions", path)
     assert code == 65 and "1 policy, 1 operator policy, which Warren does not have yet" in error and "--skip-unsupported" in error
     out = server.do("import_definitions", "--skip-unsupported", path)
-    starts = ["skipped: policy 'p' in vhost '/': pattern '(?R)': ", "skipped: operator policy 'o' in vhost '/': pattern '(a)?(?(1)b|c)': "]
-    lines = out.splitlines()
+    starts = ["policy\t/\tp\tpattern '(?R)': ", "operator policy\t/\to\tpattern '(a)?(?(1)b|c)': "]
+    lines = out.splitlines()[1:]
     assert len(lines) == 2 and all(line.startswith(start) for line, start in zip(lines, starts)), out
     assert [line["name"] for line in server.listed("list_policies")] == ["kept"]
 

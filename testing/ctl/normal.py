@@ -19,6 +19,7 @@ def text(words, node, exact=False):
     words = re.sub(r"\b\d{5}\b", "PORT", words)                     # every port here has five digits, and nothing else does
     words = re.sub(r"^[A-Za-z0-9+/]{48}$", "HASH", words, flags=re.M)
     words = re.sub(r"\b1[78]\d{11}\b", "TIME", words)
+    words = re.sub(r"^Hint: .*\n?", "", words, flags=re.M)           # a line of Warren's own below a text of RabbitMQ's
     words = re.sub(r"^(\$|)\d\d:\d\d:\d\d\.\d{3} \[.*\n", "", words, flags=re.M)
     words = re.sub(r"[ \t]+$", "", words, flags=re.M)
     words = squeezed(words)

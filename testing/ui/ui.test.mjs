@@ -172,7 +172,7 @@ inBrowser("when the broker goes, the page says so, and goes on when it is back",
   await page.getByText("Queued messages").first().waitFor();
   await page.getByLabel("Refresh").selectOption("1000");
   await page.route("**/api/**", (it) => it.abort());
-  await page.getByText("The broker does not answer").first().waitFor();
+  await page.getByText(/The broker does not answer, since \d\d:\d\d:\d\d/).waitFor();
   await page.unroute("**/api/**");
   await page.route("**/api/**", (it) => it.fulfill({ status: 502, body: "bad gateway" }));
   await page.reload();
@@ -180,6 +180,49 @@ inBrowser("when the broker goes, the page says so, and goes on when it is back",
   await page.unroute("**/api/**");
   await page.getByText("Queued messages").first().waitFor();
   assert.equal(await page.getByText("The broker does not answer").count(), 0);
+});
+
+inBrowser("a broker that keeps its sockets open and says nothing is told from one that is slow", async (page) => {
+  await page.getByText("Queued messages").first().waitFor();
+  await page.getByLabel("Refresh").selectOption("1000");
+  const held = [];
+  await page.route("**/api/**", (it) => { held.push(it); }); // never answered
+  await page.getByText(/The broker does not answer, since \d\d:\d\d:\d\d/).waitFor();
+  await browser.shot(page, "silent");
+  await page.unroute("**/api/**");
+  await page.getByText("The broker does not answer").waitFor({ state: "detached" });
+  assert.ok(held.length > 0);
+});
+
+inBrowser("several queues are purged and deleted together; on a phone the list begins with what matters", async (page) => {
+  const own = await connection.createChannel();
+  for (const name of ["bulk-1", "bulk-2", "bulk-3"]) { await own.assertQueue(name); own.sendToQueue(name, Buffer.from("x")); }
+  await until("messages", async () => (await api(`queues/${V}/bulk-3`)).body.messages_ready === 1);
+  await browser.go(page, `queues?name=bulk-`);
+  await page.getByRole("heading", { name: /^3 queues/ }).waitFor();
+  assert.equal(await page.getByRole("group", { name: "For the ticked queues" }).count(), 0);
+  await page.getByLabel("Tick all queues on this page").check();
+  const all = page.getByRole("group", { name: "For the ticked queues" });
+  await all.getByText("3 ticked").waitFor();
+  await browser.shot(page, "bulk");
+  await all.getByRole("button", { name: "Purge" }).click();
+  await page.getByRole("dialog").getByText("All 3 ready messages of bulk-1, bulk-2, bulk-3 are deleted").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Purge" }).click();
+  await page.getByText("3 queues purged").waitFor();
+  assert.equal((await api(`queues/${V}/bulk-2`)).body.messages_ready, 0);
+  await page.getByLabel("Tick bulk-1").check();
+  await page.getByLabel("Tick bulk-3").check();
+  await all.getByRole("button", { name: "Delete" }).click();
+  const sure = page.getByRole("dialog").getByRole("button", { name: "Delete" });
+  assert.equal(await sure.isDisabled(), true);
+  await page.getByRole("dialog").getByRole("textbox").fill("2");
+  await sure.click();
+  await page.getByText("2 queues deleted").waitFor();
+  assert.deepEqual([(await api(`queues/${V}/bulk-1`)).status, (await api(`queues/${V}/bulk-2`)).status], [404, 200]);
+  await page.setViewportSize({ width: 390, height: 800 });
+  await until("the order of a narrow list", async () => (await page.locator("thead th").allInnerTexts()).map((text) => text.replace(/\W/g, "")).slice(1, 4).join() === "Name,Ready,Unacked");
+  await browser.shot(page, "phone");
+  await own.deleteQueue("bulk-2");
 });
 
 for (const [tag, sees, hides] of [["management", ["Queues", "Virtual hosts"], ["Definitions", "Nodes", "Log", "Profiling", "Users", "Policies", "Shovels"]], ["policymaker", ["Policies", "Limits", "Shovels"], ["Nodes", "Users", "Profiling"]], ["monitoring", ["Nodes", "Log", "Shovels"], ["Users", "Profiling", "Policies"]]]) {
@@ -560,6 +603,32 @@ inBrowser("the picture shows exchanges, queues and what leads where; Tab reaches
   await page.getByRole("link", { name: "queue billing" }).waitFor();
 });
 
+inBrowser("hundreds of queues of one exchange are one box in the picture until somebody wants to see them, and a search finds one", async (page) => {
+  const own = await connection.createChannel();
+  await own.assertExchange("tenants", "topic");
+  const names = Array.from({ length: 120 }, (_, i) => `tenant-with-a-long-common-name-${String(i).padStart(3, "0")}-orders`);
+  await Promise.all(names.map((name) => own.assertQueue(name)));
+  await Promise.all(names.map((name, i) => own.bindQueue(name, "tenants", `tenant.${i}.#`)));
+  await browser.go(page, `topology/${V}`);
+  const box = page.getByRole("button", { name: "Show the 120 queues of tenants" });
+  await box.waitFor();
+  assert.equal(await page.getByRole("link", { name: /^queue tenant-/ }).count(), 0);
+  await browser.shot(page, "topology-folded");
+  await box.click();
+  await page.getByRole("link", { name: `queue ${names[0]}` }).waitFor();
+  assert.equal(await page.getByRole("link", { name: /^queue tenant-/ }).count(), 120);
+  await page.getByText("tenant-with-a…e-000-orders").first().waitFor();
+  await page.getByLabel("Find in the picture").fill("-077-");
+  await until("one queue left", async () => (await page.getByRole("link", { name: /^queue / }).count()) === 1);
+  await page.getByRole("link", { name: "exchange tenants" }).waitFor();
+  assert.equal(await page.locator("path.edge title").first().textContent(), `tenants → ${names[77]}: tenant.77.#`);
+  await browser.shot(page, "topology-found");
+  await page.getByLabel("Find in the picture").fill("nothing is called so");
+  await page.getByText("Nothing here is called").waitFor();
+  await Promise.all(names.map((name) => own.deleteQueue(name)));
+  await own.deleteExchange("tenants");
+});
+
 const dark = (page) => page.evaluate(() => { const [r, g, b] = getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).map(Number); return r + g + b < 200; });
 
 inBrowser("dark follows the system, and can be chosen against it", { dark: true }, async (page) => {
@@ -759,7 +828,31 @@ inBrowser("definitions are downloaded and read back", async (page) => {
   await page.getByLabel("File").setInputFiles(path);
   await page.getByText(/\d+ vhosts/).waitFor();
   await page.getByRole("button", { name: "Import definitions" }).click();
-  await page.getByText("Imported", { exact: true }).waitFor();
+  await page.getByText("Imported. Nothing was left out.").waitFor();
+  await page.getByLabel("What").selectOption(VHOST);
+  const [one] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download definitions" }).click()]);
+  const document = JSON.parse(await readFile(await one.path(), "utf8"));
+  assert.equal(document.users, undefined);
+  assert.ok(document.queues.some((queue) => queue.name === "billing"));
+});
+
+inBrowser("what an import leaves out is a table on the page", async (page) => {
+  await browser.go(page, "definitions");
+  const entry = (name, kind) => ({ name, vhost: VHOST, durable: true, auto_delete: false, arguments: { "x-queue-type": kind } });
+  const document = { queues: [entry("import-q", "classic"), entry("import-s", "unheard-of")], bindings: [{ source: "orders", vhost: VHOST, destination: "import-s", destination_type: "queue", routing_key: "audit.#", arguments: {} }], policies: [{ vhost: VHOST, name: "ui-old", pattern: "^none", "apply-to": "queues", priority: 0, definition: { "queue-mode": "lazy" } }] };
+  await page.getByLabel("File").setInputFiles({ name: "mixed.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(document)) });
+  page.expected = /status of 400/;
+  await page.getByRole("button", { name: "Import definitions" }).click();
+  await page.getByRole("alert").filter({ hasText: "nothing was imported" }).waitFor();
+  await page.getByLabel("Leave out what Warren does not have").check();
+  await page.getByRole("button", { name: "Import definitions" }).click();
+  const table = page.locator("section, details, .panel").filter({ hasText: "What the import left out" }).last();
+  await table.getByText("1 binding left out; key audit.# now reaches no queue").waitFor();
+  await table.getByText("queue-mode has no effect").waitFor();
+  await table.getByRole("row").filter({ hasText: "import-s" }).first().waitFor();
+  await browser.shot(page, "import");
+  await api(`queues/${V}/import-q`, { method: "DELETE" });
+  await api(`policies/${V}/ui-old`, { method: "DELETE" });
 });
 
 test("the files come gzipped with an entity tag, and a second request costs nothing", async () => {

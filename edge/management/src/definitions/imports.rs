@@ -173,26 +173,31 @@ pub fn import(
     }
     limits::check(broker, &definitions)?;
     left.extend(limits::leave_what_is_over(broker, &mut definitions, &mut lost));
-    let rows = rows(&definitions, &left, &lost);
+    let mut policy_keys = report::policy_keys(&definitions.policies);
+    policy_keys.extend(report::policy_keys(&definitions.operator_policies));
     let refused = |refused| format!("the broker refuses: {refused:?}");
     let commands = for_new_vhosts(broker, definitions.into_commands(), importer).map_err(refused)?;
     let batch = Command::ImportBatch(metadata::Batch { commands });
     let outcome = broker.apply_telling(batch.clone()).and_then(broker::Call::wait).map_err(refused)?;
     show_cluster_name(broker);
+    let rows = report(broker, policy_keys, &left, &lost);
     let with_row = |text, it: &Row| format!("{text}\n{}", it.line());
     refusals(&batch, &outcome).map_err(|problem| rows.iter().fold(problem, with_row))?;
     Ok(rows)
 }
 
-/// What was left out, and what follows from it.
-fn rows(definitions: &Definitions, left: &[Left], lost: &[Bind]) -> Vec<Row> {
-    let exchanges: HashSet<(&Name, &str)> =
-        left.iter().filter(|it| it.what == What::Exchange).map(|it| (&it.vhost, it.name.as_str())).collect();
-    let is_left_out = |vhost: &Name, source: &Name| exchanges.contains(&(vhost, &*lossy(source)));
+/// What was left out, and what follows from it, once the rest is there.
+fn report(broker: &Broker, policy_keys: Vec<Row>, left: &[Left], lost: &[Bind]) -> Vec<Row> {
+    let keys_from = |vhost: &Name, source: &Name| {
+        broker.read_metadata(|state| {
+            let vhost = state.vhost(vhost)?;
+            vhost.exchange(source)?;
+            Some(vhost.bindings_from(source).into_iter().map(|it| it.key.clone()).collect())
+        })
+    };
     let mut rows: Vec<Row> = left.iter().map(Row::of).collect();
-    rows.extend(report::traffic(lost, &definitions.bindings, is_left_out));
-    rows.extend(report::policy_keys(&definitions.policies));
-    rows.extend(report::policy_keys(&definitions.operator_policies));
+    rows.extend(report::traffic(lost, keys_from));
+    rows.extend(policy_keys);
     rows
 }
 

@@ -33,12 +33,18 @@ const NODE: [Parameter; 2] = [
 
 const EXPORT: [Parameter; 1] = [("download", false, "Name of the file for a browser")];
 
-const IMPORT: [Parameter; 1] = [(
-    "report",
-    "skip_unsupported",
-    false,
-    "`true`: leaves out and logs parts that Warren does not have; otherwise they refuse the document",
-)];
+const IMPORT: [Parameter; 2] = [
+    (
+        "skip_unsupported",
+        false,
+        "`true`: leaves out parts that Warren does not have, and logs them; otherwise they refuse the document",
+    ),
+    (
+        "report",
+        false,
+        "`true`: answers 200 with a list of what was left out and what follows from it, instead of 204",
+    ),
+];
 
 const DELETE_EXCHANGE: [Parameter; 1] =
     [("if-unused", false, "`true`: only if nothing is bound to it as a source")];

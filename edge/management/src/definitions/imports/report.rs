@@ -54,24 +54,23 @@ impl Row {
     }
 }
 
-/// For each exchange that stays and loses bindings: how many, and which keys lead nowhere now.
-pub(super) fn traffic(lost: &[Bind], kept: &[Bind], is_left_out: impl Fn(&Name, &Name) -> bool) -> Vec<Row> {
-    let still: HashSet<_> = kept.iter().map(|it| (&it.vhost, &it.source, &it.key)).collect();
-    let with_others: HashSet<_> = kept.iter().map(|it| (&it.vhost, &it.source)).collect();
-    let mut of_sources: BTreeMap<(&Name, &Name), (usize, BTreeSet<String>)> = BTreeMap::new();
-    for bind in lost.iter().filter(|it| !is_left_out(&it.vhost, &it.source)) {
-        let (count, keys) = of_sources.entry((&bind.vhost, &bind.source)).or_default();
-        *count += 1;
-        if !still.contains(&(&bind.vhost, &bind.source, &bind.key)) {
-            keys.insert(String::from_utf8_lossy(&bind.key).into_owned());
-        }
+/// For each exchange that loses bindings: how many, and which keys lead nowhere now. `keys_from` has the keys of the bindings that an
+/// exchange has after the import, and nothing for one that is not there.
+pub(super) fn traffic(lost: &[Bind], keys_from: impl Fn(&Name, &Name) -> Option<HashSet<Name>>) -> Vec<Row> {
+    let mut of_sources: BTreeMap<(&Name, &Name), Vec<&Name>> = BTreeMap::new();
+    for bind in lost {
+        of_sources.entry((&bind.vhost, &bind.source)).or_default().push(&bind.key);
     }
-    let row = |(source, (count, keys)): ((&Name, &Name), (usize, BTreeSet<String>))| {
-        let [vhost, name] = [source.0, source.1].map(|name| String::from_utf8_lossy(name).into_owned());
-        let keys: Vec<String> = keys.into_iter().collect();
-        Row { kind: TRAFFIC, vhost, name, why: consequence(count, &keys, with_others.contains(&source)) }
+    let row = |((vhost, source), lost): ((&Name, &Name), Vec<&Name>)| {
+        let there = keys_from(vhost, source)?;
+        let gone: BTreeSet<&Name> = lost.iter().copied().filter(|key| !there.contains(*key)).collect();
+        let keys: Vec<String> =
+            gone.into_iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+        let why = consequence(lost.len(), &keys, !there.is_empty());
+        let [vhost, name] = [vhost, source].map(|name| String::from_utf8_lossy(name).into_owned());
+        Some(Row { kind: TRAFFIC, vhost, name, why })
     };
-    of_sources.into_iter().map(row).collect()
+    of_sources.into_iter().filter_map(row).collect()
 }
 
 fn consequence(count: usize, keys: &[String], has_others: bool) -> String {
@@ -137,15 +136,13 @@ mod tests {
             bind("x", "both", "s"),
             bind("gone", "k", "q"),
         ];
-        let gone = |_: &Name, source: &Name| **source == *b"gone";
-        let rows = traffic(&lost, &[bind("x", "both", "q")], gone);
+        let rows =
+            traffic(&lost, |_, source| (**source == *b"x").then(|| HashSet::from([Name::from(*b"both")])));
         assert_eq!(rows.len(), 1);
         let line = "traffic of exchange 'x' in vhost '/': 3 bindings left out; no other binding has the keys audit, orders.*";
         assert_eq!(rows[0].line(), line);
-        assert_eq!(
-            traffic(&lost[..1], &[], gone)[0].why,
-            "1 binding left out; key orders.* now reaches no queue"
-        );
+        let rows = traffic(&lost[..1], |_, _| Some(HashSet::new()));
+        assert_eq!(rows[0].why, "1 binding left out; key orders.* now reaches no queue");
         assert_eq!(consequence(1, &[], true), "1 binding left out; others with the same keys stay");
         let many: Vec<String> = (0..12).map(|n| n.to_string()).collect();
         assert!(consequence(12, &many, false).contains("8, 9 and 2 more now reach"));

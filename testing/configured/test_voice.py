@@ -36,7 +36,7 @@ def test_f229_log_lines_are_published_with_their_level_as_the_key(server):
 def test_f229_lines_below_the_level_are_not_published(server):
     server = server("log.exchange = true\nlog.exchange.level = error")
     channel = listen(server, "#")
-    refused(server)
+    server.connect().close()     # three lines, none of them an error
     channel.nothing()
 
 

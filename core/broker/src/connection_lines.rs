@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::connections::ConnectionInfo;
 use crate::log_texts::{Line, Pace, Room, printable};
-use crate::{Broker, CloseReason, Principal};
 
 /// A hundred at once, then five a second.
 const PACE: Pace = Pace { lines_max: 100, line_ms: 200 };
@@ -38,88 +36,91 @@ pub(crate) struct ConnectionLines {
     channels: Mutex<Room>,
 }
 
-impl Broker {
-    /// What is to be added to a line of this kind; `None` if it is not to be written.
-    fn room_for(&self, kind: &Mutex<Room>) -> Option<String> {
-        let now_ms = self.services().clock.now().as_ms();
-        match kind.lock().take(now_ms, PACE) {
-            Line::Written { unwritten: 0 } => Some(String::new()),
-            Line::Written { unwritten } => {
-                Some(format!(" ({unwritten} lines of this kind before it were left out)"))
-            }
-            Line::LastForNow => Some(
-                " (there are so many lines of this kind that not all of them are written from here on)"
-                    .into(),
-            ),
-            Line::Unwritten => None,
+/// A connection, as far as lines tell of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told<'a> {
+    /// Both ends.
+    pub(crate) name: &'a str,
+    /// Empty until a vhost is asked for.
+    pub(crate) vhost: &'a str,
+    /// Empty until somebody has logged in.
+    pub(crate) user: &'a str,
+}
+
+/// What is to be added to a line of this kind; `None` if it is not to be written.
+fn room_for(kind: &Mutex<Room>, now_ms: u64) -> Option<String> {
+    match kind.lock().take(now_ms, PACE) {
+        Line::Written { unwritten: 0 } => Some(String::new()),
+        Line::Written { unwritten } => {
+            Some(format!(" ({unwritten} lines of this kind before it were left out)"))
         }
+        Line::LastForNow => Some(
+            " (there are so many lines of this kind that not all of them are written from here on)".into(),
+        ),
+        Line::Unwritten => None,
     }
+}
 
-    fn connection_lines(&self) -> &ConnectionLines {
-        &self.services().counters.connection_lines
-    }
-
+impl ConnectionLines {
     /// A connection has come in; `protocol` is RabbitMQ's word for it: `AMQP`, `MQTT`.
-    pub fn log_accepted(&self, protocol: &str, name: &str) {
+    pub(crate) fn accepted(&self, now_ms: u64, protocol: &str, name: &str) {
         if tracing::enabled!(tracing::Level::INFO)
-            && let Some(more) = self.room_for(&self.connection_lines().accepted)
+            && let Some(more) = room_for(&self.accepted, now_ms)
         {
             tracing::info!("accepting {protocol} connection {name}{more}");
         }
     }
 
-    /// A connection may use its vhost.
-    pub fn log_let_in(&self, info: &ConnectionInfo) {
+    /// A connection may use its vhost; `client` is the name that it has given itself.
+    pub(crate) fn let_in(&self, now_ms: u64, told: Told<'_>, client: Option<&str>) {
         if tracing::enabled!(tracing::Level::INFO)
-            && let Some(more) = self.room_for(&self.connection_lines().let_in)
+            && let Some(more) = room_for(&self.let_in, now_ms)
         {
-            let (user, vhost) = (printable(&info.user), printable(&info.vhost));
-            let client = info.user_provided_name.as_deref().map(client_name).unwrap_or_default();
-            let name = &info.name;
+            let Told { name, vhost, user } = told;
+            let (user, vhost) = (printable(user), printable(vhost));
+            let client = client.map(|client| format!(" ({})", printable(client))).unwrap_or_default();
             tracing::info!(
                 "connection {name}{client}: user '{user}' authenticated and granted access to vhost '{vhost}'{more}"
             );
         }
     }
 
-    /// A connection is closed because of an error. What the server itself wants is no error.
-    pub fn log_connection_failed(&self, protocol: &str, info: &ConnectionInfo, phase: &str, why: &str) {
-        let Some(more) = self.room_for(self.ends_of(info)) else { return };
-        let (of, why) = (facts(info), printable(why));
+    /// A connection is closed because of an error of its client.
+    pub(crate) fn failed(&self, now_ms: u64, protocol: &str, told: Told<'_>, phase: &str, why: &str) {
+        let Some(more) = room_for(self.ends_of(told), now_ms) else { return };
+        let (of, why) = (told.facts(), printable(why));
         tracing::error!("Error on {protocol} connection ({of}, state: {phase}): {why}{more}");
     }
 
     /// The server closes a connection because somebody wants it closed.
-    pub fn log_forced(&self, protocol: &str, info: &ConnectionInfo, reason: &CloseReason) {
-        let Some(more) = self.room_for(&self.connection_lines().closed) else { return };
-        let of = facts(info);
-        let why = match reason {
-            CloseReason::Shutdown => "the node stops".into(),
-            CloseReason::Operator(why) => format!("an operator has asked: {}", printable(why)),
-            CloseReason::VhostDeleted(name) => format!("vhost '{}' is deleted", printable(name)),
-            CloseReason::UserDeleted(name) => format!("user '{}' is deleted", printable(name)),
-        };
+    pub(crate) fn forced(&self, now_ms: u64, protocol: &str, told: Told<'_>, why: &str) {
+        let Some(more) = room_for(&self.closed, now_ms) else { return };
+        let (of, why) = (told.facts(), printable(why));
         tracing::info!("Closing {protocol} connection ({of}) because {why}{more}");
     }
 
     /// A channel is closed because of an error.
-    pub fn log_channel_failed(&self, principal: &Principal, channel: u16, why: &str) {
-        let Some(more) = self.room_for(&self.connection_lines().channels) else { return };
-        let (name, why) = (&principal.connection_name, printable(why));
-        let (vhost, user) = (printable(principal.vhost.name()), printable(&principal.user.name));
-        tracing::error!(
-            "Channel error on connection ({name}, vhost: '{vhost}', user: '{user}'), channel {channel}: {why}{more}"
-        );
+    pub(crate) fn channel_failed(&self, now_ms: u64, told: Told<'_>, channel: u16, why: &str) {
+        let Some(more) = room_for(&self.channels, now_ms) else { return };
+        let (of, why) = (told.facts(), printable(why));
+        tracing::error!("Channel error on connection ({of}), channel {channel}: {why}{more}");
     }
 
     /// A connection has gone, this long after it came.
-    pub fn log_closed(&self, protocol: &str, info: &ConnectionInfo, lasted: Duration, ending: Ending<'_>) {
+    pub(crate) fn closed(
+        &self,
+        now_ms: u64,
+        protocol: &str,
+        told: Told<'_>,
+        lasted: Duration,
+        ending: Ending<'_>,
+    ) {
         let kind = match ending {
-            Ending::InOrder => &self.connection_lines().closed,
-            Ending::Unexpected | Ending::Failed(_) => self.ends_of(info),
+            Ending::InOrder => &self.closed,
+            Ending::Unexpected | Ending::Failed(_) => self.ends_of(told),
         };
-        let Some(more) = self.room_for(kind) else { return };
-        let (of, lasted) = (facts(info), duration(lasted));
+        let Some(more) = room_for(kind, now_ms) else { return };
+        let (of, lasted) = (told.facts(), duration(lasted));
         let line = format!("closing {protocol} connection ({of}, duration: '{lasted}')");
         match ending {
             Ending::InOrder => tracing::info!("{line}{more}"),
@@ -128,26 +129,23 @@ impl Broker {
         }
     }
 
-    fn ends_of(&self, info: &ConnectionInfo) -> &Mutex<Room> {
-        let lines = self.connection_lines();
-        if info.user.is_empty() { &lines.strangers } else { &lines.broken }
+    fn ends_of(&self, told: Told<'_>) -> &Mutex<Room> {
+        if told.user.is_empty() { &self.strangers } else { &self.broken }
     }
 }
 
-fn client_name(name: &str) -> String {
-    format!(" ({})", printable(crate::logins::name_within_bounds(name)))
-}
-
-/// Both ends, and how far it got.
-fn facts(info: &ConnectionInfo) -> String {
-    let mut facts = info.name.clone();
-    if !info.vhost.is_empty() {
-        facts.push_str(&format!(", vhost: '{}'", printable(&info.vhost)));
+impl Told<'_> {
+    /// Both ends, and how far it got.
+    fn facts(self) -> String {
+        let mut facts = self.name.to_owned();
+        if !self.vhost.is_empty() {
+            facts.push_str(&format!(", vhost: '{}'", printable(self.vhost)));
+        }
+        if !self.user.is_empty() {
+            facts.push_str(&format!(", user: '{}'", printable(self.user)));
+        }
+        facts
     }
-    if !info.user.is_empty() {
-        facts.push_str(&format!(", user: '{}'", printable(&info.user)));
-    }
-    facts
 }
 
 /// As RabbitMQ writes it: `3ms`, `12s`, `4M, 2s`, `1D, 2H, 3M, 4s`.
@@ -176,10 +174,9 @@ mod tests {
 
     #[test]
     fn a_line_tells_as_much_of_a_connection_as_is_known() {
-        let mut info =
-            ConnectionInfo { name: "10.0.0.1:1 -> 10.0.0.2:5672".into(), ..ConnectionInfo::default() };
-        assert_eq!(facts(&info), "10.0.0.1:1 -> 10.0.0.2:5672");
-        (info.vhost, info.user) = ("a\nb".into(), "guest".into());
-        assert_eq!(facts(&info), r"10.0.0.1:1 -> 10.0.0.2:5672, vhost: 'a\nb', user: 'guest'");
+        let mut told = Told { name: "10.0.0.1:1 -> 10.0.0.2:5672", ..Told::default() };
+        assert_eq!(told.facts(), "10.0.0.1:1 -> 10.0.0.2:5672");
+        (told.vhost, told.user) = ("a\nb", "guest");
+        assert_eq!(told.facts(), r"10.0.0.1:1 -> 10.0.0.2:5672, vhost: 'a\nb', user: 'guest'");
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Ending {
 
 impl Before {
     /// Whether a user was there.
-    pub(super) fn had_user(&self, name: &Name) -> bool {
+    pub(crate) fn had_user(&self, name: &Name) -> bool {
         self.users.contains(name)
     }
 

@@ -6,11 +6,20 @@ use std::iter::Peekable;
 
 use metadata::{Change, Command, Limits, Name, PolicyKind, SetPolicy, State};
 
-use super::changes::Done;
 use crate::log_texts::{printable, quoted};
 
+/// A command that was applied, as far as lines tell of it.
+pub(crate) struct Told<'a, F> {
+    pub(crate) command: &'a Command,
+    pub(crate) changes: &'a [Change],
+    /// Whose doing it is.
+    pub(crate) by: &'a str,
+    /// Whether a user was there before.
+    pub(crate) had_user: F,
+}
+
 /// Writes a line for each change that a command has brought about.
-pub(crate) fn log(state: &State, done: &Done<'_>) {
+pub(crate) fn log<F: Fn(&Name) -> bool>(state: &State, done: &Told<'_, F>) {
     if done.changes.is_empty() || !tracing::enabled!(tracing::Level::INFO) {
         return;
     }
@@ -37,11 +46,11 @@ fn is_told(change: &Change) -> bool {
 }
 
 /// Writes the lines of one command, if the next change is its own: what is refused, and what changes nothing, has none.
-fn told<'a>(
+fn told<'a, F: Fn(&Name) -> bool>(
     state: &State,
     command: &Command,
     changes: &mut Peekable<impl Iterator<Item = &'a Change>>,
-    done: &Done<'_>,
+    done: &Told<'_, F>,
 ) {
     let mut own = false;
     while changes.next_if(|change| is_of(command, change)).is_some() {
@@ -107,7 +116,7 @@ fn is_of_rules(command: &Command, change: &Change) -> bool {
 }
 
 /// The lines of a command that was not refused.
-fn lines(state: &State, command: &Command, done: &Done<'_>) {
+fn lines<F: Fn(&Name) -> bool>(state: &State, command: &Command, done: &Told<'_, F>) {
     let by = done.by;
     match command {
         Command::AddVhost(add) => vhost(state, "Adding", &add.name, by),
@@ -121,7 +130,7 @@ fn lines(state: &State, command: &Command, done: &Done<'_>) {
             }
         }
         Command::PutUser(put) => {
-            if done.before.had_user(&put.name) {
+            if (done.had_user)(&put.name) {
                 tracing::info!(by, "Successfully changed password for user {}", quoted(&put.name));
             } else {
                 tracing::info!(by, "Created user {}", quoted(&put.name));

@@ -1,5 +1,7 @@
 //! Events of connections, channels, consumers, logins and alarms (B176).
 
+use std::time::Duration;
+
 use message::Table;
 use queues::{ConsumerId, ConsumerSpec};
 use stdx::ConnectionId;
@@ -8,8 +10,9 @@ use super::erlang;
 use super::events::{Announcer, Headers, INTERNAL};
 use crate::alarms::Raised;
 use crate::cell::Queue;
-use crate::connections::ConnectionInfo;
-use crate::logins::LoginProtocol;
+use crate::connection_lines::{ConnectionLines, Ending, Told};
+use crate::connections::{CloseReason, ConnectionInfo};
+use crate::logins::{LoginProtocol, name_within_bounds};
 use crate::services::Services;
 use crate::{Broker, Principal};
 
@@ -198,5 +201,60 @@ impl Broker {
         if outcome == LoginOutcome::Refused {
             self.services().announcer.connection_closed(self.next_connection_id(), info);
         }
+    }
+}
+
+/// What lines of the log tell of a connection.
+fn told(info: &ConnectionInfo) -> Told<'_> {
+    Told { name: &info.name, vhost: &info.vhost, user: &info.user }
+}
+
+/// Lines of the log about connections; `protocol` is RabbitMQ's word for it: `AMQP`, `MQTT`. Each kind has a rate.
+impl Broker {
+    fn lines(&self) -> (&ConnectionLines, u64) {
+        (&self.services().counters.connection_lines, self.services().clock.now().as_ms())
+    }
+
+    /// A connection has come in.
+    pub fn log_accepted(&self, protocol: &str, name: &str) {
+        let (lines, now_ms) = self.lines();
+        lines.accepted(now_ms, protocol, name);
+    }
+
+    /// A connection may use its vhost.
+    pub fn log_let_in(&self, info: &ConnectionInfo) {
+        let (lines, now_ms) = self.lines();
+        lines.let_in(now_ms, told(info), info.user_provided_name.as_deref().map(name_within_bounds));
+    }
+
+    /// A connection is closed because of an error of its client; `phase` is RabbitMQ's word for how far it got.
+    pub fn log_connection_failed(&self, protocol: &str, info: &ConnectionInfo, phase: &str, why: &str) {
+        let (lines, now_ms) = self.lines();
+        lines.failed(now_ms, protocol, told(info), phase, why);
+    }
+
+    /// The server closes a connection because somebody wants it closed.
+    pub fn log_forced(&self, protocol: &str, info: &ConnectionInfo, reason: &CloseReason) {
+        let why = match reason {
+            CloseReason::Shutdown => "the node stops".into(),
+            CloseReason::Operator(why) => format!("an operator has asked: {why}"),
+            CloseReason::VhostDeleted(name) => format!("vhost '{name}' is deleted"),
+            CloseReason::UserDeleted(name) => format!("user '{name}' is deleted"),
+        };
+        let (lines, now_ms) = self.lines();
+        lines.forced(now_ms, protocol, told(info), &why);
+    }
+
+    /// A channel is closed because of an error.
+    pub fn log_channel_failed(&self, principal: &Principal, channel: u16, why: &str) {
+        let (name, vhost) = (&*principal.connection_name, principal.vhost.name());
+        let (lines, now_ms) = self.lines();
+        lines.channel_failed(now_ms, Told { name, vhost, user: &principal.user.name }, channel, why);
+    }
+
+    /// A connection has gone, this long after it came.
+    pub fn log_closed(&self, protocol: &str, info: &ConnectionInfo, lasted: Duration, ending: Ending<'_>) {
+        let (lines, now_ms) = self.lines();
+        lines.closed(now_ms, protocol, told(info), lasted, ending);
     }
 }

@@ -120,7 +120,9 @@ impl Inner {
             let (command, changes) = (&entry.command, &turn.changes[changes.clone()]);
             let done = Done { command, changes, before, by: &name_of(&entry.by) };
             self.services.announcer.changed(&writer.state, &done);
-            crate::announcements::lines::log(&writer.state, &done);
+            let by = &name_of(&entry.by);
+            let had_user = |name: &metadata::Name| before.had_user(name);
+            lines::log(&writer.state, &lines::Told { command, changes, by, had_user });
         }
         let deleted = self.services.take_unregistered();
         drop(writer);

@@ -324,7 +324,8 @@ fn what_warren_does_not_have_refuses_the_document_or_is_left_out_and_listed() {
     assert!(broker.vhost("v").is_none(), "nothing was imported");
     let skipped =
         import(&broker, &document, Scope::Node(None), Unsupported::Skipped, Importer::Node).unwrap();
-    assert_eq!(skipped.len(), 9, "{skipped:#?}");
+    let left_out = lines(&skipped).iter().filter(|line| line.starts_with("skipped: ")).count();
+    assert_eq!(left_out, 9, "{skipped:#?}");
     assert!(lines(&skipped).contains(&"skipped: stream 'stream' in vhost 'v'".to_owned()), "{skipped:#?}");
     let vhost = broker.vhost("v").unwrap();
     assert!(vhost.queue(b"q").is_some() && vhost.queue(b"stream").is_none());
